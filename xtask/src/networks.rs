@@ -171,7 +171,7 @@ fn row(workspace: &Workspace, reading: &str, base: &[&str], settings: &[&str]) -
     for cell in ROWS {
         for algorithm in ALGORITHMS {
             let line = find(&lines, PDR, cell, algorithm)?;
-            let pdr = line["ours"].as_f64();
+            let pdr = line["measured"].as_f64();
             let pdr = pdr.map_or_else(|| "-".to_owned(), |pdr| format!("{:.1}", pdr * 100.0));
             let _ = write!(text, " {pdr}");
         }
@@ -205,7 +205,7 @@ fn find<'a>(
 /// Sign of the gap to default CoAP: 1 or -1 where its interval excludes 0.
 fn sign(line: &Value) -> i32 {
     let number = |name: &str| line[name].as_f64();
-    match number("ours_gap").zip(number("ours_gap_ci95")) {
+    match number("measured_gap").zip(number("measured_gap_ci95")) {
         Some((gap, half)) if gap > half => 1,
         Some((gap, half)) if -gap > half => -1,
         _ => 0,
@@ -260,12 +260,12 @@ mod tests {
 
     #[test]
     fn a_gap_has_a_sign_where_its_interval_excludes_nothing_at_all() {
-        let of = |gap, half| sign(&json!({"ours_gap": gap, "ours_gap_ci95": half}));
+        let of = |gap, half| sign(&json!({"measured_gap": gap, "measured_gap_ci95": half}));
         assert_eq!(
             (of(0.03, 0.02), of(-0.03, 0.02), of(0.01, 0.02)),
             (1, -1, 0)
         );
-        assert_eq!(sign(&json!({"ours_gap": null})), 0);
+        assert_eq!(sign(&json!({"measured_gap": null})), 0);
     }
 
     #[test]

@@ -258,7 +258,7 @@ fn thesis(workspace: &Workspace, algorithm: &str) -> Result<Medians> {
             && of["statistic"] == "p50"
             && of["metric"] == "fct_s"
             && of["clients"] == 1;
-        if let (true, Some(value)) = (wanted, row["paper"].as_f64()) {
+        if let (true, Some(value)) = (wanted, row["published"].as_f64()) {
             let error = of["error"].as_str().context("an error level")?;
             let buffer = match &of["buffer"] {
                 Value::String(name) => name.clone(),

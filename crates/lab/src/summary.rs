@@ -71,7 +71,7 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     let mut header = left.to_vec();
     header.extend(["runs", "p10 s", "median s", "p90 s"].map(right));
     if any_published {
-        header.extend(["paper s", "ratio"].map(right));
+        header.extend(["published s", "ratio"].map(right));
     }
     header.extend(["retransmissions", "spurious"].map(right));
     if any_unfinished {
@@ -143,7 +143,7 @@ pub(crate) fn notes(table: &mut TextTable, rows: &[Row], print: &Print) {
     if let Some(study) = rows.iter().find_map(|row| of_study(row, &row.compare_with)) {
         let (authors, year) = (study.authors.join(", "), study.year);
         table.add_note(&format!(
-            "paper s: published medians of {authors}: “{}”, {year}; ratio: measured over published.",
+            "published s: published medians of {authors}: “{}”, {year}; ratio: measured over published.",
             study.title
         ));
     }
@@ -461,16 +461,16 @@ pub(crate) mod tests {
         };
         let usual = of(&[]);
         assert!(
-            usual.contains("paper s") && usual.contains("Pesola: “"),
+            usual.contains("published s") && usual.contains("Pesola: “"),
             "{usual}"
         );
         let one_of_its_own = of(&["error=high"]);
-        assert!(one_of_its_own.contains("paper s"), "{one_of_its_own}");
+        assert!(one_of_its_own.contains("published s"), "{one_of_its_own}");
         let same = of(&["down.rate=30 kbit/s"]);
-        assert!(same.contains("paper s"), "{same}");
+        assert!(same.contains("published s"), "{same}");
         let changed = of(&["down.rate=60 kbit/s", "block=64 B", "cc.k_weak=4"]);
         assert!(
-            !changed.contains("paper s") && !changed.contains("ratio"),
+            !changed.contains("published s") && !changed.contains("ratio"),
             "{changed}"
         );
         let note = "Published values of Pesola 2020 are left out: --set changes link.down.rate and \

@@ -74,7 +74,7 @@ limits! {
     /// Received requests without a response yet. At the limit, CON requests are answered 5.03 and NON
     /// requests dropped.
     incoming: 16_384,
-    /// Bytes of those requests. Likewise.
+    /// Bytes of those requests. At the limit, CON requests are answered 5.03 and NON requests dropped.
     incoming_bytes: 64 << 20,
     /// Separate responses waiting to be sent or acknowledged. At the limit, further ones are sent once as
     /// NON and not kept; over a connection they are dropped.
@@ -93,7 +93,7 @@ limits! {
     all_upload_bytes: 64 << 20,
     /// Response bodies cached while peers read them. At the limit, the least recently used is evicted.
     bodies: 1_024,
-    /// Bytes of all those bodies. At the limit, likewise.
+    /// Bytes of all those bodies. At the limit, the least recently used is evicted.
     body_bytes: 64 << 20,
     /// Bytes of a response body reassembled for the application. Beyond it the request fails with
     /// `TooLarge`; larger bodies can be streamed.
@@ -103,16 +103,17 @@ limits! {
     /// Observers of this endpoint's resources, all peers together. At the limit, a registration gets the
     /// representation but no notifications (RFC 7641 4.1).
     observers: 32_768,
-    /// Observations of this endpoint's resources by one peer. At the limit, likewise.
+    /// Observations of this endpoint's resources by one peer. At the limit, a registration gets the
+    /// representation but no notifications.
     observers_of_peer: 256,
     /// Bytes of the requests of observers, equal ones counted once, and of their tokens longer than
-    /// 8 bytes. At the limit, likewise.
+    /// 8 bytes. At the limit, a registration gets the representation but no notifications.
     observer_bytes: 16 << 20,
     /// With [`NotificationQueue::Queue`](crate::endpoint::NotificationQueue::Queue), notifications
     /// queued for one peer, at least 1. At the limit, a new one is dropped.
     notifications_of_peer: 10,
     /// With [`NotificationQueue::Queue`](crate::endpoint::NotificationQueue::Queue), notifications
-    /// queued, all peers together. Likewise, except for a peer with an empty queue.
+    /// queued, all peers together. At the limit, a new one is dropped unless its peer's queue is empty.
     notifications: 1_000,
     /// Validated addresses. At the limit, the least recently used is evicted and must be validated again.
     validated: 16_384,

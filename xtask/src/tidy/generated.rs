@@ -225,6 +225,10 @@ const DOCUMENTS: &[Document] = &[
         ],
     },
     Document {
+        path: "docs/reference/cli.md",
+        arguments: &["man", "--markdown"],
+    },
+    Document {
         path: "docs/rpl-circle.svg",
         arguments: &[
             "lab",

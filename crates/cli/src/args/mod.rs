@@ -91,6 +91,9 @@ pub(crate) enum Command {
         /// Write a page for each command here
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
+        /// Print the document docs/reference/cli.md
+        #[arg(long, conflicts_with = "dir")]
+        markdown: bool,
     },
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
+use super::reference;
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -17,6 +18,12 @@ pub(crate) fn completions(shell: Shell) -> Outcome {
     clap_complete::generate(shell, &mut args::command(), "carob", &mut script);
     // Errors are kept for the command's end, here and below.
     let _ = output::bytes().write_all(&script);
+    Outcome::Done
+}
+
+/// Prints the reference of commands and options.
+pub(crate) fn reference() -> Outcome {
+    let _ = output::bytes().write_all(reference::page().as_bytes());
     Outcome::Done
 }
 

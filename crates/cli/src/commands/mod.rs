@@ -11,6 +11,7 @@ mod operator;
 mod ping;
 pub(crate) mod profiles;
 mod proxy;
+mod reference;
 mod request;
 pub(crate) mod serve;
 mod stop;
@@ -69,7 +70,8 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Profiles(args) => profiles::run(&args),
         Command::Lab { command } => settle(lab::run(command)),
         Command::Completions { shell } => manual::completions(shell),
-        Command::Man { dir } => settle(manual::pages(dir.as_deref())),
+        Command::Man { markdown: true, .. } => manual::reference(),
+        Command::Man { dir, .. } => settle(manual::pages(dir.as_deref())),
     }
 }
 

@@ -162,7 +162,7 @@ pub(crate) fn listening(
         return;
     }
     let or_none = |list: &[String]| match list {
-        [] => "nobody".to_owned(),
+        [] => "no prefix".to_owned(),
         list => list.join(", "),
     };
     if let Some(metrics) = metrics {

@@ -59,7 +59,7 @@ buffer = "14100 B""#,
     },
     BuiltInLink {
         name: "lte-m",
-        source: "rates of 3GPP TS 36.306 (category M1, half duplex); delay, loss and buffer are ours",
+        source: "rates of 3GPP TS 36.306 (category M1, half duplex); delay, loss and buffer are non-standard",
         text: r#"down = "300 kbit/s"
 up = "375 kbit/s"
 rtt = "100 ms"
@@ -69,7 +69,7 @@ buffer = "64 kB""#,
     },
     BuiltInLink {
         name: "gprs",
-        source: "Betzler et al. 2016, Table 1; the buffer is ours",
+        source: "Betzler et al. 2016, Table 1; the buffer is non-standard",
         text: r#"down = "80 kbit/s"
 up = "20 kbit/s"
 rtt = "1270 ms"
@@ -78,7 +78,7 @@ buffer = "64 kB""#,
     },
     BuiltInLink {
         name: "umts",
-        source: "Betzler et al. 2016, Table 1; the buffer is ours",
+        source: "Betzler et al. 2016, Table 1; the buffer is non-standard",
         text: r#"down = "348 kbit/s"
 up = "128 kbit/s"
 rtt = "202 ms"

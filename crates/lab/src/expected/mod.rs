@@ -146,8 +146,8 @@ impl Comparison {
             "table": self.expected.table,
             "row": row,
             "algorithm": self.expected.algorithm,
-            "paper": self.paper,
-            "ours": self.measured,
+            "published": self.paper,
+            "measured": self.measured,
             "ratio": self.ratio(),
             "verdict": self.verdict().name(),
         });

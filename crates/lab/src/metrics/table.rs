@@ -53,7 +53,7 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "spurious",
-        "Copies sent although an earlier copy and its answer were not lost, per flow; over TCP, data segments sent again although all their bytes had been sent in copies that were not lost.",
+        "Spurious retransmissions per flow: sent although an earlier transmission and its response were not lost; over TCP, segments of which all bytes had arrived before.",
     ),
     metric(
         "retransmissions_per_exchange",
@@ -61,12 +61,12 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "spurious_per_exchange",
-        "Spurious copies over the flow's exchanges; over TCP, over its segments of new data.",
+        "Spurious retransmissions over the flow's exchanges; over TCP, over its segments of new data.",
     ),
     metric("failed", "Exchanges given up, per flow over UDP."),
     metric(
         "rtt_mean_s",
-        "Mean round-trip time of a flow's exchanges, from the copy answered first to its answer: what the network took, over UDP.",
+        "Mean round-trip time of a flow's exchanges over UDP, from the transmission answered first to its response.",
     ),
     metric(
         "rto_median_s",
@@ -86,7 +86,7 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "useless_share",
-        "Share of the bytes towards the clients that was spent on spurious copies, per run: answers after the first to arrive, and TCP's spurious retransmissions.",
+        "Share of the bytes towards the clients spent on spurious retransmissions, per run: responses after the first to arrive, and TCP's spurious retransmissions.",
     ),
     metric(
         "dropped",
@@ -139,7 +139,7 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "server_repeated_ratio",
-        "Share of those that were copies of requests it had worked on before.",
+        "Share of those that were duplicates of processed requests.",
     ),
     metric(
         "server_dropped",
@@ -213,7 +213,7 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "unlisted_ratio",
-        "Share of the notifications of a run for subscribers that the server had taken off its list, because nobody acknowledged a CON (RFC 7641 4.5).",
+        "Share of the notifications of a run for observers that the server had removed after an unacknowledged CON (RFC 7641 4.5).",
     ),
     metric(
         "link_drop_ratio",
@@ -262,7 +262,7 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "timer_s",
-        "Timers of all copies, dithering included, when events are recorded.",
+        "Timers of all transmissions, dithering included, when events are recorded.",
     ),
     metric(
         "timer_early_ratio",
@@ -278,7 +278,7 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "pdr_of_sent",
-        "Messages received over messages whose first copy left a node, per run of a wireless network.",
+        "Messages received over messages whose original transmission left a node, per run of a wireless network.",
     ),
     metric(
         "throughput_bps",
@@ -363,7 +363,7 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "transmissions",
-        "CoAP messages that the nodes of a wireless network sent, copies included, per run.",
+        "CoAP messages that the nodes of a wireless network sent, retransmissions included, per run.",
     ),
     metric(
         "failed_ratio",

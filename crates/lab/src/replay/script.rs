@@ -20,17 +20,17 @@ pub const VOCABULARY: &[(&str, &str)] = &[
     ("400 ms", "the same"),
     (
         "lost 2, rtt 400 ms",
-        "two copies are lost; the third is answered after that time",
+        "two transmissions are lost; the third is answered after that time",
     ),
-    ("fail", "an exchange of which every copy is lost"),
-    ("idle 5 min", "nothing happens"),
+    ("fail", "an exchange of which every transmission is lost"),
+    ("idle 5 min", "a pause"),
     (
         "notify, rtt 400 ms",
         "a NON notification; as a CON, which a controller may make it, acknowledged then",
     ),
     (
         "rtt 6 s, known",
-        "the answer says which copy it answers, though nobody asked",
+        "the reply names the transmission that it answers",
     ),
     ("rtt 400 ms x 10", "ten times the same, with any event"),
     (

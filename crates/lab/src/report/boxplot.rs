@@ -311,7 +311,7 @@ impl BoxPlot {
             // Writing to a String cannot fail.
             let _ = write!(
                 text,
-                "; {label}: median {published} (ours is {ratio:.3} of it)"
+                "; {label}: median {published} (measured: {ratio:.3} of it)"
             );
         }
         text
@@ -380,7 +380,7 @@ mod tests {
             "{svg}"
         );
         assert!(
-            svg.contains("Pesola 2020: median 285.7 (ours is 0.999 of it)"),
+            svg.contains("Pesola 2020: median 285.7 (measured: 0.999 of it)"),
             "{svg}"
         );
         assert!(svg.contains("printed-mark"));

@@ -129,10 +129,11 @@ impl Scenario {
                     });
             }
         }
+        required::name_by_file(name, &mut settings, &axes, &whole);
         let mut absent = required::absent(&whole, &settings);
         if !absent.is_empty() {
             // With something in their place, what else is missing shows up in the same run.
-            required::stand_in(&mut settings, &axes);
+            required::stand_in(&mut settings);
         }
         let changes = changes::of(&own, &settings, &axes);
         let scenario = match Self::of(settings, axes, &only, &cases, changes) {

@@ -8,16 +8,42 @@ use super::value::{Kind, Value};
 use super::{Axis, Scenario, Setting, missing};
 
 /// Keys of every scenario.
-const REQUIRED: [&str; 6] = [
-    "about",
-    "study",
-    "family",
-    "cell",
-    "run.algorithms",
-    "workload.kind",
-];
+const REQUIRED: [&str; 2] = ["run.algorithms", "workload.kind"];
+
+/// Study of a scenario that names none.
+const NO_STUDY: &str = "own";
+
 /// The most keys that are looked for in one cell.
 const MISSING_MAX: usize = 64;
+
+/// Adds names that are not there: those of the file, and of the sweep's keys.
+pub(super) fn name_by_file(
+    name: &str,
+    settings: &mut BTreeMap<String, Setting>,
+    axes: &[Axis],
+    whole: &Place,
+) {
+    let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    let file = file.strip_suffix(".toml").unwrap_or(file);
+    let family = match settings.get("family").map(|setting| &setting.value) {
+        Some(Value::Text(family)) => family.clone(),
+        _ => file.to_owned(),
+    };
+    let cell = axes
+        .iter()
+        .fold(family, |cell, axis| format!("{cell}-{{{}}}", axis.short));
+    for (path, text) in [
+        ("about", file),
+        ("study", NO_STUDY),
+        ("family", file),
+        ("cell", &cell),
+    ] {
+        settings.entry(path.to_owned()).or_insert_with(|| Setting {
+            value: Value::Text(text.to_owned()),
+            place: whole.clone(),
+        });
+    }
+}
 
 /// Those of every scenario that are not there.
 pub(super) fn absent(whole: &Place, settings: &BTreeMap<String, Setting>) -> Vec<ScenarioError> {
@@ -26,25 +52,14 @@ pub(super) fn absent(whole: &Place, settings: &BTreeMap<String, Setting>) -> Vec
 }
 
 /// Puts something in their place, but for the kind of the workload, on which others depend.
-pub(super) fn stand_in(settings: &mut BTreeMap<String, Setting>, axes: &[Axis]) {
-    let name = |path: &str| match path {
-        "cell" => {
-            let keys: Vec<String> = axes
-                .iter()
-                .map(|axis| format!("{{{}}}", axis.short))
-                .collect();
-            Value::Text(keys.join("-"))
-        }
-        "run.algorithms" => Value::Texts(vec!["default".to_owned()]),
-        _ => Value::Text("unnamed".to_owned()),
+pub(super) fn stand_in(settings: &mut BTreeMap<String, Setting>) {
+    let algorithms = || Setting {
+        value: Value::Texts(vec!["default".to_owned()]),
+        place: Place::Scenario(String::new()),
     };
-    for path in REQUIRED.into_iter().filter(|path| *path != "workload.kind") {
-        let value = || Setting {
-            value: name(path),
-            place: Place::Scenario(String::new()),
-        };
-        settings.entry(path.to_owned()).or_insert_with(value);
-    }
+    settings
+        .entry("run.algorithms".to_owned())
+        .or_insert_with(algorithms);
 }
 
 /// Keys without default that the first cell needs for its algorithms and does not have.

@@ -637,17 +637,36 @@ fn a_profile_keeps_its_parameters_unless_told_otherwise_for_it() {
 }
 
 #[test]
+fn a_file_without_names_has_those_of_its_path_and_sweep() {
+    let dropped = ["about", "study", "family", "cell"];
+    let key = |line: &&str| dropped.contains(&line.split(' ').next().unwrap_or_default());
+    let text: Vec<&str> = LONG.lines().filter(|line| !key(line)).collect();
+    let scenario = Scenario::read("a/slow.toml", &text.join("\n"), &[]).expect("a valid one");
+    assert_eq!(
+        (scenario.name().as_str(), scenario.about()),
+        ("own/slow", "slow")
+    );
+    let long = Scenario::read("thesis/long", LONG, &[]).expect("a valid one");
+    assert_eq!(scenario.cells().len(), long.cells().len());
+    assert!(
+        scenario
+            .cells()
+            .iter()
+            .all(|cell| cell.name.starts_with("slow-"))
+    );
+}
+
+#[test]
 fn all_faults_of_a_file_are_reported_at_once() {
     let text = "[workload]\nkind = \"blockwise-get\"\n";
     let errors = Scenario::read("bare.toml", text, &[]).expect_err("a bare file");
     let said = errors.to_string();
-    for key in ["about", "study", "family", "cell", "run.algorithms"] {
-        assert!(
-            said.contains(&format!("\"{key}\" must be set")),
-            "{key} in {said}"
-        );
-    }
-    for key in ["workload.response", "link.down.rate", "link.up.rate"] {
+    for key in [
+        "run.algorithms",
+        "workload.response",
+        "link.down.rate",
+        "link.up.rate",
+    ] {
         assert!(
             said.contains(&format!("\"{key}\" must be set")),
             "{key} in {said}"

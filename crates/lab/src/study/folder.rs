@@ -1,7 +1,7 @@
 //! A study of one's own: a folder with scenarios, expected values and rules.
 //!
 //! ```text
-//! study.toml           short_name, title, and what else a publication has
+//! study.toml           optional: short_name, and what else a publication has
 //! scenarios/*.toml     the scenarios that values and rules speak of
 //! expected.csv         cell,algorithm,metric,statistic,value
 //! tolerances.toml      how far a measured value may be off, such as `p50 = "5 %"` in [default]
@@ -109,10 +109,15 @@ impl StudyFolder {
     /// Reads a folder and checks that its files fit together. Rules may use these facts.
     pub fn open(folder: &Path, facts: Facts<'_>) -> Result<Self, FolderError> {
         let path = folder.join("study.toml");
-        let study = Study::read(&text(&path)?).map_err(|what| {
-            let keys = "write short_name, authors, year, title and venue";
-            FolderError::contents(&path, what.trim_end(), keys)
-        })?;
+        let study = if path.exists() {
+            Study::read(&text(&path)?).map_err(|what| {
+                let keys = "write short_name, and if published authors, year, title and venue";
+                FolderError::contents(&path, what.trim_end(), keys)
+            })?
+        } else {
+            let name = folder.file_name().unwrap_or(folder.as_os_str());
+            Study::unpublished(&name.to_string_lossy())
+        };
         let (files, scenarios) = scenarios(folder)?;
         let rules = rules(folder, facts)?;
         let expected = expected(folder, &study)?;

@@ -15,10 +15,13 @@ pub struct Study {
     /// Its short name in scenarios, tables and the command line.
     pub short_name: String,
     /// Authors in printed order.
+    #[serde(default)]
     pub authors: Vec<String>,
-    /// Year of publication.
+    /// Year of publication; 0 if it has none.
+    #[serde(default)]
     pub year: u16,
     /// Title.
+    #[serde(default)]
     pub title: String,
     /// Journal, conference or university.
     #[serde(default)]
@@ -34,14 +37,30 @@ impl Study {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// `Betzler et al. 2015`, as text refers to it.
+    /// A study without a publication.
+    pub fn unpublished(short_name: &str) -> Self {
+        Self {
+            short_name: short_name.to_owned(),
+            authors: Vec::new(),
+            year: 0,
+            title: String::new(),
+            venue: String::new(),
+            title_verified: false,
+        }
+    }
+
+    /// `Betzler et al. 2015`, as text refers to it; the short name of what names no author.
     pub fn citation(&self) -> String {
         let family = |name: &str| name.rsplit(' ').next().unwrap_or(name).to_owned();
-        match &self.authors[..] {
-            [] => self.year.to_string(),
-            [one] => format!("{} {}", family(one), self.year),
-            [one, two] => format!("{} and {} {}", family(one), family(two), self.year),
-            [first, ..] => format!("{} et al. {}", family(first), self.year),
+        let authors = match &self.authors[..] {
+            [] => self.short_name.clone(),
+            [one] => family(one),
+            [one, two] => format!("{} and {}", family(one), family(two)),
+            [first, ..] => format!("{} et al.", family(first)),
+        };
+        match self.year {
+            0 => authors,
+            year => format!("{authors} {year}"),
         }
     }
 }

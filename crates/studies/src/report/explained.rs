@@ -334,7 +334,7 @@ fn claims(run: &ExplainedRun) -> TextTable {
     let kept: Vec<StoredVerdicts> = Part::of("thesis").filter_map(StoredVerdicts::of).collect();
     let all = papers::claims("thesis");
     let standings = ClaimStatuses::of("thesis");
-    let columns = ["claim", "the text", "verdict", "ours"];
+    let columns = ["claim", "the text", "verdict", "measured"];
     let header = columns.map(|name| (name.to_owned(), Align::Left));
     let mut table = TextTable::new(header.to_vec());
     for id in &run.claims {

@@ -108,7 +108,7 @@ mod tests {
             }
         );
         assert!(all.iter().all(|c| c.verdict() == Verdict::Undecided));
-        assert_eq!(all[0].to_json()["ours"], serde_json::Value::Null);
+        assert_eq!(all[0].to_json()["measured"], serde_json::Value::Null);
         let tcp = all.iter().find(|c| c.expected.algorithm == "tcp-newreno");
         let tcp = tcp.expect("published").to_json();
         assert_eq!(tcp["note"], "not run");
@@ -131,8 +131,8 @@ mod tests {
                 "metric": "fct_s", "statistic": "p50",
             },
             "algorithm": "default",
-            "paper": 285.695,
-            "ours": 285.5,
+            "published": 285.695,
+            "measured": 285.5,
             "ratio": 285.5 / 285.695,
             "verdict": "holds",
         });

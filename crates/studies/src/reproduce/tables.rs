@@ -22,8 +22,8 @@ pub fn medians(comparisons: &[Comparison]) -> TextTable {
         ("table", Right),
         ("cell", Left),
         ("algorithm", Left),
-        ("paper s", Right),
-        ("ours s", Right),
+        ("published s", Right),
+        ("measured s", Right),
         ("ratio", Right),
         ("within", Right),
         ("verdict", Left),
@@ -136,7 +136,7 @@ pub fn readings(comparisons: &[Comparison]) -> TextTable {
     let mut header: Vec<(String, Align)> = [
         ("cell", Left),
         ("algorithm", Left),
-        ("paper s", Right),
+        ("published s", Right),
         ("within", Right),
     ]
     .map(|(name, align)| (name.to_owned(), align))

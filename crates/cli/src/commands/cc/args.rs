@@ -15,7 +15,7 @@ Examples:
   carob lab run thesis/long-1c-high-2500 -a cocoa-001 --seed 7 --log lab.jsonl
   carob cc trace lab.jsonl -a default,cocoa-001 --json
 
-A file says what the path does, one event a line; # begins a remark:
+A file has the events of a path, one a line; # begins a comment:
 ";
 
 const TRACE_RULES: &str = "

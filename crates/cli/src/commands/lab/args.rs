@@ -24,6 +24,13 @@ Examples:
 
 `carob lab keys` lists every key that --set takes, `carob lab show NAME` those of a scenario.";
 
+const NEW_EXAMPLES: &str = "\
+Examples:
+  carob lab new meters && carob lab run meters.toml
+  carob lab new slower --from thesis/long
+
+A scenario without `study`, `family`, `cell` and `about` has the name of its file.";
+
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   carob lab compare --link lte-m --traffic command
@@ -69,7 +76,7 @@ has the verdicts on the claims of a part, with a column for each of claims and [
 
 const JUDGE_HELP: &str = "\
 The folder:
-  study.toml        short_name, authors, year, title
+  study.toml        optional: short_name, authors, year, title
   scenarios/*.toml  the scenarios that values and rules speak of
   expected.csv      cell,algorithm,metric,statistic,value
   tolerances.toml   how far a measured value may be off, such as [default] p50 = \"5 %\"
@@ -120,6 +127,9 @@ pub(crate) enum LabCommand {
         #[arg(long, value_name = "SEED", requires = "topology")]
         seed: Option<u64>,
     },
+    /// Write a scenario file to begin with
+    #[command(after_help = NEW_EXAMPLES)]
+    New(NewArgs),
     /// Run a scenario: a table, and a report with figures
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
@@ -161,6 +171,16 @@ pub(crate) enum LabCommand {
         #[arg(long)]
         markdown: bool,
     },
+}
+
+/// Arguments of `carob lab new`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct NewArgs {
+    /// Name of the file; .toml is added
+    pub(crate) name: PathBuf,
+    /// Copy this scenario, without its published values
+    #[arg(long, value_name = "SCENARIO")]
+    pub(crate) from: Option<String>,
 }
 
 /// Arguments of `carob lab run`.

@@ -329,7 +329,7 @@ fn table(kept: &StoredVerdicts, standings: &ClaimStatuses, whole: bool) -> TextT
         ("by its tables", has_tables),
         ("plausible set", has_shares),
         ("", true),
-        ("ours", true),
+        ("measured", true),
     ];
     let used = columns.iter().filter(|(_, used)| *used);
     let mut table = TextTable::new(

@@ -88,9 +88,13 @@ fn values(folder: &StudyFolder, verdicts: &StudyVerdicts) -> Vec<serde_json::Val
 
 fn show(folder: &StudyFolder, verdicts: &StudyVerdicts, took: &str) {
     let study = folder.study();
+    let name = match &*study.title {
+        "" => study.short_name.clone(),
+        title => format!("{}: {title}", study.short_name),
+    };
     say(format_args!(
-        "{}: {}; {} seeds, run in {took}",
-        study.short_name, study.title, verdicts.seeds
+        "{name}; {} seeds, run in {took}",
+        verdicts.seeds
     ));
     if !verdicts.comparisons.is_empty() {
         say("\nExpected values:");

@@ -11,6 +11,7 @@ mod judge;
 mod keys;
 mod list;
 mod metrics;
+mod new;
 mod next;
 pub(super) mod output;
 mod parquet;
@@ -46,6 +47,7 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
             json,
             ..
         } => show::run(&name, &set, &algorithm, json),
+        LabCommand::New(args) => new::run(&args),
         LabCommand::Run(args) => run::run(&args),
         LabCommand::Reproduce(args) => reproduce::run(&args),
         LabCommand::Emulate(args) => emulate::run(&args),

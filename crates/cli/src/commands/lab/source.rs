@@ -89,7 +89,7 @@ pub(super) fn read_file(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|e| failed(&e))
 }
 
-fn unknown(name: &str) -> Failure {
+pub(super) fn unknown(name: &str) -> Failure {
     let study = name.split('/').next().unwrap_or_default();
     if builtin::has_study(study) && (name == study || builtin::nearest(name).is_none()) {
         let problem = if name == study {

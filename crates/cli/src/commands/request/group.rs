@@ -34,7 +34,7 @@ pub(in crate::commands) async fn multicast(
 /// The failure of a multicast request without a response.
 pub(in crate::commands) fn nobody(uri: &str, lasts: Duration) -> Failure {
     let text = format!(
-        "nobody in the group of {uri} answered within {}",
+        "no member of the group of {uri} responded within {}",
         printer::time(lasts)
     );
     Failure::new(Kind::NoAnswer, text).hint(

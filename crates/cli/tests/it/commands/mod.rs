@@ -4,6 +4,7 @@ mod connections;
 mod controllers;
 #[cfg(target_os = "linux")]
 mod descriptors;
+mod documented_json;
 pub(crate) mod harness;
 mod help;
 mod observing;

@@ -3,6 +3,7 @@
 mod captures;
 mod compare;
 pub(crate) mod folder;
+mod new;
 mod next;
 mod notifications;
 mod parquet;

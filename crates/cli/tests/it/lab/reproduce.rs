@@ -58,8 +58,8 @@ fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
     let rows = folder.lines(&["lab", "reproduce", "thesis", "--json"]);
     let fields = [
         "algorithm",
-        "ours",
-        "paper",
+        "measured",
+        "published",
         "ratio",
         "row",
         "study",
@@ -134,9 +134,9 @@ fn reproduce_ranks_algorithms_in_wireless_networks() {
             && row["algorithm"] == "cocoa-plus"
     });
     let plus = plus.expect("a row of print");
-    assert!((plus["paper"].as_f64().expect("a ratio") - 0.402).abs() < 1e-9);
+    assert!((plus["published"].as_f64().expect("a ratio") - 0.402).abs() < 1e-9);
     assert_eq!(plus["row"]["metric"], "pdr");
-    assert!(plus["ours"].is_number() && plus["ours_gap_ci95"].is_number());
+    assert!(plus["measured"].is_number() && plus["measured_gap_ci95"].is_number());
     for (arguments, why) in [
         (["cocoaplus", "--set", "mac.csma=contiki28"], "contiki28"),
         (["cocoaplus", "--svg", "load"], "have no figures"),

@@ -314,7 +314,7 @@ fn changed_settings_show_in_heading_cells_report_and_its_name() {
     let run = ["lab", "run", "carob/default", "--seeds", "2"];
     let plain = folder.says(&run);
     assert!(
-        plain.contains("paper s") && plain.contains("2 seeds: not enough to rank"),
+        plain.contains("published s") && plain.contains("2 seeds: not enough to rank"),
         "{plain}"
     );
     let set = ["--set", "response=20 kB", "--set", "down.rate=60 kbit/s"];
@@ -329,7 +329,7 @@ fn changed_settings_show_in_heading_cells_report_and_its_name() {
     ] {
         assert!(text.replace("\n  ", " ").contains(part), "{part} in {text}");
     }
-    assert!(!text.contains("paper s"), "{text}");
+    assert!(!text.contains("published s"), "{text}");
     let report = "reports/carob-default-response-20-kB-down.rate-60-kbit-s.html";
     let html = std::fs::read_to_string(folder.0.join(report)).expect("the report");
     for part in [

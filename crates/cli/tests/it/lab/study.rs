@@ -129,6 +129,9 @@ fn a_study_in_a_folder_is_run_and_judged() {
     assert!((2.0..2.1).contains(&measured), "{measured}");
     let text = folder.says(&["lab", "judge", "mine", "--seeds", "3"]);
     assert!(text.starts_with("mine: Two links; 3 seeds"), "{text}");
+    fs::remove_file(folder.0.join("mine/study.toml")).expect("a file");
+    let unnamed = folder.says(&["lab", "judge", "mine", "--seeds", "3"]);
+    assert!(unnamed.starts_with("mine; 3 seeds"), "{unnamed}");
     assert!(text.contains("fast-1  default    fct_s   p50"), "{text}");
     assert!(
         text.contains("mine-003  a tenth of the packets is lost"),
@@ -190,7 +193,7 @@ fn inconsistent_study_is_refused_with_place_and_remedy() {
         assert!(error.contains(place) && error.contains(remedy), "{error}");
     }
     let error = folder.refuses(&["lab", "judge", "nothing"]);
-    assert!(error.contains("nothing/study.toml") && error.contains("scenarios/*.toml"));
+    assert!(error.contains("nothing/scenarios") && error.contains("scenarios/NAME.toml"));
 }
 
 const OPEN_SETTINGS: &str = "\

@@ -58,13 +58,13 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "mesh.sink",
         Kind::Text,
         Some("usual"),
-        "Where the primary sink is, likewise, or `root`.",
+        "Node of the primary sink, or `root`.",
     ),
     key(
         "mesh.second_sink",
         Kind::Text,
         Some("usual"),
-        "Where the secondary sink is, likewise.",
+        "Node of the secondary sink.",
     ),
     key(
         "mesh.outside",
@@ -142,7 +142,7 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "radio.cca",
         Kind::Word(&["interference", "transmission", "nothing"]),
         Some("interference"),
-        "Whose transmissions a clear channel assessment notices: those of nodes in that range, or nobody's.",
+        "Transmissions that a clear channel assessment notices: those of nodes in that range, or none.",
     ),
     key(
         "radio.sfd_sense",
@@ -196,7 +196,7 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "radio.noise_off",
         Kind::Time,
         Some("60 s"),
-        "Mean time without it, likewise.",
+        "Mean time without it.",
     ),
     key(
         "radio.noise_loss",
@@ -364,7 +364,7 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "rpl.initial_etx",
         Kind::Number,
         None,
-        "ETX of a link of which nothing is known.",
+        "ETX of a link without samples.",
     ),
     key(
         "rpl.etx_alpha",
@@ -382,7 +382,7 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "rpl.etx_no_ack",
         Kind::Number,
         None,
-        "The sample of a frame that nobody acknowledged.",
+        "Sample of a frame that was not acknowledged.",
     ),
     key(
         "rpl.max_link_metric",
@@ -527,7 +527,7 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "node.gives_up_at_last_copy",
         SWITCH,
         Some("off"),
-        "Erbium's quirk: an exchange is given up as its last copy is sent.",
+        "As in Erbium: an exchange is given up when its last retransmission is sent.",
     ),
     key(
         "traffic.load",

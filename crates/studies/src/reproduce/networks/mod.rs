@@ -85,14 +85,14 @@ impl NetworkComparison {
                     "statistic": "mean",
                 },
                 "algorithm": published.algorithm,
-                "paper": published.mean,
-                "paper_ci95": published.ci95,
-                "ours": entry.measured.map(|s| s.mean),
-                "ours_ci95": entry.measured.map(|s| s.ci95),
+                "published": published.mean,
+                "published_ci95": published.ci95,
+                "measured": entry.measured.map(|s| s.mean),
+                "measured_ci95": entry.measured.map(|s| s.ci95),
                 "ratio": entry.ratio(),
-                "paper_gap": self.pair(&published.algorithm, BASE).map(Pair::published_gap),
-                "ours_gap": gap.map(|(value, _)| value),
-                "ours_gap_ci95": gap.map(|(_, half)| half),
+                "published_gap": self.pair(&published.algorithm, BASE).map(Pair::published_gap),
+                "measured_gap": gap.map(|(value, _)| value),
+                "measured_gap_ci95": gap.map(|(_, half)| half),
                 "verdict": self.verdict().name(),
             })
         };
@@ -208,12 +208,12 @@ mod tests {
             let value = plus[name].as_f64().expect("a number");
             assert!((value - expected).abs() < 1e-9, "{name}: {value}");
         };
-        near("paper", 0.86);
-        near("ours", 0.8);
+        near("published", 0.86);
+        near("measured", 0.8);
         near("ratio", 0.8 / 0.86);
-        near("paper_gap", 0.86 / 0.85 - 1.0);
-        near("ours_gap", 0.1 / 0.7);
-        near("ours_gap_ci95", 0.0);
-        assert!(lines[0]["ours_gap"].is_null());
+        near("published_gap", 0.86 / 0.85 - 1.0);
+        near("measured_gap", 0.1 / 0.7);
+        near("measured_gap_ci95", 0.0);
+        assert!(lines[0]["measured_gap"].is_null());
     }
 }

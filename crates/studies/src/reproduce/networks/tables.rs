@@ -45,11 +45,11 @@ pub fn means(comparisons: &[NetworkComparison], table: u32) -> TextTable {
         ("topology", Left),
         ("links", Left),
         ("algorithm", Left),
-        ("paper", Right),
-        ("ours", Right),
+        ("published", Right),
+        ("measured", Right),
         ("ratio", Right),
-        ("paper's gap", Right),
-        ("our gap", Right),
+        ("published gap", Right),
+        ("measured gap", Right),
     ]);
     for comparison in comparisons.iter().filter(|c| c.published().table == table) {
         for entry in &comparison.entries {
@@ -87,8 +87,8 @@ pub fn verdicts(comparisons: &[NetworkComparison], table: u32) -> TextTable {
     let mut text = columns(&[
         ("topology", Left),
         ("links", Left),
-        ("paper, largest first", Left),
-        ("ours, largest first", Left),
+        ("published, largest first", Left),
+        ("measured, largest first", Left),
         ("verdict", Left),
     ]);
     for comparison in comparisons.iter().filter(|c| c.published().table == table) {
