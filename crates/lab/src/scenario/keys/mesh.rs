@@ -1,6 +1,6 @@
 //! Keys of wireless networks (`workload.kind = "mesh"`).
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use carob_sim::mesh::{BURST_MAX, NO_ROUTE_MAX, NODES_MAX, QUEUE_MAX};
@@ -12,7 +12,7 @@ use crate::scenario::value::Kind;
 /// Returns true for keys of wireless networks only.
 pub(in crate::scenario) fn is_of_mesh(path: &str) -> bool {
     // A cell asks for each of its settings.
-    static PATHS: LazyLock<HashSet<&str>> =
+    static PATHS: LazyLock<BTreeSet<&str>> =
         LazyLock::new(|| MESH_KEYS.iter().map(|key| key.path).collect());
     PATHS.contains(path)
 }
