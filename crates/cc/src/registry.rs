@@ -230,19 +230,33 @@ pub struct UnknownController<'a> {
 
 impl fmt::Display for UnknownController<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown controller \"{}\"", self.name)?;
-        for (k, near) in nearest(self.name, entries().map(|entry| entry.name)).enumerate() {
-            match k {
-                0 => write!(f, "; did you mean \"{near}\"?")?,
-                1 => write!(f, " Others near: \"{near}\"")?,
-                _ => write!(f, ", \"{near}\"")?,
-            }
-        }
-        Ok(())
+        let near = nearest(self.name, entries().map(|entry| entry.name));
+        write_unknown(f, self.name, near)
     }
 }
 
 impl core::error::Error for UnknownController<'_> {}
+
+/// Writes the message for an unknown name and the names near it.
+///
+/// # Errors
+///
+/// Those of the formatter.
+pub fn write_unknown<'a>(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    near: impl Iterator<Item = &'a str>,
+) -> fmt::Result {
+    write!(f, "unknown controller \"{name}\"")?;
+    for (k, near) in near.enumerate() {
+        match k {
+            0 => write!(f, "; did you mean \"{near}\"?")?,
+            1 => write!(f, " Others near: \"{near}\"")?,
+            _ => write!(f, ", \"{near}\"")?,
+        }
+    }
+    Ok(())
+}
 
 #[cfg(test)]
 mod tests {

@@ -15,6 +15,8 @@
 //!
 //! Overflow is detected by running it with overflow checks, as tests and fuzzing do.
 //!
+//! [`Check`] runs many trials of a family, and its error explains the earliest breach that it found.
+//!
 //! ```
 //! use carob_cc::{contract::{Lcg, Trial}, registry};
 //!
@@ -26,9 +28,11 @@
 //! }
 //! ```
 
+mod check;
 mod exchange;
 mod trial;
 
+pub use check::{Check, Violation};
 pub use trial::Trial;
 
 use core::fmt;
@@ -71,6 +75,26 @@ pub enum Breach {
     },
 }
 
+impl Breach {
+    /// The rule of the contract that is violated.
+    pub fn rule(&self) -> &'static str {
+        match self {
+            Self::NoTimer => "a timer is at least a microsecond",
+            Self::LongFirst(_) => "a first timer is at most 4 h",
+            Self::Shrank { .. } => {
+                "a timer is no shorter than the one before it in its exchange, unless Family::SHRINKS"
+            }
+            Self::ClosedWindow => "the window permits an exchange of at least one byte",
+            Self::LongWait(_) => "a departure time is at most 4 h ahead",
+            Self::EarlierWhenLater => "a departure time is never earlier when requested later",
+            Self::NoRto => "the gauge \"rto\", if there is one, is not 0",
+            Self::Differs { .. } => {
+                "equal events and draws give equal decisions, at any date (no state outside the controller)"
+            }
+        }
+    }
+}
+
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -81,12 +105,14 @@ impl fmt::Display for Breach {
             Self::Shrank { before, after } => {
                 write!(f, "a timer shrank from {before} to {after} in its exchange")
             }
-            Self::ClosedWindow => f.write_str("the window lets nothing out"),
+            Self::ClosedWindow => f.write_str("the window permits no exchange"),
             Self::LongWait(wait) => write!(f, "a message waits {wait}, longer than {WAIT_MAX}"),
-            Self::EarlierWhenLater => f.write_str("asked later, a message would leave earlier"),
+            Self::EarlierWhenLater => {
+                f.write_str("requested later, a message would depart earlier")
+            }
             Self::NoRto => f.write_str("the RTO is 0"),
             Self::Differs { advice } => {
-                write!(f, "two controllers told the same differ in: {advice}")
+                write!(f, "two controllers with equal events differ in: {advice}")
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The trial: an engine with random behaviour.
 
+use super::check::{Call, HISTORY};
 use super::exchange::Exchange;
 use super::{Breach, FIRST_MAX, Lcg, WAIT_MAX};
 use crate::controller::{Controller, Gauge, Timer};
@@ -27,6 +28,11 @@ pub struct Trial<C> {
     parameters: TransmissionParameters,
     now: Instant,
     drawn: u64,
+    /// The slot of the event under way, if it belongs to an exchange.
+    slot: Option<usize>,
+    /// The latest calls of the controller, in a ring.
+    calls: [Call; HISTORY],
+    called: usize,
 }
 
 /// One of them, with the engine's state for it.
@@ -69,6 +75,9 @@ impl<C: Controller> Trial<C> {
             parameters: TransmissionParameters::DEFAULT,
             now: Instant::ZERO,
             drawn: 0,
+            slot: None,
+            calls: [Call::NONE; HISTORY],
+            called: 0,
         }
     }
 
@@ -84,6 +93,12 @@ impl<C: Controller> Trial<C> {
         self.drawn
     }
 
+    /// Returns the latest calls of the controller, the latest first.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &Call> {
+        let kept = self.called.min(HISTORY);
+        (1..=kept).map(|back| &self.calls[(self.called - back) % HISTORY])
+    }
+
     /// Draws a random event, and checks the decisions after it.
     ///
     /// # Errors
@@ -94,6 +109,7 @@ impl<C: Controller> Trial<C> {
         let slot = usize::try_from(draw >> 8).unwrap_or_default() % PARALLEL;
         self.pass(random.next_u32());
         let running = self.one.exchanges[slot].runs();
+        self.slot = matches!(draw & 0xff, 0..=199).then_some(slot);
         match (draw & 0xff, running) {
             (0..=109, false) => self.send(slot, draw),
             (0..=109, true) => self.answer(slot, random.next_u32()),
@@ -123,6 +139,14 @@ impl<C: Controller> Trial<C> {
         advice: &'static str,
         mut ask: impl FnMut(&mut Side<C>, Instant, &TransmissionParameters) -> R,
     ) -> Result<R, Breach> {
+        let exchange = self.slot.map(|slot| &self.one.exchanges[slot]);
+        self.calls[self.called % HISTORY] = Call {
+            advice,
+            at: self.now,
+            exchange: exchange.map(|exchange| (exchange.kind, exchange.retransmissions())),
+            timer: None,
+        };
+        self.called += 1;
         let one = ask(&mut self.one, self.now, &self.parameters);
         if let Some(other) = &mut self.other {
             let other = ask(other, self.now + LATER, &self.parameters);
@@ -131,6 +155,13 @@ impl<C: Controller> Trial<C> {
             }
         }
         Ok(one)
+    }
+
+    /// Keeps the timer that the latest call returned.
+    fn returned(&mut self, timer: Duration) {
+        let latest = self.called.saturating_sub(1) % HISTORY;
+        self.calls[latest].timer = Some(timer);
+        self.note(timer);
     }
 
     fn send(&mut self, slot: usize, draw: u32) -> Result<(), Breach> {
@@ -145,6 +176,8 @@ impl<C: Controller> Trial<C> {
     fn begin(&mut self, slot: usize, kind: Kind) -> Result<(), Breach> {
         let running = self.one.exchanges.iter().filter(|e| e.runs()).count();
         let running = u16::try_from(running).unwrap_or(u16::MAX);
+        self.slot = Some(slot);
+        self.one.exchanges[slot].kind = kind;
         let timer = self.both("first timer", |side, now, parameters| {
             let start = Start::new(now, parameters)
                 .with_running(running)
@@ -154,7 +187,7 @@ impl<C: Controller> Trial<C> {
             (exchange.kind, exchange.timer) = (kind, timer);
             timer
         })?;
-        self.note(timer.timeout);
+        self.returned(timer.timeout);
         if timer.timeout.is_zero() {
             return Err(Breach::NoTimer);
         }
@@ -201,7 +234,7 @@ impl<C: Controller> Trial<C> {
             exchange.timer = timer;
             timer
         })?;
-        self.note(timer.timeout);
+        self.returned(timer.timeout);
         let after = timer.timeout;
         if after.is_zero() {
             return Err(Breach::NoTimer);
@@ -257,6 +290,7 @@ impl<C: Controller> Trial<C> {
 
     /// A notification as NON, or a NON request: requests its departure, waits and sends it.
     fn notify(&mut self, draw: u32) -> Result<(), Breach> {
+        self.slot = None;
         let kind = match draw >> 29 {
             0 => Kind::Request,
             _ => Kind::Notification,
