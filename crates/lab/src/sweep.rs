@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fmt::Write as _;
 
+use carob_proto::registry::Registry;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -206,14 +207,15 @@ impl Sweep {
     }
 
     /// Checks that the scenario takes the settings of every row, and has the cells of every column.
-    pub fn check(&self, file: &ScenarioFile) -> Result<(), SweepError> {
+    pub fn check(&self, file: &ScenarioFile, registry: Registry) -> Result<(), SweepError> {
         let wrong = |line, what: String, remedy: &str| SweepError {
             line,
             what,
             remedy: remedy.to_owned(),
         };
         for row in &self.rows {
-            let scenario = Scenario::read(&file.name, &file.text, &row.set).map_err(|errors| {
+            let read = Scenario::registered(registry, &file.name, &file.text, &row.set, None);
+            let scenario = read.map_err(|errors| {
                 let remedy = "`carob lab keys` lists every key; units are written, as in '400 ms'";
                 wrong(Some(row.line), errors.to_string(), remedy)
             })?;
@@ -223,7 +225,7 @@ impl Sweep {
                     let remedy = "`carob lab show NAME` names the cells of a scenario";
                     return Err(wrong(Some(row.line), what, remedy));
                 }
-                if !is_known(&of.algorithm) {
+                if !is_known(&of.algorithm, registry) {
                     let what = format!("no algorithm is called \"{}\"", of.algorithm);
                     return Err(wrong(None, what, "`carob cc list` names all"));
                 }

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use carob_cc::constants::SetError;
-use carob_cc::registry::{self, Entry, Settings};
 use carob_cc::time::{Duration, Instant};
-use carob_cc::{AnyController, TransmissionParameters};
+use carob_cc::{Controller, TransmissionParameters};
 use carob_proto::congestion::CongestionControl;
+use carob_proto::registry::{Entry, Registry, Settings};
 use carob_proto::trace::Trace;
 
 use crate::capture::Captured;
@@ -238,8 +238,8 @@ impl Default for ControllerSpec {
     /// The stack's default controller.
     fn default() -> Self {
         let entry = match CongestionControl::default() {
-            CongestionControl::Registered(entry) => entry,
-            _ => registry::entries().next().expect("there are controllers"),
+            CongestionControl::Registered(entry) => entry.into(),
+            _ => (Registry::BUILT_IN.entries().next()).expect("there are controllers"),
         };
         Self {
             entry,
@@ -249,7 +249,7 @@ impl Default for ControllerSpec {
 }
 
 impl ControllerSpec {
-    /// The controller `name` with `constants` set in order, each a (name, value in text).
+    /// The built-in controller `name` with `constants` set in order, each a (name, value in text).
     ///
     /// Changed constants are leaked, since controllers refer to them for the life of the program.
     /// Create one specification per algorithm of a scenario and copy it, not one per run.
@@ -257,9 +257,20 @@ impl ControllerSpec {
         name: &str,
         constants: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, ControllerError> {
-        let entry = registry::find(name).map_err(|_| ControllerError::UnknownController {
-            name: name.to_owned(),
-        })?;
+        Self::registered(Registry::BUILT_IN, name, constants)
+    }
+
+    /// The controller `name` of a registry, with constants as for [`new`](Self::new).
+    pub fn registered<'a>(
+        registry: Registry,
+        name: &str,
+        constants: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, ControllerError> {
+        let entry = registry
+            .find(name)
+            .map_err(|_| ControllerError::UnknownController {
+                name: name.to_owned(),
+            })?;
         let (mut settings, mut changed) = (entry.settings(), false);
         for (constant, value) in constants {
             settings
@@ -280,14 +291,12 @@ impl ControllerSpec {
 
     /// The specification from which an endpoint builds each peer's controller.
     pub fn choice(&self) -> CongestionControl {
-        self.changed.map_or(
-            CongestionControl::Registered(self.entry),
-            CongestionControl::Tuned,
-        )
+        self.changed
+            .map_or_else(|| self.entry.choice(), Settings::choice)
     }
 
     /// Builds a controller for one peer.
-    pub fn build(&self) -> AnyController {
+    pub fn build(&self) -> Box<dyn Controller + Send> {
         self.changed
             .map_or_else(|| self.entry.build(), Settings::build)
     }
@@ -300,7 +309,7 @@ impl ControllerSpec {
     /// The constants in force.
     pub fn settings(&self) -> Settings {
         self.changed
-            .map_or_else(|| self.entry.settings(), |changed| *changed)
+            .map_or_else(|| self.entry.settings(), Settings::clone)
     }
 }
 

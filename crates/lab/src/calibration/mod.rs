@@ -60,6 +60,7 @@ mod space;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use carob_proto::registry::Registry;
 use rayon::prelude::*;
 use serde::Deserialize;
 
@@ -252,7 +253,7 @@ impl Calibration {
                 let remedy = "`carob lab show NAME` names the cells of a scenario";
                 return Err(CalibrationError::new(BASELINE, what, remedy));
             }
-            if !is_known(&of.algorithm) {
+            if !is_known(&of.algorithm, Registry::BUILT_IN) {
                 let what = format!("no algorithm is called \"{}\"", of.algorithm);
                 return Err(CalibrationError::new(
                     BASELINE,
@@ -273,7 +274,7 @@ impl Calibration {
             .into_iter()
             .chain(claims::needed(&self.findings));
         let here = needed.filter(|of| scenario.cell(&of.cell).is_some());
-        let known = here.filter(|of| is_known(&of.algorithm));
+        let known = here.filter(|of| is_known(&of.algorithm, Registry::BUILT_IN));
         known.map(|of| of.algorithm).collect()
     }
 
@@ -558,6 +559,7 @@ impl Calibration {
                     seeds,
                     set,
                     journal,
+                    ..Making::default()
                 };
                 let file = std::slice::from_ref(file);
                 if measure(file, of, making, &mut source, wanted, progress)?.is_some() {

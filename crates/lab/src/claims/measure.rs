@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use carob_proto::registry::Registry;
 use carob_sim::engine;
 
 use super::expression::Reference;
@@ -29,13 +30,15 @@ pub struct Making<'a> {
     pub set: &'a [String],
     /// Where runs come from and go to.
     pub journal: Option<&'a Journal>,
+    /// The controllers that names may refer to.
+    pub registry: Registry,
 }
 
 impl Making<'_> {
     /// Checks that all scenarios accept the settings.
     pub fn check(&self, files: &[ScenarioFile]) -> Result<(), ScenarioErrors> {
         for file in files {
-            Scenario::read(&file.name, &file.text, self.set)?;
+            Scenario::registered(self.registry, &file.name, &file.text, self.set, None)?;
         }
         Ok(())
     }
@@ -65,8 +68,13 @@ pub fn measure(
 ) -> Result<Option<FirstRun>, RunSetupError> {
     let algorithms = [of.algorithm.clone()];
     for file in files {
-        let scenario =
-            Scenario::with_algorithms(&file.name, &file.text, making.set, Some(&algorithms));
+        let scenario = Scenario::registered(
+            making.registry,
+            &file.name,
+            &file.text,
+            making.set,
+            Some(&algorithms),
+        );
         let Ok(scenario) = scenario else {
             // A file that reads with its own algorithms cannot run this one.
             Scenario::read(&file.name, &file.text, making.set).map_err(|errors| {

@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 
 use carob_cc::TransmissionProfile;
 use carob_cc::registry;
+use carob_proto::registry::Registry;
 use serde::Serialize;
 
 /// Controllers that are not compared, with the reason: they repeat what one study or program did, or
@@ -34,8 +35,13 @@ pub const LEFT_OUT: [(&str, &str); 12] = [
 
 /// The controllers that are compared, by registry id; `default` first.
 pub fn controllers() -> Vec<&'static str> {
-    let names = registry::entries().map(|entry| entry.name);
-    names
+    controllers_of(Registry::BUILT_IN)
+}
+
+/// The controllers of a registry that are compared; `default` first.
+pub(super) fn controllers_of(registry: Registry) -> Vec<&'static str> {
+    registry
+        .names()
         .filter(|name| LEFT_OUT.iter().all(|(out, _)| out != name))
         .collect()
 }
@@ -180,7 +186,14 @@ impl Configuration {
         if let Some(profile) = self.timers.profile() {
             lines.push(format!("    .profile_named(\"{profile}\")?"));
         }
-        lines.push(format!("    .controller_named(\"{}\")?", self.controller));
+        lines.push(if registry::find(self.controller).is_ok() {
+            format!("    .controller_named(\"{}\")?", self.controller)
+        } else {
+            format!(
+                "    .controller(registry.find(\"{}\")?.choice())",
+                self.controller
+            )
+        });
         if is_blockwise {
             // SZX of 2^(SZX + 4) bytes (RFC 7959 2.2).
             let szx = self.block.ilog2() - 4;
@@ -202,12 +215,15 @@ impl Configuration {
 
     /// Rust for firmware, with `carob-cc` alone.
     pub fn firmware(&self) -> String {
-        let path = registry::find(self.controller).map_or("", |entry| entry.path);
+        let algorithm = registry::find(self.controller).map_or_else(
+            |_| self.controller.to_owned(),
+            |entry| format!("carob_cc::algorithms::{}", entry.path),
+        );
         let parameters = match self.timers.profile() {
             None => "TransmissionParameters::DEFAULT".to_owned(),
             Some(profile) => format!("TransmissionProfile::{profile:?}.parameters()"),
         };
-        format!("carob_cc::algorithms::{path} with carob_cc::{parameters}")
+        format!("{algorithm} with carob_cc::{parameters}")
     }
 }
 

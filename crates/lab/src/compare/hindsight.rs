@@ -4,6 +4,7 @@
 //! the number of the set. [`SET_ASIDE`] is the set that is published; nothing was ever chosen by it.
 //! Other numbers give other links, to develop with.
 
+use carob_proto::registry::Registry;
 use carob_sim::random::Stream;
 use serde::{Deserialize, Serialize};
 
@@ -228,6 +229,7 @@ fn stage(
         traffic,
         seeds: first_seed..first_seed + seeds.clamp(bounds.start, bounds.end),
         with_harm,
+        registry: Registry::BUILT_IN,
     }
 }
 

@@ -32,6 +32,7 @@ mod words;
 
 use std::fmt;
 
+use carob_proto::registry::Registry;
 use serde::Serialize;
 
 pub use configuration::{Configuration, LEFT_OUT, Timers, controllers};
@@ -79,6 +80,7 @@ pub struct Question {
     traffic: Traffic,
     weights: Weights,
     first_seed: u64,
+    registry: Registry,
 }
 
 /// Steps of an answer, for a progress bar.
@@ -177,6 +179,7 @@ impl Question {
             traffic,
             weights,
             first_seed: 1,
+            registry: Registry::BUILT_IN,
         }
     }
 
@@ -200,6 +203,13 @@ impl Question {
     #[must_use]
     pub fn seeded(mut self, first_seed: u64) -> Self {
         self.first_seed = first_seed;
+        self
+    }
+
+    /// The same with the controllers of a registry.
+    #[must_use]
+    pub fn registered(mut self, registry: Registry) -> Self {
+        self.registry = registry;
         self
     }
 

@@ -1,6 +1,7 @@
 //! Transmission profiles judged by the cost of comparisons, on the links of their names.
 
 use carob_cc::TransmissionProfile;
+use carob_proto::registry::Registry;
 
 use super::candidates::{BLOCKS, largest_block};
 use super::configuration::Configuration;
@@ -60,6 +61,7 @@ pub fn judge(
         traffic,
         seeds: SEEDS..SEEDS + seeds,
         with_harm,
+        registry: Registry::BUILT_IN,
     };
     let values = resampled(&make(&stage, &judged, progress)?);
     let costs = costs_of(&values, &question.weights);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use carob_proto::registry::Registry;
 use carob_sim::engine;
 use carob_sim::spec::RunRecord;
 use rayon::prelude::*;
@@ -20,6 +21,8 @@ pub(super) struct Stage<'a> {
     pub(super) seeds: Range<u64>,
     /// Whether a neighbour's time is measured.
     pub(super) with_harm: bool,
+    /// The controllers that configurations name.
+    pub(super) registry: Registry,
 }
 
 /// Exchanges of datagrams over a link that take as long as one in a wireless network.
@@ -178,7 +181,8 @@ second_clients = 1
 second_nstart = 1
 "#;
     }
-    Scenario::read("the comparison", &text, &[]).map_err(|errors| {
+    let registry = stage.registry;
+    Scenario::registered(registry, "the comparison", &text, &[], None).map_err(|errors| {
         CompareError::of(
             errors,
             "change the link or the traffic so that they go together",
@@ -202,6 +206,7 @@ mod tests {
                     traffic: &traffic,
                     seeds: 1..2,
                     with_harm: false,
+                    registry: Registry::BUILT_IN,
                 };
                 let made = scenario(&stage, &Configuration::default_coap(64), false);
                 assert!(made.is_ok(), "{} {name}: {:?}", known.name, made.err());

@@ -6,7 +6,7 @@ use super::candidates::{
     GAIN_LEAST, TUNED_MAX, best_timers, combinations, finalists, largest_block, narrowed, order,
     tuned, variations,
 };
-use super::configuration::{Configuration, controllers};
+use super::configuration::{Configuration, controllers_of};
 use super::judge::{Component, Cost, Measured, Pool, RESAMPLES, RunSummary, Weights, is_settled};
 use super::link::Link;
 use super::neighbourhood::{Near, firsts_of, flips, neighbourhood, regret};
@@ -150,6 +150,7 @@ impl<'a> Search<'a> {
             traffic: &self.question.traffic,
             seeds,
             with_harm: self.with_harm,
+            registry: self.question.registry,
         }
     }
 
@@ -168,7 +169,8 @@ impl<'a> Search<'a> {
     fn explore(&mut self) -> Result<Tried, CompareError> {
         let (base, traffic) = (self.base, &self.question.traffic);
         let of = |controller| Configuration { controller, ..base };
-        let mut first: Vec<Configuration> = controllers().into_iter().map(of).collect();
+        let controllers = controllers_of(self.question.registry);
+        let mut first: Vec<Configuration> = controllers.into_iter().map(of).collect();
         let plain = first.len();
         first.extend(variations(base, traffic));
         let seeds = self.seeds_here(FIRST, first.len());
@@ -372,6 +374,7 @@ impl<'a> Search<'a> {
                 traffic: &one.traffic,
                 seeds: self.question.first_seed..self.question.first_seed + seeds,
                 with_harm: false,
+                registry: self.question.registry,
             };
             let values = resampled(&self.make(&stage, &configurations)?);
             let costs = costs_of(&values, &weights);

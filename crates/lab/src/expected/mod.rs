@@ -2,6 +2,7 @@
 
 mod tolerance;
 
+use carob_proto::registry::Registry;
 use serde::Serialize;
 use serde_json::json;
 
@@ -115,7 +116,7 @@ impl Comparison {
             return None;
         }
         let name = &self.expected.algorithm;
-        Some(if scenario::is_known(name) {
+        Some(if scenario::is_known(name, Registry::BUILT_IN) {
             "not run".to_owned()
         } else {
             format!("needs {name}")

@@ -23,7 +23,7 @@ pub use engine::{Outcome, Step, replay};
 pub use script::{
     EVENTS_MAX, Event, LOST_MAX, Script, ScriptError, Scripted, TIME_MAX, VOCABULARY,
 };
-pub use subject::{Subject, SubjectError, near};
+pub use subject::{Subject, SubjectError};
 
 /// A story in which the controllers differ: steady round trips, a drift, losses, late answers, a
 /// jump, a failure, a long pause.
@@ -95,7 +95,7 @@ impl Run {
         let events = script.events.iter().map(|scripted| scripted.event);
         Self {
             algorithm: controller.entry().name.to_owned(),
-            steps: replay(events, &mut controller.build(), parameters, &mut *random),
+            steps: replay(events, &mut *controller.build(), parameters, &mut *random),
         }
     }
 

@@ -5,8 +5,9 @@ use std::fmt;
 use carob_cc::TransmissionParameters;
 use carob_cc::constants::SetError;
 use carob_cc::ratio::Ratio;
-use carob_cc::registry::{self, Entry, UnknownController, canonical, entries};
+use carob_cc::registry::{canonical, nearest};
 use carob_cc::time::Duration;
+use carob_proto::registry::{Entry, Registry, UnknownName};
 use carob_sim::spec::{ControllerError, ControllerSpec};
 
 use super::{Dither, Run, Script};
@@ -67,12 +68,12 @@ impl fmt::Display for SubjectError {
             Self::Name { typed, .. } if typed.contains('*') => {
                 write!(f, "--algorithm {typed}: unknown controller \"{typed}\"")
             }
-            Self::Name { typed, .. } => {
-                write!(
-                    f,
-                    "--algorithm {typed}: {}",
-                    UnknownController { name: typed }
-                )
+            Self::Name { typed, near } => {
+                let unknown = UnknownName {
+                    name: typed.clone(),
+                    near: near.clone(),
+                };
+                write!(f, "--algorithm {typed}: {unknown}")
             }
             Self::Set { typed, why } => write!(f, "--set {typed}: {why}"),
         }
@@ -87,6 +88,15 @@ impl Subject {
     /// A name may have `*` for any text, and `all` is every controller; without names it is those
     /// that differ most. Constants are taken by those controllers that have them.
     pub fn all(names: &[String], set: &[String]) -> Result<Vec<Self>, SubjectError> {
+        Self::registered(Registry::BUILT_IN, names, set)
+    }
+
+    /// As [`all`](Self::all), with the controllers of a registry.
+    pub fn registered(
+        registry: Registry,
+        names: &[String],
+        set: &[String],
+    ) -> Result<Vec<Self>, SubjectError> {
         let (mut constants, mut parameters) = (Vec::new(), Vec::new());
         for typed in set {
             let wrong = |why: String| SubjectError::Set {
@@ -102,13 +112,13 @@ impl Subject {
                 None => parameters.push((typed, key, value)),
             }
         }
-        let chosen = choose(names)?;
+        let chosen = choose(names, registry)?;
         let mut taken = vec![false; constants.len()];
         let mut subjects = Vec::new();
         for entry in &chosen {
             let mut own = Vec::new();
             for ((typed, constant, value), taken) in constants.iter().zip(&mut taken) {
-                match ControllerSpec::new(entry.name, [(*constant, *value)]) {
+                match ControllerSpec::registered(registry, entry.name, [(*constant, *value)]) {
                     Ok(_) => {
                         own.push((*constant, *value));
                         *taken = true;
@@ -125,8 +135,8 @@ impl Subject {
                     }
                 }
             }
-            let controller =
-                ControllerSpec::new(entry.name, own).expect("name and constants were tried above");
+            let controller = ControllerSpec::registered(registry, entry.name, own)
+                .expect("name and constants were tried above");
             let mut own = entry.suggested.apply(TransmissionParameters::DEFAULT);
             for (typed, key, value) in &parameters {
                 apply(&mut own, key, value).map_err(|why| SubjectError::Set {
@@ -155,7 +165,7 @@ impl Subject {
 }
 
 /// The controllers of names and patterns, each once, in the order they are named.
-fn choose(names: &[String]) -> Result<Vec<Entry>, SubjectError> {
+fn choose(names: &[String], registry: Registry) -> Result<Vec<Entry>, SubjectError> {
     let mut chosen: Vec<Entry> = Vec::new();
     let mut add = |entry: Entry| {
         if chosen.iter().all(|known| known.name != entry.name) {
@@ -164,19 +174,20 @@ fn choose(names: &[String]) -> Result<Vec<Entry>, SubjectError> {
     };
     if names.is_empty() {
         for name in DIFFERENT {
-            entries().find(|entry| entry.name == *name).map(&mut add);
+            registry.find(name).map(&mut add).ok();
         }
         return Ok(chosen);
     }
     for typed in names {
         let pattern = if typed == "all" { "*" } else { typed };
-        let mut found = entries()
+        let mut found = registry
+            .entries()
             .filter(|entry| fits(entry.name, canonical(pattern)))
             .peekable();
         if found.peek().is_none() {
             return Err(SubjectError::Name {
                 typed: typed.clone(),
-                near: near(typed),
+                near: near(typed, registry),
             });
         }
         found.for_each(&mut add);
@@ -185,8 +196,8 @@ fn choose(names: &[String]) -> Result<Vec<Entry>, SubjectError> {
 }
 
 /// The names of controllers that are near to a wrong one, the nearest first.
-pub fn near(wrong: &str) -> Vec<&'static str> {
-    registry::nearest(wrong, entries().map(|entry| entry.name)).collect()
+fn near(wrong: &str, registry: Registry) -> Vec<&'static str> {
+    nearest(wrong, registry.names()).collect()
 }
 
 fn unknown_constant(constant: &str, chosen: &[Entry]) -> String {
@@ -276,7 +287,7 @@ mod tests {
             "{cocoa:?}"
         );
         assert!(cocoa[1..].iter().all(|name| name.starts_with("cocoa-")));
-        assert_eq!(names(&["all"]).len(), entries().count());
+        assert_eq!(names(&["all"]).len(), Registry::BUILT_IN.names().count());
         assert_eq!(names(&["*fault"]), ["default"]);
         assert!(names(&[]).starts_with(&["default"]) && names(&[]).contains(&"cocoa-03"));
     }
@@ -294,7 +305,10 @@ mod tests {
             "--algorithm cocoa-3: unknown controller \"cocoa-3\"; did you mean \"cocoa-03\"? \
              Others near: \"cocoa-s\", \"cocoa-e\""
         );
-        assert_eq!(super::near("xyzzy-quux-frobnicate"), [""; 0]);
+        assert_eq!(
+            super::near("xyzzy-quux-frobnicate", Registry::BUILT_IN),
+            [""; 0]
+        );
         assert!(refused(&["zz*"], &[]).contains("unknown controller \"zz*\""));
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use carob_cc::TransmissionProfile;
 use carob_cc::constants::SetError;
 use carob_cc::registry::{canonical, nearest};
+use carob_proto::registry::Registry;
 use carob_sim::spec::{ControllerError, ControllerSpec};
 use carob_sim::tcp::settings::{self, Named};
 
@@ -27,6 +28,7 @@ pub struct Algorithm {
 
 /// The protocol that an algorithm belongs to.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each algorithm")]
 pub(super) enum Protocol {
     /// A controller of the message layer, with the scenario's constants.
     Udp(ControllerSpec),
@@ -83,6 +85,7 @@ pub(super) fn algorithms_of(
     settings: &BTreeMap<String, Setting>,
     axes: &[Axis],
     only: &Only,
+    registry: Registry,
 ) -> Result<Vec<Algorithm>, ScenarioError> {
     let Some(Setting {
         value: Value::Texts(names),
@@ -110,7 +113,7 @@ pub(super) fn algorithms_of(
             ));
         }
     }
-    let names = &chosen(names);
+    let names = &chosen(names, registry);
     let one = |name: &String| {
         let only = only
             .iter()
@@ -119,7 +122,7 @@ pub(super) fn algorithms_of(
             .collect();
         Ok(Algorithm {
             name: name.clone(),
-            protocol: protocol_of(name, settings, place, names.len() == 1)?,
+            protocol: protocol_of(name, settings, place, names.len() == 1, registry)?,
             only,
         })
     };
@@ -131,11 +134,12 @@ pub(super) fn second(
     name: &str,
     settings: &BTreeMap<String, Setting>,
     place: &Place,
+    registry: Registry,
 ) -> Result<Algorithm, ScenarioError> {
     let name = canonical(name);
     Ok(Algorithm {
         name: name.to_owned(),
-        protocol: protocol_of(name, settings, place, false)?,
+        protocol: protocol_of(name, settings, place, false, registry)?,
         only: Vec::new(),
     })
 }
@@ -145,6 +149,7 @@ pub(super) fn own_of(
     algorithms: &[Algorithm],
     cell: &Cell,
     settings: &BTreeMap<String, Setting>,
+    registry: Registry,
 ) -> Result<BTreeMap<String, Protocol>, ScenarioError> {
     let constants = |settings: &BTreeMap<String, Setting>| -> Vec<(String, Value)> {
         let of_all = settings.iter().filter(|(path, _)| path.starts_with("cc."));
@@ -166,11 +171,12 @@ pub(super) fn own_of(
     let is_of_some = |(path, value): &(String, Value)| {
         let constant = path.trim_start_matches("cc.");
         let value = value.to_string();
-        every_name().any(|name| ControllerSpec::new(name, [(constant, value.as_str())]).is_ok())
+        let one = [(constant, value.as_str())];
+        every_name(registry).any(|name| ControllerSpec::registered(registry, name, one).is_ok())
     };
     let alone = algorithms.len() == 1 && !own.iter().all(is_of_some);
     let one = |algorithm: &Algorithm| {
-        let protocol = protocol_of(&algorithm.name, &cell.settings, &place, alone)?;
+        let protocol = protocol_of(&algorithm.name, &cell.settings, &place, alone, registry)?;
         Ok((algorithm.name.clone(), protocol))
     };
     algorithms.iter().map(one).collect()
@@ -183,6 +189,7 @@ fn protocol_of(
     settings: &BTreeMap<String, Setting>,
     place: &Place,
     alone: bool,
+    registry: Registry,
 ) -> Result<Protocol, ScenarioError> {
     let constants_of = |prefix: &str| -> Vec<(String, String, Place)> {
         settings
@@ -216,7 +223,7 @@ fn protocol_of(
     let shared = constants_of("cc.");
     for (constant, value, place) in &shared {
         let one = [(constant.as_str(), value.as_str())];
-        match ControllerSpec::new(name, one) {
+        match ControllerSpec::registered(registry, name, one) {
             Err(ControllerError::BadConstant {
                 why: SetError::UnknownName,
                 ..
@@ -226,9 +233,9 @@ fn protocol_of(
     }
     let place = constants.last().map_or(place, |(_, _, place)| place);
     let set = constants.iter().map(|(c, v, _)| (c.as_str(), v.as_str()));
-    let controller = ControllerSpec::new(name, set).map_err(|why| {
+    let controller = ControllerSpec::registered(registry, name, set).map_err(|why| {
         let hint = match &why {
-            ControllerError::UnknownController { name } => near(name),
+            ControllerError::UnknownController { name } => near(name, registry),
             ControllerError::BadConstant { .. } => String::new(),
         };
         impossible(place, format!("{why}{hint}"))
@@ -237,24 +244,25 @@ fn protocol_of(
 }
 
 /// Every algorithm: controllers of datagrams, then those of TCP.
-pub fn every_name() -> impl Iterator<Item = &'static str> {
-    let controllers = carob_cc::registry::entries().map(|entry| entry.name);
-    controllers.chain(settings::ALGORITHMS.iter().map(|named| named.name))
+pub fn every_name(registry: Registry) -> impl Iterator<Item = &'static str> {
+    registry
+        .names()
+        .chain(settings::ALGORITHMS.iter().map(|named| named.name))
 }
 
 /// Returns true if there is an algorithm of that name.
-pub fn is_known(name: &str) -> bool {
+pub fn is_known(name: &str, registry: Registry) -> bool {
     let name = canonical(name);
-    every_name().any(|known| known == name) || profile(name).is_some()
+    every_name(registry).any(|known| known == name) || profile(name).is_some()
 }
 
 /// Names, with every pattern replaced by the algorithms it fits, each once; `all` is every one
 /// over UDP.
-fn chosen(names: &[String]) -> Vec<String> {
+fn chosen(names: &[String], registry: Registry) -> Vec<String> {
     let mut chosen: Vec<String> = Vec::new();
     for name in names {
         let is_all = |known: &str| name == "all" && settings::algorithm(known).is_none();
-        let mut fitting: Vec<String> = every_name()
+        let mut fitting: Vec<String> = every_name(registry)
             .filter(|known| is_all(known) || is_pattern(name) && fits(known, name))
             .map(str::to_owned)
             .collect();
@@ -272,8 +280,8 @@ fn chosen(names: &[String]) -> Vec<String> {
 }
 
 /// The algorithms whose names are near to a wrong one, as the end of a message.
-pub(super) fn near(wrong: &str) -> String {
-    let near: Vec<String> = nearest(wrong, every_name())
+pub(super) fn near(wrong: &str, registry: Registry) -> String {
+    let near: Vec<String> = nearest(wrong, every_name(registry))
         .enumerate()
         .map(|(k, near)| match k {
             0 => format!("; did you mean \"{near}\"?"),

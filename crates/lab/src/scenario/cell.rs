@@ -7,6 +7,7 @@ use std::sync::Arc;
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 use carob_cc::{TransmissionParameters, TransmissionProfile};
+use carob_proto::registry::Registry;
 use carob_sim::hash::fnv1a;
 use carob_sim::link::{
     self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LinkTrace, LossProfile, LossSpec,
@@ -50,6 +51,8 @@ pub struct Cell {
     /// Traces of the link by direction.
     pub(super) traces: BTreeMap<&'static str, Arc<LinkTrace>>,
     pub(super) settings: BTreeMap<String, Setting>,
+    /// The controllers that its keys may name.
+    pub(super) registry: Registry,
 }
 
 impl Cell {
@@ -59,6 +62,7 @@ impl Cell {
         combination: &[&Value],
         settings: &BTreeMap<String, Setting>,
         cases: &Cases,
+        registry: Registry,
     ) -> Result<Self, ScenarioError> {
         let fill = |template: &str| {
             let filled = axes.iter().zip(combination);
@@ -93,7 +97,7 @@ impl Cell {
         Ok(Self {
             name,
             is_default: cases.is_default(&values),
-            second: mix::second(&settings)?,
+            second: mix::second(&settings, registry)?,
             own: BTreeMap::new(),
             traces: BTreeMap::new(),
             not_compared: None,
@@ -102,6 +106,7 @@ impl Cell {
             hash: fnv1a(text.as_bytes()),
             compare_with,
             settings,
+            registry,
         })
     }
 

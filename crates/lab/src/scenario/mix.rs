@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use carob_proto::registry::Registry;
 use carob_sim::spec::{CLIENTS_MAX, ClientGroup, Workload};
 
 use super::algorithm::{self, Algorithm};
@@ -13,12 +14,13 @@ use super::{Setting, impossible};
 /// The algorithm of the other clients, if there are any.
 pub(super) fn second(
     settings: &BTreeMap<String, Setting>,
+    registry: Registry,
 ) -> Result<Option<Algorithm>, ScenarioError> {
     match settings.get("mix.second") {
         Some(Setting {
             value: Value::Text(name),
             place,
-        }) => algorithm::second(name, settings, place).map(Some),
+        }) => algorithm::second(name, settings, place, registry).map(Some),
         _ => Ok(None),
     }
 }
@@ -26,9 +28,9 @@ pub(super) fn second(
 /// The other clients: like the first, except for the keys of the table.
 pub(super) fn others(cell: &Cell) -> Result<Vec<ClientGroup>, ScenarioError> {
     if let Ok(first) = cell.text("mix.first")
-        && !algorithm::is_known(first)
+        && !algorithm::is_known(first, cell.registry)
     {
-        let hint = algorithm::near(first);
+        let hint = algorithm::near(first, cell.registry);
         let why = format!("mix.first: unknown controller \"{first}\"{hint}");
         return Err(impossible(cell.place("mix.first"), why));
     }

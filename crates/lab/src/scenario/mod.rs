@@ -30,6 +30,7 @@ mod workload;
 use std::collections::BTreeMap;
 
 use carob_cc::registry::canonical;
+use carob_proto::registry::Registry;
 use carob_sim::hash::fnv1a;
 use carob_sim::spec::RunSpec;
 
@@ -94,6 +95,17 @@ impl Scenario {
         overrides: &[String],
         algorithms: Option<&[String]>,
     ) -> Result<Self, ScenarioErrors> {
+        Self::registered(Registry::BUILT_IN, name, text, overrides, algorithms)
+    }
+
+    /// As [`with_algorithms`](Self::with_algorithms), with the controllers of a registry.
+    pub fn registered(
+        registry: Registry,
+        name: &str,
+        text: &str,
+        overrides: &[String],
+        algorithms: Option<&[String]>,
+    ) -> Result<Self, ScenarioErrors> {
         let mut raw = document::parse(name, text)?;
         let own = changes::own(&raw, !overrides.is_empty());
         let wrong = overrides
@@ -136,7 +148,7 @@ impl Scenario {
             required::stand_in(&mut settings);
         }
         let changes = changes::of(&own, &settings, &axes);
-        let scenario = match Self::of(settings, axes, &only, &cases, changes) {
+        let scenario = match Self::of(settings, axes, &only, &cases, changes, registry) {
             Ok(scenario) => scenario,
             Err(error) if absent.is_empty() => return Err(error.into()),
             // What stands in for a missing key may not fit the rest.
@@ -157,14 +169,15 @@ impl Scenario {
         only: &Only,
         cases: &Cases,
         changes: Vec<Change>,
+        registry: Registry,
     ) -> Result<Self, ScenarioError> {
-        let algorithms = algorithms_of(&settings, &axes, only)?;
+        let algorithms = algorithms_of(&settings, &axes, only, registry)?;
         cases.check(&axes)?;
-        let mut cells = cells_of(&settings, axes, cases)?;
+        let mut cells = cells_of(&settings, axes, cases, registry)?;
         let mut traces = trace::TraceFiles::default();
         for cell in &mut cells {
             traces.load(cell)?;
-            cell.own = algorithm::own_of(&algorithms, cell, &settings)?;
+            cell.own = algorithm::own_of(&algorithms, cell, &settings, registry)?;
             cell.change(&changes);
         }
         Ok(Self {
@@ -510,6 +523,7 @@ fn cells_of(
     settings: &BTreeMap<String, Setting>,
     mut axes: Vec<Axis>,
     cases: &Cases,
+    registry: Registry,
 ) -> Result<Vec<Cell>, ScenarioError> {
     let Some(Setting {
         value: Value::Text(template),
@@ -561,7 +575,7 @@ fn cells_of(
     }
     let mut cells: Vec<Cell> = Vec::with_capacity(combinations.len());
     for combination in combinations {
-        let cell = Cell::new(template, &axes, &combination, settings, cases)?;
+        let cell = Cell::new(template, &axes, &combination, settings, cases, registry)?;
         if cells.iter().any(|other| other.name == cell.name) {
             return Err(impossible(
                 place,

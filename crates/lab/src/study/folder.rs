@@ -16,6 +16,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use carob_proto::registry::Registry;
+
 use super::Study;
 use crate::claims::expression::{Facts, Reference};
 use crate::claims::rule::{self, Rule};
@@ -106,8 +108,9 @@ pub struct StudyVerdicts {
 }
 
 impl StudyFolder {
-    /// Reads a folder and checks that its files fit together. Rules may use these facts.
-    pub fn open(folder: &Path, facts: Facts<'_>) -> Result<Self, FolderError> {
+    /// Reads a folder and checks that its files fit together. Rules may use these facts, and controllers
+    /// of the registry.
+    pub fn open(folder: &Path, facts: Facts<'_>, registry: Registry) -> Result<Self, FolderError> {
         let path = folder.join("study.toml");
         let study = if path.exists() {
             Study::read(&text(&path)?).map_err(|what| {
@@ -118,7 +121,7 @@ impl StudyFolder {
             let name = folder.file_name().unwrap_or(folder.as_os_str());
             Study::unpublished(&name.to_string_lossy())
         };
-        let (files, scenarios) = scenarios(folder)?;
+        let (files, scenarios) = scenarios(folder, registry)?;
         let rules = rules(folder, facts)?;
         let expected = expected(folder, &study)?;
         let tolerances = tolerances(folder, &expected)?;
@@ -143,7 +146,7 @@ impl StudyFolder {
                 let remedy = format!("the cells are {}", cells.join(", "));
                 return Err(FolderError::contents(folder, what, remedy));
             }
-            if !is_known(&of.algorithm) {
+            if !is_known(&of.algorithm, registry) {
                 let what = format!("no algorithm is called \"{}\"", of.algorithm);
                 let remedy = "`carob cc list` names all";
                 return Err(FolderError::contents(folder, what, remedy));
@@ -257,15 +260,19 @@ fn toml_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
     Ok(files)
 }
 
-fn scenarios(folder: &Path) -> Result<(Vec<ScenarioFile>, Vec<Scenario>), FolderError> {
+fn scenarios(
+    folder: &Path,
+    registry: Registry,
+) -> Result<(Vec<ScenarioFile>, Vec<Scenario>), FolderError> {
     let (mut files, mut read) = (Vec::new(), Vec::new());
     let folder = folder.join("scenarios");
     for path in toml_files(&folder)? {
         let text = text(&path)?;
         let name = path.display().to_string();
-        let scenario = Scenario::read(&name, &text, &[]).map_err(|errors| {
-            FolderError::contents(&path, errors, "`carob lab keys` lists every key")
-        })?;
+        let scenario =
+            Scenario::registered(registry, &name, &text, &[], None).map_err(|errors| {
+                FolderError::contents(&path, errors, "`carob lab keys` lists every key")
+            })?;
         read.push(scenario);
         files.push(ScenarioFile { name, text });
     }

@@ -41,6 +41,7 @@ mod tests {
 
     use carob_lab::claims::needed;
     use carob_lab::scenario::{Scenario, builtin, is_known};
+    use carob_proto::registry::Registry;
 
     use super::*;
 
@@ -80,7 +81,11 @@ mod tests {
             for of in needed {
                 let there = scenarios.iter().any(|s| s.cell(&of.cell).is_some());
                 assert!(there, "{} {}: {}", part.study, part.name, of.cell);
-                assert!(is_known(&of.algorithm), "{}", of.algorithm);
+                assert!(
+                    is_known(&of.algorithm, Registry::BUILT_IN),
+                    "{}",
+                    of.algorithm
+                );
             }
         }
     }

@@ -6,6 +6,7 @@ use carob_lab::expected::{Expected, Measured, Tolerances, label};
 use carob_lab::run::{Plan, RunSetupError, Selection};
 use carob_lab::scenario::{Scenario, builtin, is_known};
 use carob_lab::statistics::Statistics;
+use carob_proto::registry::Registry;
 use carob_sim::engine;
 use serde::{Deserialize, Serialize};
 
@@ -218,7 +219,7 @@ fn long(set: &[String], algorithm: Option<&str>) -> Scenario {
 /// Printed cells with the algorithms there are, in printed order; readings after the profile.
 fn parts(published: &[Expected]) -> Vec<Part> {
     let readings = thesis_readings();
-    let known = |row: &&Expected| is_known(&row.algorithm);
+    let known = |row: &&Expected| is_known(&row.algorithm, Registry::BUILT_IN);
     published
         .iter()
         .filter(known)

@@ -5,6 +5,7 @@ use std::path::Path;
 use carob_lab::calibration::{
     Calibration, CalibrationError, CalibrationResult, FindingText, figure, markdown,
 };
+use carob_lab::registry::Registry;
 use carob_lab::study::StudyFolder;
 use carob_lab::text::{Align, TextTable};
 use carob_studies::calibration::{CALIBRATED, Calibrated};
@@ -90,7 +91,7 @@ fn subject(study: &Path) -> Result<Subject, Failure> {
         let message = format_args!("no study to calibrate: {}", study.display());
         return Err(Failure::new(Kind::Usage, message).hint(hint));
     }
-    let folder = StudyFolder::open(study, &unit::value).map_err(|error| {
+    let folder = StudyFolder::open(study, &unit::value, Registry::BUILT_IN).map_err(|error| {
         let remedy = error.remedy().to_owned();
         Failure::new(Kind::Usage, error).hint(remedy)
     })?;

@@ -145,6 +145,7 @@ fn compute(
         seeds: args.seeds.unwrap_or(part.seeds),
         set: &args.set,
         journal,
+        ..Making::default()
     };
     making
         .check(&claims::files(part))

@@ -14,6 +14,7 @@ use super::next;
 use super::output::{self, quoted, say, wrapped};
 use super::source::read_file;
 use crate::commands::analyze;
+use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
 
@@ -24,7 +25,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
     let question = Question::new(link(args)?, traffic(args)?)
         .weighted(&args.weight)
         .map_err(|error| wrong(&error))?
-        .seeded(args.first_seed);
+        .seeded(args.first_seed)
+        .registered(registry());
     let bar = output::progress(0);
     let began = Instant::now();
     let answer = output::with_threads(args.threads, || {

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::args::JudgeArgs;
 use super::output::{self, json_lines, say};
+use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
 
 pub(super) fn run(args: &JudgeArgs) -> Result<Outcome, Failure> {
@@ -25,6 +26,7 @@ pub(super) fn run(args: &JudgeArgs) -> Result<Outcome, Failure> {
         seeds: args.seeds.unwrap_or(0),
         set: &args.set,
         journal: journal.as_ref(),
+        registry: registry(),
     };
     let usage = |error: &dyn std::fmt::Display| Failure::new(Kind::Usage, error);
     making
@@ -50,7 +52,7 @@ pub(super) fn run(args: &JudgeArgs) -> Result<Outcome, Failure> {
 }
 
 fn open(path: &Path) -> Result<StudyFolder, Failure> {
-    StudyFolder::open(path, &unit::value).map_err(|error| {
+    StudyFolder::open(path, &unit::value, registry()).map_err(|error| {
         let remedy = error.remedy().to_owned();
         Failure::new(Kind::Usage, error).hint(remedy)
     })

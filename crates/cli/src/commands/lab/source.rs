@@ -6,6 +6,7 @@ use carob_lab::pattern::is_pattern;
 use carob_lab::run::PlanError;
 use carob_lab::scenario::{Cell, Place, Problem, Scenario, ScenarioErrors, builtin};
 
+use crate::controllers::registry;
 use crate::failure::{Failure, Kind};
 
 /// The largest scenario file, in bytes.
@@ -25,7 +26,7 @@ impl Source {
     pub(super) fn open(name: &str, set: &[String], algorithms: &[String]) -> Result<Self, Failure> {
         let read = |file: &str, text: &str| {
             let algorithms = Some(algorithms).filter(|a| !a.is_empty());
-            Scenario::with_algorithms(file, text, set, algorithms).map_err(|e| wrong(&e))
+            Scenario::registered(registry(), file, text, set, algorithms).map_err(|e| wrong(&e))
         };
         let path = Path::new(name);
         if path

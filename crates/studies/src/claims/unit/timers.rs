@@ -1,6 +1,6 @@
 //! Facts about controllers: their timers on a given sequence of round trips and losses.
 
-use carob_cc::controller::{Controller as _, Gauge};
+use carob_cc::controller::Gauge;
 use carob_cc::random::Fixed;
 use carob_cc::time::Duration;
 
@@ -233,7 +233,7 @@ fn fasor(samples: &str) -> Option<(f64, f64, Step)> {
     };
     let mut random = Fixed::low();
     let parameters = &subject.parameters;
-    let before = replay(events(&script)?, &mut controller, parameters, &mut random);
+    let before = replay(events(&script)?, &mut *controller, parameters, &mut random);
     let now = before.last()?.ended;
     let (mut mode, mut slow) = (None, None);
     controller.gauges(now, &mut |name, gauge| match (name, gauge) {
@@ -248,7 +248,7 @@ fn fasor(samples: &str) -> Option<(f64, f64, Step)> {
         ("slow_rto", Gauge::Time(rto)) => slow = Some(seconds(rto)),
         _ => {}
     });
-    let step = replay(events("fail")?, &mut controller, parameters, &mut random);
+    let step = replay(events("fail")?, &mut *controller, parameters, &mut random);
     let slow = slow.unwrap_or(f64::NAN);
     Some((mode?, slow, step.into_iter().next()?))
 }

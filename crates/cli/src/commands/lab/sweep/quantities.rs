@@ -12,12 +12,13 @@ use super::super::args::SweepArgs;
 use super::super::output;
 use super::super::source::read_file;
 use super::{Rows, hash, part, wrong};
+use crate::controllers::registry;
 use crate::failure::{Failure, Kind};
 
 pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
     let sweep = Sweep::read(text).map_err(|error| wrong(args, &error))?;
     let file = base(&args.file, &sweep)?;
-    sweep.check(&file).map_err(|error| wrong(args, &error))?;
+    sweep.check(&file, registry()).map_err(|error| wrong(args, &error))?;
     let hash = hash(&[text, &file.text]);
     let journal = output::journal(args.journal.as_deref())?;
     let rows = &sweep.rows[part(args, sweep.rows.len())];
@@ -25,6 +26,7 @@ pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
     let mut out = Rows::new(args, &sweep.head(), columns(), &hash)?;
     let making = Making {
         journal: journal.as_ref(),
+        registry: registry(),
         ..Making::default()
     };
     for row in rows {
