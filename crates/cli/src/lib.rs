@@ -1,4 +1,18 @@
-//! The `carob` command: client, server and lab.
+//! The `carob` command as a library: client, server and lab, with controllers of one's own.
+//!
+//! A program of one's own registers its controllers and calls [`main`]; `carob cc new NAME` writes one.
+//! All commands then take their names: `lab run`, `lab sweep`, `lab compare`, `lab judge`, `cc`, `get`.
+//!
+//! ```no_run
+//! use carob_cli::{ExternalFamily, Registry};
+//!
+//! // `ExternalFamily::of::<MyController>()` for each family.
+//! static FAMILIES: [ExternalFamily; 0] = [];
+//!
+//! fn main() -> std::process::ExitCode {
+//!     carob_cli::main(Registry::with(&FAMILIES))
+//! }
+//! ```
 //!
 //! `args` says what can be typed, `commands` does it, one file a verb, `monitor` watches what
 //! travels, `printer` shows it, and `failure` is the one place that knows exit codes.
@@ -8,6 +22,7 @@
 mod args;
 mod clock;
 mod commands;
+mod controllers;
 mod descriptors;
 mod failure;
 mod formats;
@@ -18,12 +33,19 @@ mod printer;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+pub use carob_lab::registry::{ExternalFamily, Registry};
 use clap::FromArgMatches as _;
 
 use crate::args::Args;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Kind, Outcome};
 
-fn main() -> ExitCode {
+/// Runs the command line of this program, with these controllers.
+pub fn main(registry: Registry) -> ExitCode {
+    if let Err(error) = registry.check() {
+        printer::failure(&Failure::new(Kind::Usage, error));
+        return ExitCode::from(2);
+    }
+    controllers::choose(registry);
     descriptors::raise_limit();
     monitor::warnings::print();
     let parsed = args::command().try_get_matches();

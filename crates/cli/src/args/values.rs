@@ -11,6 +11,7 @@ use carob_cc::registry::nearest;
 use carob_proto::codec::{OptionDefinition, OptionFormat};
 use carob_proto::endpoint::{TOKEN_BYTES_MAX, can_count_retransmissions};
 
+use crate::controllers::registry;
 use crate::failure::{Failure, Kind};
 
 /// An option as it will be sent.
@@ -286,7 +287,8 @@ pub(crate) fn profile(name: &str) -> Result<TransmissionProfile, String> {
 
 /// The controller of a name.
 pub(crate) fn controller(name: &str) -> Result<CongestionControl, Failure> {
-    CongestionControl::named(name).map_err(|unknown| {
+    let entry = registry().find(name);
+    entry.map(|entry| entry.choice()).map_err(|unknown| {
         let failure = Failure::new(Kind::Usage, format_args!("--cc: {unknown}"));
         failure.hint("`carob cc list` explains all")
     })

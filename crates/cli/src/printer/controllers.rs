@@ -100,10 +100,10 @@ pub(crate) fn controller(controller: &Controller, relatives: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carob_cc::registry::entries;
+    use carob_lab::registry::Registry;
 
     fn printed(is_choice: &dyn Fn(&Controller) -> bool) -> String {
-        let all: Vec<Controller> = entries().map(Controller::from).collect();
+        let all: Vec<Controller> = Registry::BUILT_IN.entries().map(Controller::from).collect();
         list(&all, is_choice).to_string()
     }
 

@@ -18,6 +18,7 @@ mod interop;
 mod interop_dtls;
 mod lab;
 mod memory;
+mod own_controller;
 mod pages;
 mod parity;
 mod plugtest;

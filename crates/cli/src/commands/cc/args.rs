@@ -24,6 +24,30 @@ after the controller's timeout; a reply slower than the timeout causes spurious 
 log does not show which transmissions were lost: those without a reply count as lost, earliest
 first.";
 
+const NEW_EXAMPLES: &str = "\
+Examples:
+  carob cc new my-cc
+  carob cc new my-cc --path controllers/my-cc --carob ~/carob
+
+The crate has a small working controller, a test of the contract that controllers keep, and a program
+with all commands of carob that also takes the new name.";
+
+/// Arguments of `carob cc new`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct NewArgs {
+    /// The controller's name, and the crate's
+    pub(crate) name: String,
+    /// Write the crate to this folder [default: NAME]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: Option<PathBuf>,
+    /// Depend on this checkout of carob
+    ///
+    /// Default: the checkout that contains the current folder, else the version of this program in the
+    /// package registry.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) carob: Option<PathBuf>,
+}
+
 /// The text after the options of `carob cc trace`.
 pub(crate) fn trace_help() -> String {
     let mut text = TRACE_EXAMPLES.to_owned();
@@ -57,6 +81,9 @@ pub(crate) enum CcCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Write a crate with a controller of your own, which runs in the lab
+    #[command(after_help = NEW_EXAMPLES)]
+    New(NewArgs),
     /// Show the timers that controllers set for given round trips and losses
     Trace(TraceArgs),
 }

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use carob_cc::registry::{Entry, entries};
 use carob_lab::footnotes::FOOTNOTE;
+use carob_lab::registry::{Entry, Registry};
 
 use super::family;
 use crate::failure::Outcome;
@@ -30,7 +30,7 @@ const FIGURE: &str = "\
 
 /// Prints the document.
 pub(super) fn run() -> Outcome {
-    let all: Vec<Entry> = entries().collect();
+    let all: Vec<Entry> = Registry::BUILT_IN.entries().collect();
     // Errors are kept for the command's end.
     let _ = crate::output::bytes().write_all(text(&all).as_bytes());
     Outcome::Done
@@ -54,7 +54,7 @@ fn text(all: &[Entry]) -> String {
         let _ = writeln!(text, "\n\\{FOOTNOTE}");
     }
     let _ = writeln!(text, "\n{FIGURE}");
-    for profiles in all.chunk_by(|a, b| a.family() == b.family()) {
+    for profiles in all.chunk_by(|a, b| a.family == b.family) {
         let _ = writeln!(text, "\n## {}\n", family(&profiles[0]));
         section(&mut text, profiles);
     }
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<Entry> {
-        entries().collect()
+        Registry::BUILT_IN.entries().collect()
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_profile_is_told_by_another_without_loss() {
-        for profiles in all().chunk_by(|a, b| a.family() == b.family()) {
+        for profiles in all().chunk_by(|a, b| a.family == b.family) {
             let relatives = relatives(profiles);
             for (of, entry) in profiles.iter().enumerate() {
                 // From the one described in full to this one, what differs is set step by step.

@@ -2,11 +2,14 @@
 
 mod args;
 mod document;
+mod new;
 mod trace;
 
-use carob_cc::registry::{self, ALIASES, Entry, entries};
+use carob_cc::registry::{self, ALIASES};
+use carob_lab::registry::Entry;
 use serde::Serialize;
 
+use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
 
@@ -91,7 +94,7 @@ impl From<Entry> for Controller {
 
 /// The family's name as people write names.
 fn family(entry: &Entry) -> String {
-    entry.family().replace('_', "-")
+    entry.family.replace('_', "-")
 }
 
 /// Runs the command.
@@ -100,13 +103,14 @@ pub(crate) fn run(command: &CcCommand) -> Result<Outcome, Failure> {
         CcCommand::List { markdown: true, .. } => Ok(document::run()),
         CcCommand::List { json, .. } => Ok(list(*json)),
         CcCommand::Show { name, json } => show(name, *json),
+        CcCommand::New(args) => new::run(args),
         CcCommand::Trace(args) => trace::run(args),
     }
 }
 
 /// Lists every controller.
 fn list(json: bool) -> Outcome {
-    let all: Vec<Controller> = entries().map(Controller::from).collect();
+    let all: Vec<Controller> = registry().entries().map(Controller::from).collect();
     if json {
         printer::json(&all);
     } else {
@@ -117,13 +121,14 @@ fn list(json: bool) -> Outcome {
 
 /// Explains one.
 fn show(name: &str, json: bool) -> Result<Outcome, Failure> {
-    let entry = registry::find(name).map_err(|unknown| {
+    let entry = registry().find(name).map_err(|unknown| {
         Failure::new(Kind::Usage, unknown).hint("`carob cc list` explains all")
     })?;
     let name = entry.name;
-    let family = entry.family();
-    let relatives: Vec<&str> = entries()
-        .filter(|other| other.family() == family && other.name != name)
+    let family = entry.family;
+    let relatives: Vec<&str> = registry()
+        .entries()
+        .filter(|other| other.family == family && other.name != name)
         .map(|other| other.name)
         .collect();
     let controller = Controller::from(entry);

@@ -10,6 +10,7 @@ use carob_lab::report::{series, standalone};
 
 use super::args::{Place, TraceArgs};
 use crate::commands::lab::output::{self, json_lines, say};
+use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
 
@@ -22,7 +23,8 @@ const SENDERS_NAMED: usize = 6;
 
 pub(super) fn run(args: &TraceArgs) -> Result<Outcome, Failure> {
     let input = Input::open(args)?;
-    let subjects = Subject::all(&args.algorithm, &args.set).map_err(|e| unknown(&e))?;
+    let subjects =
+        Subject::registered(registry(), &args.algorithm, &args.set).map_err(|e| unknown(&e))?;
     let dither = match (args.seed, args.dither) {
         (Some(seed), _) => Dither::Seed(seed),
         (None, Place::Low) => Dither::Low,

@@ -10,7 +10,7 @@ mod parquet;
 mod reproduce;
 mod run;
 mod show;
-mod study;
+pub(crate) mod study;
 mod sweep;
 mod tcp;
 mod wireless;

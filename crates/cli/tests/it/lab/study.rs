@@ -74,7 +74,7 @@ delay = \"100 ms\"
 }
 
 /// A study whose expected values are its own, to within `median` of the measured ones.
-fn study(name: &str) -> Folder {
+pub(crate) fn study(name: &str) -> Folder {
     let folder = Folder::new(name);
     fs::create_dir_all(folder.0.join("mine/scenarios")).expect("a folder");
     fs::create_dir_all(folder.0.join("mine/rules")).expect("a folder");

@@ -1,0 +1,199 @@
+//! A crate of one's own with a controller, as `carob cc new` writes it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::lab::folder::Folder;
+use crate::lab::study::study;
+
+/// A new crate in a folder of the test, with the dependencies of this workspace.
+fn new_crate(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let checkout = root.display().to_string();
+    folder.says(&["cc", "new", "my-cc", "--carob", &checkout]);
+    fs::copy(root.join("Cargo.lock"), folder.0.join("my-cc/Cargo.lock")).expect("a lock file");
+    folder
+}
+
+/// Cargo in the crate, offline, with the compiled dependencies of this workspace.
+fn cargo(folder: &Folder, arguments: &[&str]) -> Output {
+    let target = Path::new(env!("CARGO_BIN_EXE_carob")).ancestors().nth(2);
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut command = Command::new(cargo);
+    // Those of the test's own package; build scripts that read them would run again.
+    let of_cargo =
+        |(name, _): &(String, String)| name.starts_with("CARGO_") && name != "CARGO_HOME";
+    for (name, _) in std::env::vars().filter(of_cargo) {
+        command.env_remove(name);
+    }
+    command
+        .args(arguments)
+        .env("CARGO_TARGET_DIR", target.expect("the target folder"))
+        .env("CARGO_NET_OFFLINE", "true")
+        .env("RUST_BACKTRACE", "0")
+        .current_dir(folder.0.join("my-cc"))
+        .output()
+        .expect("cargo starts")
+}
+
+/// The message of the contract test.
+fn violation(folder: &Folder) -> Vec<String> {
+    let output = cargo(folder, &["test", "--no-default-features"]);
+    assert!(!output.status.success(), "the controller is broken");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let begin = "my-cc violates the contract";
+    let lines = text.lines().skip_while(|line| !line.starts_with(begin));
+    let message = lines.take_while(|line| !line.is_empty() && !line.starts_with("note:"));
+    message.map(str::to_owned).collect()
+}
+
+fn change(folder: &Folder, from: &str, to: &str) {
+    let path = folder.0.join("my-cc/src/lib.rs");
+    let text = fs::read_to_string(&path).expect("the library");
+    assert!(text.contains(from), "{from}");
+    fs::write(path, text.replace(from, to)).expect("a file");
+}
+
+#[test]
+fn slow_contract_test_of_new_crate_explains_a_breach() {
+    let folder = new_crate("contract");
+    let output = cargo(&folder, &["test", "--no-default-features"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+
+    change(
+        &folder,
+        "expired.timeout.times(2)",
+        "expired.timeout.half()",
+    );
+    let message = violation(&folder);
+    assert!((5..=10).contains(&message.len()), "{message:#?}");
+    assert!(message[1].starts_with("  event     next_timeout at "));
+    assert!(message[1].contains("request with 0 retransmissions -> "));
+    assert!(message[2].starts_with("  returned  a timer shrank from "));
+    assert!(message[3].starts_with("  rule      a timer is no shorter than the one before it"));
+    let last = message.last().expect("a line");
+    assert!(last.starts_with("  repeat    .seeds("), "{last}");
+
+    // The calls in the last line repeat it.
+    let calls = last.split_whitespace().nth(1).expect("the calls");
+    let path = folder.0.join("my-cc/tests/contract.rs");
+    let test = fs::read_to_string(&path).expect("the test");
+    fs::write(path, test.replace("::new()", &format!("::new(){calls}"))).expect("a file");
+    assert_eq!(violation(&folder), message);
+
+    change(
+        &folder,
+        "expired.timeout.half()",
+        "expired.timeout.times(2)",
+    );
+    change(
+        &folder,
+        "self.rto().unwrap_or(start.parameters.ack_timeout)",
+        "start.parameters.ack_timeout + start.now.since(Instant::ZERO).scale(Ratio::new(1, 9))",
+    );
+    let message = violation(&folder).join("\n");
+    assert!(message.contains("differ in: first timer"), "{message}");
+    assert!(message.contains("equal events and draws"), "{message}");
+}
+
+#[test]
+fn slow_controller_of_own_crate_runs_in_the_lab() {
+    let folder = new_crate("lab-of-own");
+    let output = cargo(&folder, &["build"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let program = Path::new(env!("CARGO_BIN_EXE_carob")).with_file_name("my-cc");
+    let says = |folder: &Folder, arguments: &[&str]| {
+        let output = Command::new(&program)
+            .args(arguments)
+            .current_dir(&folder.0)
+            .output();
+        let output = output.expect("the program starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {error}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let median = |set: &str| {
+        let names = "default,my-cc";
+        let arguments = ["lab", "run", "carob/default-high", "-a", names, "--json"];
+        let more = ["--seeds", "4", "--set", set];
+        let text = says(&folder, &[&arguments[..], &more].concat());
+        let rows: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        assert_eq!(rows.len(), 2, "{rows:#?}");
+        let of = |row: &Value| {
+            (
+                row["algorithm"].clone(),
+                row["metrics"]["fct_s"]["p50"].as_f64(),
+            )
+        };
+        assert_eq!(of(&rows[1]).0, "my-cc");
+        (
+            of(&rows[0]).1.expect("a time"),
+            of(&rows[1]).1.expect("a time"),
+        )
+    };
+    let ((of_default, own), (again, tuned)) = (median("seeds=4"), median("cc.factor=6"));
+    assert!((of_default - again).abs() < f64::EPSILON);
+    assert!(tuned > own, "longer timers: {tuned} s, {own} s");
+
+    let shown = says(&folder, &["cc", "show", "my-cc"]);
+    assert!(shown.contains("source: src/lib.rs of my-cc"), "{shown}");
+    let costs = says(
+        &folder,
+        &[
+            "lab",
+            "compare",
+            "--link",
+            "lte-m",
+            "--traffic",
+            "command",
+            "--all",
+        ],
+    );
+    assert!(
+        costs.lines().any(|line| line.starts_with("my-cc ")),
+        "{costs}"
+    );
+
+    let sweep = "title = \"Own\"\nabout = \"Times;\"\nscenario = \"carob/default\"\nseeds = 2\n\
+        [parameters]\n\"down.rate\" = { from = \"30 kbit/s\", to = \"60 kbit/s\", steps = 2 }\n\
+        [[column]]\nname = \"median, s\"\nquantities = [\"p50(fct_s, my-cc, default-none)\"]\ndecimals = 0\n";
+    fs::write(folder.0.join("own.toml"), sweep).expect("a file");
+    let table = says(&folder, &["lab", "sweep", "own.toml"]);
+    assert!(table.contains("| 285 |"), "{table}");
+
+    let judged = study("judge-own");
+    let rules = "[[claim]]\nid = \"own-001\"\nabout = \"Own timers recover from losses\"\n\
+        [[claim.text]]\nquantity = \"p50(fct_s, my-cc, slow-3) / p50(fct_s, my-cc, fast-1)\"\nabove = 1\n";
+    fs::write(judged.0.join("mine/rules/all.toml"), rules).expect("a file");
+    let verdicts = says(&judged, &["lab", "judge", "mine", "--seeds", "2"]);
+    let claim = verdicts.lines().find(|line| line.starts_with("own-001"));
+    assert!(
+        claim.is_some_and(|line| line.contains("holds")),
+        "{verdicts}"
+    );
+}
+
+#[test]
+fn new_crate_is_refused_for_a_taken_name_or_folder() {
+    let folder = Folder::new("new-refused");
+    for name in ["default", "nb-iot", "Mine"] {
+        let error = folder.refuses(&["cc", "new", name]);
+        assert!(error.contains("such as my-cc"), "{error}");
+    }
+    fs::create_dir(folder.0.join("mine")).expect("a folder");
+    fs::write(folder.0.join("mine/file"), "").expect("a file");
+    let error = folder.refuses(&["cc", "new", "mine"]);
+    assert!(error.contains("the folder has files"), "{error}");
+    let error = folder.refuses(&["cc", "new", "other", "--carob", "mine"]);
+    assert!(error.contains("no checkout of carob"), "{error}");
+    assert_eq!(folder.files(), ["mine"]);
+}
