@@ -47,6 +47,6 @@ pub mod text;
 pub mod timer_log;
 mod transmission;
 
-pub use carob_proto::registry;
 pub use carob_sim::engine;
 pub use carob_sim::hash::fnv1a as content_hash;
+pub use carob_sim::registry;

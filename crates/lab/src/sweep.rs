@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fmt::Write as _;
 
-use carob_proto::registry::Registry;
+use carob_sim::registry::Registry;
 use serde::Deserialize;
 use toml::Spanned;
 

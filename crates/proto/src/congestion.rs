@@ -9,8 +9,6 @@ use carob_cc::registry::SmallController;
 use carob_cc::registry::{Entry, Settings};
 use carob_cc::{AnyController, Controller};
 
-use crate::registry::ExternalChoice;
-
 /// Choice of a congestion controller, from which each peer's own instance is built. Default:
 /// `default`, that of RFC 7252.
 ///
@@ -48,8 +46,6 @@ pub enum CongestionControl {
     Registered(Entry),
     /// Family of the registry with other constants ([`Entry::settings`]).
     Tuned(&'static Settings),
-    /// Controller of a family that an application registers ([`Registry`](crate::registry::Registry)).
-    External(ExternalChoice),
     /// Controller from outside the registry.
     Custom(Arc<Build>),
 }
@@ -68,12 +64,12 @@ impl CongestionControl {
         carob_cc::registry::find(name).map(Self::Registered)
     }
 
-    /// Returns the name in the registry, that of the family for changed constants, or `custom`.
+    /// Returns the name in the registry, that of the family for [`Tuned`](Self::Tuned), or
+    /// `custom`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Registered(entry) => entry.name,
             Self::Tuned(settings) => settings.family(),
-            Self::External(external) => external.name(),
             Self::Custom(_) => "custom",
         }
     }
@@ -83,7 +79,6 @@ impl CongestionControl {
         match self {
             Self::Registered(entry) => entry.build().into(),
             Self::Tuned(settings) => settings.build().into(),
-            Self::External(external) => Congestion::Boxed(external.build()),
             Self::Custom(build) => Congestion::Boxed(build(peer)),
         }
     }
@@ -94,7 +89,6 @@ impl fmt::Debug for CongestionControl {
         match self {
             Self::Registered(entry) => f.write_str(entry.name),
             Self::Tuned(settings) => write!(f, "{settings:?}"),
-            Self::External(external) => write!(f, "{external:?}"),
             Self::Custom(_) => f.write_str("custom"),
         }
     }

@@ -56,7 +56,6 @@ mod option_rules;
 pub mod prefix;
 #[doc(hidden)]
 pub mod proxy;
-pub mod registry;
 mod retransmission_count;
 mod seeds;
 mod server;

@@ -31,6 +31,7 @@ pub mod histogram;
 mod net;
 pub mod queue;
 pub mod random;
+pub mod registry;
 pub mod script;
 pub mod spec;
 pub mod tcp;

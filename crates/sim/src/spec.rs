@@ -7,7 +7,6 @@ use carob_cc::constants::SetError;
 use carob_cc::time::{Duration, Instant};
 use carob_cc::{Controller, TransmissionParameters};
 use carob_proto::congestion::CongestionControl;
-use carob_proto::registry::{Entry, Registry, Settings};
 use carob_proto::trace::Trace;
 
 use crate::capture::Captured;
@@ -21,6 +20,7 @@ pub use crate::notifications::{
     NotificationBin, NotificationRecord, Notifications, Sends, Subscriber,
 };
 use crate::random::Probability;
+use crate::registry::{Entry, Registry, Settings};
 use crate::tcp::TcpSettings;
 use crate::trace::Event;
 

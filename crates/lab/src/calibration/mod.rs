@@ -60,7 +60,7 @@ mod space;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use carob_proto::registry::Registry;
+use carob_sim::registry::Registry;
 use rayon::prelude::*;
 use serde::Deserialize;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use carob_proto::registry::Registry;
 use carob_sim::engine;
+use carob_sim::registry::Registry;
 
 use super::expression::Reference;
 use super::source::Source;

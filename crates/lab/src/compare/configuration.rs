@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use carob_cc::TransmissionProfile;
 use carob_cc::registry;
-use carob_proto::registry::Registry;
+use carob_sim::registry::Registry;
 use serde::Serialize;
 
 /// Controllers that are not compared, with the reason: they repeat what one study or program did, or

@@ -4,8 +4,8 @@
 //! the number of the set. [`SET_ASIDE`] is the set that is published; nothing was ever chosen by it.
 //! Other numbers give other links, to develop with.
 
-use carob_proto::registry::Registry;
 use carob_sim::random::Stream;
+use carob_sim::registry::Registry;
 use serde::{Deserialize, Serialize};
 
 use super::candidates::{combinations, largest_block, order, variations};

@@ -32,7 +32,7 @@ mod words;
 
 use std::fmt;
 
-use carob_proto::registry::Registry;
+use carob_sim::registry::Registry;
 use serde::Serialize;
 
 pub use configuration::{Configuration, LEFT_OUT, Timers, controllers};

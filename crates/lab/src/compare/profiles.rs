@@ -1,7 +1,7 @@
 //! Transmission profiles judged by the cost of comparisons, on the links of their names.
 
 use carob_cc::TransmissionProfile;
-use carob_proto::registry::Registry;
+use carob_sim::registry::Registry;
 
 use super::candidates::{BLOCKS, largest_block};
 use super::configuration::Configuration;

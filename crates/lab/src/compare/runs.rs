@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use carob_proto::registry::Registry;
 use carob_sim::engine;
+use carob_sim::registry::Registry;
 use carob_sim::spec::RunRecord;
 use rayon::prelude::*;
 

@@ -2,7 +2,7 @@
 
 mod tolerance;
 
-use carob_proto::registry::Registry;
+use carob_sim::registry::Registry;
 use serde::Serialize;
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use carob_cc::constants::SetError;
 use carob_cc::ratio::Ratio;
 use carob_cc::registry::{canonical, nearest};
 use carob_cc::time::Duration;
-use carob_proto::registry::{Entry, Registry, UnknownName};
+use carob_sim::registry::{Entry, Registry, UnknownName};
 use carob_sim::spec::{ControllerError, ControllerSpec};
 
 use super::{Dither, Run, Script};

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn every_algorithm_has_a_look_that_no_other_has() {
-        for name in every_name(carob_proto::registry::Registry::BUILT_IN) {
+        for name in every_name(carob_sim::registry::Registry::BUILT_IN) {
             assert!(LOOKS.iter().any(|(known, ..)| *known == name), "{name}");
         }
         for (k, (name, ..)) in LOOKS.iter().enumerate() {

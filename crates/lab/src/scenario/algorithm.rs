@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use carob_cc::TransmissionProfile;
 use carob_cc::constants::SetError;
 use carob_cc::registry::{canonical, nearest};
-use carob_proto::registry::Registry;
+use carob_sim::registry::Registry;
 use carob_sim::spec::{ControllerError, ControllerSpec};
 use carob_sim::tcp::settings::{self, Named};
 

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 use carob_cc::{TransmissionParameters, TransmissionProfile};
-use carob_proto::registry::Registry;
 use carob_sim::hash::fnv1a;
 use carob_sim::link::{
     self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LinkTrace, LossProfile, LossSpec,
 };
 use carob_sim::random::Probability;
+use carob_sim::registry::Registry;
 use carob_sim::spec::Span;
 use carob_sim::spec::{ClientGroup, ControllerSpec, Recording, RunSpec, Transport, Until};
 

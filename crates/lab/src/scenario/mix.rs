@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use carob_proto::registry::Registry;
+use carob_sim::registry::Registry;
 use carob_sim::spec::{CLIENTS_MAX, ClientGroup, Workload};
 
 use super::algorithm::{self, Algorithm};

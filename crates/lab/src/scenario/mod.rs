@@ -30,8 +30,8 @@ mod workload;
 use std::collections::BTreeMap;
 
 use carob_cc::registry::canonical;
-use carob_proto::registry::Registry;
 use carob_sim::hash::fnv1a;
+use carob_sim::registry::Registry;
 use carob_sim::spec::RunSpec;
 
 pub use algorithm::{Algorithm, every_name, is_known};

@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use carob_proto::registry::Registry;
+use carob_sim::registry::Registry;
 
 use super::Study;
 use crate::claims::expression::{Facts, Reference};

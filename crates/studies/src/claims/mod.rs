@@ -41,7 +41,7 @@ mod tests {
 
     use carob_lab::claims::needed;
     use carob_lab::scenario::{Scenario, builtin, is_known};
-    use carob_proto::registry::Registry;
+    use carob_sim::registry::Registry;
 
     use super::*;
 

@@ -6,8 +6,8 @@ use carob_lab::expected::{Expected, Measured, Tolerances, label};
 use carob_lab::run::{Plan, RunSetupError, Selection};
 use carob_lab::scenario::{Scenario, builtin, is_known};
 use carob_lab::statistics::Statistics;
-use carob_proto::registry::Registry;
 use carob_sim::engine;
+use carob_sim::registry::Registry;
 use serde::{Deserialize, Serialize};
 
 use crate::papers;

@@ -7,7 +7,7 @@
 //! use carob_cc::evidence::{Expired, Start};
 //! use carob_cc::registry::{Family, Profile, Suggested};
 //! use carob_cc::{Controller, controller::Timer, random::Random, ratio::Ratio};
-//! use carob_proto::registry::{ExternalFamily, Registry};
+//! use carob_sim::registry::{ExternalFamily, Registry};
 //!
 //! carob_cc::constants! {
 //!     /// Constants of [`Stretched`].
@@ -54,23 +54,19 @@
 //! let mut settings = entry.settings();
 //! settings.set("factor", "5/2").unwrap();
 //! assert_eq!(settings.to_string(), "factor = 2.5");
-//! assert_eq!(entry.choice().name(), "stretched");
+//! assert_eq!(entry.choice().name(), "custom");
 //! assert!(Registry::BUILT_IN.find("stretched").is_err());
-//! # Ok::<(), carob_proto::registry::RegistryError>(())
+//! # Ok::<(), carob_sim::registry::RegistryError>(())
 //! ```
 
-use alloc::borrow::ToOwned as _;
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::fmt;
-use core::marker::PhantomData;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use carob_cc::Controller;
 use carob_cc::constants::{Constant, Constants as _, SetError};
 use carob_cc::registry::{self, ALIASES, Family, Suggested};
-
-use crate::congestion::CongestionControl;
+use carob_proto::congestion::CongestionControl;
 
 /// Controllers by name. Default: those of `carob-cc`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -180,7 +176,7 @@ impl fmt::Display for RegistryError {
     }
 }
 
-impl core::error::Error for RegistryError {}
+impl std::error::Error for RegistryError {}
 
 /// No controller of a registry has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,7 +193,7 @@ impl fmt::Display for UnknownName {
     }
 }
 
-impl core::error::Error for UnknownName {}
+impl std::error::Error for UnknownName {}
 
 /// Family of controllers outside `carob-cc`, without its type.
 #[derive(Clone, Copy)]
@@ -233,7 +229,7 @@ where
     F::Constants: Send + Sync,
 {
     let profile = &F::PROFILES[index];
-    let path = core::any::type_name::<F>();
+    let path = std::any::type_name::<F>();
     let module = path.rsplit("::").nth(1).unwrap_or(path);
     Entry {
         name: profile.name,
@@ -327,10 +323,9 @@ impl Entry {
     pub fn choice(&self) -> CongestionControl {
         match self.origin {
             Origin::BuiltIn(entry) => CongestionControl::Registered(entry),
-            Origin::External { index, build, .. } => CongestionControl::External(ExternalChoice {
-                name: self.name,
-                constants: Constants::OfProfile { index, build },
-            }),
+            Origin::External { index, build, .. } => {
+                CongestionControl::Custom(Arc::new(move |_| build(index)))
+            }
         }
     }
 
@@ -379,10 +374,9 @@ impl Settings {
     pub fn choice(&'static self) -> CongestionControl {
         match &self.0 {
             Inner::BuiltIn(settings) => CongestionControl::Tuned(settings),
-            Inner::External(settings) => CongestionControl::External(ExternalChoice {
-                name: settings.family(),
-                constants: Constants::Changed(settings.as_ref()),
-            }),
+            Inner::External(settings) => {
+                CongestionControl::Custom(Arc::new(move |_| settings.build()))
+            }
         }
     }
 
@@ -399,38 +393,8 @@ impl fmt::Display for Settings {
     /// `alpha = 1/8, beta = 1/4, ...`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut texts = Vec::new();
-        self.describe(&mut |c| texts.push(alloc::format!("{} = {}", c.name, c.value)));
+        self.describe(&mut |c| texts.push(format!("{} = {}", c.name, c.value)));
         f.write_str(&texts.join(", "))
-    }
-}
-
-/// Choice of a controller outside `carob-cc` ([`CongestionControl::External`]).
-#[derive(Clone, Copy, Debug)]
-pub struct ExternalChoice {
-    name: &'static str,
-    constants: Constants,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Constants {
-    OfProfile {
-        index: usize,
-        build: fn(usize) -> Box<dyn Controller + Send>,
-    },
-    Changed(&'static dyn ExternalSettings),
-}
-
-impl ExternalChoice {
-    /// Returns its name, or that of the family for changed constants.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    pub(crate) fn build(&self) -> Box<dyn Controller + Send> {
-        match self.constants {
-            Constants::OfProfile { index, build } => build(index),
-            Constants::Changed(settings) => settings.build(),
-        }
     }
 }
 
@@ -439,7 +403,6 @@ trait ExternalSettings: fmt::Debug + Send + Sync {
     fn set(&mut self, name: &str, value: &str) -> Result<(), SetError>;
     fn describe(&self, visit: &mut dyn FnMut(Constant<'_>));
     fn duplicate(&self) -> Box<dyn ExternalSettings>;
-    fn family(&self) -> &'static str;
     fn build(&'static self) -> Box<dyn Controller + Send>;
 }
 
@@ -473,10 +436,6 @@ where
 
     fn duplicate(&self) -> Box<dyn ExternalSettings> {
         Box::new(Self(self.0, PhantomData))
-    }
-
-    fn family(&self) -> &'static str {
-        entry_of::<F>(0).family
     }
 
     fn build(&'static self) -> Box<dyn Controller + Send> {
