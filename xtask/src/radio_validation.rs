@@ -152,7 +152,7 @@ pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
             .into_iter()
             .map(|rows| scope.spawn(|| compare(rows)))
             .collect();
-        let joined = threads.into_iter().map(|thread| thread.join());
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
         joined
             .map(|half| half.map_err(|_| anyhow::anyhow!("a thread panicked"))?)
             .collect::<Result<_>>()
@@ -172,6 +172,9 @@ fn deviation(value: f64, reference: f64) -> f64 {
     (value / reference - 1.0) * 100.0
 }
 
+/// A quantity of a row.
+type Quantity = fn(&Row) -> f64;
+
 fn page(all: &[Compared]) -> Result<String> {
     let mut out = String::from(HEAD);
     let of = |kind: &'static str| all.iter().filter(move |one| one.ours.kind == kind);
@@ -188,7 +191,6 @@ fn page(all: &[Compared]) -> Result<String> {
     };
     let chains: Vec<&Compared> = of("chain").collect();
     let stars: Vec<&Compared> = of("star").chain(of("hidden")).collect();
-    type Quantity = fn(&Row) -> f64;
     let quantities: [(&str, Quantity); 3] = [
         ("delivery", |row| row.delivery),
         ("delay", |row| row.delay_ms),

@@ -138,7 +138,7 @@ mod tests {
         let making = Making {
             seeds: 1,
             set,
-            journal: None,
+            ..Making::default()
         };
         let wanted = BTreeSet::from(["fct_s".to_owned()]);
         measure(files, &of, making, &mut Source::default(), &wanted, || {})

@@ -109,6 +109,7 @@ pub fn variants(
         traffic,
         seeds: SEEDS..SEEDS + seeds,
         with_harm,
+        registry: Registry::BUILT_IN,
     };
     let values = resampled(&make(&stage, &judged, progress)?);
     let costs = costs_of(&values, &question.weights);

@@ -300,6 +300,7 @@ impl<'a> Search<'a> {
                 traffic: &one.traffic,
                 seeds: first_seed..first_seed + seeds,
                 with_harm: false,
+                registry: self.question.registry,
             };
             let values = resampled(&self.make(&stage, configurations)?);
             let costs = costs_of(&values, &weights);

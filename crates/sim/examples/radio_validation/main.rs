@@ -5,6 +5,8 @@
 //! analytical model beside it. `cargo xtask long radio-validation` runs it next to
 //! `tools/lrwpan/lrwpan.cc` and writes both to `docs/radio-validation.md`.
 
+#![allow(clippy::print_stdout, reason = "its output is its result")]
+
 mod model;
 mod network;
 

@@ -1,7 +1,8 @@
 //! Networks of the radio model alone: no packets above it but counted frames.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BTreeSet, BinaryHeap};
+use std::mem;
 
 use carob_cc::time::{Duration, Instant};
 use carob_sim::mesh::Node;
@@ -75,7 +76,7 @@ pub(crate) struct Network {
     gap: Option<Duration>,
     gaps: Stream,
     numbers: Vec<u32>,
-    seen: HashSet<(Node, Node, u32)>,
+    seen: BTreeSet<(Node, Node, u32)>,
     events: BinaryHeap<Reverse<(Instant, u64, usize)>>,
     slots: Vec<Option<NetworkEvent>>,
     free: Vec<usize>,
@@ -130,7 +131,7 @@ impl Network {
             gap,
             gaps: Stream::new(seed, "validation/gaps"),
             numbers: vec![0; usize::from(nodes)],
-            seen: HashSet::new(),
+            seen: BTreeSet::new(),
             events: BinaryHeap::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -170,7 +171,7 @@ impl Network {
                     for (at, event) in new {
                         self.schedule(at, NetworkEvent::Radio(event));
                     }
-                    for upcall in upcalls.drain(..).collect::<Vec<_>>() {
+                    for upcall in mem::take(&mut upcalls) {
                         self.on_upcall(now, &upcall);
                     }
                 }

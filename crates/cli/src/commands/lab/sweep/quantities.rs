@@ -18,7 +18,9 @@ use crate::failure::{Failure, Kind};
 pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
     let sweep = Sweep::read(text).map_err(|error| wrong(args, &error))?;
     let file = base(&args.file, &sweep)?;
-    sweep.check(&file, registry()).map_err(|error| wrong(args, &error))?;
+    sweep
+        .check(&file, registry())
+        .map_err(|error| wrong(args, &error))?;
     let hash = hash(&[text, &file.text]);
     let journal = output::journal(args.journal.as_deref())?;
     let rows = &sweep.rows[part(args, sweep.rows.len())];
