@@ -21,7 +21,7 @@ use carob_sim::random::Probability;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::relay::Truth;
-use super::shaped::{check, check_spurious};
+use super::shaped::check;
 use crate::commands::harness::Scratch;
 use crate::installed::Peer;
 use crate::interop::clients::{Client, program};
@@ -386,9 +386,14 @@ fn move_bodies(peers: &[(Client, Client)]) {
         let ended = threads.into_iter().map(thread::ScopedJoinHandle::join);
         ended.map(|one| one.expect("a comparison")).collect()
     });
-    // Each pair has few; they count together.
-    let sum = |of: fn(&(u64, u64)) -> u64| all.iter().map(of).sum();
-    check_spurious(sum(|one| one.0), sum(|one| one.1));
+    // Each pair has few, so they count together. With 95 % right, two standard deviations more are wrong
+    // in one sample of 40.
+    let (wrong, of) = all
+        .iter()
+        .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let expected = of as f64 * 0.05;
+    let most = expected + 2.0 * (expected * 0.95).sqrt();
+    assert!(wrong as f64 <= most, "{wrong} of {of} are wrong, of {most}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub(super) fn check(found: &Analysis, truth: &Truth, about: &str) -> u64 {
 }
 
 /// Checks that spurious retransmissions are right in 95 % of all.
-pub(super) fn check_spurious(wrong: u64, retransmissions: u64) {
+fn check_spurious(wrong: u64, retransmissions: u64) {
     assert!(
         wrong * 20 <= retransmissions,
         "{wrong} of {retransmissions}"
