@@ -531,7 +531,7 @@ mod tests {
         assert_eq!(html.matches(footnotes::FOOTNOTE).count(), 2);
         assert!(html.contains("<td class=\"\">cocoa-001 *</td>"), "{html}");
         assert!(html.contains("default, cocoa-001 *"), "{html}");
-        assert!(html.contains(",cocoa-001,2,fct_s,"), "{html}");
+        assert!(html.contains(",cocoa-001,2,"), "{html}");
     }
 
     #[test]

@@ -38,8 +38,8 @@ files! {
     "nonobserve": "claims.csv" "contradictions.csv" "gprs_umts_configurations.csv"
         "iotlab_configurations.csv" "links.csv" "parameters.csv";
     "retrycount": "claims.csv" "contradictions.csv" "parameters.csv";
-    "rpl": "claims.csv" "contradictions.csv" "measured_load.csv" "pint_links.csv" "refuted.csv"
-        "run_parameters.csv"
+    "rpl": "claims.csv" "contradictions.csv" "measured_facts.csv" "measured_load.csv"
+        "pint_links.csv" "refuted.csv" "run_parameters.csv"
         "table1_offered_load.csv" "table1_parameters.csv" "testbeds.csv" "wilab_links.csv";
 }
 

@@ -189,11 +189,14 @@ fn csv_has_a_line_per_metric() {
     let folder = Folder::new("csv");
     let text = folder.says(&["lab", "run", NONE, "--seeds", "2", "--csv"]);
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("scenario,buffer,clients,error,algorithm,runs,metric,mean,"));
+    assert!(
+        lines[0]
+            .starts_with("scenario,buffer,clients,error,algorithm,runs,trace_hash,metric,mean,")
+    );
     let fct: Vec<&&str> = lines.iter().filter(|l| l.contains(",fct_s,")).collect();
     assert_eq!(fct.len(), 4, "{text}");
     assert!(
-        fct[0].starts_with(&format!("{NONE},2500,1,none,default,2,fct_s,")),
+        fct[0].starts_with(&format!("{NONE},2500,1,none,default,2,")),
         "{text}"
     );
 }
