@@ -147,7 +147,7 @@ const ROWS: &[Row] = &[
         peers: &Peer::ALL,
         direction: OurClient,
         cases: &["is_challenged_and_repeats"],
-        reason: "their servers, as they are here, challenge nobody",
+        reason: "their servers, as they are here, challenge no client",
     },
     Row {
         peers: &[Peer::Aiocoap, Peer::Californium, Peer::GoCoap],
@@ -165,7 +165,7 @@ const ROWS: &[Row] = &[
         peers: &[Peer::Californium],
         direction: OurClient,
         cases: &["wants_no_response_to_a_con"],
-        reason: "Californium's server leaves out the response to a NON only; that to a CON it sends in a \
+        reason: "Californium's server leaves out the response to a NON only. That to a CON it sends in a \
             CON of its own, with no acknowledgement before it",
     },
 ];
