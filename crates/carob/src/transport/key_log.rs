@@ -66,9 +66,11 @@ fn line(label: &str, random: &[u8], secret: &[u8]) -> String {
 }
 
 /// The key log for the TLS library.
+#[cfg(feature = "tls")]
 #[derive(Debug)]
 pub(crate) struct TlsKeyLog;
 
+#[cfg(feature = "tls")]
 impl rustls::KeyLog for TlsKeyLog {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
         write(label, client_random, secret);
