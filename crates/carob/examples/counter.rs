@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use carob::server::{Notifier, Refusal, Request, Resource};
 use carob::{Code, Server};
 
-/// What the handlers share.
+/// State shared by the handlers.
 #[derive(Clone, Default)]
 pub(crate) struct Counter {
     value: Arc<AtomicI64>,

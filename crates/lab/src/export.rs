@@ -38,11 +38,11 @@ pub enum ColumnKind {
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Of a [`ColumnKind::Text`].
+    /// A value of a [`ColumnKind::Text`].
     Text(String),
-    /// Of a [`ColumnKind::Count`].
+    /// A value of a [`ColumnKind::Count`].
     Count(u64),
-    /// Of a [`ColumnKind::Number`].
+    /// A value of a [`ColumnKind::Number`].
     Number(f64),
     /// No value.
     Missing,

@@ -194,7 +194,7 @@ impl WrittenLink {
         written.map(|(key, _)| key).collect()
     }
 
-    /// Whether nothing is written.
+    /// Returns true if no key is set.
     pub fn is_empty(&self) -> bool {
         self.keys().is_empty() && !self.mesh
     }
@@ -245,7 +245,7 @@ impl WrittenLink {
     }
 }
 
-/// Whether the trace of a direction may have a quantity in the place of a number.
+/// Returns true if the trace of a direction may take the place of this key.
 fn is_of(direction: &str, key: &str) -> bool {
     key == direction || matches!(key, "rtt" | "jitter" | "loss" | "loss_burst")
 }

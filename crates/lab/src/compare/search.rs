@@ -414,7 +414,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether a configuration costs more than default CoAP beyond chance, or fails more often.
+/// Returns true if a configuration costs more than default CoAP beyond chance, or fails more often.
 fn is_worse(costs: &[f64], values: &[Measured], reference: &[Measured]) -> bool {
     Cost::of(costs).low > 1.0 + GAIN_LEAST || fails_more(values, reference)
 }
