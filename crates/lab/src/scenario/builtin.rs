@@ -41,6 +41,7 @@ pub const ALL: &[BuiltIn] = built_in! {
     "retrycount/clients",
     "retrycount/rto-scatter",
     "retrycount/service",
+    "rpl/pint-by-data",
     "rpl/pint-idle",
     "rpl/pint-rpl",
     "rpl/pint-static",

@@ -6,13 +6,14 @@ use carob_lab::run::{Plan, Row, Selection};
 use carob_lab::scenario::{Scenario, builtin};
 use carob_sim::engine;
 
-const SCENARIOS: [&str; 14] = [
+const SCENARIOS: [&str; 15] = [
     "cocoaplus/aging-threshold",
     "cocoaplus/backoff-factors",
     "cocoaplus/constant",
     "cocoaplus/event",
     "cocoaplus/mixed",
     "nonobserve/iotlab60",
+    "rpl/pint-by-data",
     "rpl/pint-idle",
     "rpl/pint-rpl",
     "rpl/pint-static",

@@ -28,7 +28,7 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "mesh.topology",
         Kind::Text,
         Some("6x6"),
-        "Shape of the network: `chain` (17 nodes) or `chain-<n>`, `dumbbell` (two grids of 3x3, joined by 3 nodes), `<columns>x<rows>`, look-alikes of testbeds: `pint` (22 nodes), `wilab` (26), `iotlab` (60); their measured links: `pint-measured`, `wilab-measured`; or `links`, those of `mesh.links`.",
+        "Shape of the network: `chain` (17 nodes) or `chain-<n>`, `dumbbell` (two grids of 3x3, joined by 3 nodes), `<columns>x<rows>`, look-alikes of testbeds: `pint` (22 nodes), `wilab` (26), `iotlab` (60), and the first two with the hops and links of the measured ones, `pint-by-data` and `wilab-by-data`; their measured links: `pint-measured`, `wilab-measured`; or `links`, those of `mesh.links`.",
     ),
     key(
         "mesh.links",

@@ -133,6 +133,8 @@ fn shapes_and_places_have_names() {
         ("7x7", Shape::Grid(7, 7)),
         ("dumbbell", Shape::Dumbbell),
         ("iotlab", Shape::IotLab),
+        ("pint-by-data", Shape::PintByData),
+        ("wilab-by-data", Shape::WilabByData),
     ] {
         assert_eq!(mesh(&[&format!("topology={text}")]).topology.shape, shape);
     }

@@ -20,7 +20,7 @@ pub(super) fn of(cell: &Cell) -> Result<TopologySpec, ScenarioError> {
         .map(|measured| Shape::Links(measured.graph.clone()));
     let shape = named.or_else(|| shape(text)).ok_or_else(|| {
         let why = format!(
-            "{path} = \"{text}\": expected chain, chain-<nodes>, dumbbell, <columns>x<rows>, pint, wilab, iotlab, pint-measured, wilab-measured or links"
+            "{path} = \"{text}\": expected chain, chain-<nodes>, dumbbell, <columns>x<rows>, pint, wilab, pint-by-data, wilab-by-data, iotlab, pint-measured, wilab-measured or links"
         );
         impossible(cell.place(path), why)
     })?;
@@ -53,6 +53,8 @@ fn shape(text: &str) -> Option<Shape> {
         "dumbbell" => Shape::Dumbbell,
         "pint" => Shape::Pint,
         "wilab" => Shape::Wilab,
+        "pint-by-data" => Shape::PintByData,
+        "wilab-by-data" => Shape::WilabByData,
         "iotlab" => Shape::IotLab,
         _ => match (text.strip_prefix("chain-"), text.split_once('x')) {
             (Some(nodes), _) => Shape::Chain(nodes.parse().ok()?),

@@ -76,6 +76,11 @@ pub enum Shape {
     Pint,
     /// A synthetic WiLAB testbed (same study): 26 nodes on one floor, shallow and dense.
     Wilab,
+    /// A synthetic PINT with the hops, links per node and share of near-perfect links that the
+    /// study's raw data has.
+    PintByData,
+    /// A synthetic WiLAB, likewise.
+    WilabByData,
     /// A synthetic IoT-LAB site (Betzler et al. 2016): 60 nodes along corridors.
     IotLab,
     /// A graph of links, such as measured in a testbed. The first node is the root.

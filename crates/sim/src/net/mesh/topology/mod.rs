@@ -252,6 +252,8 @@ impl Layout {
             Shape::Dumbbell => regular::dumbbell(edge),
             Shape::Pint => synthetic_testbed::PINT.layout(seed),
             Shape::Wilab => synthetic_testbed::WILAB.layout(seed),
+            Shape::PintByData => synthetic_testbed::PINT_BY_DATA.layout(seed),
+            Shape::WilabByData => synthetic_testbed::WILAB_BY_DATA.layout(seed),
             Shape::IotLab => synthetic_testbed::IOT_LAB.layout(seed),
             Shape::Links(graph) => link_graph::layout(graph),
         }

@@ -77,9 +77,17 @@ pub fn ratio(table: &[TableLink], from: Node, to: Node) -> Probability {
     found.map_or(Probability::NEVER, |index| table[index].delivery)
 }
 
-/// Hops of each node's cheapest path to the root, by expected transmissions with acknowledgements
-/// (ETX: 1 over the product of both ratios). RPL's tree converges to it with accurate estimates.
-/// None without a path.
+/// Expected transmissions over a link with acknowledgements (ETX: 1 over the product of both
+/// ratios), in thousandths. None if nothing arrives in one direction.
+pub fn etx(table: &[TableLink], link: &TableLink) -> Option<u64> {
+    let there = u128::from(link.delivery.threshold());
+    let back = u128::from(ratio(table, link.to, link.from).threshold());
+    let etx = (1_000_u128 << 64).checked_div(there * back)?;
+    Some(etx.min(1 << 40) as u64)
+}
+
+/// Hops of each node's cheapest path to the root, by [`etx`]. RPL's tree converges to it with
+/// accurate estimates. None without a path.
 pub fn cheapest(nodes: usize, table: &[TableLink], root: Node) -> Vec<Option<u16>> {
     // Costs in thousandths of a transmission.
     let mut best: Vec<Option<(u64, u16)>> = vec![None; nodes];
@@ -97,12 +105,10 @@ pub fn cheapest(nodes: usize, table: &[TableLink], root: Node) -> Vec<Option<u16
         let first = table.partition_point(|link| usize::from(link.from) < node);
         let own = table[first..].iter();
         for link in own.take_while(|link| usize::from(link.from) == node) {
-            let there = u128::from(link.delivery.threshold());
-            let back = u128::from(ratio(table, link.to, link.from).threshold());
-            let Some(etx) = (1_000_u128 << 64).checked_div(there * back) else {
+            let Some(etx) = etx(table, link) else {
                 continue;
             };
-            let way = (cost.saturating_add(etx.min(1 << 40) as u64), hops + 1);
+            let way = (cost.saturating_add(etx), hops + 1);
             if let Some(known) = best.get_mut(usize::from(link.to))
                 && known.is_none_or(|known| way < known)
             {

@@ -9,6 +9,10 @@
 //! Hop counts use links that carry at least half of the frames both ways. The upper limit also
 //! applies along the paths of least ETX, which have no fewer hops. Neighbours are nodes with a
 //! delivery ratio of at least a tenth.
+//!
+//! [`PINT_BY_DATA`] and [`WILAB_BY_DATA`] follow the raw data of the same study instead of its text:
+//! they also have means of hops, of links per node and of near-perfect links within [`Means`]. About
+//! one draw in five does.
 
 use super::propagation::Propagation;
 use super::{Layout, Place, TableLink, TopologyError, paths};
@@ -36,7 +40,36 @@ pub(super) struct Testbed {
     pub(super) depth: [u16; 2],
     /// Fewest and most neighbours of a node.
     pub(super) neighbours: [usize; 2],
+    /// Means that a layout must have.
+    pub(super) means: Option<Means>,
 }
+
+/// Lowest and highest values of a layout's means. Links are pairs of nodes with an ETX of at most
+/// [`Means::ETX_MAX`], the greatest that the study's RPL accepts.
+pub(super) struct Means {
+    /// Hops of the paths of least ETX.
+    pub(super) hops: [f64; 2],
+    /// Links per node.
+    pub(super) links: [f64; 2],
+    /// Share of the links with an ETX of at most [`Means::NEAR_PERFECT`].
+    pub(super) near_perfect: [f64; 2],
+}
+
+/// Means of a layout: hops, links per node, share of near-perfect links.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Measured {
+    pub(super) hops: f64,
+    pub(super) links: f64,
+    pub(super) near_perfect: f64,
+}
+
+/// Means of the measured links of PINT and WiLAB (Vallati et al. 2020, raw data): 2.3 hops at rest in
+/// PINT and 2.4 to 3.6 in WiLAB, 7.5 and 7.7 links per node, half of PINT's links near perfect.
+const BY_DATA: Means = Means {
+    hops: [2.3, 2.6],
+    links: [7.2, 8.2],
+    near_perfect: [0.45, 0.55],
+};
 
 /// Nodes in a row along a building.
 struct Line {
@@ -92,6 +125,21 @@ pub(super) const PINT: Testbed = Testbed {
     },
     depth: [4, 6],
     neighbours: [3, 8],
+    means: None,
+};
+
+/// PINT with the means of its measured links: the same building with a longer range and a thinner
+/// floor. Up to 4 to 5 hops, as at rest in the data.
+pub(super) const PINT_BY_DATA: Testbed = Testbed {
+    propagation: Propagation {
+        range_mm: 16_000,
+        floor: 6.0,
+        ..PINT.propagation
+    },
+    depth: [3, 5],
+    neighbours: [1, 13],
+    means: Some(BY_DATA),
+    ..PINT
 };
 
 /// WiLAB's floor 11 (same study): 26 nodes evenly along a corridor that runs around the building's
@@ -118,6 +166,22 @@ pub(super) const WILAB: Testbed = Testbed {
     },
     depth: [2, 3],
     neighbours: [8, 15],
+    means: None,
+};
+
+/// WiLAB with the means of the measured links: the same building with a shorter range and more
+/// shadowing.
+pub(super) const WILAB_BY_DATA: Testbed = Testbed {
+    propagation: Propagation {
+        range_mm: 13_500,
+        exponent: 3.0,
+        shadowing: 4.0,
+        ..WILAB.propagation
+    },
+    depth: [3, 5],
+    neighbours: [1, 13],
+    means: Some(BY_DATA),
+    ..WILAB
 };
 
 /// IoT-LAB's site in Grenoble (Betzler et al. 2016): 60 nodes in pairs along a corridor, one under the
@@ -136,7 +200,39 @@ pub(super) const IOT_LAB: Testbed = Testbed {
     },
     depth: [4, 6],
     neighbours: [10, 45],
+    means: None,
 };
+
+impl Means {
+    /// Greatest ETX of a link, in thousandths (`MAX_LINK_METRIC` of the study).
+    const ETX_MAX: u64 = 4_000;
+    /// Greatest ETX of a near-perfect link, in thousandths.
+    const NEAR_PERFECT: u64 = 1_050;
+
+    fn include(&self, measured: Measured) -> bool {
+        let within = |[low, high]: [f64; 2], value: f64| (low..=high).contains(&value);
+        within(self.hops, measured.hops)
+            && within(self.links, measured.links)
+            && within(self.near_perfect, measured.near_perfect)
+    }
+}
+
+impl Measured {
+    /// The means of a table of links. None if a node has no path to the root.
+    pub(super) fn of(nodes: usize, table: &[TableLink]) -> Option<Self> {
+        let hops: Option<Vec<u16>> = paths::cheapest(nodes, table, 0).into_iter().collect();
+        let hops = hops?.into_iter().map(f64::from).sum::<f64>();
+        let pairs = table.iter().filter(|link| link.from < link.to);
+        let all = pairs.filter_map(|link| paths::etx(table, link));
+        let usable: Vec<u64> = all.filter(|etx| *etx <= Means::ETX_MAX).collect();
+        let near_perfect = usable.iter().filter(|etx| **etx <= Means::NEAR_PERFECT);
+        Some(Self {
+            hops: hops / (nodes - 1) as f64,
+            links: 2.0 * usable.len() as f64 / nodes as f64,
+            near_perfect: near_perfect.count() as f64 / usable.len() as f64,
+        })
+    }
+}
 
 impl Testbed {
     /// The first layout of a seed that matches the testbed. Its root, node 0, is its sink.
@@ -189,9 +285,13 @@ impl Testbed {
             neighbours[usize::from(link.to)] += 1;
         }
         let [fewest, most] = self.neighbours;
+        let has_means = |means: &Means| {
+            Measured::of(nodes, table).is_some_and(|measured| means.include(measured))
+        };
         hops >= self.depth[0]
             && cheapest <= self.depth[1]
             && neighbours.iter().all(|n| (fewest..=most).contains(n))
+            && self.means.as_ref().is_none_or(has_means)
     }
 
     /// Regions: each floor in stretches, numbered along it.

@@ -1,4 +1,4 @@
-use super::synthetic_testbed::{NEIGHBOUR_RATIO, TREE_RATIO, deepest};
+use super::synthetic_testbed::{Measured, NEIGHBOUR_RATIO, TREE_RATIO, deepest};
 use super::*;
 use crate::hash::Words;
 use crate::mesh::spec::LinkGraph;
@@ -270,6 +270,39 @@ fn look_alikes_are_as_deep_and_dense_as_described() {
         let (iot, _, _) = of(Shape::IotLab);
         assert!(iot.0 >= 4 && iot.1 <= 6, "seed {layout_seed}: {iot:?}");
     }
+}
+
+#[test]
+fn look_alikes_by_data_have_hops_links_and_good_links_of_the_measured_testbeds() {
+    for layout_seed in 0..10 {
+        for (shape, nodes) in [(Shape::PintByData, 22), (Shape::WilabByData, 26)] {
+            let spec = TopologySpec {
+                layout_seed,
+                ..spec(shape.clone())
+            };
+            let topology = Topology::new(&spec).expect("a topology");
+            assert_eq!(topology.nodes(), nodes);
+            // Counted here by ratios alone, not by the code that chooses layouts.
+            let table = topology.table.as_ref().expect("look-alikes have a table");
+            let ratio = |from, to| paths::ratio(table, from, to).as_f64();
+            let pairs = (0..nodes as Node).flat_map(|a| (0..a).map(move |b| (a, b)));
+            let etx = pairs.map(|(a, b)| 1.0 / (ratio(a, b) * ratio(b, a)));
+            let links: Vec<f64> = etx.filter(|etx| *etx <= 4.0).collect();
+            let per_node = 2.0 * links.len() as f64 / nodes as f64;
+            let good = links.iter().filter(|etx| **etx <= 1.05).count() as f64;
+            let good = good / links.len() as f64;
+            let hops = f64::from(depth(&topology).2) / 100.0;
+            let all = format!("{shape:?}, seed {layout_seed}: {hops} {per_node} {good}");
+            assert!((2.29..=2.6).contains(&hops), "{all}");
+            assert!((7.2..=8.2).contains(&per_node), "{all}");
+            assert!((0.45..=0.55).contains(&good), "{all}");
+        }
+    }
+    // The look-alike by the text is deeper and sparser.
+    let topology = topology(Shape::Pint);
+    let table = topology.table.as_ref().expect("look-alikes have a table");
+    let by_text = Measured::of(topology.nodes(), table).expect("all have a way");
+    assert!(by_text.hops > 3.0 && by_text.links < 5.5, "{by_text:?}");
 }
 
 #[test]
