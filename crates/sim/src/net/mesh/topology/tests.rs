@@ -273,7 +273,7 @@ fn look_alikes_are_as_deep_and_dense_as_described() {
 }
 
 #[test]
-fn look_alikes_by_data_have_hops_links_and_good_links_of_the_measured_testbeds() {
+fn look_alikes_by_data_have_hops_and_links_as_measured() {
     for layout_seed in 0..10 {
         for (shape, nodes) in [(Shape::PintByData, 22), (Shape::WilabByData, 26)] {
             let spec = TopologySpec {
