@@ -41,7 +41,7 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [STEP...]      the full test suite; steps: fmt clippy features tidy test interop doc book no-std wasm
-                      deny
+                      python deny
   quick [CRATE...]    format, check and fast tests of the crates named, or of those with uncommitted changes
   tidy [CHECK...]     layering, dead files, links, stale documents, markers, words and names, calls between
                       layers, requirements of the RFCs and their tests

@@ -4,6 +4,7 @@ pub(crate) mod bare_metal;
 pub(crate) mod book;
 mod dependencies;
 mod features;
+mod python;
 mod quick;
 pub(crate) mod suite;
 mod wasm;
@@ -95,6 +96,11 @@ const STEPS: &[Step] = &[
         name: "wasm",
         about: "the lab in WebAssembly: the same numbers in Node",
         run: |workspace, _| wasm::run(workspace),
+    },
+    Step {
+        name: "python",
+        about: "the Python package: its wheel installed and tested",
+        run: |workspace, _| python::run(workspace),
     },
     Step {
         name: "deny",

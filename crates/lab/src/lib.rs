@@ -30,7 +30,9 @@ mod layout;
 pub mod link_trace;
 pub mod medians;
 pub mod metrics;
-mod paired;
+pub mod paired;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod pattern;
 pub mod reading;
 mod record_codec;

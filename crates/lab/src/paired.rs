@@ -3,24 +3,24 @@
 use crate::statistics::{Statistics, t_two_sided};
 
 /// The fewest seeds from which algorithms are ranked.
-pub(crate) const SEEDS_MIN: usize = 10;
+pub const SEEDS_MIN: usize = 10;
 
 /// The mean of paired differences, with an interval of 95 % that holds for all comparisons of a
 /// table together (Bonferroni), since the largest of many differences is what is reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Paired {
+pub struct Paired {
     /// The mean of `b - a`.
-    pub(crate) mean: f64,
+    pub mean: f64,
     /// Half the width of the interval.
-    pub(crate) half: f64,
+    pub half: f64,
     /// Seeds in which both have a value.
-    pub(crate) seeds: usize,
+    pub seeds: usize,
 }
 
 impl Paired {
     /// Compares two algorithms with one value for each seed; `None` if fewer than [`SEEDS_MIN`]
     /// seeds have both.
-    pub(crate) fn of(a: &[Option<f64>], b: &[Option<f64>], comparisons: usize) -> Option<Self> {
+    pub fn of(a: &[Option<f64>], b: &[Option<f64>], comparisons: usize) -> Option<Self> {
         let both = a.iter().zip(b).filter_map(|(a, b)| a.zip(*b));
         let differences: Vec<f64> = both.map(|(a, b)| b - a).collect();
         let statistics = Statistics::of(&differences).filter(|s| s.n >= SEEDS_MIN)?;
@@ -33,19 +33,19 @@ impl Paired {
         })
     }
 
-    /// The end of the interval nearest to no difference; 0 if the interval includes it.
-    pub(crate) fn least(&self) -> f64 {
+    /// Returns the end of the interval nearest to no difference; 0 if the interval includes it.
+    pub fn least(&self) -> f64 {
         (self.mean.abs() - self.half).max(0.0)
     }
 
-    /// The end of the interval farthest from no difference.
-    pub(crate) fn most(&self) -> f64 {
+    /// Returns the end of the interval farthest from no difference.
+    pub fn most(&self) -> f64 {
         self.mean.abs() + self.half
     }
 }
 
-/// Comparisons of every two of so many.
-pub(crate) fn pairs(of: usize) -> usize {
+/// Returns the number of comparisons of every two of so many.
+pub fn pairs(of: usize) -> usize {
     of * of.saturating_sub(1) / 2
 }
 

@@ -2,6 +2,7 @@
 
 mod outcome;
 mod plan;
+mod records;
 mod rows;
 
 pub use carob_sim::capture::{Captured, Content};
@@ -9,6 +10,7 @@ pub use carob_sim::spec::{Recording, RunRecord};
 
 pub use outcome::Outcome;
 pub use plan::{Job, Plan, PlanError, RUNS_MAX, RunSetupError, Selection};
+pub use records::{Records, RecordsError};
 pub use rows::{EachRow, HashedRow, Row};
 
 /// Does `work` on a pool of so many threads, or of one per core; `None` if there can be no such

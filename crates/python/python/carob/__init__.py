@@ -1,0 +1,67 @@
+"""CoAP with congestion control: the lab, the controllers, and a client and server for asyncio.
+
+- :func:`scenario`, :class:`Scenario`, :class:`Runs`: simulate a network, sweep its settings, compare
+  controllers with the same seeds.
+- :class:`Controller`: a congestion controller alone, inside a client of your own.
+- :mod:`carob.aio`: CoAP over UDP, DTLS, TCP, TLS and WebSocket.
+
+>>> import carob
+>>> runs = carob.scenario("carob/default").run(seeds=20)
+>>> print(runs.compare(against="default"))
+"""
+
+from __future__ import annotations
+
+from ._carob import (
+    CarobError,
+    CoapError,
+    ControllerError,
+    Exchange,
+    ScenarioError,
+    Table as _Table,
+    VersionMismatchError,
+    __version__,
+    controllers as _controllers,
+    metrics as _metrics,
+    scenarios as _scenarios,
+)
+from ._controller import Controller
+from ._lab import Comparison, Difference, Runs, Saved, Scenario, scenario
+from ._table import Table, load
+
+__all__ = [
+    "CarobError",
+    "CoapError",
+    "Comparison",
+    "Controller",
+    "ControllerError",
+    "Difference",
+    "Exchange",
+    "Runs",
+    "Saved",
+    "Scenario",
+    "ScenarioError",
+    "Table",
+    "VersionMismatchError",
+    "__version__",
+    "controllers",
+    "load",
+    "metrics",
+    "scenario",
+    "scenarios",
+]
+
+
+def scenarios() -> dict[str, str]:
+    """Return the built-in scenarios and their questions, by name."""
+    return dict(_scenarios())
+
+
+def controllers() -> dict[str, str]:
+    """Return the controllers and their descriptions, by name."""
+    return {name: f"{about} ({source})" for name, about, source in _controllers()}
+
+
+def metrics() -> dict[str, tuple[str, str]]:
+    """Return unit and description of every metric, by name."""
+    return {name: (unit, about) for name, unit, about in _metrics()}

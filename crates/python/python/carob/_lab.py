@@ -1,0 +1,411 @@
+"""Scenarios, their runs, and comparisons with the same seeds."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import html
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from . import _carob
+from ._batches import Selection, parts
+from ._progress import Progress, shown
+from ._settings import names, settings, value
+from ._table import Table, load
+
+Names = str | Sequence[str] | None
+
+
+class Scenario(_carob.Scenario):
+    """A network, a workload and controllers, read and checked; see :func:`scenario`.
+
+    Scenarios are values: :meth:`set` returns another one. They can be pickled.
+    """
+
+    def set(self, settings_: Mapping[str, Any] | None = None, /, **keywords: Any) -> Scenario:
+        """Return the scenario with other settings.
+
+        Keys are those of ``--set``: ``set({"down.rate": "30 kbit/s"}, error="high")``. Units are
+        written. :class:`ScenarioError` names a wrong key or value, and the nearest right one.
+        """
+        more = self.settings + settings(settings_, keywords)
+        return type(self)(self.name, self.text, more, self._chosen())
+
+    def with_algorithms(self, algorithms: Names) -> Scenario:
+        """Return the scenario with these controllers, such as ``"default,fasor"``."""
+        return type(self)(self.name, self.text, self.settings, names(algorithms))
+
+    def run(
+        self,
+        algorithms: Names = None,
+        *,
+        cell: str | None = None,
+        seeds: int | None = None,
+        seed: int | None = None,
+        cc: Mapping[str, Any] | None = None,
+        threads: int | None = None,
+        progress: Progress = None,
+        executor: concurrent.futures.Executor | None = None,
+    ) -> Runs:
+        """Make the runs: every cell with every algorithm and seed.
+
+        ``cell`` is a name or a pattern such as ``"long-1c-*"``; ``seed`` makes one run of each. ``cc``
+        sets constants of the algorithms. Runs use all cores, or so many ``threads``; with an ``executor``
+        they are made elsewhere (:mod:`carob._batches`). The result does not depend on either. Ctrl-C
+        ends the runs.
+        """
+        of = self._with(algorithms, cc)
+        everywhere = cell is not None and algorithms is not None
+        if executor is None:
+            total = len(of.cells) * len(of.algorithms) * (1 if seed is not None else seeds or of.seeds)
+            with shown(progress, total) as call:
+                inner = of._run(cell, everywhere, seed, seeds, threads, call)
+            return Runs(inner, of._call("run", cell, seed, seeds))
+        selection = Selection(cell, everywhere, seed, seeds)
+        batch = _Batch(of._call("run", cell, seed, seeds), [(of, {})], selection)
+        return batch.runs(executor, None, progress)
+
+    @overload
+    def sweep(
+        self,
+        parameters: Mapping[str, Sequence[Any]],
+        *,
+        to: None = None,
+        **options: Any,
+    ) -> Runs: ...
+    @overload
+    def sweep(
+        self, parameters: Mapping[str, Sequence[Any]], *, to: str | os.PathLike[str], **options: Any
+    ) -> Saved: ...
+    def sweep(
+        self,
+        parameters: Mapping[str, Sequence[Any]],
+        *,
+        algorithms: Names = None,
+        cell: str | None = None,
+        seeds: int | None = None,
+        seed: int | None = None,
+        cc: Mapping[str, Any] | None = None,
+        threads: int | None = None,
+        progress: Progress = None,
+        executor: concurrent.futures.Executor | None = None,
+        in_flight: int | None = None,
+        to: str | os.PathLike[str] | None = None,
+    ) -> Runs | Saved:
+        """Make the runs of every combination of values: ``{"buffer": ["2500 B", "14100 B"]}``.
+
+        Keys are those of ``--set``; the last one varies fastest. ``executor`` is any
+        ``concurrent.futures.Executor``: ``ProcessPoolExecutor()``, or ``client.get_executor()`` of
+        ``dask.distributed``. Tasks take about a second each; at most ``in_flight`` (three for each
+        worker) are out at once.
+
+        With ``to`` the rows go to a Parquet file as they arrive, and memory does not grow with their
+        number. The file is the same, byte for byte, with every executor.
+        """
+        of = self._with(algorithms, cc)
+        points = []
+        for combination in itertools.product(*parameters.values()):
+            labels = {key: value(one) for key, one in zip(parameters, combination)}
+            points.append((of.set(labels), labels))
+        if not points:
+            raise ValueError("a parameter without values; give each at least one")
+        everywhere = cell is not None and algorithms is not None
+        call = of._call("sweep", cell, seed, seeds, dict(parameters))
+        batch = _Batch(call, points, Selection(cell, everywhere, seed, seeds))
+        if executor is None:
+            with concurrent.futures.ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+                return batch.run(pool, in_flight, progress, to)
+        return batch.run(executor, in_flight, progress, to)
+
+    def compare(
+        self, algorithms: Names = None, *, against: str = "default", metric: str = "fct_s", **options: Any
+    ) -> Comparison:
+        """Run and compare: ``self.run(...).compare(...)``."""
+        return self.run(algorithms, **options).compare(metric, against=against)
+
+    def _with(self, algorithms: Names, cc: Mapping[str, Any] | None) -> Scenario:
+        of = self if algorithms is None else self.with_algorithms(algorithms)
+        return of if cc is None else of.set({f"cc.{key}": one for key, one in cc.items()})
+
+    def _chosen(self) -> list[str] | None:
+        return self.__getnewargs__()[3]
+
+    def _call(
+        self,
+        method: str,
+        cell: str | None,
+        seed: int | None,
+        seeds: int | None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Return the call in Python that repeats the runs, for reports and files."""
+        text = f"carob.scenario({self.name!r})"
+        if self.settings:
+            text += f".set({dict(one.split('=', 1) for one in self.settings)!r})"
+        given: list[str] = [] if parameters is None else [repr(parameters)]
+        chosen = self._chosen()
+        options = {"algorithms": chosen, "cell": cell, "seed": seed, "seeds": seeds}
+        given += [f"{key}={one!r}" for key, one in options.items() if one is not None]
+        return f"{text}.{method}({', '.join(given)})"
+
+    def __repr__(self) -> str:
+        return (
+            f"Scenario({self.title!r}: {len(self.cells)} cells, "
+            f"{', '.join(self.algorithms)}; {self.seeds} seeds)"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = [*self.network(), ("Algorithms", ", ".join(self.algorithms))]
+        facts += [("Cells", str(len(self.cells))), ("Seeds", str(self.seeds)), ("Hash", self.hash)]
+        rows = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"
+            for name, text in facts
+            if text
+        )
+        return f"<b>{html.escape(self.title)}</b><p>{html.escape(self.about)}</p><table>{rows}</table>"
+
+
+def scenario(
+    name: str | os.PathLike[str], *, algorithms: Names = None, text: str | None = None
+) -> Scenario:
+    """Read a scenario: a built-in one by name, a ``.toml`` file, or its ``text`` under any name.
+
+    >>> scenario("thesis/long").set(error="high").run("default,fasor", seeds=20)
+    """
+    return Scenario(os.fspath(name), text, [], names(algorithms))
+
+
+class _Batch:
+    """Points whose runs are made by an executor."""
+
+    def __init__(
+        self, call: str, points: list[tuple[Scenario, dict[str, str]]], selection: Selection
+    ) -> None:
+        self._call = call
+        self._scenarios = [of for of, _ in points]
+        self._selection = s = selection
+        labelled = [(of, list(labels.items())) for of, labels in points]
+        self._inner = _carob.Batches(labelled, s.cell, s.everywhere, s.seed, s.seeds)
+
+    def run(
+        self,
+        executor: concurrent.futures.Executor,
+        in_flight: int | None,
+        progress: Progress,
+        to: str | os.PathLike[str] | None,
+    ) -> Runs | Saved:
+        if to is None:
+            return self.runs(executor, in_flight, progress)
+        path = os.fspath(to)
+        self._inner.write_to(path, self._call)
+        self._collect(executor, in_flight, progress)
+        return Saved(path, self._inner.finish(), sum(self._inner.jobs))
+
+    def runs(
+        self, executor: concurrent.futures.Executor, in_flight: int | None, progress: Progress
+    ) -> Runs:
+        self._collect(executor, in_flight, progress)
+        return Runs(self._inner.runs(), self._call)
+
+    def _collect(
+        self, executor: concurrent.futures.Executor, in_flight: int | None, progress: Progress
+    ) -> None:
+        jobs, done = self._inner.jobs, 0
+        with shown(progress, sum(jobs)) as call:
+            made = parts(self._scenarios, jobs, self._selection, executor, in_flight)
+            for point, start, records, count in made:
+                self._inner.add(point, start, records)
+                done += count
+                if call is not None:
+                    call(done, sum(jobs))
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Rows in a Parquet file."""
+
+    path: str
+    #: Number of rows: one for each run and metric.
+    rows: int
+    #: Number of runs.
+    runs: int
+
+    def load(self) -> Table:
+        """Read the file."""
+        return load(self.path)
+
+
+class Runs:
+    """Runs of a scenario or a sweep, with everything that was measured."""
+
+    def __init__(self, inner: _carob.Runs, call: str) -> None:
+        self._inner = inner
+        self._call = call
+
+    @property
+    def algorithms(self) -> list[str]:
+        """The algorithms."""
+        return self._inner.algorithms
+
+    @property
+    def trace_hash(self) -> str:
+        """Hash of the trace hashes of all runs: equal if everything happened at the same times."""
+        return self._inner.trace_hash
+
+    def table(self) -> Table:
+        """Return a row for each run, with a column for each metric (the mean over the run's flows)."""
+        return Table(self._inner.table())
+
+    def long_table(self) -> Table:
+        """Return a row for each run and metric with eleven statistics, as ``--each --parquet`` has it."""
+        return Table(self._inner.long_table())
+
+    def summary(self) -> Table:
+        """Return a row for each cell, algorithm and metric over all runs, as ``--parquet`` has it."""
+        return Table(self._inner.summary_table())
+
+    def json(self, *, each: bool = False) -> str:
+        """Return what ``carob lab run --json`` prints, with ``each`` that of ``--each --json``."""
+        return self._inner.json(each)
+
+    def samples(
+        self, metric: str, *, algorithm: str | None = None, cell: str | None = None
+    ) -> list[float]:
+        """Return all samples of a metric; metrics of flows have one for each flow."""
+        return self._inner.samples(metric, algorithm, cell)
+
+    def statistic(
+        self,
+        metric: str,
+        statistic: str = "p50",
+        *,
+        algorithm: str | None = None,
+        cell: str | None = None,
+    ) -> float | None:
+        """Return a statistic of all samples: ``mean``, ``sd``, ``p50``, ``p95`` and others."""
+        return self._inner.statistic(metric, statistic, algorithm, cell)
+
+    def median(
+        self, metric: str, *, algorithm: str | None = None, cell: str | None = None
+    ) -> float | None:
+        """Return the median of all samples."""
+        return self.statistic(metric, algorithm=algorithm, cell=cell)
+
+    def compare(
+        self, metric: str = "fct_s", *, by: str = "algorithm", against: str | None = None
+    ) -> Comparison:
+        """Return paired differences: the same seed with one value of ``by`` and with another.
+
+        ``by`` is ``"algorithm"`` or a swept key; ``against`` is the baseline's value, by default the
+        first algorithm. Intervals are of 95 % for all differences together (Bonferroni); below ten
+        seeds there are none.
+        """
+        if against is None:
+            if by != "algorithm":
+                raise ValueError(f'against: name the value of "{by}" to compare with')
+            against = self.algorithms[0]
+        rows = self._inner._compare(metric, by, against)
+        return Comparison(metric, by, [Difference(**row) for row in rows])
+
+    def report(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the report as HTML, one self-contained page; with ``path`` also write it."""
+        page = self._inner._report(self._call)
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(page)
+        return page
+
+    def save(self, path: str | os.PathLike[str]) -> Saved:
+        """Write :meth:`long_table` to a Parquet file, with scenario hash, version and this call."""
+        name = os.fspath(path)
+        return Saved(name, self._inner._save(name, self._call), len(self))
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __repr__(self) -> str:
+        scenarios = ", ".join(self._inner.scenario_names)
+        return f"Runs({len(self)} runs of {scenarios}: {', '.join(self.algorithms)})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self))}</p>{self.table()._repr_html_()}"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A value of a key beside the baseline, over the same seeds."""
+
+    #: Everything that both have in common.
+    group: dict[str, str]
+    #: The value of the key.
+    value: str
+    #: The baseline's value.
+    against: str
+    #: Seeds in which both have the metric.
+    seeds: int
+    #: Median, and that of the baseline.
+    median: float | None
+    median_against: float | None
+    #: Mean of the paired differences (value - baseline), and the ends of its interval.
+    difference: float | None
+    low: float | None
+    high: float | None
+    #: Share of seeds in which the value is lower than the baseline.
+    lower: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Median relative to the baseline's."""
+        if self.median is None or not self.median_against:
+            return None
+        return self.median / self.median_against
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the interval leaves out no difference."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Paired differences of a metric."""
+
+    metric: str
+    #: The key that was compared.
+    by: str
+    rows: list[Difference]
+
+    def __iter__(self):
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        """The table as text."""
+        lines = [["group", self.by, "median", "against", "ratio", "difference", "95 %", "lower", "seeds"]]
+        for row in self.rows:
+            group = " ".join(one for key, one in row.group.items() if key != "algorithm" or self.by != key)
+            lines.append([group, row.value, _short(row.median), _short(row.median_against),
+                          _short(row.ratio), _short(row.difference), _interval(row),
+                          "" if row.lower is None else f"{row.lower:.0%}", str(row.seeds)])
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        rows = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths)).rstrip() for line in lines]
+        against = self.rows[0].against if self.rows else ""
+        return "\n".join([f"{self.metric} against {self.by} {against}, same seeds", *rows])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _short(number: float | None) -> str:
+    return "" if number is None else f"{number:.3g}"
+
+
+def _interval(row: Difference) -> str:
+    if row.low is None or row.high is None:
+        return "too few seeds"
+    return f"{row.low:.3g} to {row.high:.3g}"

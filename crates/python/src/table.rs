@@ -1,0 +1,204 @@
+//! Tables that cross to Python by the Arrow PyCapsule interface, and Parquet files.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{
+    Array, ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, RecordBatchReader,
+    StringArray, UInt64Array,
+};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use carob_lab::export::{Column, ColumnKind, Value};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use pyo3::exceptions::{PyKeyError, PyOSError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyList};
+
+use crate::errors::CarobError;
+
+/// Rows of a record batch.
+const ROWS: usize = 65_536;
+
+/// A table in columns.
+#[pyclass(frozen, module = "carob")]
+pub(crate) struct Table {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+/// Builder of a table from rows.
+pub(crate) struct TableBuilder {
+    columns: Vec<Column>,
+    schema: SchemaRef,
+    rows: Vec<Vec<Value>>,
+    batches: Vec<RecordBatch>,
+}
+
+impl TableBuilder {
+    pub(crate) fn new(columns: Vec<Column>) -> Self {
+        let schema = Arc::new(schema(&columns));
+        Self {
+            columns,
+            schema,
+            rows: Vec::new(),
+            batches: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, rows: impl IntoIterator<Item = Vec<Value>>) {
+        for row in rows {
+            self.rows.push(row);
+            if self.rows.len() == ROWS {
+                self.flush();
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        let arrays = (self.columns.iter().enumerate())
+            .map(|(place, column)| array(column.kind, &rows, place));
+        let batch = RecordBatch::try_new(self.schema.clone(), arrays.collect());
+        self.batches.push(batch.expect("arrays of the schema"));
+    }
+
+    pub(crate) fn finish(mut self) -> Table {
+        if !self.rows.is_empty() {
+            self.flush();
+        }
+        Table {
+            schema: self.schema,
+            batches: self.batches,
+        }
+    }
+}
+
+fn schema(columns: &[Column]) -> Schema {
+    let field = |column: &Column| {
+        let data_type = match column.kind {
+            ColumnKind::Text => DataType::Utf8,
+            ColumnKind::Count => DataType::UInt64,
+            ColumnKind::Number => DataType::Float64,
+        };
+        let about = [
+            ("unit".to_owned(), column.unit.to_owned()),
+            ("meaning".to_owned(), column.about.clone()),
+        ];
+        Field::new(&column.name, data_type, true).with_metadata(HashMap::from(about))
+    };
+    Schema::new(columns.iter().map(field).collect::<Vec<_>>())
+}
+
+fn array(kind: ColumnKind, rows: &[Vec<Value>], place: usize) -> ArrayRef {
+    let cells = rows.iter().map(|row| &row[place]);
+    match kind {
+        ColumnKind::Text => Arc::new(StringArray::from_iter(cells.map(|value| match value {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        }))),
+        ColumnKind::Count => Arc::new(UInt64Array::from_iter(cells.map(|value| match value {
+            Value::Count(count) => Some(*count),
+            _ => None,
+        }))),
+        ColumnKind::Number => Arc::new(Float64Array::from_iter(cells.map(|value| match value {
+            Value::Number(number) => Some(*number),
+            _ => None,
+        }))),
+    }
+}
+
+#[pymethods]
+impl Table {
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        let fields = self.schema.fields().iter();
+        fields.map(|field| field.name().clone()).collect()
+    }
+
+    /// Unit and meaning of each column.
+    fn dictionary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        for field in self.schema.fields() {
+            let of = |key: &str| field.metadata().get(key).cloned().unwrap_or_default();
+            all.set_item(field.name(), (of("unit"), of("meaning")))?;
+        }
+        Ok(all)
+    }
+
+    fn __len__(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// The values of a column.
+    fn __getitem__<'py>(&self, py: Python<'py>, column: &str) -> PyResult<Bound<'py, PyList>> {
+        let Ok(place) = self.schema.index_of(column) else {
+            let names = self.columns().join(", ");
+            let what = format!("no column \"{column}\"; the columns are {names}");
+            return Err(PyKeyError::new_err(what));
+        };
+        let list = PyList::empty(py);
+        for batch in &self.batches {
+            append(&list, batch.column(place))?;
+        }
+        Ok(list)
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The interface lets a producer ignore the request.
+        let _ = requested_schema;
+        let batches: Vec<Result<RecordBatch, ArrowError>> =
+            self.batches.iter().cloned().map(Ok).collect();
+        let reader: Box<dyn RecordBatchReader + Send> =
+            Box::new(RecordBatchIterator::new(batches, self.schema.clone()));
+        let stream = FFI_ArrowArrayStream::new(reader);
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+}
+
+/// Appends the values of an array to a list.
+fn append(list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
+    let any = array.as_any();
+    if let Some(texts) = any.downcast_ref::<StringArray>() {
+        texts.iter().try_for_each(|value| list.append(value))
+    } else if let Some(counts) = any.downcast_ref::<UInt64Array>() {
+        counts.iter().try_for_each(|value| list.append(value))
+    } else if let Some(numbers) = any.downcast_ref::<Float64Array>() {
+        numbers.iter().try_for_each(|value| list.append(value))
+    } else {
+        let what = format!("a column of type {}; use to_arrow()", array.data_type());
+        Err(CarobError::new_err(what))
+    }
+}
+
+/// Reads a Parquet file, such as `Runs.save` and `carob lab run --parquet` write.
+#[pyfunction]
+pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
+    let shown = path.display().to_string();
+    py.detach(|| {
+        let file = File::open(&path)
+            .map_err(|error| PyOSError::new_err(format!("cannot read {shown}: {error}")))?;
+        let wrong = |error: String| {
+            CarobError::new_err(format!(
+                "{shown} is no Parquet file: {error}\nhint: Runs.save() and `carob lab run --parquet` write one"
+            ))
+        };
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file)
+            .map_err(|error| wrong(error.to_string()))?;
+        let schema = builder.schema().clone();
+        let reader = builder.with_batch_size(ROWS).build();
+        let reader = reader.map_err(|error| wrong(error.to_string()))?;
+        let batches: Result<Vec<RecordBatch>, ArrowError> = reader.collect();
+        Ok(Table {
+            schema,
+            batches: batches.map_err(|error| wrong(error.to_string()))?,
+        })
+    })
+}
