@@ -1,24 +1,33 @@
 //! The module `carob._carob`: what the Python package `carob` is made of.
 //!
-//! Bottom up: [`table`] (Arrow), [`scenario`] and [`runs`] (the lab), [`controller`] (a controller
+//! Bottom up: [`table`] (Arrow), [`scenario`], [`runs`], [`compare`] and [`batches`] (the lab), [`controller`] (a controller
 //! alone), [`aio`] (the CoAP stack under asyncio). Docstrings and types are those of
 //! `python/carob/_carob.pyi`.
 
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "PyO3 converts arguments into values of their own"
+)]
+
 mod aio;
+mod batches;
+mod compare;
 mod controller;
 mod errors;
 mod runs;
 mod scenario;
 mod table;
 
-use pyo3::prelude::*;
+use pyo3::pymodule;
 
 #[pymodule]
 mod _carob {
-    use super::*;
+    use pyo3::prelude::*;
 
     #[pymodule_export]
     use super::aio::{Client, Notifier, Observation, Request, Response, Server};
+    #[pymodule_export]
+    use super::batches::Batches;
     #[pymodule_export]
     use super::controller::{Controller, Exchange};
     #[pymodule_export]
@@ -26,7 +35,7 @@ mod _carob {
         CarobError, CoapError, ControllerError, ScenarioError, VersionMismatchError,
     };
     #[pymodule_export]
-    use super::runs::{Batches, Runs};
+    use super::runs::Runs;
     #[pymodule_export]
     use super::scenario::{Scenario, controllers, metrics, run_batch, scenarios};
     #[pymodule_export]

@@ -1,26 +1,28 @@
 //! Records of runs: tables, statistics, paired comparisons, reports and files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use carob_lab::export::{self, Column, ColumnKind, Value};
 use carob_lab::metrics::{self, METRICS, Samples};
-use carob_lab::paired::Paired;
 use carob_lab::parquet::{Origin, ParquetError, ParquetWriter};
 use carob_lab::report::{Subject, comparison};
 use carob_lab::run::{EachRow, Outcome, Plan, Records, Selection};
 use carob_lab::scenario as lab;
 use carob_lab::statistics::{Statistic, Statistics};
 use carob_studies::papers;
-use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::{self, VersionMismatchError};
-use crate::scenario::{Scenario, selection};
+use crate::compare::Groups;
+use crate::errors;
 use crate::table::{Table, TableBuilder};
+
+/// Swept settings and their values.
+pub(crate) type Labels = Vec<(String, String)>;
 
 /// One scenario of a batch with the swept values it stands for, and the records of its runs.
 #[derive(Clone)]
@@ -29,13 +31,13 @@ pub(crate) struct Point {
     pub(crate) name: String,
     pub(crate) set: Vec<String>,
     /// Swept settings and their values.
-    pub(crate) labels: Vec<(String, String)>,
+    pub(crate) labels: Labels,
     pub(crate) selection: Selection,
     pub(crate) records: Records,
 }
 
 impl Point {
-    fn plan(&self) -> Plan<'_> {
+    pub(crate) fn plan(&self) -> Plan<'_> {
         Plan::new(&self.scenario, &self.selection).expect("a plan was made of it before")
     }
 
@@ -46,7 +48,7 @@ impl Point {
     }
 
     /// Rows with the swept values among those of the cell.
-    fn labelled(&self, mut rows: Vec<EachRow>) -> Vec<EachRow> {
+    pub(crate) fn labelled(&self, mut rows: Vec<EachRow>) -> Vec<EachRow> {
         for row in &mut rows {
             label(&mut row.cell, &self.labels);
         }
@@ -54,7 +56,10 @@ impl Point {
     }
 }
 
-fn label(cell: &mut serde_json::Map<String, serde_json::Value>, labels: &[(String, String)]) {
+pub(crate) fn label(
+    cell: &mut serde_json::Map<String, serde_json::Value>,
+    labels: &[(String, String)],
+) {
     for (key, value) in labels {
         cell.insert(key.clone(), value.clone().into());
     }
@@ -90,7 +95,7 @@ impl Runs {
 }
 
 /// Hash of everything that decides the rows.
-fn batch_hash<'a>(points: impl Iterator<Item = &'a Point>) -> String {
+pub(crate) fn batch_hash<'a>(points: impl Iterator<Item = &'a Point>) -> String {
     let hashes = points.flat_map(|point| point.plan().hash().to_be_bytes());
     let hash = carob_lab::content_hash(&hashes.collect::<Vec<u8>>());
     format!("{hash:016x}")
@@ -293,7 +298,7 @@ impl Runs {
     }
 }
 
-fn failed(shown: &str, error: &dyn std::error::Error) -> PyErr {
+pub(crate) fn failed(shown: &str, error: &dyn std::error::Error) -> PyErr {
     PyOSError::new_err(format!("cannot write {shown}: {error}"))
 }
 
@@ -360,244 +365,4 @@ fn wide(rows: &[EachRow]) -> Table {
         line
     }));
     table.finish()
-}
-
-/// Values of a metric by group, arm and seed.
-struct Groups {
-    seeds: BTreeSet<u64>,
-    all: Vec<(BTreeMap<String, String>, Vec<(String, Arm)>)>,
-}
-
-type Arm = BTreeMap<u64, f64>;
-
-impl Groups {
-    /// Groups runs by everything but the key `by`, whose values are the arms.
-    fn of(rows: impl Iterator<Item = EachRow>, metric: &str, by: &str) -> PyResult<Self> {
-        let mut groups = Self {
-            seeds: BTreeSet::new(),
-            all: Vec::new(),
-        };
-        for row in rows {
-            let plain = |value: &serde_json::Value| {
-                value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned)
-            };
-            let mut keys: BTreeMap<String, String> = row
-                .cell
-                .iter()
-                .map(|(key, value)| (key.clone(), plain(value)))
-                .collect();
-            keys.insert("algorithm".to_owned(), row.algorithm.clone());
-            let Some(arm) = keys.remove(by) else {
-                let known: Vec<String> = keys.into_keys().collect();
-                let what = format!(
-                    "no column \"{by}\" to compare by; there are {}",
-                    known.join(", ")
-                );
-                return Err(PyKeyError::new_err(what));
-            };
-            groups.seeds.insert(row.seed);
-            let arms = groups.arms(keys);
-            let place = arms
-                .iter()
-                .position(|(name, _)| *name == arm)
-                .unwrap_or_else(|| {
-                    arms.push((arm, Arm::new()));
-                    arms.len() - 1
-                });
-            if let Some(statistics) = row.metrics.get(metric) {
-                arms[place].1.insert(row.seed, statistics.mean);
-            }
-        }
-        Ok(groups)
-    }
-
-    fn arms(&mut self, keys: BTreeMap<String, String>) -> &mut Vec<(String, Arm)> {
-        let place = self.all.iter().position(|(known, _)| *known == keys);
-        let place = place.unwrap_or_else(|| {
-            self.all.push((keys, Vec::new()));
-            self.all.len() - 1
-        });
-        &mut self.all[place].1
-    }
-
-    fn compared<'py>(
-        &self,
-        py: Python<'py>,
-        by: &str,
-        against: &str,
-    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let pairs: Vec<_> = (self.all.iter())
-            .filter_map(|(keys, arms)| {
-                let (_, base) = arms.iter().find(|(name, _)| name == against)?;
-                let others = arms.iter().filter(|(name, _)| name != against);
-                Some(others.map(move |(name, arm)| (keys, name, arm, base)))
-            })
-            .flatten()
-            .collect();
-        if pairs.is_empty() {
-            let arms = self
-                .all
-                .iter()
-                .flat_map(|(_, arms)| arms.iter().map(|(name, _)| name));
-            let arms: BTreeSet<&String> = arms.collect();
-            let arms: Vec<&str> = arms.into_iter().map(String::as_str).collect();
-            let what = format!(
-                "nothing to compare with {by} \"{against}\"; there are {}",
-                arms.join(", ")
-            );
-            return Err(PyValueError::new_err(what));
-        }
-        let count = pairs.len();
-        pairs
-            .into_iter()
-            .map(|(keys, name, arm, base)| self.pair(py, (keys, name, against), (arm, base), count))
-            .collect()
-    }
-
-    fn pair<'py>(
-        &self,
-        py: Python<'py>,
-        (keys, name, against): (&BTreeMap<String, String>, &str, &str),
-        (arm, base): (&Arm, &Arm),
-        comparisons: usize,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let of = |arm: &Arm| -> Vec<Option<f64>> {
-            self.seeds
-                .iter()
-                .map(|seed| arm.get(seed).copied())
-                .collect()
-        };
-        let (values, bases) = (of(arm), of(base));
-        let both = || bases.iter().zip(&values).filter_map(|(a, b)| a.zip(*b));
-        let median = |values: Vec<f64>| Statistics::of(&values).map(|all| all.p50);
-        let seeds = both().count();
-        let lower = both().filter(|(base, value)| value < base).count();
-        let paired = Paired::of(&bases, &values, comparisons);
-        let row = PyDict::new(py);
-        row.set_item("group", keys.clone())?;
-        row.set_item("value", name)?;
-        row.set_item("against", against)?;
-        row.set_item("seeds", seeds)?;
-        row.set_item("median", median(arm.values().copied().collect()))?;
-        row.set_item("median_against", median(base.values().copied().collect()))?;
-        row.set_item("difference", mean_difference(both()))?;
-        row.set_item("low", paired.map(|paired| paired.mean - paired.half))?;
-        row.set_item("high", paired.map(|paired| paired.mean + paired.half))?;
-        let share = (seeds > 0).then(|| lower as f64 / seeds as f64);
-        row.set_item("lower", share)?;
-        Ok(row)
-    }
-}
-
-/// The mean of the paired differences.
-fn mean_difference(both: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
-    let differences: Vec<f64> = both.map(|(base, value)| value - base).collect();
-    Statistics::of(&differences).map(|all| all.mean)
-}
-
-/// A batch of scenarios whose runs are made elsewhere, in any order of parts.
-#[pyclass(module = "carob")]
-pub(crate) struct Batches {
-    points: Vec<Point>,
-    /// Number of runs of each point.
-    jobs: Vec<usize>,
-    /// A file that takes the rows instead of memory, its name and its number of rows.
-    file: Option<(ParquetWriter<File>, String)>,
-}
-
-#[pymethods]
-impl Batches {
-    /// A batch of points: scenarios, each with its swept settings and values.
-    #[new]
-    #[pyo3(signature = (points, cell=None, everywhere=false, seed=None, seeds=None))]
-    fn new(
-        points: Vec<(Bound<'_, Scenario>, Vec<(String, String)>)>,
-        cell: Option<String>,
-        everywhere: bool,
-        seed: Option<u64>,
-        seeds: Option<u64>,
-    ) -> PyResult<Self> {
-        let selection = selection(cell, everywhere, seed, seeds);
-        let mut batches = Self {
-            points: Vec::with_capacity(points.len()),
-            jobs: Vec::with_capacity(points.len()),
-            file: None,
-        };
-        for (scenario, labels) in points {
-            let scenario = scenario.get();
-            batches.jobs.push(scenario.plan(&selection)?.jobs().len());
-            batches.points.push(scenario.point(labels, &selection));
-        }
-        Ok(batches)
-    }
-
-    /// Number of runs of each point.
-    #[getter]
-    fn jobs(&self) -> Vec<usize> {
-        self.jobs.clone()
-    }
-
-    /// Lets rows go to a Parquet file instead of memory.
-    fn write_to(&mut self, path: PathBuf, command: &str) -> PyResult<()> {
-        let shown = path.display().to_string();
-        let Some(first) = self.points.first() else {
-            return Err(PyValueError::new_err("no runs to write"));
-        };
-        let (plan, hash) = (first.plan(), batch_hash(self.points.iter()));
-        let mut cell = plan.jobs()[0].cell.to_json();
-        label(&mut cell, &first.labels);
-        let origin = Origin {
-            name: &first.name,
-            command,
-            hash: &hash,
-        };
-        let file = File::create(&path).map_err(|error| failed(&shown, &error))?;
-        let writer = ParquetWriter::new(file, export::each_columns(&cell), &origin, &[]);
-        let writer = writer.map_err(|error| failed(&shown, &error))?;
-        drop(plan);
-        self.file = Some((writer, shown));
-        Ok(())
-    }
-
-    /// Takes the records of the runs `start..` of a point. Parts come in order.
-    fn add(&mut self, py: Python<'_>, point: usize, start: usize, records: &[u8]) -> PyResult<()> {
-        py.detach(|| {
-            let records = Records::from_bytes(records)
-                .map_err(|error| VersionMismatchError::new_err(error.to_string()))?;
-            let Self { points, file, .. } = self;
-            let point = &mut points[point];
-            let Some((writer, shown)) = file else {
-                if point.records.len() != start {
-                    return Err(PyValueError::new_err("parts must come in order"));
-                }
-                point.records.append(records);
-                return Ok(());
-            };
-            let plan = point.plan();
-            let part = plan.part(start..start + records.len());
-            let rows = point.labelled(part.outcome_of(records).each());
-            let added = writer.add(rows.iter().flat_map(export::each_lines));
-            added.map_err(|error| failed(shown, &error))
-        })
-    }
-
-    /// The runs, once all parts are there.
-    fn runs(&mut self) -> PyResult<Runs> {
-        let complete =
-            (self.points.iter().zip(&self.jobs)).all(|(point, jobs)| point.records.len() == *jobs);
-        if !complete {
-            return Err(PyValueError::new_err("parts are missing"));
-        }
-        Ok(Runs::of(std::mem::take(&mut self.points)))
-    }
-
-    /// Completes the file; returns its number of rows.
-    fn finish(&mut self) -> PyResult<usize> {
-        let Some((writer, shown)) = self.file.take() else {
-            return Err(PyValueError::new_err("no file was named"));
-        };
-        writer.finish().map_err(|error| failed(&shown, &error))
-    }
 }

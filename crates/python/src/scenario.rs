@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors;
-use crate::runs::{Point, Runs};
+use crate::runs::{Labels, Point, Runs};
 
 /// The largest scenario file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -159,7 +159,7 @@ impl Scenario {
             .map_err(|error| errors::scenario(error, "Scenario.cells has the names of all cells"))
     }
 
-    pub(crate) fn point(&self, labels: Vec<(String, String)>, selection: &Selection) -> Point {
+    pub(crate) fn point(&self, labels: Labels, selection: &Selection) -> Point {
         Point {
             scenario: self.read.clone(),
             name: self.name.clone(),
@@ -280,20 +280,16 @@ fn text_of(name: &str) -> PyResult<String> {
         }
         return std::fs::read_to_string(path).map_err(failed);
     }
-    match builtin::ALL.iter().find(|one| one.name == name) {
-        Some(one) => Ok(one.text.to_owned()),
-        None => {
-            let near = builtin::nearest(name).map(|near| format!("did you mean \"{near}\"? "));
-            let hint = format!(
-                "{}carob.scenarios() has all names; a file ends in .toml",
-                near.unwrap_or_default()
-            );
-            Err(errors::scenario(
-                format_args!("unknown scenario \"{name}\""),
-                &hint,
-            ))
-        }
+    if let Some(one) = builtin::ALL.iter().find(|one| one.name == name) {
+        return Ok(one.text.to_owned());
     }
+    let near = builtin::nearest(name).map(|near| format!("did you mean \"{near}\"? "));
+    let hint = format!(
+        "{}carob.scenarios() has all names; a file ends in .toml",
+        near.unwrap_or_default()
+    );
+    let what = format_args!("unknown scenario \"{name}\"");
+    Err(errors::scenario(what, &hint))
 }
 
 fn wrong(errors: &ScenarioErrors) -> PyErr {

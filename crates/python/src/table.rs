@@ -1,6 +1,5 @@
 //! Tables that cross to Python by the Arrow PyCapsule interface, and Parquet files.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -87,7 +86,7 @@ fn schema(columns: &[Column]) -> Schema {
             ("unit".to_owned(), column.unit.to_owned()),
             ("meaning".to_owned(), column.about.clone()),
         ];
-        Field::new(&column.name, data_type, true).with_metadata(HashMap::from(about))
+        Field::new(&column.name, data_type, true).with_metadata(about)
     };
     Schema::new(columns.iter().map(field).collect::<Vec<_>>())
 }
@@ -95,18 +94,27 @@ fn schema(columns: &[Column]) -> Schema {
 fn array(kind: ColumnKind, rows: &[Vec<Value>], place: usize) -> ArrayRef {
     let cells = rows.iter().map(|row| &row[place]);
     match kind {
-        ColumnKind::Text => Arc::new(StringArray::from_iter(cells.map(|value| match value {
-            Value::Text(text) => Some(text.as_str()),
-            _ => None,
-        }))),
-        ColumnKind::Count => Arc::new(UInt64Array::from_iter(cells.map(|value| match value {
-            Value::Count(count) => Some(*count),
-            _ => None,
-        }))),
-        ColumnKind::Number => Arc::new(Float64Array::from_iter(cells.map(|value| match value {
-            Value::Number(number) => Some(*number),
-            _ => None,
-        }))),
+        ColumnKind::Text => {
+            let texts = cells.map(|value| match value {
+                Value::Text(text) => Some(text.as_str()),
+                _ => None,
+            });
+            Arc::new(texts.collect::<StringArray>())
+        }
+        ColumnKind::Count => {
+            let count = |value: &Value| match value {
+                Value::Count(count) => Some(*count),
+                _ => None,
+            };
+            Arc::new(cells.map(count).collect::<UInt64Array>())
+        }
+        ColumnKind::Number => {
+            let number = |value: &Value| match value {
+                Value::Number(number) => Some(*number),
+                _ => None,
+            };
+            Arc::new(cells.map(number).collect::<Float64Array>())
+        }
     }
 }
 

@@ -1,0 +1,119 @@
+//! Batches of scenarios whose runs are made in other processes.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use carob_lab::export;
+use carob_lab::parquet::{Origin, ParquetWriter};
+use carob_lab::run::Records;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::errors::VersionMismatchError;
+use crate::runs::{Labels, Point, Runs, batch_hash, failed, label};
+use crate::scenario::{Scenario, selection};
+
+/// A batch of scenarios whose runs are made elsewhere, in any order of parts.
+#[pyclass(module = "carob")]
+pub(crate) struct Batches {
+    points: Vec<Point>,
+    /// Number of runs of each point.
+    jobs: Vec<usize>,
+    /// A file that takes the rows instead of memory, its name and its number of rows.
+    file: Option<(ParquetWriter<File>, String)>,
+}
+
+#[pymethods]
+impl Batches {
+    /// A batch of points: scenarios, each with its swept settings and values.
+    #[new]
+    #[pyo3(signature = (points, cell=None, everywhere=false, seed=None, seeds=None))]
+    fn new(
+        points: Vec<(Bound<'_, Scenario>, Labels)>,
+        cell: Option<String>,
+        everywhere: bool,
+        seed: Option<u64>,
+        seeds: Option<u64>,
+    ) -> PyResult<Self> {
+        let selection = selection(cell, everywhere, seed, seeds);
+        let mut batches = Self {
+            points: Vec::with_capacity(points.len()),
+            jobs: Vec::with_capacity(points.len()),
+            file: None,
+        };
+        for (scenario, labels) in points {
+            let scenario = scenario.get();
+            batches.jobs.push(scenario.plan(&selection)?.jobs().len());
+            batches.points.push(scenario.point(labels, &selection));
+        }
+        Ok(batches)
+    }
+
+    /// Number of runs of each point.
+    #[getter]
+    fn jobs(&self) -> Vec<usize> {
+        self.jobs.clone()
+    }
+
+    /// Lets rows go to a Parquet file instead of memory.
+    fn write_to(&mut self, path: PathBuf, command: &str) -> PyResult<()> {
+        let shown = path.display().to_string();
+        let Some(first) = self.points.first() else {
+            return Err(PyValueError::new_err("no runs to write"));
+        };
+        let (plan, hash) = (first.plan(), batch_hash(self.points.iter()));
+        let mut cell = plan.jobs()[0].cell.to_json();
+        label(&mut cell, &first.labels);
+        let origin = Origin {
+            name: &first.name,
+            command,
+            hash: &hash,
+        };
+        let file = File::create(&path).map_err(|error| failed(&shown, &error))?;
+        let writer = ParquetWriter::new(file, export::each_columns(&cell), &origin, &[]);
+        let writer = writer.map_err(|error| failed(&shown, &error))?;
+        drop(plan);
+        self.file = Some((writer, shown));
+        Ok(())
+    }
+
+    /// Takes the records of the runs `start..` of a point. Parts come in order.
+    fn add(&mut self, py: Python<'_>, point: usize, start: usize, records: &[u8]) -> PyResult<()> {
+        py.detach(|| {
+            let records = Records::from_bytes(records)
+                .map_err(|error| VersionMismatchError::new_err(error.to_string()))?;
+            let Self { points, file, .. } = self;
+            let point = &mut points[point];
+            let Some((writer, shown)) = file else {
+                if point.records.len() != start {
+                    return Err(PyValueError::new_err("parts must come in order"));
+                }
+                point.records.append(records);
+                return Ok(());
+            };
+            let plan = point.plan();
+            let part = plan.part(start..start + records.len());
+            let rows = point.labelled(part.outcome_of(records).each());
+            let added = writer.add(rows.iter().flat_map(export::each_lines));
+            added.map_err(|error| failed(shown, &error))
+        })
+    }
+
+    /// The runs, once all parts are there.
+    fn runs(&mut self) -> PyResult<Runs> {
+        let complete =
+            (self.points.iter().zip(&self.jobs)).all(|(point, jobs)| point.records.len() == *jobs);
+        if !complete {
+            return Err(PyValueError::new_err("parts are missing"));
+        }
+        Ok(Runs::of(std::mem::take(&mut self.points)))
+    }
+
+    /// Completes the file; returns its number of rows.
+    fn finish(&mut self) -> PyResult<usize> {
+        let Some((writer, shown)) = self.file.take() else {
+            return Err(PyValueError::new_err("no file was named"));
+        };
+        writer.finish().map_err(|error| failed(&shown, &error))
+    }
+}
