@@ -133,6 +133,9 @@ pub enum Gauge {
 /// - Time never decreases.
 /// - Every confirmable exchange begins with `first_timeout` and ends with exactly one `on_answered`
 ///   or `on_abandoned`.
+/// - A NON whose receipt the peer reports (a block of RFC 9177) begins with `first_timeout`, too. It
+///   ends with `on_answered`, its own or that of another message whose answer reports it
+///   ([`Answered::also`]), or with `on_lost`; its repetition is another message.
 /// - `next_timeout` is called once per retransmission, before its `on_sent`.
 /// - An event is reported before the decisions that depend on it are requested.
 /// - `rto_max` limits backed-off timers, but never below the previous one.

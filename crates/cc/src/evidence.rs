@@ -148,7 +148,7 @@ pub struct Sent<'a> {
     pub retransmissions: u8,
     /// The message's purpose.
     pub kind: Kind,
-    /// True for CON, false for NON.
+    /// True for CON and for NON whose receipt the peer reports; false for other NON.
     pub confirmable: bool,
     /// Application-limited: no other message for this peer was queued when it was sent.
     pub application_limited: bool,
@@ -189,7 +189,7 @@ impl<'a> Sent<'a> {
 pub enum Answer {
     /// A response piggybacked in the ACK.
     Piggybacked,
-    /// An empty ACK; a response, if any, is still to come.
+    /// An empty ACK, or a report of received blocks (RFC 9177); a response, if any, is still to come.
     Empty,
     /// A separate response to a request whose ACK was never received or never due.
     Separate,
@@ -230,9 +230,15 @@ pub struct Answered<'a> {
     pub timeout: Duration,
     /// Size of the answer in bytes (the CoAP message).
     pub bytes: u32,
-    /// True for CON transmissions; an answer to a NON request carries less information about
-    /// timers.
+    /// True for CON transmissions, and for NON ones whose receipt the peer reports; an answer to
+    /// another NON request carries less information about timers.
     pub confirmable: bool,
+    /// Bytes of other messages whose receipt the same answer reports (RFC 9177). Those have no event
+    /// of their own.
+    pub also: u32,
+    /// The part of them sent after the transmission that the previous such answer matched, which was
+    /// therefore delivered since that answer.
+    pub recent: u32,
 }
 
 impl<'a> Answered<'a> {
@@ -264,6 +270,8 @@ impl<'a> Answered<'a> {
             timeout,
             bytes: 0,
             confirmable: true,
+            also: 0,
+            recent: 0,
         }
     }
 
@@ -279,6 +287,15 @@ impl<'a> Answered<'a> {
     pub const fn with_answer(mut self, answer: Answer, bytes: u32) -> Self {
         self.answer = answer;
         self.bytes = bytes;
+        self
+    }
+
+    /// Sets the bytes of other messages that it reports received, and those of them sent after the
+    /// transmission that the previous such answer matched.
+    #[must_use]
+    pub const fn with_also(mut self, also: u32, recent: u32) -> Self {
+        self.also = also;
+        self.recent = recent;
         self
     }
 

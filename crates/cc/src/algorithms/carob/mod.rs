@@ -258,7 +258,7 @@ impl Controller for Carob {
             if !self.transfer.is_windowed() {
                 self.backoff.keep(answered.retransmissions());
             }
-            self.transfer.deliver(answered.bytes);
+            self.transfer.deliver(answered.bytes.saturating_add(answered.also));
             return;
         };
         let round_trip = answered.now.since(sent.at).as_micros_u32().max(1);
@@ -273,6 +273,8 @@ impl Controller for Carob {
             sent_at: sent.at,
             round_trip,
             bytes: stamp.bytes.max(answered.bytes),
+            also: answered.also,
+            recent: answered.recent,
             delivered_then: stamp.delivered,
         };
         self.transfer

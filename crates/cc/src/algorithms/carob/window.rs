@@ -33,8 +33,19 @@ pub(super) struct Outcome {
     pub(super) round_trip: u32,
     /// Bytes of the message or of its answer, whichever is larger.
     pub(super) bytes: u32,
+    /// Bytes of other messages reported with it.
+    pub(super) also: u32,
+    /// Those of them delivered since the last such report.
+    pub(super) recent: u32,
     /// Bytes delivered when it was sent.
     pub(super) delivered_then: u32,
+}
+
+impl Outcome {
+    /// Bytes that the answer shows delivered.
+    fn delivered(&self) -> u32 {
+        self.bytes.saturating_add(self.also)
+    }
 }
 
 /// The last two answers: their times and those of their messages, and the bytes of the later.
@@ -123,6 +134,8 @@ pub(super) struct Transfer {
     rounds: u32,
     round: Round,
     windowed: bool,
+    /// Answers report several messages.
+    bursts: bool,
     deliveries: [u32; REMEMBERED],
     /// The highest delivery rate of this period of memory, and of the one before.
     rate: [u32; 2],
@@ -179,9 +192,10 @@ impl Transfer {
         self.windowed
     }
 
-    /// Returns whether departures are paced: from the third round of a transfer on.
+    /// Returns whether departures are paced: from the third round of a transfer on, or from the first
+    /// answer on that reports several messages.
     pub(super) fn is_paced(&self) -> bool {
-        self.rounds >= 2 && self.is_windowed()
+        self.bursts || (self.rounds >= 2 && self.is_windowed())
     }
 
     /// The bandwidth-delay product in bytes; none if the capacity is unknown.
@@ -283,7 +297,7 @@ impl Transfer {
         }
         let base = path.base().unwrap_or(outcome.round_trip);
         self.unit = outcome.bytes.max(self.unit - self.unit / 8).max(1);
-        self.deliver(outcome.bytes);
+        self.deliver(outcome.delivered());
         let round = &mut self.round;
         round.least = match round.least {
             0 => outcome.round_trip,
@@ -298,6 +312,13 @@ impl Transfer {
             _ => 2,
         };
         self.window = self.window.max(self.unit.saturating_mul(first.max(2)));
+        if outcome.also > 0 {
+            // Messages reported at once arrive in bursts of their sender, unless it paces them. The first
+            // such report shows what the path has held.
+            if !core::mem::replace(&mut self.bursts, true) {
+                self.window = self.window.max(outcome.delivered());
+            }
+        }
         if !self.slow_start_over {
             self.slow_start(outcome, base, constants);
         }
@@ -312,13 +333,25 @@ impl Transfer {
     fn measure_spacing(&mut self, outcome: &Outcome, srtt: u32) {
         let spacing = &mut self.spacing;
         let (now, sent_at) = (Clock::from(outcome.now), Clock::from(outcome.sent_at));
-        if spacing.answers >= 2
+        if outcome.also > 0
+            && spacing.answers >= 1
+            && let Some(apart @ 1..) = now.since(spacing.answered[1])
+            && let Some(sent_apart) = sent_at.since(spacing.sent[1])
+        {
+            // A report of several messages.
+            let (wide, narrow) = (u64::from(apart), u64::from(sent_apart));
+            let bytes = u64::from(outcome.bytes) + u64::from(outcome.recent);
+            if wide * 4 >= narrow * 5 && outcome.recent > outcome.bytes {
+                let rate = bytes * 1_000_000 / wide;
+                self.rate[0] = self.rate[0].max(u32::try_from(rate).unwrap_or(u32::MAX));
+            }
+        } else if spacing.answers >= 2
             && let Some(apart @ 1..) = now.since(spacing.answered[0])
             && let Some(sent_apart) = sent_at.since(spacing.sent[0])
         {
             let (wide, narrow) = (u64::from(apart), u64::from(sent_apart));
             if narrow * 2 <= u64::from(srtt) && wide * 4 >= narrow * 5 {
-                let bytes = u64::from(spacing.bytes) + u64::from(outcome.bytes);
+                let bytes = u64::from(spacing.bytes) + u64::from(outcome.delivered());
                 let rate = u32::try_from(bytes * 1_000_000 / wide).unwrap_or(u32::MAX);
                 self.rate[0] = self.rate[0].max(rate);
             }
@@ -327,7 +360,7 @@ impl Transfer {
             answers: (spacing.answers + 1).min(2),
             answered: [spacing.answered[1], now],
             sent: [spacing.sent[1], sent_at],
-            bytes: outcome.bytes,
+            bytes: outcome.delivered(),
         };
     }
 
@@ -335,22 +368,26 @@ impl Transfer {
     /// queue shows.
     fn slow_start(&mut self, outcome: &Outcome, base: u32, constants: &CarobConstants) {
         if self.round.full {
-            self.window = self.window.saturating_add(outcome.bytes);
+            self.window = self.window.saturating_add(outcome.delivered());
         }
         if self.rounds == 0 {
             return;
         }
         let least = self.unit.saturating_mul(2);
         let product = self.product(base).map(|product| product.saturating_add(self.unit));
+        // Rates of reports are those of the window while it is small.
+        let found = product.filter(|_| !self.bursts).unwrap_or(u32::MAX);
         let limit = match self.threshold {
-            0 => product.unwrap_or(u32::MAX),
-            threshold => product.unwrap_or(u32::MAX).min(threshold),
+            0 => found,
+            threshold => found.min(threshold),
         };
         if self.window >= limit {
             self.window = limit.max(least);
             self.slow_start_over = true;
         }
-        let queued = base.saturating_add(self.target(base, constants).saturating_mul(2));
+        // Reports come late: the queue has grown further.
+        let targets = if self.bursts { 1 } else { 2 };
+        let queued = base.saturating_add(self.target(base, constants).saturating_mul(targets));
         if constants.delay_control && self.round.full && outcome.round_trip > queued {
             self.window = self.window.min(product.unwrap_or(self.window)).max(least);
             self.slow_start_over = true;
