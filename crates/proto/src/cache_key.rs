@@ -11,10 +11,10 @@ const PAYLOAD: [u8; 6] = [0xff; 6];
 /// The options that form a key. NoCacheKey options (RFC 7252 5.4.6) are never included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKey {
-    /// The key of a block-wise transfer: without Observe, Block1, Block2, and If-None-Match, which
+    /// The key of a block-wise transfer: without Observe, block options, and If-None-Match, which
     /// only the first block carries (RFC 7959 2.4, 2.10).
     Transfer,
-    /// The key of an observation: without Observe, ETag, Block1 and Block2. One notification serves
+    /// The key of an observation: without Observe, ETag and block options. One notification serves
     /// all observers with the same key (RFC 7641 2, 3.1).
     Observation,
     /// The key of a stored response, besides the URI: all options but the URI's.
@@ -32,6 +32,8 @@ impl CacheKey {
                 OptionNumber::OBSERVE
                     | OptionNumber::BLOCK1
                     | OptionNumber::BLOCK2
+                    | OptionNumber::Q_BLOCK1
+                    | OptionNumber::Q_BLOCK2
                     | OptionNumber::IF_NONE_MATCH
             ),
             Self::Observation => matches!(
@@ -40,6 +42,8 @@ impl CacheKey {
                     | OptionNumber::ETAG
                     | OptionNumber::BLOCK1
                     | OptionNumber::BLOCK2
+                    | OptionNumber::Q_BLOCK1
+                    | OptionNumber::Q_BLOCK2
             ),
             Self::Response => number.is_of_uri(),
             Self::Resource => !number.is_of_uri(),
@@ -83,7 +87,9 @@ impl CacheKey {
     /// Returns the key of a request's block-wise transfer. For FETCH it includes the payload, which
     /// is part of the request (RFC 8132 2.1), unless the payload is itself a block.
     pub fn of_transfer(request: &MessageView<'_>) -> Vec<u8> {
-        let asks = request.code() == Code::FETCH && request.option(OptionNumber::BLOCK1).is_none();
+        let asks = request.code() == Code::FETCH
+            && request.option(OptionNumber::BLOCK1).is_none()
+            && request.option(OptionNumber::Q_BLOCK1).is_none();
         let payload = if asks { request.payload() } else { &[] };
         Self::Transfer.of(request.code(), request.options(), payload)
     }

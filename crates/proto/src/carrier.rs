@@ -17,6 +17,7 @@ use slab::Slab;
 use crate::address::PeerIndex;
 use crate::admission::AdmissionControl;
 use crate::blockwise::RequestedBlock;
+use crate::blockwise::block_sender::BlockTransmission;
 use crate::blockwise::response_cache::ResponseCache;
 use crate::capacity::Capacity;
 use crate::codec::frame::write_frame;
@@ -51,10 +52,12 @@ pub(crate) struct PeerSettings {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnsweredRequest {
     pub(crate) operation: u32,
-    /// The exchange, which has ended.
+    /// The exchange, which has ended unless it is [`reported`](Self::reported).
     pub(crate) exchange: u32,
     pub(crate) block1: Option<BlockValue>,
     pub(crate) block2: Option<BlockValue>,
+    /// The exchange of a reported message, which the request is still to end.
+    pub(crate) reported: bool,
 }
 
 /// A message received, for the layer above.
@@ -80,6 +83,20 @@ pub(crate) enum Outcome {
         purpose: Purpose,
         exchange: u32,
         failure: Failure,
+    },
+    /// The timer of a reported message expired; `silent` if nothing came from the peer since.
+    Unreported {
+        purpose: Purpose,
+        exchange: u32,
+        silent: bool,
+    },
+    /// A reported message has left the window, a round trip after it was sent.
+    PresumedReceived { purpose: Purpose, exchange: u32 },
+    /// A block was acknowledged with an empty ACK (RFC 9177 4.3).
+    BlockAcknowledged {
+        purpose: Purpose,
+        exchange: u32,
+        transmission: Option<BlockTransmission>,
     },
     /// The wait for an optional response is over (RFC 7967).
     Suppressed { operation: u32, peer: PeerIndex },

@@ -12,6 +12,7 @@ use crate::codec::{BlockSize, OptionNumber};
 use crate::congestion::CongestionControl;
 use crate::limits::Limits;
 use crate::prefix::{AmplificationLimit, Prefix};
+use crate::q_block_config::QBlockConfig;
 use crate::stream_config::StreamConfig;
 
 /// Configuration of an endpoint.
@@ -28,6 +29,8 @@ pub struct Config {
     pub block_size: BlockSize,
     /// Early negotiation of the block size, in the first request (RFC 7959 2.4).
     pub negotiate_early: bool,
+    /// Q-Block1 and Q-Block2 (RFC 9177). Default: accepted, not used in requests.
+    pub q_block: QBlockConfig,
     /// Length of request tokens in bytes, 0 to
     /// [`TOKEN_BYTES_MAX`](crate::endpoint::TOKEN_BYTES_MAX). Default 8.
     ///
@@ -128,6 +131,7 @@ impl Default for Config {
             parameters: TransmissionParameters::DEFAULT,
             block_size: BlockSize::MAX,
             negotiate_early: false,
+            q_block: QBlockConfig::default(),
             token_length: 8,
             empty_ack_delay: Duration::from_millis(100),
             retransmission_count_option: RETRANSMISSION_COUNT,

@@ -40,6 +40,7 @@ pub(crate) enum Owner {
     Operation(u32),
     Assembly(u32),
     Observation(u32),
+    QDownload(u32),
     Connection(u32),
     /// A request held back after 4.29.
     Paused(u32),

@@ -34,6 +34,8 @@ pub struct Counters {
     pub duplicates: u64,
     /// Refusals, by reason.
     pub refusals: Refusals,
+    /// Bodies by Q-Block1 and Q-Block2 (RFC 9177).
+    pub q_block: QBlocks,
 }
 
 impl Counters {
@@ -49,6 +51,24 @@ impl Counters {
     pub(crate) fn refused(&mut self, why: Refusal) {
         self.refusals.0[why as usize] += 1;
     }
+}
+
+/// Counts of Q-Block1 and Q-Block2 (RFC 9177).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QBlocks {
+    /// Blocks sent, including repetitions.
+    pub blocks_sent: u64,
+    /// Blocks that a peer reported missing.
+    pub blocks_missing: u64,
+    /// Reports received: of complete sets and of missing blocks.
+    pub reports_received: u64,
+    /// Reports sent.
+    pub reports_sent: u64,
+    /// Blocks received more than once.
+    pub duplicates: u64,
+    /// Bodies sent by Block1 because the peer lacks Q-Block.
+    pub fallbacks: u64,
 }
 
 /// Messages and their bytes, without those of the layers below CoAP.

@@ -56,6 +56,7 @@ mod option_rules;
 pub mod prefix;
 #[doc(hidden)]
 pub mod proxy;
+mod q_block_config;
 mod retransmission_count;
 mod seeds;
 mod server;

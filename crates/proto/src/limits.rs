@@ -100,6 +100,15 @@ limits! {
     download_bytes: 64 << 20,
     /// Blocks of one body in flight at most, regardless of the controller.
     blocks_in_flight: 64,
+    /// Blocks of one Q-Block body received ahead of a missing one. Beyond it, blocks are ignored, and
+    /// requested again later.
+    blocks_ahead: 2_048,
+    /// Results of Q-Block1 bodies kept for repeated blocks. At the limit, the oldest is evicted, and a
+    /// repeated block of its body begins another.
+    q_block_results: 256,
+    /// Peers known to support Q-Block, or to lack it. At the limit, the oldest entry is evicted and its
+    /// peer tested again.
+    q_block_peers: 4_096,
     /// Observers of this endpoint's resources, all peers together. At the limit, a registration gets the
     /// representation but no notifications (RFC 7641 4.1).
     observers: 32_768,

@@ -108,6 +108,11 @@ pub enum Payload {
 }
 
 impl Payload {
+    /// Returns whether it is the whole body.
+    pub(crate) const fn is_whole(&self) -> bool {
+        !matches!(self, Self::Part { .. })
+    }
+
     /// The bytes of the body or the part.
     pub(crate) fn bytes(&self) -> &Bytes {
         match self {

@@ -98,7 +98,13 @@ impl Context {
         for option in response.options() {
             let number = option.number;
             if number.is_critical() {
-                let handled = matches!(number, OptionNumber::BLOCK1 | OptionNumber::BLOCK2);
+                let handled = matches!(
+                    number,
+                    OptionNumber::BLOCK1
+                        | OptionNumber::BLOCK2
+                        | OptionNumber::Q_BLOCK1
+                        | OptionNumber::Q_BLOCK2
+                );
                 if !self.passes(&option, last == Some(number), handled) {
                     return Some(number);
                 }

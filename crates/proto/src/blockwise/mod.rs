@@ -8,7 +8,11 @@
 //! These modules hold state only: they neither build nor send messages. The
 //! [endpoint](crate::endpoint) does that, and its controller limits the blocks in flight.
 
+pub(crate) mod any_order;
+pub(crate) mod block_sender;
+pub(crate) mod block_set;
 pub(crate) mod download;
+pub(crate) mod q_block1;
 pub(crate) mod reassembly;
 pub(crate) mod response_cache;
 pub(crate) mod upload;

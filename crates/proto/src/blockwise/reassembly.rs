@@ -9,9 +9,12 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use bytes::Bytes;
+use carob_cc::time::Instant;
 
 use super::Key;
+use super::q_block1::{QBlock1Body, QBlock1Results};
 use crate::codec::{BlockValue, MessageView, OptionNumber};
+use crate::q_block_config::QBlockConfig;
 use crate::tables::bounded_map::{BoundedMap, Keyed};
 use crate::tables::quota::{QuotaPolicy, QuotaTable};
 use crate::timers::TimerId;
@@ -55,6 +58,8 @@ struct Body {
     timer: TimerId,
     /// The message of the first block, stored if it has a condition that later blocks lack.
     conditional: Option<Box<[u8]>>,
+    /// The blocks, if they come by Q-Block1.
+    q_block1: Option<Box<QBlock1Body>>,
 }
 
 impl Keyed for Body {
@@ -72,6 +77,10 @@ pub(crate) struct ReassemblyLimits {
     pub(crate) body_bytes: usize,
     pub(crate) all_bytes: usize,
     pub(crate) quota_policy: QuotaPolicy,
+    /// Blocks of a body by Q-Block1 stored ahead of a missing one.
+    pub(crate) blocks_ahead: usize,
+    /// Results of bodies by Q-Block1.
+    pub(crate) results: usize,
 }
 
 /// Request bodies in transfer.
@@ -84,6 +93,8 @@ pub(crate) struct Reassembler {
     /// Bodies and bytes of each source.
     shares: QuotaTable,
     byte_shares: QuotaTable,
+    /// Results of bodies by Q-Block1.
+    results: QBlock1Results,
 }
 
 impl Reassembler {
@@ -94,7 +105,52 @@ impl Reassembler {
             all_bytes: 0,
             shares: QuotaTable::new(seed.rotate_left(8)),
             byte_shares: QuotaTable::new(seed.rotate_left(16)),
+            results: QBlock1Results::new(seed.rotate_left(24), limits.results),
         }
+    }
+
+    /// The blocks of a body by Q-Block1.
+    pub(crate) fn q_block1_mut(&mut self, index: u32) -> &mut Option<Box<QBlock1Body>> {
+        &mut self.bodies[index].q_block1
+    }
+
+    pub(crate) fn results_mut(&mut self) -> &mut QBlock1Results {
+        &mut self.results
+    }
+
+    /// Blocks of a body by Q-Block1 stored ahead of a missing one.
+    pub(crate) fn blocks_ahead(&self) -> usize {
+        self.limits.blocks_ahead
+    }
+
+    /// The end of the wait for missing blocks of a body by Q-Block1.
+    pub(crate) fn due(&self, index: u32, config: &QBlockConfig) -> Instant {
+        let body = self.bodies[index].q_block1.as_ref();
+        body.map_or(Instant::FAR_FUTURE, |body| body.due(config))
+    }
+
+    /// The peer and the token of a report on a body by Q-Block1.
+    pub(crate) fn report_address(&self, index: u32) -> Option<(SocketAddr, &[u8])> {
+        let body = self.bodies.get(index)?;
+        Some((body.key.peer(), body.q_block1.as_ref()?.token()))
+    }
+
+    /// Returns whether the bytes of all bodies leave room for a block of this one.
+    pub(crate) fn has_room_for(&self, index: u32, length: usize) -> bool {
+        let ReassemblyLimits {
+            all_bytes,
+            quota_policy,
+            ..
+        } = self.limits;
+        let peer = self.bodies[index].key.peer();
+        let of_source = self.byte_shares.of(quota_policy.source(peer));
+        self.all_bytes + length <= all_bytes && of_source + length <= quota_policy.quota(all_bytes)
+    }
+
+    /// Charges bytes of a body to its source.
+    pub(crate) fn charge_body(&mut self, index: u32, bytes: usize) {
+        let peer = self.bodies[index].key.peer();
+        self.charge(peer, bytes);
     }
 
     fn charge(&mut self, peer: SocketAddr, bytes: usize) {
@@ -155,6 +211,7 @@ impl Reassembler {
             received: 0,
             timer: timer(index),
             conditional: None,
+            q_block1: None,
         };
         Some(self.bodies.insert_with(body, false))
     }
@@ -220,16 +277,10 @@ impl Reassembler {
             return ReassemblyStep::Part(offset);
         }
         let peer = body.key.peer();
-        let ReassemblyLimits {
-            all_bytes,
-            quota_policy,
-            ..
-        } = self.limits;
-        let of_source = self.byte_shares.of(quota_policy.source(peer));
-        if self.all_bytes + length > all_bytes || of_source + length > quota_policy.quota(all_bytes)
-        {
+        if !self.has_room_for(index, length) {
             return ReassemblyStep::Full;
         }
+        let body = &mut self.bodies[index];
         body.bytes.extend_from_slice(payload);
         body.received = end;
         self.charge(peer, length);
@@ -247,7 +298,8 @@ impl Reassembler {
         let _ = self.take_condition(index);
         let body = self.bodies.remove(index, false);
         let peer = body.key.peer();
-        self.release_bytes(peer, body.bytes.len() + body.key.len());
+        let held = body.q_block1.as_ref().map_or(0, |body| body.held());
+        self.release_bytes(peer, body.bytes.len() + held + body.key.len());
         self.shares
             .subtract(self.limits.quota_policy.source(peer), 1);
         Some(body.timer)

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 
 use carob_cc::controller::CopyTagging;
+use smallvec::{SmallVec, smallvec};
 
 use crate::address::PeerIndex;
 use crate::carrier::Carrier;
@@ -24,6 +25,8 @@ pub(crate) struct Blocks {
     pub(crate) block2: Option<BlockValue>,
     /// The size of the request's body, in bytes.
     pub(crate) size1: Option<u32>,
+    /// The options are Q-Block1 and Q-Block2 (RFC 9177).
+    pub(crate) quick: bool,
 }
 
 impl Blocks {
@@ -58,13 +61,19 @@ impl Client {
         }
         // Registrations carry the token of their notifications.
         let registration = self.registration(index, blocks.block2);
-        let counting = if registration.is_some() {
+        let quick = self.q_block_traits(cx, index).filter(|_| blocks.quick);
+        let reads = blocks.quick && quick.is_none();
+        let counting = if registration.is_some() || blocks.quick {
             CopyTagging::Off
         } else {
             carrier.tagging_by_token(peer)
         };
         let token = self.message_token(cx, carrier, index, registration, counting);
         let own = self.own_options(carrier, index, blocks.is_later());
+        if reads && let Some(download) = &mut self.operations[index as usize].q_download {
+            download.add_token(token.key);
+            carrier.tokens.observations.add(peer, token.key, index);
+        }
         let written = self.write_part(
             cx,
             carrier,
@@ -85,13 +94,16 @@ impl Client {
             (0, Some(block)) => block.szx.bytes() as u32 + 16,
             (named, _) => named,
         };
+        let download = operation.q_download.as_ref().filter(|_| reads);
+        let confirmable = download.map_or(config.confirmable, |own| own.is_confirmable());
+        let (confirmable, burst, silences) = quick.unwrap_or((confirmable, 0, 0));
         let submission = Submission {
             purpose: Purpose::Request {
                 operation: index,
                 block1: blocks.block1,
                 block2: blocks.block2,
             },
-            confirmable: config.confirmable,
+            confirmable,
             token: token.key,
             counting,
             bytes,
@@ -101,10 +113,15 @@ impl Client {
             request: RequestTraits {
                 suppressed: operation.suppressed_wait(),
                 idempotent: operation.request.code.is_idempotent(),
+                burst,
+                silences,
             },
         };
         let exchange = carrier.submit(cx, peer, submission);
         self.join_operation(index, exchange);
+        if let Some(block) = blocks.block1.filter(|_| blocks.quick) {
+            self.on_q_block_submitted(index, block, exchange);
+        }
     }
 
     /// The token of a message: its observation's, if it registers, or a fresh one.
@@ -140,12 +157,22 @@ impl Client {
         let options = own.as_ref().unwrap_or(&operation.request.options);
         let head = 64 + token_room(token.as_ref().len()) + options.encoded_len();
         cx.grow_scratch(&capacity, head, payload.len());
-        let extra = [
+        let (block1, q_block1) = if blocks.quick {
+            (None, blocks.block1)
+        } else {
+            (blocks.block1, None)
+        };
+        let mut extra: SmallVec<[_; 8]> = smallvec![
             registration.map(|observe| (OptionNumber::OBSERVE, observe.value())),
+            q_block1.map(|block| (OptionNumber::Q_BLOCK1, block.to_uint())),
             (blocks.block2).map(|block| (OptionNumber::BLOCK2, block.to_uint())),
-            (blocks.block1).map(|block| (OptionNumber::BLOCK1, block.to_uint())),
-            blocks.size1.map(|size| (OptionNumber::SIZE1, size)),
+            block1.map(|block| (OptionNumber::BLOCK1, block.to_uint())),
         ];
+        if let Some(download) = operation.q_download.as_ref().filter(|_| blocks.quick) {
+            let named = download.requested().iter();
+            extra.extend(named.map(|block| Some((OptionNumber::Q_BLOCK2, block.to_uint()))));
+        }
+        extra.push(blocks.size1.map(|size| (OptionNumber::SIZE1, size)));
         let room = capacity.message.min(cx.scratch.len());
         let code = operation.request.code;
         encode(

@@ -9,6 +9,8 @@ mod message;
 pub(crate) mod multicast;
 mod no_response;
 mod observation;
+mod q_block1;
+mod q_block2;
 mod request;
 mod request_config;
 mod retry_after;
@@ -32,6 +34,8 @@ use crate::client::block1_queue::Block1Queue;
 use crate::client::message::Blocks;
 use crate::client::multicast::Groups;
 use crate::client::observation::Observation;
+use crate::client::q_block1::QUpload;
+use crate::client::q_block2::QDownload;
 use crate::client::retry_after::RetryAfterTable;
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber};
 use crate::config::Config;
@@ -40,6 +44,7 @@ use crate::echo::PeerEcho;
 use crate::event::{Event, Failure, RequestId};
 use crate::message::{Request, Response};
 use crate::message_layer::Purpose;
+use crate::message_layer::tokens::PeerSupport;
 use crate::seeds::Seeds;
 use crate::timers::TimerId;
 use crate::writing::encode;
@@ -65,6 +70,8 @@ pub(crate) struct Operation {
     /// Runs during the pause after a 4.29.
     pause: Option<TimerId>,
     upload: Option<Upload>,
+    q_upload: Option<Box<QUpload>>,
+    q_download: Option<Box<QDownload>>,
     progress: Progress,
     response: ResponseBody,
     observation: Option<Box<Observation>>,
@@ -154,6 +161,10 @@ pub(crate) struct Client {
     tag_until: Instant,
     /// The last Request-Tag.
     last_tag: u32,
+    /// Requests with a body by Q-Block1 in transfer.
+    q_uploads: usize,
+    /// Peers known to support Q-Block (RFC 9177), or to lack it.
+    q_block_support: PeerSupport,
     pub(crate) groups: Groups,
 }
 
@@ -166,6 +177,8 @@ impl Client {
             given: BTreeMap::new(),
             tag_until: Instant::ZERO,
             last_tag: 0,
+            q_uploads: 0,
+            q_block_support: PeerSupport::default(),
             groups: Groups::default(),
         }
     }
@@ -216,6 +229,7 @@ impl Client {
         // before this one.
         if let Some(operation) = purpose.operation()
             && self.leave_operation(operation, exchange)
+            && !(failure == Failure::Reset && self.on_q_block_reset(cx, carrier, operation))
         {
             self.fail_operation(cx, carrier, operation, failure);
         }
@@ -248,8 +262,12 @@ impl Client {
             exchange,
             block1,
             block2,
+            ..
         } = answered;
         self.leave_operation(operation, exchange);
+        if self.q_uploads > 0 && self.on_q_block_response(cx, carrier, answered, message) {
+            return;
+        }
         if message.code() == Code::TOO_MANY_REQUESTS {
             let max_age = message.uint_option(OptionNumber::MAX_AGE);
             self.on_too_many_requests(cx, carrier, operation, max_age);
@@ -354,6 +372,12 @@ impl Client {
         if !operation.hold.is_none() || self.defer_until_retry_after(cx, carrier, index) {
             return;
         }
+        if self.operations[index as usize].q_upload.is_some() {
+            return self.send_q_blocks(cx, carrier, index);
+        }
+        if self.operations[index as usize].q_download.is_some() {
+            return self.request_q_body(cx, carrier, index);
+        }
         let operation = &mut self.operations[index as usize];
         if operation.upload.as_ref().is_some_and(Upload::is_at_start) {
             self.tag_body(cx, index);
@@ -370,6 +394,7 @@ impl Client {
                         block1: (!whole).then_some(block),
                         block2: None,
                         size1: announce.filter(|_| !whole),
+                        ..Blocks::default()
                     };
                     return self.send_part(cx, carrier, index, blocks, &bytes);
                 }
@@ -411,6 +436,8 @@ impl Client {
 
     /// Ends a request with all of its exchanges.
     pub(crate) fn finish(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
+        self.discard_q_upload(cx, carrier, index);
+        self.discard_q_download(cx, carrier, index);
         self.invalidate_body_tag(cx, index);
         let exchanges = core::mem::take(&mut self.operations[index as usize].exchanges);
         for exchange in exchanges {

@@ -231,6 +231,13 @@ impl Client {
             Ok(received) => received,
             Err(failure) => return self.fail_operation(cx, carrier, index, failure),
         };
+        if self.operations[index as usize].q_download.is_some() {
+            if let Some(block) = received.q_block2().filter(|_| message.code().is_success()) {
+                let block = (block, &received);
+                self.take_q_block2(cx, carrier, index, block, message);
+            }
+            return;
+        }
         let Some(observation) = &mut self.operations[index as usize].observation else {
             return;
         };

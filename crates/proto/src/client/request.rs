@@ -89,8 +89,14 @@ impl Client {
             }
             return Ok(id);
         }
+        if cut && let Some(mode) = self.q_block1_mode(cx, to, &request, &sending) {
+            return self.request_q_block1(cx, carrier, to, (request, sending), (mode, &capacity));
+        }
         let upload = cut.then(|| upload_of(&request, streamed, &capacity, head));
         let id = self.begin(cx, carrier, to, request, sending, upload)?;
+        if !cut {
+            self.begin_q_download(cx, carrier, id.index);
+        }
         self.advance(cx, carrier, id.index);
         Ok(id)
     }
@@ -173,6 +179,8 @@ impl Client {
             hold: Hold::None,
             pause: None,
             upload,
+            q_upload: None,
+            q_download: None,
             progress: Progress::Unsent,
             response: ResponseBody::new(),
             observation: None,

@@ -3,6 +3,8 @@
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 
+use crate::q_block_config::QBlockMode;
+
 /// The party that splits and reassembles block-wise bodies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -62,6 +64,9 @@ pub struct RequestConfig {
     /// 9175 2.3). Default yes. A proxy sets no if its clients are to prove the freshness of their
     /// requests.
     pub answer_challenges: bool,
+    /// Use of Q-Block1 and Q-Block2 (RFC 9177); `None`: that of the endpoint's
+    /// [`Config::q_block`](crate::endpoint::Config::q_block).
+    pub q_block: Option<QBlockMode>,
 }
 
 impl Default for RequestConfig {
@@ -77,6 +82,7 @@ impl Default for RequestConfig {
             observe: false,
             suppressed_after: None,
             answer_challenges: true,
+            q_block: None,
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::message::{Payload, Response};
 pub(crate) struct Received<'a> {
     block1: Option<BlockValue>,
     block2: Option<BlockValue>,
+    q_block2: Option<BlockValue>,
     etag: Option<&'a [u8]>,
     size2: Option<u32>,
 }
@@ -40,6 +41,7 @@ impl<'a> Received<'a> {
             match option.number {
                 OptionNumber::BLOCK1 => received.block1 = Some(decode(option.value)?),
                 OptionNumber::BLOCK2 => received.block2 = Some(decode(option.value)?),
+                OptionNumber::Q_BLOCK2 => received.q_block2 = Some(decode(option.value)?),
                 OptionNumber::ETAG if option.recognized().is_some() => {
                     received.etag = received.etag.or(Some(option.value));
                 }
@@ -50,6 +52,18 @@ impl<'a> Received<'a> {
         }
         Ok(received)
     }
+
+    pub(crate) fn q_block2(&self) -> Option<BlockValue> {
+        self.q_block2
+    }
+
+    pub(crate) fn etag(&self) -> Option<&'a [u8]> {
+        self.etag
+    }
+
+    pub(crate) fn size2(&self) -> Option<u32> {
+        self.size2
+    }
 }
 
 /// Removes the options of the transfer, which have no meaning for the application.
@@ -57,6 +71,8 @@ pub(crate) fn remove_transfer_options(response: &mut Response) {
     for number in [
         OptionNumber::BLOCK1,
         OptionNumber::BLOCK2,
+        OptionNumber::Q_BLOCK1,
+        OptionNumber::Q_BLOCK2,
         OptionNumber::SIZE2,
     ] {
         response.options.remove(number);
@@ -87,6 +103,15 @@ impl Client {
             Ok(received) => received,
             Err(failure) => return self.fail_operation(cx, carrier, index, failure),
         };
+        if self.operations[index as usize].q_download.is_some() {
+            if let Some(block) = received.q_block2.filter(|_| message.code().is_success()) {
+                let block = (block, &received);
+                return self.take_q_block2(cx, carrier, index, block, message);
+            }
+            if self.on_plain_response(cx, carrier, index, message.code()) {
+                return;
+            }
+        }
         let registers = self.registration(index, block2).is_some();
         if let Some(sent) = block1
             && self.continue_upload(cx, carrier, index, sent, received.block1, message.code())
@@ -237,7 +262,7 @@ impl Client {
     }
 
     /// Processes code and options of a response with a block-wise body.
-    fn take_head(
+    pub(crate) fn take_head(
         &mut self,
         cx: &mut Context,
         carrier: &Carrier,

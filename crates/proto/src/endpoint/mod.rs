@@ -67,6 +67,7 @@ pub use crate::limits::{Limit, Limits};
 pub use crate::message_layer::session::Flight;
 pub use crate::message_layer::tokens::TOKEN_BYTES_MAX;
 pub use crate::observe::{Observe, Subject};
+pub use crate::q_block_config::{QBlockConfig, QBlockMode};
 pub use crate::server::{HandlerUsage, Incoming, Part};
 pub use crate::stream_config::StreamConfig;
 pub use usage::{Snapshot, Usage};

@@ -179,7 +179,9 @@ impl Endpoint {
             Delivered::Unmatched(message) => {
                 // No request matches: its server is sent a Reset (RFC 7252 4.2, 4.3), or over a
                 // connection nothing (RFC 8323 3.4).
-                if !client.handle_member(cx, carrier, from, message) && !cx.is_stream() {
+                let known = client.on_ended_q_block(cx, carrier, from, message)
+                    || client.handle_member(cx, carrier, from, message);
+                if !known && !cx.is_stream() {
                     carrier.reject(cx, from, message.message_id());
                 }
             }
@@ -202,10 +204,11 @@ impl Endpoint {
                 client.fail_operation(cx, carrier, index, Failure::DeadlinePassed);
             }
             Owner::Observation(index) => client.handle_observation_timer(cx, carrier, index),
+            Owner::QDownload(index) => client.on_q_download_timer(cx, carrier, index),
             Owner::Paused(index) => client.on_retry_after_timer(cx, carrier, index),
             Owner::Multicast(index) => client.close_group(cx, carrier, index),
             Owner::DelayedResponse(index) => server.answer_group_now(cx, carrier, index),
-            Owner::Assembly(index) => server.forget_assembly(cx, index),
+            Owner::Assembly(index) => server.on_assembly_timer(cx, carrier, index),
         }
     }
 
@@ -237,6 +240,19 @@ impl Endpoint {
                 exchange,
                 failure,
             } => client.on_exchange_failed(cx, carrier, purpose, exchange, failure),
+            Outcome::Unreported {
+                purpose,
+                exchange,
+                silent,
+            } => client.on_unreported(cx, carrier, (purpose, exchange), silent),
+            Outcome::PresumedReceived { purpose, exchange } => {
+                client.on_presumed_received(cx, carrier, purpose, exchange);
+            }
+            Outcome::BlockAcknowledged {
+                purpose,
+                exchange,
+                transmission,
+            } => client.on_block_acknowledged(cx, carrier, (purpose, exchange), transmission),
             Outcome::Suppressed { operation, peer } => {
                 client.on_response_suppressed(cx, carrier, operation);
                 carrier.pump(cx, peer);

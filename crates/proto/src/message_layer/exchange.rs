@@ -117,6 +117,11 @@ pub(crate) struct RequestTraits {
     pub(crate) suppressed: Option<SuppressedWait>,
     /// May be repeated over another connection (RFC 7252 5.1).
     pub(crate) idempotent: bool,
+    /// For a block of a Q-Block body: MAX_PAYLOADS, by which unreported blocks may exceed the window
+    /// (RFC 9177 7.2). 0 for other messages.
+    pub(crate) burst: u8,
+    /// Silences of the peer before a block, each of which backs its timer off.
+    pub(crate) silences: u8,
 }
 
 /// The wait for an optional response.

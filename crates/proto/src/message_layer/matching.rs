@@ -132,7 +132,11 @@ impl Carrier {
     fn on_empty_acknowledgement(&mut self, cx: &mut Context, index: u32, bytes: u32) {
         let exchange = &self.exchanges[index as usize];
         let (peer, purpose) = (exchange.peer, exchange.purpose);
+        let is_block = exchange.request.burst > 0;
         self.report_reply(cx, index, Answer::Empty, bytes, true);
+        if is_block {
+            return self.end_acknowledged(cx, index);
+        }
         if purpose.wants_response() {
             let lifetime = self.exchange_lifetime(cx, index);
             let wait = self.suppressed_after(cx, index).unwrap_or(lifetime);
@@ -222,11 +226,16 @@ impl Carrier {
             exchange.state == State::Unacknowledged || !exchange.confirmable || cx.is_stream();
         let (peer, purpose) = (exchange.peer, exchange.purpose);
         let bytes = message.as_bytes().len() as u32;
+        let reported = exchange.is_reported();
         self.on_reply_count(cx, index, Answer::Separate, &message);
         self.validate_by_token(cx, peer, &message);
-        self.report_reply(cx, index, Answer::Separate, bytes, first);
-        self.end(cx, index, false);
-        let answered = self.deliver(cx, peer, (index, purpose), &message)?;
+        // Its request reads the report, which may concern other messages, and ends it with them.
+        if !reported {
+            self.report_reply(cx, index, Answer::Separate, bytes, first);
+            self.end(cx, index, false);
+        }
+        let mut answered = self.deliver(cx, peer, (index, purpose), &message)?;
+        answered.reported = reported;
         Some(Delivered::Response(answered, message))
     }
 
@@ -308,6 +317,7 @@ impl Carrier {
                 exchange,
                 block1,
                 block2,
+                reported: false,
             }),
             _ => None,
         }

@@ -18,6 +18,7 @@ pub(crate) mod notify;
 pub(crate) mod observation_tokens;
 pub(crate) mod peer;
 mod queue;
+mod reported;
 mod retransmission;
 mod separate_response;
 pub(crate) mod session;
@@ -29,7 +30,7 @@ use core::net::SocketAddr;
 use carob_cc::TransmissionParameters;
 use carob_cc::bottleneck_group::GroupPacketState;
 use carob_cc::controller::Timer;
-use carob_cc::evidence::{Kind, SendCandidate, Start};
+use carob_cc::evidence::{Kind, SendCandidate};
 use carob_cc::time::{Duration, Instant};
 use smallvec::SmallVec;
 
@@ -42,6 +43,7 @@ use crate::message_id::MessageIds;
 use crate::message_layer::bottleneck_group::NONE as NO_AGGREGATE;
 use crate::message_layer::notify::ACKNOWLEDGEMENT_BYTES;
 use crate::message_layer::peer::AddressState;
+use crate::message_layer::reported::first_set_departure;
 use crate::writing::set_header;
 
 pub(crate) use crate::message_layer::queue::Queue;
@@ -261,7 +263,18 @@ impl Carrier {
         let in_flight = state
             .outstanding_bytes
             .saturating_add(exchange.in_flight_bytes());
-        if state.outstanding >= window.exchanges
+        let first_set = exchange.is_reported() && state.tally.round_trip == 0;
+        // A controller without a window of its own leaves a set to a body (RFC 9177 7.2).
+        let a_set = first_set || (exchange.is_reported() && window.exchanges <= parameters.nstart);
+        let burst = if a_set {
+            u16::from(exchange.request.burst)
+        } else {
+            0
+        };
+        if first_set && let Some(at) = first_set_departure(cx.now, state, parameters) {
+            return Departure::At(at);
+        }
+        if state.outstanding >= window.exchanges.saturating_add(burst)
             || (state.outstanding > 0 && in_flight > window.bytes)
         {
             return Departure::Later;
@@ -327,7 +340,9 @@ impl Carrier {
         exchange.id = Some(id);
         let candidate =
             SendCandidate::new(cx.now, parameters, exchange.bytes.len() as u32).with_kind(kind);
+        let reported = exchange.is_reported();
         if !exchange.confirmable
+            && !reported
             && exchange.purpose.multicast().is_none()
             && ((peer.congestion.as_ref()).must_confirm(&candidate.with_confirmable(false))
                 || self.aggregates.must_confirm(peer.aggregate, kind))
@@ -335,16 +350,11 @@ impl Carrier {
             exchange.confirmable = true;
         }
         self.begin_counting(cx, index);
+        if self.exchanges[index as usize].confirmable || reported {
+            self.begin_timer(cx, index, parameters);
+        }
         let exchange = &mut self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
-        if exchange.confirmable {
-            let start = Start::new(cx.now, parameters)
-                .with_running(peer.outstanding)
-                .with_kind(kind);
-            let controller = peer.congestion.controller();
-            exchange.timer = controller.first_timeout(&start, &mut *cx.random);
-            cx.counters.timeouts.add(exchange.timer.timeout);
-        }
         let message_type = if exchange.confirmable {
             Type::Confirmable
         } else {
@@ -378,6 +388,11 @@ impl Carrier {
                 self.notifications.observers[observer].exchange = index;
             }
             cx.timers.set(timer, cx.now + exchange.timer.timeout);
+        } else if exchange.is_reported() {
+            exchange.state = State::Waiting { counted: true };
+            let peer = &self.peers[exchange.peer];
+            cx.timers
+                .set(timer, cx.now + exchange.presumed_arrival(peer));
         } else {
             exchange.state = State::Waiting { counted: true };
             let paid = exchange.probing_delay(parameters);

@@ -65,7 +65,7 @@ impl Carrier {
         let sent = Sent::new(cx.now, parameters, bytes)
             .with_retransmissions(retransmissions)
             .with_kind(exchange.purpose.kind())
-            .with_confirmable(exchange.confirmable)
+            .with_confirmable(exchange.confirmable || exchange.is_reported())
             .with_answer_bytes(exchange.answer_bytes)
             .with_application_limited(peer.queue.is_empty());
         let state = peer.congestion.controller().on_sent(&sent, &mut *cx.random);
@@ -136,6 +136,7 @@ impl Carrier {
             State::Waiting { counted: true } if exchange.purpose == Purpose::ResponseSuppressed => {
                 self.end(cx, index, false);
             }
+            State::Waiting { .. } if exchange.is_reported() => self.expire_reported(cx, index),
             State::Waiting { counted }
                 if unanswered.is_some_and(|wait| {
                     let sent = exchange.transmissions.first().map_or(cx.now, |t| t.at);

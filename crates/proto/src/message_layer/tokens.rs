@@ -40,7 +40,7 @@ use crate::seeds::Seeds;
 pub const TOKEN_BYTES_MAX: usize = 1_024;
 
 /// Lifetime of the discovered support: the minimum of RFC 8974 2.2.2 for an address, so that
-/// another server at the address is discovered soon.
+/// another server at the address is discovered soon. That of Q-Block (RFC 9177) likewise.
 const SUPPORT_LIFETIME: Duration = Duration::from_secs(1_800);
 
 /// Unanswered transmissions of a trial before it counts as lost to its token.
@@ -84,39 +84,39 @@ pub(crate) fn bytes_of<'a>(key: &'a TokenKey, long: Option<&'a [u8]>) -> &'a [u8
 #[derive(Debug)]
 pub(crate) struct Tokens {
     pub(crate) observations: ObservationTokens,
-    pub(crate) support: TokenSupport,
+    pub(crate) support: PeerSupport,
 }
 
 impl Tokens {
     pub(crate) fn new(seeds: &Seeds) -> Self {
         Self {
             observations: ObservationTokens::new(seeds.of("observation tokens")),
-            support: TokenSupport::default(),
+            support: PeerSupport::default(),
         }
     }
 }
 
-/// The discovered support of longer tokens by peers.
+/// The discovered support of a feature by peers.
 #[derive(Debug, Default)]
-pub(crate) struct TokenSupport {
+pub(crate) struct PeerSupport {
     known: BTreeMap<SocketAddr, (bool, Instant)>,
     /// Peers in order of discovery.
     order: VecDeque<SocketAddr>,
 }
 
-impl TokenSupport {
+impl PeerSupport {
     pub(crate) fn len(&self) -> usize {
         self.known.len()
     }
 
     /// The support of a peer; `None` if unknown.
-    fn find(&self, now: Instant, peer: SocketAddr) -> Option<bool> {
+    pub(crate) fn find(&self, now: Instant, peer: SocketAddr) -> Option<bool> {
         let &(takes, at) = self.known.get(&peer)?;
         (now.since(at) < SUPPORT_LIFETIME).then_some(takes)
     }
 
     /// Records the support of a peer. At the limit the oldest entry is evicted.
-    fn note(&mut self, now: Instant, peer: SocketAddr, takes: bool, limit: usize) {
+    pub(crate) fn note(&mut self, now: Instant, peer: SocketAddr, takes: bool, limit: usize) {
         if let Some(known) = self.known.get_mut(&peer) {
             *known = (takes, now);
             return;
@@ -477,7 +477,7 @@ mod tests {
     #[test]
     fn what_is_known_of_a_peer_ends_with_its_time_or_makes_room() {
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
-        let mut support = TokenSupport::default();
+        let mut support = PeerSupport::default();
         support.note(at(0), peer(1), true, 2);
         support.note(at(1), peer(2), false, 2);
         assert_eq!(support.find(at(1_799), peer(1)), Some(true));

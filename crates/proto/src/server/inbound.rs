@@ -33,6 +33,9 @@ pub(crate) struct RequestOptions<'m> {
     pub(crate) echo: Option<&'m [u8]>,
     pub(crate) block1: Block,
     pub(crate) block2: Block,
+    /// Q-Block1, and the first Q-Block2 (RFC 9177).
+    pub(crate) q_block1: Block,
+    pub(crate) q_block2: Block,
     pub(crate) size1: Option<u32>,
     /// The first option that causes a rejection, and its response code.
     refused: Option<(Code, OptionNumber)>,
@@ -47,6 +50,8 @@ impl<'m> RequestOptions<'m> {
         echo: None,
         block1: Ok(None),
         block2: Ok(None),
+        q_block1: Ok(None),
+        q_block2: Ok(None),
         size1: None,
         refused: None,
     };
@@ -66,7 +71,7 @@ impl<'m> RequestOptions<'m> {
                     read.refused = Some((Code::PROXYING_NOT_SUPPORTED, number));
                     return read;
                 }
-                let handled = for_proxy || handles(number, request.code());
+                let handled = for_proxy || handles(cx, number, request.code());
                 if !cx.passes(&option, !first, handled) {
                     read.refused = Some((Code::BAD_OPTION, number));
                     return read;
@@ -89,6 +94,8 @@ impl<'m> RequestOptions<'m> {
                 OptionNumber::ECHO if first => read.echo = Some(option.value),
                 OptionNumber::BLOCK1 if first => read.block1 = block(option.value),
                 OptionNumber::BLOCK2 if first => read.block2 = block(option.value),
+                OptionNumber::Q_BLOCK1 if first => read.q_block1 = block(option.value),
+                OptionNumber::Q_BLOCK2 if first => read.q_block2 = block(option.value),
                 OptionNumber::SIZE1 if first => read.size1 = option.uint(),
                 _ if first && Some(number) == cx.count_option => {
                     read.count = Count::of_value(option.value);
@@ -106,6 +113,12 @@ impl<'m> RequestOptions<'m> {
     /// repeats the request that was executed.
     pub(crate) fn is_block2_continuation(&self) -> bool {
         self.block1 == Ok(None) && matches!(self.block2, Ok(Some(block)) if block.number > 0)
+    }
+
+    /// Returns whether the request has Q-Block1 or Q-Block2.
+    #[inline]
+    fn has_q_block(&self) -> bool {
+        self.q_block1 != Ok(None) || self.q_block2 != Ok(None)
     }
 
     /// Returns whether the request carries the last of several blocks of its body.
@@ -187,6 +200,9 @@ impl Server {
         if self.challenges_replay(cx, carrier, &request, id) {
             return;
         }
+        if request.options.has_q_block() {
+            return self.hand_on_q_block(cx, carrier, &request, id);
+        }
         self.hand_on(cx, carrier, &request, id);
     }
 
@@ -233,7 +249,7 @@ impl Server {
 
     /// Hands a request to the reassembly of its body, to the response cache, or to the application.
     #[inline]
-    fn hand_on(
+    pub(crate) fn hand_on(
         &mut self,
         cx: &mut Context,
         carrier: &mut Carrier,
@@ -270,7 +286,7 @@ impl Server {
 
     /// Answers a request for a later block from the response cache. An unsafe one outside the cache
     /// is rejected. Returns whether it was answered.
-    fn answer_continuation(
+    pub(crate) fn answer_continuation(
         &mut self,
         cx: &mut Context,
         carrier: &mut Carrier,

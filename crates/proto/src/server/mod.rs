@@ -8,6 +8,8 @@ mod admission;
 mod amplification;
 mod delayed_group_response;
 mod inbound;
+mod q_block1;
+mod q_block2;
 mod reassembly;
 mod registration;
 mod request_table;
@@ -78,8 +80,11 @@ pub struct Incoming<'a> {
 }
 
 /// Returns whether the engine, or the application by its contract, acts on this critical option.
-fn handles(number: OptionNumber, method: Code) -> bool {
+fn handles(cx: &Context, number: OptionNumber, method: Code) -> bool {
     match number {
+        // Both or neither (RFC 9177 4.1).
+        OptionNumber::Q_BLOCK1 => cx.accepts_q_block() && method.has_payload(),
+        OptionNumber::Q_BLOCK2 => cx.accepts_q_block(),
         // Block1 concerns a payload, and is undefined without one.
         OptionNumber::BLOCK1 => method.has_payload(),
         OptionNumber::IF_MATCH
@@ -111,7 +116,7 @@ pub(crate) fn unsupported_critical_option(
         .find(|option| {
             let number = option.number;
             let repeated = last.replace(number) == Some(number);
-            let handled = || is_for_proxy(number) || handles(number, request.code());
+            let handled = || is_for_proxy(number) || handles(cx, number, request.code());
             number.is_critical() && !cx.understands(option, repeated, handled())
         })
         .map(|option| option.number)
@@ -136,6 +141,8 @@ impl Server {
             body_bytes: limits.upload_bytes,
             all_bytes: limits.all_upload_bytes,
             quota_policy,
+            blocks_ahead: limits.blocks_ahead,
+            results: limits.q_block_results,
         };
         let incoming = seeds.of("requests received");
         Self {
@@ -253,6 +260,8 @@ impl Server {
                 count: options.count,
                 no_response: options.no_response,
                 to_group,
+                q_block1: false,
+                q_block2: None,
             },
             fresh: false,
             // Multicast requests cannot observe.

@@ -109,7 +109,7 @@ impl Server {
     }
 
     /// Answers a block, or delivers the body.
-    fn on_step(
+    pub(crate) fn on_step(
         &mut self,
         cx: &mut Context,
         carrier: &mut Carrier,

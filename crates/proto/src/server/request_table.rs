@@ -63,6 +63,10 @@ pub(crate) struct ResponseTerms {
     pub(crate) no_response: Option<NoResponse>,
     /// A multicast request.
     pub(crate) to_group: bool,
+    /// Its body came by Q-Block1, and its response is kept for repeated blocks.
+    pub(crate) q_block1: bool,
+    /// The first Q-Block2 option, if its response may go by that.
+    pub(crate) q_block2: Option<BlockValue>,
 }
 
 /// The registration of a request's sender as an observer.

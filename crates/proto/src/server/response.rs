@@ -28,23 +28,23 @@ use crate::writing::{append_count, set_header, write_response};
 
 /// The facts of a request that its response depends on.
 #[derive(Clone, Copy)]
-struct Reply<'t> {
-    id: IncomingId,
-    serial: u32,
-    from: SocketAddr,
-    message_id: MessageId,
-    key: TokenKey,
-    token: &'t [u8],
-    method: Code,
-    acknowledgement: Acknowledgement,
-    remembered: Option<Remembered>,
+pub(super) struct Reply<'t> {
+    pub(super) id: IncomingId,
+    pub(super) serial: u32,
+    pub(super) from: SocketAddr,
+    pub(super) message_id: MessageId,
+    pub(super) key: TokenKey,
+    pub(super) token: &'t [u8],
+    pub(super) method: Code,
+    pub(super) acknowledgement: Acknowledgement,
+    pub(super) remembered: Option<Remembered>,
     /// The retransmission count to echo.
-    count: Option<(OptionNumber, Count)>,
-    terms: ResponseTerms,
-    received: usize,
-    registration: RegistrationState,
+    pub(super) count: Option<(OptionNumber, Count)>,
+    pub(super) terms: ResponseTerms,
+    pub(super) received: usize,
+    pub(super) registration: RegistrationState,
     /// The connection of the request is open; over datagrams, always.
-    connected: bool,
+    pub(super) connected: bool,
 }
 
 impl<'t> Reply<'t> {
@@ -70,7 +70,7 @@ impl<'t> Reply<'t> {
 
     /// Returns whether the application has registered the sender as an observer.
     #[inline]
-    fn is_observing(&self) -> bool {
+    pub(super) fn is_observing(&self) -> bool {
         self.registration == RegistrationState::Observing
     }
 
@@ -97,7 +97,7 @@ impl<'t> Reply<'t> {
 }
 
 /// A response written into the scratch buffer.
-struct Written {
+pub(super) struct Written {
     length: usize,
     /// The rest of its body is cached.
     keep: bool,
@@ -106,6 +106,19 @@ struct Written {
     /// The budget of its transmissions in bytes.
     budget: Option<usize>,
     count: Option<(OptionNumber, Count)>,
+}
+
+impl Written {
+    /// A response of this length, written without limits.
+    pub(super) const fn whole(length: usize) -> Self {
+        Self {
+            length,
+            keep: false,
+            built: true,
+            budget: None,
+            count: None,
+        }
+    }
 }
 
 impl Server {
@@ -132,6 +145,10 @@ impl Server {
             return;
         };
         let connected = slot.is_connected(carrier);
+        if slot.terms.q_block1 {
+            let key = Key::of(slot.from, &slot.message());
+            self.reassembler.keep_result(cx.now, &key, response);
+        }
         let key = slot.token;
         if let Some(token) = key.token() {
             let reply = Reply::new(cx, id, slot, token.as_slice(), connected);
@@ -167,6 +184,11 @@ impl Server {
         }
         let tagged = carrier.tagged(response, reply.terms.wanted);
         let response = tagged.as_ref().unwrap_or(response);
+        if let Some(first) = reply.terms.q_block2
+            && self.respond_q_block2(cx, carrier, reply, (response, first))
+        {
+            return;
+        }
         let registration = (reply.is_observing() && reply.connected)
             .then(|| carrier.answer_registration(cx, reply.from, &reply.key, response))
             .flatten();
@@ -195,7 +217,7 @@ impl Server {
 
     /// Caches the body of a block-wise response.
     #[inline]
-    fn keep_rest(
+    pub(super) fn keep_rest(
         &mut self,
         cx: &Context,
         carrier: &mut Carrier,
@@ -219,7 +241,7 @@ impl Server {
 
     /// Sends a response: over the connection of its request, with the ACK, or separately.
     #[inline]
-    fn send_reply(
+    pub(super) fn send_reply(
         &mut self,
         cx: &mut Context,
         carrier: &mut Carrier,
@@ -279,6 +301,21 @@ impl Server {
         self.drop_incoming(reply.id);
         let text = "no response with this token fits the message size";
         carrier.abort(cx, reply.from, Disconnect::BadMessage, None, text);
+    }
+
+    /// Ends a request that gets no response.
+    pub(crate) fn respond_nothing(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        id: IncomingId,
+    ) {
+        let Some(slot) = self.incoming.find(id) else {
+            return;
+        };
+        let connected = slot.is_connected(carrier);
+        let reply = Reply::new(cx, id, slot, &[], connected);
+        self.suppress(cx, carrier, &reply);
     }
 
     /// Suppresses a response (RFC 7967): sends only an empty ACK, if it is still due.

@@ -133,6 +133,9 @@ impl Object<'_, '_> {
             | TraceEvent::Duplicate { id } => {
                 self.id(id)?;
             }
+            TraceEvent::BlocksMissing { missing } | TraceEvent::BlocksReported { missing } => {
+                self.number("missing", missing)?;
+            }
             TraceEvent::NotificationDropped
             | TraceEvent::Challenged
             | TraceEvent::Observed
@@ -163,6 +166,8 @@ impl TraceEvent {
             Self::Unobserved => "unobserved",
             Self::Stale => "stale",
             Self::Challenged => "challenged",
+            Self::BlocksMissing { .. } => "blocks_missing",
+            Self::BlocksReported { .. } => "blocks_reported",
             Self::Malformed => "malformed",
             Self::Connected => "connected",
             Self::Disconnected => "disconnected",

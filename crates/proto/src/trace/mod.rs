@@ -84,6 +84,16 @@ pub enum TraceEvent {
     /// A request of this endpoint was challenged, and repeated with the Echo value received (RFC
     /// 9175 2.3).
     Challenged,
+    /// The peer reported blocks received and missing (RFC 9177): those missing.
+    BlocksMissing {
+        /// Missing blocks; 0 if a set is complete.
+        missing: u32,
+    },
+    /// Blocks received and missing were reported to the peer (RFC 9177).
+    BlocksReported {
+        /// Missing blocks; 0 if a set is complete.
+        missing: u32,
+    },
     /// A duplicate message was received, and answered from memory or ignored.
     Duplicate {
         /// The Message ID.

@@ -44,6 +44,7 @@ mod rfc8323_properties;
 mod rfc8323_signals;
 mod rfc8974;
 mod rfc8974_connections;
+mod rfc9177;
 mod stream;
 #[path = "../../../../vectors/corpus/stream_reader.rs"]
 mod stream_corpus;

@@ -1,0 +1,199 @@
+//! A body of known size whose blocks arrive in any order (RFC 9177 4.3, 4.4).
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::blockwise::block_set::{Added, BlockSet};
+use crate::codec::block::MAX_BLOCK_NUMBER;
+use crate::codec::{BlockSize, BlockValue};
+
+/// A block that contradicts the size of its body, or the size of its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Contradiction;
+
+/// A body in transfer.
+#[derive(Debug)]
+pub(crate) struct AnyOrderBody {
+    block_size: BlockSize,
+    /// Bytes of the whole body.
+    size: u32,
+    received: BlockSet,
+    /// The bytes below the first missing block.
+    bytes: Vec<u8>,
+    /// Blocks above it.
+    ahead: BTreeMap<u32, Bytes>,
+    ahead_bytes: usize,
+}
+
+impl AnyOrderBody {
+    /// An empty body of `size` bytes in blocks of this size. Blocks more than `ahead_limit` beyond
+    /// the first missing one are not stored.
+    pub(crate) fn new(block_size: BlockSize, size: u32, ahead_limit: usize) -> Self {
+        let ahead_limit = u32::try_from(ahead_limit).unwrap_or(MAX_BLOCK_NUMBER);
+        Self {
+            block_size,
+            size,
+            received: BlockSet::new(ahead_limit.min(MAX_BLOCK_NUMBER)),
+            bytes: Vec::new(),
+            ahead: BTreeMap::new(),
+            ahead_bytes: 0,
+        }
+    }
+
+    /// The number of blocks; a body without bytes has one.
+    pub(crate) const fn blocks(&self) -> u32 {
+        let blocks = self.size.div_ceil(self.block_size.bytes() as u32);
+        if blocks == 0 { 1 } else { blocks }
+    }
+
+    /// The size of the whole body in bytes.
+    pub(crate) const fn size(&self) -> u32 {
+        self.size
+    }
+
+    pub(crate) const fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    /// The blocks received.
+    pub(crate) const fn received(&self) -> &BlockSet {
+        &self.received
+    }
+
+    /// Bytes received.
+    pub(crate) fn held(&self) -> usize {
+        self.bytes.len() + self.ahead_bytes
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.received.first_missing() >= self.blocks()
+    }
+
+    /// Returns whether the last block was received.
+    pub(crate) fn has_last(&self) -> bool {
+        self.received.end() >= self.blocks()
+    }
+
+    /// Checks a block against the size of the body.
+    pub(crate) fn check(&self, block: BlockValue, length: usize) -> Result<(), Contradiction> {
+        let unit = self.block_size.bytes();
+        let blocks = self.blocks();
+        let last = block.number + 1 == blocks;
+        let expected = if last {
+            self.size as usize - (blocks as usize - 1) * unit
+        } else {
+            unit
+        };
+        let consistent = block.szx == self.block_size
+            && block.number < blocks
+            && block.more != last
+            && length == expected;
+        if consistent {
+            Ok(())
+        } else {
+            Err(Contradiction)
+        }
+    }
+
+    /// Adds a block.
+    pub(crate) fn add(
+        &mut self,
+        block: BlockValue,
+        payload: &[u8],
+    ) -> Result<Added, Contradiction> {
+        self.check(block, payload.len())?;
+        let added = self.received.insert(block.number);
+        if added != Added::New {
+            return Ok(added);
+        }
+        let unit = self.block_size.bytes();
+        if block.number as usize * unit != self.bytes.len() {
+            self.ahead_bytes += payload.len();
+            let bytes = Bytes::copy_from_slice(payload);
+            self.ahead.insert(block.number, bytes);
+            return Ok(added);
+        }
+        self.bytes.extend_from_slice(payload);
+        while let Some(next) = self.ahead.first_entry()
+            && *next.key() < self.received.first_missing()
+        {
+            let bytes = next.remove();
+            self.ahead_bytes -= bytes.len();
+            self.bytes.extend_from_slice(&bytes);
+        }
+        Ok(added)
+    }
+
+    /// The bytes of the complete body.
+    pub(crate) fn take(&mut self) -> Bytes {
+        debug_assert!(self.is_complete(), "blocks are missing");
+        Bytes::from(core::mem::take(&mut self.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cut(whole: &[u8], number: u32) -> (BlockValue, &[u8]) {
+        let start = number as usize * 16;
+        let end = whole.len().min(start + 16);
+        let block = BlockValue {
+            number,
+            more: end < whole.len(),
+            szx: BlockSize::MIN,
+        };
+        (block, &whole[start..end])
+    }
+
+    #[test]
+    fn a_block_that_contradicts_the_size_is_refused() {
+        let whole = [7; 40];
+        let mut body = AnyOrderBody::new(BlockSize::MIN, 40, 100);
+        let (block, bytes) = cut(&whole, 0);
+        let refused = |body: &mut AnyOrderBody, block, bytes: &[u8]| {
+            assert_eq!(body.add(block, bytes), Err(Contradiction));
+        };
+        refused(&mut body, block, &bytes[1..]);
+        refused(
+            &mut body,
+            BlockValue {
+                more: false,
+                ..block
+            },
+            bytes,
+        );
+        refused(&mut body, BlockValue { number: 3, ..block }, bytes);
+        let szx = BlockSize::from_szx(1).unwrap();
+        refused(&mut body, BlockValue { szx, ..block }, bytes);
+        let (last, bytes) = cut(&whole, 2);
+        refused(&mut body, BlockValue { more: true, ..last }, bytes);
+        assert_eq!(body.add(last, bytes), Ok(Added::New));
+        assert_eq!(body.held(), 8);
+        assert!(body.has_last() && !body.is_complete());
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_in_any_order_yield_the_body(
+            len in 0_usize..400,
+            picks in prop::collection::vec(0_u32..26, 0..60),
+        ) {
+            let whole: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let mut body = AnyOrderBody::new(BlockSize::MIN, len as u32, 1_000);
+            let mut sum = 0;
+            for number in picks.into_iter().chain(0..26).filter(|n| *n < body.blocks()).collect::<Vec<_>>() {
+                let (block, bytes) = cut(&whole, number);
+                if body.add(block, bytes) == Ok(Added::New) {
+                    sum += bytes.len();
+                }
+                prop_assert_eq!(body.held(), sum);
+            }
+            prop_assert!(body.is_complete());
+            prop_assert_eq!(&body.take()[..], &whole[..]);
+        }
+    }
+}

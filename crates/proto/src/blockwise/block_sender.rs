@@ -1,0 +1,211 @@
+//! The sender of a body whose receipt is reported block by block or in sets (RFC 9177): the next block
+//! to send, and the blocks to send again.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use carob_cc::time::Instant;
+
+use crate::codec::block::MAX_BLOCK_NUMBER;
+use crate::codec::{BlockSize, BlockValue, TokenKey};
+
+/// Ended transmissions of a body whose tokens are kept, because a report may name any token of the body
+/// (RFC 9177 4.3). At the limit the oldest is forgotten; a report with its token is rejected.
+const TRANSMISSIONS_KEPT: usize = 128;
+
+/// A transmission of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockTransmission {
+    pub(crate) token: TokenKey,
+    pub(crate) block: u32,
+    pub(crate) at: Instant,
+}
+
+/// A report of the receiver: all blocks below `end` were received except those `missing`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) end: u32,
+    pub(crate) missing: BTreeSet<u32>,
+}
+
+/// A body being sent.
+#[derive(Debug)]
+pub(crate) struct BlockSender {
+    size: BlockSize,
+    body: Bytes,
+    /// The lowest block that was never sent.
+    next: u32,
+    /// Exchanges by block.
+    outstanding: BTreeMap<u32, u32>,
+    /// Those of them presumed received.
+    presumed: BTreeSet<u32>,
+    /// Blocks reported missing, to be sent again.
+    missing: BTreeSet<u32>,
+    /// Blocks sent and neither reported nor outstanding: their timers expired.
+    unreported: BTreeSet<u32>,
+    /// Ended transmissions, the latest last.
+    ended: VecDeque<BlockTransmission>,
+    /// Timers that expired since the last report, with nothing received meanwhile.
+    silences: u8,
+    /// Repetitions of unreported blocks permitted until the next timer or report.
+    probes: u8,
+}
+
+impl BlockSender {
+    /// A body in blocks of this size; `None` if they cannot be numbered.
+    pub(crate) fn new(size: BlockSize, body: Bytes) -> Option<Self> {
+        let last = body.len().saturating_sub(1) / size.bytes();
+        (last <= MAX_BLOCK_NUMBER as usize).then(|| Self {
+            size,
+            body,
+            next: 0,
+            outstanding: BTreeMap::new(),
+            presumed: BTreeSet::new(),
+            missing: BTreeSet::new(),
+            unreported: BTreeSet::new(),
+            ended: VecDeque::new(),
+            silences: 0,
+            probes: 0,
+        })
+    }
+
+    /// The number of blocks; a body without bytes has one.
+    pub(crate) fn blocks(&self) -> u32 {
+        let blocks = self.body.len().div_ceil(self.size.bytes());
+        blocks.max(1) as u32
+    }
+
+    /// Bytes of the body.
+    pub(crate) fn len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Blocks on their way, with their exchanges.
+    pub(crate) fn outstanding(&self) -> &BTreeMap<u32, u32> {
+        &self.outstanding
+    }
+
+    /// Blocks that count against the window.
+    pub(crate) fn in_window(&self) -> usize {
+        self.outstanding.len() - self.presumed.len()
+    }
+
+    /// Notes that an outstanding block is presumed received.
+    pub(crate) fn presume(&mut self, number: u32, exchange: u32) {
+        if self.outstanding.get(&number) == Some(&exchange) {
+            self.presumed.insert(number);
+        }
+    }
+
+    pub(crate) fn silences(&self) -> u8 {
+        self.silences
+    }
+
+    /// Returns whether every block was sent at least once.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.next >= self.blocks()
+    }
+
+    /// A block and its bytes.
+    pub(crate) fn block(&self, number: u32) -> (BlockValue, Bytes) {
+        let unit = self.size.bytes();
+        let start = (number as usize * unit).min(self.body.len());
+        let end = self.body.len().min(start + unit);
+        let block = BlockValue {
+            number,
+            more: number + 1 < self.blocks(),
+            szx: self.size,
+        };
+        (block, self.body.slice(start..end))
+    }
+
+    /// The next block to send: one reported missing, or the next in order, or after a timer one
+    /// whose receipt is unknown.
+    pub(crate) fn next(&mut self) -> Option<u32> {
+        if let Some(number) = self.missing.pop_first() {
+            return Some(number);
+        }
+        if !self.is_sent() {
+            self.next += 1;
+            return Some(self.next - 1);
+        }
+        if self.probes == 0 {
+            return None;
+        }
+        self.probes -= 1;
+        // The lowest and the highest in turns: a report covers blocks below the one that caused it.
+        if self.probes.is_multiple_of(2) {
+            self.unreported.pop_last()
+        } else {
+            self.unreported.pop_first()
+        }
+    }
+
+    /// Notes that a block is on its way in this exchange.
+    pub(crate) fn sent(&mut self, number: u32, exchange: u32) {
+        self.unreported.remove(&number);
+        self.outstanding.insert(number, exchange);
+    }
+
+    /// Notes the end of an exchange; `sent` if it left.
+    pub(crate) fn ended(&mut self, number: u32, sent: Option<BlockTransmission>) {
+        self.outstanding.remove(&number);
+        self.presumed.remove(&number);
+        if let Some(transmission) = sent {
+            if self.ended.len() >= TRANSMISSIONS_KEPT {
+                self.ended.pop_front();
+            }
+            self.ended.push_back(transmission);
+        }
+    }
+
+    /// The ended transmission with this token.
+    pub(crate) fn find_ended(&self, token: &TokenKey) -> Option<BlockTransmission> {
+        let found = self.ended.iter().rev().find(|sent| sent.token == *token);
+        found.copied()
+    }
+
+    /// Notes an expired timer of a block. After a silence the first `probes` blocks may be repeated, to
+    /// cause a report.
+    pub(crate) fn expired(&mut self, number: u32, silent: bool) {
+        self.unreported.insert(number);
+        self.probes = 2;
+        if silent {
+            self.silences = self.silences.saturating_add(1);
+        }
+    }
+
+    /// Notes a block whose receipt is unknown, without a timer of its own.
+    pub(crate) fn unknown(&mut self, number: u32) {
+        self.unreported.insert(number);
+    }
+
+    /// Processes a report. Blocks without an exchange are settled here; returns the bytes of those
+    /// that turn out received.
+    pub(crate) fn reported(&mut self, report: &Report) -> u32 {
+        self.silences = 0;
+        self.probes = 0;
+        let mut bytes = 0;
+        let below = self.unreported.range(..report.end);
+        let received = below.filter(|number| !report.missing.contains(number));
+        for number in received.copied().collect::<alloc::vec::Vec<_>>() {
+            self.unreported.remove(&number);
+            bytes += self.size.bytes() as u32;
+        }
+        for number in &report.missing {
+            let idle = *number < self.next && !self.outstanding.contains_key(number);
+            if idle {
+                self.unreported.remove(number);
+                self.missing.insert(*number);
+            }
+        }
+        bytes
+    }
+
+    /// Notes the receipt of a block without a report of others.
+    pub(crate) fn acknowledged(&mut self, number: u32) {
+        self.silences = 0;
+        self.unreported.remove(&number);
+        self.missing.remove(&number);
+    }
+}

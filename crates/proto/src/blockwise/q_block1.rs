@@ -1,0 +1,344 @@
+//! The server side of Q-Block1 (RFC 9177 4.3): request bodies whose blocks arrive in any order, and the
+//! reports of received and missing blocks.
+//!
+//! The bodies are in the table of [`Reassembler`], with its limits and quotas. The result of a complete
+//! body is kept, because its response may be lost: a repeated block gets it again.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use carob_cc::time::{Duration, Instant};
+
+use super::Key;
+use super::any_order::AnyOrderBody;
+use super::block_set::Added;
+use super::reassembly::{Reassembler, ReassemblyStep};
+use crate::codec::{BlockValue, Code, MessageView};
+use crate::message::Response;
+use crate::q_block_config::QBlockConfig;
+use crate::tables::bounded_map::{BoundedMap, Keyed};
+use crate::timers::TimerId;
+
+/// The least wait for missing blocks of a body whose last block has arrived.
+const TAIL_WAIT_MIN: Duration = Duration::from_millis(20);
+
+/// The largest payload of a result that is kept, in bytes.
+const RESULT_BYTES: usize = 64 << 10;
+
+/// The reply to a block.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum QBlockStep {
+    /// Nothing is due: a NON gets no response, a CON an empty ACK.
+    Silent,
+    /// All blocks up to this one were received (2.31).
+    Continue(BlockValue),
+    /// These blocks are missing (4.08).
+    Missing(Vec<u32>),
+    /// Complete, or refused like a block of Block1.
+    Other(ReassemblyStep),
+}
+
+/// A received block of a body by Q-Block1.
+#[derive(Clone, Copy)]
+pub(crate) struct QBlock<'a> {
+    pub(crate) now: Instant,
+    pub(crate) block: BlockValue,
+    pub(crate) payload: &'a [u8],
+    pub(crate) token: &'a [u8],
+    pub(crate) confirmable: bool,
+    /// Bytes that may be sent for it, by the anti-amplification limit; `None` without a limit.
+    pub(crate) budget: Option<usize>,
+}
+
+/// A body by Q-Block1.
+#[derive(Debug)]
+pub(crate) struct QBlock1Body {
+    body: AnyOrderBody,
+    /// The token of the latest block, for reports.
+    token: Vec<u8>,
+    confirmable: bool,
+    /// The set of the highest block.
+    set: u32,
+    /// Blocks below this one were reported complete.
+    continued: u32,
+    /// The highest block that the latest report lists.
+    last_requested: u32,
+    /// Reports since the last block, by timer.
+    reports: u8,
+    /// The latest block or report.
+    latest: Instant,
+    /// The latest block.
+    arrived: Instant,
+    /// The smoothed time between blocks.
+    spacing: Duration,
+    /// Bytes of reports that may still be sent by timer.
+    budget: usize,
+}
+
+impl QBlock1Body {
+    /// The token of the latest block.
+    pub(crate) fn token(&self) -> &[u8] {
+        &self.token
+    }
+
+    /// Bytes held.
+    pub(crate) fn held(&self) -> usize {
+        self.body.held()
+    }
+
+    /// The time at which the wait for missing blocks ends.
+    ///
+    /// RFC 9177 7.2 has NON_RECEIVE_TIMEOUT, doubled with each report. Once the last block has arrived,
+    /// nothing else is on its way in order, so that a few times the spacing of blocks suffices.
+    pub(crate) fn due(&self, config: &QBlockConfig) -> Instant {
+        let end = self.arrived + config.partial_timeout;
+        if self.confirmable {
+            return end;
+        }
+        let wait = if self.reports == 0 && self.body.has_last() {
+            let tail = self.spacing.times(4).max(TAIL_WAIT_MIN);
+            tail.min(config.receive_timeout)
+        } else {
+            config.receive_timeout.times(1 << self.reports.min(16))
+        };
+        (self.latest + wait).min(end)
+    }
+
+    /// The blocks missing below the highest one; without any, those of the next set.
+    fn missing(&self, set: u32) -> Vec<u32> {
+        let received = self.body.received();
+        let (first, end) = (received.first_missing(), received.end());
+        if first < end {
+            return received.missing_below(end).collect();
+        }
+        let next = (first / set * set).saturating_add(set);
+        (first..next.min(self.body.blocks())).collect()
+    }
+
+    /// Notes the arrival of a block.
+    fn arrive(&mut self, block: &QBlock<'_>) {
+        let apart = block.now.since(self.arrived);
+        let apart = apart.min(Duration::from_secs(1));
+        self.spacing = (self.spacing.times(3) + apart).half().half();
+        self.budget = self
+            .budget
+            .saturating_add(block.budget.unwrap_or(usize::MAX));
+        (self.arrived, self.latest, self.reports) = (block.now, block.now, 0);
+        self.confirmable = block.confirmable;
+        self.token.clear();
+        self.token.extend_from_slice(block.token);
+    }
+
+    /// The report due after a block: of a set completed, or of blocks missing before a new set or after
+    /// the last repetition that was requested. A block received again gets a report of all, as its
+    /// sender lacks one.
+    fn report(&mut self, number: u32, added: Added, set: u32) -> QBlockStep {
+        let received = self.body.received();
+        let complete = received.first_missing() / set * set;
+        let begins_set = number / set > self.set;
+        self.set = self.set.max(number / set);
+        let szx = self.body.block_size();
+        let continued = |end: u32| {
+            QBlockStep::Continue(BlockValue {
+                number: end - 1,
+                more: true,
+                szx,
+            })
+        };
+        if complete > self.continued {
+            self.continued = complete;
+            return continued(complete);
+        }
+        let first = number / set * set;
+        let in_earlier_set = first < self.set * set;
+        let completes_set =
+            in_earlier_set && (first..first + set).all(|number| received.contains(number));
+        let ends_repetitions = in_earlier_set && number == self.last_requested;
+        let below = match added {
+            Added::Duplicate => received.end(),
+            _ if begins_set || completes_set || ends_repetitions => self.set * set,
+            _ => return QBlockStep::Silent,
+        };
+        if received.first_missing() < below {
+            let missing: Vec<u32> = received.missing_below(below).collect();
+            self.last_requested = missing.last().copied().unwrap_or(0);
+            return QBlockStep::Missing(missing);
+        }
+        if added == Added::Duplicate && complete > 0 {
+            return continued(complete);
+        }
+        QBlockStep::Silent
+    }
+}
+
+/// The result of a complete body; `None` until its request has a response.
+#[derive(Debug)]
+pub(crate) struct QBlock1Result {
+    key: Key,
+    response: Option<Response>,
+    at: Instant,
+}
+
+impl Keyed for QBlock1Result {
+    type Key = Key;
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+/// The results of complete bodies.
+pub(crate) type QBlock1Results = BoundedMap<QBlock1Result>;
+
+impl Reassembler {
+    /// Begins a body by Q-Block1 of `size` bytes.
+    pub(crate) fn begin_q_block1(
+        &mut self,
+        peer: SocketAddr,
+        request: &MessageView<'_>,
+        (block, size): (&QBlock<'_>, u32),
+        timer: impl FnOnce(u32) -> TimerId,
+    ) -> Option<u32> {
+        let ahead = self.blocks_ahead();
+        let index = self.begin(peer, request, timer)?;
+        let body = QBlock1Body {
+            body: AnyOrderBody::new(block.block.szx, size, ahead),
+            token: Vec::new(),
+            confirmable: block.confirmable,
+            set: 0,
+            continued: 0,
+            last_requested: 0,
+            reports: 0,
+            latest: block.now,
+            arrived: block.now,
+            spacing: Duration::ZERO,
+            budget: 0,
+        };
+        *self.q_block1_mut(index) = Some(Box::new(body));
+        Some(index)
+    }
+
+    /// Adds a block to body `index`, whose size the request states.
+    pub(crate) fn accept_q_block1(
+        &mut self,
+        index: u32,
+        block: &QBlock<'_>,
+        size: u32,
+        config: &QBlockConfig,
+    ) -> QBlockStep {
+        let length = block.payload.len();
+        let has_room = self.has_room_for(index, length);
+        let Some(body) = self.q_block1_mut(index) else {
+            return QBlockStep::Other(ReassemblyStep::BadLength);
+        };
+        let consistent = size == body.body.size() && body.body.check(block.block, length).is_ok();
+        if !consistent {
+            return QBlockStep::Other(ReassemblyStep::BadLength);
+        }
+        let number = block.block.number;
+        if !has_room && !body.body.received().contains(number) {
+            return QBlockStep::Other(ReassemblyStep::Full);
+        }
+        let Ok(added) = body.body.add(block.block, block.payload) else {
+            return QBlockStep::Other(ReassemblyStep::BadLength);
+        };
+        body.arrive(block);
+        let step = if body.body.is_complete() {
+            QBlockStep::Other(ReassemblyStep::Whole(body.body.take()))
+        } else if block.confirmable || added == Added::TooFar {
+            QBlockStep::Silent
+        } else {
+            body.report(number, added, config.set())
+        };
+        if added == Added::New {
+            self.charge_body(index, length);
+        }
+        step
+    }
+
+    /// The blocks to request when the wait for them has ended; `None` if the body is to be discarded.
+    pub(crate) fn expire_q_block1(
+        &mut self,
+        index: u32,
+        now: Instant,
+        config: &QBlockConfig,
+    ) -> Option<Vec<u32>> {
+        let body = self.q_block1_mut(index).as_mut()?;
+        let ended = now.since(body.arrived) >= config.partial_timeout;
+        if ended || body.confirmable || body.reports >= config.max_retransmit {
+            return None;
+        }
+        body.reports += 1;
+        body.latest = now;
+        Some(body.missing(config.set()))
+    }
+
+    /// Takes `length` bytes from the budget of reports. Returns whether it has them.
+    pub(crate) fn spend_on_report(&mut self, index: u32, length: usize) -> bool {
+        let Some(body) = self.q_block1_mut(index) else {
+            return false;
+        };
+        let has = body.budget >= length;
+        if has && body.budget < usize::MAX {
+            body.budget -= length;
+        }
+        has
+    }
+
+    /// Notes a complete body whose request has no response yet.
+    pub(crate) fn begin_result(&mut self, now: Instant, key: Key) {
+        let results = self.results_mut();
+        if let Some(before) = results.find(&key) {
+            results.remove(before, false);
+        }
+        if results.limit() == 0 {
+            return;
+        }
+        if results.is_full()
+            && let Some(oldest) = results.oldest(false)
+        {
+            results.remove(oldest, false);
+        }
+        let result = QBlock1Result {
+            key,
+            response: None,
+            at: now,
+        };
+        results.insert(result, false);
+    }
+
+    /// Keeps the response to a complete body. One that asks for the body again is not kept.
+    pub(crate) fn keep_result(&mut self, now: Instant, key: &Key, response: &Response) {
+        let results = self.results_mut();
+        let Some(index) = results.find(key) else {
+            return;
+        };
+        let again = matches!(
+            response.code,
+            Code::UNAUTHORIZED | Code::TOO_MANY_REQUESTS | Code::SERVICE_UNAVAILABLE
+        );
+        if again || response.bytes().len() > RESULT_BYTES {
+            results.remove(index, false);
+        } else if let Some(result) = results.get_mut(index) {
+            result.response = Some(response.clone());
+            result.at = now;
+        }
+    }
+
+    /// The result of the body that a block belongs to: `Some(None)` without a response yet.
+    pub(crate) fn find_result(
+        &mut self,
+        now: Instant,
+        lifetime: Duration,
+        key: &Key,
+    ) -> Option<Option<Response>> {
+        let results = self.results_mut();
+        let index = results.find(key)?;
+        if now.since(results[index].at) >= lifetime {
+            results.remove(index, false);
+            return None;
+        }
+        Some(results[index].response.clone())
+    }
+}

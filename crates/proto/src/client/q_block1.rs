@@ -1,0 +1,627 @@
+//! Request bodies by Q-Block1 (RFC 9177 4.3): several blocks in flight at the controller's window, and
+//! missing ones repeated as the server reports them.
+//!
+//! Confirmable blocks are acknowledged one by one. NON blocks are reported in sets of MAX_PAYLOADS; the
+//! controller's timer takes the place of NON_TIMEOUT, its window and pacing that of the wait between
+//! sets. A report names the transmission that caused it: missing blocks sent before that one are lost,
+//! those sent after it may still arrive.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use carob_cc::time::Instant;
+
+use crate::blockwise::block_sender::{BlockSender, BlockTransmission, Report};
+use crate::capacity::Capacity;
+use crate::carrier::{AnsweredRequest, Carrier};
+use crate::client::message::Blocks;
+use crate::client::{BlockMode, BodyMode, Client, Progress, RequestConfig};
+use crate::codec::{
+    BlockValue, Code, ContentFormat, EncodeError, MessageView, MissingBlocks, OptionNumber,
+};
+use crate::context::Context;
+use crate::event::{Failure, RequestError, RequestId};
+use crate::message::Request;
+use crate::message_layer::Purpose;
+use crate::q_block_config::QBlockMode;
+use crate::trace::TraceEvent;
+use crate::writing::encode;
+
+/// Challenges of a body's blocks that are answered: blocks in flight together are challenged together.
+const CHALLENGES: u8 = 64;
+
+/// A request body in transfer.
+#[derive(Debug)]
+pub(crate) struct QUpload {
+    sender: BlockSender,
+    mode: QBlockMode,
+    confirmable: bool,
+    /// The Request-Tag is the engine's.
+    tagged: bool,
+    /// The server has acknowledged or reported a block.
+    supported: bool,
+    /// A report of this body has arrived.
+    reported: bool,
+    /// The departure of the transmission that the latest report named.
+    reference: Option<Instant>,
+    challenges: u8,
+}
+
+/// The transmission that an answer names.
+#[derive(Clone, Copy, Debug)]
+struct Reference {
+    block: u32,
+    at: Instant,
+    /// Its exchange, unless that has ended.
+    exchange: Option<u32>,
+}
+
+impl Client {
+    /// The mode of a request's body, if it may use Q-Block1.
+    pub(crate) fn q_block1_mode(
+        &self,
+        cx: &Context,
+        to: SocketAddr,
+        request: &Request,
+        sending: &RequestConfig,
+    ) -> Option<QBlockMode> {
+        let mode = sending.q_block.unwrap_or(cx.config.q_block.requests);
+        let options = &request.options;
+        let possible = !cx.is_stream()
+            && sending.blocks == BlockMode::Automatic
+            && sending.request_body == BodyMode::Whole
+            && !sending.observe
+            && !options.contains(OptionNumber::NO_RESPONSE)
+            && u32::try_from(request.payload.len()).is_ok();
+        let permitted = match mode {
+            QBlockMode::Off => false,
+            QBlockMode::On => true,
+            QBlockMode::Auto => self.q_block_support.find(cx.now, to) != Some(false),
+        };
+        (possible && permitted).then_some(mode)
+    }
+
+    /// Begins a request whose body is sent by Q-Block1.
+    pub(crate) fn request_q_block1(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        to: SocketAddr,
+        (mut request, sending): (Request, RequestConfig),
+        (mode, capacity): (QBlockMode, &Capacity),
+    ) -> Result<RequestId, RequestError> {
+        let tagged = !request.options.contains(OptionNumber::REQUEST_TAG);
+        if tagged {
+            let tag = self.next_q_block_tag(cx);
+            let set = request.options.set_uint(OptionNumber::REQUEST_TAG, tag);
+            set.map_err(|_| RequestError::Encode(EncodeError::BufferTooSmall))?;
+        }
+        cx.grow_scratch(capacity, 64 + request.options.encoded_len(), 0);
+        let (code, options) = (request.code, &request.options);
+        let token = crate::codec::Token::EMPTY;
+        let head = encode(&mut cx.scratch, &token, code, options, &[], &[])
+            .map_err(RequestError::Encode)?;
+        let fits = capacity.beside(head + carrier.own_token_excess_max(cx, to));
+        let sender = BlockSender::new(fits.size, request.payload.clone())
+            .ok_or(RequestError::Encode(EncodeError::BufferTooSmall))?;
+        let known = self.q_block_support.find(cx.now, to);
+        // The support is discovered with a confirmable message (RFC 9177 4.1).
+        let discovers = mode == QBlockMode::Auto && known.is_none();
+        let confirmable = sending.confirmable || discovers;
+        let id = self.begin(cx, carrier, to, request, sending, None)?;
+        let operation = &mut self.operations[id.index as usize];
+        operation.progress = Progress::Sent;
+        operation.q_upload = Some(Box::new(QUpload {
+            sender,
+            mode,
+            confirmable,
+            tagged,
+            supported: known == Some(true),
+            reported: false,
+            reference: None,
+            challenges: 0,
+        }));
+        self.q_uploads += 1;
+        self.advance(cx, carrier, id.index);
+        Ok(id)
+    }
+
+    /// The Request-Tag of the next body: a number that begins at random (RFC 9177 4.3).
+    fn next_q_block_tag(&mut self, cx: &mut Context) -> u32 {
+        if self.last_tag == 0 {
+            self.last_tag = cx.random.next_u32() >> 17;
+        }
+        self.last_tag = self.last_tag.wrapping_add(1).max(1);
+        self.last_tag
+    }
+
+    /// Sends blocks of a body as long as the window permits.
+    pub(crate) fn send_q_blocks(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
+        while let Some(operation) = self.operations.get_mut(index as usize)
+            && let Some(upload) = &mut operation.q_upload
+        {
+            let window = carrier.window(cx, operation.peer).exchanges;
+            let is_single = window <= carrier.parameters(cx, operation.peer).nstart;
+            let window = usize::from(window);
+            let burst = cx.config.q_block.set() as usize;
+            let allowed = match (upload.confirmable, upload.reported) {
+                // One message shows whether the server supports the option.
+                (true, _) if !upload.supported => 1,
+                // The next set begins, so that a gap in the first is reported.
+                (false, false) => window.max(2) + burst,
+                // The controller has no window of its own.
+                (false, true) if is_single => window + burst,
+                _ => window,
+            };
+            let limit = cx.config.limits.blocks_in_flight.max(1);
+            let sender = &upload.sender;
+            if sender.in_window() >= allowed.max(1) || sender.outstanding().len() >= limit {
+                return;
+            }
+            let Some(number) = upload.sender.next() else {
+                return;
+            };
+            let (block, bytes) = upload.sender.block(number);
+            let size = upload.sender.len() as u32;
+            cx.counters.q_block.blocks_sent += 1;
+            let blocks = Blocks {
+                block1: Some(block),
+                size1: Some(size),
+                quick: true,
+                ..Blocks::default()
+            };
+            self.send_part(cx, carrier, index, blocks, &bytes);
+        }
+    }
+
+    /// The properties of a message with a block of a Q-Block1 body: confirmable, the burst, and the
+    /// silences before it.
+    pub(crate) fn q_block_traits(&self, cx: &Context, index: u32) -> Option<(bool, u8, u8)> {
+        let upload = self.operations[index as usize].q_upload.as_ref()?;
+        let burst = cx.config.q_block.max_payloads.max(1);
+        Some((upload.confirmable, burst, upload.sender.silences()))
+    }
+
+    /// Notes the exchange of a block that was just submitted. It may already have ended.
+    pub(crate) fn on_q_block_submitted(&mut self, index: u32, block: BlockValue, exchange: u32) {
+        if let Some(operation) = self.operations.get_mut(index as usize)
+            && let Some(upload) = &mut operation.q_upload
+        {
+            upload.sender.sent(block.number, exchange);
+        }
+    }
+
+    /// Processes the response to a block of a Q-Block1 body. Returns whether it only reported blocks.
+    pub(crate) fn on_q_block_response(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        answered: AnsweredRequest,
+        message: &MessageView<'_>,
+    ) -> bool {
+        let (index, Some(block)) = (answered.operation, answered.block1) else {
+            return false;
+        };
+        let open = answered.reported.then_some(answered.exchange);
+        let at = open.and_then(|exchange| carrier.departed(exchange));
+        let reference = Reference {
+            block: block.number,
+            at: at.unwrap_or(cx.now),
+            exchange: open,
+        };
+        if open.is_none()
+            && let Some(upload) = self.q_upload(index)
+        {
+            upload.sender.ended(block.number, None);
+            upload.sender.acknowledged(block.number);
+        }
+        self.on_q_block_answer(cx, carrier, index, reference, message)
+    }
+
+    /// Processes a response with the token of an ended transmission of a block. Returns whether it has
+    /// one.
+    pub(crate) fn on_ended_q_block(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        from: SocketAddr,
+        message: &MessageView<'_>,
+    ) -> bool {
+        if self.q_uploads == 0 || !message.code().is_response() {
+            return false;
+        }
+        let Some(peer) = carrier.peers.find(from) else {
+            return false;
+        };
+        let token = cx.token_key(message.token());
+        let found = self.operations.iter().find_map(|(index, operation)| {
+            let upload = operation.q_upload.as_ref();
+            let upload = upload.filter(|_| operation.peer == peer)?;
+            Some((index as u32, upload.sender.find_ended(&token)?))
+        });
+        let Some((index, BlockTransmission { block, at, .. })) = found else {
+            return false;
+        };
+        let parameters = carrier.parameters(cx, peer);
+        carrier.acknowledge_response(cx, from, message, parameters);
+        let reference = Reference {
+            block,
+            at,
+            exchange: None,
+        };
+        if !self.on_q_block_answer(cx, carrier, index, reference, message) {
+            self.handle_operation_response(cx, carrier, index, None, None, message);
+        }
+        true
+    }
+
+    fn q_upload(&mut self, index: u32) -> Option<&mut QUpload> {
+        self.operations
+            .get_mut(index as usize)?
+            .q_upload
+            .as_deref_mut()
+    }
+
+    /// Processes an answer to a block. Returns false for the final response, whose body is to be read.
+    fn on_q_block_answer(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        reference: Reference,
+        message: &MessageView<'_>,
+    ) -> bool {
+        let set = cx.config.q_block.set();
+        let Some(upload) = self.q_upload(index) else {
+            return false;
+        };
+        let code = message.code();
+        let auto = upload.mode == QBlockMode::Auto;
+        let report = match code {
+            Code::CONTINUE => continued(message, reference.block),
+            Code::REQUEST_ENTITY_INCOMPLETE if is_missing_blocks(message) => {
+                missing(message, reference.block, set)
+            }
+            Code::BAD_OPTION | Code::REQUEST_ENTITY_TOO_LARGE if auto => {
+                let lacks = code == Code::BAD_OPTION;
+                self.fall_back(cx, carrier, index, lacks);
+                return true;
+            }
+            Code::UNAUTHORIZED
+                if self.answer_q_block_challenge(cx, carrier, index, reference, message) =>
+            {
+                return true;
+            }
+            _ => {
+                self.end_q_upload(cx, carrier, index, reference, message);
+                return false;
+            }
+        };
+        self.note_support(cx, carrier, index);
+        let missing = report.missing.len() as u32;
+        let peer = self.operations[index as usize].peer;
+        let address = carrier.peers[peer].address;
+        cx.counters.q_block.reports_received += 1;
+        cx.trace(address, TraceEvent::BlocksMissing { missing });
+        self.apply_report(cx, carrier, index, reference, &report);
+        carrier.continue_queue(cx, peer);
+        self.send_q_blocks(cx, carrier, index);
+        true
+    }
+
+    /// Ends the exchanges that a report settles, and tells the controller.
+    fn apply_report(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        reference: Reference,
+        report: &Report,
+    ) {
+        let (now, set) = (cx.now, cx.config.q_block.set());
+        let receive_timeout = cx.config.q_block.receive_timeout;
+        let Some(upload) = self.q_upload(index) else {
+            return;
+        };
+        // A report by the server's timer is late; it may list blocks of the set of its block, or come when
+        // nothing else does.
+        let before_set = reference.block / set * set;
+        let causal = report.missing.last().is_none_or(|last| *last < before_set);
+        let elapsed = now.since(reference.at);
+        let prompt = report.missing.is_empty()
+            || (causal && !upload.sender.is_sent() && elapsed < receive_timeout);
+        let (mut also, mut recent, mut lost) = (0_u32, 0_u32, 0_u64);
+        let before = upload.reference.replace(reference.at);
+        let outstanding: Vec<(u32, u32)> = (upload.sender.outstanding().iter())
+            .map(|(block, exchange)| (*block, *exchange))
+            .collect();
+        let mut ended = Vec::new();
+        for (block, exchange) in outstanding {
+            if Some(exchange) == reference.exchange {
+                continue;
+            }
+            let transmission = carrier.transmission_of(exchange, block);
+            let sent_before = transmission.is_some_and(|sent| sent.at < reference.at);
+            if report.missing.contains(&block) {
+                if !sent_before || !carrier.is_reported(exchange) {
+                    continue;
+                }
+                carrier.end_missing(cx, exchange);
+                lost += 1;
+            } else if block < report.end && carrier.is_reported(exchange) {
+                let bytes = carrier.end_received(cx, exchange);
+                also = also.saturating_add(bytes);
+                let since = transmission.is_some_and(|sent| before.is_some_and(|at| sent.at > at));
+                recent = recent.saturating_add(if since { bytes } else { 0 });
+            } else {
+                continue;
+            }
+            upload.sender.ended(block, transmission);
+            ended.push(exchange);
+        }
+        upload.reported = true;
+        if let Some(exchange) = reference.exchange {
+            let transmission = carrier.transmission_of(exchange, reference.block);
+            upload.sender.ended(reference.block, transmission);
+            upload.sender.acknowledged(reference.block);
+        }
+        also = also.saturating_add(upload.sender.reported(report));
+        if let Some(exchange) = reference.exchange {
+            carrier.end_reporting(cx, exchange, (also, recent), prompt);
+        }
+        cx.counters.q_block.blocks_missing += lost;
+        for exchange in ended {
+            self.leave_operation(index, exchange);
+        }
+    }
+
+    /// Ends a body after the final response.
+    fn end_q_upload(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        reference: Reference,
+        message: &MessageView<'_>,
+    ) {
+        if message.code().is_success() {
+            self.note_support(cx, carrier, index);
+        }
+        let all = Report {
+            end: u32::MAX,
+            missing: BTreeSet::new(),
+        };
+        self.apply_report(cx, carrier, index, reference, &all);
+        self.discard_q_upload(cx, carrier, index);
+    }
+
+    /// Discards a body with its messages in flight.
+    pub(crate) fn discard_q_upload(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
+        let operation = &mut self.operations[index as usize];
+        if operation.q_upload.take().is_none() {
+            return;
+        }
+        self.q_uploads -= 1;
+        for exchange in core::mem::take(&mut operation.exchanges) {
+            carrier.cancel(cx, exchange, |purpose| purpose.operation() == Some(index));
+        }
+    }
+
+    fn note_support(&mut self, cx: &Context, carrier: &Carrier, index: u32) {
+        let operation = &mut self.operations[index as usize];
+        let Some(upload) = &mut operation.q_upload else {
+            return;
+        };
+        upload.supported = true;
+        let peer = carrier.peers[operation.peer].address;
+        let limit = cx.config.limits.q_block_peers;
+        self.q_block_support.note(cx.now, peer, true, limit);
+    }
+
+    /// Sends the body by Block1 instead, to a server that `lacks` Q-Block or takes no such body.
+    fn fall_back(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32, lacks: bool) {
+        let operation = &mut self.operations[index as usize];
+        let peer = carrier.peers[operation.peer].address;
+        if operation.q_upload.as_ref().is_some_and(|own| own.tagged) {
+            operation.request.options.remove(OptionNumber::REQUEST_TAG);
+        }
+        operation.progress = Progress::Unsent;
+        let limit = cx.config.limits.q_block_peers;
+        if lacks {
+            self.q_block_support.note(cx.now, peer, false, limit);
+        }
+        cx.counters.q_block.fallbacks += 1;
+        self.discard_q_upload(cx, carrier, index);
+        self.measure(cx, carrier, index);
+    }
+
+    /// Answers the challenge of a block: it is sent again with the Echo value, as are all later ones.
+    fn answer_q_block_challenge(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        reference: Reference,
+        message: &MessageView<'_>,
+    ) -> bool {
+        let operation = &mut self.operations[index as usize];
+        let Some(upload) = &mut operation.q_upload else {
+            return false;
+        };
+        upload.challenges = upload.challenges.saturating_add(1);
+        if upload.challenges > CHALLENGES || !operation.take_challenge(message) {
+            return false;
+        }
+        let peer = operation.peer;
+        let only = Report {
+            end: 0,
+            missing: BTreeSet::from([reference.block]),
+        };
+        self.apply_report(cx, carrier, index, reference, &only);
+        cx.trace(carrier.peers[peer].address, TraceEvent::Challenged);
+        carrier.continue_queue(cx, peer);
+        self.send_q_blocks(cx, carrier, index);
+        true
+    }
+
+    /// Handles the expired timer of a block. Returns false if it is not of a Q-Block1 body.
+    pub(crate) fn on_unreported(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        (purpose, exchange): (Purpose, u32),
+        silent: bool,
+    ) {
+        let Purpose::Request {
+            operation: index,
+            block1: Some(block),
+            ..
+        } = purpose
+        else {
+            return;
+        };
+        if !self.leave_operation(index, exchange) {
+            return;
+        }
+        let Some(upload) = self.q_upload(index) else {
+            return;
+        };
+        upload.sender.ended(block.number, None);
+        upload.sender.expired(block.number, silent);
+        if silent {
+            self.release_unreported(cx, carrier, index);
+        }
+        let max = cx.config.q_block.max_retransmit;
+        let Some(upload) = self.q_upload(index) else {
+            return;
+        };
+        if upload.sender.is_sent() && upload.sender.silences() > max {
+            let copies = upload.sender.silences();
+            return self.fail_operation(cx, carrier, index, Failure::TimedOut { copies });
+        }
+        self.send_q_blocks(cx, carrier, index);
+    }
+
+    /// Continues after a block has left the window.
+    pub(crate) fn on_presumed_received(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        purpose: Purpose,
+        exchange: u32,
+    ) {
+        if let Purpose::Request {
+            operation: index,
+            block1: Some(block),
+            ..
+        } = purpose
+            && let Some(upload) = self.q_upload(index)
+        {
+            upload.sender.presume(block.number, exchange);
+            self.send_q_blocks(cx, carrier, index);
+        }
+    }
+
+    /// Releases the window of a body's blocks after a silence. A report of later blocks will show which
+    /// of them were received.
+    fn release_unreported(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
+        let Some(upload) = self.q_upload(index) else {
+            return;
+        };
+        let outstanding: Vec<(u32, u32)> = (upload.sender.outstanding().iter())
+            .map(|(block, exchange)| (*block, *exchange))
+            .collect();
+        let mut ended = Vec::new();
+        for (block, exchange) in outstanding {
+            if let Some(transmission) = carrier.transmission_of(exchange, block) {
+                carrier.end_unknown(cx, exchange);
+                upload.sender.ended(block, Some(transmission));
+                upload.sender.unknown(block);
+                ended.push(exchange);
+            }
+        }
+        for exchange in ended {
+            self.leave_operation(index, exchange);
+        }
+    }
+
+    /// Handles the acknowledgement of a confirmable block.
+    pub(crate) fn on_block_acknowledged(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        (purpose, exchange): (Purpose, u32),
+        transmission: Option<BlockTransmission>,
+    ) {
+        let Purpose::Request {
+            operation: index,
+            block1: Some(block),
+            ..
+        } = purpose
+        else {
+            return;
+        };
+        if !self.leave_operation(index, exchange) {
+            return;
+        }
+        self.note_support(cx, carrier, index);
+        if let Some(upload) = self.q_upload(index) {
+            upload.sender.ended(block.number, transmission);
+            upload.sender.acknowledged(block.number);
+            self.send_q_blocks(cx, carrier, index);
+        }
+    }
+
+    /// Falls back after the Reset of a block by a server that has not shown support. Returns whether
+    /// it did.
+    pub(crate) fn on_q_block_reset(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+    ) -> bool {
+        let falls_back = self
+            .q_upload(index)
+            .is_some_and(|upload| upload.mode == QBlockMode::Auto);
+        if falls_back {
+            self.fall_back(cx, carrier, index, true);
+        }
+        falls_back
+    }
+}
+
+/// Returns whether a response lists missing blocks (RFC 9177 5).
+fn is_missing_blocks(message: &MessageView<'_>) -> bool {
+    let format = message.uint_option(OptionNumber::CONTENT_FORMAT);
+    format == Some(ContentFormat::MISSING_BLOCKS.0.into())
+}
+
+/// The blocks that a 2.31 reports: up to the one in its Q-Block1 option, or else the one it answers.
+fn continued(message: &MessageView<'_>, answered: u32) -> Report {
+    let named = message
+        .option(OptionNumber::Q_BLOCK1)
+        .and_then(|value| BlockValue::decode(value).ok());
+    Report {
+        end: named.map_or(answered, |block| block.number) + 1,
+        missing: BTreeSet::new(),
+    }
+}
+
+/// The blocks that a 4.08 reports. It lists those of earlier sets, or all below its highest number;
+/// one with a whole set of numbers may be cut off. A malformed one reports nothing.
+fn missing(message: &MessageView<'_>, answered: u32, set: u32) -> Report {
+    let numbers: Result<BTreeSet<u32>, _> = MissingBlocks::new(message.payload()).collect();
+    let Ok(missing) = numbers else {
+        return Report::default();
+    };
+    let listed = missing.last().map_or(0, |last| last + 1);
+    let complete = (missing.len() as u32) < set;
+    let end = if complete {
+        listed.max(answered / set * set)
+    } else {
+        listed
+    };
+    Report { end, missing }
+}

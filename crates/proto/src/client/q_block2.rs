@@ -1,0 +1,372 @@
+//! Response bodies by Q-Block2 (RFC 9177 4.4): a request for a set brings its blocks in messages of
+//! their own; missing ones are requested again, and the next set when this one is complete.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use carob_cc::time::{Duration, Instant};
+use smallvec::SmallVec;
+
+use crate::address::PeerIndex;
+use crate::blockwise::any_order::AnyOrderBody;
+use crate::blockwise::block_set::Added;
+use crate::blockwise::download::DownloadError;
+use crate::carrier::Carrier;
+use crate::client::message::Blocks;
+use crate::client::transfer::Received;
+use crate::client::{BlockMode, BodyMode, Client, RequestConfig};
+use crate::codec::{BlockValue, Code, MessageView, OptionNumber, TokenKey};
+use crate::config::RESTARTS;
+use crate::context::{Context, Owner};
+use crate::event::Failure;
+use crate::message::{Payload, Request};
+use crate::q_block_config::QBlockMode;
+use crate::timers::TimerId;
+
+/// The least wait for missing blocks once the last of a set has arrived.
+const TAIL_WAIT_MIN: Duration = Duration::from_millis(20);
+
+/// A response body in transfer, or requested.
+#[derive(Debug)]
+pub(crate) struct QDownload {
+    mode: QBlockMode,
+    confirmable: bool,
+    body: Option<AnyOrderBody>,
+    etag: SmallVec<[u8; 8]>,
+    /// The tokens of its requests; responses may carry any of them.
+    tokens: Vec<TokenKey>,
+    timer: TimerId,
+    /// The blocks that the next request names.
+    requested: Vec<BlockValue>,
+    /// One more than the highest block requested.
+    end: u32,
+    /// Requests since the last block.
+    repeats: u8,
+    arrived: Instant,
+    spacing: Duration,
+}
+
+impl QDownload {
+    /// The blocks that the next message names.
+    pub(crate) fn requested(&self) -> &[BlockValue] {
+        &self.requested
+    }
+
+    pub(crate) fn is_confirmable(&self) -> bool {
+        self.confirmable
+    }
+
+    /// Notes the token of a request.
+    pub(crate) fn add_token(&mut self, token: TokenKey) {
+        self.tokens.push(token);
+    }
+
+    /// The wait for further blocks: NON_RECEIVE_TIMEOUT, doubled with each request, or a few times the
+    /// spacing of blocks once the last of a set has arrived.
+    fn wait(&self, receive_timeout: Duration) -> Duration {
+        let at_end = (self.body.as_ref()).is_some_and(|body| body.received().end() >= self.end);
+        if self.repeats == 0 && at_end {
+            return self
+                .spacing
+                .times(4)
+                .max(TAIL_WAIT_MIN)
+                .min(receive_timeout);
+        }
+        receive_timeout.times(1 << self.repeats.min(16))
+    }
+}
+
+impl Client {
+    /// Prepares the response to a new request for Q-Block2, if it may use that.
+    pub(crate) fn begin_q_download(&mut self, cx: &mut Context, carrier: &Carrier, index: u32) {
+        let operation = &self.operations[index as usize];
+        let peer = carrier.peers[operation.peer].address;
+        let (request, sending) = (&operation.request, &operation.sending);
+        let Some(mode) = q_block2_mode(cx, request, sending) else {
+            return;
+        };
+        let known = self.q_block_support.find(cx.now, peer);
+        if mode == QBlockMode::Auto && known == Some(false) {
+            return;
+        }
+        let discovers = mode == QBlockMode::Auto && known.is_none();
+        let download = QDownload {
+            mode,
+            confirmable: sending.confirmable || discovers,
+            body: None,
+            etag: SmallVec::new(),
+            tokens: Vec::new(),
+            timer: cx.timers.add(Owner::QDownload(index)),
+            requested: Vec::new(),
+            end: 0,
+            repeats: 0,
+            arrived: cx.now,
+            spacing: Duration::ZERO,
+        };
+        self.operations[index as usize].q_download = Some(Box::new(download));
+    }
+
+    fn q_download(&mut self, index: u32) -> Option<&mut QDownload> {
+        self.operations
+            .get_mut(index as usize)?
+            .q_download
+            .as_deref_mut()
+    }
+
+    /// Requests the body from its beginning.
+    pub(crate) fn request_q_body(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
+        let first = BlockValue {
+            number: 0,
+            more: true,
+            szx: cx.own_block_size(),
+        };
+        self.request_q_blocks(cx, carrier, index, alloc::vec![first]);
+    }
+
+    /// Requests these blocks.
+    fn request_q_blocks(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        blocks: Vec<BlockValue>,
+    ) {
+        self.drop_exchanges(cx, carrier, index);
+        let set = cx.config.q_block.set();
+        let receive_timeout = cx.config.q_block.receive_timeout;
+        let Some(download) = self.q_download(index) else {
+            return;
+        };
+        let last = blocks.last().map_or(0, |block| block.number);
+        let names_set = blocks.last().is_some_and(|block| block.more);
+        let end = if names_set {
+            last / set * set + set
+        } else {
+            last + 1
+        };
+        let of_body = download
+            .body
+            .as_ref()
+            .map_or(end, |body| end.min(body.blocks()));
+        download.end = download.end.max(of_body);
+        download.requested = blocks;
+        let due = cx.now + receive_timeout.times(1 << download.repeats.min(16));
+        cx.timers.set(download.timer, due);
+        let payload = self.operations[index as usize].request.payload.clone();
+        let blocks = Blocks {
+            quick: true,
+            ..Blocks::default()
+        };
+        self.send_part(cx, carrier, index, blocks, &payload);
+    }
+
+    /// Processes a response to a request with Q-Block2 that has no such option. Returns whether the
+    /// request is repeated without it.
+    pub(crate) fn on_plain_response(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        code: Code,
+    ) -> bool {
+        let operation = &mut self.operations[index as usize];
+        let Some(download) = &operation.q_download else {
+            return false;
+        };
+        let (auto, peer) = (download.mode == QBlockMode::Auto, operation.peer);
+        self.discard_q_download(cx, carrier, index);
+        if !auto || code != Code::BAD_OPTION {
+            return false;
+        }
+        let address = carrier.peers[peer].address;
+        let limit = cx.config.limits.q_block_peers;
+        self.q_block_support.note(cx.now, address, false, limit);
+        cx.counters.q_block.fallbacks += 1;
+        self.drop_exchanges(cx, carrier, index);
+        self.advance(cx, carrier, index);
+        true
+    }
+
+    /// Processes a block.
+    pub(crate) fn take_q_block2(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        (block, received): (BlockValue, &Received<'_>),
+        message: &MessageView<'_>,
+    ) {
+        self.drop_exchanges(cx, carrier, index);
+        let peer = self.operations[index as usize].peer;
+        let address = carrier.peers[peer].address;
+        let support_limit = cx.config.limits.q_block_peers;
+        self.q_block_support
+            .note(cx.now, address, true, support_limit);
+        let Some(size) = received.size2() else {
+            return self.fail_operation(cx, carrier, index, Failure::BadBlock);
+        };
+        let limit = cx.config.limits.download_bytes;
+        if size as usize > limit {
+            let failure = Failure::Body(DownloadError::TooLarge { limit });
+            return self.fail_operation(cx, carrier, index, failure);
+        }
+        let etag = received.etag().unwrap_or_default();
+        let Some(download) = self.q_download(index) else {
+            return;
+        };
+        if download.body.is_some() && download.etag.as_slice() != etag {
+            return self.on_q_body_changed(cx, carrier, index);
+        }
+        if download.body.is_none() {
+            download.etag = SmallVec::from_slice(etag);
+            if let Err(failure) = self.take_head(cx, carrier, index, Some(size.into()), message) {
+                return self.fail_operation(cx, carrier, index, failure);
+            }
+        }
+        self.add_q_block2(cx, carrier, index, (block, size), message.payload());
+    }
+
+    /// Adds a block to the body, and requests what is missing or next.
+    fn add_q_block2(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        (block, size): (BlockValue, u32),
+        payload: &[u8],
+    ) {
+        let (ahead, set) = (cx.config.limits.blocks_ahead, cx.config.q_block.set());
+        let receive_timeout = cx.config.q_block.receive_timeout;
+        let Some(download) = self.q_download(index) else {
+            return;
+        };
+        let body = download
+            .body
+            .get_or_insert_with(|| AnyOrderBody::new(block.szx, size, ahead));
+        let offset = block.offset() as u64;
+        let added = if body.size() == size {
+            body.add(block, payload).ok()
+        } else {
+            None
+        };
+        let Some(added) = added else {
+            let failure = Failure::Body(DownloadError::WrongBlock { offset });
+            return self.fail_operation(cx, carrier, index, failure);
+        };
+        download.end = download.end.min(body.blocks());
+        let apart = cx.now.since(download.arrived).min(Duration::from_secs(1));
+        download.spacing = (download.spacing.times(3) + apart).half().half();
+        (download.arrived, download.repeats) = (cx.now, 0);
+        if added == Added::Duplicate {
+            cx.counters.q_block.duplicates += 1;
+        }
+        if body.is_complete() {
+            let bytes = body.take();
+            self.discard_q_download(cx, carrier, index);
+            let head = self.operations[index as usize].response.head.take();
+            if let Some(mut response) = head {
+                response.payload = Payload::Whole(bytes);
+                self.conclude(cx, carrier, index, response);
+            }
+            return;
+        }
+        let first = body.received().first_missing();
+        if first >= download.end {
+            // The set is complete: the Continue for the next.
+            let next = BlockValue {
+                number: first,
+                more: first.is_multiple_of(set),
+                szx: body.block_size(),
+            };
+            return self.request_q_blocks(cx, carrier, index, alloc::vec![next]);
+        }
+        let due = cx.now + download.wait(receive_timeout);
+        cx.timers.set(download.timer, due);
+    }
+
+    /// Handles the end of the wait for blocks: requests missing ones, or the set again.
+    pub(crate) fn on_q_download_timer(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+    ) {
+        let (set, max) = (cx.config.q_block.set(), cx.config.q_block.max_retransmit);
+        let Some(download) = self.q_download(index) else {
+            return;
+        };
+        if download.repeats >= max {
+            return self.fail_operation(cx, carrier, index, Failure::NoResponse);
+        }
+        download.repeats += 1;
+        let Some(body) = &download.body else {
+            return self.request_q_body(cx, carrier, index);
+        };
+        let szx = body.block_size();
+        let missing = body.received().missing_below(download.end);
+        let blocks: Vec<BlockValue> = missing
+            .take(set as usize)
+            .map(|number| BlockValue {
+                number,
+                more: false,
+                szx,
+            })
+            .collect();
+        cx.counters.q_block.reports_sent += 1;
+        self.request_q_blocks(cx, carrier, index, blocks);
+    }
+
+    /// Restarts the transfer of a body that has changed.
+    fn on_q_body_changed(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
+        let operation = &mut self.operations[index as usize];
+        if operation.response.restarts >= RESTARTS {
+            let failure = Failure::Body(DownloadError::Changed);
+            return self.fail_operation(cx, carrier, index, failure);
+        }
+        operation.response.restarts += 1;
+        operation.response.clear();
+        self.forget_q_tokens(carrier, index);
+        if let Some(download) = self.q_download(index) {
+            (download.body, download.end) = (None, 0);
+        }
+        self.request_q_body(cx, carrier, index);
+    }
+
+    fn forget_q_tokens(&mut self, carrier: &mut Carrier, index: u32) {
+        let peer: PeerIndex = self.operations[index as usize].peer;
+        let Some(download) = self.q_download(index) else {
+            return;
+        };
+        for token in core::mem::take(&mut download.tokens) {
+            carrier.tokens.observations.remove(peer, &token, index);
+        }
+    }
+
+    /// Discards the state of a body by Q-Block2.
+    pub(crate) fn discard_q_download(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+    ) {
+        self.forget_q_tokens(carrier, index);
+        if let Some(download) = self.operations[index as usize].q_download.take() {
+            cx.timers.remove(download.timer);
+        }
+    }
+}
+
+/// The mode of a request, if its response may use Q-Block2: one that may be repeated, whose response is
+/// delivered whole. FETCH repeats its payload, which is part of the request.
+fn q_block2_mode(cx: &Context, request: &Request, sending: &RequestConfig) -> Option<QBlockMode> {
+    let mode = sending.q_block.unwrap_or(cx.config.q_block.requests);
+    let options = &request.options;
+    let possible = mode != QBlockMode::Off
+        && !cx.is_stream()
+        && request.code.is_safe()
+        && sending.blocks == BlockMode::Automatic
+        && sending.response_body == BodyMode::Whole
+        && !sending.observe
+        && !options.contains(OptionNumber::NO_RESPONSE);
+    possible.then_some(mode)
+}

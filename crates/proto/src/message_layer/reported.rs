@@ -1,0 +1,257 @@
+//! Messages whose receipt the peer reports, one report for several: blocks of a body as NON (RFC
+//! 9177 7.2).
+//!
+//! To the controller such a message is one with an acknowledgement: it has a timer and counts against
+//! the window until it is reported, lost, or its timer expires. A repetition is another message with a
+//! Message ID and a token of its own, so that a report names the transmission it answers.
+
+use carob_cc::TransmissionParameters;
+use carob_cc::controller::Timer;
+use carob_cc::evidence::{Answer, Answered, Expired, Lost, Matched, Start};
+use carob_cc::time::{Duration, Instant};
+
+use crate::address::PeerIndex;
+use crate::blockwise::block_sender::BlockTransmission;
+use crate::carrier::{Carrier, Outcome};
+use crate::config::Tracing;
+use crate::context::Context;
+use crate::message_layer::peer::Peer;
+use crate::message_layer::{Exchange, Purpose, State};
+use crate::trace::TraceEvent;
+
+/// The share of ACK_TIMEOUT between blocks until there is a round-trip time: a set as one burst would
+/// exceed the buffer of a slow link.
+const FIRST_SPACING: u64 = 64;
+
+/// The departure of a block before the first round-trip time is known, if it is not now.
+pub(crate) fn first_set_departure(
+    now: Instant,
+    peer: &Peer,
+    parameters: &TransmissionParameters,
+) -> Option<Instant> {
+    let spacing = Duration::from_micros(parameters.ack_timeout.as_micros() / FIRST_SPACING);
+    let earliest = peer.last_sent + spacing;
+    (peer.outstanding > 0 && earliest > now).then_some(earliest)
+}
+
+impl Exchange {
+    /// The time until a reported message is presumed to have arrived: the latest round trip and a quarter
+    /// of it, by which the queue may have grown. It then counts against the window no longer, as if it
+    /// had an acknowledgement of its own.
+    pub(crate) fn presumed_arrival(&self, peer: &Peer) -> Duration {
+        match peer.tally.round_trip {
+            0 => self.timer.timeout,
+            micros => {
+                let round_trip = Duration::from_micros(micros.into());
+                let arrival = round_trip + round_trip.half().half();
+                self.timer.timeout.min(arrival)
+            }
+        }
+    }
+
+    /// Returns whether it is a NON whose receipt the peer reports.
+    #[inline]
+    pub(crate) const fn is_reported(&self) -> bool {
+        self.request.burst > 0 && !self.confirmable
+    }
+}
+
+impl Carrier {
+    /// The first timer of a message that is acknowledged or reported. Each silence of the peer
+    /// before it backs the timer off once.
+    #[inline]
+    pub(crate) fn begin_timer(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        parameters: &TransmissionParameters,
+    ) {
+        let exchange = &mut self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let start = Start::new(cx.now, parameters)
+            .with_running(peer.outstanding)
+            .with_kind(exchange.purpose.kind());
+        let controller = peer.congestion.controller();
+        let mut timer = controller.first_timeout(&start, &mut *cx.random);
+        for silences in 0..exchange.request.silences {
+            let Timer { timeout, state } = timer;
+            let expired = Expired::new(cx.now, parameters, state, silences, timeout);
+            timer = controller.next_timeout(&expired, &mut *cx.random);
+            if let Some(cap) = parameters.rto_max {
+                timer.timeout = timer.timeout.min(cap.max(timeout));
+            }
+        }
+        exchange.timer = timer;
+        cx.counters.timeouts.add(timer.timeout);
+    }
+
+    /// Handles the timer of a reported message. Reports are due for the time after the last message in
+    /// either direction; until then the timer runs on.
+    pub(crate) fn expire_reported(&mut self, cx: &mut Context, index: u32) {
+        let exchange = &self.exchanges[index as usize];
+        let peer = &self.peers[exchange.peer];
+        let purpose = exchange.purpose;
+        let sent = self.departed(index).unwrap_or(cx.now);
+        let presumed = cx.now.since(sent) < exchange.timer.timeout;
+        if exchange.state == (State::Waiting { counted: true }) && presumed {
+            self.release_window(index);
+            let exchange = &mut self.exchanges[index as usize];
+            exchange.state = State::Waiting { counted: false };
+            cx.timers
+                .set(exchange.timer_id, sent + exchange.timer.timeout);
+            let peer = exchange.peer;
+            self.report(Outcome::PresumedReceived {
+                purpose,
+                exchange: index,
+            });
+            return self.pump(cx, peer);
+        }
+        let due = peer.last_sent.max(peer.last_heard) + exchange.timer.timeout;
+        if due > cx.now {
+            return cx.timers.set(exchange.timer_id, due);
+        }
+        let silent = self.report_lost(cx, index);
+        cx.counters.of_mut(purpose.kind()).expired += 1;
+        let peer = self.retire(cx, index, true);
+        self.report(Outcome::Unreported {
+            purpose,
+            exchange: index,
+            silent,
+        });
+        self.pump(cx, peer);
+    }
+
+    /// Reports the loss of a message to the controller; returns whether the peer was silent since.
+    fn report_lost(&mut self, cx: &Context, index: u32) -> bool {
+        let exchange = &self.exchanges[index as usize];
+        let last = exchange.transmissions.last().copied().unwrap_or_default();
+        let peer = &mut self.peers[exchange.peer];
+        let silent = peer.last_heard <= last.at;
+        let lost = Lost::new(cx.now, last, exchange.bytes.len() as u32, silent);
+        peer.congestion.controller().on_lost(&lost);
+        silent
+    }
+
+    /// The departure of a reported message; `None` while it is queued.
+    pub(crate) fn departed(&self, index: u32) -> Option<Instant> {
+        let exchange = self.exchanges.get(index as usize)?;
+        exchange.transmissions.last().map(|last| last.at)
+    }
+
+    /// Ends a message that the peer has reported missing.
+    pub(crate) fn end_missing(&mut self, cx: &mut Context, index: u32) {
+        self.report_lost(cx, index);
+        self.retire(cx, index, true);
+    }
+
+    /// Ends a message that the peer has reported received; returns its bytes.
+    pub(crate) fn end_received(&mut self, cx: &mut Context, index: u32) -> u32 {
+        let exchange = &self.exchanges[index as usize];
+        let bytes = exchange.bytes.len() as u32;
+        let queued = exchange.is_queued();
+        if queued {
+            let peer = exchange.peer;
+            self.peers[peer].queue.remove(&mut self.exchanges, index);
+        } else {
+            cx.counters.of_mut(exchange.purpose.kind()).answered += 1;
+        }
+        self.retire(cx, index, false);
+        if queued { 0 } else { bytes }
+    }
+
+    /// Reports to the controller the report that names this message, which also covers `also` bytes of
+    /// others, and ends it. Unless the report was `prompt`, it gives no round trip.
+    pub(crate) fn end_reporting(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        (also, recent): (u32, u32),
+        prompt: bool,
+    ) {
+        let parameters = self.exchange_parameters(cx, index);
+        let exchange = &self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let Timer { timeout, state } = exchange.timer;
+        let transmissions = &exchange.transmissions;
+        let sent = exchange.bytes.len() as u32;
+        let matched = if prompt {
+            Matched::Exact(0)
+        } else {
+            Matched::Ambiguous {
+                earliest: 0,
+                latest: 0,
+            }
+        };
+        let answered = Answered::new(cx.now, &parameters, state, transmissions, timeout)
+            .with_matched(matched)
+            .with_answer(Answer::Empty, sent)
+            .with_also(also, recent);
+        if let Some(round_trip) = answered.round_trip() {
+            peer.tally.record_round_trip(round_trip);
+            cx.counters.round_trips.add(round_trip);
+        }
+        cx.counters.of_mut(exchange.purpose.kind()).answered += 1;
+        peer.congestion.controller().on_answered(&answered);
+        (self.aggregates).report_reply(peer.aggregate, sent, exchange.group_state, &answered);
+        if cx.config.trace != Tracing::Off {
+            let what = TraceEvent::Answered {
+                id: exchange.id.unwrap_or_default(),
+                retransmissions: exchange.retransmissions(),
+                since_original: answered.since_original(),
+                rto: peer.congestion.as_ref().rto(cx.now),
+            };
+            let address = peer.address;
+            cx.trace(address, what);
+        }
+        self.retire(cx, index, false);
+    }
+
+    /// Ends an acknowledged block: its response, if any, names another.
+    pub(crate) fn end_acknowledged(&mut self, cx: &mut Context, index: u32) {
+        let exchange = &self.exchanges[index as usize];
+        debug_assert!(exchange.state == State::Unacknowledged);
+        let purpose = exchange.purpose;
+        let transmission = match purpose {
+            Purpose::Request {
+                block1: Some(block),
+                ..
+            } => self.transmission_of(index, block.number),
+            _ => None,
+        };
+        self.report(Outcome::BlockAcknowledged {
+            purpose,
+            exchange: index,
+            transmission,
+        });
+        self.end(cx, index, false);
+    }
+
+    /// Continues a peer's queue after the ends of several messages.
+    pub(crate) fn continue_queue(&mut self, cx: &mut Context, peer: PeerIndex) {
+        self.pump(cx, peer);
+    }
+}
+
+impl Carrier {
+    /// Returns whether an exchange is that of a reported message.
+    pub(crate) fn is_reported(&self, index: u32) -> bool {
+        let exchange = self.exchanges.get(index as usize);
+        exchange.is_some_and(Exchange::is_reported)
+    }
+
+    /// The transmission of a block; `None` while it is queued.
+    pub(crate) fn transmission_of(&self, index: u32, block: u32) -> Option<BlockTransmission> {
+        let exchange = self.exchanges.get(index as usize)?;
+        let at = exchange.transmissions.last()?.at;
+        Some(BlockTransmission {
+            token: exchange.token,
+            block,
+            at,
+        })
+    }
+
+    /// Ends a message whose receipt is unknown.
+    pub(crate) fn end_unknown(&mut self, cx: &mut Context, index: u32) {
+        self.retire(cx, index, true);
+    }
+}

@@ -1,0 +1,193 @@
+//! Response bodies by Q-Block2 (RFC 9177 4.4): the blocks that a request names, from one representation.
+//!
+//! A request names a set or single blocks, and gets these: the server keeps no state but the response
+//! cache. It waits for the client's Continue before the next set, as long as that takes.
+
+use alloc::vec::Vec;
+
+use crate::blockwise::RequestedBlock;
+use crate::carrier::Carrier;
+use crate::codec::header::HEADER_LENGTH;
+use crate::codec::token::token_room;
+use crate::codec::{
+    BlockSize, BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Type, Writer,
+};
+use crate::context::{Context, Queued};
+use crate::event::IncomingId;
+use crate::message::Response;
+use crate::message_layer::UNLIMITED;
+use crate::server::Server;
+use crate::server::inbound::InboundRequest;
+use crate::server::request_table::Acknowledgement;
+use crate::server::response::{Reply, Written};
+use crate::writing::write_options;
+
+/// Bytes of Q-Block2 and Size2 in a response.
+const OPTION_BYTES: usize = 10;
+
+impl Server {
+    /// Hands on a request with Q-Block2 to the response cache or to the application.
+    pub(crate) fn hand_on_q_block2(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        request: &InboundRequest<'_, '_>,
+        (id, first): (IncomingId, BlockValue),
+    ) {
+        if !is_ascending(request.message) {
+            let text = "Q-Block2 numbers are not in ascending order";
+            return self.fail(cx, carrier, id, Code::BAD_REQUEST, text);
+        }
+        self.want_q_block2(cx, id, first);
+        if first.number > 0 && self.answer_continuation(cx, carrier, request, id) {
+            return;
+        }
+        cx.out.push(Queued::Request(id));
+    }
+
+    /// Notes that the response to a request may go by Q-Block2.
+    pub(crate) fn want_q_block2(&mut self, cx: &Context, id: IncomingId, first: BlockValue) {
+        let terms = &mut self.incoming.slots[id.index as usize].terms;
+        let size = first.szx.min(cx.config.block_size);
+        terms.q_block2 = Some(first);
+        terms.wanted = RequestedBlock::block(0, size);
+    }
+
+    /// Sends the blocks of a response that its request names. Returns false for a response that goes
+    /// without Q-Block2: its body fits one message, or it is the first of several notifications.
+    pub(super) fn respond_q_block2(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        reply: &Reply<'_>,
+        (response, first): (&Response, BlockValue),
+    ) -> bool {
+        let body = response.bytes();
+        let head = HEADER_LENGTH
+            + token_room(reply.token.len())
+            + response.options.encoded_len()
+            + OPTION_BYTES;
+        let fits = carrier.capacity(cx, reply.from).beside(head).size;
+        let size = first.szx.min(cx.config.block_size).min(fits);
+        let is_body = response.code.is_success() && response.payload.is_whole();
+        if !is_body || body.len() <= size.bytes() || reply.is_observing() {
+            return false;
+        }
+        let Some(slot) = self.incoming.find(reply.id) else {
+            return false;
+        };
+        let set = cx.config.q_block.set();
+        let blocks = body.len().div_ceil(size.bytes()) as u32;
+        let numbers = requested(&slot.message(), set, blocks);
+        if numbers.is_empty() || (size != first.szx && first.number > 0) {
+            let text = "Q-Block2: no such block";
+            let response = Response::diagnostic(Code::BAD_OPTION, text);
+            self.incoming.slots[reply.id.index as usize].terms.q_block2 = None;
+            self.respond(cx, carrier, reply.id, &response);
+            return true;
+        }
+        let acknowledged = reply.acknowledgement == Acknowledgement::Sent;
+        let budget =
+            carrier
+                .admission
+                .budget(cx, reply.from, reply.received, (acknowledged, false));
+        if budget.is_some_and(|budget| numbers.len() * (head + size.bytes()) > budget) {
+            self.incoming.slots[reply.id.index as usize].terms.q_block2 = None;
+            self.challenge(cx, carrier, reply.id);
+            return true;
+        }
+        self.keep_rest(cx, carrier, reply, response);
+        self.drop_incoming(reply.id);
+        cx.counters.requests.add(reply.method, Some(response.code));
+        self.send_q_blocks(cx, carrier, reply, response, (&numbers, size));
+        true
+    }
+
+    /// Sends blocks: the first as the response, the others separately, of the request's type.
+    fn send_q_blocks(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        reply: &Reply<'_>,
+        response: &Response,
+        (numbers, size): (&[u32], BlockSize),
+    ) {
+        let confirmable = reply.acknowledgement != Acknowledgement::None;
+        for (n, number) in numbers.iter().enumerate() {
+            let mut scratch = core::mem::take(&mut cx.scratch);
+            let written = write_block(&mut scratch, reply.token, response, (*number, size));
+            let Ok(length) = written else {
+                cx.scratch = scratch;
+                return;
+            };
+            cx.counters.q_block.blocks_sent += 1;
+            if n == 0 {
+                let written = Written::whole(length);
+                self.send_reply(cx, carrier, reply, &written, scratch);
+                continue;
+            }
+            let mut bytes = cx.buffer();
+            bytes.extend_from_slice(&scratch[..length]);
+            cx.scratch = scratch;
+            let how = (confirmable, UNLIMITED);
+            carrier.send_separately(cx, reply.from, (reply.key, None), how, bytes);
+        }
+    }
+}
+
+/// Writes a block of a response. Type and Message ID are set when it is sent.
+fn write_block(
+    buffer: &mut [u8],
+    token: &[u8],
+    response: &Response,
+    (number, szx): (u32, BlockSize),
+) -> Result<usize, EncodeError> {
+    let body = response.bytes();
+    let start = number as usize * szx.bytes();
+    let end = body.len().min(start + szx.bytes());
+    let more = end < body.len();
+    let block = BlockValue { number, more, szx };
+    let size = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    let extra = [
+        Some((OptionNumber::SIZE2, size)),
+        Some((OptionNumber::Q_BLOCK2, block.to_uint())),
+    ];
+    let (kind, id) = (Type::NonConfirmable, MessageId(0));
+    let token: &dyn AsRef<[u8]> = &token;
+    let mut writer = Writer::new(buffer, kind, response.code, id, &token)?;
+    write_options(&mut writer, response.code, &response.options, &extra)?;
+    writer.payload(&body[start..end])?;
+    Ok(writer.finish())
+}
+
+/// The values of the Q-Block2 options of a request.
+fn values<'m>(request: &MessageView<'m>) -> impl Iterator<Item = BlockValue> + 'm {
+    let values = request.values(OptionNumber::Q_BLOCK2);
+    values.filter_map(|value| BlockValue::decode(value).ok())
+}
+
+/// Returns whether the numbers of Q-Block2 increase, and their sizes agree (RFC 9177 4.4).
+fn is_ascending(request: &MessageView<'_>) -> bool {
+    let all: Vec<BlockValue> = values(request).collect();
+    all.windows(2)
+        .all(|pair| pair[0].number < pair[1].number && pair[0].szx == pair[1].szx)
+}
+
+/// The blocks that a request names, each once, as many as a set has (RFC 9177 4.4, 7.2): single blocks,
+/// and with the M bit the rest of a set.
+fn requested(request: &MessageView<'_>, set: u32, blocks: u32) -> Vec<u32> {
+    let mut numbers: Vec<u32> = Vec::new();
+    for value in values(request) {
+        let end = if value.more {
+            (value.number / set * set).saturating_add(set)
+        } else {
+            value.number + 1
+        };
+        for number in value.number..end.min(blocks) {
+            if numbers.len() < set as usize && numbers.last().is_none_or(|last| *last < number) {
+                numbers.push(number);
+            }
+        }
+    }
+    numbers
+}

@@ -1,0 +1,68 @@
+//! RFC 9177: bodies by Q-Block1 and Q-Block2.
+
+mod requests;
+mod responses;
+
+use bytes::Bytes;
+use carob_proto::Request;
+use carob_proto::codec::{BlockSize, BlockValue, MessageView, MissingBlocks, OptionNumber, Type};
+use carob_proto::congestion::CongestionControl;
+use carob_proto::endpoint::{Config, QBlockMode, RequestConfig};
+
+use crate::net::{Net, pattern, put};
+
+/// A configuration with blocks of 64 bytes and this controller.
+fn config(controller: &'static str) -> Config {
+    let mut config = Config::default();
+    config.block_size = BlockSize::from_bytes_at_most(64).unwrap();
+    config.controller = CongestionControl::named(controller).unwrap();
+    config
+}
+
+fn sending(mode: QBlockMode, confirmable: bool) -> RequestConfig {
+    let mut sending = RequestConfig::default();
+    sending.q_block = Some(mode);
+    sending.confirmable = confirmable;
+    sending
+}
+
+/// Messages from one side with this option: type, block, payload bytes.
+fn blocks(messages: &[&[u8]], number: OptionNumber) -> Vec<(Type, u32, bool, usize)> {
+    let read = |bytes: &&[u8]| {
+        let view = MessageView::parse(bytes).unwrap();
+        let block = BlockValue::decode(view.option(number)?).unwrap();
+        Some((view.kind(), block.number, block.more, view.payload().len()))
+    };
+    messages.iter().filter_map(read).collect()
+}
+
+/// The numbers in the reports of missing blocks.
+fn reports(messages: &[&[u8]]) -> Vec<Vec<u32>> {
+    let read = |bytes: &&[u8]| {
+        let view = MessageView::parse(bytes).unwrap();
+        let listed = view.uint_option(OptionNumber::CONTENT_FORMAT) == Some(272);
+        listed.then(|| {
+            MissingBlocks::new(view.payload())
+                .map(Result::unwrap)
+                .collect()
+        })
+    };
+    messages.iter().filter_map(read).collect()
+}
+
+fn body(blocks: usize) -> Bytes {
+    pattern(blocks * 64 - 10)
+}
+
+fn upload(path: &str, blocks: usize) -> Request {
+    put(path, body(blocks))
+}
+
+fn codes(messages: &[&[u8]]) -> Vec<String> {
+    let code = |bytes: &&[u8]| MessageView::parse(bytes).unwrap().code().to_string();
+    messages.iter().map(code).collect()
+}
+
+fn net() -> Net {
+    Net::new(config("default"), config("default"))
+}

@@ -1,0 +1,155 @@
+//! Q-Block2 (RFC 9177 4.4).
+
+use carob_proto::codec::{BlockValue, Code, MessageView, OptionNumber, Type};
+use carob_proto::endpoint::QBlockMode::{Auto, On};
+
+use super::{blocks, body, config, net, sending};
+use crate::net::{Faults, Net, get, millis, seconds};
+
+/// The Q-Block2 options of the client's requests: number and M bit.
+fn requested(net: &Net) -> Vec<Vec<(u32, bool)>> {
+    let values = |bytes: &&[u8]| {
+        let view = MessageView::parse(bytes).unwrap();
+        let all = view.values(OptionNumber::Q_BLOCK2);
+        all.map(|value| BlockValue::decode(value).unwrap())
+            .map(|block| (block.number, block.more))
+            .collect::<Vec<_>>()
+    };
+    let all = net.sent_by_client();
+    all.iter().map(values).filter(|v| !v.is_empty()).collect()
+}
+
+#[test]
+fn a_request_brings_a_set_and_continue_the_next() {
+    let mut net = net();
+    net.app.resources.insert("x".into(), body(25));
+    net.send_with(get("x"), sending(On, false));
+    net.run_for(seconds(3));
+    assert_eq!(net.response().unwrap().bytes(), &body(25));
+    assert_eq!(requested(&net), [[(0, true)], [(10, true)], [(20, true)]]);
+    let sent = blocks(&net.sent_by_server(), OptionNumber::Q_BLOCK2);
+    let numbers: Vec<u32> = sent.iter().map(|block| block.1).collect();
+    assert_eq!(numbers, (0..25).collect::<Vec<_>>());
+    assert!(sent.iter().all(|block| block.0 == Type::NonConfirmable));
+    assert_eq!(net.app.executed["x"], 1, "the body is from the cache");
+}
+
+#[test]
+fn every_block_of_a_response_has_etag_and_size() {
+    let mut net = net();
+    net.app.resources.insert("x".into(), body(12));
+    net.send_with(get("x"), sending(On, false));
+    net.run_for(seconds(3));
+    let mut seen = Vec::new();
+    for bytes in net.sent_by_server() {
+        let view = MessageView::parse(bytes).unwrap();
+        let tag = view.option(OptionNumber::ETAG).unwrap().to_vec();
+        seen.push((tag, view.uint_option(OptionNumber::SIZE2).unwrap()));
+    }
+    seen.dedup();
+    assert_eq!((seen.len(), seen[0].1), (1, 12 * 64 - 10));
+}
+
+#[test]
+fn a_short_response_has_no_q_block2() {
+    let mut net = net();
+    net.app.resources.insert("x".into(), "short".into());
+    net.send_with(get("x"), sending(On, false));
+    net.run_for(seconds(1));
+    assert_eq!(net.response().unwrap().bytes(), &"short");
+    assert!(blocks(&net.sent_by_server(), OptionNumber::Q_BLOCK2).is_empty());
+}
+
+#[test]
+fn missing_blocks_of_a_set_are_requested_in_one_message() {
+    let mut net = net();
+    net.app.resources.insert("x".into(), body(10));
+    net.drop_if = Some(|from_client, bytes| {
+        let view = MessageView::parse(bytes).unwrap();
+        let lost = |value: &[u8]| [&[0x2a][..], &[0x5a]].contains(&value);
+        let early = view.token().len() == 8 && view.message_id().0 != 0;
+        !from_client
+            && early
+            && view.option(OptionNumber::Q_BLOCK2).is_some_and(lost)
+            && FIRST.with(|first| first.borrow_mut().insert(view.payload().to_vec()))
+    });
+    net.send_with(get("x"), sending(On, false));
+    net.run_for(seconds(10));
+    assert_eq!(net.response().unwrap().bytes(), &body(10));
+    assert_eq!(
+        requested(&net),
+        [vec![(0, true)], vec![(2, false), (5, false)]]
+    );
+}
+
+thread_local! {
+    static FIRST: std::cell::RefCell<std::collections::BTreeSet<Vec<u8>>> = Default::default();
+}
+
+#[test]
+fn a_server_without_q_block_answers_with_block2() {
+    let mut server = config("default");
+    server.q_block.accept = false;
+    let mut net = Net::new(config("default"), server);
+    net.app.resources.insert("x".into(), body(15));
+    net.send_with(get("x"), sending(Auto, false));
+    net.run_for(seconds(3));
+    assert_eq!(net.response().unwrap().bytes(), &body(15));
+    assert_eq!(requested(&net).len(), 1);
+    let first = MessageView::parse(net.sent_by_client()[0]).unwrap().kind();
+    assert_eq!(first, Type::Confirmable, "the discovery is confirmable");
+    net.send_with(get("x"), sending(Auto, false));
+    net.run_for(seconds(3));
+    assert_eq!((net.responses().len(), requested(&net).len()), (2, 1));
+}
+
+#[test]
+fn response_bodies_arrive_over_bad_networks() {
+    for confirmable in [false, true] {
+        for seed in 0..12 {
+            let mut net = net().seeded(seed);
+            net.app.resources.insert("x".into(), body(60));
+            net.faults = Faults {
+                loss: 8,
+                duplication: 5,
+                jitter: millis(8),
+            };
+            net.send_with(get("x"), sending(On, confirmable));
+            net.run_for(seconds(400));
+            let response = net.response().map(|response| response.bytes().clone());
+            assert_eq!(
+                response,
+                Some(body(60)),
+                "{confirmable} {seed} {:?}",
+                net.failure()
+            );
+            assert_eq!(net.client.usage().observations, 0, "tokens are released");
+        }
+    }
+}
+
+#[test]
+fn numbers_that_do_not_increase_are_refused() {
+    let mut net = net();
+    net.app.resources.insert("x".into(), body(15));
+    // CON GET x, Q-Block2: 3/0/64, 3/0/64.
+    net.inject_to_server(&[0x41, 1, 0, 9, 7, 0xb1, b'x', 0xd1, 7, 0x32, 0x01, 0x32]);
+    let answer = net.sent_by_server()[0].to_vec();
+    assert_eq!(
+        MessageView::parse(&answer).unwrap().code(),
+        Code::BAD_REQUEST
+    );
+}
+
+#[test]
+fn q_block_and_block_options_are_not_mixed() {
+    let mut net = net();
+    net.app.resources.insert("x".into(), body(15));
+    // CON GET x, Block2: 0/0/64, Q-Block2: 0/1/64.
+    net.inject_to_server(&[0x41, 1, 0, 9, 7, 0xb1, b'x', 0xc1, 0x02, 0x81, 0x0a]);
+    let answer = net.sent_by_server()[0].to_vec();
+    assert_eq!(
+        MessageView::parse(&answer).unwrap().code(),
+        Code::BAD_OPTION
+    );
+}
