@@ -144,6 +144,20 @@ pub struct Requests {
     /// that always receives. A client's first poll is drawn uniformly from the first interval, on
     /// the stream (`"client/poll"`, client). Datagrams only.
     pub poll: Duration,
+    /// Options of bodies larger than a block over datagrams.
+    pub q_block: QBlock,
+}
+
+/// Options of block-wise transfers over datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QBlock {
+    /// Block1 and Block2 (RFC 7959).
+    #[default]
+    Off,
+    /// Q-Block1 and Q-Block2 (RFC 9177) in CON requests.
+    Confirmable,
+    /// The same in NON requests.
+    NonConfirmable,
 }
 
 /// Periodic requests of a client that keeps its state, as of a device that reports: whatever became
@@ -172,9 +186,17 @@ impl Requests {
     pub(crate) fn largest_message(&self) -> u16 {
         /// Header, Block2, Size2, marker, and the lengths of options.
         const AROUND: usize = 16;
+        /// Request-Tag or ETag, and Size1 or Size2 in every block.
+        const Q_BLOCK: usize = 12;
+        let around = AROUND
+            + if self.q_block == QBlock::Off {
+                0
+            } else {
+                Q_BLOCK
+            };
         let body = self.request_bytes.max(self.response_bytes);
         let block = body.min(self.block_bytes.into()) as usize;
-        let message = AROUND + usize::from(self.token_bytes) + self.path.len() + block;
+        let message = around + usize::from(self.token_bytes) + self.path.len() + block;
         u16::try_from(message).unwrap_or(u16::MAX)
     }
 }

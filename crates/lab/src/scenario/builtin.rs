@@ -28,6 +28,7 @@ pub const ALL: &[BuiltIn] = built_in! {
     "carob/profile-lte-m",
     "carob/profile-nb-iot",
     "carob/profile-thread",
+    "carob/q-block-upload",
     "carob/reports",
     "cocoaplus/aging-threshold",
     "cocoaplus/backoff-factors",

@@ -1,7 +1,7 @@
 //! Workload of clients, from the keys of the `workload` table.
 
 use carob_sim::random::Probability;
-use carob_sim::spec::{AfterFailure, Batches, Periodic, Reconnect, Requests, Workload};
+use carob_sim::spec::{AfterFailure, Batches, Periodic, QBlock, Reconnect, Requests, Workload};
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
@@ -11,6 +11,9 @@ use super::{impossible, notifications};
 /// CoAP around a block: header 4, Block2 option 4 (delta above 12, value up to 2 bytes), payload
 /// marker 1. Tokens come on top.
 const AROUND_A_BLOCK: u64 = 9;
+/// The same with Q-Block: in each block also the size (6), a tag of up to 4 bytes (6), and the head of
+/// the path (1), whose length comes on top.
+const AROUND_A_Q_BLOCK: u64 = AROUND_A_BLOCK + 13;
 /// CoAP's header over UDP (RFC 7252 3).
 const HEADER: u64 = 4;
 /// The payload marker.
@@ -51,9 +54,18 @@ pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload,
             return Err(impossible(cell.place(&path), why));
         }
     }
+    let q_block = match cell.text("workload.q_block")? {
+        "con" => QBlock::Confirmable,
+        "non" => QBlock::NonConfirmable,
+        _ => QBlock::Off,
+    };
     let largest = if in_one { request.max(response) } else { block };
+    let around = match q_block {
+        QBlock::Off => AROUND_A_BLOCK,
+        _ => AROUND_A_Q_BLOCK + cell.text("workload.path")?.len() as u64,
+    };
     if let Some((mtu, header)) = in_blocks
-        && let packet = largest + token + AROUND_A_BLOCK + header
+        && let packet = largest + token + around + header
         && packet > mtu
     {
         let why = format!(
@@ -72,6 +84,7 @@ pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload,
         batches: batches(cell)?,
         periodic: periodic(cell)?,
         poll: cell.time("workload.poll")?,
+        q_block,
         after_failure: match cell.text("workload.after_failure")? {
             "next" => AfterFailure::Next,
             _ => AfterFailure::Stop,

@@ -267,6 +267,12 @@ const GENERAL: &[Key] = &[
         "Requests that a client makes at once, the next when one was answered; how many are on their way is up to NSTART.",
     ),
     key(
+        "workload.q_block",
+        Kind::Word(&["off", "con", "non"]),
+        Some("off"),
+        "Bodies larger than a block over UDP by Q-Block1 and Q-Block2 (RFC 9177), in CON or NON requests.",
+    ),
+    key(
         "mix.first",
         Kind::Text,
         None,

@@ -7,7 +7,7 @@ mod client;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
 use carob_proto::codec::Code;
-use carob_proto::endpoint::{Event, RequestConfig};
+use carob_proto::endpoint::{Event, QBlockMode, RequestConfig};
 use carob_proto::message::Payload;
 use carob_proto::trace::TraceEvent as Protocol;
 
@@ -19,7 +19,7 @@ use crate::histogram::Histogram;
 use crate::net::{Fate, Network, Offer};
 use crate::random::Stream;
 use crate::spec::{
-    AfterFailure, FlowRecord, Reconnect, Requests, RunRecord, RunSpec, Sample, Transport,
+    AfterFailure, FlowRecord, QBlock, Reconnect, Requests, RunRecord, RunSpec, Sample, Transport,
 };
 use crate::trace::SimEvent;
 
@@ -152,8 +152,8 @@ impl Clients {
             match client.next(&self.requests) {
                 Next::Send(request) => {
                     let endpoint = &mut engine.hosts[number as usize].endpoint;
-                    let sent =
-                        endpoint.request(engine.now, server, request, RequestConfig::default());
+                    let sending = sending(self.requests.q_block);
+                    let sent = endpoint.request(engine.now, server, request, sending);
                     match sent {
                         Ok(id) => client.made(id, engine.now),
                         Err(error) => {
@@ -452,4 +452,14 @@ impl<N: Network> Application<N> for Clients {
             record.other_responses.merge(&self.responses);
         }
     }
+}
+
+/// The configuration of requests whose bodies use these options.
+fn sending(q_block: QBlock) -> RequestConfig {
+    let mut sending = RequestConfig::default();
+    if q_block != QBlock::Off {
+        sending.q_block = Some(QBlockMode::On);
+        sending.confirmable = q_block == QBlock::Confirmable;
+    }
+    sending
 }
