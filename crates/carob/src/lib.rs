@@ -166,8 +166,8 @@ pub use carob_proto::codec::{
 };
 pub use carob_proto::congestion::CongestionControl;
 pub use carob_proto::endpoint::{
-    Config as EngineConfig, Disconnect, Failure, Leisure, Limits, RequestError, SessionEnd,
-    Snapshot, StreamConfig, Usage,
+    Config as EngineConfig, Disconnect, Failure, Leisure, Limits, QBlockConfig, QBlockMode,
+    RequestError, SessionEnd, Snapshot, StreamConfig, Usage,
 };
 pub use carob_proto::link_format;
 pub use carob_proto::message::{Payload, Response};

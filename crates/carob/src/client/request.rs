@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use carob_cc::TransmissionParameters;
 use carob_proto::codec::{Code, ContentFormat, ETag, EncodeError, NoResponse, OptionNumber};
-use carob_proto::endpoint::{MulticastRequest, RequestConfig, RequestError};
+use carob_proto::endpoint::{MulticastRequest, QBlockMode, RequestConfig, RequestError};
 use carob_proto::message::Request;
 use tokio::sync::mpsc;
 
@@ -207,6 +207,14 @@ impl RequestBuilder {
     /// Adds the Accept option: the Content-Format requested (RFC 7252 section 5.10.4).
     pub fn accept(self, format: ContentFormat) -> Self {
         self.uint_option(OptionNumber::ACCEPT, format.0.into())
+    }
+
+    /// Sets the use of Q-Block1 and Q-Block2 (RFC 9177) over UDP and DTLS, instead of that of
+    /// [`EngineConfig::q_block`](crate::EngineConfig::q_block). Bodies that are sent or delivered in
+    /// chunks, and observations, use Block1 and Block2.
+    pub fn q_block(mut self, mode: QBlockMode) -> Self {
+        self.sending.q_block = Some(mode);
+        self
     }
 
     /// Sets the message type over UDP and DTLS: CON (default), or NON, which is not retransmitted.

@@ -113,6 +113,27 @@ pub(crate) struct GroupArgs {
     pub(crate) hops: Option<u8>,
 }
 
+/// Use of Q-Block1 and Q-Block2.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum QBlock {
+    /// Block1 and Block2.
+    Off,
+    /// Q-Block with servers that support it.
+    Auto,
+    /// Q-Block.
+    On,
+}
+
+impl From<QBlock> for carob::QBlockMode {
+    fn from(mode: QBlock) -> Self {
+        match mode {
+            QBlock::Off => Self::Off,
+            QBlock::Auto => Self::Auto,
+            QBlock::On => Self::On,
+        }
+    }
+}
+
 /// Options of messages: type, proxy, blocks and tokens.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Network")]
@@ -120,6 +141,12 @@ pub(crate) struct MessageArgs {
     /// Send as NON, without retransmission
     #[arg(long)]
     pub(crate) non: bool,
+    /// Use Q-Block1 and Q-Block2 (RFC 9177) for large bodies
+    ///
+    /// `on` presumes that the server supports them; `auto` tests it with the first body and else uses
+    /// Block1 and Block2. Over UDP and DTLS, for bodies that are not streamed.
+    #[arg(long, value_name = "MODE", default_value = "off")]
+    pub(crate) q_block: QBlock,
     /// Send requests through this forward-proxy: SCHEME://HOST[:PORT]
     #[arg(long, value_name = "URI")]
     pub(crate) proxy: Option<String>,

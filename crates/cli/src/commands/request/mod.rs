@@ -168,10 +168,11 @@ impl<'a> Requests<'a> {
             select: selected,
             condition,
             network,
-            message: message @ MessageArgs { non, .. },
+            message: message @ MessageArgs { non, q_block, .. },
             ..
         } = self.args;
         let mut request = self.client.request(self.method, uri).confirmable(!non);
+        request = request.q_block((*q_block).into());
         if let Some((body, format)) = content {
             request = request.body(body);
             if let Some(format) = format {
