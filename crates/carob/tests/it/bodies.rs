@@ -1,7 +1,7 @@
 //! Bodies of many blocks, both ways, whole and streamed.
 
 use crate::common::{client, client_with, impatient, large, limited, resources, start};
-use carob::{Body, Code, Config, Error};
+use carob::{Body, Code, Config, Error, QBlockMode};
 
 const MEBIBYTE: usize = 1 << 20;
 
@@ -225,4 +225,33 @@ async fn streamed_upload_blocks_are_one_body_despite_observe() {
         codes.push(Code(answer[1]));
     }
     assert_eq!(codes, [Code::CONTINUE, Code::CHANGED]);
+}
+
+#[tokio::test]
+async fn bodies_by_q_block_arrive_both_ways() {
+    let (_server, uri) = start(resources()).await;
+    for confirmable in [true, false] {
+        let request = client()
+            .post(format!("{uri}/echo"))
+            .body(large(100_000))
+            .confirmable(confirmable)
+            .q_block(QBlockMode::On);
+        let reply = limited(request.send()).await.unwrap();
+        assert_eq!(reply.code, Code::CHANGED);
+        assert!(reply.bytes() == &large(100_000), "{confirmable}");
+    }
+}
+
+#[tokio::test]
+async fn q_block_is_rejected_where_it_is_disabled() {
+    let config = Config::new().engine(|engine| engine.q_block.accept = false);
+    let (_server, uri) = start(resources().config(config)).await;
+    let upload = |mode| {
+        let request = client().post(format!("{uri}/echo")).body(large(5_000));
+        limited(request.q_block(mode).send())
+    };
+    let rejected = upload(QBlockMode::On).await.unwrap();
+    assert_eq!(rejected.code, Code::BAD_OPTION);
+    let reply = upload(QBlockMode::Auto).await.unwrap();
+    assert!(reply.bytes() == &large(5_000));
 }

@@ -7,7 +7,7 @@ use crate::secured::{
     Authority, Between, client, client_with, device, impatient, key, keys, serve,
 };
 use carob::dtls::{Credential, HandshakeError};
-use carob::{ClientDtls, ClientTls, Config, Error, PeerIdentity, ServerDtls};
+use carob::{ClientDtls, ClientTls, Code, Config, Error, PeerIdentity, QBlockMode, ServerDtls};
 
 fn handshake(result: Result<carob::Reply, Error>) -> HandshakeError {
     match result {
@@ -41,6 +41,28 @@ async fn a_key_that_both_know_secures_requests_and_names_who_asks() {
         assert_eq!(large.bytes().len(), 20_000);
         assert!(first.ping(format!("coaps://{address}")).await.is_ok());
         server.shutdown(Duration::from_secs(1)).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bodies_by_q_block_cross_dtls() {
+    limited(async {
+        let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
+        let device = device();
+        let large = device
+            .get(format!("coaps://{address}/large"))
+            .confirmable(false)
+            .q_block(QBlockMode::On);
+        assert_eq!(large.await.expect("a response").bytes().len(), 20_000);
+        // Rejected as a whole, after all of its blocks.
+        let upload = device
+            .put(format!("coaps://{address}/large"))
+            .body(vec![7; 20_000])
+            .confirmable(false)
+            .q_block(QBlockMode::On);
+        let reply = upload.await.expect("a response");
+        assert_eq!(reply.code, Code::METHOD_NOT_ALLOWED);
     })
     .await;
 }

@@ -121,9 +121,6 @@ impl QBlock1Body {
         let apart = block.now.since(self.arrived);
         let apart = apart.min(Duration::from_secs(1));
         self.spacing = (self.spacing.times(3) + apart).half().half();
-        self.budget = self
-            .budget
-            .saturating_add(block.budget.unwrap_or(usize::MAX));
         (self.arrived, self.latest, self.reports) = (block.now, block.now, 0);
         self.confirmable = block.confirmable;
         self.token.clear();
@@ -251,6 +248,10 @@ impl Reassembler {
         } else {
             body.report(number, added, config.set())
         };
+        if step == QBlockStep::Silent {
+            // A block that is answered has spent its budget.
+            body.budget = (body.budget).saturating_add(block.budget.unwrap_or(usize::MAX));
+        }
         if added == Added::New {
             self.charge_body(index, length);
         }

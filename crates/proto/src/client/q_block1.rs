@@ -286,6 +286,9 @@ impl Client {
             }
             Code::BAD_OPTION | Code::REQUEST_ENTITY_TOO_LARGE if auto => {
                 let lacks = code == Code::BAD_OPTION;
+                if let Some(exchange) = reference.exchange {
+                    carrier.end_reporting(cx, exchange, (0, 0), true);
+                }
                 self.fall_back(cx, carrier, index, lacks);
                 return true;
             }

@@ -41,6 +41,8 @@ const LIMITS: ReassemblyLimits = ReassemblyLimits {
         of_unvalidated: 75,
         prefix: 64,
     },
+    blocks_ahead: 16,
+    results: 4,
 };
 
 /// Blocks of uploads by three peers in any order. A complete body equals what one peer has sent.

@@ -7,9 +7,10 @@ use core::net::{Ipv4Addr, SocketAddr};
 use super::Input;
 use crate::codec::edit::set_option;
 use crate::codec::frame::write_frame;
+use crate::codec::missing_blocks::encode_missing_blocks;
 use crate::codec::{
-    BlockValue, FrameReader, Framing, MessageView, OptionNumber, Options, Scheme, Signal, Uri,
-    Writer, parse_header,
+    BlockValue, FrameReader, Framing, MessageView, MissingBlocks, OptionNumber, Options, Scheme,
+    Signal, Uri, Writer, parse_header,
 };
 
 fn start<'b>(view: &MessageView<'_>, buffer: &'b mut [u8]) -> Writer<'b> {
@@ -21,6 +22,16 @@ fn start<'b>(view: &MessageView<'_>, buffer: &'b mut [u8]) -> Writer<'b> {
         &view.token(),
     )
     .expect("buffer is as long as the message")
+}
+
+/// A report of missing blocks is rejected, or its numbers are encoded in no more bytes and decoded again.
+fn missing_blocks(report: &[u8]) {
+    let decode = |report| MissingBlocks::new(report).collect::<Result<Vec<u32>, _>>();
+    let Ok(numbers) = decode(report) else {
+        return;
+    };
+    let encoded = encode_missing_blocks(numbers.iter().copied(), report.len());
+    assert_eq!(decode(&encoded), Ok(numbers));
 }
 
 /// A datagram is rejected, or is encoded again byte for byte, from the view and from owned options;
@@ -45,6 +56,7 @@ pub fn decode(datagram: &[u8]) {
     assert_eq!(buffer, datagram);
 
     let _ = view.option(OptionNumber::BLOCK1).map(BlockValue::decode);
+    missing_blocks(view.payload());
     let Ok(options) = Options::from_view(&view) else {
         return;
     };

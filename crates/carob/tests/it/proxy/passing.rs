@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use carob::server::{Request, Resource, fixed, get as resource};
 use carob::{
-    BlockSize, Client, Code, Config, Error, OptionNumber, PeerConfig, Proxy, Response, Scheme,
-    Server,
+    BlockSize, Client, Code, Config, Error, OptionNumber, PeerConfig, Proxy, QBlockMode, Response,
+    Scheme, Server,
 };
 
 use super::{RequestLog, forwarding, get, started, understanding, uri_of};
@@ -255,6 +255,29 @@ async fn bodies_go_in_each_sides_own_blocks() {
             .via(&proxy)
             .body(body.clone());
         assert_eq!(&fetch.await.unwrap().bytes()[..], &body[..]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn q_block_ends_at_the_proxy() {
+    limited(async {
+        // The origin rejects the options.
+        let config = Config::new().engine(|engine| engine.q_block.accept = false);
+        let (_origin, at) = start(resources().config(config)).await;
+        let (_proxy, proxy) = started(forwarding()).await;
+        let client = client();
+        for confirmable in [true, false] {
+            let echo = client
+                .post(format!("{at}/echo"))
+                .via(&proxy)
+                .body(large(20_000))
+                .confirmable(confirmable)
+                .q_block(QBlockMode::On);
+            let reply = echo.await.unwrap();
+            assert_eq!(reply.code, Code::CHANGED);
+            assert!(reply.bytes() == &large(20_000), "{confirmable}");
+        }
     })
     .await;
 }

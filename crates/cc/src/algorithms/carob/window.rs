@@ -115,6 +115,15 @@ impl Swing {
     }
 }
 
+/// The number of messages that an answer reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reporting {
+    #[default]
+    Single,
+    /// Several, since the first such report.
+    Several,
+}
+
 /// The state of a peer's transfers.
 #[derive(Debug, Default)]
 pub(super) struct Transfer {
@@ -134,8 +143,7 @@ pub(super) struct Transfer {
     rounds: u32,
     round: Round,
     windowed: bool,
-    /// Answers report several messages.
-    bursts: bool,
+    reporting: Reporting,
     deliveries: [u32; REMEMBERED],
     /// The highest delivery rate of this period of memory, and of the one before.
     rate: [u32; 2],
@@ -195,7 +203,7 @@ impl Transfer {
     /// Returns whether departures are paced: from the third round of a transfer on, or from the first
     /// answer on that reports several messages.
     pub(super) fn is_paced(&self) -> bool {
-        self.bursts || (self.rounds >= 2 && self.is_windowed())
+        self.reporting == Reporting::Several || (self.rounds >= 2 && self.is_windowed())
     }
 
     /// The bandwidth-delay product in bytes; none if the capacity is unknown.
@@ -315,7 +323,8 @@ impl Transfer {
         if outcome.also > 0 {
             // Messages reported at once arrive in bursts of their sender, unless it paces them. The first
             // such report shows what the path has held.
-            if !core::mem::replace(&mut self.bursts, true) {
+            let before = core::mem::replace(&mut self.reporting, Reporting::Several);
+            if before == Reporting::Single {
                 self.window = self.window.max(outcome.delivered());
             }
         }
@@ -376,7 +385,8 @@ impl Transfer {
         let least = self.unit.saturating_mul(2);
         let product = self.product(base).map(|product| product.saturating_add(self.unit));
         // Rates of reports are those of the window while it is small.
-        let found = product.filter(|_| !self.bursts).unwrap_or(u32::MAX);
+        let several = self.reporting == Reporting::Several;
+        let found = product.filter(|_| !several).unwrap_or(u32::MAX);
         let limit = match self.threshold {
             0 => found,
             threshold => found.min(threshold),
@@ -386,7 +396,7 @@ impl Transfer {
             self.slow_start_over = true;
         }
         // Reports come late: the queue has grown further.
-        let targets = if self.bursts { 1 } else { 2 };
+        let targets = if several { 1 } else { 2 };
         let queued = base.saturating_add(self.target(base, constants).saturating_mul(targets));
         if constants.delay_control && self.round.full && outcome.round_trip > queued {
             self.window = self.window.min(product.unwrap_or(self.window)).max(least);

@@ -4,7 +4,7 @@ use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
 use super::{blocks, body, codes, config, net, reports, sending, upload};
-use crate::net::{Faults, Net, millis, seconds};
+use crate::net::{Faults, Net, millis, seconds, server_address};
 
 #[test]
 fn non_body_of_one_set_has_one_response() {
@@ -100,6 +100,29 @@ fn a_server_without_q_block_gets_block1() {
         blocks(&net.sent_by_client(), OptionNumber::Q_BLOCK1).len(),
         1
     );
+}
+
+#[test]
+fn a_server_that_loses_support_gets_block1() {
+    let mut net = net();
+    net.send_with(upload("x", 15), sending(Auto, false));
+    net.run_for(seconds(3));
+    let tried = net.sent_by_client().len();
+    net.send_with(upload("y", 15), sending(Auto, false));
+    // The answer to a block of the second body.
+    let block = net.sent_by_client()[tried].to_vec();
+    let view = MessageView::parse(&block).unwrap();
+    assert_eq!(view.kind(), Type::NonConfirmable);
+    let token = view.token();
+    let mut rejection = vec![0x50 | token.as_slice().len() as u8, 0x82, 0x77, 0x77];
+    rejection.extend_from_slice(token.as_slice());
+    net.inject_to_client(&rejection);
+    let in_flight = net.client.snapshot(net.now, server_address()).unwrap();
+    assert_eq!(in_flight.outstanding, 1, "the first block of Block1");
+    net.run_for(seconds(10));
+    assert_eq!(net.app.resources["y"], body(15));
+    assert_eq!(net.client.counters().q_block.fallbacks, 1);
+    assert!(!blocks(&net.sent_by_client(), OptionNumber::BLOCK1).is_empty());
 }
 
 #[test]
