@@ -39,6 +39,15 @@ pub(crate) enum QBlockStep {
     Other(ReassemblyStep),
 }
 
+/// The result of a complete body.
+#[derive(Debug)]
+pub(crate) enum BodyResult {
+    /// The application has not responded yet.
+    Pending,
+    /// Its response.
+    Responded(Response),
+}
+
 /// A received block of a body by Q-Block1.
 #[derive(Clone, Copy)]
 pub(crate) struct QBlock<'a> {
@@ -327,19 +336,22 @@ impl Reassembler {
         }
     }
 
-    /// The result of the body that a block belongs to: `Some(None)` without a response yet.
+    /// The result of the body that a block belongs to, if all of it has arrived.
     pub(crate) fn find_result(
         &mut self,
         now: Instant,
         lifetime: Duration,
         key: &Key,
-    ) -> Option<Option<Response>> {
+    ) -> Option<BodyResult> {
         let results = self.results_mut();
         let index = results.find(key)?;
         if now.since(results[index].at) >= lifetime {
             results.remove(index, false);
             return None;
         }
-        Some(results[index].response.clone())
+        Some(match &results[index].response {
+            Some(response) => BodyResult::Responded(response.clone()),
+            None => BodyResult::Pending,
+        })
     }
 }

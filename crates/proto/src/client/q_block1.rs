@@ -40,13 +40,21 @@ pub(crate) struct QUpload {
     confirmable: bool,
     /// The Request-Tag is the engine's.
     tagged: bool,
-    /// The server has acknowledged or reported a block.
-    supported: bool,
-    /// A report of this body has arrived.
-    reported: bool,
+    feedback: Feedback,
     /// The departure of the transmission that the latest report named.
     reference: Option<Instant>,
     challenges: u8,
+}
+
+/// Knowledge of the server's support for the option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Feedback {
+    /// Not known.
+    None,
+    /// The server supports it: it has acknowledged a block, or did so for an earlier body.
+    Supported,
+    /// A report of this body has arrived.
+    Reported,
 }
 
 /// The transmission that an answer names.
@@ -118,8 +126,10 @@ impl Client {
             mode,
             confirmable,
             tagged,
-            supported: known == Some(true),
-            reported: false,
+            feedback: match known {
+                Some(true) => Feedback::Supported,
+                _ => Feedback::None,
+            },
             reference: None,
             challenges: 0,
         }));
@@ -146,14 +156,14 @@ impl Client {
             let is_single = window <= carrier.parameters(cx, operation.peer).nstart;
             let window = usize::from(window);
             let burst = cx.config.q_block.set() as usize;
-            let allowed = match (upload.confirmable, upload.reported) {
+            let allowed = match (upload.confirmable, upload.feedback) {
                 // One message shows whether the server supports the option.
-                (true, _) if !upload.supported => 1,
-                // The next set begins, so that a gap in the first is reported.
-                (false, false) => window.max(2) + burst,
+                (true, Feedback::None) => 1,
                 // The controller has no window of its own.
-                (false, true) if is_single => window + burst,
-                _ => window,
+                (false, Feedback::Reported) if is_single => window + burst,
+                (true, _) | (false, Feedback::Reported) => window,
+                // The next set begins, so that a gap in the first is reported.
+                (false, _) => window.max(2) + burst,
             };
             let limit = cx.config.limits.blocks_in_flight.max(1);
             let sender = &upload.sender;
@@ -364,7 +374,7 @@ impl Client {
             upload.sender.ended(block, transmission);
             ended.push(exchange);
         }
-        upload.reported = true;
+        upload.feedback = Feedback::Reported;
         if let Some(exchange) = reference.exchange {
             let transmission = carrier.transmission_of(exchange, reference.block);
             upload.sender.ended(reference.block, transmission);
@@ -417,7 +427,9 @@ impl Client {
         let Some(upload) = &mut operation.q_upload else {
             return;
         };
-        upload.supported = true;
+        if upload.feedback == Feedback::None {
+            upload.feedback = Feedback::Supported;
+        }
         let peer = carrier.peers[operation.peer].address;
         let limit = cx.config.limits.q_block_peers;
         self.q_block_support.note(cx.now, peer, true, limit);

@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use alloc::vec::Vec;
 
 use crate::blockwise::Key;
-use crate::blockwise::q_block1::{QBlock, QBlockStep};
+use crate::blockwise::q_block1::{BodyResult, QBlock, QBlockStep};
 use crate::blockwise::reassembly::{Delivery, ReassemblyStep};
 use crate::carrier::Carrier;
 use crate::codec::missing_blocks::encode_missing_blocks;
@@ -82,11 +82,11 @@ impl Server {
         let key = Key::of(from, message);
         let lifetime = cx.config.q_block.partial_timeout;
         match self.reassembler.find_result(cx.now, lifetime, &key) {
-            Some(Some(result)) => {
+            Some(BodyResult::Responded(result)) => {
                 cx.counters.q_block.duplicates += 1;
                 return self.respond(cx, carrier, id, &result);
             }
-            Some(None) => {
+            Some(BodyResult::Pending) => {
                 cx.counters.q_block.duplicates += 1;
                 return self.discard_block(cx, carrier, id);
             }

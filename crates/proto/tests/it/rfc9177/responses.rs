@@ -83,7 +83,7 @@ fn missing_blocks_of_a_set_are_requested_in_one_message() {
 }
 
 thread_local! {
-    static FIRST: std::cell::RefCell<std::collections::BTreeSet<Vec<u8>>> = Default::default();
+    static FIRST: std::cell::RefCell<std::collections::BTreeSet<Vec<u8>>> = std::cell::RefCell::default();
 }
 
 #[test]
