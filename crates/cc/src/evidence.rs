@@ -404,7 +404,7 @@ pub enum Reason {
     TimedOut,
     /// The peer sent RST.
     Reset,
-    /// The application cancelled the exchange.
+    /// The application cancelled the exchange, or its report is no longer awaited (RFC 9177).
     Cancelled,
     /// The network reported the peer unreachable.
     Unreachable,

@@ -113,7 +113,7 @@ impl<C: Controller> Trial<C> {
         match (draw & 0xff, running) {
             (0..=109, false) => self.send(slot, draw),
             (0..=109, true) => self.answer(slot, random.next_u32()),
-            (110..=189, true) => self.expire(slot),
+            (110..=189, true) => self.expire(slot, draw),
             (190..=199, true) => self.abandon(slot, draw),
             (110..=199, false) | (200..=229, _) => self.notify(draw),
             (230..=235, _) => self.late(draw),
@@ -209,7 +209,7 @@ impl<C: Controller> Trial<C> {
         })
     }
 
-    fn expire(&mut self, slot: usize) -> Result<(), Breach> {
+    fn expire(&mut self, slot: usize, draw: u32) -> Result<(), Breach> {
         let exchange = &self.one.exchanges[slot];
         // The engine may be called late, never early.
         self.now = self.now.max(exchange.expires());
@@ -220,6 +220,14 @@ impl<C: Controller> Trial<C> {
                 side.controller.on_lost(&lost);
             }
         })?;
+        if draw >> 29 == 0 && retransmissions == 0 {
+            // A NON whose receipt the peer reports: its repetition is another message.
+            self.one.exchanges[slot].clear();
+            if let Some(other) = &mut self.other {
+                other.exchanges[slot].clear();
+            }
+            return self.look();
+        }
         if retransmissions >= self.parameters.max_retransmit {
             return self.end(slot, Reason::TimedOut);
         }
@@ -254,9 +262,15 @@ impl<C: Controller> Trial<C> {
         self.both("answer", |side, now, parameters| {
             let exchange = &mut side.exchanges[slot];
             let answered = exchange.answered(now, parameters, draw);
-            let answered = answered.with_answer(form, 80);
+            let mut answered = answered.with_answer(form, 80);
+            // One in eight empty answers reports other messages, too.
+            let reports = form == Answer::Empty && (draw >> 19) & 7 == 0;
+            if reports {
+                let also = 80 * ((draw >> 22) & 0x7f);
+                answered = answered.with_also(also, also / 2);
+            }
             side.controller.on_answered(&answered);
-            if form == Answer::Empty && exchange.kind == Kind::Request {
+            if form == Answer::Empty && exchange.kind == Kind::Request && !reports {
                 let response = exchange.answered(now, parameters, draw.rotate_left(9));
                 let response = response.with_answer(Answer::Separate, 80);
                 side.controller.on_response(&response);

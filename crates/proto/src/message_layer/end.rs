@@ -68,7 +68,12 @@ impl Carrier {
         let peer = &mut self.peers[exchange.peer];
         let retransmissions = exchange.retransmissions();
         cx.counters.of_mut(exchange.purpose.kind()).give_up(reason);
-        if exchange.state == State::Unacknowledged {
+        let has_timer = match exchange.state {
+            State::Unacknowledged => true,
+            State::Waiting { .. } => exchange.is_reported(),
+            State::Queued => false,
+        };
+        if has_timer {
             let Timer { timeout, state } = exchange.timer;
             let abandoned =
                 Abandoned::new(cx.now, &parameters, state, reason, retransmissions, timeout);

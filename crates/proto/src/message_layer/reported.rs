@@ -7,7 +7,7 @@
 
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::Timer;
-use carob_cc::evidence::{Answer, Answered, Expired, Lost, Matched, Start};
+use carob_cc::evidence::{Answer, Answered, Expired, Lost, Matched, Reason, Start};
 use carob_cc::time::{Duration, Instant};
 
 use crate::address::PeerIndex;
@@ -250,8 +250,9 @@ impl Carrier {
         })
     }
 
-    /// Ends a message whose receipt is unknown.
+    /// Ends a message whose receipt is unknown: its report is no longer awaited.
     pub(crate) fn end_unknown(&mut self, cx: &mut Context, index: u32) {
+        self.report_abandoned(cx, index, Reason::Cancelled);
         self.retire(cx, index, true);
     }
 }

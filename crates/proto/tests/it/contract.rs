@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::net::{Faults, Net, get, millis, seconds};
+use crate::net::{Faults, Net, get, millis, pattern, put, seconds};
 use bytes::Bytes;
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::{Controller, Timer, Window};
@@ -14,7 +14,7 @@ use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, MessageView, OptionNumber, Type, Writer};
 use carob_proto::congestion::CongestionControl;
-use carob_proto::endpoint::{Config, RequestConfig};
+use carob_proto::endpoint::{Config, QBlockMode, RequestConfig};
 
 #[derive(Default, Debug)]
 struct Seen {
@@ -401,4 +401,53 @@ fn every_controller_serves_requests_and_notifications() {
         }
         assert!(net.server.is_idle(), "{}", entry.name);
     }
+}
+
+/// Exchanges begun, and ended by an event of their own.
+fn begun_and_ended(seen: &Arc<Mutex<Seen>>) -> (usize, usize) {
+    let calls = calls(seen);
+    let count = |names: &[&str]| {
+        let is = |call: &&String| names.iter().any(|name| call.starts_with(name));
+        calls.iter().filter(is).count()
+    };
+    (count(&["first"]), count(&["answered", "lost", "abandoned"]))
+}
+
+fn q_block(confirmable: bool) -> RequestConfig {
+    let mut sending = RequestConfig::default();
+    sending.q_block = Some(QBlockMode::On);
+    sending.confirmable = confirmable;
+    sending
+}
+
+#[test]
+fn each_block_of_a_silent_peer_ends_once() {
+    for window in [1, 12] {
+        let (mut net, seen) = recorded(Advice {
+            window,
+            ..Advice::default()
+        });
+        net.server_dead = true;
+        net.send_with(put("x", pattern(40 * 1024)), q_block(false));
+        net.run_for(seconds(600));
+        assert!(net.failure().is_some());
+        let (begun, ended) = begun_and_ended(&seen);
+        assert!(begun >= 12, "{begun}");
+        assert_eq!(ended, begun, "window {window}");
+    }
+}
+
+#[test]
+fn each_block_of_a_cancelled_body_ends_once() {
+    let (mut net, seen) = recorded(Advice {
+        window: 12,
+        ..Advice::default()
+    });
+    let id = net.send_with(put("x", pattern(40 * 1024)), q_block(false));
+    net.run_for(millis(15));
+    net.client.cancel(net.now, id);
+    net.drain();
+    let (begun, ended) = begun_and_ended(&seen);
+    assert!(begun > 1, "{begun}");
+    assert_eq!(ended, begun);
 }
