@@ -136,8 +136,7 @@ pub enum Gauge {
 /// - A NON whose receipt the peer reports (a block of RFC 9177) begins with `first_timeout`, too. It
 ///   ends with `on_answered`, its own or that of another message whose answer reports it
 ///   ([`Answered::also`]), with `on_lost`, or with `on_abandoned`. Its repetition is another message.
-/// - `next_timeout` is called once per retransmission, before its `on_sent`; for the repetition of such
-///   a NON, once for each silence of the peer before it.
+/// - `next_timeout` is called once per retransmission, before its `on_sent`.
 /// - An event is reported before the decisions that depend on it are requested.
 /// - `rto_max` limits backed-off timers, but never below the previous one.
 /// - A window of 0 counts as 1; a departure in the past means now.

@@ -11,7 +11,7 @@ use core::net::SocketAddr;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::Window;
-use carob_cc::time::Instant;
+use carob_cc::time::{Duration, Instant};
 use slab::Slab;
 
 use crate::address::PeerIndex;
@@ -84,11 +84,12 @@ pub(crate) enum Outcome {
         exchange: u32,
         failure: Failure,
     },
-    /// The timer of a reported message expired; `silent` if nothing came from the peer since.
+    /// The timer of a reported message expired; `silence` is that timer if nothing came from the peer
+    /// since.
     Unreported {
         purpose: Purpose,
         exchange: u32,
-        silent: bool,
+        silence: Option<Duration>,
     },
     /// A reported message has left the window, a round trip after it was sent.
     PresumedReceived { purpose: Purpose, exchange: u32 },

@@ -41,6 +41,7 @@ pub(crate) enum Owner {
     Assembly(u32),
     Observation(u32),
     QDownload(u32),
+    QUpload(u32),
     Connection(u32),
     /// A request held back after 4.29.
     Paused(u32),

@@ -2,8 +2,8 @@
 //!
 //! [`Trial`] plays an engine that keeps its own guarantees ([`Controller`](crate::Controller)) and
 //! draws everything else at random: round trips of every size, losses, ambiguous and late answers,
-//! idle months, parallel exchanges, notifications, reports of several messages. It tests one controller, or two of a kind whose
-//! clocks differ by a thousand seconds, and checks that
+//! idle months, parallel exchanges, notifications, reports of several messages. It tests one
+//! controller, or two of a kind whose clocks differ by a thousand seconds, and checks that
 //!
 //! - timers are at least a microsecond, and a first timer is at most [`FIRST_MAX`];
 //! - a timer is no shorter than the one before it in its exchange, unless the family declares it;

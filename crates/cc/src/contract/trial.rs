@@ -264,7 +264,7 @@ impl<C: Controller> Trial<C> {
             let answered = exchange.answered(now, parameters, draw);
             let mut answered = answered.with_answer(form, 80);
             // One in eight empty answers reports other messages, too.
-            let reports = form == Answer::Empty && (draw >> 19) & 7 == 0;
+            let reports = form == Answer::Empty && (draw >> 19).is_multiple_of(8);
             if reports {
                 let also = 80 * ((draw >> 22) & 0x7f);
                 answered = answered.with_also(also, also / 2);

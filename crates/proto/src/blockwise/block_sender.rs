@@ -4,7 +4,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use carob_cc::time::Instant;
+use carob_cc::time::{Duration, Instant};
 
 use crate::codec::block::MAX_BLOCK_NUMBER;
 use crate::codec::{BlockSize, BlockValue, TokenKey};
@@ -47,6 +47,8 @@ pub(crate) struct BlockSender {
     ended: VecDeque<BlockTransmission>,
     /// Timers that expired since the last report, with nothing received meanwhile.
     silences: u8,
+    /// Twice the timer that expired in the latest silence.
+    backoff: Duration,
     /// Repetitions of unreported blocks permitted until the next timer or report.
     probes: u8,
 }
@@ -65,6 +67,7 @@ impl BlockSender {
             unreported: BTreeSet::new(),
             ended: VecDeque::new(),
             silences: 0,
+            backoff: Duration::ZERO,
             probes: 0,
         })
     }
@@ -101,6 +104,11 @@ impl BlockSender {
         self.silences
     }
 
+    /// The least timer of the next block, after a silence.
+    pub(crate) fn backoff(&self) -> Duration {
+        self.backoff
+    }
+
     /// Returns whether every block was sent at least once.
     pub(crate) fn is_sent(&self) -> bool {
         self.next >= self.blocks()
@@ -129,10 +137,11 @@ impl BlockSender {
             self.next += 1;
             return Some(self.next - 1);
         }
-        if self.probes == 0 {
+        // With nothing on its way, no timer or report would permit more.
+        if self.probes == 0 && !self.outstanding.is_empty() {
             return None;
         }
-        self.probes -= 1;
+        self.probes = self.probes.saturating_sub(1);
         // The lowest and the highest in turns: a report covers blocks below the one that caused it.
         if self.probes.is_multiple_of(2) {
             self.unreported.pop_last()
@@ -165,12 +174,15 @@ impl BlockSender {
         found.copied()
     }
 
-    /// Notes an expired timer of a block. After a silence the first `probes` blocks may be repeated, to
-    /// cause a report.
-    pub(crate) fn expired(&mut self, number: u32, silent: bool) {
+    /// Notes an expired timer of a block. Two blocks may then be repeated, to cause a report. A peer that
+    /// is not silent, but reports nothing until the last timer, counts as silent, too.
+    pub(crate) fn expired(&mut self, number: u32, silence: Option<Duration>) {
         self.unreported.insert(number);
         self.probes = 2;
-        if silent {
+        if let Some(timeout) = silence {
+            self.backoff = self.backoff.max(timeout.times(2));
+        }
+        if silence.is_some() || self.outstanding.is_empty() {
             self.silences = self.silences.saturating_add(1);
         }
     }
@@ -183,7 +195,7 @@ impl BlockSender {
     /// Processes a report. Blocks without an exchange are settled here; returns the bytes of those
     /// that turn out received.
     pub(crate) fn reported(&mut self, report: &Report) -> u32 {
-        self.silences = 0;
+        (self.silences, self.backoff) = (0, Duration::ZERO);
         self.probes = 0;
         let mut bytes = 0;
         let below = self.unreported.range(..report.end);
@@ -204,7 +216,7 @@ impl BlockSender {
 
     /// Notes the receipt of a block without a report of others.
     pub(crate) fn acknowledged(&mut self, number: u32) {
-        self.silences = 0;
+        (self.silences, self.backoff) = (0, Duration::ZERO);
         self.unreported.remove(&number);
         self.missing.remove(&number);
     }

@@ -43,6 +43,15 @@ impl Blocks {
         let later = |block: Option<BlockValue>| block.is_some_and(|block| block.number > 0);
         later(self.block1) || later(self.block2)
     }
+
+    /// The bytes expected in response, if not `named` by the application: once blocks are in flight, the
+    /// size of each is known.
+    fn expected_bytes(&self, named: u32) -> u32 {
+        match (named, self.block2) {
+            (0, Some(block)) => block.szx.bytes() as u32 + 16,
+            (named, _) => named,
+        }
+    }
 }
 
 impl Client {
@@ -61,8 +70,7 @@ impl Client {
         }
         // Registrations carry the token of their notifications.
         let registration = self.registration(index, blocks.block2);
-        let quick = self.q_block_traits(cx, index).filter(|_| blocks.quick);
-        let reads = blocks.quick && quick.is_none();
+        let reads = blocks.quick && self.operations[index as usize].q_upload.is_none();
         let counting = if registration.is_some() || blocks.quick {
             CopyTagging::Off
         } else {
@@ -87,16 +95,10 @@ impl Client {
         };
         let mut bytes = cx.buffer();
         bytes.extend_from_slice(&cx.scratch[..length]);
+        let (confirmable, burst, least_timeout) = self.message_traits(cx, index, blocks.quick);
         let operation = &self.operations[index as usize];
         let config = &operation.sending;
-        // Once blocks are in flight, the size of each is known.
-        let answer_bytes = match (config.answer_bytes, blocks.block2) {
-            (0, Some(block)) => block.szx.bytes() as u32 + 16,
-            (named, _) => named,
-        };
-        let download = operation.q_download.as_ref().filter(|_| reads);
-        let confirmable = download.map_or(config.confirmable, |own| own.is_confirmable());
-        let (confirmable, burst, silences) = quick.unwrap_or((confirmable, 0, 0));
+        let answer_bytes = blocks.expected_bytes(config.answer_bytes);
         let submission = Submission {
             purpose: Purpose::Request {
                 operation: index,
@@ -114,7 +116,7 @@ impl Client {
                 suppressed: operation.suppressed_wait(),
                 idempotent: operation.request.code.is_idempotent(),
                 burst,
-                silences,
+                least_timeout,
             },
         };
         let exchange = carrier.submit(cx, peer, submission);
@@ -122,6 +124,20 @@ impl Client {
         if let Some(block) = blocks.block1.filter(|_| blocks.quick) {
             self.on_q_block_submitted(index, block, exchange);
         }
+    }
+
+    /// The properties of a message: confirmable, and for a block of a Q-Block1 body the burst and its
+    /// least timer.
+    fn message_traits(&self, cx: &Context, index: u32, quick: bool) -> (bool, u8, u32) {
+        let operation = &self.operations[index as usize];
+        let by_request = (operation.sending.confirmable, 0, 0);
+        if !quick {
+            return by_request;
+        }
+        let download = operation.q_download.as_ref();
+        self.q_block_traits(cx, index)
+            .or(download.map(|own| (own.is_confirmable(), 0, 0)))
+            .unwrap_or(by_request)
     }
 
     /// The token of a message: its observation's, if it registers, or a fresh one.

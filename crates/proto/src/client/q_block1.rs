@@ -4,14 +4,14 @@
 //! Confirmable blocks are acknowledged one by one. NON blocks are reported in sets of MAX_PAYLOADS; the
 //! controller's timer takes the place of NON_TIMEOUT, its window and pacing that of the wait between
 //! sets. A report names the transmission that caused it: missing blocks sent before that one are lost,
-//! those sent after it may still arrive.
+//! those sent after it may still arrive, unless more than a round trip has passed.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-use carob_cc::time::Instant;
+use carob_cc::time::{Duration, Instant};
 
 use crate::blockwise::block_sender::{BlockSender, BlockTransmission, Report};
 use crate::capacity::Capacity;
@@ -21,11 +21,12 @@ use crate::client::{BlockMode, BodyMode, Client, Progress, RequestConfig};
 use crate::codec::{
     BlockValue, Code, ContentFormat, EncodeError, MessageView, MissingBlocks, OptionNumber,
 };
-use crate::context::Context;
+use crate::context::{Context, Owner};
 use crate::event::{Failure, RequestError, RequestId};
 use crate::message::Request;
 use crate::message_layer::Purpose;
 use crate::q_block_config::QBlockMode;
+use crate::timers::TimerId;
 use crate::trace::TraceEvent;
 use crate::writing::encode;
 
@@ -44,6 +45,8 @@ pub(crate) struct QUpload {
     /// The departure of the transmission that the latest report named.
     reference: Option<Instant>,
     challenges: u8,
+    /// The wait for the next report, or for the response; see `await_q_response`.
+    timer: TimerId,
 }
 
 /// Knowledge of the server's support for the option.
@@ -132,8 +135,10 @@ impl Client {
             },
             reference: None,
             challenges: 0,
+            timer: cx.timers.add(Owner::QUpload(id.index)),
         }));
         self.q_uploads += 1;
+        self.await_q_response(cx, id.index);
         self.advance(cx, carrier, id.index);
         Ok(id)
     }
@@ -170,11 +175,17 @@ impl Client {
             if sender.in_window() >= allowed.max(1) || sender.outstanding().len() >= limit {
                 return;
             }
+            let sent_before = upload.sender.is_sent();
             let Some(number) = upload.sender.next() else {
                 return;
             };
+            let began_last = !sent_before && upload.sender.is_sent();
             let (block, bytes) = upload.sender.block(number);
             let size = upload.sender.len() as u32;
+            if began_last {
+                let (timer, wait) = (upload.timer, response_wait(cx, upload.confirmable));
+                cx.timers.set(timer, cx.now + wait);
+            }
             cx.counters.q_block.blocks_sent += 1;
             let blocks = Blocks {
                 block1: Some(block),
@@ -187,11 +198,12 @@ impl Client {
     }
 
     /// The properties of a message with a block of a Q-Block1 body: confirmable, the burst, and the
-    /// silences before it.
-    pub(crate) fn q_block_traits(&self, cx: &Context, index: u32) -> Option<(bool, u8, u8)> {
+    /// least timer.
+    pub(crate) fn q_block_traits(&self, cx: &Context, index: u32) -> Option<(bool, u8, u32)> {
         let upload = self.operations[index as usize].q_upload.as_ref()?;
         let burst = cx.config.q_block.max_payloads.max(1);
-        Some((upload.confirmable, burst, upload.sender.silences()))
+        let least_timeout = upload.sender.backoff().as_micros_u32();
+        Some((upload.confirmable, burst, least_timeout))
     }
 
     /// Notes the exchange of a block that was just submitted. It may already have ended.
@@ -299,7 +311,9 @@ impl Client {
                 if let Some(exchange) = reference.exchange {
                     carrier.end_reporting(cx, exchange, (0, 0), true);
                 }
+                let peer = self.operations[index as usize].peer;
                 self.fall_back(cx, carrier, index, lacks);
+                carrier.continue_queue(cx, peer);
                 return true;
             }
             Code::UNAUTHORIZED
@@ -313,6 +327,7 @@ impl Client {
             }
         };
         self.note_support(cx, carrier, index);
+        self.await_q_response(cx, index);
         let missing = report.missing.len() as u32;
         let peer = self.operations[index as usize].peer;
         let address = carrier.peers[peer].address;
@@ -358,7 +373,9 @@ impl Client {
             let transmission = carrier.transmission_of(exchange, block);
             let sent_before = transmission.is_some_and(|sent| sent.at < reference.at);
             if report.missing.contains(&block) {
-                if !sent_before || !carrier.is_reported(exchange) {
+                // One sent later is lost if it had the time to arrive before the report.
+                let is_due = sent_before || carrier.is_presumed_received(exchange);
+                if !is_due || !carrier.is_reported(exchange) {
                     continue;
                 }
                 carrier.end_missing(cx, exchange);
@@ -406,16 +423,19 @@ impl Client {
             end: u32::MAX,
             missing: BTreeSet::new(),
         };
+        let peer = self.operations[index as usize].peer;
         self.apply_report(cx, carrier, index, reference, &all);
         self.discard_q_upload(cx, carrier, index);
+        carrier.continue_queue(cx, peer);
     }
 
     /// Discards a body with its messages in flight.
     pub(crate) fn discard_q_upload(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
         let operation = &mut self.operations[index as usize];
-        if operation.q_upload.take().is_none() {
+        let Some(upload) = operation.q_upload.take() else {
             return;
-        }
+        };
+        cx.timers.remove(upload.timer);
         self.q_uploads -= 1;
         for exchange in core::mem::take(&mut operation.exchanges) {
             carrier.cancel(cx, exchange, |purpose| purpose.operation() == Some(index));
@@ -487,7 +507,7 @@ impl Client {
         cx: &mut Context,
         carrier: &mut Carrier,
         (purpose, exchange): (Purpose, u32),
-        silent: bool,
+        silence: Option<Duration>,
     ) {
         let Purpose::Request {
             operation: index,
@@ -504,8 +524,8 @@ impl Client {
             return;
         };
         upload.sender.ended(block.number, None);
-        upload.sender.expired(block.number, silent);
-        if silent {
+        upload.sender.expired(block.number, silence);
+        if silence.is_some() {
             self.release_unreported(cx, carrier, index);
         }
         let max = cx.config.q_block.max_retransmit;
@@ -560,6 +580,8 @@ impl Client {
         for exchange in ended {
             self.leave_operation(index, exchange);
         }
+        let peer = self.operations[index as usize].peer;
+        carrier.continue_queue(cx, peer);
     }
 
     /// Handles the acknowledgement of a confirmable block.
@@ -582,11 +604,37 @@ impl Client {
             return;
         }
         self.note_support(cx, carrier, index);
+        self.await_q_response(cx, index);
         if let Some(upload) = self.q_upload(index) {
             upload.sender.ended(block.number, transmission);
             upload.sender.acknowledged(block.number);
             self.send_q_blocks(cx, carrier, index);
         }
+    }
+
+    /// Restarts the wait for the next report, or for the response: the body was not complete until now.
+    fn await_q_response(&mut self, cx: &mut Context, index: u32) {
+        if let Some(upload) = self.q_upload(index) {
+            let wait = response_wait(cx, upload.confirmable);
+            let timer = upload.timer;
+            cx.timers.set(timer, cx.now + wait);
+        }
+    }
+
+    /// Ends a request without a response once all blocks were sent.
+    pub(crate) fn on_q_upload_timer(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+    ) {
+        if self
+            .q_upload(index)
+            .is_some_and(|upload| upload.sender.is_sent())
+        {
+            return self.fail_operation(cx, carrier, index, Failure::NoResponse);
+        }
+        self.await_q_response(cx, index);
     }
 
     /// Falls back after the Reset of a block by a server that has not shown support. Returns whether
@@ -604,6 +652,17 @@ impl Client {
             self.fall_back(cx, carrier, index, true);
         }
         falls_back
+    }
+}
+
+/// The wait for a report or the response, from the latest proof that the body was incomplete. NON blocks
+/// are repeated no longer than NON_LIFETIME after it: the server forgets the result of a complete body
+/// MAX_LATENCY later, and would execute it again.
+fn response_wait(cx: &Context, confirmable: bool) -> Duration {
+    if confirmable {
+        cx.lifetimes.exchange
+    } else {
+        cx.lifetimes.non
     }
 }
 

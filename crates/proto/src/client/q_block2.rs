@@ -244,6 +244,7 @@ impl Client {
             .body
             .get_or_insert_with(|| AnyOrderBody::new(block.szx, size, ahead));
         let offset = block.offset() as u64;
+        let set_before = body.received().end().saturating_sub(1) / set;
         let added = if body.size() == size {
             body.add(block, payload).ok()
         } else {
@@ -280,8 +281,35 @@ impl Client {
             };
             return self.request_q_blocks(cx, carrier, index, alloc::vec![next]);
         }
+        let begins_set = block.number / set > set_before;
+        if begins_set && first < block.number / set * set {
+            // The server did not wait for the Continue (RFC 9177 7.2).
+            let below = block.number / set * set;
+            return self.request_missing(cx, carrier, index, below);
+        }
         let due = cx.now + download.wait(receive_timeout);
         cx.timers.set(download.timer, due);
+    }
+
+    /// Requests the missing blocks below this one, as many as a set has.
+    fn request_missing(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32, below: u32) {
+        let set = cx.config.q_block.set() as usize;
+        let Some(download) = self.q_download(index) else {
+            return;
+        };
+        let Some(body) = &download.body else {
+            return self.request_q_body(cx, carrier, index);
+        };
+        let szx = body.block_size();
+        let missing = body.received().missing_below(below).take(set);
+        let single = |number| BlockValue {
+            number,
+            more: false,
+            szx,
+        };
+        let blocks: Vec<BlockValue> = missing.map(single).collect();
+        cx.counters.q_block.reports_sent += 1;
+        self.request_q_blocks(cx, carrier, index, blocks);
     }
 
     /// Handles the end of the wait for blocks: requests missing ones, or the set again.
@@ -291,7 +319,7 @@ impl Client {
         carrier: &mut Carrier,
         index: u32,
     ) {
-        let (set, max) = (cx.config.q_block.set(), cx.config.q_block.max_retransmit);
+        let max = cx.config.q_block.max_retransmit;
         let Some(download) = self.q_download(index) else {
             return;
         };
@@ -299,21 +327,8 @@ impl Client {
             return self.fail_operation(cx, carrier, index, Failure::NoResponse);
         }
         download.repeats += 1;
-        let Some(body) = &download.body else {
-            return self.request_q_body(cx, carrier, index);
-        };
-        let szx = body.block_size();
-        let missing = body.received().missing_below(download.end);
-        let blocks: Vec<BlockValue> = missing
-            .take(set as usize)
-            .map(|number| BlockValue {
-                number,
-                more: false,
-                szx,
-            })
-            .collect();
-        cx.counters.q_block.reports_sent += 1;
-        self.request_q_blocks(cx, carrier, index, blocks);
+        let below = download.end;
+        self.request_missing(cx, carrier, index, below);
     }
 
     /// Restarts the transfer of a body that has changed.

@@ -35,12 +35,11 @@ impl Client {
         carrier: &mut Carrier,
         to: SocketAddr,
         request: Request,
-        sending: RequestConfig,
+        mut sending: RequestConfig,
     ) -> Result<RequestId, RequestError> {
         if !request.code.is_request() {
             return Err(RequestError::NotARequest);
         }
-        let mut sending = sending;
         if sending.observe {
             // Each renewal sends the body again.
             if !request.code.is_safe() || sending.request_body == BodyMode::Streamed {

@@ -1,14 +1,12 @@
 //! Missing-blocks reports: block numbers as a CBOR sequence of unsigned integers (RFC 9177 5).
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::block::MAX_BLOCK_NUMBER;
 
 /// Reasons a missing-blocks report is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MissingBlocksError {
+pub(crate) enum MissingBlocksError {
     /// An item is not an unsigned integer, or is cut off.
     NotAnUnsignedInteger,
     /// A block number needs more than 20 bits.
@@ -17,37 +15,17 @@ pub enum MissingBlocksError {
     NotAscending,
 }
 
-impl fmt::Display for MissingBlocksError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotAnUnsignedInteger => "an item is not a CBOR unsigned integer",
-            Self::NumberTooLarge => "a block number needs more than 20 bits",
-            Self::NotAscending => "block numbers are not in ascending order",
-        })
-    }
-}
-
-impl core::error::Error for MissingBlocksError {}
-
 /// The block numbers of a report, the payload of a 4.08 with the Content-Format
 /// application/missing-blocks+cbor-seq. The first error ends it.
-///
-/// ```
-/// use carob_proto::codec::MissingBlocks;
-///
-/// let report = [0x01, 0x18, 0x2a];
-/// let missing: Result<Vec<u32>, _> = MissingBlocks::new(&report).collect();
-/// assert_eq!(missing, Ok(vec![1, 42]));
-/// ```
 #[derive(Clone, Debug)]
-pub struct MissingBlocks<'a> {
+pub(crate) struct MissingBlocks<'a> {
     rest: &'a [u8],
     last: Option<u32>,
 }
 
 impl<'a> MissingBlocks<'a> {
     /// Creates an iterator over the numbers in a payload.
-    pub const fn new(payload: &'a [u8]) -> Self {
+    pub(crate) const fn new(payload: &'a [u8]) -> Self {
         Self {
             rest: payload,
             last: None,

@@ -48,7 +48,7 @@ pub use block::{BlockError, BlockSize, BlockValue};
 pub use etag::ETag;
 pub use frame::{FrameError, FrameReader, Framing};
 pub use header::{Header, MessageId, Type};
-pub use missing_blocks::{MissingBlocks, MissingBlocksError};
+pub(crate) use missing_blocks::MissingBlocks;
 pub use no_response::NoResponse;
 pub use numbers::{Code, ContentFormat, OptionDefinition, OptionFormat, OptionNumber};
 pub use option_iter::{OptionIter, OptionView};

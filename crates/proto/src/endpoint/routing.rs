@@ -205,6 +205,7 @@ impl Endpoint {
             }
             Owner::Observation(index) => client.handle_observation_timer(cx, carrier, index),
             Owner::QDownload(index) => client.on_q_download_timer(cx, carrier, index),
+            Owner::QUpload(index) => client.on_q_upload_timer(cx, carrier, index),
             Owner::Paused(index) => client.on_retry_after_timer(cx, carrier, index),
             Owner::Multicast(index) => client.close_group(cx, carrier, index),
             Owner::DelayedResponse(index) => server.answer_group_now(cx, carrier, index),
@@ -243,8 +244,8 @@ impl Endpoint {
             Outcome::Unreported {
                 purpose,
                 exchange,
-                silent,
-            } => client.on_unreported(cx, carrier, (purpose, exchange), silent),
+                silence,
+            } => client.on_unreported(cx, carrier, (purpose, exchange), silence),
             Outcome::PresumedReceived { purpose, exchange } => {
                 client.on_presumed_received(cx, carrier, purpose, exchange);
             }

@@ -17,8 +17,8 @@ use super::{Input, Stream};
 use crate::codec::{BlockSize, Code, MessageView, NoResponse, OptionNumber};
 use crate::congestion::CongestionControl;
 use crate::endpoint::{
-    Config, Endpoint, Event, IncomingId, MESSAGE_BYTES, NotificationQueue, Output, RequestConfig,
-    RequestId, Subject,
+    Config, Endpoint, Event, IncomingId, MESSAGE_BYTES, NotificationQueue, Output, QBlockMode,
+    RequestConfig, RequestId, Subject,
 };
 use crate::message::Payload;
 use crate::observe::Observe;
@@ -34,6 +34,13 @@ const CONTROLLERS: [&str; 8] = [
     "linux-rto",
     "cocoa-fast",
     "peak-hopper",
+];
+/// The use of Q-Block, request by request.
+const Q_BLOCK_MODES: [QBlockMode; 4] = [
+    QBlockMode::Off,
+    QBlockMode::Auto,
+    QBlockMode::On,
+    QBlockMode::Off,
 ];
 /// Datagrams in flight at most; further ones are lost.
 const FLYING: usize = 256;
@@ -107,6 +114,7 @@ fn config(settings: u8, side: usize) -> Config {
     if settings & 32 != 0 {
         config.notification_queue = NotificationQueue::Queue;
     }
+    config.q_block.accept = side == 0 || settings & 3 != 2;
     if settings & 64 != 0 && side == 0 {
         config.parameters.nstart = 4;
     }
@@ -382,6 +390,7 @@ impl World {
         let mut sending = RequestConfig {
             observe: observes,
             confirmable: how & 32 == 0,
+            q_block: Some(Q_BLOCK_MODES[self.numbers as usize / 2 % Q_BLOCK_MODES.len()]),
             ..RequestConfig::default()
         };
         if how & 128 != 0 {

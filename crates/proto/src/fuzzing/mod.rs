@@ -9,6 +9,7 @@ mod bodies;
 mod endpoint;
 mod exchanges;
 mod messages;
+mod q_block;
 #[cfg(test)]
 #[path = "../../../../vectors/corpus/replay.rs"]
 mod replay;
@@ -18,6 +19,7 @@ pub use bodies::bodies;
 pub use endpoint::endpoint;
 pub use exchanges::exchanges;
 pub use messages::{decode, edit, frames};
+pub use q_block::q_block;
 pub use texts::{link_format, prefix, proxy, uri};
 
 /// SplitMix64: random bits for engines, seeded from the input.
@@ -112,6 +114,11 @@ mod tests {
     #[test]
     fn bodies_are_what_was_sent_in_whatever_order_blocks_come() {
         replay("bodies", 2_000, bodies);
+    }
+
+    #[test]
+    fn a_body_by_q_block_is_the_one_sent_whatever_is_lost() {
+        replay("q_block", 4_000, q_block);
     }
 
     #[test]

@@ -120,8 +120,8 @@ pub(crate) struct RequestTraits {
     /// For a block of a Q-Block body: MAX_PAYLOADS, by which unreported blocks may exceed the window
     /// (RFC 9177 7.2). 0 for other messages.
     pub(crate) burst: u8,
-    /// Silences of the peer before a block, each of which backs its timer off.
-    pub(crate) silences: u8,
+    /// The least timer of a block in microseconds: its sender backs off in a silence of the peer.
+    pub(crate) least_timeout: u32,
 }
 
 /// The wait for an optional response.

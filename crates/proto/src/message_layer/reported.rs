@@ -7,7 +7,7 @@
 
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::Timer;
-use carob_cc::evidence::{Answer, Answered, Expired, Lost, Matched, Reason, Start};
+use carob_cc::evidence::{Answer, Answered, Lost, Matched, Reason, Start};
 use carob_cc::time::{Duration, Instant};
 
 use crate::address::PeerIndex;
@@ -57,8 +57,7 @@ impl Exchange {
 }
 
 impl Carrier {
-    /// The first timer of a message that is acknowledged or reported. Each silence of the peer
-    /// before it backs the timer off once.
+    /// The first timer of a message that is acknowledged or reported.
     #[inline]
     pub(crate) fn begin_timer(
         &mut self,
@@ -73,20 +72,17 @@ impl Carrier {
             .with_kind(exchange.purpose.kind());
         let controller = peer.congestion.controller();
         let mut timer = controller.first_timeout(&start, &mut *cx.random);
-        for silences in 0..exchange.request.silences {
-            let Timer { timeout, state } = timer;
-            let expired = Expired::new(cx.now, parameters, state, silences, timeout);
-            timer = controller.next_timeout(&expired, &mut *cx.random);
-            if let Some(cap) = parameters.rto_max {
-                timer.timeout = timer.timeout.min(cap.max(timeout));
-            }
+        if exchange.request.least_timeout > 0 {
+            let least = Duration::from_micros(exchange.request.least_timeout.into());
+            let cap = (parameters.rto_max).unwrap_or_else(|| parameters.max_transmit_wait());
+            timer.timeout = timer.timeout.max(least.min(cap));
         }
         exchange.timer = timer;
         cx.counters.timeouts.add(timer.timeout);
     }
 
     /// Handles the timer of a reported message. Reports are due for the time after the last message in
-    /// either direction; until then the timer runs on.
+    /// either direction; until then the timer runs on, but no longer than MAX_TRANSMIT_WAIT.
     pub(crate) fn expire_reported(&mut self, cx: &mut Context, index: u32) {
         let exchange = &self.exchanges[index as usize];
         let peer = &self.peers[exchange.peer];
@@ -107,16 +103,19 @@ impl Carrier {
             return self.pump(cx, peer);
         }
         let due = peer.last_sent.max(peer.last_heard) + exchange.timer.timeout;
+        let wait = self.exchange_parameters(cx, index).max_transmit_wait();
+        let due = due.min(sent + wait.max(exchange.timer.timeout));
         if due > cx.now {
             return cx.timers.set(exchange.timer_id, due);
         }
-        let silent = self.report_lost(cx, index);
+        let timeout = exchange.timer.timeout;
+        let silence = self.report_lost(cx, index).then_some(timeout);
         cx.counters.of_mut(purpose.kind()).expired += 1;
         let peer = self.retire(cx, index, true);
         self.report(Outcome::Unreported {
             purpose,
             exchange: index,
-            silent,
+            silence,
         });
         self.pump(cx, peer);
     }
@@ -237,6 +236,14 @@ impl Carrier {
     pub(crate) fn is_reported(&self, index: u32) -> bool {
         let exchange = self.exchanges.get(index as usize);
         exchange.is_some_and(Exchange::is_reported)
+    }
+
+    /// Returns whether an exchange is that of a message presumed received.
+    pub(crate) fn is_presumed_received(&self, index: u32) -> bool {
+        let exchange = self.exchanges.get(index as usize);
+        exchange.is_some_and(|exchange| {
+            exchange.is_reported() && exchange.state == (State::Waiting { counted: false })
+        })
     }
 
     /// The transmission of a block; `None` while it is queued.

@@ -121,6 +121,11 @@ impl<'m> RequestOptions<'m> {
         self.q_block1 != Ok(None) || self.q_block2 != Ok(None)
     }
 
+    /// Returns whether the request carries one of several blocks by Q-Block1.
+    fn is_part_of_q_block1(&self) -> bool {
+        matches!(self.q_block1, Ok(Some(block)) if block.more || block.number > 0)
+    }
+
     /// Returns whether the request carries the last of several blocks of its body.
     fn ends_body(&self, method: Code) -> bool {
         let last = |block: BlockValue| block.number > 0 && !block.more;
@@ -146,7 +151,10 @@ pub(crate) struct InboundRequest<'a, 'm> {
 impl<'a, 'm> InboundRequest<'a, 'm> {
     #[inline]
     fn read(cx: &Context, from: SocketAddr, message: &'a MessageView<'m>, to_group: bool) -> Self {
-        let idempotency = if message.code().is_idempotent() {
+        let options = RequestOptions::read(cx, message);
+        // The result of a body by Q-Block1 is kept for its repeated blocks, so no block needs a place
+        // among those of non-idempotent requests.
+        let idempotency = if message.code().is_idempotent() || options.is_part_of_q_block1() {
             Idempotency::Idempotent
         } else {
             Idempotency::NonIdempotent
@@ -154,7 +162,7 @@ impl<'a, 'm> InboundRequest<'a, 'm> {
         Self {
             from,
             message,
-            options: RequestOptions::read(cx, message),
+            options,
             to_group,
             confirmable: cx.is_confirmable(message),
             idempotency,

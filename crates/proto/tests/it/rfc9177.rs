@@ -5,7 +5,7 @@ mod responses;
 
 use bytes::Bytes;
 use carob_proto::Request;
-use carob_proto::codec::{BlockSize, BlockValue, MessageView, MissingBlocks, OptionNumber, Type};
+use carob_proto::codec::{BlockSize, BlockValue, MessageView, OptionNumber, Type};
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, QBlockMode, RequestConfig};
 
@@ -41,13 +41,23 @@ fn reports(messages: &[&[u8]]) -> Vec<Vec<u32>> {
     let read = |bytes: &&[u8]| {
         let view = MessageView::parse(bytes).unwrap();
         let listed = view.uint_option(OptionNumber::CONTENT_FORMAT) == Some(272);
-        listed.then(|| {
-            MissingBlocks::new(view.payload())
-                .map(Result::unwrap)
-                .collect()
-        })
+        listed.then(|| numbers(view.payload()))
     };
     messages.iter().filter_map(read).collect()
+}
+
+/// The numbers below 256 of a CBOR sequence.
+fn numbers(mut report: &[u8]) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    loop {
+        let (number, rest) = match report {
+            [] => return numbers,
+            [0x18, number, rest @ ..] | [number @ 0..=23, rest @ ..] => (*number, rest),
+            other => panic!("{other:?}"),
+        };
+        numbers.push(number.into());
+        report = rest;
+    }
 }
 
 fn body(blocks: usize) -> Bytes {
