@@ -183,6 +183,8 @@ fn is_hop_by_hop(number: OptionNumber) -> bool {
         OptionNumber::OBSERVE
             | OptionNumber::BLOCK1
             | OptionNumber::BLOCK2
+            | OptionNumber::Q_BLOCK1
+            | OptionNumber::Q_BLOCK2
             | OptionNumber::SIZE1
             | OptionNumber::SIZE2
             | OptionNumber::HOP_LIMIT

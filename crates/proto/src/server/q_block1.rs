@@ -41,6 +41,11 @@ impl Server {
             // Ignored (RFC 9177 4.8).
             return self.discard_block(cx, carrier, id);
         }
+        if !cx.accepts_q_block() {
+            // A request to a proxy is not checked for unknown options before.
+            let text = "Q-Block is not accepted";
+            return self.fail(cx, carrier, id, Code::BAD_OPTION, text);
+        }
         if options.block1 != Ok(None) || options.block2 != Ok(None) {
             let text = "Q-Block and Block options cannot be mixed";
             return self.fail(cx, carrier, id, Code::BAD_OPTION, text);
