@@ -14,13 +14,13 @@ use crate::transmission;
 /// Legend of the columns for notifications.
 const TOLD_COLUMNS: &str = "PDR is notifications received over generated, ratio that to the first \
 algorithm's; then the shares that the server dropped or replaced by newer ones, that it had not \
-sent in the end or whose subscribers it had taken off its list, and copies lost at the link's \
+sent in the end or whose subscribers it had taken off its list, and transmissions lost at the link's \
 buffer and at random. CON is of those sent, delay the mean of those received.";
 
 /// Legend of the columns for wireless networks.
 const NETWORK_COLUMNS: &str = "PDR is messages received over made, ratio that to the first \
 algorithm's; busy is the share that applications dropped, given up that of confirmable messages; \
-copies are of each message sent. Frames dropped by MACs, packets without a route and changes of \
+sent is transmissions of each message. Frames dropped by MACs, packets without a route and changes of \
 parents are of a run, delay the mean of what was received.";
 
 /// The legend of the columns for these metrics.
@@ -74,7 +74,7 @@ const OF_NOTIFICATIONS: &[Column] = &[
 const OF_NETWORKS: &[Column] = &[
     ("busy", &["app_drop_ratio"], Show::Share),
     ("given up", &["failed_ratio"], Show::Share),
-    ("copies", &["transmissions_per_exchange"], Show::Number(2)),
+    ("sent", &["transmissions_per_exchange"], Show::Number(2)),
     ("MAC drops", &["mac_drops"], Show::Number(0)),
     ("no route", &["route_drops"], Show::Number(0)),
     ("parents", &["parent_resets"], Show::Number(0)),

@@ -224,7 +224,7 @@ pub fn columns(rows: &[Row]) -> &'static str {
 }
 
 const COLUMNS: &str = "p10, median and p90 are of flow completion times; retransmissions and \
-spurious are per flow, spurious being those whose earlier copy and answer were not lost.";
+spurious are per flow, spurious being those of which an earlier transmission and its response were not lost.";
 
 /// Legend of the columns that [`table`] adds where requests take the server time.
 pub const SERVED_COLUMNS: &str = "answers/s are requests answered per second of a run; answered and \

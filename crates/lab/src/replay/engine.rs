@@ -34,15 +34,15 @@ pub enum Outcome {
 pub struct Step {
     /// Delay of the message by the controller.
     pub waited: Duration,
-    /// When the first copy left or the pause began.
+    /// When the first transmission left or the pause began.
     pub began: Instant,
     /// When it was over.
     pub ended: Instant,
-    /// The timer of every copy, in order; none where nothing is acknowledged.
+    /// The timer of every transmission, in order; none where nothing is acknowledged.
     pub timers: Vec<Duration>,
-    /// Copies that were lost; these are the first ones.
+    /// Transmissions that were lost; these are the first ones.
     pub lost: u8,
-    /// Copies that left although an earlier one was on its way to be answered.
+    /// Transmissions that left although an earlier one was on its way to be answered.
     pub spurious: u8,
     /// The end of the event.
     pub outcome: Outcome,
@@ -51,7 +51,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// From the first copy to the end.
+    /// From the first transmission to the end.
     pub fn took(&self) -> Duration {
         self.ended.since(self.began)
     }
@@ -60,11 +60,11 @@ impl Step {
 /// Runs events under a controller; gives a step for each.
 ///
 /// An exchange begins when the event before it is over. Its timers are the controller's, capped as
-/// the endpoint caps them. A copy that is not lost is answered one round trip after it left, at the
-/// same instant before a timer that runs out; answers to further copies come when their time is,
+/// the endpoint caps them. A transmission that is not lost is answered one round trip after it left, at the
+/// same instant before a timer that runs out; answers to further transmissions come when their time is,
 /// be that in the middle of a later exchange, and the controller receives them as late answers.
-/// Which copy was answered is known if there was but one, if the event has it, or if the
-/// controller tags copies ([`CopyTagging`]).
+/// Which transmission was answered is known if there was but one, if the event has it, or if the
+/// controller tags transmissions ([`CopyTagging`]).
 pub fn replay(
     events: impl IntoIterator<Item = Event>,
     controller: &mut dyn Controller,
@@ -220,11 +220,11 @@ impl Stage<'_> {
         let mut sent: Vec<Transmission> = Vec::new();
         let mut timers = Vec::new();
         let outcome = loop {
-            self.send_copy(fate.kind, &mut sent);
+            self.transmit(fate.kind, &mut sent);
             timers.push(timer.timeout);
             let runs_out = self.now + timer.timeout;
             let survivor = sent.get(usize::from(fate.lost));
-            let answer = survivor.zip(fate.rtt).map(|(copy, rtt)| copy.at + rtt);
+            let answer = survivor.zip(fate.rtt).map(|(transmission, rtt)| transmission.at + rtt);
             if let Some(at) = answer.filter(|at| *at <= runs_out) {
                 self.advance(at);
                 self.answered(fate, timer, &sent);
@@ -240,24 +240,24 @@ impl Stage<'_> {
         let mut step = self.step(waited, began, timers, outcome);
         step.lost = fate.lost.min(sent.len() as u8);
         if fate.rtt.is_some() {
-            // The first copy that is not lost is needed; those after it are not.
+            // The first transmission that is not lost is needed; those after it are not.
             step.spurious = (sent.len() as u8 - step.lost).saturating_sub(1);
         }
         step
     }
 
-    fn send_copy(&mut self, kind: Kind, sent: &mut Vec<Transmission>) {
-        let copy = Sent::new(self.now, self.parameters, MESSAGE_BYTES)
+    fn transmit(&mut self, kind: Kind, sent: &mut Vec<Transmission>) {
+        let transmission = Sent::new(self.now, self.parameters, MESSAGE_BYTES)
             .with_retransmissions(sent.len() as u8)
             .with_kind(kind);
-        let state = self.controller.on_sent(&copy, &mut *self.random);
+        let state = self.controller.on_sent(&transmission, &mut *self.random);
         sent.push(Transmission {
             at: self.now,
             state,
         });
     }
 
-    /// The running timer ran out: the timer of the next copy, if there may be one.
+    /// The running timer ran out: the timer of the next transmission, if there may be one.
     fn expired(&mut self, timer: Timer, sent: &[Transmission]) -> Option<Timer> {
         let last = sent.last().copied().unwrap_or_default();
         let retransmissions = (sent.len() - 1) as u8;
@@ -325,8 +325,8 @@ impl Stage<'_> {
             answers: u8::from(!abandoned),
             abandoned,
         });
-        for copy in &sent[heard..] {
-            let key = (copy.at + rtt, self.arrivals);
+        for transmission in &sent[heard..] {
+            let key = (transmission.at + rtt, self.arrivals);
             self.arrivals += 1;
             self.under_way.insert(key, self.ended.len() - 1);
         }

@@ -15,18 +15,18 @@ struct Row<'a> {
     phase: Option<&'a str>,
     /// As a script has it.
     what: String,
-    /// When the first copy left or the pause began.
+    /// When the first transmission left or the pause began.
     at_s: f64,
     /// Delay by the controller before that, in seconds.
     waited_s: f64,
     took_s: f64,
     outcome: &'static str,
-    copies: usize,
+    transmissions: usize,
     lost: u8,
     spurious: u8,
     /// The first timer.
     rto_init_s: Option<f64>,
-    /// The timers of all copies.
+    /// The timers of all transmissions.
     timers_s: Vec<f64>,
     /// The overall RTO afterwards.
     rto_s: Option<f64>,
@@ -48,7 +48,7 @@ impl<'a> Row<'a> {
                 Outcome::Unconfirmed => "unconfirmed",
                 Outcome::Idle => "idle",
             },
-            copies: match step.outcome {
+            transmissions: match step.outcome {
                 Outcome::Idle => 0,
                 _ => step.timers.len().max(1),
             },
@@ -85,7 +85,7 @@ pub fn object(script: &Script, run: &Run, dither: Dither) -> Value {
         "seed": seed,
         "elapsed_s": seconds(totals.elapsed),
         "idle_s": seconds(totals.idle),
-        "copies": totals.copies,
+        "transmissions": totals.transmissions,
         "retransmissions": totals.retransmissions,
         "spurious": totals.spurious,
         "given_up": totals.given_up,
@@ -106,7 +106,7 @@ pub fn csv(script: &Script, runs: &[Run]) -> String {
         "waited_s",
         "took_s",
         "outcome",
-        "copies",
+        "transmissions",
         "lost",
         "spurious",
         "rto_init_s",
@@ -126,7 +126,7 @@ pub fn csv(script: &Script, runs: &[Run]) -> String {
                 row.waited_s.to_string(),
                 row.took_s.to_string(),
                 row.outcome.to_owned(),
-                row.copies.to_string(),
+                row.transmissions.to_string(),
                 row.lost.to_string(),
                 row.spurious.to_string(),
                 optional(row.rto_init_s),
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(table.cell(0, "phase"), Some("a, b"));
         assert_eq!(table.cell(0, "timers_s"), Some("2 4"));
         assert_eq!(table.cell(1, "outcome"), Some("idle"));
-        assert_eq!(table.number(1, "copies"), Some(0.0));
+        assert_eq!(table.number(1, "transmissions"), Some(0.0));
         assert_eq!(
             (table.cell(0, "event"), table.cell(1, "event")),
             (Some("1"), Some(""))

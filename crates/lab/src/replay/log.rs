@@ -1,9 +1,9 @@
 //! Scripts from event logs: what a path did, taken from what an endpoint or the simulator wrote.
 //!
-//! A log (`--log` of the commands, `carob lab run --log`) has the times when copies left and exchanges
-//! were answered, but not which copies were lost. What is made of it is a reading: of an exchange
-//! with several copies, as many count as lost as were never answered, and the first ones; the round
-//! trip is that of the first copy left. Exchanges follow each other, with the pauses that were
+//! A log (`--log` of the commands, `carob lab run --log`) has the times when transmissions left and exchanges
+//! were answered, but not which transmissions were lost. What is made of it is a reading: of an exchange
+//! with several transmissions, as many count as lost as were never answered, and the first ones; the round
+//! trip is that of the first transmission left. Exchanges follow each other, with the pauses that were
 //! between them; those that overlapped come one after the other.
 
 use std::collections::BTreeMap;
@@ -132,9 +132,9 @@ enum End {
 
 /// An exchange or a notification.
 struct Exchange {
-    /// When its copies left, in microseconds.
+    /// When its transmissions left, in microseconds.
     sent: Vec<u64>,
-    /// The timer of its last copy.
+    /// The timer of its last transmission.
     timeout: u64,
     confirmable: bool,
     answers: u8,
@@ -244,7 +244,7 @@ impl Sender {
     fn sent(&mut self, line: &Line, id: u16, known: Option<usize>) {
         let confirmable = line.kind.as_deref() == Some("CON");
         let again = line.retransmissions.unwrap_or(0) > 0;
-        // A newer state takes over the copies and the timer of the older one.
+        // A newer state takes over the transmissions and the timer of the older one.
         let continued = self.superseded.take().or(known).filter(|_| again);
         match continued {
             Some(index) => {
@@ -253,7 +253,7 @@ impl Sender {
                 exchange.timeout = line.timeout_us.unwrap_or(0);
                 self.by_id.insert(id, index);
             }
-            // A copy of what began before the log did.
+            // A transmission of what began before the log did.
             None if again => {}
             // A NON request is not timed.
             None if !confirmable && line.purpose.as_deref() != Some("notification") => {}
@@ -334,7 +334,7 @@ impl Sender {
         let all = [
             (
                 several,
-                "several copies were sent; those never answered are read as lost, the first ones first",
+                "several transmissions; those never answered count as lost, the first ones first",
             ),
             (overlapped, "another was under way; it is taken after that"),
             (open, "the log ends before the exchange; it is left out"),
@@ -358,10 +358,10 @@ impl Sender {
 }
 
 impl Exchange {
-    /// Copies lost, and the round trip of the first that was not.
+    /// Transmissions lost, and the round trip of the first that was not.
     fn reading(&self, answered: u64) -> (u8, Duration) {
-        let copies = self.sent.len();
-        let lost = copies - usize::from(self.answers).clamp(1, copies);
+        let transmissions = self.sent.len();
+        let lost = transmissions - usize::from(self.answers).clamp(1, transmissions);
         let lost = lost.min(LOST_MAX.into());
         let rtt = Duration::from_micros(answered.saturating_sub(self.sent[lost]).max(1));
         (lost as u8, rtt.min(TIME_MAX))
@@ -400,11 +400,11 @@ mod tests {
         let (events, remarks) = events(&[
             sent(0, 1, 0, 2_000_000),
             ended(400_000, 1, "answered"),
-            // A pause of 9.6 s, then a copy without an answer.
+            // A pause of 9.6 s, then a transmission without an answer.
             sent(10_000_000, 2, 0, 2_000_000),
             sent(12_000_000, 2, 1, 4_000_000),
             ended(12_500_000, 2, "answered"),
-            // Both copies are answered.
+            // Both transmissions are answered.
             sent(12_500_000, 3, 0, 2_000_000),
             sent(14_500_000, 3, 1, 4_000_000),
             ended(15_000_000, 3, "answered"),
@@ -422,7 +422,7 @@ mod tests {
         ];
         assert_eq!(events, expected);
         assert_eq!(remarks.len(), 1);
-        assert!(remarks[0].starts_with("2 times several copies were sent"));
+        assert!(remarks[0].starts_with("2 times several transmissions"));
     }
 
     #[test]
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_state_goes_on_with_the_copies_of_the_older() {
+    fn a_newer_state_goes_on_with_the_transmissions_of_the_older() {
         let (events, _) = events(&[
             sent(0, 1, 0, 2_000_000),
             ended(2_000_000, 1, "superseded"),

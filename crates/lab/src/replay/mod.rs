@@ -1,8 +1,8 @@
 //! Controllers on a given sequence of round trips, losses and pauses, without a network.
 //!
-//! A [`Script`] describes the path, not the timers: which copies of an exchange are
+//! A [`Script`] describes the path, not the timers: which transmissions of an exchange are
 //! lost, how long the next one takes to be answered, how long nothing happens. [`replay`] runs it
-//! under one controller, whose own timers decide when copies leave; so the same script lasts
+//! under one controller, whose own timers decide when transmissions leave; so the same script lasts
 //! longer under one than under another, and a round trip that is longer than a timer brings
 //! spurious retransmissions. [`log`] makes a script of what an endpoint or the simulator did.
 
@@ -71,11 +71,11 @@ pub struct Totals {
     pub elapsed: Duration,
     /// Sum of the script's pauses, contained in `elapsed`.
     pub idle: Duration,
-    /// Copies sent, those of unacknowledged notifications included.
-    pub copies: u32,
-    /// Copies after the first of their exchange.
+    /// Transmissions sent, those of unacknowledged notifications included.
+    pub transmissions: u32,
+    /// Transmissions after the first of their exchange.
     pub retransmissions: u32,
-    /// Those of them that were sent although an earlier copy and its answer were not lost.
+    /// Those of them that were sent although an earlier transmission and its answer were not lost.
     pub spurious: u32,
     /// Exchanges that were given up.
     pub given_up: u32,
@@ -103,14 +103,14 @@ impl Run {
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for step in &self.steps {
-            let copies = step.timers.len() as u32;
+            let transmissions = step.timers.len() as u32;
             totals.elapsed = step.ended.since(Instant::ZERO);
             match step.outcome {
                 Outcome::Idle => totals.idle += step.took(),
-                Outcome::Unconfirmed => totals.copies += 1,
-                Outcome::Answered | Outcome::GivenUp => totals.copies += copies,
+                Outcome::Unconfirmed => totals.transmissions += 1,
+                Outcome::Answered | Outcome::GivenUp => totals.transmissions += transmissions,
             }
-            totals.retransmissions += copies.saturating_sub(1);
+            totals.retransmissions += transmissions.saturating_sub(1);
             totals.spurious += u32::from(step.spurious);
             totals.given_up += u32::from(step.outcome == Outcome::GivenUp);
             let longest = step.timers.iter().copied().max().unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::scenario::keys::distance;
 pub const EVENTS_MAX: usize = 10_000;
 /// The longest round trip or pause.
 pub const TIME_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// The most copies of an exchange that may be lost before one arrives.
+/// The most transmissions of an exchange that may be lost before one arrives.
 pub const LOST_MAX: u8 = TransmissionParameters::MAX_RETRANSMIT_LIMIT;
 
 /// Syntax of a line and its meaning, for help texts.
@@ -48,14 +48,14 @@ pub const VOCABULARY: &[(&str, &str)] = &[
 pub enum Event {
     /// An exchange that is answered, unless the controller gives it up before that.
     Answered {
-        /// Copies that are lost, the first ones.
+        /// Transmissions that are lost, the first ones.
         lost: u8,
-        /// Time from the first copy that is not lost to its answer.
+        /// Time from the first transmission that is not lost to its answer.
         rtt: Duration,
-        /// The answer identifies its copy.
+        /// The answer identifies its transmission.
         known: bool,
     },
-    /// An exchange of which every copy is lost.
+    /// An exchange of which every transmission is lost.
     Failed,
     /// A notification that is sent as NON unless the controller requests confirmation.
     Notification {

@@ -13,7 +13,7 @@ const ROWS_MAX: usize = 60;
 
 /// Legend of the columns of [`totals`].
 pub const TOTAL_COLUMNS: &str = "Times are in seconds, took without the script's pauses; spurious are \
-copies sent although an earlier one was about to be answered.";
+transmissions although an earlier one was about to be answered.";
 
 /// Legend of the columns of [`events`], for those that need one.
 pub fn event_columns(script: &Script, runs: &[Run]) -> String {
@@ -32,9 +32,9 @@ pub fn event_columns(script: &Script, runs: &[Run]) -> String {
         text += " (+ how long a notification was held back)";
     }
     text += if rto {
-        ", × copies sent"
+        ", × transmissions"
     } else {
-        " and × copies sent"
+        " and × transmissions"
     };
     if !marks.is_empty() {
         text += " (";
@@ -54,7 +54,7 @@ fn keeps_rto(run: &Run) -> bool {
 /// out, too.
 ///
 /// Short, they have of each group of events the first, the last, and those of which some controller
-/// sent more than one copy, and end after 60 rows.
+/// sent more than one transmission, and end after 60 rows.
 pub fn events(script: &Script, runs: &[Run], all: bool) -> (Vec<TextTable>, usize) {
     let shown = rows(script, runs, all);
     let blocks = runs.chunks(SIDE_BY_SIDE);
@@ -97,7 +97,7 @@ fn block(script: &Script, runs: &[Run], shown: &[usize]) -> TextTable {
         cells.push(scripted.event.to_string());
         for run in runs {
             let step = &run.steps[index];
-            cells.extend([first_timer(step), copies(step)]);
+            cells.extend([first_timer(step), transmissions(step)]);
             if keeps_rto(run) {
                 cells.push(step.rto.map_or_else(String::new, seconds));
             }
@@ -130,7 +130,7 @@ fn first_timer(step: &Step) -> String {
     }
 }
 
-fn copies(step: &Step) -> String {
+fn transmissions(step: &Step) -> String {
     let mark = match step.outcome {
         Outcome::Idle => return String::new(),
         Outcome::GivenUp => "✗",
@@ -146,7 +146,7 @@ pub fn totals(runs: &[Run]) -> TextTable {
     header.extend(
         [
             "took s",
-            "copies",
+            "sent",
             "retransmissions",
             "spurious",
             "given up",
@@ -161,7 +161,7 @@ pub fn totals(runs: &[Run]) -> TextTable {
         table.add(vec![
             run.algorithm.clone(),
             seconds(took),
-            totals.copies.to_string(),
+            totals.transmissions.to_string(),
             totals.retransmissions.to_string(),
             totals.spurious.to_string(),
             totals.given_up.to_string(),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_first_timer_copies_and_rto_of_each_controller() {
+    fn a_row_has_first_timer_transmissions_and_rto_of_each_controller() {
         let script =
             script("rtt 1 s\nlost 1, rtt 1 s\nrtt 3.5 s\nfail\nidle 1 min\nnotify, rtt 1 s");
         let runs = runs(&script, &["default", "cocoa-03"]);
@@ -274,12 +274,12 @@ mod tests {
         };
         assert_eq!(
             explained("rtt 1 s", &["default"]),
-            "Under each controller the first timer in seconds and × copies sent."
+            "Under each controller the first timer in seconds and × transmissions."
         );
         assert_eq!(
             explained("rtt 3 s\nfail\nnotify, rtt 1 s", &["default", "cocoa-03"]),
             "Under each controller the first timer in seconds (+ how long a notification was held \
-             back), × copies sent (! some spurious, ✗ given up) and the RTO afterwards."
+             back), × transmissions (! some spurious, ✗ given up) and the RTO afterwards."
         );
     }
 
@@ -287,7 +287,7 @@ mod tests {
     fn totals_leave_pauses_out() {
         let script = script("rtt 3.5 s\nidle 1 min\nfail");
         let table = totals(&runs(&script, &["default"]));
-        // 3.5 s with a copy too many, then 2 + 4 + 8 + 16 + 32 s.
+        // 3.5 s with a transmission too many, then 2 + 4 + 8 + 16 + 32 s.
         let row = ["default", "65.50", "7", "5", "1", "1", "32.00"];
         assert_eq!(table.rows()[0], row);
     }

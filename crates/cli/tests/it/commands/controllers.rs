@@ -82,7 +82,7 @@ fn a_script_becomes_a_table_of_timers() {
     let ran = trace(script, &["-a", "default,cocoa-03", "--dither", "low"]);
     // cocoa-03 by hand: (2 + 1 + 2)/2 = 2.5; a weak sample of 2.5 + 1 s makes 3.5 + 1.75 = 5.25, and
     // 3/4 x 2.5 + 1/4 x 5.25 = 3.1875; another of 3.5 s makes 3.5 + 1.3125, so 3.59375. That times
-    // 1.5 for each of four further copies takes 47.39 s, after which it has aged to 1 + 3.59375/2.
+    // 1.5 for each of four further transmissions takes 47.39 s, after which it has aged to 1 + 3.59375/2.
     let expected = "\
 stdin: 4 exchanges; every random draw is the low end of its range
 
@@ -92,14 +92,14 @@ stdin: 4 exchanges; every random draw is the low end of its range
 2  lost 1, rtt 1 s     2.00  2       2.50  2   3.19
 3  rtt 3.5 s           2.00  2!      3.19  2!  3.59
 4  fail                2.00  5✗      3.59  5✗  2.80
-Under each controller the first timer in seconds, × copies sent (! some spurious, \
+Under each controller the first timer in seconds, × transmissions (! some spurious, \
 ✗ given up) and the RTO afterwards.
 
-controller  took s  copies  retransmissions  spurious  given up  longest timer s
-──────────  ──────  ──────  ───────────────  ────────  ────────  ───────────────
-default      69.50      10                6         1         1            32.00
-cocoa-03     55.39      10                6         1         1            18.19
-Times are in seconds, took without the script's pauses; spurious are copies sent although an \
+controller  took s  sent  retransmissions  spurious  given up  longest timer s
+──────────  ──────  ────  ───────────────  ────────  ────────  ───────────────
+default      69.50    10                6         1         1            32.00
+cocoa-03     55.39    10                6         1         1            18.19
+Times are in seconds, took without the script's pauses; spurious are transmissions although an \
 earlier one was about to be answered.
 ";
     assert_eq!(ran.quiet(), expected);
@@ -147,7 +147,7 @@ fn programs_get_objects_and_values() {
     let events = rows[1]["events"].as_array().unwrap();
     assert_eq!(events[0]["what"], "rtt 3 s");
     assert_eq!(
-        (&events[0]["phase"], &events[0]["copies"]),
+        (&events[0]["phase"], &events[0]["transmissions"]),
         (&"a, b".into(), &2.into())
     );
     let outcomes: Vec<_> = events.iter().map(|event| &event["outcome"]).collect();
@@ -290,7 +290,7 @@ fn of_a_log_of_the_simulator_a_sender_is_chosen() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
         ran.stderr
-            .contains("several copies were sent; those never answered are read as lost")
+            .contains("several transmissions; those never answered count as lost")
     );
     let row = &ran.json()[0];
     assert_eq!(row["events"].as_array().unwrap().len(), 400);

@@ -228,7 +228,7 @@ const GENERAL: &[Key] = &[
         "server.copies",
         Kind::Word(&["cost", "free"]),
         Some("cost"),
-        "Whether copies of a request that the server has worked on take it as long as the request, or no time.",
+        "Whether a retransmission of a request that the server has worked on takes it as long as the request, or no time.",
     ),
     key(
         "workload.request_period",
