@@ -59,7 +59,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "features",
-        about: "the library with default features, none, and each alone",
+        about: "the library and the simulator with default features, none, and each alone",
         run: |workspace, _| features::run(workspace),
     },
     Step {

@@ -11,8 +11,8 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use carob_cc::time::Duration;
-use carob_sim::fleet::spec::{Clocks, Damage, FleetRecord, FleetSpec};
-use carob_sim::fleet::{self};
+use carob_sim::testing::fleet::spec::{Clocks, Damage, FleetRecord, FleetSpec};
+use carob_sim::testing::fleet::{self};
 
 /// The options of the command line.
 #[derive(Clone, Debug)]

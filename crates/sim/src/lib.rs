@@ -10,7 +10,7 @@
 //! [`queue`] (event queue), [`trace`] (events of a run), [`spec`] (specification and record of a
 //! run), [`engine`] (the event loop of a run), `net` (networks: [`link`] and [`mesh`]), `app`
 //! (applications: requests, [`notifications`], traffic of a mesh), [`tcp`] (TCP model for CoAP over
-//! TCP), [`capture`] (packet capture), [`script`] (scripted exchanges).
+//! TCP), [`capture`] (packet capture), and with the feature `testing` the module `testing`.
 //!
 //! ```
 //! use carob_cc::time::Instant;
@@ -25,16 +25,16 @@ mod app;
 pub mod capture;
 mod client_groups;
 pub mod engine;
-pub mod fleet;
 pub mod hash;
 pub mod histogram;
 mod net;
 pub mod queue;
 pub mod random;
 pub mod registry;
-pub mod script;
 pub mod spec;
 pub mod tcp;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod trace;
 
 pub use app::notifications;

@@ -1,5 +1,5 @@
-//! The library as its users compile it: with default features alone, with none, with each, with all, and
-//! with the declared minimum version of Rust.
+//! Crates with features as their users compile them: with default features alone, with none, with each, with
+//! all, and the library with the declared minimum version of Rust too.
 
 use std::process::Command;
 
@@ -8,25 +8,27 @@ use anyhow::{Context, Result};
 use super::{Outcome, watch};
 use crate::{process, workspace::Workspace};
 
-const PACKAGE: &str = "carob";
-/// Features that add something together.
-const TOGETHER: [&str; 1] = ["tls,websocket"];
+const LIBRARY: &str = "carob";
+/// Each crate, and features of it that add something together.
+const PACKAGES: [(&str, &[&str]); 2] = [(LIBRARY, &["tls,websocket"]), ("carob-sim", &[])];
 
-/// Checks every set of features; with the minimum version of Rust too, if it is installed.
+/// Checks every set of features; the library with the minimum version of Rust too, if it is installed.
 pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
     let metadata = metadata(workspace)?;
-    for set in sets(&features(&metadata)?) {
-        println!("cargo check -p {PACKAGE} {}", set.join(" "));
-        let mut warned = false;
-        let success = watch::lines(&mut check(workspace, &set), |line| {
-            warned |= line.starts_with("warning");
-            Some(line.to_owned())
-        })?;
-        if !success || warned {
-            return Ok(Outcome::Failed);
+    for (package, together) in PACKAGES {
+        for set in sets(&features(of(&metadata, package)?)?, together) {
+            println!("cargo check -p {package} {}", set.join(" "));
+            let mut warned = false;
+            let success = watch::lines(&mut check(workspace, package, &set), |line| {
+                warned |= line.starts_with("warning");
+                Some(line.to_owned())
+            })?;
+            if !success || warned {
+                return Ok(Outcome::Failed);
+            }
         }
     }
-    let minimum = minimum(&metadata)?;
+    let minimum = minimum(of(&metadata, LIBRARY)?)?;
     let compiler = installed()?;
     if compiler.starts_with(&format!("{minimum}.")) {
         return Ok(Outcome::Passed);
@@ -38,23 +40,24 @@ pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
     }
     let mut command = Command::new("rustup");
     command
-        .args(["run", &minimum, "cargo", "check", "--quiet", "-p", PACKAGE])
+        .args(["run", &minimum, "cargo", "check", "--quiet", "-p", LIBRARY])
         .env("CARGO_TARGET_DIR", workspace.target()?.join("minimum"))
         .current_dir(&workspace.root);
     watch::succeeds(&mut command).map(Outcome::of)
 }
 
-fn check(workspace: &Workspace, set: &[String]) -> Command {
+fn check(workspace: &Workspace, package: &str, set: &[String]) -> Command {
     let mut command = process::cargo();
     command
-        .args(["check", "--quiet", "-p", PACKAGE])
+        .args(["check", "--quiet", "-p", package])
         .args(set)
         .current_dir(&workspace.root);
     command
 }
 
-/// The arguments of each check: defaults alone, none, each feature by itself, TLS with WebSocket, and all.
-fn sets(features: &[String]) -> Vec<Vec<String>> {
+/// The arguments of each check: defaults alone, none, each feature by itself, those that belong together, and
+/// all.
+fn sets(features: &[String], together: &[&str]) -> Vec<Vec<String>> {
     let none = "--no-default-features".to_owned();
     let mut sets = vec![Vec::new(), vec![none.clone()]];
     sets.extend(
@@ -64,7 +67,9 @@ fn sets(features: &[String]) -> Vec<Vec<String>> {
             .map(|name| vec![none.clone(), "--features".to_owned(), name.clone()]),
     );
     sets.extend(
-        TOGETHER.map(|names| vec![none.clone(), "--features".to_owned(), names.to_owned()]),
+        together
+            .iter()
+            .map(|names| vec![none.clone(), "--features".to_owned(), (*names).to_owned()]),
     );
     sets.push(vec!["--all-features".to_owned()]);
     sets
@@ -74,10 +79,13 @@ fn metadata(workspace: &Workspace) -> Result<serde_json::Value> {
     let mut command = process::cargo();
     command.args(["metadata", "--no-deps", "--format-version", "1"]);
     let text = process::output(command.current_dir(&workspace.root))?;
-    let all: serde_json::Value = serde_json::from_str(&text)?;
-    let packages = all["packages"].as_array().context("no packages")?;
-    let package = packages.iter().find(|package| package["name"] == PACKAGE);
-    package.cloned().context("no package `carob`")
+    Ok(serde_json::from_str(&text)?)
+}
+
+fn of<'a>(metadata: &'a serde_json::Value, name: &str) -> Result<&'a serde_json::Value> {
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    let package = packages.iter().find(|package| package["name"] == name);
+    package.with_context(|| format!("no package `{name}`"))
 }
 
 fn features(package: &serde_json::Value) -> Result<Vec<String>> {
@@ -110,7 +118,10 @@ mod tests {
     #[test]
     fn every_feature_is_checked_alone_beside_defaults_none_and_all() {
         let features = ["default", "metrics", "dtls"].map(str::to_owned);
-        let sets: Vec<_> = sets(&features).iter().map(|set| set.join(" ")).collect();
+        let sets: Vec<_> = sets(&features, &["tls,websocket"])
+            .iter()
+            .map(|set| set.join(" "))
+            .collect();
         let expected = [
             "",
             "--no-default-features",

@@ -72,8 +72,11 @@ fn check_manifest(path: &str, text: &str, findings: &mut Vec<Finding>) {
         return;
     };
     for (table, dependency, value) in dependencies(&manifest) {
+        // A crate's own tests may turn on its features.
+        let is_itself = dependency == name && table == "dev-dependencies";
         if let Some(below) = floor_of(dependency)
             && below >= floor
+            && !is_itself
         {
             let message = format!(
                 "`{name}` (floor {floor}) may not use `{dependency}` (floor {below}) in [{table}]"
@@ -156,6 +159,13 @@ mod tests {
             "[dev-dependencies]\ncarob-sim.workspace = true",
         );
         assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn tests_of_a_crate_may_turn_on_its_features() {
+        let itself = |table| format!("[{table}]\ncarob-sim = {{ path = \".\" }}");
+        assert!(messages("carob-sim", &itself("dev-dependencies")).is_empty());
+        assert_eq!(messages("carob-sim", &itself("dependencies")).len(), 1);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use carob::{Client, Code, Config, Payload, Response, Server, TransmissionParamet
 use carob_cc::time::Duration as Micros;
 use carob_proto::trace::Trace;
 use carob_sim::link::{DirectionSpec, LinkSpec};
-use carob_sim::script::{Script, Step, play};
+use carob_sim::testing::script::{Script, Step, play};
 
 const SLOW: Duration = Duration::from_millis(400);
 

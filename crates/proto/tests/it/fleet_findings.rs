@@ -1,4 +1,4 @@
-//! What simulated fleets (`carob_sim::fleet`) found, each by itself.
+//! What simulated fleets (`carob_sim::testing::fleet`) found, each by itself.
 
 use crate::net::{Net, Stream, get, seconds};
 use carob_proto::Request;

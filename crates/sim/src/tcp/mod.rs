@@ -4,9 +4,6 @@
 //! (inputs carry the time, [`Socket::poll`] is drained until it waits), so hosts drive both alike.
 //! [`TcpSettings`] selects congestion control and variants; its named profiles describe particular
 //! stacks. Interpretations of the sources are in `docs/adr/0014-tcp-model.md`.
-//!
-//! [`transfer`] runs request and response over a link without the CoAP stack: for calibration,
-//! tests and `cargo run --release -p carob-sim --example tcp_transfer`.
 
 pub mod congestion;
 pub mod counters;
@@ -16,7 +13,6 @@ pub mod segment;
 mod sender;
 pub mod settings;
 mod socket;
-pub mod transfer;
 pub mod wire;
 
 pub use receiver::OUT_OF_ORDER_MAX;

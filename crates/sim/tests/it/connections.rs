@@ -11,7 +11,8 @@ use carob_sim::spec::{
     Workload,
 };
 use carob_sim::tcp::settings::Algorithm;
-use carob_sim::tcp::{TcpSettings, transfer, wire};
+use carob_sim::tcp::{TcpSettings, wire};
+use carob_sim::testing::tcp_transfer as transfer;
 use carob_sim::trace::SimEvent;
 
 const BBR: TcpSettings = TcpSettings {

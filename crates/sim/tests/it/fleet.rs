@@ -3,10 +3,10 @@
 //! Longer, and with more endpoints: `cargo xtask long fleet`.
 
 use carob_cc::time::Duration;
-use carob_sim::fleet::ledger::Breach;
-use carob_sim::fleet::run;
-use carob_sim::fleet::spec::{Clocks, Damage, Defect, FleetRecord, FleetSpec};
 use carob_sim::random::Probability;
+use carob_sim::testing::fleet::ledger::Breach;
+use carob_sim::testing::fleet::run;
+use carob_sim::testing::fleet::spec::{Clocks, Damage, Defect, FleetRecord, FleetSpec};
 
 /// The command that repeats a run.
 fn replay(spec: &FleetSpec) -> String {

@@ -7,7 +7,7 @@ use carob_cc::time::Duration;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
-use carob_sim::tcp::transfer::{self, Flow, Spec};
+use carob_sim::testing::tcp_transfer::{self as transfer, Flow, Spec};
 
 fn spec(settings: TcpSettings, error: &str, buffer: u64, clients: u32, seed: u64) -> Spec {
     let direction = |rate, delay| DirectionSpec {

@@ -9,7 +9,7 @@
 //! check.
 //!
 //! ```
-//! use carob_sim::fleet::{self, spec::FleetSpec};
+//! use carob_sim::testing::fleet::{self, spec::FleetSpec};
 //!
 //! let record = fleet::run(&FleetSpec::new(1, 4, 2, 1, 1));
 //! assert!(record.is_sound(), "{:?}", record.findings);

@@ -8,14 +8,14 @@
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 
-use super::counters::{Counters, Point};
-use super::segment::{Ecn, Segment};
-use super::settings::{SettingsError, TcpSettings};
-use super::{Event, Output, Socket};
 use crate::hash::Words;
 use crate::link::{Counters as LinkCounters, Link, LinkSpec, Verdict};
 use crate::queue::EventQueue;
 use crate::random::Stream;
+use crate::tcp::counters::{Counters, Point};
+use crate::tcp::segment::{Ecn, Segment};
+use crate::tcp::settings::{SettingsError, TcpSettings};
+use crate::tcp::{Event, Output, Socket};
 
 /// The maximum number of connections of a transfer.
 pub const CLIENTS_MAX: u32 = 4_096;
