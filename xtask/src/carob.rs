@@ -5,29 +5,11 @@ use serde_json::Value;
 
 use crate::{process, workspace::Workspace};
 
-/// A row of a table: its label, and the arguments of `--set`.
-pub(crate) type Reading = (&'static str, &'static [&'static str]);
-
 /// Builds it, so that what runs later starts at once.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     let mut build = process::cargo();
     build.args(["build", "--release", "--quiet", "--package", "carob-cli"]);
     process::must(build.current_dir(&workspace.root))
-}
-
-/// Runs `carob lab` with `--json`, each of `settings` set, and reads its lines of JSON.
-pub(crate) fn lab(
-    workspace: &Workspace,
-    arguments: &[&str],
-    settings: &[&str],
-) -> Result<Vec<Value>> {
-    let settings = settings.iter().flat_map(|setting| ["--set", setting]);
-    let all: Vec<&str> = ["lab"]
-        .into_iter()
-        .chain(arguments.iter().copied())
-        .chain(settings)
-        .collect();
-    values(workspace, &all)
 }
 
 /// Runs `carob` with `--json` and reads its lines of JSON.

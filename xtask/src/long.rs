@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    aggregate, defences, flood, fuzz, handshakes, memory, networks, profiles, properties,
-    radio_validation, recommendations, sensitivity, situations, soak, workspace::Workspace,
+    defences, flood, fuzz, handshakes, memory, properties, radio_validation, recommendations,
+    situations, soak, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -79,7 +79,7 @@ const RUNS: &[Long] = &[
 const AGGREGATE_SENSITIVITY: Long = Long {
     name: "aggregate-sensitivity",
     about: "a server's budget for all its observers, on other links and with other constants (a minute)",
-    work: Work::Function(aggregate::run),
+    work: Work::Command(&sweep("crates/lab/results/aggregate-sensitivity.toml")),
     results: "crates/lab/results/aggregate-sensitivity.md",
 };
 
@@ -203,7 +203,7 @@ const MEMORY: Long = Long {
 const MESH_SENSITIVITY: Long = Long {
     name: "mesh-sensitivity",
     about: "what the study of CoCoA+ leaves open about its networks, and who is before whom (15 minutes)",
-    work: Work::Function(networks::run),
+    work: Work::Command(&sweep("crates/lab/results/mesh-sensitivity.toml")),
     results: "crates/lab/results/mesh-sensitivity.md",
 };
 
@@ -238,7 +238,7 @@ const IOTLAB_SENSITIVITY: Long = Long {
 const PROFILES: Long = Long {
     name: "profiles",
     about: "the transmission profiles beside the defaults, on their links and others, with other values (minutes)",
-    work: Work::Function(profiles::run),
+    work: Work::Command(&sweep("crates/lab/results/profiles.toml")),
     results: "crates/lab/results/profiles.md",
 };
 
@@ -303,7 +303,7 @@ const SOAK: Long = Long {
 const TCP_SENSITIVITY: Long = Long {
     name: "tcp-sensitivity",
     about: "TCP's settings where a real kernel leaves the thesis, 200 seeds each (five minutes)",
-    work: Work::Function(sensitivity::run),
+    work: Work::Command(&sweep("crates/lab/results/tcp-sensitivity.toml")),
     results: "crates/lab/results/tcp-sensitivity.md",
 };
 

@@ -7,7 +7,6 @@
     reason = "it times real processes and waits for them; no protocol or simulator code runs here"
 )]
 
-mod aggregate;
 mod bench;
 mod carob;
 mod defences;
@@ -18,14 +17,11 @@ mod interop;
 mod long;
 mod memory;
 mod metrics;
-mod networks;
 mod peers;
 mod process;
-mod profiles;
 mod properties;
 mod radio_validation;
 mod recommendations;
-mod sensitivity;
 mod situations;
 mod soak;
 mod steps;

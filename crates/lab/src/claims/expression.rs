@@ -8,12 +8,18 @@
 //! - `unit(name, argument)`: a fact that needs no run, from the [`Facts`] of the study;
 //! - `exceeds(x, y)`: 1 if `x` is larger than `y`, else 0, to count cases with;
 //! - `share_ahead(metric, algorithm, cell, x)`: share of the runs whose least sample is below `x`
-//!   times the next.
+//!   times the next;
+//! - `nearest_p99` and `ci95` of (metric, algorithm, cell): the 99th percentile by nearest rank, and half
+//!   the width of the 95 % interval of the mean (Student's t);
+//! - `gap_sign(metric, algorithm, base, cell)`: 1, -1 or 0, the sign of the mean difference between two
+//!   algorithms in runs with the same seed; 0 where its 95 % interval (Student's t) includes 0 or fewer than two
+//!   pairs have samples.
 
 use std::fmt;
 
 use super::source::{Runs, Source};
 use crate::metrics;
+use crate::statistics::Statistics;
 
 /// Facts by name and argument; `None` where there is no such fact.
 pub type Facts<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
@@ -32,7 +38,11 @@ pub struct Reference {
 enum Take {
     /// The value below which this share of samples lies, by linear interpolation.
     Quantile(f64),
+    /// The 99th percentile by nearest rank, which is a sample.
+    Nearest99,
     Mean,
+    /// Half the width of the 95 % interval of the mean (Student's t).
+    Ci95,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +64,12 @@ enum Node {
         metric: String,
         of: Reference,
         ratio: Box<Self>,
+    },
+    /// Sign of the mean difference of paired runs.
+    GapSign {
+        metric: String,
+        of: Reference,
+        base: Reference,
     },
     /// A fact, found out when it was read.
     Unit(f64),
@@ -156,6 +172,7 @@ impl Node {
         match self {
             Self::Number(_) | Self::Unit(_) => {}
             Self::Take { of, .. } => all.push(of.clone()),
+            Self::GapSign { of, base, .. } => all.extend([of.clone(), base.clone()]),
             Self::Above { of, value, .. } => {
                 all.push(of.clone());
                 value.references(all);
@@ -180,7 +197,7 @@ impl Node {
     fn metrics<'a>(&'a self, all: &mut Vec<&'a str>) {
         match self {
             Self::Number(_) | Self::Unit(_) => {}
-            Self::Take { metric, .. } => all.push(metric),
+            Self::Take { metric, .. } | Self::GapSign { metric, .. } => all.push(metric),
             Self::Above { metric, value, .. } => {
                 all.push(metric);
                 value.metrics(all);
@@ -211,7 +228,20 @@ impl Node {
                     samples.iter().sum::<f64>() / samples.len() as f64
                 }
                 Take::Quantile(share) => source.quantile(of, metric, draw, *share)?,
+                Take::Nearest99 => {
+                    let mut samples = drawn(source.runs(of, metric)?, draw);
+                    samples.sort_by(f64::total_cmp);
+                    let rank = (samples.len() * 99).div_ceil(100).checked_sub(1)?;
+                    *samples.get(rank)?
+                }
+                Take::Ci95 => {
+                    let samples = drawn(source.runs(of, metric)?, draw);
+                    Statistics::of(&samples)?.ci95
+                }
             },
+            Self::GapSign { metric, of, base } => {
+                gap_sign(source.runs(of, metric), source.runs(base, metric), draw)
+            }
             Self::Above {
                 times,
                 metric,
@@ -272,6 +302,28 @@ fn is_ahead(run: &[f64], ratio: f64) -> bool {
     let mut sorted = run.to_vec();
     sorted.sort_by(f64::total_cmp);
     matches!(sorted[..], [first, second, ..] if first < ratio * second)
+}
+
+/// Differences below this are of rounding.
+const NO_DIFFERENCE: f64 = 1e-12;
+
+/// Sign of the mean difference of the first samples of runs with the same seed, 0 where its interval
+/// includes none, and with fewer than two pairs.
+fn gap_sign(of: Option<&Runs>, base: Option<&Runs>, draw: &[usize]) -> f64 {
+    let (Some(of), Some(base)) = (of, base) else {
+        return 0.0;
+    };
+    let difference = |k: &usize| Some(of.get(*k)?.first()? - base.get(*k)?.first()?);
+    let differences: Vec<f64> = draw.iter().filter_map(difference).collect();
+    let statistics = Statistics::of(&differences).filter(|s| s.n > 1);
+    let Some(Statistics { mean, ci95, .. }) = statistics else {
+        return 0.0;
+    };
+    match () {
+        () if mean - ci95 > NO_DIFFERENCE => 1.0,
+        () if mean + ci95 < -NO_DIFFERENCE => -1.0,
+        () => 0.0,
+    }
 }
 
 struct Parser<'a> {
@@ -387,6 +439,8 @@ impl<'a> Parser<'a> {
             "p90" => Some(Take::Quantile(0.90)),
             "p95" => Some(Take::Quantile(0.95)),
             "mean" => Some(Take::Mean),
+            "nearest_p99" => Some(Take::Nearest99),
+            "ci95" => Some(Take::Ci95),
             _ => None,
         };
         if let Some(take) = take {
@@ -418,6 +472,16 @@ impl<'a> Parser<'a> {
                     of,
                     value,
                 })
+            }
+            "gap_sign" => {
+                let (metric, mut of) = self.runs()?;
+                let algorithm = std::mem::take(&mut of.cell);
+                self.expect(',')?;
+                let cell = self.word(is_of_name).to_owned();
+                self.expect(')')?;
+                of.cell.clone_from(&cell);
+                let base = Reference { cell, algorithm };
+                Ok(Node::GapSign { metric, of, base })
             }
             "unit" => {
                 let named = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
@@ -465,73 +529,23 @@ impl<'a> Parser<'a> {
 
     /// Metric, algorithm and cell.
     fn runs(&mut self) -> Result<(String, Reference), SyntaxError> {
-        let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';
-        let metric = self.word(name).to_owned();
+        let metric = self.word(is_of_name).to_owned();
         let known = |metric: &str| metrics::METRICS.iter().any(|known| known.name == metric);
         if !known(&metric) {
             return Err(self.error(format!("\"{metric}\" is no metric")));
         }
         self.expect(',')?;
-        let algorithm = self.word(name).to_owned();
+        let algorithm = self.word(is_of_name).to_owned();
         self.expect(',')?;
-        let cell = self.word(name).to_owned();
+        let cell = self.word(is_of_name).to_owned();
         Ok((metric, Reference { cell, algorithm }))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn source() -> Source {
-        let mut source = Source::default();
-        let runs = vec![vec![1.0, 10.0], vec![2.0, 3.0], vec![4.0, 5.0]];
-        source.add("a-b", "x", "fct_s", runs);
-        source
-    }
-
-    fn value(text: &str) -> Option<f64> {
-        let expression = Expression::parse(text).unwrap_or_else(|error| panic!("{error}"));
-        expression.value(&source(), &[0, 1, 2])
-    }
-
-    #[test]
-    fn quantities_are_computed_as_they_read() {
-        for (text, expected) in [
-            ("1 + 2 * 3 - 8 / 4", 5.0),
-            ("-(1 - 3) / 2", 1.0),
-            ("p50(fct_s, a-b, x)", 3.5),
-            ("min(fct_s, a-b, x) + max(fct_s, a-b, x)", 11.0),
-            ("max(1, 2, min(3, 4))", 3.0),
-            ("mean(fct_s,a-b,x) * 6", 25.0),
-            ("share_above(fct_s, a-b, x, 3 + 0)", 0.5),
-            ("count_above(fct_s, a-b, x, 4)", 20.0 / 3.0),
-            ("share_ahead(fct_s, a-b, x, 0.5) * 3", 1.0),
-            ("abs(1 - p25(fct_s, a-b, x))", 1.25),
-        ] {
-            let got = value(text).expect("it was run");
-            assert!((got - expected).abs() < 1e-9, "{text}: {got}");
-        }
-        assert_eq!(value("p50(fct_s, a-b, y)"), None, "not run");
-    }
-
-    #[test]
-    fn a_draw_decides_which_runs_count() {
-        let expression = Expression::parse("max(fct_s, a-b, x)").expect("it reads");
-        assert_eq!(expression.value(&source(), &[1, 1, 1]), Some(3.0));
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_named_with_its_place() {
-        for (text, at, what) in [
-            ("p50(speed, a, b)", 9, "\"speed\" is no metric"),
-            ("1 +", 3, "expected a number or a quantity"),
-            ("p50(fct_s, a)", 12, "expected \",\""),
-            ("2 2", 2, "expected an operator"),
-            ("half(1)", 5, "\"half\" is no function"),
-        ] {
-            let error = Expression::parse(text).expect_err(text);
-            assert_eq!((error.at, error.what.as_str()), (at, what), "{text}");
-        }
-    }
+/// Returns whether a character belongs to the name of a metric, an algorithm or a cell.
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.'
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,6 +88,30 @@ mod tests {
     }
 
     #[test]
+    fn sweep_of_tcp_settings_divides_by_the_printed_medians() {
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../lab/results/tcp-sensitivity.toml"
+        );
+        let text = std::fs::read_to_string(file).expect("the sweep");
+        let sweep = carob_lab::sweep::Sweep::read(&text).expect("it reads");
+        let mut ratios = 0;
+        for table in &sweep.tables {
+            for cell in table.cells(&table.rows[0]) {
+                let of = &cell.quantities[1].references()[0];
+                let (_, divisor) = cell.quantities[1]
+                    .text()
+                    .split_once(" / ")
+                    .expect("a ratio");
+                let median = expected(&of.cell, &of.algorithm, Statistic::P50);
+                assert_eq!(divisor.parse().ok(), median, "{}", cell.column);
+                ratios += 1;
+            }
+        }
+        assert_eq!(ratios, 8 + 8 + 4 + 9);
+    }
+
+    #[test]
     fn every_row_belongs_to_a_cell_of_the_scenario_and_is_sorted() {
         let (built_in, _) = builtin::find("thesis/long").expect("a scenario");
         let scenario = Scenario::read(built_in.name, built_in.text, &[]).expect("a valid one");

@@ -76,6 +76,11 @@ impl Shard {
         end(self.number - 1)..end(self.number)
     }
 
+    /// Returns whether this is the first part.
+    pub(super) fn is_first(self) -> bool {
+        self.number == 1
+    }
+
     /// The line that a part begins with; `key` is a hash of everything that decides the rows.
     pub(super) fn first_line(self, format: Format, key: &str) -> String {
         format!("{FIRST}{self} {}\n", batch(format, key))
@@ -163,12 +168,8 @@ pub(super) fn merge(paths: &[PathBuf]) -> Result<Outcome, Failure> {
         return parquet::join(&paths).map(|()| Outcome::Done);
     }
     let mut out = io::BufWriter::new(crate::output::bytes());
-    // The heads of tables and comma-separated values are the same in all parts.
-    let heads = match batch.split(' ').next() {
-        Some("csv") => 1,
-        Some("table") => usize::MAX,
-        _ => 0,
-    };
+    // The names of columns are the same in all parts; a document's head is in the first alone.
+    let heads = usize::from(batch.starts_with(Format::Csv.name()));
     for (place, part) in parts.iter_mut().enumerate() {
         let failed = |error: io::Error| Failure::file("read", &part.path, &error);
         if place > 0 {
@@ -182,12 +183,12 @@ pub(super) fn merge(paths: &[PathBuf]) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Skips the head of a part: so many lines, or all up to that below the names of a table's columns.
+/// Skips the first lines of a part.
 fn skip_head(rows: &mut impl io::BufRead, lines: usize) -> io::Result<()> {
     let mut line = String::new();
     for _ in 0..lines {
         line.clear();
-        if rows.read_line(&mut line)? == 0 || line.starts_with("| ---") {
+        if rows.read_line(&mut line)? == 0 {
             break;
         }
     }

@@ -1,6 +1,6 @@
 //! `carob lab sweep`: a table with a row for each set of settings.
 //!
-//! A sweep is of quantities over one scenario, or, where its file names a study, of the claims of a part.
+//! A sweep is of quantities over scenarios, or, where its file names a study, of the claims of a part.
 
 mod claims;
 mod quantities;
@@ -16,7 +16,7 @@ use carob_lab::sweep::SweepError;
 use super::args::SweepArgs;
 use super::output;
 use super::parquet::{Origin, ParquetFile};
-use super::shard::Format;
+use super::shard::{Format, Shard};
 use super::source::read_file;
 use crate::failure::{Failure, Kind, Outcome};
 
@@ -86,7 +86,8 @@ impl<'a> Rows<'a> {
             print(&shard.first_line(format, hash));
         }
         match format {
-            Format::Table => print(head),
+            // Parts join to one document: the first has the head.
+            Format::Table if args.shard.is_none_or(Shard::is_first) => print(head),
             Format::Csv => {
                 let names = columns.into_iter().map(|column| column.name).collect();
                 print(&csv::text([names]));
@@ -94,6 +95,13 @@ impl<'a> Rows<'a> {
             _ => {}
         }
         Ok(Self::Text(format))
+    }
+
+    /// Begins a table of the document.
+    fn head(&self, head: &str) {
+        if matches!(self, Self::Text(Format::Table)) {
+            print(head);
+        }
     }
 
     /// Adds a row, in the form that is wanted.

@@ -1,11 +1,11 @@
-//! Sweeps of quantities over one scenario.
+//! Sweeps of quantities over scenarios.
 
 use std::path::Path;
 
 use carob_lab::claims::{Making, ScenarioFile};
 use carob_lab::export::{Column, ColumnKind, Value};
 use carob_lab::scenario::builtin;
-use carob_lab::sweep::{Sweep, SweepRow, Values};
+use carob_lab::sweep::{Sweep, SweepRow, Table, Values};
 use serde_json::json;
 
 use super::super::args::SweepArgs;
@@ -17,56 +17,68 @@ use crate::failure::{Failure, Kind};
 
 pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
     let sweep = Sweep::read(text).map_err(|error| wrong(args, &error))?;
-    let file = base(&args.file, &sweep)?;
-    sweep
-        .check(&file, registry())
-        .map_err(|error| wrong(args, &error))?;
-    let hash = hash(&[text, &file.text]);
+    let mut files = Vec::new();
+    for table in &sweep.tables {
+        let of_table = base(&args.file, table)?;
+        let checked = table.check(&of_table, registry());
+        checked.map_err(|error| wrong(args, &error))?;
+        files.push(of_table);
+    }
+    let texts = files.iter().flatten().map(|file| &*file.text);
+    let hash = hash(&[text].into_iter().chain(texts).collect::<Vec<_>>());
     let journal = output::journal(args.journal.as_deref())?;
-    let rows = &sweep.rows[part(args, sweep.rows.len())];
-    let bar = output::progress(rows.len().saturating_mul(sweep.runs()));
+    let part = part(args, sweep.rows().count());
+    let rows = || sweep.rows().skip(part.start).take(part.len());
+    let runs = rows().map(|(number, _, row)| sweep.tables[number].runs(row));
+    let bar = output::progress(runs.sum());
     let mut out = Rows::new(args, &sweep.head(), columns(), &hash)?;
     let making = Making {
         journal: journal.as_ref(),
         registry: registry(),
         ..Making::default()
     };
-    for row in rows {
+    for (number, place, row) in rows() {
+        let (table, files) = (&sweep.tables[number], &files[number]);
+        if place == 0 {
+            out.head(&table.head());
+        }
         let values = output::with_threads(args.threads, || {
-            sweep.values(&file, row, making, || bar.inc(1))
+            table.values(files, row, making, || bar.inc(1))
         })?;
         let values = values.map_err(|error| Failure::new(Kind::Usage, error))?;
         out.add(
-            || sweep.line(row, &values),
-            || json(&sweep, row, &values, &hash),
-            || lines(&sweep, row, &values, &hash),
+            || table.line(row, &values),
+            || json(table, row, &values, &hash),
+            || lines(table, row, &values, &hash),
         )?;
     }
     bar.finish_and_clear();
     out.finish()
 }
 
-/// The base scenario: a built-in one, or a file relative to the sweep's.
-fn base(path: &Path, sweep: &Sweep) -> Result<ScenarioFile, Failure> {
-    let name = &sweep.scenario;
-    if Path::new(name).extension().is_some_and(|end| end == "toml") {
-        let file = path.with_file_name("").join(name);
-        return Ok(ScenarioFile {
-            name: name.clone(),
-            text: read_file(&file)?,
-        });
-    }
-    match builtin::find(name) {
-        Some((file, None)) => Ok(ScenarioFile {
-            name: file.name.to_owned(),
-            text: file.text.to_owned(),
-        }),
-        _ => Err(Failure::new(
-            Kind::Usage,
-            format_args!("{}: unknown scenario \"{name}\"", path.display()),
-        )
-        .hint("`carob lab list` names all; a file of your own ends in .toml")),
-    }
+/// The base scenarios of a table: built-in ones, or files relative to the sweep's.
+fn base(path: &Path, table: &Table) -> Result<Vec<ScenarioFile>, Failure> {
+    let one = |name: &String| {
+        if Path::new(name).extension().is_some_and(|end| end == "toml") {
+            let file = path.with_file_name("").join(name);
+            return Ok(ScenarioFile {
+                name: name.clone(),
+                text: read_file(&file)?,
+            });
+        }
+        match builtin::find(name) {
+            Some((file, None)) => Ok(ScenarioFile {
+                name: file.name.to_owned(),
+                text: file.text.to_owned(),
+            }),
+            _ => Err(Failure::new(
+                Kind::Usage,
+                format_args!("{}: unknown scenario \"{name}\"", path.display()),
+            )
+            .hint("`carob lab list` names all; a file of your own ends in .toml")),
+        }
+    };
+    table.scenarios.iter().map(one).collect()
 }
 
 /// The data dictionary of [`lines`].
@@ -74,14 +86,21 @@ fn columns() -> Vec<Column> {
     use ColumnKind::{Count, Number, Text};
     let value = "value of the quantity; none without a sample. Unit: that of the quantity";
     let seeds = "consecutive seeds of each cell and algorithm, from the scenario's first";
-    let hash = "hash of the sweep file and its scenario file";
+    let hash = "hash of the sweep file and its scenario files";
+    let settings = "settings of the runs, as of --set";
     vec![
         Column::new("row", "-", Text, "label of the row"),
-        Column::new("settings", "-", Text, "settings of the row, as of --set"),
+        Column::new("settings", "-", Text, settings),
         Column::new("column", "-", Text, "column of the sweep"),
         Column::new("quantity", "-", Text, "quantity, as the sweep writes it"),
         Column::new("value", "metric", Number, value),
-        Column::new("scenario", "-", Text, "base scenario"),
+        Column::new(
+            "table",
+            "-",
+            Text,
+            "title of the table, if the sweep has several",
+        ),
+        Column::new("scenario", "-", Text, "base scenarios"),
         Column::new("seeds", "1", Count, seeds),
         Column::new("scenario_hash", "-", Text, hash),
         Column::new("version", "-", Text, "version of carob"),
@@ -89,41 +108,46 @@ fn columns() -> Vec<Column> {
 }
 
 /// A line for each quantity of a row.
-fn lines(sweep: &Sweep, row: &SweepRow, values: &Values, hash: &str) -> Vec<Vec<Value>> {
-    let columns = sweep.columns.iter().zip(values);
+fn lines(table: &Table, row: &SweepRow, values: &Values, hash: &str) -> Vec<Vec<Value>> {
     let text = |text: &str| Value::Text(text.to_owned());
-    let lines = columns.flat_map(|(column, values)| {
-        let quantities = column.quantities.iter().zip(values);
-        quantities.map(|(quantity, value)| {
-            vec![
+    let mut lines = Vec::new();
+    for (cell, values) in table.cells(row).iter().zip(values) {
+        for (quantity, value) in cell.quantities.iter().zip(values) {
+            lines.push(vec![
                 text(&row.label),
-                text(&row.set.join("; ")),
-                text(&column.name),
+                text(&cell.set.join("; ")),
+                text(cell.column),
                 text(quantity.text()),
                 value.map_or(Value::Missing, Value::Number),
-                text(&sweep.scenario),
-                Value::Count(sweep.seeds),
+                table.title.as_deref().map_or(Value::Missing, text),
+                text(&table.scenarios.join("; ")),
+                Value::Count(table.seeds),
                 text(hash),
                 text(env!("CARGO_PKG_VERSION")),
-            ]
-        })
-    });
-    lines.collect()
+            ]);
+        }
+    }
+    lines
 }
 
-fn json(sweep: &Sweep, row: &SweepRow, values: &Values, hash: &str) -> serde_json::Value {
-    let columns = sweep.columns.iter().zip(values);
-    let columns = columns.map(|(column, values)| {
-        let quantities = column.quantities.iter().zip(values);
+fn json(table: &Table, row: &SweepRow, values: &Values, hash: &str) -> serde_json::Value {
+    let cells = table.cells(row);
+    let columns = cells.iter().zip(values).map(|(cell, values)| {
+        let quantities = cell.quantities.iter().zip(values);
         let quantities = quantities
             .map(|(quantity, value)| json!({ "quantity": quantity.text(), "value": value }));
-        json!({ "name": column.name, "quantities": quantities.collect::<Vec<_>>() })
+        json!({
+            "name": cell.column,
+            "set": cell.set,
+            "quantities": quantities.collect::<Vec<_>>(),
+        })
     });
     json!({
-        "scenario": sweep.scenario,
+        "table": table.title,
+        "scenario": table.scenarios.join("; "),
         "row": row.label,
         "set": row.set,
-        "seeds": sweep.seeds,
+        "seeds": table.seeds,
         "scenario_hash": hash,
         "version": env!("CARGO_PKG_VERSION"),
         "columns": columns.collect::<Vec<_>>(),
