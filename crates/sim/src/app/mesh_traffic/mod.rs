@@ -1,30 +1,36 @@
 //! Traffic of a mesh: nodes generate messages at a constant rate and in bursts, sinks receive and
 //! answer them. Its sinks and rates are those of the topology, so it is of this network alone.
 //!
-//! `node` has a node's messages and endpoint.
+//! `node` has a node's messages and endpoint, `bursts` messages that all nodes send at once, and
+//! `client_stops` a fault.
 
+pub(crate) mod bursts;
+pub(crate) mod client_stops;
 mod node;
+pub(crate) mod spec;
 
 use carob_cc::controller::Gauge;
 use carob_cc::time::{Duration, Instant};
+use carob_proto::Response;
 use carob_proto::codec::{Code, OptionNumber};
 use carob_proto::endpoint::{Event, IncomingId, RequestConfig, RequestId, Subject};
 use carob_proto::message::Payload;
 use carob_proto::trace::{Trace as ProtocolTrace, TraceEvent as Protocol};
-use carob_proto::{Request, Response};
 
 use crate::app::{Application, Timer};
 use crate::engine::{Engine, Host, Role, RunError, Tag, address};
 use crate::mesh::Node;
 use crate::mesh::message::{AppMessage, TrafficClass};
 use crate::mesh::record::Traced;
-use crate::mesh::spec::{BurstKind, Bursts, Period, Sink};
 use crate::net::Network;
 use crate::net::mesh::MeshNetwork;
 use crate::random::Stream;
 use crate::spec::RunRecord;
 
+use bursts::Bursts;
+use client_stops::StopState;
 use node::{MessageFormat, NodeTraffic, QueuedMessage};
+use spec::{Period, Sink};
 
 /// Max-Age of notifications: so long that a lost one never leads to a new registration.
 const MAX_AGE: u32 = 3_600;
@@ -181,74 +187,6 @@ impl MeshTraffic {
         engine.drain(self, node.into());
     }
 
-    /// Generates a burst of messages at a node.
-    fn burst(&mut self, engine: &mut MeshEngine<'_, '_>, node: Node, bursts: Bursts) {
-        let to = self.node(node).map_or(0, |a| a.burst_sink);
-        for subject in 0..bursts.messages {
-            match bursts.kind {
-                BurstKind::Posts => self.generate(engine, node, to, TrafficClass::Burst),
-                BurstKind::Notifications => self.notify(engine, node, subject),
-            }
-        }
-        if let Some(every) = bursts.every {
-            engine.set_timer(GROUP, engine.now + every, Timer::of(BURST, node.into()));
-        }
-    }
-
-    /// Sends a notification to the observers of a node.
-    fn notify(&mut self, engine: &mut MeshEngine<'_, '_>, node: Node, subject: u16) {
-        engine.network.counts.generated(engine.now, node);
-        let endpoint = &mut engine.hosts[usize::from(node)].endpoint;
-        let Some(application) = &mut self.nodes[usize::from(node)] else {
-            return;
-        };
-        let made = AppMessage {
-            by: node,
-            number: application.number(),
-            at: engine.now,
-            about: TrafficClass::Burst,
-        };
-        let state = state(self.format.notification(&made));
-        let notified = endpoint.notify(engine.now, Subject(subject.into()), &state, false);
-        debug_assert!(notified.is_ok(), "the size was checked: {notified:?}");
-        engine.drain(self, node.into());
-    }
-
-    /// Registers the sinks as observers of all nodes before there is traffic, bypassing the radio.
-    fn register(&mut self, engine: &mut MeshEngine<'_, '_>) {
-        let Some(bursts) = engine.network.mesh.traffic.bursts else {
-            return;
-        };
-        let generators = engine.network.topology.generators.clone();
-        for node in generators {
-            let Some(sink) = self.node(node).map(|a| a.burst_sink) else {
-                continue;
-            };
-            let host = &mut engine.hosts[sink as usize];
-            if host
-                .endpoint
-                .snapshot(engine.now, address(node.into(), 0))
-                .is_some()
-            {
-                continue; // it was asked
-            }
-            for subject in 0..bursts.messages {
-                let request = Request::get().with_path(&subject.to_string());
-                let mut sending = RequestConfig::default();
-                sending.observe = true;
-                let to = address(node.into(), 0);
-                let request = request.unwrap_or_else(|_| Request::get());
-                let asked = engine.hosts[sink as usize]
-                    .endpoint
-                    .request(engine.now, to, request, sending);
-                if let Err(error) = asked {
-                    engine.error = Some(RunError::Request(error));
-                }
-            }
-            engine.drain(self, sink);
-        }
-    }
-
     /// Completes a node's request.
     fn ended(
         &mut self,
@@ -268,7 +206,8 @@ impl MeshTraffic {
             return;
         };
         let stops = engine.network.mesh.traffic.stops.filter(|_| is_answered);
-        let has_stopped = stops.is_some_and(|stops| application.stops(engine.now, stops));
+        let has_stopped =
+            stops.is_some_and(|stops| application.stop.on_response(engine.now, stops));
         let next = application.next(nstart);
         let record = engine.network.counts.node(node);
         record.spurious += spurious;
@@ -383,20 +322,15 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
             if let Some(bursts) = traffic.bursts
                 && burst_sink != u32::from(node)
             {
-                let mut stream = Stream::indexed(engine.spec.seed, "mesh/burst", node.into());
-                let first = stream.uniform(bursts.first.low, bursts.first.high);
-                let offset = Stream::indexed(engine.spec.seed, "mesh/burst-offset", node.into())
-                    .uniform(Duration::ZERO, bursts.spread);
-                let first = first + offset;
-                engine.set_timer(GROUP, begin + first, Timer::of(BURST, node.into()));
+                let first = begin + bursts.first_of(engine.spec.seed, node);
+                engine.set_timer(GROUP, first, Timer::of(BURST, node.into()));
             }
             let gaps = Stream::indexed(engine.spec.seed, "mesh/gap", node.into());
-            let stop = Stream::indexed(engine.spec.seed, "mesh/stop", node.into());
+            let stop = StopState::new(engine.spec.seed, node);
             let state = NodeTraffic::new(sink, burst_sink, gaps, stop);
             self.nodes[usize::from(node)] = Some(Box::new(state));
         }
-        let notifies = |bursts: Bursts| bursts.kind == BurstKind::Notifications;
-        if traffic.bursts.is_some_and(notifies) {
+        if traffic.bursts.is_some_and(Bursts::notifies) {
             let before = Instant::ZERO + mesh.warm_up.half();
             engine.set_timer(GROUP, before, Timer::of(REGISTER, 0));
         }
@@ -407,7 +341,10 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
         match timer.kind {
             REGISTER => self.register(engine),
             GENERATE => {
-                if self.node(node).is_some_and(NodeTraffic::has_stopped) {
+                if self
+                    .node(node)
+                    .is_some_and(|traffic| traffic.stop.has_stopped())
+                {
                     return;
                 }
                 let to = self.node(node).map_or(0, |traffic| traffic.sink);

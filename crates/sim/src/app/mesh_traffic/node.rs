@@ -8,8 +8,11 @@ use carob_proto::Request;
 use carob_proto::codec::Code;
 use carob_proto::endpoint::{Config, Endpoint, RequestId, Tracing};
 
+use super::bursts::Bursts;
+use super::client_stops::StopState;
+use super::spec::Traffic;
 use crate::mesh::message::{AppMessage, TrafficClass};
-use crate::mesh::spec::{BurstKind, ClientStops, MeshSpec, Traffic};
+use crate::mesh::spec::MeshSpec;
 use crate::random::Stream;
 use crate::spec::RunSpec;
 
@@ -37,10 +40,7 @@ pub(super) struct NodeTraffic {
     pub(super) rttvar_weak: Option<Duration>,
     /// The stream of the times between messages.
     pub(super) gaps: Stream,
-    /// The stream of draws whether the client stops.
-    stop: Stream,
-    answered_at: Option<Instant>,
-    has_stopped: bool,
+    pub(super) stop: StopState,
 }
 
 /// An outstanding message.
@@ -63,7 +63,7 @@ pub(super) struct QueuedMessage {
 }
 
 impl NodeTraffic {
-    pub(super) fn new(sink: u32, burst_sink: u32, gaps: Stream, stop: Stream) -> Self {
+    pub(super) fn new(sink: u32, burst_sink: u32, gaps: Stream, stop: StopState) -> Self {
         Self {
             sink,
             burst_sink,
@@ -73,8 +73,6 @@ impl NodeTraffic {
             rttvar_weak: None,
             gaps,
             stop,
-            answered_at: None,
-            has_stopped: false,
         }
     }
 
@@ -83,22 +81,9 @@ impl NodeTraffic {
         self.open.iter().filter(|open| open.to == to).count() < nstart.max(1)
     }
 
-    /// Returns whether it stopped for good.
-    pub(super) fn has_stopped(&self) -> bool {
-        self.has_stopped
-    }
-
-    /// Draws at a response whether the node stops for good. Returns true if it does.
-    pub(super) fn stops(&mut self, now: Instant, stops: ClientStops) -> bool {
-        let last = self.answered_at.replace(now);
-        let is_soon = last.is_some_and(|last| now.since(last) < stops.within);
-        self.has_stopped = is_soon && self.stop.happens(stops.probability);
-        self.has_stopped
-    }
-
     /// Removes the first queued message that may be sent.
     pub(super) fn next(&mut self, nstart: usize) -> Option<QueuedMessage> {
-        if self.has_stopped {
+        if self.stop.has_stopped() {
             return None;
         }
         let free = |w: &QueuedMessage| self.is_free(w.to, nstart);
@@ -233,12 +218,7 @@ pub(super) fn endpoint(spec: &RunSpec, mesh: &MeshSpec, number: u32) -> Endpoint
         0 => Tracing::Exchanges,
         _ => Tracing::Everything,
     };
-    let notifies = |kind: BurstKind| kind == BurstKind::Notifications;
-    if mesh
-        .traffic
-        .bursts
-        .is_some_and(|bursts| notifies(bursts.kind))
-    {
+    if mesh.traffic.bursts.is_some_and(Bursts::notifies) {
         config.notification_queue = carob_proto::endpoint::NotificationQueue::Queue;
         config.limits.notifications_of_peer = usize::from(mesh.node.queue).max(1);
         config.limits.notifications = usize::from(mesh.node.queue).max(1);

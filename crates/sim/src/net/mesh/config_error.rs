@@ -6,7 +6,7 @@ use carob_cc::time::Duration;
 
 use super::lowpan::{self, Header, HopPosition, LowpanError, Protocol};
 use super::message::HEADER_BYTES;
-use super::spec::{BurstKind, MeshSpec, NoRoute, Period};
+use super::spec::{Bursts, MeshSpec, NoRoute, Period};
 use super::topology::TopologyError;
 use crate::client_groups::GroupSpec;
 use crate::spec::{Recording, RunSpec, Transport, Workload};
@@ -112,8 +112,7 @@ impl MeshSpec {
         if traffic.token_bytes == 0 || traffic.token_bytes > 8 {
             return Err(ConfigError::Token);
         }
-        let notifies = |bursts: &super::spec::Bursts| bursts.kind == BurstKind::Notifications;
-        let around = if traffic.bursts.as_ref().is_some_and(notifies) {
+        let around = if traffic.bursts.is_some_and(Bursts::notifies) {
             AROUND_NOTIFICATION.max(AROUND_POST)
         } else {
             AROUND_POST

@@ -367,14 +367,10 @@ impl<P: Copy> Radio<P> {
             return;
         }
         if let Some(deaf) = &mut self.deaf
-            && deaf.node == node
-            && signal.to == node
+            && deaf.misses(now, node, signal.to)
         {
-            if now < deaf.until {
-                self.counters[usize::from(node)].discarded += 1;
-                return;
-            }
-            deaf.until = now + deaf.time;
+            self.counters[usize::from(node)].discarded += 1;
+            return;
         }
         let station = &mut self.stations[usize::from(node)];
         if signal.to == node && self.spec.acknowledged {

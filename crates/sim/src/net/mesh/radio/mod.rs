@@ -21,6 +21,7 @@
 
 mod csma;
 mod curve;
+mod deaf;
 mod exchange;
 pub mod links;
 mod medium;
@@ -39,6 +40,7 @@ use crate::mesh::spec::{MacSpec, RadioSpec};
 use crate::random::Stream;
 
 use csma::{Access, Clock};
+use deaf::DeafNode;
 use exchange::{AckReception, DuplicateFilter, Phase};
 use medium::{BROADCAST, Medium};
 use queues::{NONE, Queues};
@@ -176,14 +178,6 @@ pub struct Radio<P> {
     deaf: Option<DeafNode>,
 }
 
-/// A node whose processor is busy for a time after each frame addressed to it.
-#[derive(Clone, Copy, Debug)]
-struct DeafNode {
-    node: Node,
-    time: Duration,
-    until: Instant,
-}
-
 impl<P: Copy> Radio<P> {
     /// Creates an idle medium. Random streams: `"mesh/mac/backoff"` and `"mesh/mac/clock"` by node,
     /// and those of the medium, `"mesh/radio/..."`.
@@ -222,8 +216,7 @@ impl<P: Copy> Radio<P> {
     /// Makes a node receive no frame addressed to it for this time after each one that it received.
     /// It does not acknowledge what it misses.
     pub fn set_deaf(&mut self, node: Node, time: Duration) {
-        let until = Instant::ZERO;
-        self.deaf = (!time.is_zero()).then_some(DeafNode { node, time, until });
+        self.deaf = DeafNode::new(node, time);
     }
 
     /// Sets the number of a node's frame buffers.
