@@ -5,7 +5,6 @@
 //! Other numbers give other links, to develop with.
 
 use carob_sim::random::Stream;
-use carob_sim::registry::Registry;
 use serde::{Deserialize, Serialize};
 
 use super::candidates::{combinations, largest_block, order, variations};
@@ -13,7 +12,7 @@ use super::configuration::{Configuration, controllers};
 use super::judge::Cost;
 use super::link::Link;
 use super::neighbourhood::firsts_of;
-use super::runs::{Stage, costs_of, make, point_costs, resampled, work};
+use super::runs::{costs_of, make, point_costs, resampled, stage};
 use super::traces::LinkTraces;
 use super::traffic::{TRAFFIC, Traffic};
 use super::{Answer, CompareError, Progress, Question};
@@ -210,27 +209,6 @@ pub fn validate(
         configurations: all,
         seeds: more.seeds.end - first.seeds.start,
     })
-}
-
-/// A stage with as many seeds as a number of exchanges allows.
-fn stage(
-    question: &Question,
-    first_seed: u64,
-    exchanges: u64,
-    configurations: usize,
-    bounds: std::ops::Range<u64>,
-) -> Stage<'_> {
-    let (link, traffic) = (&question.link, &question.traffic);
-    let with_harm = Question::has_harm(link, traffic);
-    let each = work(link, traffic, largest_block(link), with_harm);
-    let seeds = exchanges / (each * configurations as u64).max(1);
-    Stage {
-        link,
-        traffic,
-        seeds: first_seed..first_seed + seeds.clamp(bounds.start, bounds.end),
-        with_harm,
-        registry: Registry::BUILT_IN,
-    }
 }
 
 /// Every controller with the parameters of RFC 7252 and with the best settings found, default CoAP

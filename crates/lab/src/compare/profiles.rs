@@ -1,13 +1,12 @@
 //! Transmission profiles judged by the cost of comparisons, on the links of their names.
 
 use carob_cc::TransmissionProfile;
-use carob_sim::registry::Registry;
 
 use super::candidates::{BLOCKS, largest_block};
 use super::configuration::Configuration;
 use super::judge::Cost;
 use super::link::Link;
-use super::runs::{Stage, costs_of, make, resampled, work};
+use super::runs::{costs_of, make, resampled, stage};
 use super::traffic::Traffic;
 use super::{CompareError, Progress, Question};
 
@@ -53,18 +52,7 @@ pub fn judge(
         configuration,
         recommended,
     ];
-    let with_harm = Question::has_harm(link, traffic);
-    let each = work(link, traffic, block, with_harm) * judged.len() as u64;
-    let seeds = (EXCHANGES / each.max(1)).clamp(10, 160);
-    let stage = Stage {
-        link,
-        traffic,
-        seeds: SEEDS..SEEDS + seeds,
-        with_harm,
-        registry: Registry::BUILT_IN,
-    };
-    let values = resampled(&make(&stage, &judged, progress)?);
-    let costs = costs_of(&values, &question.weights);
+    let (costs, seeds) = costs(&question, &judged, progress)?;
     let pairs = costs[1].iter().zip(&costs[2]);
     let ratios: Vec<f64> = pairs.map(|(profile, best)| profile / best).collect();
     Ok(JudgedProfile {
@@ -101,20 +89,21 @@ pub fn variants(
             ..own
         }));
     }
-    let with_harm = Question::has_harm(link, traffic);
-    let each = work(link, traffic, largest, with_harm) * judged.len() as u64;
-    let seeds = (EXCHANGES / each.max(1)).clamp(10, 160);
-    let stage = Stage {
-        link,
-        traffic,
-        seeds: SEEDS..SEEDS + seeds,
-        with_harm,
-        registry: Registry::BUILT_IN,
-    };
-    let values = resampled(&make(&stage, &judged, progress)?);
-    let costs = costs_of(&values, &question.weights);
+    let (costs, _) = costs(&question, &judged, progress)?;
     let pairs = judged.into_iter().zip(&costs).skip(1);
     Ok(pairs.map(|(one, costs)| (one, Cost::of(costs))).collect())
+}
+
+/// Costs of configurations beside the first one on fresh seeds, and the number of seeds.
+fn costs(
+    question: &Question,
+    judged: &[Configuration],
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<(Vec<Vec<f64>>, u64), CompareError> {
+    let stage = stage(question, SEEDS, EXCHANGES, judged.len(), 10..160);
+    let values = resampled(&make(&stage, judged, progress)?);
+    let seeds = stage.seeds.end - stage.seeds.start;
+    Ok((costs_of(&values, &question.weights), seeds))
 }
 
 #[cfg(test)]

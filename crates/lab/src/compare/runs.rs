@@ -7,11 +7,12 @@ use carob_sim::registry::Registry;
 use carob_sim::spec::RunRecord;
 use rayon::prelude::*;
 
+use super::candidates::largest_block;
 use super::configuration::Configuration;
 use super::judge::{Measured, Pool, RunSummary, UNANSWERED, Weights, resamples};
 use super::link::Link;
 use super::traffic::Traffic;
-use super::{CompareError, Progress};
+use super::{CompareError, Progress, Question};
 use crate::scenario::Scenario;
 
 /// Runs of one stage.
@@ -32,6 +33,27 @@ const MESH_FACTOR: u64 = 40;
 pub(super) fn work(link: &Link, traffic: &Traffic, block: u16, with_harm: bool) -> u64 {
     let factor = if link.is_mesh { MESH_FACTOR } else { 1 };
     traffic.exchanges(block) * factor * (1 + u64::from(with_harm))
+}
+
+/// A stage with as many seeds as a number of exchanges allows, within bounds.
+pub(super) fn stage(
+    question: &Question,
+    first_seed: u64,
+    exchanges: u64,
+    configurations: usize,
+    bounds: Range<u64>,
+) -> Stage<'_> {
+    let (link, traffic) = (&question.link, &question.traffic);
+    let with_harm = Question::has_harm(link, traffic);
+    let each = work(link, traffic, largest_block(link), with_harm);
+    let seeds = exchanges / (each * configurations as u64).max(1);
+    Stage {
+        link,
+        traffic,
+        seeds: first_seed..first_seed + seeds.clamp(bounds.start, bounds.end),
+        with_harm,
+        registry: Registry::BUILT_IN,
+    }
 }
 
 /// Losses that the runs of a configuration need at least, and the seeds that are made for it at most.

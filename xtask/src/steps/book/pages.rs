@@ -1,9 +1,12 @@
 //! The pages in headless Chromium at two widths, light and dark: nothing wider than the page, pictures
 //! shown, text that stands out from its background.
 
-use std::{fs, path::Path, process::Command};
+#[path = "../../../../crates/cli/tests/it/browser/frames.rs"]
+mod chromium;
 
-use anyhow::{Context, Result, ensure};
+use std::{fs, path::Path};
+
+use anyhow::{Result, ensure};
 use serde_json::Value;
 
 use super::html::Site;
@@ -51,55 +54,12 @@ pub(super) fn check(site: &Site, folder: &Path) -> Result<Vec<String>> {
 
 /// Opens frames in one page; the probe of each reports to it.
 fn open(site: &Site, folder: &Path, frames: &[(&String, u32)]) -> Result<Vec<Value>> {
-    let frames: Vec<String> = frames
+    let frames: Vec<(&str, u32)> = frames
         .iter()
-        .map(|(name, width)| format!("<iframe src=\"{name}\" width={width} height=900></iframe>"))
+        .map(|(name, width)| (name.as_str(), *width))
         .collect();
-    let frames = frames.concat();
-    let around = site.root.join("views.probe.html");
-    fs::write(
-        &around,
-        format!(
-            "<!DOCTYPE html><pre id=found></pre>{frames}<script>addEventListener('message', (event) => {{\
-             document.getElementById('found').textContent += JSON.stringify(event.data) + '\\n'; }});</script>"
-        ),
-    )?;
-    let output = Command::new("chromium")
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-        ])
-        .args([
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-sync",
-        ])
-        .args(["--disable-component-update", "--window-size=1600,1000"])
-        .arg(format!(
-            "--user-data-dir={}",
-            folder.join("profile").display()
-        ))
-        .args(["--virtual-time-budget=30000", "--dump-dom"])
-        .arg(format!("file://{}", around.display()))
-        .output()
-        .context("chromium does not start")?;
-    fs::remove_file(&around)?;
-    let page = String::from_utf8(output.stdout).context("chromium printed no text")?;
-    let found = page
-        .split_once("<pre id=\"found\">")
-        .and_then(|(_, rest)| rest.split_once("</pre>"))
-        .context("chromium printed another page")?
-        .0;
-    let plain = found
-        .replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&amp;", "&");
-    plain
-        .lines()
-        .map(|line| serde_json::from_str(line).context("a probe reported no JSON"))
-        .collect()
+    let data = folder.join("profile");
+    chromium::open(&site.root, &frames, &data, 30_000).map_err(anyhow::Error::msg)
 }
 
 /// The defects of one view.

@@ -1,7 +1,8 @@
 //! Reports in a real browser (Debian's Chromium), in frames of 375 and 1440 pixels.
 
+mod frames;
+
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -24,21 +25,6 @@ const RUNS: [&[&str]; 3] = [
     &["thesis/short-random-50c-low-2500", "--seeds", "3"],
     &["rpl/pint-idle", "--seeds", "2"],
 ];
-
-/// Chromium without the connections that it makes by itself.
-fn chromium(profile: &Path) -> Command {
-    let mut command = Command::new("chromium");
-    command.args([
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-    ]);
-    command.args(["--no-first-run", "--disable-background-networking"]);
-    command.args(["--disable-component-update", "--disable-sync"]);
-    command.arg(format!("--user-data-dir={}", profile.display()));
-    command
-}
 
 fn is_missing() -> bool {
     let missing = Command::new("chromium").arg("--version").output().is_err();
@@ -63,38 +49,13 @@ fn probed(html: &str) -> String {
 
 /// What the probe found in each file at each width.
 fn open(folder: &Folder, files: &[String]) -> Vec<Value> {
-    let frames: String = files
+    let at_widths = |file| WIDTHS.map(|width| (file, width));
+    let frames: Vec<(&str, u32)> = files
         .iter()
-        .flat_map(|file| {
-            WIDTHS.map(|width| {
-                format!("<iframe src=\"{file}\" width=\"{width}\" height=\"900\"></iframe>")
-            })
-        })
+        .map(|file| &**file)
+        .flat_map(at_widths)
         .collect();
-    let page = format!(
-        "<!DOCTYPE html><body><pre id=\"found\"></pre>{frames}<script>\
-         addEventListener('message', (event) => {{\
-         const found = document.getElementById('found');\
-         found.textContent += JSON.stringify(event.data) + '\\n'; }});</script>"
-    );
-    let around = folder.0.join("frames.html");
-    fs::write(&around, page).unwrap();
-    let output = chromium(&folder.0.join("profile"))
-        .args(["--virtual-time-budget=20000", "--window-size=1600,1000"])
-        .args(["--dump-dom", &format!("file://{}", around.display())])
-        .output()
-        .expect("chromium starts");
-    let page = String::from_utf8(output.stdout).expect("text");
-    let found = page.split_once("<pre id=\"found\">").expect("the page").1;
-    let found = found.split_once("</pre>").expect("an end").0;
-    let plain = found
-        .replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&amp;", "&");
-    plain
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect()
+    frames::open(&folder.0, &frames, &folder.0.join("profile"), 20_000).expect("pages open")
 }
 
 fn numbers(values: &Value) -> Vec<f64> {
