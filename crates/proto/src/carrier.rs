@@ -35,7 +35,7 @@ use crate::message_layer::notification_queue::Notifications;
 use crate::message_layer::peer::Peers;
 use crate::message_layer::tokens::{OwnToken, Tokens};
 use crate::message_layer::{Ended, Exchange, ExchangeIndex, Purpose};
-use crate::seeds::Seeds;
+use crate::seeds::{Seeds, Table};
 use crate::stream_layer::Connections;
 use crate::tables::quota::QuotaPolicy;
 use crate::tables::rate_limit::Admission;
@@ -156,10 +156,10 @@ impl Carrier {
         let limits = config.limits;
         let quota_policy = QuotaPolicy::from(&limits);
         Self {
-            peers: Peers::new(seeds.of("peers"), limits.peers, quota_policy),
+            peers: Peers::new(seeds.table(Table::Peers), limits.peers, quota_policy),
             settings: BTreeMap::new(),
             exchanges: Slab::new(),
-            index: ExchangeIndex::new(seeds.of("exchanges")),
+            index: ExchangeIndex::new(seeds.table(Table::Exchanges)),
             ended: VecDeque::new(),
             tokens: Tokens::new(seeds),
             responses: 0,
@@ -173,14 +173,14 @@ impl Carrier {
             aggregates,
             group_ids: GroupIds::starting_at(seeds.message_id()),
             dedup: Dedup::new(
-                seeds.of("deduplication"),
+                seeds.table(Table::Deduplication),
                 limits.dedup_idempotent,
                 limits.dedup_non_idempotent,
                 quota_policy.prefix,
             ),
             rejections: (Instant::ZERO, 0),
             connections: Connections::new(
-                seeds.of("connections"),
+                seeds.table(Table::Connections),
                 limits.connections,
                 quota_policy,
             ),

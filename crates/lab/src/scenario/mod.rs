@@ -276,15 +276,17 @@ impl Scenario {
     }
 
     fn check(&self, whole: &Place) -> Result<(), ScenarioError> {
+        let placed = |e: ScenarioError| match e.place {
+            Place::Scenario(_) => ScenarioError {
+                place: whole.clone(),
+                ..e
+            },
+            _ => e,
+        };
         for cell in &self.cells {
+            mesh::check_applicable(cell).map_err(placed)?;
             for algorithm in &self.algorithms {
-                cell.spec(algorithm, 0).map_err(|e| match e.place {
-                    Place::Scenario(_) => ScenarioError {
-                        place: whole.clone(),
-                        ..e
-                    },
-                    _ => e,
-                })?;
+                cell.spec(algorithm, 0).map_err(placed)?;
             }
         }
         Ok(())

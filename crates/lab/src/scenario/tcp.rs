@@ -1,6 +1,7 @@
 //! TCP in scenarios: the keys under `tcp`, and the settings an algorithm has in a cell.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use carob_cc::time::Duration;
 use carob_sim::tcp::TcpSettings;
@@ -87,18 +88,21 @@ fn layers<'a>(
     let mut all = Vec::new();
     for typed in [false, true] {
         for table in [String::new(), format!("algorithm.{algorithm}.")] {
-            let mut add = |path: &str, name: &'static str| {
-                let at_level = |s: &&Setting| matches!(s.place, Place::CommandLine(_)) == typed;
-                all.extend(settings.get(path).filter(at_level).map(|s| (name, s)));
-            };
+            let at_level = |s: &&Setting| matches!(s.place, Place::CommandLine(_)) == typed;
             let shared = if table.is_empty() {
                 "transmission."
             } else {
                 &table
             };
-            add(&format!("{shared}rto_max"), "rto_max");
-            for key in keys() {
-                add(&format!("{table}tcp.{}", key.name), key.name);
+            let cap = settings.get(&format!("{shared}rto_max"));
+            all.extend(cap.filter(at_level).map(|s| ("rto_max", s)));
+            // Few keys are set; looking each one up would take longer than a short run.
+            let prefix = format!("{table}tcp.");
+            let below = settings.range::<str, _>((Bound::Included(&*prefix), Bound::Unbounded));
+            for (path, setting) in below.take_while(|(path, _)| path.starts_with(&prefix)) {
+                let key = keys().find(|key| key.name == &path[prefix.len()..]);
+                let setting = Some(setting).filter(at_level);
+                all.extend(key.zip(setting).map(|(key, setting)| (key.name, setting)));
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::counters::Refusal;
 use crate::echo::{Challenges, ECHO_BYTES};
 use crate::limits::Limits;
 use crate::message::Response;
-use crate::seeds::Seeds;
+use crate::seeds::{Seeds, Table};
 use crate::tables::rate_limit::{Admission, RateLimiter};
 
 /// The bytes that an unvalidated source may be sent for each byte of its datagram (RFC 9175 2.4).
@@ -47,12 +47,12 @@ impl AdmissionControl {
     pub(crate) fn new(seeds: &Seeds, limits: &Limits) -> Self {
         Self {
             rates: RateLimiter::new(
-                seeds.of("rate limits"),
+                seeds.table(Table::RateLimits),
                 limits.request_rate,
                 limits.request_burst,
                 limits.sources,
             ),
-            validated: Validated::new(seeds.of("validated addresses"), limits.validated),
+            validated: Validated::new(seeds.table(Table::ValidatedAddresses), limits.validated),
             challenges: Challenges::default(),
             stateless_challenge: None,
         }

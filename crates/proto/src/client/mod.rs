@@ -45,7 +45,7 @@ use crate::event::{Event, Failure, RequestId};
 use crate::message::{Request, Response};
 use crate::message_layer::Purpose;
 use crate::message_layer::tokens::PeerSupport;
-use crate::seeds::Seeds;
+use crate::seeds::{Seeds, Table};
 use crate::timers::TimerId;
 use crate::writing::encode;
 
@@ -172,8 +172,8 @@ impl Client {
     pub(crate) fn new(config: &Config, seeds: &Seeds) -> Self {
         Self {
             operations: Slab::new(),
-            block1_queue: Block1Queue::new(seeds.of("Block1 queues")),
-            retry_after: RetryAfterTable::new(seeds.of("Retry-After"), config.limits.pauses),
+            block1_queue: Block1Queue::new(seeds.table(Table::Block1Queues)),
+            retry_after: RetryAfterTable::new(seeds.table(Table::RetryAfter), config.limits.pauses),
             given: BTreeMap::new(),
             tag_until: Instant::ZERO,
             last_tag: 0,

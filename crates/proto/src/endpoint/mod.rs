@@ -86,7 +86,7 @@ impl Endpoint {
         config.parameters = admissible(config.parameters);
         config.reliable = config.reliable.map(StreamConfig::admissible);
         let seeds = Seeds::draw(&mut random);
-        let token_keys = (seeds.of("tokens"), seeds.of("tokens, again"));
+        let token_keys = seeds.tokens();
         let mut cx = Context::new(config, token_keys, Box::new(random));
         let aggregates =
             Aggregates::new(&cx.config.aggregates, cx.config.aggregate, &mut cx.timers);

@@ -11,7 +11,7 @@ use crate::carrier::Carrier;
 use crate::config::{Config, NotificationQueue};
 use crate::context::Context;
 use crate::observe::observers::{NONE, ObserverIndex, Observers};
-use crate::seeds::Seeds;
+use crate::seeds::{Seeds, Table};
 use crate::tables::quota::QuotaTable;
 use crate::trace::TraceEvent;
 
@@ -32,12 +32,12 @@ impl Notifications {
         let limits = &config.limits;
         Self {
             observers: Observers::new(
-                seeds.of("observers"),
+                seeds.table(Table::Observers),
                 (limits.observers, limits.observers_of_peer),
                 limits.observer_bytes,
                 config.unconfirmed_max,
             ),
-            shares: QuotaTable::new(seeds.of("observer quotas")),
+            shares: QuotaTable::new(seeds.table(Table::ObserverQuotas)),
             waiting: 0,
             dropped: 0,
         }

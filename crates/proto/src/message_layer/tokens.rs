@@ -33,7 +33,7 @@ use crate::event::Failure;
 use crate::message_layer::observation_tokens::ObservationTokens;
 use crate::message_layer::{Exchange, State, Submission, UNLIMITED};
 use crate::retransmission_count::COUNTING_TOKEN_BYTES;
-use crate::seeds::Seeds;
+use crate::seeds::{Seeds, Table};
 
 /// The longest token sent or accepted, in bytes. A datagram of
 /// [`MESSAGE_BYTES`](crate::endpoint::MESSAGE_BYTES) still has space for options and a small block.
@@ -90,7 +90,7 @@ pub(crate) struct Tokens {
 impl Tokens {
     pub(crate) fn new(seeds: &Seeds) -> Self {
         Self {
-            observations: ObservationTokens::new(seeds.of("observation tokens")),
+            observations: ObservationTokens::new(seeds.table(Table::ObservationTokens)),
             support: PeerSupport::default(),
         }
     }

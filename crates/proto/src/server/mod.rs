@@ -31,7 +31,7 @@ use crate::context::Context;
 use crate::dedup::Remembered;
 use crate::event::IncomingId;
 use crate::observe::Observe;
-use crate::seeds::Seeds;
+use crate::seeds::{Seeds, Table};
 use crate::server::delayed_group_response::DelayedGroupResponse;
 use crate::server::inbound::InboundRequest;
 use crate::server::request_table::{
@@ -144,10 +144,10 @@ impl Server {
             blocks_ahead: limits.blocks_ahead,
             results: limits.q_block_results,
         };
-        let incoming = seeds.of("requests received");
+        let incoming = seeds.table(Table::RequestsReceived);
         Self {
             incoming: IncomingTable::new(incoming, limits.incoming, quota_policy),
-            reassembler: Reassembler::new(seeds.of("reassembly"), reassembly),
+            reassembler: Reassembler::new(seeds.table(Table::Reassembly), reassembly),
             delayed_responses: Slab::new(),
             delivery: None,
         }

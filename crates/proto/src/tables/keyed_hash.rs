@@ -3,7 +3,7 @@
 //! Such tables use SipHash-1-3 under a secret key, so that collisions cannot be constructed. A hash
 //! function that is merely seeded does not prevent them.
 
-use core::hash::{BuildHasher, Hasher as _};
+use core::hash::BuildHasher;
 
 use siphasher::sip::SipHasher13;
 
@@ -18,11 +18,18 @@ pub struct KeyedState {
 impl KeyedState {
     /// Returns the key from a seed that peers do not know.
     pub fn with_seed(seed: u64) -> Self {
-        let other = SipHasher13::new_with_keys(seed, !seed).finish();
         Self {
-            hasher: SipHasher13::new_with_keys(seed, other),
+            hasher: SipHasher13::new_with_keys(seed, split_mix(!seed)),
         }
     }
+}
+
+/// The output of SplitMix64 (Steele et al. 2014) for a state: a bijection, every bit of which depends on
+/// every bit of the state.
+pub(crate) const fn split_mix(state: u64) -> u64 {
+    let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ (state >> 31)
 }
 
 impl BuildHasher for KeyedState {

@@ -249,8 +249,8 @@ fn bursts(cell: &Cell) -> Result<Option<Bursts>, ScenarioError> {
     }))
 }
 
-/// Checks that all settings apply to the kind of run, and that the network is possible.
-pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
+/// Checks that all settings apply to the kind of run.
+pub(super) fn check_applicable(cell: &Cell) -> Result<(), ScenarioError> {
     let set = |s: &Setting| !matches!(s.place, Place::Scenario(_));
     let keys = Applicability::of(&cell.settings);
     let stray = |(path, s): &(&String, &Setting)| set(s) && !keys.covers(path);
@@ -268,6 +268,11 @@ pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
         };
         return Err(impossible(&setting.place, why));
     }
+    Ok(())
+}
+
+/// Checks that the network is possible.
+pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
     let Some(mesh) = &spec.mesh else {
         return Ok(());
     };

@@ -39,14 +39,12 @@ impl LinkNetwork {
 
     /// Offers a packet in as many fragments as it needs. Returns its fate and its arrival.
     fn offer(&mut self, now: Instant, direction: usize, bytes: u32) -> (Offer, Instant) {
-        let pieces = fragments(bytes, self.mtu_bytes).count() as u64;
-        let more = pieces.saturating_sub(1) * u64::from(IP_HEADER);
         let mut offer = Offer {
             fate: Fate::Arrives,
             carried: 0,
             departed: now,
-            packets: pieces,
-            header_bytes: u64::from(self.header_bytes) + more,
+            packets: 0,
+            header_bytes: 0,
         };
         let link = match direction {
             DOWN => &mut self.link.down,
@@ -54,6 +52,7 @@ impl LinkNetwork {
         };
         let mut arrives = now;
         for fragment in fragments(bytes, self.mtu_bytes) {
+            offer.packets += 1;
             match link.offer(now, fragment) {
                 Verdict::Deliver { at, departed, .. } => {
                     (arrives, offer.departed) = (arrives.max(at), departed);
@@ -68,6 +67,8 @@ impl LinkNetwork {
             }
             offer.carried += fragment;
         }
+        let more = offer.packets.saturating_sub(1) * u64::from(IP_HEADER);
+        offer.header_bytes = u64::from(self.header_bytes) + more;
         (offer, arrives)
     }
 }
