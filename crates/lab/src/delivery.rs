@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::footnotes::mark;
+use crate::metrics::{self, Metric};
 use crate::reading::{chosen, series_of_metric, widest};
 use crate::run::{EachRow, Outcome, Row};
 use crate::statistics::Statistics;
@@ -36,16 +37,18 @@ type Metrics = BTreeMap<&'static str, Statistics>;
 
 /// Returns true for metrics of notifications or of a wireless network.
 pub(crate) fn is_of(metrics: &Metrics) -> bool {
-    metrics.contains_key("pdr") || is_network(metrics)
+    metrics.contains_key(metrics::PDR.name) || is_network(metrics)
 }
 
 /// Returns true for metrics of a wireless network.
 pub(crate) fn is_network(metrics: &Metrics) -> bool {
-    metrics.contains_key("nodes")
+    metrics.contains_key(metrics::NODES.name)
 }
 
-fn mean(metrics: &Metrics, names: &[&str]) -> Option<f64> {
-    let all = names.iter().map(|name| metrics.get(name).map(|s| s.mean));
+fn mean(metrics: &Metrics, some: &[Metric]) -> Option<f64> {
+    let all = some
+        .iter()
+        .map(|metric| metrics.get(metric.name).map(|s| s.mean));
     all.sum()
 }
 
@@ -59,26 +62,34 @@ enum Show {
 }
 
 /// A column: its head, the metrics that make it up, and how their sum is shown.
-type Column = (&'static str, &'static [&'static str], Show);
+type Column = (&'static str, &'static [Metric], Show);
 
 const OF_NOTIFICATIONS: &[Column] = &[
-    ("dropped", &["server_drop_ratio"], Show::Share),
-    ("replaced", &["superseded_ratio"], Show::Share),
-    ("not sent", &["unsent_ratio", "unlisted_ratio"], Show::Share),
-    ("buffer", &["link_drop_ratio"], Show::Share),
-    ("lost", &["link_loss_ratio"], Show::Share),
-    ("CON", &["con_ratio"], Show::Share),
-    ("delay s", &["delay_s"], Show::Number(2)),
+    ("dropped", &[metrics::SERVER_DROP_RATIO], Show::Share),
+    ("replaced", &[metrics::SUPERSEDED_RATIO], Show::Share),
+    (
+        "not sent",
+        &[metrics::UNSENT_RATIO, metrics::UNLISTED_RATIO],
+        Show::Share,
+    ),
+    ("buffer", &[metrics::LINK_DROP_RATIO], Show::Share),
+    ("lost", &[metrics::LINK_LOSS_RATIO], Show::Share),
+    ("CON", &[metrics::CON_RATIO], Show::Share),
+    ("delay s", &[metrics::DELAY_S], Show::Number(2)),
 ];
 
 const OF_NETWORKS: &[Column] = &[
-    ("busy", &["app_drop_ratio"], Show::Share),
-    ("given up", &["failed_ratio"], Show::Share),
-    ("sent", &["transmissions_per_exchange"], Show::Number(2)),
-    ("MAC drops", &["mac_drops"], Show::Number(0)),
-    ("no route", &["route_drops"], Show::Number(0)),
-    ("parents", &["parent_resets"], Show::Number(0)),
-    ("delay s", &["delay_s"], Show::Number(2)),
+    ("busy", &[metrics::APP_DROP_RATIO], Show::Share),
+    ("given up", &[metrics::FAILED_RATIO], Show::Share),
+    (
+        "sent",
+        &[metrics::TRANSMISSIONS_PER_EXCHANGE],
+        Show::Number(2),
+    ),
+    ("MAC drops", &[metrics::MAC_DROPS], Show::Number(0)),
+    ("no route", &[metrics::ROUTE_DROPS], Show::Number(0)),
+    ("parents", &[metrics::PARENT_RESETS], Show::Number(0)),
+    ("delay s", &[metrics::DELAY_S], Show::Number(2)),
 ];
 
 fn columns_of(is_network: bool) -> &'static [Column] {
@@ -99,7 +110,7 @@ fn heads(is_network: bool) -> Vec<(String, Align)> {
 /// The columns of one row, `first` being the PDR that it is compared with.
 fn columns(metrics: &Metrics, is_network: bool, first: Option<f64>) -> Vec<String> {
     let share = |share: f64| format!("{:.1} %", share * 100.0);
-    let pdr = mean(metrics, &["pdr"]);
+    let pdr = mean(metrics, &[metrics::PDR]);
     let ratio = pdr.zip(first.filter(|first| *first > 0.0));
     let others = columns_of(is_network).iter().map(|(_, names, show)| {
         let value = mean(metrics, names);
@@ -129,7 +140,7 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
     let mut table = TextTable::new(header);
     let mut before: Option<(&str, Option<f64>)> = None;
     for row in rows {
-        let pdr = mean(&row.metrics, &["pdr"]);
+        let pdr = mean(&row.metrics, &[metrics::PDR]);
         let (is_first, first) = match before {
             Some((cell, first)) if cell == row.scenario => (false, first),
             _ => (true, pdr),
@@ -166,7 +177,7 @@ pub(crate) fn each_table(rows: &[EachRow]) -> TextTable {
         let first = rows
             .iter()
             .find(|first| first.scenario == row.scenario && first.seed == row.seed);
-        let first = first.and_then(|first| mean(&first.metrics, &["pdr"]));
+        let first = first.and_then(|first| mean(&first.metrics, &[metrics::PDR]));
         let mut line = vec![
             title(&row.title, &row.scenario).to_owned(),
             row.algorithm.clone(),
@@ -189,7 +200,7 @@ fn names(names: &[&str], align: Align) -> Vec<(String, Align)> {
 
 /// Where the choice of algorithm matters most.
 pub(crate) fn reading(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
-    let series = series_of_metric(&outcome.each(), "pdr");
+    let series = series_of_metric(&outcome.each(), metrics::PDR.name);
     let what = if rows.iter().any(|row| is_network(&row.metrics)) {
         "messages"
     } else {

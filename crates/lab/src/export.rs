@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Map;
 
 use crate::csv;
-use crate::metrics::METRICS;
+use crate::metrics::Metric;
 use crate::run::{EachRow, Row};
 use crate::statistics::{Statistic, Statistics};
 
@@ -217,8 +217,7 @@ fn lines(
 
 /// Unit of a metric.
 fn unit(name: &str) -> &'static str {
-    let metric = METRICS.iter().find(|metric| metric.name == name);
-    metric.map_or("", |metric| metric.unit())
+    Metric::named(name).map_or("", |metric| metric.unit)
 }
 
 fn plain(value: &serde_json::Value) -> String {

@@ -1,6 +1,7 @@
 //! Medians of many algorithms side by side.
 
 use crate::footnotes::mark;
+use crate::metrics;
 use crate::run::Row;
 use crate::summary::{SAME, dash, label, seconds};
 use crate::text::{Align, TextTable};
@@ -13,7 +14,10 @@ const COLUMNS_MAX: usize = 12;
 /// Medians of completion times: a line per algorithm, a column per cell, if there are several of
 /// both, but not too many cells. The shortest of a column is marked.
 pub fn table(rows: &[Row]) -> Option<TextTable> {
-    if rows.iter().all(|row| !row.metrics.contains_key("fct_s")) {
+    if rows
+        .iter()
+        .all(|row| !row.metrics.contains_key(metrics::FCT_S.name))
+    {
         return None;
     }
     let mut cells: Vec<&Row> = Vec::new();
@@ -33,10 +37,13 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
         let row = rows
             .iter()
             .find(|row| row.scenario == cell.scenario && row.algorithm == algorithm)?;
-        let fct = row.metrics.get("fct_s").filter(|fct| fct.n > 0)?;
+        let fct = row
+            .metrics
+            .get(metrics::FCT_S.name)
+            .filter(|fct| fct.n > 0)?;
         let all_done = row
             .metrics
-            .get("success_ratio")
+            .get(metrics::SUCCESS_RATIO.name)
             .is_none_or(|s| s.mean >= 1.0);
         Some((fct.p50, all_done))
     };

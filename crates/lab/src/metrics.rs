@@ -6,6 +6,7 @@ use carob_cc::time::{Duration, Instant};
 use carob_sim::link::Counters;
 use carob_sim::spec::{FlowRecord, Recording, RunRecord, Sample};
 use carob_sim::trace::EVENTS_RECORDED_MAX;
+use serde_json::{Value, json};
 
 use crate::statistics::{Statistics, jain};
 use crate::timer_log::{self, Fate, LOGGED_MAX};
@@ -14,7 +15,7 @@ mod mesh;
 mod notifications;
 mod table;
 
-pub use table::METRICS;
+pub use table::*;
 
 /// Samples of each metric, by name.
 ///
@@ -22,48 +23,92 @@ pub use table::METRICS;
 /// per run; all runs of a cell are pooled, as the thesis pools its four clients.
 pub type Samples = BTreeMap<&'static str, Vec<f64>>;
 
-/// Description of a metric, for tables and documentation.
+/// A metric, declared once in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// Its name, unit last.
     pub name: &'static str,
+    /// Unit of its values; `1` for counts and shares.
+    pub unit: &'static str,
     /// Description, one sentence.
     pub about: &'static str,
+    /// What each of its values is of.
+    pub how: How,
 }
 
-impl Metric {
-    /// Its unit, by the name's end; `1` for counts and shares.
-    pub fn unit(&self) -> &'static str {
-        // Shares of what lies within a limit, which the name states.
-        let is_share = ["within_", "_above_", "_below_"];
-        if is_share.iter().any(|part| self.name.contains(part)) {
-            return "1";
-        }
-        let (_, end) = self.name.rsplit_once('_').unwrap_or_default();
-        match end {
-            "s" => "s",
-            "bps" => "bit/s",
-            "Bps" => "B/s",
-            "rps" => "1/s",
-            "bytes" => "B",
-            _ => "1",
+/// Source of a metric's values; those of all runs of a cell are pooled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// One value a run.
+    Run,
+    /// One value a flow.
+    Flow,
+    /// One value a node that RPL routes for.
+    Node,
+    /// One value a recorded sample.
+    Sample,
+    /// One value a timer, if events are recorded.
+    Timer,
+    /// One value a run, if events are recorded.
+    RunOfTimers,
+    /// One value a flow; in a wireless network one a run.
+    FlowOrRun,
+    /// One value a flow; in a wireless network one a node.
+    FlowOrNode,
+    /// One value a recorded sample; in a wireless network one a run.
+    SampleOrRun,
+    /// One value a subscriber; in a wireless network one a run.
+    SubscriberOrRun,
+    /// One value a flow or subscriber; in a wireless network one a node.
+    FlowSubscriberOrNode,
+}
+
+impl How {
+    /// The source in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Flow => "flow",
+            Self::Node => "node",
+            Self::Sample => "recorded sample",
+            Self::Timer => "timer of recorded events",
+            Self::RunOfTimers => "run with recorded events",
+            Self::FlowOrRun => "flow, or run of a wireless network",
+            Self::FlowOrNode => "flow, or node of a wireless network",
+            Self::SampleOrRun => "recorded sample, or run of a wireless network",
+            Self::SubscriberOrRun => "subscriber, or run of a wireless network",
+            Self::FlowSubscriberOrNode => "flow, subscriber, or node of a wireless network",
         }
     }
 }
 
-/// Metrics that are made of a run's events.
-const OF_EVENTS: [&str; 4] = [
-    "timer_s",
-    "timer_early_ratio",
-    "timers_suit_after",
-    "success_bend",
-];
+impl Metric {
+    /// Its entry in the dictionary of results.
+    pub fn entry(&self) -> Value {
+        json!({
+            "name": self.name,
+            "unit": self.unit,
+            "of": self.how.name(),
+            "meaning": self.about,
+        })
+    }
 
-/// The recording that runs need for these metrics.
+    /// The metric with this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        METRICS.iter().find(|metric| metric.name == name)
+    }
+}
+
+/// The recording that runs need for metrics with these names.
 pub fn recording(wanted: &BTreeSet<String>) -> Recording {
-    let of_events = wanted.iter().any(|name| OF_EVENTS.contains(&name.as_str()));
+    let is_of_events = |metric: &Metric| matches!(metric.how, How::Timer | How::RunOfTimers);
+    let mut metrics = wanted.iter().filter_map(|name| Metric::named(name));
     Recording {
-        events: if of_events { EVENTS_RECORDED_MAX } else { 0 },
+        events: if metrics.any(is_of_events) {
+            EVENTS_RECORDED_MAX
+        } else {
+            0
+        },
         ..Recording::default()
     }
 }
@@ -73,68 +118,68 @@ const COAP_HEADER: u64 = 4;
 
 /// Adds the samples of one run.
 pub fn collect(record: &RunRecord, samples: &mut Samples) {
-    let mut add = |name: &'static str, value: f64| samples.entry(name).or_default().push(value);
+    let mut add = |metric: Metric, value: f64| samples.entry(metric.name).or_default().push(value);
     let mut goodputs = Vec::with_capacity(record.flows.len());
     for flow in &record.flows {
         if let Some(completion) = flow.completion() {
             let seconds = completion.as_micros() as f64 / 1e6;
-            add("fct_s", seconds);
+            add(FCT_S, seconds);
             if seconds > 0.0 {
                 goodputs.push(flow.body_bytes as f64 * 8.0 / seconds);
             }
         }
         if let Some(setup) = flow.setup {
-            add("setup_s", setup.as_micros() as f64 / 1e6);
+            add(SETUP_S, setup.as_micros() as f64 / 1e6);
         }
         if let Some(segments) = flow.segments {
-            add("segments", segments as f64);
+            add(SEGMENTS, segments as f64);
         }
         if let Some(recovery) = flow.recovery {
-            add("recoveries", recovery.entered as f64);
-            add("recovery_s", seconds(recovery.time));
-            add("rto_peak_s", seconds(recovery.rto_peak));
+            add(RECOVERIES, recovery.entered as f64);
+            add(RECOVERY_S, seconds(recovery.time));
+            add(RTO_PEAK_S, seconds(recovery.rto_peak));
             if let Some(first) = recovery.first_timeout {
-                add("rto_first_s", seconds(first));
+                add(RTO_FIRST_S, seconds(first));
             }
         }
         if flow.stall > Duration::ZERO {
-            add("stall_s", flow.stall.as_micros() as f64 / 1e6);
+            add(STALL_S, flow.stall.as_micros() as f64 / 1e6);
         }
         if flow.packets > 0 {
-            add("packets", flow.packets as f64);
-            add("header_bytes", flow.header_bytes as f64);
+            add(PACKETS, flow.packets as f64);
+            add(HEADER_BYTES, flow.header_bytes as f64);
             if flow.segments.is_none() {
-                add("coap_header_bytes", (flow.packets * COAP_HEADER) as f64);
+                add(COAP_HEADER_BYTES, (flow.packets * COAP_HEADER) as f64);
             }
         }
         if let Some(closing) = flow.closing {
-            add("close_packets", closing.packets as f64);
-            add("close_s", closing.time.as_micros() as f64 / 1e6);
+            add(CLOSE_PACKETS, closing.packets as f64);
+            add(CLOSE_S, closing.time.as_micros() as f64 / 1e6);
         }
-        add("exchanges", f64::from(flow.exchanges));
+        add(EXCHANGES, f64::from(flow.exchanges));
         if flow.exchanges > 0 {
             let copies = flow.transmissions as f64 / f64::from(flow.exchanges);
-            add("transmissions_per_exchange", copies);
+            add(TRANSMISSIONS_PER_EXCHANGE, copies);
             let each = |count: u64| count as f64 / f64::from(flow.exchanges);
-            add("retransmissions_per_exchange", each(flow.retransmissions));
-            add("spurious_per_exchange", each(flow.spurious));
+            add(RETRANSMISSIONS_PER_EXCHANGE, each(flow.retransmissions));
+            add(SPURIOUS_PER_EXCHANGE, each(flow.spurious));
         }
-        add("retransmissions", flow.retransmissions as f64);
-        add("spurious", flow.spurious as f64);
-        add("rto_count", flow.timeouts as f64);
+        add(RETRANSMISSIONS, flow.retransmissions as f64);
+        add(SPURIOUS, flow.spurious as f64);
+        add(RTO_COUNT, flow.timeouts as f64);
         if flow.segments.is_none() {
-            add("failed", f64::from(flow.failed));
+            add(FAILED, f64::from(flow.failed));
         }
         if let Some(mean) = flow.round_trips.mean() {
-            add("rtt_mean_s", mean.as_micros() as f64 / 1e6);
+            add(RTT_MEAN_S, mean.as_micros() as f64 / 1e6);
         }
         if let Some(median) = flow.rto_median {
-            add("rto_median_s", median.as_micros() as f64 / 1e6);
+            add(RTO_MEDIAN_S, median.as_micros() as f64 / 1e6);
         }
-        let traces: [(&'static str, &[Sample]); 3] = [
-            ("rtt_s", &flow.rtt),
-            ("rto_init_s", &flow.rto_init),
-            ("rto_s", &flow.rto),
+        let traces: [(Metric, &[Sample]); 3] = [
+            (RTT_S, &flow.rtt),
+            (RTO_INIT_S, &flow.rto_init),
+            (RTO_S, &flow.rto),
         ];
         for (name, trace) in traces {
             for sample in trace {
@@ -143,7 +188,7 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
         }
     }
     for goodput in &goodputs {
-        add("goodput_bps", *goodput);
+        add(GOODPUT_BPS, *goodput);
     }
     if !record.flows.is_empty() {
         let done = record
@@ -151,7 +196,7 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
             .iter()
             .filter(|f| f.completion().is_some())
             .count();
-        add("success_ratio", done as f64 / record.flows.len() as f64);
+        add(SUCCESS_RATIO, done as f64 / record.flows.len() as f64);
     }
     of_requests(record, &mut add);
     of_server(record, &mut add);
@@ -160,17 +205,17 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
         let completions = record.flows.iter().filter_map(FlowRecord::completion);
         let times: Vec<f64> = completions.map(seconds).collect();
         if let Some(all) = Statistics::of(&times).filter(|all| all.p50 > 0.0) {
-            add("fct_spread", all.max / all.p50);
+            add(FCT_SPREAD, all.max / all.p50);
         }
         let place = |key: fn(&FlowRecord) -> Option<Instant>| {
             let flows = record.flows.iter().enumerate();
             flows.max_by_key(|(_, flow)| key(flow)).map(|(n, _)| n)
         };
         let last = place(|flow| Some(flow.started)) == place(|flow| flow.finished);
-        add("last_is_last", f64::from(u8::from(last)));
+        add(LAST_IS_LAST, f64::from(u8::from(last)));
     }
     if let (true, Some(index)) = (record.flows.len() > 1, jain(&goodputs)) {
-        add("jain", index);
+        add(JAIN, index);
     }
     collect_shares(record, &mut add);
     if let Some(told) = &record.notifications {
@@ -183,91 +228,91 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
     let offered = down.offered + up.offered;
     if offered > 0 {
         let dropped = |c: Counters| c.dropped_full + c.dropped_early;
-        add("dropped", (dropped(down) + dropped(up)) as f64);
+        add(DROPPED, (dropped(down) + dropped(up)) as f64);
         let gone_of = |c: Counters| c.lost + c.dropped_full + c.dropped_early;
         let gone = gone_of(down) + gone_of(up);
-        add("loss", gone as f64 / offered as f64);
+        add(LOSS, gone as f64 / offered as f64);
         if down.bytes_sent > 0 {
             let share = record.link.useless_down as f64 / down.bytes_sent as f64;
-            add("useless_share", share);
+            add(USELESS_SHARE, share);
         }
         add(
-            "queue_bytes",
+            QUEUE_BYTES,
             down.queue_bytes_peak.max(up.queue_bytes_peak) as f64,
         );
     }
 }
 
 /// Metrics of a run's requests.
-fn of_requests(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
+fn of_requests(record: &RunRecord, add: &mut impl FnMut(Metric, f64)) {
     let sum = |of: fn(&FlowRecord) -> u32| -> f64 {
         record.flows.iter().map(|flow| f64::from(of(flow))).sum()
     };
     let (answered, unanswered) = (sum(|flow| flow.answered), sum(|flow| flow.unanswered));
     if answered + unanswered > 0.0 {
-        add("answered_ratio", answered / (answered + unanswered));
+        add(ANSWERED_RATIO, answered / (answered + unanswered));
         let began = record.flows.iter().map(|flow| flow.started).min();
         let took = seconds(record.ended.since(began.unwrap_or_default()));
         if took > 0.0 {
-            add("throughput_rps", answered / took);
+            add(THROUGHPUT_RPS, answered / took);
         }
     }
     // A single request takes the flow completion time.
     if record.responses.count > record.flows.len() as u64 {
         if let Some(mean) = record.responses.mean() {
-            add("response_s", seconds(mean));
+            add(RESPONSE_S, seconds(mean));
         }
         if let Some(p95) = record.responses.quantile(950) {
-            add("response_p95_s", seconds(p95));
+            add(RESPONSE_P95_S, seconds(p95));
         }
     }
     for flow in &record.flows {
         let took = seconds(flow.ended.since(flow.started));
         if took > 0.0 {
-            add("client_rps", f64::from(flow.answered) / took);
+            add(CLIENT_RPS, f64::from(flow.answered) / took);
         }
     }
     let exchanges = sum(|flow| flow.exchanges);
     let over_udp = record.flows.iter().all(|flow| flow.segments.is_none());
     if over_udp && exchanges > 0.0 {
         let at_once = sum(|flow| flow.answered_at_once);
-        add("first_attempt_ratio", at_once / exchanges);
+        add(FIRST_ATTEMPT_RATIO, at_once / exchanges);
     }
 }
 
 /// Metrics of a run's server.
-fn of_server(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
+fn of_server(record: &RunRecord, add: &mut impl FnMut(Metric, f64)) {
     let Some(server) = record.server else {
         return;
     };
-    add("server_handled", server.handled as f64);
+    add(SERVER_HANDLED, server.handled as f64);
     if server.handled > 0 {
         let repeated = server.repeated as f64 / server.handled as f64;
-        add("server_repeated_ratio", repeated);
+        add(SERVER_REPEATED_RATIO, repeated);
     }
-    add("server_dropped", server.dropped as f64);
-    add("server_queue", f64::from(server.queue_peak));
+    add(SERVER_DROPPED, server.dropped as f64);
+    add(SERVER_QUEUE, f64::from(server.queue_peak));
     let whole = seconds(record.ended.since(Instant::ZERO));
     if whole > 0.0 {
-        add("server_busy_ratio", seconds(server.busy) / whole);
+        add(SERVER_BUSY_RATIO, seconds(server.busy) / whole);
     }
 }
 
 /// Metrics of a run's timers, if its events were recorded.
-fn of_timers(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
+fn of_timers(record: &RunRecord, add: &mut impl FnMut(Metric, f64)) {
     let log = timer_log::of(record);
     if log.is_empty() {
         return;
     }
     for entry in &log {
-        add("timer_s", seconds(entry.timeout));
+        add(TIMER_S, seconds(entry.timeout));
     }
     let early = log.iter().filter(|entry| entry.fate == Fate::Early);
-    add("timer_early_ratio", early.count() as f64 / log.len() as f64);
+    add(TIMER_EARLY_RATIO, early.count() as f64 / log.len() as f64);
     let first = &log[..log.len().min(LOGGED_MAX)];
-    add("timers_suit_after", timer_log::suitable_after(first) as f64);
+    add(TIMERS_SUIT_AFTER, timer_log::suitable_after(first) as f64);
     if let Some(bend) = timer_log::bend(first) {
-        add("success_bend", bend);
+        add(SUCCESS_BEND, bend);
     }
 }
 
@@ -276,7 +321,7 @@ fn seconds(time: Duration) -> f64 {
 }
 
 /// Bytes received by flows, and the shares of two kinds of clients.
-fn collect_shares(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
+fn collect_shares(record: &RunRecord, add: &mut impl FnMut(Metric, f64)) {
     let rate = |flow: &FlowRecord| {
         let ended = if flow.ended == Instant::ZERO {
             record.ended
@@ -289,18 +334,18 @@ fn collect_shares(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
     let rates = |flows: &[FlowRecord]| flows.iter().filter_map(rate).collect::<Vec<_>>();
     let (first, second) = (rates(&record.flows), rates(&record.others));
     for value in first.iter().filter(|value| **value > 0.0) {
-        add("received_bps", *value);
+        add(RECEIVED_BPS, *value);
     }
     if record.others.is_empty() {
         return;
     }
     for value in &second {
-        add("second_received_bps", *value);
+        add(SECOND_RECEIVED_BPS, *value);
     }
     for flow in &record.others {
-        add("second_retransmissions", flow.retransmissions as f64);
+        add(SECOND_RETRANSMISSIONS, flow.retransmissions as f64);
         if let Some(completion) = flow.completion() {
-            add("second_fct_s", seconds(completion));
+            add(SECOND_FCT_S, seconds(completion));
         }
     }
     if record.flows.is_empty() {
@@ -309,10 +354,10 @@ fn collect_shares(record: &RunRecord, add: &mut impl FnMut(&'static str, f64)) {
     let bytes = |flows: &[FlowRecord]| flows.iter().map(|f| f.received_bytes).sum::<u64>() as f64;
     let (own, others) = (bytes(&record.flows), bytes(&record.others));
     if own + others > 0.0 {
-        add("first_share", own / (own + others));
+        add(FIRST_SHARE, own / (own + others));
     }
     if let Some(index) = jain(&[first, second].concat()) {
-        add("jain_received", index);
+        add(JAIN_RECEIVED, index);
     }
 }
 

@@ -16,7 +16,7 @@ use ::parquet::schema::types::{Type, TypePtr};
 use serde_json::json;
 
 use crate::export::{Column, ColumnKind, Value};
-use crate::metrics::METRICS;
+use crate::metrics::{METRICS, Metric};
 
 /// Rows of a row group.
 pub const ROWS: usize = 16_384;
@@ -106,9 +106,7 @@ impl Origin<'_> {
         let columns = columns
             .iter()
             .map(|c| json!({ "name": c.name, "unit": c.unit, "meaning": c.about }));
-        let metrics = METRICS.iter().map(
-            |metric| json!({ "name": metric.name, "unit": metric.unit(), "meaning": metric.about }),
-        );
+        let metrics = METRICS.iter().map(Metric::entry);
         let entries = [
             ("carob.version", env!("CARGO_PKG_VERSION").to_owned()),
             ("carob.name", self.name.to_owned()),

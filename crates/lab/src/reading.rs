@@ -5,6 +5,7 @@
 use carob_sim::spec::{FlowRecord, RunRecord};
 
 use crate::delivery;
+use crate::metrics;
 use crate::paired::{Paired, SEEDS_MIN, pairs};
 use crate::run::{EachRow, Outcome, Row};
 use crate::scenario::builtin;
@@ -83,8 +84,8 @@ fn has_several(rows: &[Row]) -> bool {
 
 /// Returns whether flows of two kinds share a link and none completes, so that rates are what counts.
 pub(crate) fn is_shared(rows: &[Row]) -> bool {
-    let completes = |row: &Row| row.metrics.contains_key("fct_s");
-    let has_rate = |row: &Row| row.metrics.contains_key("second_received_bps");
+    let completes = |row: &Row| row.metrics.contains_key(metrics::FCT_S.name);
+    let has_rate = |row: &Row| row.metrics.contains_key(metrics::SECOND_RECEIVED_BPS.name);
     !rows.iter().any(completes) && rows.iter().any(has_rate)
 }
 
@@ -232,7 +233,7 @@ fn interval(by: &Paired) -> String {
 /// The algorithm with the longest tail, where it is not the slower one of a pair.
 fn tail(rows: &[Row], widest: &Widest<'_>) -> Option<String> {
     let cell = rows.iter().filter(|row| row.scenario == widest.scenario);
-    let p95 = |row: &Row| row.metrics.get("fct_s").map_or(0.0, |s| s.p95);
+    let p95 = |row: &Row| row.metrics.get(metrics::FCT_S.name).map_or(0.0, |s| s.p95);
     let longest = cell.clone().max_by(|a, b| p95(a).total_cmp(&p95(b)))?;
     let slower = cell.clone().find(|row| row.algorithm == widest.more)?;
     let differs =
@@ -262,12 +263,12 @@ fn equals(series: &[Series], rows: &[Row]) -> Vec<String> {
             Some((low, high))
         };
         let is_near = |(low, high): &(f64, f64)| *high <= low * (1.0 + SAME);
-        let median = range(&|row| row.metrics.get("fct_s").map(|s| s.p50));
+        let median = range(&|row| row.metrics.get(metrics::FCT_S.name).map(|s| s.p50));
         if cell.len() < 2 || !median.is_some_and(|m| is_near(&m)) {
             continue;
         }
-        let p95 = range(&|row| row.metrics.get("fct_s").map(|s| s.p95));
-        let spurious = range(&|row| row.metrics.get("spurious").map(|s| s.mean));
+        let p95 = range(&|row| row.metrics.get(metrics::FCT_S.name).map(|s| s.p95));
+        let spurious = range(&|row| row.metrics.get(metrics::SPURIOUS.name).map(|s| s.mean));
         let name = label(rows, &cell[0]);
         match (
             p95.filter(is_near),
@@ -324,7 +325,7 @@ fn some(names: &[String]) -> String {
 
 /// Sentences on the rate that a client receives beside clients of another algorithm.
 fn shares(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
-    let series = series_of_metric(&outcome.each(), "received_bps");
+    let series = series_of_metric(&outcome.each(), metrics::RECEIVED_BPS.name);
     let second = |row: &Row| {
         row.cell
             .get("second")
@@ -381,7 +382,11 @@ fn unfinished(rows: &[Row]) -> Option<String> {
     if is_shared(rows) {
         return None;
     }
-    let done = |row: &Row| row.metrics.get("success_ratio").map_or(1.0, |s| s.mean);
+    let done = |row: &Row| {
+        row.metrics
+            .get(metrics::SUCCESS_RATIO.name)
+            .map_or(1.0, |s| s.mean)
+    };
     let mut rows_with: Vec<&Row> = rows.iter().filter(|row| done(row) < 1.0).collect();
     rows_with.sort_by(|a, b| done(a).total_cmp(&done(b)));
     let names: Vec<String> = rows_with

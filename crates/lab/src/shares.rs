@@ -1,6 +1,7 @@
 //! The table of algorithms that share a link and whose flows run until the time limit.
 
 use crate::footnotes::mark;
+use crate::metrics;
 use crate::run::Row;
 use crate::summary::{dash, title};
 use crate::text::{Align, TextTable};
@@ -35,11 +36,11 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
             title(&row.title, &row.scenario).to_owned(),
             row.algorithm.clone(),
             row.runs.to_string(),
-            median("received_bps", 0),
-            median("second_received_bps", 0),
-            median("jain_received", 2),
-            mean("retransmissions"),
-            mean("spurious"),
+            median(metrics::RECEIVED_BPS.name, 0),
+            median(metrics::SECOND_RECEIVED_BPS.name, 0),
+            median(metrics::JAIN_RECEIVED.name, 2),
+            mean(metrics::RETRANSMISSIONS.name),
+            mean(metrics::SPURIOUS.name),
         ];
         if hashes {
             cells.push(row.trace_hash.clone());

@@ -5,6 +5,7 @@ use carob_sim::spec::{RunSpec, Transport};
 use crate::delivery;
 use crate::expected::Expected;
 use crate::footnotes::mark;
+use crate::metrics;
 use crate::reading;
 use crate::run::{EachRow, Row};
 use crate::shares;
@@ -57,7 +58,7 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     let any_published = rows.iter().any(|row| printed(row).is_some());
     let unfinished = |row: &Row| {
         row.metrics
-            .get("success_ratio")
+            .get(metrics::SUCCESS_RATIO.name)
             .is_some_and(|s| s.mean < 1.0)
     };
     if reading::is_shared(rows) {
@@ -86,7 +87,7 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     let mut table = TextTable::new(header);
     let mut before = "";
     for row in rows {
-        let fct = row.metrics.get("fct_s");
+        let fct = row.metrics.get(metrics::FCT_S.name);
         let time = |s: Statistic| fct.map_or_else(dash, |f| seconds(f.get(s)));
         let mean = |metric: &str| {
             let found = row.metrics.get(metric);
@@ -106,13 +107,16 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
             cells.push(paper.map_or_else(dash, seconds));
             cells.push(ratio.map_or_else(dash, |r| format!("{r:.3}")));
         }
-        cells.extend([mean("retransmissions"), mean("spurious")]);
+        cells.extend([
+            mean(metrics::RETRANSMISSIONS.name),
+            mean(metrics::SPURIOUS.name),
+        ]);
         if any_unfinished {
-            let done = row.metrics.get("success_ratio");
+            let done = row.metrics.get(metrics::SUCCESS_RATIO.name);
             cells.push(done.map_or_else(dash, |s| format!("{:.1} %", s.mean * 100.0)));
         }
         if serves {
-            cells.push(mean("throughput_rps"));
+            cells.push(mean(metrics::THROUGHPUT_RPS.name));
             for share in ["answered_ratio", "first_attempt_ratio"] {
                 let found = row.metrics.get(share);
                 cells.push(found.map_or_else(dash, |s| format!("{:.1} %", s.mean * 100.0)));
@@ -188,7 +192,7 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
     let mut table = TextTable::new(header.map(column).to_vec());
     let mut before = "";
     for row in rows {
-        let fct = row.metrics.get("fct_s");
+        let fct = row.metrics.get(metrics::FCT_S.name);
         let sum = |metric: &str| {
             let found = row.metrics.get(metric);
             found.map_or_else(dash, |m| format!("{:.0}", m.mean * m.n as f64))
@@ -205,8 +209,8 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
             row.seed.to_string(),
             fct.map_or_else(dash, |f| seconds(f.p50)),
             fct.map_or_else(dash, |f| seconds(f.max)),
-            sum("retransmissions"),
-            sum("spurious"),
+            sum(metrics::RETRANSMISSIONS.name),
+            sum(metrics::SPURIOUS.name),
             row.trace_hash.clone(),
         ]);
     }
@@ -232,7 +236,7 @@ at once are the shares of requests that were answered, and before anything was s
 
 /// Returns true if requests take the server time.
 pub fn serves(rows: &[Row]) -> bool {
-    let serves = |row: &Row| row.metrics.contains_key("server_handled");
+    let serves = |row: &Row| row.metrics.contains_key(metrics::SERVER_HANDLED.name);
     rows.iter().any(serves)
 }
 
@@ -286,7 +290,7 @@ pub fn widest_cell(rows: &[Row]) -> Option<&str> {
 fn by_cell(rows: &[Row]) -> Vec<Ranked<'_>> {
     let mut cells: Vec<Ranked<'_>> = Vec::new();
     for row in rows {
-        let Some(fct) = row.metrics.get("fct_s") else {
+        let Some(fct) = row.metrics.get(metrics::FCT_S.name) else {
             continue;
         };
         match cells.last_mut() {
@@ -366,7 +370,7 @@ pub(crate) mod tests {
                     study: "thesis".to_owned(),
                     cell: format!("long-{clients}c-{error}-{buffer}"),
                     algorithm: text("algorithm"),
-                    metric: "fct_s".to_owned(),
+                    metric: metrics::FCT_S.name.to_owned(),
                     values: vec![(Statistic::P50, median)],
                     ..Expected::default()
                 }

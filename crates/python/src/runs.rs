@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use carob_lab::export::{self, Column, ColumnKind, Value};
-use carob_lab::metrics::{self, METRICS, Samples};
+use carob_lab::metrics::{self, METRICS, Metric, Samples};
 use carob_lab::parquet::{Origin, ParquetError, ParquetWriter};
 use carob_lab::report::{Subject, comparison};
 use carob_lab::run::{EachRow, Outcome, Plan, Records, Selection};
@@ -304,7 +304,7 @@ pub(crate) fn failed(shown: &str, error: &dyn std::error::Error) -> PyErr {
 
 /// Checks the name of a metric.
 fn known(metric: &str) -> PyResult<()> {
-    if METRICS.iter().any(|known| known.name == metric) {
+    if Metric::named(metric).is_some() {
         return Ok(());
     }
     let near = carob_cc::registry::nearest(metric, METRICS.iter().map(|known| known.name));
@@ -337,7 +337,7 @@ fn wide(rows: &[EachRow]) -> Table {
         .expect("its column");
     columns.truncate(end);
     for metric in &metrics {
-        let column = Column::new(metric.name, metric.unit(), ColumnKind::Number, metric.about);
+        let column = Column::new(metric.name, metric.unit, ColumnKind::Number, metric.about);
         columns.push(column);
     }
     let hash = "hash of all settings of the cell; algorithm and seed are not in it";

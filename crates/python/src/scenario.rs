@@ -329,6 +329,6 @@ pub(crate) fn controllers() -> Vec<(&'static str, &'static str, &'static str)> {
 pub(crate) fn metrics() -> Vec<(&'static str, &'static str, &'static str)> {
     let metrics = METRICS.iter();
     metrics
-        .map(|metric| (metric.name, metric.unit(), metric.about))
+        .map(|metric| (metric.name, metric.unit, metric.about))
         .collect()
 }

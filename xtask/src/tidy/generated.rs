@@ -229,6 +229,14 @@ const DOCUMENTS: &[Document] = &[
         arguments: &["man", "--markdown"],
     },
     Document {
+        path: "docs/reference/figures.md",
+        arguments: &["lab", "figures", "--markdown"],
+    },
+    Document {
+        path: "docs/reference/lab-metrics.md",
+        arguments: &["lab", "metrics", "--markdown"],
+    },
+    Document {
         path: "docs/rpl-circle.svg",
         arguments: &[
             "lab",

@@ -115,7 +115,7 @@ fn figures_are_of_crowds_and_say_so_where_there_is_none() {
     for (figure, why) in [
         ("clients", "number of clients"),
         ("timers", "takes its time"),
-        ("link", "no crowd"),
+        ("link", "a crowd of at least 8"),
     ] {
         let none = ["run", "thesis/long-1c-none-2500", "--svg", figure];
         let error = refuses(&[&none[..], &["--seeds", "2", "--no-report"]].concat());

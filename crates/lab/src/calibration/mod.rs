@@ -70,7 +70,7 @@ use crate::claims::rule::{Bound, Check, Condition, Rule, WrittenCheck};
 use crate::claims::source::Source;
 use crate::claims::{self, Judged, Making, Outcome, ScenarioFile, Verdict, judge, measure};
 use crate::journal::Journal;
-use crate::metrics::METRICS;
+use crate::metrics::Metric;
 use crate::run::RunSetupError;
 use crate::scenario::{Scenario, ScenarioErrors, is_known};
 
@@ -235,7 +235,7 @@ impl Calibration {
             }
         }
         for metric in claims::metrics(&self.facts) {
-            if !METRICS.iter().any(|known| known.name == metric) {
+            if Metric::named(&metric).is_none() {
                 let what = format!("\"{metric}\" is no metric");
                 return Err(CalibrationError::new(
                     BASELINE,

@@ -18,7 +18,7 @@
 use std::fmt;
 
 use super::source::{Runs, Source};
-use crate::metrics;
+use crate::metrics::Metric;
 use crate::statistics::Statistics;
 
 /// Facts by name and argument; `None` where there is no such fact.
@@ -530,8 +530,7 @@ impl<'a> Parser<'a> {
     /// Metric, algorithm and cell.
     fn runs(&mut self) -> Result<(String, Reference), SyntaxError> {
         let metric = self.word(is_of_name).to_owned();
-        let known = |metric: &str| metrics::METRICS.iter().any(|known| known.name == metric);
-        if !known(&metric) {
+        if Metric::named(&metric).is_none() {
             return Err(self.error(format!("\"{metric}\" is no metric")));
         }
         self.expect(',')?;

@@ -106,13 +106,15 @@ fn costs(answer: &Answer) -> Section {
             "The cost is the weighted geometric mean of ratios to default CoAP: {}.",
             weights.join(", ")
         )],
-        figures: vec![FigureBlock {
-            svg: interval_figure("Cost beside default CoAP", 1.0, &rows),
-            title: "Cost of each configuration.".to_owned(),
-            caption: "Dots are costs, lines 95 % intervals over paired seeds. The recommended \
-                      configuration is marked."
-                .to_owned(),
-        }],
+        figures: vec![
+            FigureBlock::new(
+                interval_figure("Cost beside default CoAP", 1.0, &rows),
+                "Cost of each configuration.".to_owned(),
+                "Dots are costs, lines 95 % intervals over paired seeds. The recommended configuration \
+                 is marked.",
+            )
+            .named("costs"),
+        ],
         tables: vec![components],
         ..Section::default()
     }

@@ -3,6 +3,9 @@
 use carob_cc::time::Duration;
 use carob_sim::notifications::{LAG, NotificationBin, NotificationRecord, Sends, Subscriber};
 
+use super::Metric;
+use super::table as m;
+
 /// Length of the initial phase of a run.
 const EARLY: Duration = Duration::from_secs(120);
 /// At the end of a run, too much is under way for its rounds to be compared with earlier ones.
@@ -16,39 +19,39 @@ const STEADY: Duration = Duration::from_secs(60);
 type Count = fn(&Subscriber) -> u64;
 
 /// Adds the samples of one run.
-pub(super) fn collect(record: &NotificationRecord, add: &mut impl FnMut(&'static str, f64)) {
+pub(super) fn collect(record: &NotificationRecord, add: &mut impl FnMut(Metric, f64)) {
     let sum = |of: Count| -> f64 {
         let all = record.subscribers.iter().map(of);
         all.sum::<u64>() as f64
     };
     let (generated, sent) = (sum(|s| s.generated), sum(|s| s.sent));
-    add("notifications", generated);
+    add(m::NOTIFICATIONS, generated);
     if generated > 0.0 {
-        let ratios: [(&'static str, Count); 7] = [
-            ("pdr", |s| s.received),
-            ("server_drop_ratio", |s| s.dropped),
-            ("superseded_ratio", |s| s.superseded),
-            ("unsent_ratio", |s| s.unsent),
-            ("unlisted_ratio", |s| s.unlisted),
-            ("link_drop_ratio", |s| s.link_dropped),
-            ("link_loss_ratio", |s| s.link_lost),
+        let ratios: [(Metric, Count); 7] = [
+            (m::PDR, |s| s.received),
+            (m::SERVER_DROP_RATIO, |s| s.dropped),
+            (m::SUPERSEDED_RATIO, |s| s.superseded),
+            (m::UNSENT_RATIO, |s| s.unsent),
+            (m::UNLISTED_RATIO, |s| s.unlisted),
+            (m::LINK_DROP_RATIO, |s| s.link_dropped),
+            (m::LINK_LOSS_RATIO, |s| s.link_lost),
         ];
         for (name, of) in ratios {
             add(name, sum(of) / generated);
         }
     }
     if sent > 0.0 {
-        add("con_ratio", sum(|s| s.confirmable) / sent);
+        add(m::CON_RATIO, sum(|s| s.confirmable) / sent);
     }
     for subscriber in &record.subscribers {
-        add("retransmissions", subscriber.retransmissions as f64);
+        add(m::RETRANSMISSIONS, subscriber.retransmissions as f64);
         if subscriber.received > 0 {
             let sum = subscriber.delay.as_micros() as f64 / 1e6;
-            add("delay_s", sum / subscriber.received as f64);
+            add(m::DELAY_S, sum / subscriber.received as f64);
         }
     }
     if let Some(correlation) = correlation(&record.sends) {
-        add("send_correlation", correlation);
+        add(m::SEND_CORRELATION, correlation);
     }
     let width = record.bin_width;
     if width.is_zero() {
@@ -59,11 +62,11 @@ pub(super) fn collect(record: &NotificationRecord, add: &mut impl FnMut(&'static
         |time: Duration| ((time.as_micros() / width.as_micros()) as usize).min(record.bins.len());
     let early = until(EARLY);
     if let Some(pdr) = pdr(&record.bins[..early]) {
-        add("pdr_early", pdr);
+        add(m::PDR_EARLY, pdr);
     }
     let last = record.bins.len().saturating_sub(first_from(LAST));
     if let Some(pdr) = record.bins.get(early..last).and_then(pdr) {
-        add("pdr_late", pdr);
+        add(m::PDR_LATE, pdr);
     }
     rtos(record, add, first_from, early);
 }
@@ -71,7 +74,7 @@ pub(super) fn collect(record: &NotificationRecord, add: &mut impl FnMut(&'static
 /// Metrics of the server's RTOs in the initial phase, if it keeps any.
 fn rtos(
     record: &NotificationRecord,
-    add: &mut impl FnMut(&'static str, f64),
+    add: &mut impl FnMut(Metric, f64),
     first_from: impl Fn(Duration) -> usize,
     early: usize,
 ) {
@@ -85,24 +88,24 @@ fn rtos(
     let Some(first) = means.first() else {
         return;
     };
-    add("rto_early_s", *first);
+    add(m::RTO_EARLY_S, *first);
     let settled = means.get(first_from(SETTLED)..).unwrap_or_default();
     if settled.is_empty() {
         return;
     }
     let settled = settled.iter().sum::<f64>() / settled.len() as f64;
-    add("rto_settled_s", settled);
+    add(m::RTO_SETTLED_S, settled);
     let last_long = means.iter().rposition(|mean| *mean > 1.5 * settled);
     let bins = last_long.map_or(0, |bin| bin + 1);
     add(
-        "rto_settling_s",
+        m::RTO_SETTLING_S,
         bins as f64 * record.bin_width.as_micros() as f64 / 1e6,
     );
     let steady = means.get(first_from(STEADY)..).unwrap_or_default();
     let longest = steady.iter().copied().fold(0.0, f64::max);
     let shortest = steady.iter().copied().fold(f64::INFINITY, f64::min);
     if shortest > 0.0 && longest > 0.0 {
-        add("rto_swing", longest / shortest);
+        add(m::RTO_SWING, longest / shortest);
     }
 }
 
@@ -131,7 +134,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::metrics::METRICS;
 
     fn seconds(seconds: f64) -> Duration {
         Duration::from_micros((seconds * 1e6) as u64)
@@ -139,9 +141,8 @@ mod tests {
 
     fn samples(record: &NotificationRecord) -> BTreeMap<&'static str, Vec<f64>> {
         let mut samples = BTreeMap::<_, Vec<f64>>::new();
-        collect(record, &mut |name, value| {
-            assert!(METRICS.iter().any(|metric| metric.name == name), "{name}");
-            samples.entry(name).or_default().push(value);
+        collect(record, &mut |metric, value| {
+            samples.entry(metric.name).or_default().push(value);
         });
         samples
     }

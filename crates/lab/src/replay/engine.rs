@@ -224,7 +224,9 @@ impl Stage<'_> {
             timers.push(timer.timeout);
             let runs_out = self.now + timer.timeout;
             let survivor = sent.get(usize::from(fate.lost));
-            let answer = survivor.zip(fate.rtt).map(|(transmission, rtt)| transmission.at + rtt);
+            let answer = survivor
+                .zip(fate.rtt)
+                .map(|(transmission, rtt)| transmission.at + rtt);
             if let Some(at) = answer.filter(|at| *at <= runs_out) {
                 self.advance(at);
                 self.answered(fate, timer, &sent);

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
+use super::chart::{Axis, Chart, Layer, Panel, Part, ROOM};
 use super::look::Look;
-use super::scale::{Mapping, Scale, number};
-use super::svg::{Svg, short};
+use super::scale::{Mapping, number};
+use super::shapes::Shape;
 use crate::expected::Expected;
 use crate::statistics::{Statistic, Statistics};
 
@@ -39,6 +39,23 @@ impl Published {
             p75: row.value(Statistic::P75),
             high: row.value(Statistic::P90),
         }
+    }
+}
+
+impl Published {
+    fn parts(&self, x: f64) -> Vec<Part> {
+        let line = |class, from: Option<f64>, to: Option<f64>| {
+            Some(Part::span(class, (x, from?), (x, to?)))
+        };
+        let median = self.p50.map(|median| {
+            let class = "printed-mark".to_owned();
+            Part::Marks(class, Shape::Diamond, 3.5, vec![(x, median)])
+        });
+        let lines = [
+            line("printed-thin", self.low, self.high),
+            line("printed-thick", self.p25, self.p75),
+        ];
+        lines.into_iter().chain([median]).flatten().collect()
     }
 }
 
@@ -76,7 +93,6 @@ pub struct BoxPlot {
     pub published_label: String,
 }
 
-const HEIGHT: f64 = 440.0;
 /// Radius of the marker at a median.
 const MARKER: f64 = 3.4;
 /// Above this ratio of largest to smallest value a plot is logarithmic.
@@ -144,32 +160,32 @@ impl BoxPlot {
 
     /// The figure as an SVG element.
     pub fn svg(&self, label: &str) -> String {
-        let mut svg = Svg::default();
-        let legend_height = self.legend(&mut svg);
-        let bottom = HEIGHT - 64.0;
-        let top = 14.0 + legend_height;
-        let scale = Scale::new(self.mapping, self.range(), 6, (bottom, top));
-        let frame = Frame {
-            left: left_margin(&scale),
-            right: WIDTH - 10.0,
-            top,
-            bottom,
-        };
-        frame.y_axis(&mut svg, &scale, &self.y_label);
-        let step = frame.width() / self.groups.len().max(1) as f64;
-        self.group_labels(&mut svg, &frame, step);
-        // Series that a group lacks leave no gap in it.
-        for group in 0..self.groups.len() {
+        let count = self.groups.len().max(1);
+        let step = ROOM / count as f64;
+        let mut layers: Vec<Layer> = self.series.iter().map(|name| Layer::new(name)).collect();
+        let mut published = Layer::new(&self.published_label);
+        for group in 0..count {
+            // Series that a group lacks leave no gap in it.
             let members: Vec<&BoxMark> = self.boxes.iter().filter(|b| b.group == group).collect();
-            let slot = (step * 0.84 / members.len().max(1) as f64).min(64.0);
-            let centre = frame.left + step * (group as f64 + 0.5);
-            let first = centre - slot * (members.len() as f64 - 1.0) / 2.0;
+            let slot = (step * 0.84 / members.len().max(1) as f64).min(64.0) / step;
+            let first = group as f64 + 0.5 - slot * (members.len() as f64 - 1.0) / 2.0;
             for (k, mark) in members.iter().enumerate() {
-                self.draw(&mut svg, &scale, mark, first + slot * k as f64, slot);
+                let (x, tip) = (first + slot * k as f64, self.tooltip(mark));
+                if let Some(layer) = layers.get_mut(mark.series) {
+                    *layer = std::mem::take(layer).item(&tip, self.parts(mark, x, slot));
+                }
+                if let Some(own) = mark.published {
+                    published = published.item(&tip, own.parts(x + slot * 0.25));
+                }
             }
         }
-        svg.line("rule", (frame.left, bottom), (frame.right, bottom));
-        svg.finish(WIDTH, HEIGHT, label)
+        let panel = Panel {
+            x: Axis::grouped(self.groups.iter().cloned()),
+            y: Axis::new(&self.y_label, self.mapping, self.range(), 6),
+            layers: layers.into_iter().chain([published]).collect(),
+            ..Panel::default()
+        };
+        Chart::of(label, panel).svg()
     }
 
     fn range(&self) -> (f64, f64) {
@@ -193,100 +209,47 @@ impl BoxPlot {
         }
     }
 
-    fn legend(&self, svg: &mut Svg) -> f64 {
-        let mut draws: Vec<(String, Box<DrawKey>)> = Vec::new();
-        for name in &self.series {
-            let look = Look::of(name);
-            let class = format!("box {}", look.class());
-            draws.push((
-                name.clone(),
-                Box::new(move |svg, (x, y)| {
-                    svg.rect(&class, x - 8.0, y - 5.5, 16.0, 11.0);
-                    look.mark(svg, (x, y), 3.0);
-                }),
-            ));
-        }
-        if self.boxes.iter().any(|b| b.published.is_some()) {
-            draws.push((
-                self.published_label.clone(),
-                Box::new(|svg, (x, y)| {
-                    svg.line("printed-thin", (x, y - 8.0), (x, y + 8.0));
-                    svg.line("printed-thick", (x, y - 5.0), (x, y + 5.0));
-                    svg.path("printed-mark", &diamond(x, y));
-                }),
-            ));
-        }
-        let keys: Vec<Key<'_>> = draws
-            .iter()
-            .map(|(label, draw)| Key {
-                label,
-                draw: draw.as_ref(),
-            })
-            .collect();
-        legend(svg, 64.0, 14.0, WIDTH - 10.0, &keys)
-    }
-
-    fn group_labels(&self, svg: &mut Svg, frame: &Frame, step: f64) {
-        let mut start = 0;
-        for (k, (label, second)) in self.groups.iter().enumerate() {
-            let centre = frame.left + step * (k as f64 + 0.5);
-            svg.text("tick middle", (centre, frame.bottom + 19.0), label);
-            let ends = self.groups.get(k + 1).is_none_or(|next| next.1 != *second);
-            if ends && !second.is_empty() {
-                let from = frame.left + step * start as f64 + 10.0;
-                let to = frame.left + step * (k as f64 + 1.0) - 10.0;
-                let y = frame.bottom + 30.0;
-                svg.line("rule", (from, y), (to, y));
-                svg.text("axis middle", (f64::midpoint(from, to), y + 19.0), second);
-            }
-            if ends {
-                start = k + 1;
-            }
-        }
-    }
-
-    fn draw(&self, svg: &mut Svg, scale: &Scale, mark: &BoxMark, x: f64, slot: f64) {
+    /// A box around `x` in a slot of this width, both in groups.
+    fn parts(&self, mark: &BoxMark, x: f64, slot: f64) -> Vec<Part> {
         let s = &mark.statistics;
         let look = Look::of(self.series.get(mark.series).map_or("", String::as_str));
         let colour = look.class();
-        // The box leaves the right third of its slot to the printed values.
-        let shift = if mark.published.is_some() {
-            -slot * 0.13
-        } else {
-            0.0
+        // A box leaves the right third of its slot to published values.
+        let (x, half) = match mark.published {
+            Some(_) => (x - slot * 0.13, slot * 0.24),
+            None => (x, slot * 0.32),
         };
-        let half = slot * if mark.published.is_some() { 0.24 } else { 0.32 };
-        let x = x + shift;
         let (low, high) = match self.whiskers {
             Whiskers::P10P90 => (s.p10, s.p90),
             Whiskers::MinMax => (s.min, s.max),
         };
-        svg.with_title(&self.tooltip(mark), |svg| {
-            let stem = format!("whisker {colour}");
-            for (from, to) in [(low, s.p25), (s.p75, high)] {
-                svg.line(&stem, (x, scale.at(from)), (x, scale.at(to)));
-            }
-            for end in [low, high] {
-                let y = scale.at(end);
-                svg.line(&stem, (x - half * 0.5, y), (x + half * 0.5, y));
-            }
-            let (top, bottom) = (scale.at(s.p75), scale.at(s.p25));
-            // A box thinner than a line would vanish.
-            let height = (bottom - top).max(2.0);
-            let top = f64::midpoint(top, bottom) - height / 2.0;
-            svg.rect(&format!("box {colour}"), x - half, top, 2.0 * half, height);
-            let y = scale.at(s.p50);
-            svg.line(&format!("median {colour}"), (x - half, y), (x + half, y));
-            look.mark(svg, (x, y), MARKER.min(half));
-            if self.whiskers == Whiskers::P10P90 {
-                for end in [s.min, s.max] {
-                    svg.circle(&format!("dot {colour}"), (x, scale.at(end)), 1.8);
-                }
-            }
-            if let Some(published) = mark.published {
-                draw_published(svg, scale, &published, x + half + slot * 0.14);
-            }
-        });
+        let cap = |y| vec![(x - half * 0.5, y), (x + half * 0.5, y)];
+        let stems = vec![
+            vec![(x, low), (x, s.p25)],
+            vec![(x, s.p75), (x, high)],
+            cap(low),
+            cap(high),
+        ];
+        let mut parts = vec![
+            Part::Line(format!("whisker {colour}"), stems),
+            Part::Rect(
+                format!("box {colour}"),
+                (x - half, s.p25),
+                (x + half, s.p75),
+                None,
+            ),
+            Part::span(
+                &format!("median {colour}"),
+                (x - half, s.p50),
+                (x + half, s.p50),
+            ),
+            Part::of(look, MARKER, vec![(x, s.p50)]),
+        ];
+        if self.whiskers == Whiskers::P10P90 {
+            let dots = vec![(x, s.min), (x, s.max)];
+            parts.push(Part::Marks(format!("dot {colour}"), Shape::Disc, 1.8, dots));
+        }
+        parts
     }
 
     fn tooltip(&self, mark: &BoxMark) -> String {
@@ -316,33 +279,6 @@ impl BoxPlot {
         }
         text
     }
-}
-
-fn draw_published(svg: &mut Svg, scale: &Scale, published: &Published, x: f64) {
-    if let (Some(low), Some(high)) = (published.low, published.high) {
-        svg.line("printed-thin", (x, scale.at(low)), (x, scale.at(high)));
-    }
-    if let (Some(low), Some(high)) = (published.p25, published.p75) {
-        svg.line("printed-thick", (x, scale.at(low)), (x, scale.at(high)));
-    }
-    if let Some(median) = published.p50 {
-        svg.path("printed-mark", &diamond(x, scale.at(median)));
-    }
-}
-
-fn diamond(x: f64, y: f64) -> String {
-    let r = 4.5;
-    format!(
-        "M{} {}L{} {}L{} {}L{} {}Z",
-        short(x),
-        short(y - r),
-        short(x + r),
-        short(y),
-        short(x),
-        short(y + r),
-        short(x - r),
-        short(y)
-    )
 }
 
 #[cfg(test)]
@@ -402,7 +338,7 @@ mod tests {
     fn equal_values_still_show_a_box() {
         let svg = plot(&[5.0, 5.0, 5.0], None).svg("a label");
         assert!(
-            svg.contains("height=\"2\"") && !svg.contains("NaN"),
+            svg.contains("class=\"median c0\"") && !svg.contains("NaN"),
             "{svg}"
         );
     }

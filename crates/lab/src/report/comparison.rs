@@ -1,17 +1,14 @@
 //! The report of a run: completion times of every cell and algorithm, and typical transfers.
 
 use super::boxplot::{BoxMark, BoxPlot, Published};
-use super::depth;
-use super::line_plot;
-use super::node_timeline;
-use super::notifications;
+use super::figures::Drawing;
+use super::look::COLOURS;
 use super::page::{Details, FigureBlock, Report, Section};
-use super::ratios;
-use super::transfers::{link_over_time, timers_of_crowds, transfers};
 use crate::delivery;
 use crate::export;
 use crate::footnotes;
 use crate::medians;
+use crate::metrics;
 use crate::reading;
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::scenario::Cell;
@@ -21,10 +18,9 @@ use crate::summary::{self, Print};
 
 /// The most groups of boxes in one figure.
 const GROUPS_MAX: usize = 12;
-/// Algorithms that can be distinguished in one figure.
-const COLOURS: usize = 7;
-/// The most runs listed one by one.
-const LISTED_MAX: usize = 4_000;
+/// The most runs listed one by one, and the longest values in bytes: a page stays below 400 kB.
+const LISTED_MAX: usize = 1_000;
+const VALUES_MAX: usize = 120_000;
 /// The subject of a report.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
@@ -44,9 +40,10 @@ pub struct Subject<'a> {
 pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSetupError> {
     let outcome = subject.outcome;
     let scenario = outcome.plan().scenario();
-    let rows = outcome.rows();
+    let drawing = Drawing::new(outcome, print);
+    let rows = &drawing.rows;
     let mut sections = Vec::new();
-    let is_shared = reading::is_shared(&rows);
+    let is_shared = reading::is_shared(rows);
     let times = Section {
         heading: if is_shared {
             "Received rates"
@@ -56,40 +53,38 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
         .to_owned(),
         text: reading::reading(outcome),
         figures: if rows.iter().any(|row| fct_count(row) > 1) {
-            let ratios = ratios::figure(outcome, &rows);
-            let boxes = box_plots(outcome, &rows, print);
-            ratios.into_iter().chain(boxes).collect()
+            drawing.blocks(&["ratios", "boxes"])?
         } else {
             Vec::new()
         },
-        tables: medians::table(&rows)
+        tables: medians::table(rows)
             .into_iter()
             .chain([if rows.iter().any(|row| row.runs > 1) {
-                summary::table(&rows, print, false)
+                summary::table(rows, print, false)
             } else {
                 summary::each_table(&outcome.each())
             }])
             .collect(),
-        details: vec![Details {
-            summary: "All metrics as comma-separated values".to_owned(),
-            text: export::rows_csv(&rows),
-        }],
+        details: vec![all_metrics(rows, &subject.command)],
     };
     if rows.iter().any(|row| delivery::is_of(&row.metrics)) {
-        sections.push(delivered(outcome, &rows)?);
+        sections.push(delivered(&drawing, &subject.command)?);
     } else {
-        sections.extend(mixes(&rows));
-        sections.push(times);
-        sections.extend(
-            line_plot::figure(&line_plot::CLIENTS, outcome, &rows).map(|figure| Section {
-                heading: "Requests".to_owned(),
-                figures: vec![figure],
+        let section = |heading: &str, figures: Vec<FigureBlock>| {
+            (!figures.is_empty()).then(|| Section {
+                heading: heading.to_owned(),
+                figures,
                 ..Section::default()
-            }),
-        );
+            })
+        };
+        let shares = drawing.blocks(&["mix"])?;
+        sections.extend(section("Shares of algorithms on a common link", shares));
+        sections.push(times);
+        sections.extend(section("Requests", drawing.blocks(&["clients"])?));
         // Where no flow completes, no run is the typical one.
         if !is_shared || rows.len() == 1 {
-            sections.extend(transfers(outcome, &rows)?);
+            let figures = drawing.blocks(&["link", "timers", "transfers"])?;
+            sections.extend(drawing.typical()?.section(outcome, rows, figures));
         }
     }
     let each = outcome.each();
@@ -111,76 +106,15 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
     Ok(Report {
         title: scenario.title(subject.name),
         lead: scenario.about().to_owned(),
-        facts: facts(subject, &rows, print),
+        facts: facts(subject, rows, print),
         command: subject.command.clone(),
         sections,
     })
 }
 
-/// Delivery of notifications relative to the first algorithm, as a standalone SVG; `None` without
-/// notifications.
-pub fn pdr_figure(outcome: &Outcome<'_>) -> Option<String> {
-    notifications::pdr_over_first(&outcome.rows()).map(|svg| super::standalone(&svg))
-}
-
-/// A notifying server's timeouts in the first two minutes of the first run that has any, as a file
-/// of its own; nothing if there is none.
-pub fn timeouts_figure(outcome: &Outcome<'_>) -> Result<Option<String>, RunSetupError> {
-    Ok(notifications::timeouts(outcome)?.map(|svg| super::standalone(&svg)))
-}
-
-/// Interaction of routing and congestion control at one node, as a standalone SVG; `None` where no
-/// parent changes.
-pub fn circle_figure(outcome: &Outcome<'_>) -> Option<String> {
-    node_timeline::draw(outcome, &outcome.rows()).map(|(svg, _)| super::standalone(&svg))
-}
-
-/// Hops and neighbours of each node of a wireless network, as a file of its own; nothing without one,
-/// or with too many nodes.
-pub fn depth_figure(outcome: &Outcome<'_>) -> Option<String> {
-    depth::draw(outcome, &outcome.rows()).map(|svg| super::standalone(&svg))
-}
-
-/// Carried load against offered load, or against the period of messages.
-fn carried(outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock> {
-    let axes = [&line_plot::LOAD, &line_plot::PERIOD];
-    axes.into_iter()
-        .find_map(|axis| line_plot::figure(axis, outcome, rows))
-}
-
 /// Delivery of notifications, or of messages in a wireless network, with figures.
-fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, RunSetupError> {
-    let carried = carried(outcome, rows);
-    let pdr = notifications::pdr_over_first(rows).map(|svg| FigureBlock {
-        svg,
-        title: "What arrives.".to_owned(),
-        caption:
-            "Notifications or messages received over those made (PDR), divided by that of the \
-                  first algorithm, by cell; means of all runs."
-                .to_owned(),
-    });
-    let timeouts = notifications::timeouts(outcome)?.map(|svg| FigureBlock {
-        svg,
-        title: "Timeouts in the beginning.".to_owned(),
-        caption:
-            "The server's retransmission timeout towards each subscriber, before dithering, in \
-                  the first run whose controller keeps one."
-                .to_owned(),
-    });
-    let timeline = node_timeline::draw(outcome, rows).map(|(svg, title)| FigureBlock {
-        svg,
-        title: format!("{title}."),
-        caption: "The node that is traced, in the first run of each algorithm, in the cell in which parents \
-                  change most."
-            .to_owned(),
-    });
-    let depth = depth::draw(outcome, rows).map(|svg| FigureBlock {
-        svg,
-        title: "Hops and neighbours.".to_owned(),
-        caption: "Hops to the root as runs of the first cell end, and nodes that hear at least every other \
-                  frame: means of all runs, and from the least to the most."
-            .to_owned(),
-    });
+fn delivered(drawing: &Drawing<'_>, command: &str) -> Result<Section, RunSetupError> {
+    let Drawing { outcome, rows, .. } = drawing;
     Ok(Section {
         heading: if rows.iter().any(|row| delivery::is_network(&row.metrics)) {
             "Messages".to_owned()
@@ -188,93 +122,32 @@ fn delivered(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Section, RunSetupErr
             "Notifications".to_owned()
         },
         text: reading::reading(outcome),
-        figures: carried
-            .into_iter()
-            .chain(pdr)
-            .chain(timeouts)
-            .chain(timeline)
-            .chain(depth)
-            .collect(),
+        figures: drawing.blocks(&["load", "pdr", "rto", "circle", "depth"])?,
         tables: vec![if rows.iter().any(|row| row.runs > 1) {
             delivery::table(rows, false)
         } else {
             delivery::each_table(&outcome.each())
         }],
-        details: vec![Details {
-            summary: "All metrics as comma-separated values".to_owned(),
-            text: export::rows_csv(rows),
-        }],
+        details: vec![all_metrics(rows, command)],
     })
 }
 
-/// The box plot of a run as a file of its own; of several the first. None if no flow completed.
-pub fn figure(outcome: &Outcome<'_>, print: &Print) -> Option<String> {
-    let rows = outcome.rows();
-    let completed = rows.iter().any(|row| fct_count(row) > 0);
-    let first = box_plots(outcome, &rows, print).into_iter().next();
-    first
-        .filter(|_| completed)
-        .map(|block| super::standalone(&block.svg))
-}
-
-/// Completion times relative to a baseline, as a standalone SVG; `None` below ten seeds or with one
-/// algorithm.
-pub fn ratios_figure(outcome: &Outcome<'_>) -> Option<String> {
-    let block = ratios::figure(outcome, &outcome.rows())?;
-    Some(super::standalone(&block.svg))
-}
-
-/// Use of the link by a crowd over time, as a standalone SVG; `None` without a crowd.
-pub fn link_figure(outcome: &Outcome<'_>) -> Result<Option<String>, RunSetupError> {
-    let svg = link_over_time(outcome, &outcome.rows())?;
-    Ok(svg.map(|svg| super::standalone(&svg)))
-}
-
-/// Metrics of a crowd against its size, as a standalone SVG; `None` where cells do not differ in
-/// the number of clients.
-pub fn clients_figure(outcome: &Outcome<'_>) -> Option<String> {
-    let block = line_plot::figure(&line_plot::CLIENTS, outcome, &outcome.rows())?;
-    Some(super::standalone(&block.svg))
-}
-
-/// Carried load of a wireless network against its offered load, as a standalone SVG; `None` where
-/// cells do not differ in the load.
-pub fn load_figure(outcome: &Outcome<'_>) -> Option<String> {
-    let block = carried(outcome, &outcome.rows())?;
-    Some(super::standalone(&block.svg))
-}
-
-/// The timers of crowds, as a file of its own; nothing if there is no crowd with a slow server.
-pub fn timers_figure(outcome: &Outcome<'_>) -> Result<Option<String>, RunSetupError> {
-    let svg = timers_of_crowds(outcome, &outcome.rows())?;
-    Ok(svg.map(|svg| super::standalone(&svg)))
-}
-
-/// Shares of algorithms on a common link, where every pair was run.
-fn mixes(rows: &[Row]) -> Option<Section> {
-    let svg = super::mix::draw(rows)?;
-    Some(Section {
-        heading: "Shares of algorithms on a common link".to_owned(),
-        figures: vec![FigureBlock {
-            svg,
-            title: "Pairs of algorithms on a shared link".to_owned(),
-            caption: "Left: what a client of a line's algorithm receives beside clients of a column's, \
-                      over what it receives where all have its own (blue: more, orange: less, strongest \
-                      at four times). Right: Jain's index of what all clients of a run receive. Medians."
-                .to_owned(),
-        }],
-        ..Section::default()
-    })
-}
-
-/// Heat map of the shares of algorithms on a common link, as a standalone SVG; `None` without
-/// pairs.
-pub fn mix_figure(outcome: &Outcome<'_>) -> Option<String> {
-    super::mix::draw(&outcome.rows()).map(|svg| super::standalone(&svg))
+/// All metrics to unfold, or the command for them where they are too long for a page.
+fn all_metrics(rows: &[Row], command: &str) -> Details {
+    let text = export::rows_csv(rows);
+    let is_long = text.len() > VALUES_MAX;
+    Details {
+        summary: "All metrics as comma-separated values".to_owned(),
+        text: if is_long {
+            format!("{command} --csv")
+        } else {
+            text
+        },
+    }
 }
 
 fn fct_count(row: &Row) -> usize {
-    row.metrics.get("fct_s").map_or(0, |s| s.n)
+    row.metrics.get(metrics::FCT_S.name).map_or(0, |s| s.n)
 }
 
 /// The study of the published values that rows are compared with.
@@ -374,8 +247,11 @@ pub(super) fn varying(cells: &[&Cell]) -> Vec<String> {
         .collect()
 }
 
-/// Box plots of all cells; so many cells that boxes would be too thin are split by the first key.
-fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> Vec<FigureBlock> {
+/// Box plots of all cells; none if no flow completed. So many cells that boxes would be too thin are split by the first key.
+pub(super) fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> Vec<FigureBlock> {
+    if rows.iter().all(|row| fct_count(row) == 0) {
+        return Vec::new();
+    }
     let scenario = outcome.plan().scenario();
     let mut cells: Vec<&Cell> = Vec::new();
     for row in rows {
@@ -402,7 +278,10 @@ fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> Vec<FigureBl
         }
     }
     // Figures of one run share their axis.
-    let completed = || rows.iter().filter_map(|row| row.metrics.get("fct_s"));
+    let completed = || {
+        rows.iter()
+            .filter_map(|row| row.metrics.get(metrics::FCT_S.name))
+    };
     let low = completed().map(|s| s.min).fold(f64::INFINITY, f64::min);
     let high = completed().map(|s| s.max).fold(0.0, f64::max);
     let several = algorithms.len() > COLOURS && high > 0.0;
@@ -442,7 +321,7 @@ fn box_plot(
         });
         let of_cell = |row: &&Row| row.cell_name() == cell.name;
         for row in rows.iter().filter(of_cell) {
-            let Some(statistics) = row.metrics.get("fct_s") else {
+            let Some(statistics) = row.metrics.get(metrics::FCT_S.name) else {
                 continue;
             };
             let index = series
@@ -469,11 +348,8 @@ fn box_plot(
         Some((low, high)) => plot.sharing(low, high),
         None => plot,
     };
-    FigureBlock {
-        svg: plot.svg("Box plots of flow completion times"),
-        title: "Flow completion time.".to_owned(),
-        caption: plot.reading(),
-    }
+    let svg = plot.svg("Box plots of flow completion times");
+    FigureBlock::new(svg, "Flow completion time.".to_owned(), &plot.reading())
 }
 
 #[cfg(test)]

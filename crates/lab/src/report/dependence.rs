@@ -1,11 +1,10 @@
 //! Findings against open settings: where each finding holds, and the settings that it depends on.
 
-use super::svg::{Svg, text_width};
+use super::chart::{Axis, Chart, Direction, Layer, Panel, Part};
 
-/// Width and height of a row's bar, and side of a square.
+/// Width of a row's bar, and side of a square.
 const BAR: f64 = 130.0;
 const SQUARE: f64 = 24.0;
-const GAP: f64 = 18.0;
 
 /// A finding in the plausible set.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,50 +21,55 @@ pub struct DependenceRow {
 
 /// The matrix as a standalone SVG.
 pub fn dependence_figure(settings: &[&str], rows: &[DependenceRow]) -> String {
-    let widest = |texts: &mut dyn Iterator<Item = &str>| texts.map(text_width).fold(0.0, f64::max);
-    let left = 1.15 * widest(&mut rows.iter().map(|row| &*row.name)) + 16.0;
-    let top = widest(&mut settings.iter().copied()) + 30.0;
-    let squares = left + BAR + GAP;
-    let bottom = top + SQUARE * rows.len() as f64;
-    let mut svg = Svg::default();
-    svg.text("axis strong", (left, 16.0), "share of points");
-    svg.rect("c0 mark", left, top - 34.0, 10.0, 10.0);
-    svg.text("note", (left + 15.0, top - 25.0), "holds");
-    svg.rect("c0 box", left + 60.0, top - 34.0, 10.0, 10.0);
-    svg.text("note", (left + 75.0, top - 25.0), "holds partly");
-    svg.text("axis strong", (squares, 16.0), "depends on");
-    for (column, name) in settings.iter().enumerate() {
-        let x = squares + (column as f64 + 0.5) * SQUARE + 4.0;
-        svg.text_upwards("note", (x, top - 6.0), name);
-    }
-    for (line, row) in rows.iter().enumerate() {
-        let y = top + line as f64 * SQUARE;
-        let told = format!(
+    let [mut holds, mut partly, mut explains] = ["holds", "holds partly", ""].map(Layer::new);
+    let rect = |class: &str, from, to| Part::Rect(class.to_owned(), from, to, None);
+    for (y, row) in (0..).map(f64::from).zip(rows) {
+        let tip = format!(
             "{}: holds at {:.0} % of the points, partly at {:.0} %",
             row.name,
             row.holds * 100.0,
             row.partly * 100.0
         );
-        svg.with_title(&told, |svg| {
-            svg.text("tick end", (left - 8.0, y + 16.0), &row.name);
-            svg.rect("heat-back", left, y + 4.0, BAR, SQUARE - 8.0);
-            let (holds, partly) = (row.holds * BAR, row.partly * BAR);
-            svg.rect("c0 mark", left, y + 4.0, holds, SQUARE - 8.0);
-            svg.rect("c0 box", left + holds, y + 4.0, partly, SQUARE - 8.0);
-        });
-        for (column, explained) in row.explained.iter().enumerate() {
-            let x = squares + column as f64 * SQUARE;
-            let name = settings.get(column).copied().unwrap_or_default();
-            let told = format!("{}: {name} explains {:.0} %", row.name, explained * 100.0);
-            svg.with_title(&told, |svg| {
-                let (inner, size) = ((x + 1.0, y + 1.0), SQUARE - 2.0);
-                svg.rect("heat-back", inner.0, inner.1, size, size);
-                svg.rect_faint("heat-less", inner, (size, size), explained.clamp(0.0, 1.0));
-            });
+        let bar =
+            |class: &str, from: f64, to: f64| vec![rect(class, (from, y + 0.17), (to, y + 0.83))];
+        let both = row.holds + row.partly;
+        holds = holds.item(&tip, bar("c0 mark", 0.0, row.holds));
+        partly = partly.item(&tip, bar("c0 box", row.holds, both));
+        for ((x, explained), name) in (0..).map(f64::from).zip(&row.explained).zip(settings) {
+            let (from, to) = ((x + 0.04, y + 0.04), (x + 0.96, y + 0.96));
+            let strength = Some(explained.clamp(0.0, 1.0));
+            let tip = format!("{}: {name} explains {:.0} %", row.name, explained * 100.0);
+            let square = Part::Rect("heat-less".to_owned(), from, to, strength);
+            explains = explains.item(&tip, vec![rect("heat-back", from, to), square]);
         }
     }
-    let width = squares + SQUARE * settings.len() as f64 + 12.0;
-    super::standalone(&svg.finish(width, bottom + 12.0, "Findings against open settings"))
+    let lines = |texts: Vec<String>| Axis::categories("", texts).turned();
+    let names = rows.iter().map(|row| row.name.clone()).collect();
+    let share = Panel {
+        title: "share of points".to_owned(),
+        x: Axis::given("", (0.0, 1.0), Vec::new()).above(Direction::Upwards),
+        y: lines(names),
+        layers: vec![holds, partly],
+        ..Panel::default()
+    };
+    let settings_axis = settings.iter().map(|name| (*name).to_owned());
+    let depends = Panel {
+        title: "depends on".to_owned(),
+        x: Axis::categories("", settings_axis).above(Direction::Upwards),
+        y: lines(vec![String::new(); rows.len()]),
+        layers: vec![explains],
+        ..Panel::default()
+    };
+    let chart = Chart {
+        label: "Findings against open settings".to_owned(),
+        columns: 2,
+        height: SQUARE * rows.len() as f64,
+        widths: vec![BAR, SQUARE * settings.len() as f64],
+        right: 12.0,
+        panels: vec![share, depends],
+        ..Chart::default()
+    };
+    super::standalone(&chart.svg())
 }
 
 #[cfg(test)]

@@ -2,14 +2,12 @@
 
 use carob_sim::mesh::record::NodeRecord;
 
-use super::frame::{Frame, WIDTH, left_margin};
-use super::scale::{Mapping, Scale};
-use super::svg::Svg;
+use super::chart::{Axis, Chart, Layer, Panel, Part, ROOM};
+use super::page::FigureBlock;
+use super::scale::Mapping;
 use crate::run::{Outcome, Row};
 
 const AREA: f64 = 130.0;
-const BETWEEN: f64 = 26.0;
-const TOP: f64 = 20.0;
 /// The most nodes whose bars can be distinguished.
 const NODES_MAX: usize = 120;
 
@@ -21,8 +19,16 @@ const PANELS: [(&str, Number, &str); 2] = [
     ("Neighbours", |node| Some(f64::from(node.neighbours)), "c2"),
 ];
 
+/// Hops and neighbours of each node in the first cell.
+pub(super) fn figure(outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock> {
+    let caption = "Hops to the root as runs of the first cell end, and nodes that hear at least every other \
+                   frame: means of all runs, and from the least to the most.";
+    let title = "Hops and neighbours.".to_owned();
+    Some(FigureBlock::new(draw(outcome, rows)?, title, caption))
+}
+
 /// Bars of each node in the first cell: means of all runs, and from the least to the most.
-pub(super) fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<String> {
+fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<String> {
     let first = rows.first()?;
     let cell = first.cell_name();
     let mut nodes: Vec<Vec<NodeRecord>> = Vec::new();
@@ -36,68 +42,58 @@ pub(super) fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<String> {
     if nodes.is_empty() || nodes.len() > NODES_MAX {
         return None;
     }
-    let mut svg = Svg::default();
-    let mut bottom = TOP;
-    for (row, (label, of, class)) in PANELS.into_iter().enumerate() {
-        let numbers: Vec<Vec<f64>> = nodes
-            .iter()
-            .map(|runs| runs.iter().filter_map(of).collect())
-            .collect();
+    let every = if ROOM / nodes.len() as f64 >= 12.0 {
+        1
+    } else {
+        5
+    };
+    let name = |node: usize| match node % every {
+        0 => node.to_string(),
+        _ => String::new(),
+    };
+    let panel = |(label, of, class): (&str, Number, &str)| {
+        let numbers = nodes.iter();
+        let numbers = numbers.map(|runs| runs.iter().filter_map(of).collect());
+        let numbers: Vec<Vec<f64>> = numbers.collect();
         let high = numbers.iter().flatten().copied().fold(0.0, f64::max);
-        let top = TOP + (AREA + BETWEEN) * row as f64;
-        bottom = top + AREA;
-        let y = Scale::new(Mapping::Linear, (0.0, high), 5, (bottom, top));
-        let frame = Frame {
-            left: left_margin(&y),
-            right: WIDTH - 16.0,
-            top,
-            bottom,
-        };
-        frame.y_axis(&mut svg, &y, label);
-        svg.line("rule", (frame.left, bottom), (frame.right, bottom));
-        let step = frame.width() / nodes.len() as f64;
-        for (node, numbers) in numbers.iter().enumerate() {
-            let middle = frame.left + (node as f64 + 0.5) * step;
-            if step >= 12.0 || node % 5 == 0 {
-                svg.text("tick middle", (middle, bottom + 15.0), &node.to_string());
-            }
-            if numbers.is_empty() {
-                continue;
-            }
+        let mut bars = Layer::new("");
+        for (node, numbers) in numbers
+            .iter()
+            .enumerate()
+            .filter(|(_, all)| !all.is_empty())
+        {
+            let middle = node as f64 + 0.5;
             let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
             let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
             let most = numbers.iter().copied().fold(0.0, f64::max);
-            let title = format!(
-                "node {node}: {mean:.1} {}, {low} to {most}",
-                label.to_lowercase()
+            let (from, to) = ((middle - 0.32, 0.0), (middle + 0.32, mean));
+            let mut parts = vec![Part::Rect(format!("box {class}"), from, to, None)];
+            if most > low {
+                let class = format!("whisker {class}");
+                parts.push(Part::span(&class, (middle, low), (middle, most)));
+            }
+            let what = label.to_lowercase();
+            bars = bars.item(
+                &format!("node {node}: {mean:.1} {what}, {low} to {most}"),
+                parts,
             );
-            svg.with_title(&title, |svg| {
-                let height = bottom - y.at(mean);
-                let wide = (step * 0.64).min(22.0);
-                svg.rect(
-                    &format!("box {class}"),
-                    middle - wide / 2.0,
-                    y.at(mean),
-                    wide,
-                    height,
-                );
-                if most > low {
-                    svg.line(
-                        &format!("whisker {class}"),
-                        (middle, y.at(low)),
-                        (middle, y.at(most)),
-                    );
-                }
-            });
         }
-    }
-    let middle = WIDTH / 2.0;
-    svg.text("axis middle", (middle, bottom + 36.0), "Node");
-    Some(svg.finish(
-        WIDTH,
-        bottom + 48.0,
-        &format!("Hops to the root and neighbours of each node of {cell}"),
-    ))
+        Panel {
+            x: Axis::categories("", (0..nodes.len()).map(name)),
+            y: Axis::new(label, Mapping::Linear, (0.0, high), 5),
+            layers: vec![bars],
+            ..Panel::default()
+        }
+    };
+    let chart = Chart {
+        label: format!("Hops to the root and neighbours of each node of {cell}"),
+        height: AREA,
+        right: 16.0,
+        x_label: "Node".to_owned(),
+        panels: PANELS.into_iter().map(panel).collect(),
+        ..Chart::default()
+    };
+    Some(chart.svg())
 }
 
 #[cfg(test)]

@@ -1,18 +1,13 @@
 //! Empirical distribution of values: the share at or below each.
 
-use std::fmt::Write as _;
-
-use super::frame::{Frame, WIDTH, left_margin};
-use super::scale::{Mapping, Scale};
-use super::svg::{Svg, short};
+use super::chart::{self, Axis, Chart, Layer, Panel, Part};
+use super::scale::Mapping;
+use super::shapes::Shape;
 
 /// Steps of the line; larger samples are drawn by their quantiles.
 const STEPS_MAX: usize = 400;
 /// Shares that are marked, with their names.
 const MARKED: [(f64, &str); 3] = [(0.5, "median"), (0.9, "p90"), (0.95, "p95")];
-/// Height of the drawing area, and the room above and below it.
-const AREA: f64 = 260.0;
-const AROUND: (f64, f64) = (16.0, 52.0);
 
 /// The distribution of positive values on a logarithmic axis; nothing without values. `unit` is that of the
 /// values, in tooltips.
@@ -20,36 +15,28 @@ pub fn distribution(values: &[f64], label: &str, axis: &str, unit: &str) -> Opti
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| *v > 0.0).collect();
     sorted.sort_by(f64::total_cmp);
     let (low, high) = (*sorted.first()?, *sorted.last()?);
-    let ends = (AROUND.0 + AREA, AROUND.0);
-    let y = Scale::new(Mapping::Linear, (0.0, 1.0), 5, ends);
-    let frame = Frame {
-        left: left_margin(&y),
-        right: WIDTH - 24.0,
-        top: AROUND.0,
-        bottom: AROUND.0 + AREA,
-    };
-    let x = Scale::new(
-        Mapping::Logarithmic,
-        (low, high),
-        8,
-        (frame.left, frame.right),
-    );
-    let mut svg = Svg::default();
-    frame.y_axis(&mut svg, &y, "Share at or below");
-    frame.x_axis(&mut svg, &x, axis);
-    let mut data = format!("M{} {}", short(x.at(low)), short(y.at(0.0)));
-    for (value, share) in steps(&sorted) {
-        // A String takes every write.
-        let _ = write!(data, "H{}V{}", short(x.at(value)), short(y.at(share)));
-    }
-    svg.path("rto", &data);
+    let line = std::iter::once((low, 0.0)).chain(steps(&sorted));
+    let mut quantiles = Layer::new("");
     for (share, name) in MARKED {
         let value = quantile(&sorted, share);
-        let title = format!("{name}: {value:.4} {unit}");
-        let at = (x.at(value), y.at(share));
-        svg.with_title(&title, |svg| svg.circle("dot c0", at, 4.0));
+        let mark = Part::Marks("dot c0".to_owned(), Shape::Disc, 4.0, vec![(value, share)]);
+        quantiles = quantiles.item(&format!("{name}: {value:.4} {unit}"), vec![mark]);
     }
-    Some(svg.finish(WIDTH, frame.bottom + AROUND.1, label))
+    let line = Part::Line("rto".to_owned(), vec![chart::steps(line, high)]);
+    let panel = Panel {
+        x: Axis::new(axis, Mapping::Logarithmic, (low, high), 8),
+        y: Axis::new("Share at or below", Mapping::Linear, (0.0, 1.0), 5),
+        layers: vec![Layer::new("").part(line), quantiles],
+        ..Panel::default()
+    };
+    let chart = Chart::of(label, panel);
+    Some(
+        Chart {
+            height: 260.0,
+            ..chart
+        }
+        .svg(),
+    )
 }
 
 /// The value at or below which a share of sorted values lies.

@@ -1,12 +1,12 @@
 //! Values with intervals, one row each.
 
-use super::svg::{Svg, short, text_width};
+use super::chart::{Axis, Chart, Layer, Panel, Part};
+use super::scale::Mapping;
+use super::shapes::Shape;
 
 /// Width of the scale, and height of a row.
 const SCALE: f64 = 420.0;
 const ROW: f64 = 24.0;
-/// Grid lines, about.
-const TICKS: f64 = 6.0;
 
 /// A value with its interval.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,51 +26,33 @@ pub struct IntervalRow {
 /// A row of a dot and its interval for each value, from 0 on. `rule` is a value with a line through all
 /// rows; `label` names the quantity.
 pub fn interval_figure(label: &str, rule: f64, rows: &[IntervalRow]) -> String {
-    let names = rows.iter().map(|row| text_width(&row.name));
-    let left = 1.15 * names.fold(0.0, f64::max) + 20.0;
-    let most = rows
-        .iter()
-        .map(|row| row.high)
-        .fold(rule, f64::max)
-        .max(1e-9);
-    let x = |value: f64| left + value / most * SCALE;
-    let (top, bottom) = (12.0, 12.0 + ROW * rows.len() as f64);
-    let mut svg = Svg::default();
-    let step = step(most / TICKS);
-    let mut tick = 0.0;
-    while tick <= most * 1.001 {
-        svg.line("grid", (x(tick), top), (x(tick), bottom));
-        svg.text("tick middle", (x(tick), bottom + 16.0), &short(tick));
-        tick += step;
-    }
-    svg.line("rule", (x(rule), top), (x(rule), bottom));
-    for (place, row) in rows.iter().enumerate() {
-        let y = top + (place as f64 + 0.5) * ROW;
+    let most = rows.iter().map(|row| row.high).fold(rule, f64::max);
+    let mut dots = Layer::new("");
+    for (y, row) in (0..).map(|k| f64::from(k) + 0.5).zip(rows) {
         let (name, value, low, high) = (&row.name, row.value, row.low, row.high);
-        let told = format!("{name}: {value:.3} ({low:.3} to {high:.3})");
-        let (series, class) = if row.is_marked {
-            ("c0", "tick end strong")
-        } else {
-            ("c5", "tick end")
-        };
-        svg.with_title(&told, |svg| {
-            svg.text(class, (left - 12.0, y + 4.0), name);
-            svg.line(&format!("{series} median"), (x(low), y), (x(high), y));
-            svg.circle(&format!("{series} mark"), (x(value), y), 4.0);
-        });
+        let series = if row.is_marked { "c0" } else { "c5" };
+        let parts = vec![
+            Part::span(&format!("{series} median"), (low, y), (high, y)),
+            Part::Marks(format!("{series} mark"), Shape::Disc, 4.0, vec![(value, y)]),
+        ];
+        dots = dots.item(
+            &format!("{name}: {value:.3} ({low:.3} to {high:.3})"),
+            parts,
+        );
     }
-    svg.text("axis middle", (left + SCALE / 2.0, bottom + 36.0), label);
-    svg.finish(left + SCALE + 24.0, bottom + 44.0, label)
-}
-
-/// The least of 1, 2 or 5 times a power of ten that is not below `value`.
-fn step(value: f64) -> f64 {
-    let power = 10_f64.powf(value.log10().floor());
-    let steps = [1.0, 2.0, 5.0].map(|factor| factor * power);
-    steps
-        .into_iter()
-        .find(|step| *step >= value)
-        .unwrap_or(10.0 * power)
+    let line = Part::uprights("printed-thin", std::iter::once(rule));
+    let panel = Panel {
+        x: Axis::new(label, Mapping::Linear, (0.0, most.max(1e-9)), 6),
+        y: Axis::categories("", rows.iter().map(|row| row.name.clone())).turned(),
+        layers: vec![Layer::new("").part(line), dots],
+        ..Panel::default()
+    };
+    let chart = Chart {
+        height: ROW * rows.len() as f64,
+        widths: vec![SCALE],
+        ..Chart::of(label, panel)
+    };
+    chart.svg()
 }
 
 #[cfg(test)]
@@ -89,13 +71,6 @@ mod tests {
         let rows = [row("a < b", 0.5, true), row("c", 1.2, false)];
         let svg = interval_figure("Cost", 1.0, &rows);
         assert!(svg.contains("a &lt; b: 0.500 (0.400 to 0.600)"), "{svg}");
-        assert_eq!(svg.matches("<circle").count(), 2);
-    }
-
-    #[test]
-    fn steps_are_round() {
-        for (value, expected) in [(0.2, 0.2), (0.21, 0.5), (0.9, 1.0), (30.0, 50.0)] {
-            assert!((step(value) - expected).abs() < 1e-9, "{value}");
-        }
+        assert_eq!(svg.matches(" mark\" d=").count(), 2);
     }
 }

@@ -1,12 +1,12 @@
 //! Metrics of runs against a number that is swept, a line for each algorithm: what comes of a crowd as
 //! it grows, and of a wireless network as its nodes send more.
 
+use super::chart::{Axis, Chart, Layer, Panel, Part};
 use super::comparison::varying;
-use super::frame::{COLOURS, DrawKey, Frame, Key, WIDTH, legend};
-use super::look::Look;
+use super::look::{COLOURS, Look};
 use super::page::FigureBlock;
-use super::scale::{Mapping, Scale};
-use super::svg::Svg;
+use super::scale::Mapping;
+use crate::metrics::{self, Metric};
 use crate::run::{Outcome, Row};
 use crate::scenario::Cell;
 use crate::scenario::value::Value;
@@ -18,7 +18,7 @@ const NUMBERS_MIN: usize = 3;
 const PANELS_MAX: usize = 24;
 
 /// A swept number, and what is drawn against it.
-pub(super) struct Axis {
+pub(super) struct Sweep {
     /// The swept key.
     key: &'static str,
     /// Label of the axis.
@@ -32,11 +32,11 @@ pub(super) struct Axis {
     /// The keys that may be swept besides; a panel for each of their values.
     others_max: usize,
     /// Metrics of the panels: key, label and divisor. Panels of other swept keys show the first.
-    metrics: [(&'static str, &'static str, f64); 4],
+    metrics: [(Metric, &'static str, f64); 4],
 }
 
 /// Requests of crowds.
-pub(super) const CLIENTS: Axis = Axis {
+pub(super) const CLIENTS: Sweep = Sweep {
     key: "clients",
     name: "Clients",
     unit: "clients",
@@ -44,15 +44,15 @@ pub(super) const CLIENTS: Axis = Axis {
     mapping: Mapping::Linear,
     others_max: 1,
     metrics: [
-        ("throughput_rps", "Requests answered per second", 1.0),
+        (metrics::THROUGHPUT_RPS, "Requests answered per second", 1.0),
         (
-            "retransmissions_per_exchange",
+            metrics::RETRANSMISSIONS_PER_EXCHANGE,
             "Retransmissions per request",
             1.0,
         ),
-        ("answered_ratio", "Share of requests answered", 1.0),
+        (metrics::ANSWERED_RATIO, "Share of requests answered", 1.0),
         (
-            "first_attempt_ratio",
+            metrics::FIRST_ATTEMPT_RATIO,
             "Share answered at the first attempt",
             1.0,
         ),
@@ -60,7 +60,7 @@ pub(super) const CLIENTS: Axis = Axis {
 };
 
 /// Messages of wireless networks.
-pub(super) const LOAD: Axis = Axis {
+pub(super) const LOAD: Sweep = Sweep {
     key: "load",
     name: "Offered load, kbit/s",
     unit: "kbit/s",
@@ -68,15 +68,19 @@ pub(super) const LOAD: Axis = Axis {
     mapping: Mapping::Linear,
     others_max: 2,
     metrics: [
-        ("throughput_bps", "Carried, kbit/s", 1e3),
-        ("pdr", "Share of messages received", 1.0),
-        ("app_drop_ratio", "Share dropped at their senders", 1.0),
-        ("rto_init_s", "Mean first timer, s", 1.0),
+        (metrics::THROUGHPUT_BPS, "Carried, kbit/s", 1e3),
+        (metrics::PDR, "Share of messages received", 1.0),
+        (
+            metrics::APP_DROP_RATIO,
+            "Share dropped at their senders",
+            1.0,
+        ),
+        (metrics::RTO_INIT_S, "Mean first timer, s", 1.0),
     ],
 };
 
 /// The same where each node sends at its own pace, which spans decades.
-pub(super) const PERIOD: Axis = Axis {
+pub(super) const PERIOD: Sweep = Sweep {
     key: "period",
     name: "Messages a second from each node",
     unit: "a second",
@@ -84,18 +88,22 @@ pub(super) const PERIOD: Axis = Axis {
     mapping: Mapping::Logarithmic,
     others_max: 1,
     metrics: [
-        ("carried_Bps", "Carried, B/s", 1.0),
-        ("parent_resets", "Changes of parents", 1.0),
+        (metrics::CARRIED_BYTES_PS, "Carried, B/s", 1.0),
+        (metrics::PARENT_RESETS, "Changes of parents", 1.0),
         (
-            "transmissions_per_exchange",
+            metrics::TRANSMISSIONS_PER_EXCHANGE,
             "Transmissions per exchange",
             1.0,
         ),
-        ("route_drops", "Packets dropped for lack of a route", 1.0),
+        (
+            metrics::ROUTE_DROPS,
+            "Packets dropped for lack of a route",
+            1.0,
+        ),
     ],
 };
 
-impl Axis {
+impl Sweep {
     /// A cell's number.
     fn number(&self, cell: &Cell) -> Option<f64> {
         match cell.value(self.key) {
@@ -109,20 +117,18 @@ impl Axis {
 
 /// Height of a panel's drawing area.
 const AREA: f64 = 180.0;
-/// Room above a panel for its title, and below it for tick labels.
-const AROUND: (f64, f64) = (28.0, 34.0);
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 struct Line {
-    look: Look,
+    algorithm: String,
     /// (number, mean, half of the 95 % interval)
     points: Vec<(f64, f64, f64)>,
 }
 
 /// One panel.
 #[derive(Clone, Debug, PartialEq)]
-struct Panel {
+struct Plot {
     title: String,
     /// True for values that are shares of 1.
     is_share: bool,
@@ -131,19 +137,15 @@ struct Panel {
 
 /// The figure of a run whose cells differ in the axis' number and in little more; nothing if they do
 /// not, or if they do not have its metrics.
-pub(super) fn figure(axis: &Axis, outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock> {
-    let (panels, series) = panels(axis, outcome, rows)?;
-    Some(FigureBlock {
-        svg: draw(axis, &panels, &series),
-        title: format!("{}.", axis.title),
-        caption: format!(
-            "Means of all runs with their 95 % intervals, against: {}.",
-            axis.name.to_lowercase()
-        ),
-    })
+pub(super) fn figure(axis: &Sweep, outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock> {
+    let panels = panels(axis, outcome, rows)?;
+    let against = axis.name.to_lowercase();
+    let caption = format!("Means of all runs with their 95 % intervals, against: {against}.");
+    let title = format!("{}.", axis.title);
+    Some(FigureBlock::new(draw(axis, &panels), title, &caption))
 }
 
-fn panels(axis: &Axis, outcome: &Outcome<'_>, rows: &[Row]) -> Option<(Vec<Panel>, Vec<String>)> {
+fn panels(axis: &Sweep, outcome: &Outcome<'_>, rows: &[Row]) -> Option<Vec<Plot>> {
     let scenario = outcome.plan().scenario();
     let cells: Vec<(&Row, &Cell)> = rows
         .iter()
@@ -156,7 +158,7 @@ fn panels(axis: &Axis, outcome: &Outcome<'_>, rows: &[Row]) -> Option<(Vec<Panel
     numbers.sort_by(f64::total_cmp);
     numbers.dedup();
     let (first, first_title, _) = axis.metrics[0];
-    let has_metric = rows.iter().all(|row| row.metrics.contains_key(first));
+    let has_metric = rows.iter().all(|row| row.metrics.contains_key(first.name));
     if numbers.len() < NUMBERS_MIN || others.len() > axis.others_max || !has_metric {
         return None;
     }
@@ -167,28 +169,28 @@ fn panels(axis: &Axis, outcome: &Outcome<'_>, rows: &[Row]) -> Option<(Vec<Panel
         }
     }
     series.truncate(COLOURS);
-    let lines = |(metric, _, unit): (&str, &str, f64), of: &dyn Fn(&Cell) -> bool| -> Vec<Line> {
+    let lines = |(metric, _, unit): (Metric, &str, f64), of: &dyn Fn(&Cell) -> bool| -> Vec<Line> {
         let line = |name: &String| {
             let own = cells.iter();
             let own = own.filter(|(row, cell)| row.algorithm == *name && of(cell));
             let points = own.filter_map(|(row, cell)| {
-                let Statistics { mean, ci95, .. } = row.metrics.get(metric)?;
+                let Statistics { mean, ci95, .. } = row.metrics.get(metric.name)?;
                 Some((axis.number(cell)?, mean / unit, ci95 / unit))
             });
             Line {
-                look: Look::of(name),
+                algorithm: name.clone(),
                 points: points.collect(),
             }
         };
         series.iter().map(line).collect()
     };
     if others.is_empty() {
-        let panel = |metric: (&str, &str, f64)| Panel {
+        let panel = |metric: (Metric, &str, f64)| Plot {
             title: metric.1.to_owned(),
-            is_share: metric.0.ends_with("_ratio") || metric.0 == "pdr",
+            is_share: metric.0.name.ends_with("_ratio") || metric.0 == metrics::PDR,
             lines: lines(metric, &|_| true),
         };
-        return Some((axis.metrics.into_iter().map(panel).collect(), series));
+        return Some(axis.metrics.into_iter().map(panel).collect());
     }
     let values_of = |cell: &Cell| -> Vec<Option<Value>> {
         others.iter().map(|key| cell.value(key).cloned()).collect()
@@ -209,114 +211,77 @@ fn panels(axis: &Axis, outcome: &Outcome<'_>, rows: &[Row]) -> Option<(Vec<Panel
             [_] => named.map(|(key, value)| format!("{key} {value}")).collect(),
             _ => named.map(|(_, value)| value.to_string()).collect(),
         };
-        Panel {
+        Plot {
             title: format!("{first_title}, {}", named.join(" ")),
             is_share: false,
             lines: lines(axis.metrics[0], &|cell| values_of(cell) == *own),
         }
     };
-    Some((values.iter().map(panel).collect(), series))
+    Some(values.iter().map(panel).collect())
 }
 
-fn draw(axis: &Axis, panels: &[Panel], series: &[String]) -> String {
-    let mut svg = Svg::default();
-    let top = 14.0 + keys(&mut svg, series);
-    let right = WIDTH - 16.0;
-    // Each panel has an axis of its own, and all of them the same room for it.
-    let margin = 84.0;
-    let width = (right - 2.0 * margin) / 2.0 + 8.0;
-    let step = AROUND.0 + AREA + AROUND.1;
-    for (k, panel) in panels.iter().enumerate() {
-        let left = margin - 8.0 + (width + margin - 8.0) * (k % 2) as f64;
-        let area_top = top + step * (k / 2) as f64 + AROUND.0;
-        let frame = Frame {
-            left,
-            right: left + width,
-            top: area_top,
-            bottom: area_top + AREA,
-        };
-        svg.text("axis strong", (left, area_top - 10.0), &panel.title);
-        panel.draw(&mut svg, &frame, axis);
-    }
-    let bottom = top + step * panels.len().div_ceil(2) as f64;
-    let middle = f64::midpoint(margin, right);
-    svg.text("axis middle", (middle, bottom + 8.0), axis.name);
-    svg.finish(WIDTH, bottom + 20.0, axis.title)
+fn draw(axis: &Sweep, panels: &[Plot]) -> String {
+    let chart = Chart {
+        label: axis.title.to_owned(),
+        columns: 2,
+        height: AREA,
+        right: 16.0,
+        x_label: axis.name.to_owned(),
+        panels: panels.iter().map(|plot| plot.panel(axis)).collect(),
+        ..Chart::default()
+    };
+    chart.svg()
 }
 
-fn keys(svg: &mut Svg, series: &[String]) -> f64 {
-    let draws: Vec<(&str, Box<DrawKey>)> = series
-        .iter()
-        .map(|name| {
-            let look = Look::of(name);
-            let draw = move |svg: &mut Svg, (x, y): (f64, f64)| {
-                svg.line(
-                    &format!("median {}", look.class()),
-                    (x - 9.0, y),
-                    (x + 9.0, y),
-                );
-                look.mark(svg, (x, y), 3.4);
-            };
-            (name.as_str(), Box::new(draw) as Box<DrawKey>)
-        })
-        .collect();
-    let keys: Vec<Key<'_>> = draws
-        .iter()
-        .map(|(label, draw)| Key { label, draw })
-        .collect();
-    legend(svg, 64.0, 14.0, WIDTH - 16.0, &keys)
-}
-
-impl Panel {
+impl Plot {
     fn points(&self) -> impl Iterator<Item = &(f64, f64, f64)> {
         self.lines.iter().flat_map(|line| &line.points)
     }
 
-    fn draw(&self, svg: &mut Svg, frame: &Frame, axis: &Axis) {
+    fn panel(&self, axis: &Sweep) -> Panel {
         let most = |of: fn(&(f64, f64, f64)) -> f64| self.points().map(of).fold(0.0, f64::max);
         let high = if self.is_share {
             1.0
         } else {
             most(|(_, mean, half)| mean + half).max(1e-3)
         };
-        let linear = Mapping::Linear;
-        let y = Scale::new(linear, (0.0, high), 4, (frame.bottom, frame.top));
         let least = self.points().map(|p| p.0).fold(f64::INFINITY, f64::min);
         let low = match axis.mapping {
             Mapping::Linear => 0.0,
             Mapping::Logarithmic => least,
         };
-        let ends = (frame.left, frame.right);
-        let x = Scale::new(axis.mapping, (low, most(|p| p.0)), 5, ends);
-        frame.y_axis(svg, &y, "");
-        frame.x_axis(svg, &x, "");
-        for line in &self.lines {
-            line.draw(svg, &x, &y, axis.unit);
+        Panel {
+            title: self.title.clone(),
+            x: Axis::new("", axis.mapping, (low, most(|p| p.0)), 5),
+            y: Axis::new("", Mapping::Linear, (0.0, high), 4),
+            layers: self.lines.iter().map(|l| l.layer(axis.unit)).collect(),
+            ..Panel::default()
         }
     }
 }
 
 impl Line {
-    fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale, unit: &str) {
-        let place = |(number, mean, _): &(f64, f64, f64)| (x.at(*number), y.at(*mean));
-        let (line, whisker) = (
-            format!("median {}", self.look.class()),
-            format!("whisker {}", self.look.class()),
-        );
-        for pair in self.points.windows(2) {
-            svg.line(&line, place(&pair[0]), place(&pair[1]));
+    fn layer(&self, unit: &str) -> Layer {
+        let look = Look::of(&self.algorithm);
+        let class = look.class();
+        let points = || self.points.iter().copied();
+        let means = vec![points().map(|(number, mean, _)| (number, mean)).collect()];
+        let intervals = points().map(|(n, mean, half)| vec![(n, mean - half), (n, mean + half)]);
+        let first = points().next().map(|(number, mean, _)| (number, mean));
+        let lines = vec![
+            Part::Line(format!("median {class}"), means),
+            Part::Line(format!("whisker {class}"), intervals.collect()),
+            Part::of(look, 3.4, first.into_iter().collect()),
+        ];
+        let mut layer = Layer::new(&self.algorithm);
+        if first.is_some() {
+            layer = layer.item("", lines);
         }
-        for (number, mean, half) in &self.points {
-            let at = x.at(*number);
-            svg.line(&whisker, (at, y.at(mean - half)), (at, y.at(mean + half)));
+        for (number, mean, half) in points() {
+            let tip = format!("{number} {unit}: {mean:.3} \u{b1} {half:.3}");
+            layer = layer.item(&tip, vec![Part::of(look, 3.4, vec![(number, mean)])]);
         }
-        for (number, mean, half) in &self.points {
-            let title = format!("{number} {unit}: {mean:.3} \u{b1} {half:.3}");
-            let at = (x.at(*number), y.at(*mean));
-            svg.with_title(&title, |svg| {
-                self.look.mark(svg, at, 3.4);
-            });
-        }
+        layer
     }
 }
 
@@ -346,8 +311,9 @@ mod tests {
     #[test]
     fn scenario_has_panel_per_metric_and_line_per_algorithm() {
         with("retrycount/clients", &FEW, |outcome| {
-            let (panels, series) = panels(&CLIENTS, outcome, &outcome.rows()).expect("a figure");
-            assert_eq!(series, ["default", "rtt-count"]);
+            let panels = panels(&CLIENTS, outcome, &outcome.rows()).expect("a figure");
+            let series = panels[0].lines.iter().map(|line| line.algorithm.as_str());
+            assert_eq!(series.collect::<Vec<_>>(), ["default", "rtt-count"]);
             assert_eq!(panels.len(), CLIENTS.metrics.len());
             for panel in &panels {
                 let clients = |line: &Line| line.points.iter().map(|p| p.0).collect::<Vec<_>>();
@@ -360,9 +326,9 @@ mod tests {
             let svg = figure(&CLIENTS, outcome, &outcome.rows())
                 .expect("a figure")
                 .svg;
-            // Between six numbers of clients, and one in the legend.
+            // One in each panel, and one in the legend.
             let lines = svg.matches("class=\"median c6\"").count();
-            assert_eq!(lines, CLIENTS.metrics.len() * 5 + 1);
+            assert_eq!(lines, CLIENTS.metrics.len() + 1);
             assert!(!svg.contains("NaN") && svg.contains(">Clients<"));
         });
     }
@@ -370,7 +336,7 @@ mod tests {
     #[test]
     fn second_swept_setting_has_panels_and_third_no_figure() {
         with("retrycount/service", &FEW, |outcome| {
-            let (panels, _) = panels(&CLIENTS, outcome, &outcome.rows()).expect("a figure");
+            let panels = panels(&CLIENTS, outcome, &outcome.rows()).expect("a figure");
             assert_eq!(panels.len(), 7);
             assert!(panels[1].title.ends_with("service 40 ms"));
         });
@@ -388,7 +354,7 @@ mod tests {
             "run.algorithms=default,cocoa-plus",
         ];
         with("cocoaplus/constant-chain-lossy", &set, |outcome| {
-            let (panels, _) = panels(&LOAD, outcome, &outcome.rows()).expect("a figure");
+            let panels = panels(&LOAD, outcome, &outcome.rows()).expect("a figure");
             assert_eq!(panels.len(), LOAD.metrics.len());
             let first = &panels[0].lines[0].points;
             let loads: Vec<f64> = first.iter().map(|point| point.0).collect();
@@ -405,7 +371,7 @@ mod tests {
         });
         let set = ["duration=10 s", "run.algorithms=default"];
         with("rpl/pint-rpl", &set, |outcome| {
-            let (panels, _) = panels(&PERIOD, outcome, &outcome.rows()).expect("a figure");
+            let panels = panels(&PERIOD, outcome, &outcome.rows()).expect("a figure");
             let points = &panels[0].lines[0].points;
             assert_eq!((points.len(), points[0].0, points[8].0), (9, 10.0, 0.1));
             let svg = figure(&PERIOD, outcome, &outcome.rows())
@@ -416,7 +382,7 @@ mod tests {
         });
         let set = ["warm_up=1 s", "duration=10 s", "run.algorithms=default"];
         with("cocoaplus/constant", &set, |outcome| {
-            let (panels, _) = panels(&LOAD, outcome, &outcome.rows()).expect("a figure");
+            let panels = panels(&LOAD, outcome, &outcome.rows()).expect("a figure");
             assert_eq!(panels.len(), 12);
             assert!(
                 panels[1].title.ends_with(", chain lossy"),

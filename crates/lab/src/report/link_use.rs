@@ -1,23 +1,20 @@
 //! Use of the link towards a crowd: useful bytes, and those of spurious retransmissions.
 
-use std::fmt::Write as _;
-
 use carob_cc::time::Duration;
 use carob_sim::spec::RunRecord;
 
-use super::frame::{DrawKey, Key, WIDTH, legend};
-use super::scale::Scale;
-use super::svg::{Svg, short};
+use super::chart::{At, Axis, Chart, Layer, Panel, Part, steps};
+use super::scale::Mapping;
 
 /// The span of time that each step of the figure stands for.
 pub(super) const BIN: Duration = Duration::from_secs(10);
 /// Label of the vertical axis.
-pub(super) const Y_RATE: &str = "Link towards the clients (kbit/s)";
+const Y_RATE: &str = "Link towards the clients (kbit/s)";
 
 /// A link over time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinkUse {
-    pub(super) rate_kbps: f64,
+    rate_kbps: f64,
     steps: Vec<Step>,
 }
 
@@ -45,11 +42,6 @@ impl LinkUse {
         }
     }
 
-    /// When the last bin ends, in seconds.
-    pub(super) fn end(&self) -> f64 {
-        self.steps.len() as f64 * BIN.as_micros() as f64 / 1e6
-    }
-
     /// The longest that a packet waited, in seconds.
     pub(super) fn longest_wait(&self) -> f64 {
         self.steps
@@ -58,82 +50,46 @@ impl LinkUse {
             .fold(0.0, f64::max)
     }
 
-    /// Draws it; the line of waits reaches the top at `longest`.
-    pub(super) fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale, longest: f64) {
-        let useful: Vec<f64> = self.steps.iter().map(|step| step.useful_kbps).collect();
-        let all = self.steps.iter().map(|s| s.useful_kbps + s.useless_kbps);
-        let all: Vec<f64> = all.collect();
-        svg.path(
-            "link-useful",
-            &area(x, y, &vec![0.0; useful.len()], &useful),
-        );
-        svg.path("link-useless", &area(x, y, &useful, &all));
+    /// The use among others; the line of waits reaches the top at `longest`.
+    fn panel(&self, title: &str, longest: f64) -> Panel {
+        let width = BIN.as_micros() as f64 / 1e6;
+        let end = self.steps.len() as f64 * width;
+        let line = |of: &dyn Fn(&Step) -> f64| {
+            let at = (0..).map(|k| f64::from(k) * width);
+            steps(at.zip(self.steps.iter().map(of)), end)
+        };
+        let useful = line(&|step| step.useful_kbps);
+        let all = line(&|step| step.useful_kbps + step.useless_kbps);
+        let area = |class: &str, top: Vec<At>, base: Vec<At>| {
+            let corners = top.into_iter().chain(base.into_iter().rev());
+            Part::Area(class.to_owned(), corners.collect())
+        };
+        let floor = vec![(0.0, 0.0), (end, 0.0)];
+        let mut layers = vec![
+            Layer::new("useful").part(area("link-useful", useful.clone(), floor)),
+            Layer::new("spurious copies").part(area("link-useless", all, useful)),
+        ];
         if longest > 0.0 {
-            let scaled = self
-                .steps
-                .iter()
-                .map(|s| s.wait_s / longest * self.rate_kbps);
-            svg.path("link-wait", &steps(x, y, &scaled.collect::<Vec<_>>()));
+            let waits = line(&|step| step.wait_s / longest * self.rate_kbps);
+            let waits = Part::Line("link-wait".to_owned(), vec![waits]);
+            layers.push(Layer::new("longest wait in the queue").part(waits));
+        }
+        Panel {
+            title: title.to_owned(),
+            x: Axis::new("", Mapping::Linear, (0.0, end), 8),
+            y: Axis::new(Y_RATE, Mapping::Linear, (0.0, self.rate_kbps), 5),
+            layers,
+            ..Panel::default()
         }
     }
-
-    /// The legend; gives its height.
-    pub(super) fn legend(svg: &mut Svg) -> f64 {
-        let square = |class: &'static str| {
-            move |svg: &mut Svg, (x, y): (f64, f64)| svg.rect(class, x - 7.0, y - 5.0, 14.0, 10.0)
-        };
-        let (useful, useless) = (square("link-useful"), square("link-useless"));
-        let wait = |svg: &mut Svg, (x, y): (f64, f64)| {
-            svg.line("link-wait", (x - 9.0, y), (x + 9.0, y));
-        };
-        let all: [(&str, &DrawKey); 3] = [
-            ("useful", &useful),
-            ("spurious copies", &useless),
-            ("longest wait in the queue", &wait),
-        ];
-        let keys: Vec<Key<'_>> = all
-            .iter()
-            .map(|&(label, draw)| Key { label, draw })
-            .collect();
-        legend(svg, 64.0, 14.0, WIDTH - 16.0, &keys)
-    }
 }
 
-/// Steps of one height per bin as path data.
-fn steps(x: &Scale, y: &Scale, heights: &[f64]) -> String {
-    let mut data = String::new();
-    for (k, height) in heights.iter().enumerate() {
-        let place = |bin: usize| short(x.at(bin as f64 * BIN.as_micros() as f64 / 1e6));
-        let letter = if k == 0 { 'M' } else { 'L' };
-        // Writing to a String cannot fail.
-        let _ = write!(
-            data,
-            "{letter}{} {}H{}",
-            place(k),
-            short(y.at(*height)),
-            place(k + 1)
-        );
-    }
-    data
-}
-
-/// SVG path of the area between two rows of steps.
-fn area(x: &Scale, y: &Scale, low: &[f64], high: &[f64]) -> String {
-    let mut data = steps(x, y, high);
-    for (k, height) in low.iter().enumerate().rev() {
-        let place = |bin: usize| short(x.at(bin as f64 * BIN.as_micros() as f64 / 1e6));
-        let _ = write!(
-            data,
-            "L{} {}H{}",
-            place(k + 1),
-            short(y.at(*height)),
-            place(k)
-        );
-    }
-    if !data.is_empty() {
-        data.push('Z');
-    }
-    data
+/// Link use of crowds on common axes, each with its title, as one SVG element.
+pub(super) fn link_uses(runs: &[(String, LinkUse)], label: &str) -> String {
+    let longest = runs.iter().map(|(_, of)| of.longest_wait());
+    let longest = longest.fold(0.0, f64::max);
+    let panels = runs.iter().map(|(title, of)| of.panel(title, longest));
+    Chart::over_time(label, panels.collect()).svg()
 }
 
 #[cfg(test)]
@@ -141,7 +97,6 @@ mod tests {
     use carob_sim::spec::Bin;
 
     use super::*;
-    use crate::report::scale::Mapping;
 
     fn record(bins: &[(u64, u64, u64)]) -> RunRecord {
         let bin = |&(carried, useless, wait): &(u64, u64, u64)| Bin {
@@ -165,24 +120,19 @@ mod tests {
         };
         assert!((step.useful_kbps - 20.0).abs() < 1e-9);
         assert!((step.useless_kbps - 10.0).abs() < 1e-9);
-        assert!((of.end() - 10.0).abs() < 1e-9);
     }
 
     #[test]
     fn areas_lie_on_each_other_and_nothing_is_a_figure_too() {
         let of = LinkUse::of(&record(&[(37_500, 0, 1), (37_500, 37_500, 5)]), 30_000);
-        let x = Scale::new(Mapping::Linear, (0.0, 20.0), 2, (0.0, 200.0));
-        let y = Scale::new(Mapping::Linear, (0.0, 30.0), 3, (300.0, 0.0));
-        let mut svg = Svg::default();
-        of.draw(&mut svg, &x, &y, 5.0);
-        let text = svg.finish(200.0, 300.0, "a label");
-        assert!(
-            text.contains("M0 0H100L100 300H200L200 300H100L100 300H0Z"),
-            "{text}"
-        );
         assert!((of.longest_wait() - 5.0).abs() < 1e-9);
-        let mut svg = Svg::default();
-        LinkUse::default().draw(&mut svg, &x, &y, 0.0);
-        assert!(!svg.finish(200.0, 300.0, "").contains("NaN"));
+        let layers = of.panel("a", 5.0).layers;
+        let class = "link-useless".to_owned();
+        let corners = [(0.0, 30.0), (20.0, 30.0)];
+        let base = [(20.0, 0.0), (10.0, 0.0), (10.0, 30.0), (0.0, 30.0)];
+        let area = Part::Area(class, [&corners[..], &base].concat());
+        assert_eq!(layers[1], Layer::new("spurious copies").part(area));
+        let svg = link_uses(&[("none".to_owned(), LinkUse::default())], "a label");
+        assert!(svg.contains(">none<") && !svg.contains("NaN"), "{svg}");
     }
 }

@@ -1,11 +1,18 @@
 //! One colour and one marker for each algorithm name, the same in every figure.
 
-use super::svg::{Svg, short};
+use super::shapes::Shape;
 
 /// Shapes of markers.
-const MARKERS: usize = 6;
+const MARKERS: [Shape; 6] = [
+    Shape::Disc,
+    Shape::Square,
+    Shape::Diamond,
+    Shape::Triangle,
+    Shape::Cross,
+    Shape::Cap,
+];
 /// Colours of the palette.
-const COLOURS: usize = 7;
+pub(super) const COLOURS: usize = 7;
 
 /// The looks of algorithms: name, colour, marker. Those that studies compare differ in colour.
 const LOOKS: &[(&str, usize, usize)] = &[
@@ -67,12 +74,12 @@ impl Look {
         let known = LOOKS.iter().find(|(known, ..)| *known == name);
         let hash = carob_sim::hash::fnv1a(name.as_bytes()) as usize;
         let (colour, marker) = known.map_or(
-            (hash % COLOURS, hash / COLOURS % MARKERS),
+            (hash % COLOURS, hash / COLOURS % MARKERS.len()),
             |(_, colour, marker)| (*colour, *marker),
         );
         Self {
             colour,
-            marker: (marker + 2 * usize::from(with_constants)) % MARKERS,
+            marker: (marker + 2 * usize::from(with_constants)) % MARKERS.len(),
         }
     }
 
@@ -81,32 +88,9 @@ impl Look {
         format!("c{}", self.colour)
     }
 
-    /// Draws its marker around a point.
-    pub(super) fn mark(self, svg: &mut Svg, (x, y): (f64, f64), r: f64) {
-        let class = format!("mark c{}", self.colour);
-        let polygon = |points: &[(f64, f64)]| {
-            let points = points.iter().map(|(a, b)| (x + a * r, y + b * r));
-            let text: Vec<String> = points
-                .map(|(x, y)| format!("{} {}", short(x), short(y)))
-                .collect();
-            format!("M{}Z", text.join("L"))
-        };
-        match self.marker {
-            0 => svg.circle(&class, (x, y), r),
-            1 => svg.rect(&class, x - 0.9 * r, y - 0.9 * r, 1.8 * r, 1.8 * r),
-            2 => svg.path(
-                &class,
-                &polygon(&[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)]),
-            ),
-            3 => svg.path(&class, &polygon(&[(0.0, -1.2), (1.2, 1.0), (-1.2, 1.0)])),
-            4 => {
-                for (a, b) in [(-1.0, -1.0), (-1.0, 1.0)] {
-                    let (from, to) = ((x + a * r, y + b * r), (x - a * r, y - b * r));
-                    svg.line(&class, from, to);
-                }
-            }
-            _ => svg.path(&class, &polygon(&[(0.0, 1.2), (1.2, -1.0), (-1.2, -1.0)])),
-        }
+    /// Its marker.
+    pub(super) fn shape(self) -> Shape {
+        MARKERS[self.marker]
     }
 }
 

@@ -1,12 +1,12 @@
 //! Fairness of every pair of algorithms on a shared link: a matrix as a heat map.
 
-use super::svg::{Svg, text_width};
+use super::chart::{At, Axis, Chart, Direction, Layer, Panel, Part};
+use super::page::FigureBlock;
+use crate::metrics;
 use crate::run::Row;
 
 /// Side of a square in pixels.
 const SQUARE: f64 = 62.0;
-/// Between the two panels.
-const GAP: f64 = 56.0;
 /// A rate four times as high or as low has the strongest colour.
 const STRONGEST: f64 = 4.0;
 
@@ -20,14 +20,27 @@ struct Pair<'a> {
     jain: f64,
 }
 
+impl Pair<'_> {
+    fn tip(&self, among: f64) -> String {
+        format!(
+            "{} beside {}: {:.2} kbit/s a client, {:.2} among its own kind; Jain's index {:.3}",
+            self.first,
+            self.second,
+            self.rate / 1e3,
+            among / 1e3,
+            self.jain
+        )
+    }
+}
+
 fn pairs(rows: &[Row]) -> Vec<Pair<'_>> {
     let pair = |row| {
         let Row { cell, metrics, .. }: &Row = row;
         Some(Pair {
             first: cell.get("first")?.as_str()?,
             second: cell.get("second")?.as_str()?,
-            rate: metrics.get("received_bps")?.p50,
-            jain: metrics.get("jain_received")?.p50,
+            rate: metrics.get(metrics::RECEIVED_BPS.name)?.p50,
+            jain: metrics.get(metrics::JAIN_RECEIVED.name)?.p50,
         })
     };
     rows.iter().filter_map(pair).collect()
@@ -53,8 +66,17 @@ fn brief(value: f64) -> String {
     }
 }
 
+/// The heat map; nothing without pairs.
+pub(super) fn figure(rows: &[Row]) -> Option<FigureBlock> {
+    let caption = "Left: what a client of a line's algorithm receives beside clients of a column's, \
+                   over what it receives where all have its own (blue: more, orange: less, strongest \
+                   at four times). Right: Jain's index of what all clients of a run receive. Medians.";
+    let title = "Pairs of algorithms on a shared link".to_owned();
+    Some(FigureBlock::new(draw(rows)?, title, caption))
+}
+
 /// Every pair of the algorithms that meet themselves, too; nothing if there are none.
-pub(super) fn draw(rows: &[Row]) -> Option<String> {
+fn draw(rows: &[Row]) -> Option<String> {
     let pairs = pairs(rows);
     let own = |name: &str| pairs.iter().find(|p| p.first == name && p.second == name);
     let mut names: Vec<&str> = Vec::new();
@@ -66,64 +88,60 @@ pub(super) fn draw(rows: &[Row]) -> Option<String> {
     if names.len() < 2 {
         return None;
     }
-    let labels = names.iter().map(|name| text_width(name));
-    let left = labels.fold(0.0, f64::max) + 34.0;
     let side = SQUARE * names.len() as f64;
-    let top = 62.0;
-    let mut svg = Svg::default();
-    for (panel, title) in [
-        "received, over that among its own kind",
-        "Jain's index of all clients",
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let x0 = left + panel as f64 * (side + GAP);
-        svg.text("axis strong", (x0, 18.0), title);
-        svg.text("axis middle", (x0 + side / 2.0, 38.0), "beside so many of");
-        for (column, name) in names.iter().enumerate() {
-            let x = x0 + (column as f64 + 0.5) * SQUARE;
-            svg.text("note middle", (x, 56.0), name);
-        }
+    let panel = |(title, is_index): (&str, bool)| {
+        let mut cells = Layer::new("");
         for (line, first) in names.iter().enumerate() {
-            let y = top + line as f64 * SQUARE;
-            if panel == 0 {
-                svg.text("tick end", (x0 - 8.0, y + SQUARE / 2.0 + 4.0), first);
-            }
+            let among = own(first).map_or(1.0, |p| p.rate);
             for (column, second) in names.iter().enumerate() {
                 let met = |p: &&Pair<'_>| p.first == *first && p.second == *second;
-                let Some(pair) = pairs.iter().find(met) else {
-                    continue;
-                };
-                let among = own(first).map_or(1.0, |p| p.rate);
-                let x = x0 + column as f64 * SQUARE;
-                let (class, strength, value) = if panel == 0 {
-                    let ratio = pair.rate / among;
-                    let (class, strength) = colour(ratio);
-                    (class, strength, brief(ratio))
-                } else {
-                    let index = pair.jain;
-                    ("heat-jain", index.clamp(0.0, 1.0), format!("{index:.2}"))
-                };
-                let told = format!(
-                    "{first} beside {second}: {:.2} kbit/s a client, {:.2} among its own kind; \
-                     Jain's index {:.3}",
-                    pair.rate / 1e3,
-                    among / 1e3,
-                    pair.jain
-                );
-                svg.with_title(&told, |svg| {
-                    let (inner, size) = ((x + 1.0, y + 1.0), SQUARE - 2.0);
-                    svg.rect("heat-back", inner.0, inner.1, size, size);
-                    svg.rect_faint(class, inner, (size, size), strength);
-                    let middle = (x + SQUARE / 2.0, y + SQUARE / 2.0 + 4.0);
-                    svg.text("strong middle", middle, &value);
-                });
+                if let Some(pair) = pairs.iter().find(met) {
+                    let parts = cell((column as f64, line as f64), pair, among, is_index);
+                    cells = cells.item(&pair.tip(among), parts);
+                }
             }
         }
-    }
-    let (width, height) = (left + 2.0 * side + GAP + 12.0, top + side + 12.0);
-    Some(svg.finish(width, height, "Pairs of algorithms on a shared link"))
+        let texts = || names.iter().map(|name| (*name).to_owned());
+        Panel {
+            title: title.to_owned(),
+            x: Axis::categories("beside so many of", texts()).above(Direction::Level),
+            y: Axis::categories("", texts()).turned(),
+            layers: vec![cells],
+            ..Panel::default()
+        }
+    };
+    let panels = [
+        ("received, over that among its own kind", false),
+        ("Jain's index of all clients", true),
+    ];
+    let chart = Chart {
+        label: "Pairs of algorithms on a shared link".to_owned(),
+        columns: 2,
+        height: side,
+        widths: vec![side, side],
+        right: 12.0,
+        panels: panels.map(panel).into(),
+        ..Chart::default()
+    };
+    Some(chart.svg())
+}
+
+/// The square of a pair, with its value.
+fn cell((x, y): At, pair: &Pair<'_>, among: f64, is_index: bool) -> Vec<Part> {
+    let (class, strength, value) = if is_index {
+        let index = pair.jain;
+        ("heat-jain", index.clamp(0.0, 1.0), format!("{index:.2}"))
+    } else {
+        let (class, strength) = colour(pair.rate / among);
+        (class, strength, brief(pair.rate / among))
+    };
+    let (from, to) = ((x + 0.016, y + 0.016), (x + 0.984, y + 0.984));
+    let middle = (x + 0.5, y + 0.5);
+    vec![
+        Part::Rect("heat-back".to_owned(), from, to, None),
+        Part::Rect(class.to_owned(), from, to, Some(strength)),
+        Part::Text("strong middle".to_owned(), middle, value, false),
+    ]
 }
 
 #[cfg(test)]

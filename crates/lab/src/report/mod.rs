@@ -1,23 +1,25 @@
 //! Reports: figures drawn as SVG here, inline in one HTML file that is complete without scripts.
 //!
 //! A report opens from a file with no network: style and script are inline, dark pages follow the
-//! reader's setting. The script sorts and filters tables, shows values and saves figures. The plotting crates looked at fit no figure of ours: none
-//! draws boxes from given percentiles (they want raw values and fix whiskers at 1.5 quartile
+//! reader's setting. The script sorts and filters tables, shows values, hides series, changes scales, zooms, and saves
+//! figures. [`FIGURES`] is the table of figures; all with axes are a chart. The plotting crates looked at fit none of
+//! them: none draws boxes from given percentiles (they want raw values and fix whiskers at 1.5 quartile
 //! ranges), a second set of percentiles beside a box, or colours that follow the page.
 
 mod boxplot;
+mod chart;
 mod comparison;
 mod dependence;
 mod depth;
 mod distribution;
+mod figures;
 mod flows;
-mod frame;
+mod index;
 mod intervals;
 mod line_plot;
 mod link_use;
 mod look;
 mod mix;
-mod multiples;
 mod node_timeline;
 mod notifications;
 mod page;
@@ -35,28 +37,26 @@ mod topology;
 mod transfers;
 
 pub use boxplot::{BoxMark, BoxPlot, Published, Whiskers};
-pub use comparison::{
-    Subject, circle_figure, clients_figure, comparison, depth_figure, figure, link_figure,
-    load_figure, mix_figure, pdr_figure, ratios_figure, timeouts_figure, timers_figure,
-};
+pub use comparison::{Subject, comparison};
 pub use dependence::{DependenceRow, dependence_figure};
 pub use distribution::distribution;
+pub use figures::{FIGURES, Figure};
 pub use flows::FlowsGraph;
+pub use index::{IndexEntry, index_page};
 pub use intervals::{IntervalRow, interval_figure};
-pub use multiples::{Panel, sequences, timers};
 pub use page::{Details, FigureBlock, Report, Section};
 pub use quiet::quiet_network;
 pub use scale::{Mapping, number};
 pub use sequence::{Kind, Mark, SequenceGraph, TOOLTIPS_MAX};
 pub use series::series;
-pub use timers::{Point, TimerTrace};
+pub use timers::{Point, TimerTrace, timers};
 pub use topology::{Network, topology_figure};
 
 /// The style of figures, with the colours pages use too.
 const FIGURE_STYLE: &str = include_str!("figure.css");
 /// The style of pages around figures.
 const PAGE_STYLE: &str = include_str!("page.css");
-/// Sorting, filters, tooltips and downloads of pages.
+/// Sorting, filters, tooltips, series to hide, scales, zoom and downloads of pages.
 const PAGE_SCRIPT: &str = include_str!("page.js");
 
 /// A figure as a file of its own: an SVG element whose colours are attributes.

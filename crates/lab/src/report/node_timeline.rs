@@ -1,24 +1,19 @@
 //! Interaction of routing and congestion control at one node over time. Panels: rank, ETX of the
 //! link, RTO and copies; every change of the parent is marked.
 
-use std::fmt::Write as _;
-
 use carob_cc::time::Instant;
 use carob_sim::mesh::record::{MeshRecord, Traced};
 
-use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
-use super::scale::{Mapping, Scale};
-use super::svg::{Svg, short};
+use super::chart::{At, Axis, Chart, Layer, Panel, Part, Shared, steps};
+use super::page::FigureBlock;
+use super::scale::Mapping;
+use crate::metrics;
 use crate::run::{Outcome, Row};
 
 /// Algorithms that have a column, at most.
 const COLUMNS_MAX: usize = 3;
-/// Between two columns.
-const GAP: f64 = 28.0;
-const TITLE: f64 = 24.0;
+/// Height of a panel.
 const AREA: f64 = 104.0;
-/// Between two of a column's panels.
-const BETWEEN: f64 = 14.0;
 /// Copies are summed over so many minutes: 10 s.
 const SPAN: f64 = 1.0 / 6.0;
 /// A rank without a parent.
@@ -125,10 +120,21 @@ impl Column {
     }
 }
 
-/// The traced node under each of the first algorithms, in the cell in which parents change most;
-/// nothing without RPL.
-pub(super) fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<(String, String)> {
-    let resets = |row: &Row| row.metrics.get("parent_resets").map_or(0.0, |s| s.mean);
+/// The traced node of the cell in which parents change most; nothing without RPL.
+pub(super) fn figure(outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock> {
+    let (svg, title) = draw(outcome, rows)?;
+    let caption = "The node that is traced, in the first run of each algorithm, in the cell in which parents \
+                   change most.";
+    Some(FigureBlock::new(svg, format!("{title}."), caption))
+}
+
+/// The traced node under each of the first algorithms, and the title.
+fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<(String, String)> {
+    let resets = |row: &Row| {
+        row.metrics
+            .get(metrics::PARENT_RESETS.name)
+            .map_or(0.0, |s| s.mean)
+    };
     let most = rows.iter().max_by(|a, b| resets(a).total_cmp(&resets(b)))?;
     if resets(most) == 0.0 {
         return None;
@@ -152,7 +158,7 @@ pub(super) fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<(String, Strin
         return None;
     }
     let label = format!("Node {node} of {cell}: rank, ETX, RTO and copies over time");
-    Some((figure(&columns, &label), label))
+    Some((panels(&columns, &label), label))
 }
 
 fn column(record: &MeshRecord, title: &str) -> Option<Column> {
@@ -164,155 +170,95 @@ fn column(record: &MeshRecord, title: &str) -> Option<Column> {
     })
 }
 
-fn figure(columns: &[Column], label: &str) -> String {
-    let mut svg = Svg::default();
-    let line: &DrawKey = &|svg, (x, y)| svg.line("rto", (x - 9.0, y), (x + 9.0, y));
-    let change: &DrawKey = &|svg, (x, y)| svg.line("circle-change", (x, y - 8.0), (x, y + 8.0));
-    let none: &DrawKey = &|svg, (x, y)| svg.rect("pause", x - 9.0, y - 7.0, 18.0, 14.0);
-    let keys = [
-        ("value, each second", line),
-        ("another parent", change),
-        ("no parent", none),
-    ]
-    .map(|(label, draw)| Key { label, draw });
-    let top = 14.0 + legend(&mut svg, 64.0, 14.0, WIDTH - 16.0, &keys) + TITLE;
-    let scale = |panel: &Shown, pixels: (f64, f64)| {
-        let all: Vec<f64> = match panel.of {
-            Some(of) => columns.iter().flat_map(|c| c.values(of)).collect(),
-            None => columns.iter().flat_map(Column::copies).collect(),
+fn panels(columns: &[Column], label: &str) -> String {
+    let panels = PANELS.iter().enumerate().flat_map(|(row, shown)| {
+        let title = move |column: &Column| match row {
+            0 => column.title.clone(),
+            _ => String::new(),
+        };
+        columns.iter().map(move |column| Panel {
+            title: title(column),
+            ..column.panel(shown)
+        })
+    });
+    let chart = Chart {
+        columns: columns.len(),
+        height: AREA,
+        shared: Shared::Rows,
+        x_label: "Time since traffic began (min)".to_owned(),
+        ..Chart::over_time(label, panels.collect())
+    };
+    chart.svg()
+}
+
+impl Column {
+    fn panel(&self, shown: &Shown) -> Panel {
+        let all: Vec<f64> = match shown.of {
+            Some(of) => self.values(of).collect(),
+            None => self.copies(),
         };
         let high = all.iter().copied().fold(0.0, f64::max);
-        let low = match panel.mapping {
-            Mapping::Linear => 0.0,
-            Mapping::Logarithmic => all.into_iter().fold(high.max(1e-3), f64::min),
+        let range = match shown.mapping {
+            _ if all.is_empty() => (f64::INFINITY, f64::NEG_INFINITY),
+            Mapping::Linear => (0.0, high),
+            Mapping::Logarithmic => (all.into_iter().fold(high.max(1e-3), f64::min), high),
         };
-        Scale::new(panel.mapping, (low, high), 4, pixels)
-    };
-    let margin = PANELS
-        .iter()
-        .map(|panel| left_margin(&scale(panel, (1.0, 0.0))))
-        .fold(0.0, f64::max);
-    let right = WIDTH - 16.0;
-    let count = columns.len() as f64;
-    let width = (right - margin - GAP * (count - 1.0)) / count;
-    let end = columns.iter().map(Column::end).fold(0.0, f64::max);
-    let mut bottom = top;
-    for (n, column) in columns.iter().enumerate() {
-        let left = margin + (width + GAP) * n as f64;
-        svg.text("axis strong", (left, top - 9.0), &column.title);
-        for (row, panel) in PANELS.iter().enumerate() {
-            let area_top = top + (AREA + BETWEEN) * row as f64;
-            let frame = Frame {
-                left,
-                right: left + width,
-                top: area_top,
-                bottom: area_top + AREA,
-            };
-            bottom = frame.bottom;
-            let y = scale(panel, (frame.bottom, frame.top));
-            let ticks = if columns.len() > 1 { 4 } else { 8 };
-            let x = Scale::new(Mapping::Linear, (0.0, end), ticks, (left, left + width));
-            if n == 0 {
-                frame.y_axis(&mut svg, &y, panel.label);
-            } else {
-                frame.y_grid(&mut svg, &y);
+        let (below, above) = (f64::NEG_INFINITY, f64::INFINITY);
+        let orphaned = self.orphaned().into_iter();
+        let orphaned = orphaned.fold(Layer::new("no parent"), |layer, (from, to)| {
+            layer.part(Part::Rect(
+                "pause".to_owned(),
+                (from, below),
+                (to, above),
+                None,
+            ))
+        });
+        let changes = Part::uprights("circle-change", self.changes());
+        let lines = shown.of.map_or_else(Vec::new, |of| self.lines(of));
+        let lines = Part::Line("circle-line".to_owned(), lines);
+        let mut layers = vec![
+            orphaned,
+            Layer::new("another parent").part(changes),
+            Layer::new("value, each second").part(lines),
+        ];
+        match shown.of {
+            None => layers.push(Layer::new("").item("", self.bars())),
+            Some(of) if self.values(of).next().is_none() => {
+                let text = "keeps none: 2 to 3 s, doubled".to_owned();
+                let class = "note middle halo".to_owned();
+                let middle = (self.end() / 2.0, 2.5);
+                layers.push(Layer::new("").part(Part::Text(class, middle, text, false)));
             }
-            for (from, to) in column.orphaned() {
-                svg.rect(
-                    "pause",
-                    x.at(from),
-                    frame.top,
-                    (x.at(to) - x.at(from)).max(0.5),
-                    AREA,
-                );
-            }
-            for at in column.changes() {
-                svg.line(
-                    "circle-change",
-                    (x.at(at), frame.top),
-                    (x.at(at), frame.bottom),
-                );
-            }
-            if row + 1 == PANELS.len() {
-                frame.x_axis(&mut svg, &x, "");
-            } else {
-                svg.line("rule", (left, frame.bottom), (left + width, frame.bottom));
-            }
-            match panel.of {
-                Some(of) => values(&mut svg, column, of, &x, &y),
-                None => bars(&mut svg, column, &x, &y),
-            }
-            if panel
-                .of
-                .is_some_and(|of| column.values(of).next().is_none())
-            {
-                let at = (left + width / 2.0, area_top + AREA / 2.0);
-                svg.text("note middle halo", at, "keeps none: 2 to 3 s, doubled");
-            }
+            Some(_) => {}
+        }
+        Panel {
+            x: Axis::new("", Mapping::Linear, (0.0, self.end()), 4),
+            y: Axis::new(shown.label, shown.mapping, range, 4),
+            layers,
+            ..Panel::default()
         }
     }
-    let middle = f64::midpoint(margin, right);
-    svg.text(
-        "axis middle",
-        (middle, bottom + 38.0),
-        "Time since traffic began (min)",
-    );
-    svg.finish(WIDTH, bottom + 50.0, label)
-}
 
-/// A line that changes where its value does, with gaps where there is none.
-fn values(svg: &mut Svg, column: &Column, of: Value, x: &Scale, y: &Scale) {
-    let mut data = String::new();
-    let mut last: Option<String> = None;
-    let mut end = 0.0;
-    // Writing to a String cannot fail.
-    for sample in &column.samples {
-        let (px, value) = (x.at(column.at(sample)), of(sample));
-        let py = value.map(|value| short(y.at(value)));
-        match (&last, &py) {
-            (Some(before), Some(now)) if before == now => {}
-            (Some(_), Some(now)) => {
-                let _ = write!(data, "H{}V{now}", short(px));
-            }
-            (None, Some(now)) => {
-                let _ = write!(data, "M{} {now}", short(px));
-            }
-            (Some(_), None) => {
-                let _ = write!(data, "H{}", short(end));
-            }
-            (None, None) => {}
-        }
-        last = py;
-        end = px;
+    /// Lines that change where the value does, with gaps where there is none.
+    fn lines(&self, of: Value) -> Vec<Vec<At>> {
+        let runs = self
+            .samples
+            .chunk_by(|a, b| of(a).is_some() == of(b).is_some());
+        let line = |run: &[Traced]| {
+            let end = run.last().map_or(0.0, |last| self.at(last));
+            let values = run.iter().filter_map(|s| Some((self.at(s), of(s)?)));
+            steps(values, end)
+        };
+        runs.map(line).filter(|line| !line.is_empty()).collect()
     }
-    if last.is_some() {
-        let _ = write!(data, "H{}", short(end));
-    }
-    if !data.is_empty() {
-        svg.path("circle-line", &data);
-    }
-}
 
-fn bars(svg: &mut Svg, column: &Column, x: &Scale, y: &Scale) {
-    let mut data = String::new();
-    let base = short(y.at(0.0));
-    for (n, sum) in column.copies().into_iter().enumerate() {
-        if sum > 0.0 {
-            let (from, to) = (
-                x.at(n as f64 * SPAN),
-                x.at(((n + 1) as f64 * SPAN).min(column.end())),
-            );
-            let _ = write!(
-                data,
-                "M{} {base}V{}H{}V{base}Z",
-                short(from),
-                short(y.at(sum)),
-                short(to)
-            );
-        }
-    }
-    if !data.is_empty() {
-        svg.path("circle-copies", &data);
+    fn bars(&self) -> Vec<Part> {
+        let sums = (0..).map(f64::from).zip(self.copies());
+        let bar = |(n, sum): (f64, f64)| {
+            let (from, to) = (n * SPAN, ((n + 1.0) * SPAN).min(self.end()));
+            Part::Rect("circle-copies".to_owned(), (from, 0.0), (to, sum), None)
+        };
+        sums.filter(|(_, sum)| *sum > 0.0).map(bar).collect()
     }
 }
 

@@ -1,28 +1,34 @@
 //! Figures of a server's notifications: the share that arrives compared with the
 //! first algorithm, and the server's timeouts in the beginning.
 
-use std::fmt::Write as _;
-
 use carob_cc::time::{Duration, Instant};
 use carob_sim::engine;
 use carob_sim::notifications::Subscriber;
 use carob_sim::spec::{RunRecord, RunSpec, Workload};
 
-use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
+use super::chart::{Axis, Chart, Layer, Panel, Part, ROOM, steps};
 use super::look::Look;
-use super::scale::{Mapping, Scale};
-use super::svg::{Svg, short};
+use super::page::FigureBlock;
+use super::scale::Mapping;
+use crate::metrics;
 use crate::run::{Outcome, Row, RunSetupError};
 
 /// Length of the part of a run that the figure of RTOs shows.
 const SHOWN: Duration = Duration::from_secs(120);
 /// Samples kept of each subscriber for it: more than change in that time.
 const SAMPLES: u32 = 10_000;
-const HEIGHT: f64 = 420.0;
+
+/// Delivery relative to the first algorithm; none without notifications.
+pub(super) fn delivery(rows: &[Row]) -> Option<FigureBlock> {
+    let caption = "Notifications or messages received over those made (PDR), divided by that of the \
+                   first algorithm, by cell; means of all runs.";
+    let title = "What arrives.".to_owned();
+    Some(FigureBlock::new(pdr_over_first(rows)?, title, caption))
+}
 
 /// PDR of each cell and algorithm over that of the cell's first; none without notifications.
-pub(super) fn pdr_over_first(rows: &[Row]) -> Option<String> {
-    let pdr = |row: &Row| row.metrics.get("pdr").map(|s| s.mean);
+fn pdr_over_first(rows: &[Row]) -> Option<String> {
+    let pdr = |row: &Row| row.metrics.get(metrics::PDR.name).map(|s| s.mean);
     let cells: Vec<&[Row]> = rows.chunk_by(|a, b| a.scenario == b.scenario).collect();
     let first = rows.first()?.algorithm.clone();
     let mut series: Vec<&str> = Vec::new();
@@ -41,89 +47,56 @@ pub(super) fn pdr_over_first(rows: &[Row]) -> Option<String> {
     if points.is_empty() {
         return None;
     }
-    let mut svg = Svg::default();
-    let draw = |index: usize| {
-        let look = Look::of(series[index]);
-        move |svg: &mut Svg, at: (f64, f64)| look.mark(svg, at, 4.6)
-    };
-    let draws: Vec<_> = (0..series.len()).map(draw).collect();
-    let keys: Vec<Key<'_>> = series
-        .iter()
-        .zip(&draws)
-        .map(|(label, draw)| Key {
-            label,
-            draw: draw as &DrawKey,
-        })
-        .collect();
-    let top = 14.0 + legend(&mut svg, 64.0, 14.0, WIDTH - 16.0, &keys);
-    let bottom = HEIGHT - 70.0;
     let ratios = || points.iter().map(|point| point.2);
-    let low = ratios().fold(1.0, f64::min).max(0.01);
-    let high = ratios().fold(1.0, f64::max);
-    let y = Scale::new(Mapping::Logarithmic, (low, high), 7, (bottom, top));
-    let frame = Frame {
-        left: left_margin(&y),
-        right: WIDTH - 16.0,
-        top,
-        bottom,
-    };
-    frame.y_axis(&mut svg, &y, &format!("PDR over that of {first}"));
-    svg.line("rule", (frame.left, y.at(1.0)), (frame.right, y.at(1.0)));
-    let step = frame.width() / cells.len() as f64;
-    let middle = |group: usize| frame.left + (group as f64 + 0.5) * step;
+    let range = (
+        ratios().fold(1.0, f64::min).max(0.01),
+        ratios().fold(1.0, f64::max),
+    );
     let names: Vec<(String, String)> = cells.iter().map(|cell| name_of(&cell[0])).collect();
-    let mut shown = 0;
-    for (group, (outer, inner)) in names.iter().enumerate() {
-        let text = if step < 44.0 {
-            inner.replace('S', "S ")
-        } else {
-            inner.clone()
-        };
-        for (line, part) in text.split(' ').enumerate() {
-            let at = (middle(group), bottom + 19.0 + 15.0 * line as f64);
-            svg.text("tick middle", at, part);
-        }
-        let last = names.get(group + 1).is_none_or(|next| next.0 != *outer);
-        if last {
-            let from = middle(shown);
-            svg.text(
-                "axis middle",
-                (f64::midpoint(from, middle(group)), HEIGHT - 16.0),
-                outer,
-            );
-            if group + 1 < names.len() {
-                let x = middle(group) + step / 2.0;
-                svg.line("rule", (x, top), (x, bottom));
-            }
-            shown = group + 1;
-        }
-    }
-    let apart = (step / (series.len() as f64 + 1.0)).min(14.0);
-    for (group, index, ratio, pdr) in points {
-        let offset = (index as f64 - (series.len() as f64 - 1.0) / 2.0) * apart;
-        let title = format!(
+    let step = ROOM / cells.len() as f64;
+    let texts = names.iter().map(|(outer, inner)| match step {
+        ..44.0 => (inner.replace('S', "S\n"), outer.clone()),
+        _ => (inner.clone(), outer.clone()),
+    });
+    let x = Axis::grouped(texts);
+    let mut layers: Vec<Layer> = series.iter().map(|name| Layer::new(name)).collect();
+    let apart = (step / (series.len() as f64 + 1.0)).min(14.0) / step;
+    for (group, index, ratio, pdr) in &points {
+        let offset = (*index as f64 - (series.len() as f64 - 1.0) / 2.0) * apart;
+        let tip = format!(
             "{}, {}: {:.1} % received, {ratio:.3} times {first}",
-            names[group].1,
-            series[index],
+            names[*group].1,
+            series[*index],
             pdr * 100.0
         );
-        let look = Look::of(series[index]);
-        let class = look.class();
-        let x = middle(group) + offset;
-        svg.with_title(&title, |svg| {
-            svg.line(
-                &format!("whisker {class}"),
-                (x, y.at(1.0)),
-                (x, y.at(ratio)),
-            );
-            look.mark(svg, (x, y.at(ratio)), 4.6);
-        });
+        let look = Look::of(series[*index]);
+        let at = *group as f64 + 0.5 + offset;
+        let stem = Part::span(
+            &format!("whisker {}", look.class()),
+            (at, 1.0),
+            (at, *ratio),
+        );
+        let parts = vec![stem, Part::of(look, 4.6, vec![(at, *ratio)])];
+        layers[*index] = std::mem::take(&mut layers[*index]).item(&tip, parts);
     }
-    Some(svg.finish(
-        WIDTH,
-        HEIGHT,
-        "PDR by cell and algorithm, over that of the first algorithm",
-    ))
+    let baseline = (f64::NEG_INFINITY, 1.0);
+    let lines = Layer::new("")
+        .part(Part::span("printed-thin", baseline, (f64::INFINITY, 1.0)))
+        .part(Part::uprights("rule", x.edges().into_iter()));
+    layers.insert(0, lines);
+    let panel = Panel {
+        x,
+        y: Axis::new(
+            &format!("PDR over that of {first}"),
+            Mapping::Logarithmic,
+            range,
+            7,
+        ),
+        layers,
+        ..Panel::default()
+    };
+    let label = "PDR by cell and algorithm, over that of the first algorithm";
+    Some(Chart::of(label, panel).svg())
 }
 
 /// The name of a cell, in two parts: everything before its subscribers, and these with their
@@ -136,7 +109,7 @@ fn name_of(row: &Row) -> (String, String) {
 
 /// The server's timeouts towards all subscribers over the first two minutes, of the first run
 /// whose controller keeps any; none if there is none.
-pub(super) fn timeouts(outcome: &Outcome<'_>) -> Result<Option<String>, RunSetupError> {
+pub(super) fn timeouts(outcome: &Outcome<'_>) -> Result<Option<FigureBlock>, RunSetupError> {
     let keeps = |record: &RunRecord| {
         let told = record.notifications.as_ref();
         told.is_some_and(|told| told.bins.iter().any(|bin| bin.rtos > 0))
@@ -154,9 +127,12 @@ pub(super) fn timeouts(outcome: &Outcome<'_>) -> Result<Option<String>, RunSetup
         "{}, {}, seed {}",
         job.cell.name, job.algorithm.name, job.seed
     );
-    Ok(record
-        .notifications
-        .map(|told| draw_timeouts(&spec, &told.subscribers, &label)))
+    let caption = "The server's retransmission timeout towards each subscriber, before dithering, in \
+                   the first run whose controller keeps one.";
+    Ok(record.notifications.map(|told| {
+        let svg = draw_timeouts(&spec, &told.subscribers, &label);
+        FigureBlock::new(svg, "Timeouts in the beginning.".to_owned(), caption)
+    }))
 }
 
 fn draw_timeouts(spec: &RunSpec, subscribers: &[Subscriber], label: &str) -> String {
@@ -178,41 +154,30 @@ fn draw_timeouts(spec: &RunSpec, subscribers: &[Subscriber], label: &str) -> Str
         })
         .collect();
     let mean = mean_of(&traces);
-    let high = traces
-        .iter()
-        .flatten()
-        .map(|(_, value)| *value)
-        .fold(initial, f64::max);
-    let mut svg = Svg::default();
-    let each: &DrawKey = &|svg, (x, y)| svg.line("trend", (x - 9.0, y), (x + 9.0, y));
-    let all: &DrawKey = &|svg, (x, y)| svg.line("rto", (x - 9.0, y), (x + 9.0, y));
-    let keys = [
-        Key {
-            label: "RTO towards each subscriber",
-            draw: each,
-        },
-        Key {
-            label: "mean",
-            draw: all,
-        },
-    ];
-    let top = 14.0 + legend(&mut svg, 64.0, 14.0, WIDTH - 16.0, &keys);
-    let bottom = HEIGHT - 52.0;
-    let y = Scale::new(Mapping::Linear, (0.0, high), 6, (bottom, top));
-    let frame = Frame {
-        left: left_margin(&y),
-        right: WIDTH - 16.0,
-        top,
-        bottom,
+    let values = traces.iter().flatten().map(|(_, value)| *value);
+    let high = values.fold(initial, f64::max);
+    let each = traces.iter().map(|trace| steps(trace.clone(), end));
+    let each = Part::Line("trend".to_owned(), each.collect());
+    let all = Part::Line("rto".to_owned(), vec![steps(mean, end)]);
+    let panel = Panel {
+        x: Axis::new("", Mapping::Linear, (0.0, end), 8),
+        y: Axis::new(
+            "Retransmission timeout (s)",
+            Mapping::Linear,
+            (0.0, high),
+            6,
+        ),
+        layers: vec![
+            Layer::new("RTO towards each subscriber").part(each),
+            Layer::new("mean").part(all),
+        ],
+        ..Panel::default()
     };
-    let x = Scale::new(Mapping::Linear, (0.0, end), 8, (frame.left, frame.right));
-    frame.y_axis(&mut svg, &y, "Retransmission timeout (s)");
-    frame.x_axis(&mut svg, &x, "Time since the first round (s)");
-    for trace in &traces {
-        svg.path("trend", &steps(trace, &x, &y, end));
-    }
-    svg.path("rto", &steps(&mean, &x, &y, end));
-    svg.finish(WIDTH, HEIGHT, &format!("The server's timeouts: {label}"))
+    let chart = Chart {
+        x_label: "Time since the first round (s)".to_owned(),
+        ..Chart::over_time(&format!("The server's timeouts: {label}"), vec![panel])
+    };
+    chart.svg()
 }
 
 /// The mean of traces, wherever one of them changes.
@@ -231,21 +196,6 @@ fn mean_of(traces: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
         mean.push((at, sum / count));
     }
     mean
-}
-
-fn steps(trace: &[(f64, f64)], x: &Scale, y: &Scale, end: f64) -> String {
-    let mut data = String::new();
-    for (k, (at, value)) in trace.iter().enumerate() {
-        let (px, py) = (short(x.at(*at)), short(y.at(*value)));
-        // Writing to a String cannot fail.
-        let _ = if k == 0 {
-            write!(data, "M{px} {py}")
-        } else {
-            write!(data, "H{px}V{py}")
-        };
-    }
-    let _ = write!(data, "H{}", short(x.at(end)));
-    data
 }
 
 #[cfg(test)]
@@ -285,8 +235,11 @@ mod tests {
             assert!(svg.contains("3S5n") && !svg.contains("NaN"));
         });
         outcome_of("umts-1s-3S3n", |outcome| {
-            let svg = timeouts(outcome).expect("possible").expect("a figure");
-            assert_eq!(svg.matches("<path class=\"trend\"").count(), 3);
+            let block = timeouts(outcome).expect("possible").expect("a figure");
+            let svg = block.svg;
+            let lines = svg.split("<path class=\"trend\" d=\"").nth(1);
+            let lines = lines.and_then(|rest| rest.split('"').next());
+            assert_eq!(lines.map(|data| data.matches('M').count()), Some(3));
             assert!(svg.contains("cocoa-002") && !svg.contains("NaN"));
         });
     }

@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{FIGURE_STYLE, PAGE_SCRIPT, PAGE_STYLE};
+use super::{FIGURE_STYLE, Figure, PAGE_SCRIPT, PAGE_STYLE};
 use crate::text::{Align, TextTable};
 
 /// Sections from which on a page has a list of contents.
@@ -58,53 +58,85 @@ pub struct FigureBlock {
     pub title: String,
     /// Explanation of the figure.
     pub caption: String,
+    /// Its name in [`FIGURES`](super::FIGURES); may be empty.
+    pub name: &'static str,
+}
+
+impl FigureBlock {
+    /// A figure without a name of its own.
+    pub fn new(svg: String, title: String, caption: &str) -> Self {
+        Self {
+            svg,
+            title,
+            caption: caption.to_owned(),
+            name: "",
+        }
+    }
+
+    /// With its name in [`FIGURES`](super::FIGURES), if it is there.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Figure::named(name).map_or("", |figure| figure.name);
+        self
+    }
 }
 
 impl Report {
     /// The page as HTML.
     pub fn html(&self) -> String {
-        let page = html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    title { (self.title) }
-                    style { (PreEscaped(FIGURE_STYLE)) (PreEscaped(PAGE_STYLE)) }
-                }
-                body {
-                    header {
-                        h1 { (self.title) }
-                        p.lead { (self.lead) }
-                        @if !self.facts.is_empty() {
-                            dl {
-                                @for (name, value) in &self.facts { dt { (name) } dd { (value) } }
-                            }
-                        }
+        let body = html! {
+            header {
+                h1 { (self.title) }
+                p.lead { (self.lead) }
+                @if !self.facts.is_empty() {
+                    dl {
+                        @for (name, value) in &self.facts { dt { (name) } dd { (value) } }
                     }
-                    @if self.sections.len() >= CONTENTS_FROM {
-                        nav.contents {
-                            @for (k, section) in self.sections.iter().enumerate() {
-                                a href={ "#" (anchor(k)) } { (section.heading) }
-                            }
-                        }
-                    }
-                    main {
-                        @for (k, section) in self.sections.iter().enumerate() {
-                            (section_of(section, &anchor(k)))
-                        }
-                    }
-                    @if !self.command.is_empty() {
-                        h2 { "Command" }
-                        pre.command { code { (self.command) } }
-                    }
-                    footer { "Made by " code { "carob lab" } ". Same command, same numbers." }
-                    script { (PreEscaped(PAGE_SCRIPT)) }
                 }
             }
+            @if self.sections.len() >= CONTENTS_FROM {
+                nav.contents {
+                    @for (k, section) in self.sections.iter().enumerate() {
+                        a href={ "#" (anchor(k)) } { (section.heading) }
+                    }
+                }
+            }
+            main {
+                @for (k, section) in self.sections.iter().enumerate() {
+                    (section_of(section, &anchor(k)))
+                }
+            }
+            @if !self.command.is_empty() {
+                h2 { "Command" }
+                pre.command { code { (self.command) } }
+            }
         };
-        page.into_string()
+        shell(&self.title, &self.lead, &self.facts, &body)
     }
+}
+
+/// A page with style and script; the facts are in its head, too, for the index of a folder.
+pub(super) fn shell(title: &str, lead: &str, facts: &[(String, String)], body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content={ "carob " (env!("CARGO_PKG_VERSION")) };
+                meta name="description" content=(lead);
+                @for (name, value) in facts { meta name={ "carob." (name) } content=(value); }
+                title { (title) }
+                style { (PreEscaped(FIGURE_STYLE)) (PreEscaped(PAGE_STYLE)) }
+            }
+            body {
+                (body)
+                footer { "Made by " code { "carob lab" } ". Same command, same numbers." }
+                script { (PreEscaped(PAGE_SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
 }
 
 /// A paragraph, with what stands between backticks as code.
@@ -129,7 +161,7 @@ fn section_of(section: &Section, id: &str) -> Markup {
             h2 { (section.heading) }
             @for paragraph in &section.text { (text_of(paragraph)) }
             @for figure in &section.figures {
-                figure {
+                figure data-figure=[Some(figure.name).filter(|name| !name.is_empty())] {
                     (PreEscaped(&figure.svg))
                     figcaption { b { (figure.title) } " " (figure.caption) }
                 }

@@ -1,11 +1,10 @@
 //! Completion times relative to a baseline algorithm: a point and an interval for each algorithm of
 //! each cell, paired by seed.
 
-use super::frame::{Frame, WIDTH};
+use super::chart::{Axis, Chart, Layer, Panel, Part};
 use super::look::Look;
 use super::page::FigureBlock;
-use super::scale::{Mapping, Scale, number};
-use super::svg::{Svg, text_width};
+use super::scale::{Mapping, number};
 use crate::paired::Paired;
 use crate::reading::{self, Series};
 use crate::run::{Outcome, Row};
@@ -15,7 +14,6 @@ use crate::summary::label;
 const LINE: f64 = 22.0;
 /// Height of the heading of a cell, and the gap before it.
 const HEADING: f64 = 30.0;
-const TOP: f64 = 8.0;
 /// Radius of a marker.
 const MARKER: f64 = 5.0;
 /// Width of the values at the right.
@@ -36,6 +34,36 @@ impl Line {
     fn values(&self) -> (f64, f64, f64) {
         let (mean, half) = self.ratio.map_or((0.0, 0.0), |p| (p.mean, p.half));
         (mean.exp(), (mean - half).exp(), (mean + half).exp())
+    }
+
+    /// The values in a few words.
+    fn text(&self) -> String {
+        let (mean, low, high) = self.values();
+        match self.ratio {
+            None => "1, baseline".to_owned(),
+            Some(_) => format!("{} ({} to {})", brief(mean), brief(low), brief(high)),
+        }
+    }
+
+    /// A bar from the baseline to a mark with its interval.
+    fn layer(&self, y: f64) -> Layer {
+        let (mean, low, high) = self.values();
+        let look = Look::of(&self.algorithm);
+        let class = look.class();
+        let seeds = self.ratio.map_or_else(String::new, |paired| {
+            format!(", {} paired seeds", paired.seeds)
+        });
+        let (top, bottom) = (y - LINE / 2.0, y + LINE / 2.0);
+        let ends = (f64::NEG_INFINITY, f64::INFINITY);
+        let bar = format!("ratio-bar {class}");
+        let parts = vec![
+            Part::Rect("hover".to_owned(), (ends.0, top), (ends.1, bottom), None),
+            Part::Rect(bar, (1.0, y - 5.0), (mean, y + 5.0), Some(0.25)),
+            Part::span(&format!("median {class}"), (low, y), (high, y)),
+            Part::of(look, MARKER, vec![(mean, y)]),
+        ];
+        let tip = format!("{}: {}{seeds}", self.algorithm, self.text());
+        Layer::new("").item(&tip, parts)
     }
 }
 
@@ -60,15 +88,13 @@ pub(super) fn figure(outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock>
         [one] => one,
         _ => "the first algorithm",
     };
-    Some(FigureBlock {
-        svg: draw(&groups, baseline),
-        title: format!("Completion times relative to {baseline}."),
-        caption: format!(
-            "Geometric means of the ratio in runs with the same seed, with intervals that hold for all {} \
-             comparisons together at 95 % (Student's t, Bonferroni). A ratio of 0.5 is half of the time.",
-            lines - groups.len()
-        ),
-    })
+    let caption = format!(
+        "Geometric means of the ratio in runs with the same seed, with intervals that hold for all {} \
+         comparisons together at 95 % (Student's t, Bonferroni). A ratio of 0.5 is half of the time.",
+        lines - groups.len()
+    );
+    let title = format!("Completion times relative to {baseline}.");
+    Some(FigureBlock::new(draw(&groups, baseline), title, &caption))
 }
 
 fn groups(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<Group> {
@@ -111,72 +137,42 @@ fn groups(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<Group> {
 }
 
 fn draw(groups: &[Group], baseline: &str) -> String {
-    let lines = || groups.iter().flat_map(|group| &group.lines);
-    let widest = lines().map(|line| text_width(&line.algorithm));
-    let left = widest.fold(0.0, f64::max) + 24.0;
     // A single cell is named by the title.
     let heading = if groups.len() > 1 { HEADING } else { 0.0 };
-    let of_group = |group: &Group| heading + LINE * group.lines.len() as f64;
-    let bottom = TOP + groups.iter().map(of_group).sum::<f64>() + 6.0;
-    let frame = Frame {
-        left,
-        right: WIDTH - VALUES,
-        top: TOP,
-        bottom,
-    };
-    let low = lines().map(|l| l.values().1).fold(1.0, f64::min);
-    let high = lines().map(|l| l.values().2).fold(1.0, f64::max);
-    let pixels = (frame.left, frame.right);
-    let scale = Scale::new(Mapping::Logarithmic, (low, high), 6, pixels);
-    let mut svg = Svg::default();
-    for &tick in &scale.ticks {
-        let x = scale.at(tick);
-        svg.line("grid", (x, frame.top), (x, frame.bottom));
-    }
-    svg.line(
-        "printed-thin",
-        (scale.at(1.0), frame.top),
-        (scale.at(1.0), frame.bottom),
-    );
-    let mut y = TOP;
+    let (mut layers, mut headings): (Vec<Layer>, Vec<(f64, f64, String)>) = Default::default();
+    let (mut names, mut beside) = (Vec::new(), Vec::new());
+    let (mut y, mut range) = (0.0, (1.0_f64, 1.0_f64));
     for group in groups {
         if groups.len() > 1 {
-            svg.text("strong", (4.0, y + HEADING - 8.0), &group.heading);
-            y += HEADING;
+            headings.push((y + HEADING - 8.0, 0.0, group.heading.clone()));
         }
+        y += heading;
         for line in &group.lines {
-            draw_line(&mut svg, &scale, &frame, line, y + LINE / 2.0);
+            let (_, low, high) = line.values();
+            range = (range.0.min(low), range.1.max(high));
+            let middle = y + LINE / 2.0;
+            names.push((middle, line.algorithm.clone()));
+            beside.push((middle, line.text()));
+            layers.push(line.layer(middle));
             y += LINE;
         }
     }
     let axis = format!("Completion time relative to {baseline}");
-    frame.x_axis(&mut svg, &scale, &axis);
-    svg.finish(WIDTH, bottom + 52.0, &axis)
-}
-
-fn draw_line(svg: &mut Svg, scale: &Scale, frame: &Frame, line: &Line, y: f64) {
-    let (mean, low, high) = line.values();
-    let look = Look::of(&line.algorithm);
-    let class = look.class();
-    let text = match line.ratio {
-        None => "1, baseline".to_owned(),
-        Some(_) => format!("{} ({} to {})", brief(mean), brief(low), brief(high)),
+    let rule = Part::uprights("printed-thin", std::iter::once(1.0));
+    layers.insert(0, Layer::new("").part(rule));
+    let panel = Panel {
+        x: Axis::new(&axis, Mapping::Logarithmic, range, 6),
+        y: Axis::given("", (y, 0.0), names).outer(headings),
+        layers,
+        beside,
+        ..Panel::default()
     };
-    let seeds = line.ratio.map_or_else(String::new, |paired| {
-        format!(", {} paired seeds", paired.seeds)
-    });
-    svg.with_title(&format!("{}: {text}{seeds}", line.algorithm), |svg| {
-        svg.rect("hover", 0.0, y - LINE / 2.0, WIDTH, LINE);
-        let name = (frame.left - 12.0, y + 4.0);
-        svg.text("label end", name, &line.algorithm);
-        let bar = (scale.at(1.0).min(scale.at(mean)), y - 5.0);
-        let wide = (scale.at(mean) - scale.at(1.0)).abs();
-        svg.rect_faint(&format!("ratio-bar {class}"), bar, (wide, 10.0), 0.25);
-        let ends = ((scale.at(low), y), (scale.at(high), y));
-        svg.line(&format!("median {class}"), ends.0, ends.1);
-        look.mark(svg, (scale.at(mean), y), MARKER);
-        svg.text("note", (frame.right + 14.0, y + 4.0), &text);
-    });
+    let chart = Chart {
+        height: y,
+        right: VALUES,
+        ..Chart::of(&axis, panel)
+    };
+    chart.svg()
 }
 
 /// Three significant digits at most.

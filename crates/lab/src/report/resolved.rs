@@ -195,7 +195,7 @@ mod tests {
         svg.line("mesh-link good", (0.0, 0.0), (1.0, 1.0));
         svg.text("tick middle", (0.0, 0.0), "a > b");
         svg.rect_faint("heat-more", (0.0, 0.0), (1.0, 1.0), 0.5);
-        let text = resolved(&svg.finish(10.0, 10.0, "label"));
+        let text = resolved(&svg.finish(10.0, 10.0, "label", ""));
         assert!(
             !text.contains("var(") && !text.contains("currentColor"),
             "{text}"

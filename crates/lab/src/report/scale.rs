@@ -1,12 +1,22 @@
 //! From values to pixels: linear and logarithmic scales with round ticks.
 
+use super::svg::short;
+
 /// Mapping of values to an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mapping {
     /// Equal distances for equal differences.
+    #[default]
     Linear,
     /// Equal distances for equal ratios; values must be positive.
     Logarithmic,
+}
+
+/// A labelled place on an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tick {
+    pub(super) at: f64,
+    pub(super) text: String,
 }
 
 /// A mapping of a range of values to a range of pixels.
@@ -15,8 +25,8 @@ pub(super) struct Scale {
     mapping: Mapping,
     values: (f64, f64),
     pixels: (f64, f64),
-    /// Where labelled ticks are.
-    pub(super) ticks: Vec<f64>,
+    /// Where grid lines and labels are.
+    pub(super) ticks: Vec<Tick>,
 }
 
 impl Scale {
@@ -27,55 +37,22 @@ impl Scale {
         wanted: usize,
         pixels: (f64, f64),
     ) -> Self {
-        match mapping {
-            Mapping::Linear => Self::linear(low, high, wanted, pixels),
-            Mapping::Logarithmic => Self::logarithmic(low, high, wanted, pixels),
+        let ticks = match mapping {
+            Mapping::Linear => linear(low, high, wanted),
+            Mapping::Logarithmic => logarithmic(low, high, wanted),
+        };
+        Self {
+            mapping,
+            values: (ticks[0], ticks[ticks.len() - 1]),
+            pixels,
+            ticks: labelled(mapping, &ticks),
         }
     }
 
-    fn linear(low: f64, high: f64, wanted: usize, pixels: (f64, f64)) -> Self {
-        let high = if high > low { high } else { low + 1.0 };
-        let step = round_step((high - low) / wanted.max(1) as f64);
-        let (first, last) = ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil());
-        let ticks: Vec<f64> = (0..=(last - first) as u32)
-            .map(|k| (first + f64::from(k)) * step)
-            .collect();
-        let values = (first * step, last * step);
+    /// A linear scale over exactly these values, with ticks of the figure's own.
+    pub(super) fn given(values: (f64, f64), ticks: Vec<Tick>, pixels: (f64, f64)) -> Self {
         Self {
             mapping: Mapping::Linear,
-            values,
-            pixels,
-            ticks,
-        }
-    }
-
-    fn logarithmic(low: f64, high: f64, wanted: usize, pixels: (f64, f64)) -> Self {
-        let low = low.max(1e-6);
-        let high = high.max(low * 1.01);
-        let decades = (high / low).log10();
-        let steps: &[f64] = if decades * 3.0 <= wanted as f64 * 1.5 {
-            &[1.0, 2.0, 5.0]
-        } else if decades * 2.0 <= wanted as f64 * 1.5 {
-            &[1.0, 3.0]
-        } else {
-            &[1.0]
-        };
-        let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
-        let all: Vec<f64> = (from..=to)
-            .flat_map(|d| steps.iter().map(move |s| s * 10_f64.powi(d)))
-            .collect();
-        let first = all
-            .iter()
-            .rposition(|t| *t <= low * (1.0 + 1e-9))
-            .unwrap_or(0);
-        let last = all
-            .iter()
-            .position(|t| *t >= high * (1.0 - 1e-9))
-            .unwrap_or(all.len() - 1);
-        let ticks = all[first..=last.max(first)].to_vec();
-        let values = (ticks[0], ticks[ticks.len() - 1]);
-        Self {
-            mapping: Mapping::Logarithmic,
             values,
             pixels,
             ticks,
@@ -85,7 +62,7 @@ impl Scale {
     /// The pixel of a value; values outside the range are drawn at its ends.
     pub(super) fn at(&self, value: f64) -> f64 {
         let (low, high) = self.values;
-        let value = value.clamp(low, high);
+        let value = value.clamp(low.min(high), high.max(low));
         let part = match self.mapping {
             Mapping::Linear => (value - low) / (high - low),
             Mapping::Logarithmic => (value / low).ln() / (high / low).ln(),
@@ -93,14 +70,56 @@ impl Scale {
         self.pixels.0 + part * (self.pixels.1 - self.pixels.0)
     }
 
-    /// Text of a tick: as many decimals as the ticks need, narrow spaces between thousands.
-    pub(super) fn label(&self, tick: f64) -> String {
-        let smallest = match self.mapping {
-            Mapping::Linear => self
-                .ticks
-                .windows(2)
-                .map(|w| w[1] - w[0])
-                .fold(f64::INFINITY, f64::min),
+    /// The scale for a page's script: mapping, ends of the values, ends of the pixels.
+    pub(super) fn data(&self) -> String {
+        let mapping = match self.mapping {
+            Mapping::Linear => "linear",
+            Mapping::Logarithmic => "log",
+        };
+        let (from, to) = (short(self.pixels.0), short(self.pixels.1));
+        format!("{mapping} {} {} {from} {to}", self.values.0, self.values.1)
+    }
+}
+
+/// Round ticks around a range at equal differences.
+fn linear(low: f64, high: f64, wanted: usize) -> Vec<f64> {
+    let high = if high > low { high } else { low + 1.0 };
+    let step = round_step((high - low) / wanted.max(1) as f64);
+    let (first, last) = ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil());
+    (0..=(last - first) as u32)
+        .map(|k| (first + f64::from(k)) * step)
+        .collect()
+}
+
+/// Round ticks around a range at about equal ratios.
+fn logarithmic(low: f64, high: f64, wanted: usize) -> Vec<f64> {
+    let low = low.max(1e-6);
+    let high = high.max(low * 1.01);
+    let decades = (high / low).log10();
+    let steps: &[f64] = if decades * 3.0 <= wanted as f64 * 1.5 {
+        &[1.0, 2.0, 5.0]
+    } else if decades * 2.0 <= wanted as f64 * 1.5 {
+        &[1.0, 3.0]
+    } else {
+        &[1.0]
+    };
+    let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+    let all: Vec<f64> = (from..=to)
+        .flat_map(|d| steps.iter().map(move |s| s * 10_f64.powi(d)))
+        .collect();
+    let first = all.iter().rposition(|t| *t <= low * (1.0 + 1e-9));
+    let last = all.iter().position(|t| *t >= high * (1.0 - 1e-9));
+    let first = first.unwrap_or(0);
+    all[first..=last.unwrap_or(all.len() - 1).max(first)].to_vec()
+}
+
+/// Ticks with as many decimals as they need, and narrow spaces between thousands.
+fn labelled(mapping: Mapping, ticks: &[f64]) -> Vec<Tick> {
+    let differences = ticks.windows(2).map(|w| w[1] - w[0]);
+    let step = differences.fold(f64::INFINITY, f64::min);
+    let label = |tick: f64| {
+        let smallest = match mapping {
+            Mapping::Linear => step,
             Mapping::Logarithmic => tick,
         };
         let decimals = (0..6).find(|d| {
@@ -108,7 +127,12 @@ impl Scale {
             (scaled - scaled.round()).abs() < 1e-6 * scaled.max(1.0) && scaled.round() >= 1.0
         });
         number(tick, decimals.unwrap_or(6) as usize)
-    }
+    };
+    let tick = |at: &f64| Tick {
+        at: *at,
+        text: label(*at),
+    };
+    ticks.iter().map(tick).collect()
 }
 
 /// A number with fixed decimals, and narrow no-break spaces between thousands from 10,000 on.
@@ -151,7 +175,7 @@ mod tests {
 
     fn labels(mapping: Mapping, range: (f64, f64), wanted: usize) -> Vec<String> {
         let scale = Scale::new(mapping, range, wanted, (0.0, 100.0));
-        scale.ticks.iter().map(|t| scale.label(*t)).collect()
+        scale.ticks.into_iter().map(|tick| tick.text).collect()
     }
 
     #[test]

@@ -1,19 +1,19 @@
 //! Time-sequence graphs: which block or segment was sent when, what was lost, what was repeated.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use carob_sim::trace::{Event, SimEvent};
 
-use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
-use super::scale::{Mapping, Scale, number};
-use super::shapes::{Shape, cross, disc, plus, square, triangle};
-use super::svg::{Svg, short};
+use super::chart::{At, Axis, Chart, Layer, Panel, Part, steps};
+use super::scale::{Mapping, number};
+use super::shapes::Shape;
 
 /// The most marks with a tooltip each; of more, marks of a kind share one element without.
 pub const TOOLTIPS_MAX: usize = 4_000;
 /// Up to so many marks are drawn large.
 const FEW_MARKS: usize = 200;
+/// Size of marks in panels beside each other.
+const SMALL: f64 = 0.5;
 
 /// The event that a mark of a time-sequence graph stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,165 +158,155 @@ impl SequenceGraph {
     }
 
     fn drawn(&self, label: &str, tooltips: bool) -> String {
-        const HEIGHT: f64 = 420.0;
-        let mut svg = Svg::default();
-        let legend_height = self.legend(&mut svg);
-        let (top, bottom) = (14.0 + legend_height, HEIGHT - 52.0);
-        let y = Scale::new(Mapping::Linear, self.items(), 6, (bottom, top));
-        let frame = Frame {
-            left: left_margin(&y),
-            right: WIDTH - 16.0,
-            top,
-            bottom,
-        };
-        let x = Scale::new(Mapping::Linear, self.times(), 8, (frame.left, frame.right));
-        frame.y_axis(&mut svg, &y, &self.y_label);
-        frame.x_axis(&mut svg, &x, "Time (s)");
         // Few marks have room to be large.
         let size = if self.marks.len() > FEW_MARKS {
             0.8
         } else {
             1.25
         };
-        self.draw(&mut svg, &x, &y, size, tooltips);
-        svg.finish(WIDTH, HEIGHT, label)
+        let panel = self.panel("", size, tooltips);
+        Chart::over_time(label, vec![panel]).svg()
+    }
+
+    /// The graph among others; with a tooltip for each mark or without.
+    pub(super) fn panel(&self, title: &str, size: f64, tooltips: bool) -> Panel {
+        let answered = Part::Line("seq-answered".to_owned(), vec![self.answered_line()]);
+        let mut layers = vec![Layer::new(self.answered).part(answered)];
+        layers.extend(KINDS.iter().map(|style| self.layer(style, size, tooltips)));
+        Panel {
+            title: title.to_owned(),
+            x: Axis::new("", Mapping::Linear, self.times(), 8),
+            y: Axis::new(&self.y_label, Mapping::Linear, self.items(), 6),
+            layers,
+            ..Panel::default()
+        }
     }
 
     /// The lowest and highest item.
-    pub(super) fn items(&self) -> (f64, f64) {
+    fn items(&self) -> (f64, f64) {
         let items = self.marks.iter().map(|m| m.item);
         let (low, high) = (items.clone().min(), items.max());
         (f64::from(low.unwrap_or(0)), f64::from(high.unwrap_or(1)))
     }
 
     /// The first and last time.
-    pub(super) fn times(&self) -> (f64, f64) {
+    fn times(&self) -> (f64, f64) {
         let times = self.marks.iter().map(|m| m.at_s);
         let start = times.clone().fold(f64::INFINITY, f64::min);
         let start = if start.is_finite() { start } else { 0.0 };
         (start, times.fold(0.0, f64::max))
     }
 
-    /// Draws every mark, with a tooltip each or without.
-    pub(super) fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale, size: f64, tooltips: bool) {
-        if let Some(data) = self.answered_line(x, y) {
-            svg.path("seq-answered", &data);
-        }
-        // What needs attention is drawn last, on top.
-        for kind in [
-            Kind::First,
-            Kind::Again,
-            Kind::Full,
-            Kind::Lost,
-            Kind::LostBack,
-        ] {
-            self.draw_kind(svg, kind, (x, y), size, tooltips);
-        }
-    }
-
-    fn has(&self, kind: Kind) -> bool {
-        self.marks.iter().any(|m| m.kind == kind)
-    }
-
-    /// The legend; gives its height.
-    pub(super) fn legend(&self, svg: &mut Svg) -> f64 {
-        let all: [(Kind, &str, &DrawKey); 6] = [
-            (Kind::First, "first copy", &|svg, at| {
-                svg.circle("seq-first", at, 2.2);
-            }),
-            (Kind::Again, "retransmission", &|svg, at| {
-                svg.path("seq-again", &triangle(at, 1.0));
-            }),
-            (Kind::Lost, "lost on the way", &|svg, at| {
-                svg.path("seq-lost", &cross(at, 1.0));
-            }),
-            (Kind::Full, "dropped by a full buffer", &|svg, at| {
-                svg.path("seq-full", &square(at, 1.0));
-            }),
-            (Kind::LostBack, "lost on the way back", &|svg, at| {
-                svg.path("seq-back", &plus(at, 1.0));
-            }),
-            (Kind::Answered, self.answered, &|svg, (x, y)| {
-                svg.line("seq-answered", (x - 9.0, y), (x + 9.0, y));
-            }),
-        ];
-        let keys: Vec<Key<'_>> = all
-            .iter()
-            .filter(|(kind, ..)| self.has(*kind))
-            .map(|&(_, label, draw)| Key { label, draw })
-            .collect();
-        legend(svg, 64.0, 14.0, WIDTH - 16.0, &keys)
-    }
-
-    /// The answers that reached further than all before them; whether each is the first.
-    pub(super) fn progress(&self) -> impl Iterator<Item = (&Mark, bool)> {
+    /// The answers that reached further than all before them.
+    pub(super) fn progress(&self) -> impl Iterator<Item = &Mark> {
         let mut reached: Option<u32> = None;
         let answered = self.marks.iter().filter(|m| m.kind == Kind::Answered);
-        answered.filter_map(move |mark| {
+        answered.filter(move |mark| {
             let before = reached;
             reached = before.max(Some(mark.item));
-            before
-                .is_none_or(|before| mark.item > before)
-                .then_some((mark, before.is_none()))
+            before.is_none_or(|before| mark.item > before)
         })
     }
 
-    /// The highest item answered so far as a step line, if any was: path data.
-    pub(super) fn answered_line(&self, x: &Scale, y: &Scale) -> Option<String> {
-        let mut data = String::new();
-        for (mark, first) in self.progress() {
-            let (x, y) = (short(x.at(mark.at_s)), short(y.at(f64::from(mark.item))));
-            // Writing to a String cannot fail.
-            let _ = if first {
-                write!(data, "M{x} {y}")
-            } else {
-                write!(data, "H{x}V{y}")
-            };
-        }
-        (!data.is_empty()).then_some(data)
+    /// The highest item answered so far as steps.
+    pub(super) fn answered_line(&self) -> Vec<At> {
+        let reached: Vec<At> = self.progress().map(Mark::at).collect();
+        let end = reached.last().map_or(0.0, |last| last.0);
+        steps(reached, end)
     }
 
-    fn draw_kind(
-        &self,
-        svg: &mut Svg,
-        kind: Kind,
-        (x, y): (&Scale, &Scale),
-        size: f64,
-        tooltips: bool,
-    ) {
-        let (class, shape): (&str, Shape) = match kind {
-            Kind::First => ("seq-first", disc),
-            Kind::Again => ("seq-again", triangle),
-            Kind::Lost => ("seq-lost", cross),
-            Kind::Full => ("seq-full", square),
-            Kind::LostBack => ("seq-back", plus),
-            Kind::Answered => return,
-        };
-        let marks: Vec<&Mark> = self.marks.iter().filter(|m| m.kind == kind).collect();
-        let at = |m: &Mark| (x.at(m.at_s), y.at(f64::from(m.item)));
-        if !tooltips {
-            let data: String = marks.iter().map(|m| shape(at(m), size)).collect();
-            svg.path(class, &data);
-            return;
-        }
-        for mark in marks {
-            let what = match kind {
-                Kind::First => "sent",
-                Kind::Again => "sent again",
-                Kind::Lost => "lost on the way",
-                Kind::LostBack => "its acknowledgment lost",
-                _ => "dropped by a full buffer",
-            };
-            let copy = u32::from(mark.attempt) + 1;
-            let title = format!(
-                "{} {}: {what} at {} s (copy {copy})",
-                self.y_label,
-                mark.item,
-                number(mark.at_s, 3)
-            );
-            svg.with_title(&title, |svg| svg.path(class, &shape(at(mark), size)));
-        }
+    /// The places of marks of a kind.
+    pub(super) fn places(&self, kind: Kind) -> Vec<At> {
+        let own = self.marks.iter().filter(|mark| mark.kind == kind);
+        own.map(Mark::at).collect()
     }
+
+    fn layer(&self, style: &Style, size: f64, tooltips: bool) -> Layer {
+        let Style(kind, name, what, class, shape, radius) = *style;
+        let marks = |at| Part::Marks(class.to_owned(), shape, size * radius, at);
+        let layer = Layer::new(name);
+        if !tooltips {
+            return layer.part(marks(self.places(kind)));
+        }
+        let own = self.marks.iter().filter(|mark| mark.kind == kind);
+        own.fold(layer, |layer, mark| {
+            let copy = u32::from(mark.attempt) + 1;
+            let (axis, item, at) = (&self.y_label, mark.item, number(mark.at_s, 3));
+            let tip = format!("{axis} {item}: {what} at {at} s (copy {copy})");
+            layer.item(&tip, vec![marks(vec![mark.at()])])
+        })
+    }
+}
+
+impl Mark {
+    fn at(&self) -> At {
+        (self.at_s, f64::from(self.item))
+    }
+}
+
+/// A kind of marks: its name in the legend and in tooltips, its class, shape and radius.
+pub(super) struct Style(
+    pub(super) Kind,
+    pub(super) &'static str,
+    pub(super) &'static str,
+    pub(super) &'static str,
+    pub(super) Shape,
+    pub(super) f64,
+);
+
+/// What needs attention is drawn last, on top.
+pub(super) const KINDS: [Style; 5] = [
+    Style(
+        Kind::First,
+        "first copy",
+        "sent",
+        "seq-first",
+        Shape::Disc,
+        1.9,
+    ),
+    Style(
+        Kind::Again,
+        "retransmission",
+        "sent again",
+        "seq-again",
+        Shape::Triangle,
+        3.5,
+    ),
+    Style(
+        Kind::Full,
+        "dropped by a full buffer",
+        "dropped by a full buffer",
+        "seq-full",
+        Shape::Square,
+        3.3,
+    ),
+    Style(
+        Kind::Lost,
+        "lost on the way",
+        "lost on the way",
+        "seq-lost",
+        Shape::Cross,
+        3.2,
+    ),
+    Style(
+        Kind::LostBack,
+        "lost on the way back",
+        "its acknowledgment lost",
+        "seq-back",
+        Shape::Plus,
+        3.3,
+    ),
+];
+
+/// Graphs on common axes, each with its title, as one SVG element.
+pub(super) fn sequences(graphs: &[(String, SequenceGraph)], label: &str) -> String {
+    let panels = graphs.iter().map(|(title, graph)| {
+        // A run begins at 0, and the panels have no room for large marks.
+        let mut panel = graph.panel(title, SMALL, false);
+        panel.x = Axis::new("", Mapping::Linear, (0.0, graph.times().1), 8);
+        panel
+    });
+    Chart::over_time(label, panels.collect()).svg()
 }
 
 /// The mark of an event at the other end of a stream, if it is the loss of a packet to `host`.

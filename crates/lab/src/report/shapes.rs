@@ -1,64 +1,101 @@
-//! Outlines of marks as path data, so that one element holds thousands of them.
+//! Outlines of marks as path data. Each begins at its centre and goes on by relative commands, so that one
+//! element holds thousands of them and a script moves a mark by its first two numbers.
+
+use std::fmt::Write as _;
 
 use super::svg::short;
 
-/// The outline of a mark around a point, scaled.
-pub(super) type Shape = fn((f64, f64), f64) -> String;
-
-pub(super) fn disc((x, y): (f64, f64), size: f64) -> String {
-    // Two arcs: a path can hold many discs where a circle element holds one.
-    let r = 1.9 * size;
-    let (r1, r2, back) = (short(r), short(2.0 * r), short(-2.0 * r));
-    format!(
-        "M{} {}a{r1} {r1} 0 1 0 {r2} 0a{r1} {r1} 0 1 0 {back} 0",
-        short(x - r),
-        short(y)
-    )
+/// The outline of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A line of no length, which a round cap makes a disc: a quarter of [`Shape::Disc`]'s bytes.
+    Dot,
+    Disc,
+    Square,
+    Diamond,
+    Triangle,
+    /// A triangle that points down.
+    Cap,
+    Cross,
+    Plus,
+    /// A horizontal stroke.
+    Rung,
 }
 
-pub(super) fn triangle((x, y): (f64, f64), size: f64) -> String {
-    let (w, h) = (4.2 * size, 7.2 * size);
-    format!(
-        "M{} {}l{} {}h{}Z",
-        short(x),
-        short(y - 0.64 * h),
-        short(w),
-        short(h),
-        short(-2.0 * w)
-    )
+/// Corners of strokes, in radii.
+type Strokes = &'static [&'static [(f64, f64)]];
+
+impl Shape {
+    /// The strokes, and whether they are closed.
+    fn strokes(self) -> (Strokes, bool) {
+        match self {
+            Self::Dot | Self::Disc => (&[], true),
+            Self::Square => (
+                &[&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]],
+                true,
+            ),
+            Self::Diamond => (&[&[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)]], true),
+            Self::Triangle => (&[&[(0.0, -1.2), (1.2, 1.0), (-1.2, 1.0)]], true),
+            Self::Cap => (&[&[(0.0, 1.2), (1.2, -1.0), (-1.2, -1.0)]], true),
+            Self::Cross => (
+                &[&[(-1.0, -1.0), (1.0, 1.0)], &[(-1.0, 1.0), (1.0, -1.0)]],
+                false,
+            ),
+            Self::Plus => (
+                &[&[(-1.2, 0.0), (1.2, 0.0)], &[(0.0, -1.2), (0.0, 1.2)]],
+                false,
+            ),
+            Self::Rung => (&[&[(-1.0, 0.0), (1.0, 0.0)]], false),
+        }
+    }
+
+    /// Path data of the mark around a point, with this radius in pixels.
+    pub(super) fn path(self, (x, y): (f64, f64), r: f64) -> String {
+        let mut data = format!("M{} {}", short(x), short(y));
+        match self {
+            Self::Dot => data.push_str("h0"),
+            Self::Disc => {
+                let (r, back, wide) = (short(r), short(-r), short(2.0 * r));
+                // A String takes every write.
+                let _ = write!(
+                    data,
+                    "m{back} 0a{r} {r} 0 1 0 {wide} 0a{r} {r} 0 1 0 -{wide} 0"
+                );
+            }
+            _ => {
+                let (strokes, is_closed) = self.strokes();
+                let mut at = (0.0, 0.0);
+                for stroke in strokes {
+                    for (k, (a, b)) in stroke.iter().enumerate() {
+                        let letter = if k == 0 { 'm' } else { 'l' };
+                        let (dx, dy) = (a * r - at.0, b * r - at.1);
+                        let _ = write!(data, "{letter}{} {}", short(dx), short(dy));
+                        at = (a * r, b * r);
+                    }
+                }
+                if is_closed {
+                    data.push('Z');
+                }
+            }
+        }
+        data
+    }
 }
 
-pub(super) fn cross((x, y): (f64, f64), size: f64) -> String {
-    let d = 6.4 * size;
-    let (ahead, back) = (short(d), short(-d));
-    format!(
-        "M{} {}l{ahead} {ahead}m0 {back}l{back} {ahead}",
-        short(x - d / 2.0),
-        short(y - d / 2.0)
-    )
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-pub(super) fn square((x, y): (f64, f64), size: f64) -> String {
-    let d = 6.0 * size;
-    let (ahead, back) = (short(d), short(-d));
-    format!(
-        "M{} {}h{ahead}v{ahead}h{back}Z",
-        short(x - d / 2.0),
-        short(y - d / 2.0)
-    )
-}
-
-pub(super) fn plus((x, y): (f64, f64), size: f64) -> String {
-    let d = 8.0 * size;
-    let (ahead, half) = (short(d), short(-d / 2.0));
-    format!(
-        "M{} {}h{ahead}m{half} {half}v{ahead}",
-        short(x - d / 2.0),
-        short(y)
-    )
-}
-
-/// A point as a line of no length, which a round cap makes a disc: a quarter of [`disc`]'s bytes.
-pub(super) fn point((x, y): (f64, f64)) -> String {
-    format!("M{} {}h0", short(x), short(y))
+    #[test]
+    fn marks_begin_at_their_centre() {
+        for shape in [Shape::Dot, Shape::Disc, Shape::Square, Shape::Plus] {
+            let data = shape.path((10.0, 20.5), 3.0);
+            assert!(data.starts_with("M10 20.5"), "{data}");
+            assert_eq!(data.matches('M').count(), 1, "{data}");
+        }
+        assert_eq!(
+            Shape::Cross.path((0.0, 0.0), 1.0),
+            "M0 0m-1 -1l2 2m-2 0l2 -2"
+        );
+    }
 }

@@ -21,7 +21,7 @@ impl Svg {
         ));
     }
 
-    /// `<rect>` that what is behind it shines through: `strength` is from 0 to 1.
+    /// `<rect>` that shows what is behind it: `strength` is from 0 to 1.
     pub(super) fn rect_faint(
         &mut self,
         class: &str,
@@ -33,8 +33,8 @@ impl Svg {
             "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{strength:.2}\"/>",
             short(x),
             short(y),
-            short(width),
-            short(height),
+            short(width.max(0.0)),
+            short(height.max(0.0)),
         ));
     }
 
@@ -94,10 +94,18 @@ impl Svg {
         self.body.push_str("</g>\n");
     }
 
+    /// A group of elements with data attributes or a class for the page's script.
+    pub(super) fn group(&mut self, attributes: &str, draw: impl FnOnce(&mut Self)) {
+        self.push(format_args!("<g {attributes}>"));
+        draw(self);
+        self.body.push_str("</g>\n");
+    }
+
     /// The drawing as an element for an HTML page; it scales with the page's width.
-    pub(super) fn finish(self, width: f64, height: f64, label: &str) -> String {
+    /// `more` are further attributes of it.
+    pub(super) fn finish(self, width: f64, height: f64, label: &str, more: &str) -> String {
         format!(
-            "<svg class=\"figure\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" xmlns=\"http://www.w3.org/2000/svg\">\n{}</svg>\n",
+            "<svg class=\"figure\"{more} viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" xmlns=\"http://www.w3.org/2000/svg\">\n{}</svg>\n",
             short(width),
             short(height),
             escape(label),
@@ -115,7 +123,11 @@ impl Svg {
 /// A pixel with one decimal at most.
 pub(super) fn short(pixels: f64) -> String {
     let text = format!("{pixels:.1}");
-    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+    match text.strip_suffix(".0") {
+        Some("-0") => "0".to_owned(),
+        Some(whole) => whole.to_owned(),
+        None => text,
+    }
 }
 
 /// Text made safe for elements and attributes.
@@ -156,7 +168,7 @@ mod tests {
         svg.with_title("a < b & \"c\"", |svg| {
             svg.text("label", (1.0, 2.5), "</text>");
         });
-        let text = svg.finish(10.0, 10.0, "\"x\"");
+        let text = svg.finish(10.0, 10.0, "\"x\"", "");
         assert!(text.contains("<title>a &lt; b &amp; &quot;c&quot;</title>"));
         assert!(text.contains(">&lt;/text&gt;</text>"));
         assert!(text.contains("aria-label=\"&quot;x&quot;\""));

@@ -1,25 +1,16 @@
 //! The timers of a crowd in the order in which they began, and beside them how the exchanges were
 //! answered: Figure 6 of Lee et al. 2016.
 
-use std::fmt::Write as _;
-
 use carob_sim::spec::RunRecord;
 
-use super::frame::{DrawKey, Frame, Key, WIDTH, legend};
-use super::multiples::Panel;
-use super::scale::{Mapping, Scale, number};
-use super::shapes::point;
-use super::svg::{Svg, short};
+use super::chart::{Axis, Chart, Layer, Panel, Part};
+use super::scale::{Mapping, number};
+use super::shapes::Shape;
 use crate::timer_log::{self, Entry, Fate, LOGGED_MAX, SETTLING};
 
-/// Height of a row's drawing areas.
+/// Height of a row's panels, and the widths of both.
 const AREA: f64 = 150.0;
-/// Room above a row for its title, and below it for tick labels.
-const AROUND: (f64, f64) = (30.0, 34.0);
-/// The share of the width that the timers have.
-const TIMERS: f64 = 0.6;
-/// Room for an axis and its label.
-const MARGIN: f64 = 64.0;
+const WIDTHS: [f64; 2] = [440.0, 270.0];
 
 /// Ends of timers, with the class of their marks and the name in the legend.
 const FATES: [(Fate, &str, &str); 3] = [
@@ -76,51 +67,38 @@ impl TimerScatter {
         seconds.fold(1.0, f64::max)
     }
 
-    fn scatter(&self, svg: &mut Svg, x: &Scale, y: &Scale) {
-        for (fate, class, _) in FATES {
+    fn scatter(&self) -> Vec<Layer> {
+        let layer = |(fate, class, name): (Fate, &str, &str)| {
             let own = self.entries.iter().zip(1..);
             let own = own.filter(|(entry, _)| entry.fate == fate);
-            let data: String = own
-                .map(|(entry, line)| point((x.at(f64::from(line)), y.at(seconds(entry)))))
-                .collect();
-            if !data.is_empty() {
-                svg.path(class, &data);
-            }
-        }
+            let dots = own.map(|(entry, line)| (f64::from(line), seconds(entry)));
+            let dots = Part::Marks(class.to_owned(), Shape::Dot, 0.0, dots.collect());
+            Layer::new(name).part(dots)
+        };
+        FATES.map(layer).into()
     }
 
-    /// The share of all successes that there was after each line.
-    fn successes(&self, svg: &mut Svg, x: &Scale, y: &Scale) {
+    /// The share of all successes that there was after each line, and the line from its value after
+    /// [`SETTLING`].
+    fn successes(&self) -> Vec<Layer> {
         let is_success = |entry: &&Entry| entry.fate == Fate::Answered;
         let all = self.entries.iter().filter(is_success).count() as f64;
         if all == 0.0 {
-            return;
+            return Vec::new();
         }
-        let (mut reached, mut at_settling, mut data) = (0.0, 0.0, String::new());
-        let mut last = None;
-        for (entry, line) in self.entries.iter().zip(1_u32..) {
+        let mut reached = 0.0;
+        let shares = self.entries.iter().zip(1_u32..).map(|(entry, line)| {
             reached += f64::from(u8::from(is_success(&entry)));
-            if line as usize == SETTLING {
-                at_settling = reached / all;
-            }
-            let place = (short(x.at(f64::from(line))), short(y.at(reached / all)));
-            if last.as_ref() == Some(&place) {
-                continue;
-            }
-            let letter = if data.is_empty() { 'M' } else { 'L' };
-            // Writing to a String cannot fail.
-            let _ = write!(data, "{letter}{} {}", place.0, place.1);
-            last = Some(place);
-        }
+            (f64::from(line), reached / all)
+        });
+        let shares: Vec<_> = shares.collect();
+        let mut even = Layer::new("evenly after 400 timers");
         if self.entries.len() > SETTLING {
-            let from = (x.at(SETTLING as f64), y.at(at_settling));
-            svg.line(
-                "link-wait",
-                from,
-                (x.at(self.entries.len() as f64), y.at(1.0)),
-            );
+            let end = (self.entries.len() as f64, 1.0);
+            even = even.part(Part::span("link-wait", shares[SETTLING - 1], end));
         }
-        svg.path("rto", &data);
+        let shares = Part::Line("rto".to_owned(), vec![shares]);
+        vec![even, Layer::new("answers, of all").part(shares)]
     }
 }
 
@@ -129,69 +107,41 @@ fn seconds(entry: &Entry) -> f64 {
 }
 
 /// Several runs below each other on the same axes, as one SVG element.
-pub(super) fn scatters(panels: &[Panel<TimerScatter>], label: &str) -> String {
-    let mut svg = Svg::default();
-    let top = 14.0 + keys(&mut svg);
-    let right = WIDTH - 16.0;
-    let split = MARGIN + (right - MARGIN) * TIMERS;
+pub(super) fn scatters(runs: &[(String, TimerScatter)], label: &str) -> String {
     let most = |of: &dyn Fn(&TimerScatter) -> f64| {
-        let all = panels.iter().map(|panel| of(&panel.content));
+        let all = runs.iter().map(|(_, run)| of(run));
         all.fold(1.0, f64::max)
     };
-    let lines = most(&|of| of.entries.len() as f64);
+    let lines = (0.0, most(&|of| of.entries.len() as f64));
     let longest = most(&TimerScatter::longest);
-    let step = AROUND.0 + AREA + AROUND.1;
     let linear = Mapping::Linear;
-    for (row, panel) in panels.iter().enumerate() {
-        let area_top = top + step * row as f64 + AROUND.0;
-        let frame = |left, right| Frame {
-            left,
-            right,
-            top: area_top,
-            bottom: area_top + AREA,
+    let panels = runs.iter().flat_map(|(title, run)| {
+        let timers = Panel {
+            title: title.clone(),
+            x: Axis::new("", linear, lines, 6),
+            y: Axis::new("Timer (s)", linear, (0.0, longest), 5),
+            layers: run.scatter(),
+            ..Panel::default()
         };
-        svg.text("axis strong", (MARGIN, area_top - 11.0), &panel.title);
-        let timers = frame(MARGIN, split);
-        let y = Scale::new(linear, (0.0, longest), 5, (timers.bottom, timers.top));
-        let x = Scale::new(linear, (0.0, lines), 6, (timers.left, timers.right));
-        timers.y_axis(&mut svg, &y, "Timer (s)");
-        timers.x_axis(&mut svg, &x, "");
-        panel.content.scatter(&mut svg, &x, &y);
-        let answered = frame(split + MARGIN, right);
-        let y = Scale::new(linear, (0.0, 1.0), 4, (answered.bottom, answered.top));
-        let x = Scale::new(linear, (0.0, lines), 4, (answered.left, answered.right));
-        answered.y_axis(&mut svg, &y, "Share of answers");
-        answered.x_axis(&mut svg, &x, "");
-        panel.content.successes(&mut svg, &x, &y);
-    }
-    let bottom = top + step * panels.len().max(1) as f64;
-    for middle in [
-        f64::midpoint(MARGIN, split),
-        f64::midpoint(split + MARGIN, right),
-    ] {
-        svg.text("axis middle", (middle, bottom + 8.0), "Timers begun");
-    }
-    svg.finish(WIDTH, bottom + 20.0, label)
-}
-
-fn keys(svg: &mut Svg) -> f64 {
-    let dots = FATES.map(|(_, class, label)| {
-        let draw = move |svg: &mut Svg, at: (f64, f64)| svg.path(class, &point(at));
-        (label, Box::new(draw) as Box<DrawKey>)
+        let answers = Panel {
+            x: Axis::new("", linear, lines, 4),
+            y: Axis::new("Share of answers", linear, (0.0, 1.0), 4),
+            layers: run.successes(),
+            ..Panel::default()
+        };
+        [timers, answers]
     });
-    let line = |class: &'static str| -> Box<DrawKey> {
-        Box::new(move |svg, (x, y)| svg.line(class, (x - 9.0, y), (x + 9.0, y)))
+    let chart = Chart {
+        label: label.to_owned(),
+        columns: 2,
+        height: AREA,
+        widths: WIDTHS.into(),
+        right: 16.0,
+        x_label: "Timers begun".to_owned(),
+        panels: panels.collect(),
+        ..Chart::default()
     };
-    let lines = [
-        ("answers, of all", line("rto")),
-        ("evenly after 400 timers", line("link-wait")),
-    ];
-    let all: Vec<(&str, Box<DrawKey>)> = dots.into_iter().chain(lines).collect();
-    let keys: Vec<Key<'_>> = all
-        .iter()
-        .map(|(label, draw)| Key { label, draw })
-        .collect();
-    legend(svg, MARGIN, 14.0, WIDTH - 16.0, &keys)
+    chart.svg()
 }
 
 #[cfg(test)]
@@ -200,19 +150,15 @@ mod tests {
 
     use super::*;
 
-    fn panel(fates: &[Fate]) -> Panel<TimerScatter> {
+    fn run(fates: &[Fate]) -> (String, TimerScatter) {
         let entry = |fate: &Fate| Entry {
             at: Instant::ZERO,
             timeout: Duration::from_secs(2),
             copy: 0,
             fate: *fate,
         };
-        Panel {
-            title: "a run".to_owned(),
-            content: TimerScatter {
-                entries: fates.iter().map(entry).collect(),
-            },
-        }
+        let entries = fates.iter().map(entry).collect();
+        ("a run".to_owned(), TimerScatter { entries })
     }
 
     #[test]
@@ -224,7 +170,7 @@ mod tests {
             Fate::Lost,
             Fate::Open,
         ];
-        let svg = scatters(&[panel(&fates)], "a label");
+        let svg = scatters(&[run(&fates)], "a label");
         let marks = |class: &str| {
             let begin = format!("<path class=\"{class}\"");
             let paths = svg.split(&begin).skip(1);
@@ -240,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_summary_says_when_timers_suit_and_nothing_is_a_figure_too() {
-        let of = |fates: &[Fate]| panel(fates).content.summary();
+        let of = |fates: &[Fate]| run(fates).1.summary();
         let right = of(&[Fate::Answered; 200]);
         assert_eq!(
             right,
@@ -253,6 +199,6 @@ mod tests {
             of(&late)
         );
         assert!(of(&[Fate::Early; 300]).ends_with("they never suit"));
-        assert!(!scatters(&[panel(&[])], "none").contains("NaN"));
+        assert!(!scatters(&[run(&[])], "none").contains("NaN"));
     }
 }

@@ -1,16 +1,14 @@
 //! RTO traces: the retransmission timeout over time, with the round-trip times behind it.
 
-use std::fmt::Write as _;
-
 use carob_sim::spec::{FlowRecord, Sample};
 
-use super::frame::{DrawKey, Frame, Key, WIDTH, left_margin, legend};
-use super::scale::{Mapping, Scale, number};
+use super::chart::{Axis, Chart, Layer, Panel, Part, steps};
+use super::scale::{Mapping, number};
 use super::sequence::TOOLTIPS_MAX;
-use super::svg::{Svg, short};
+use super::shapes::Shape;
 
 /// Label of the vertical axis.
-pub(super) const Y_LABEL: &str = "Time-out and round-trip time (s)";
+const Y_LABEL: &str = "Time-out and round-trip time (s)";
 
 /// A value at a time, both in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,26 +53,46 @@ impl TimerTrace {
         }
     }
 
-    /// The figure as an SVG element. Values span decades, so their axis is logarithmic.
+    /// The figure as an SVG element.
     pub fn svg(&self, label: &str) -> String {
-        const HEIGHT: f64 = 400.0;
-        let mut svg = Svg::default();
-        let legend_height = self.legend(&mut svg);
-        let (top, bottom) = (14.0 + legend_height, HEIGHT - 52.0);
+        let panel = self.panel("", true);
+        Chart::over_time(label, vec![panel]).svg()
+    }
+
+    /// The trace among others; with tooltips, as far as [`TOOLTIPS_MAX`] goes, or without. Values span decades,
+    /// so their axis is logarithmic.
+    fn panel(&self, title: &str, tooltips: bool) -> Panel {
+        let end = self.all().map(|p| p.at_s).fold(0.0, f64::max);
+        let rto = self.rto.iter().map(|point| (point.at_s, point.value_s));
+        let rto = Part::Line("rto".to_owned(), vec![steps(rto, end)]);
+        let (strong, weak): (Vec<Point>, Vec<Point>) =
+            self.rtt.iter().partition(|p| p.attempts <= 1);
+        let most = if tooltips { TOOLTIPS_MAX } else { 0 };
+        let dots = |name, class, what, points: &[Point]| dots(name, class, what, points, most);
+        let layers = vec![
+            dots(
+                "first timer of an exchange",
+                "timer",
+                "first timer",
+                &self.rto_init,
+            ),
+            Layer::new("RTO").part(rto),
+            dots("RTT, one copy", "rtt-strong", "round trip", &strong),
+            dots(
+                "RTT, several copies (ambiguous)",
+                "rtt-weak",
+                "round trip from the first copy",
+                &weak,
+            ),
+        ];
         let range = self.values().unwrap_or((0.1, 10.0));
-        let y = Scale::new(Mapping::Logarithmic, range, 7, (bottom, top));
-        let frame = Frame {
-            left: left_margin(&y),
-            right: WIDTH - 16.0,
-            top,
-            bottom,
-        };
-        let span = (0.0, self.end());
-        let x = Scale::new(Mapping::Linear, span, 8, (frame.left, frame.right));
-        frame.y_axis(&mut svg, &y, Y_LABEL);
-        frame.x_axis(&mut svg, &x, "Time (s)");
-        self.draw(&mut svg, &x, &y, true);
-        svg.finish(WIDTH, HEIGHT, label)
+        Panel {
+            title: title.to_owned(),
+            x: Axis::new("", Mapping::Linear, (0.0, end), 8),
+            y: Axis::new(Y_LABEL, Mapping::Logarithmic, range, 7),
+            layers,
+            ..Panel::default()
+        }
     }
 
     fn all(&self) -> impl Iterator<Item = &Point> {
@@ -82,104 +100,36 @@ impl TimerTrace {
     }
 
     /// The least and the largest value, if there are any.
-    pub(super) fn values(&self) -> Option<(f64, f64)> {
+    fn values(&self) -> Option<(f64, f64)> {
         let low = self.all().map(|p| p.value_s).fold(f64::INFINITY, f64::min);
         let high = self.all().map(|p| p.value_s).fold(0.0, f64::max);
         low.is_finite().then_some((low, high))
     }
-
-    /// The last time.
-    pub(super) fn end(&self) -> f64 {
-        self.all().map(|p| p.at_s).fold(0.0, f64::max)
-    }
-
-    /// Draws every point, with a tooltip each (as far as [`TOOLTIPS_MAX`] goes) or without.
-    pub(super) fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale, tooltips: bool) {
-        let most = if tooltips { TOOLTIPS_MAX } else { 0 };
-        dots(svg, &self.rto_init, "timer", "first timer", x, y, most);
-        self.step(svg, x, y, x.at(self.end()));
-        let (strong, weak): (Vec<Point>, Vec<Point>) =
-            self.rtt.iter().partition(|p| p.attempts <= 1);
-        dots(svg, &strong, "rtt-strong", "round trip", x, y, most);
-        let what = "round trip from the first copy";
-        dots(svg, &weak, "rtt-weak", what, x, y, most);
-    }
-
-    /// The legend; gives its height.
-    pub(super) fn legend(&self, svg: &mut Svg) -> f64 {
-        let weak = self.rtt.iter().any(|p| p.attempts > 1);
-        let all: [(bool, &str, &DrawKey); 4] = [
-            (!self.rto.is_empty(), "RTO", &|svg, (x, y)| {
-                svg.line("rto", (x - 9.0, y), (x + 9.0, y));
-            }),
-            (
-                !self.rto_init.is_empty(),
-                "first timer of an exchange",
-                &|svg, at| {
-                    svg.circle("timer", at, 2.2);
-                },
-            ),
-            (!self.rtt.is_empty(), "RTT, one copy", &|svg, at| {
-                svg.circle("rtt-strong", at, 2.4);
-            }),
-            (weak, "RTT, several copies (ambiguous)", &|svg, at| {
-                svg.circle("rtt-weak", at, 2.8);
-            }),
-        ];
-        let keys: Vec<Key<'_>> = all
-            .iter()
-            .filter(|(shown, ..)| *shown)
-            .map(|&(_, label, draw)| Key { label, draw })
-            .collect();
-        legend(svg, 64.0, 14.0, WIDTH - 16.0, &keys)
-    }
-
-    fn step(&self, svg: &mut Svg, x: &Scale, y: &Scale, end: f64) {
-        let mut data = String::new();
-        for (k, point) in self.rto.iter().enumerate() {
-            let (px, py) = (short(x.at(point.at_s)), short(y.at(point.value_s)));
-            // Writing to a String cannot fail.
-            let _ = if k == 0 {
-                write!(data, "M{px} {py}")
-            } else {
-                write!(data, "H{px}V{py}")
-            };
-        }
-        if !data.is_empty() {
-            let _ = write!(data, "H{}", short(end));
-            svg.path("rto", &data);
-        }
-    }
 }
 
-fn dots(
-    svg: &mut Svg,
-    points: &[Point],
-    class: &str,
-    what: &str,
-    x: &Scale,
-    y: &Scale,
-    most_tooltips: usize,
-) {
+/// RTO traces on common axes, each with its title, as one SVG element.
+pub fn timers(traces: &[(String, TimerTrace)], label: &str) -> String {
+    let panels = traces
+        .iter()
+        .map(|(title, trace)| trace.panel(title, false));
+    Chart::over_time(label, panels.collect()).svg()
+}
+
+fn dots(name: &str, class: &str, what: &str, points: &[Point], most: usize) -> Layer {
     let radius = if class == "rtt-weak" { 2.8 } else { 2.0 };
-    for (k, point) in points.iter().enumerate() {
-        let at = (x.at(point.at_s), y.at(point.value_s));
-        if k >= most_tooltips {
-            svg.circle(class, at, radius);
-            continue;
-        }
-        let copies = if point.attempts > 1 {
-            format!(", {} copies", point.attempts)
-        } else {
-            String::new()
+    let marks = |at| Part::Marks(class.to_owned(), Shape::Disc, radius, at);
+    let at = |point: &Point| (point.at_s, point.value_s);
+    let (told, untold) = points.split_at(most.min(points.len()));
+    let layer = told.iter().fold(Layer::new(name), |layer, point| {
+        let copies = match point.attempts {
+            0 | 1 => String::new(),
+            n => format!(", {n} copies"),
         };
-        let title = format!(
-            "{what} {} s at {} s{copies}",
-            number(point.value_s, 3),
-            number(point.at_s, 2)
-        );
-        svg.with_title(&title, |svg| svg.circle(class, at, radius));
-    }
+        let (value, when) = (number(point.value_s, 3), number(point.at_s, 2));
+        let tip = format!("{what} {value} s at {when} s{copies}");
+        layer.item(&tip, vec![marks(vec![at(point)])])
+    });
+    layer.part(marks(untold.iter().map(at).collect()))
 }
 
 #[cfg(test)]

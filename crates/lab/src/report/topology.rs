@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::frame::WIDTH;
+use super::chart::WIDTH;
 use super::sequence::TOOLTIPS_MAX;
 use super::svg::{Svg, short, text_width};
 
@@ -98,7 +98,7 @@ pub fn topology_figure(network: &Network) -> String {
     tree(&mut svg, network, &plan);
     nodes(&mut svg, network, &plan);
     let height = scale_bar(&mut svg, &plan);
-    svg.finish(WIDTH, height, "Nodes and links of a wireless network")
+    svg.finish(WIDTH, height, "Nodes and links of a wireless network", "")
 }
 
 impl Plan {

@@ -6,13 +6,12 @@ use carob_sim::spec::{FlowRecord, Recording, RunRecord, RunSpec, Transport};
 use carob_sim::trace::EVENTS_RECORDED_MAX;
 
 use super::flows::FlowsGraph;
-use super::frame::COLOURS;
-use super::link_use::{BIN, LinkUse};
-use super::multiples::{self, Panel};
+use super::link_use::{BIN, LinkUse, link_uses};
+use super::look::COLOURS;
 use super::page::{FigureBlock, Section};
-use super::sequence::{Kind, SequenceGraph};
+use super::sequence::{Kind, SequenceGraph, sequences};
 use super::timer_scatter::{TimerScatter, scatters};
-use super::timers::TimerTrace;
+use super::timers::{TimerTrace, timers as timer_traces};
 use crate::run::{Job, Outcome, Row, RunSetupError};
 use crate::summary;
 
@@ -31,6 +30,7 @@ const RECORDING: Recording = Recording {
 const CROWD: u32 = 8;
 
 /// A recorded run.
+#[derive(Debug)]
 struct Transfer {
     title: String,
     caption: String,
@@ -54,64 +54,118 @@ fn widest(rows: &[Row]) -> Option<(&str, Vec<&str>)> {
     Some((cell, of_cell.map(|row| row.algorithm.as_str()).collect()))
 }
 
-/// Typical transfers of the cell in which the algorithms differ most.
-pub(super) fn transfers(
-    outcome: &Outcome<'_>,
-    rows: &[Row],
-) -> Result<Option<Section>, RunSetupError> {
-    let Some((cell, mut algorithms)) = widest(rows) else {
-        return Ok(None);
-    };
-    let left_out = algorithms.split_off(algorithms.len().min(PANELS_MAX));
-    let plan = outcome.plan();
-    let single = rows.iter().all(|row| row.runs == 1);
-    let mut all = Vec::new();
-    for algorithm in algorithms {
-        let Some(job) = outcome.typical(cell, algorithm) else {
-            continue;
+/// Recorded runs nearest to the medians, in the cell in which the algorithms differ most.
+#[derive(Debug, Default)]
+pub(super) struct Typical {
+    cell: String,
+    runs: Vec<Transfer>,
+    /// Algorithms for which there was no room.
+    left_out: Vec<String>,
+}
+
+impl Typical {
+    /// Runs them once more to record them.
+    pub(super) fn of(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Self, RunSetupError> {
+        let Some((cell, mut algorithms)) = widest(rows) else {
+            return Ok(Self::default());
         };
-        all.push(record(outcome, &job)?);
+        let left_out = algorithms.split_off(algorithms.len().min(PANELS_MAX));
+        let jobs = algorithms
+            .into_iter()
+            .filter_map(|algorithm| outcome.typical(cell, algorithm));
+        let runs: Result<_, _> = jobs.map(|job| record(outcome, &job)).collect();
+        Ok(Self {
+            cell: cell.to_owned(),
+            runs: runs?,
+            left_out: left_out.into_iter().map(str::to_owned).collect(),
+        })
     }
-    let several_cells = rows.iter().any(|row| row.cell_name() != cell);
-    let mut text = Vec::new();
-    if several_cells {
-        text.push(format!(
-            "In {study}/{cell}, the cell in which medians differ most. `carob lab run \
-             {study}/NAME` reports any other cell.",
-            study = plan.scenario().study()
-        ));
-    }
-    if !single {
-        text.push("For each algorithm the run nearest to its median.".to_owned());
-    }
-    if all.iter().any(|t| t.clients > 1) {
-        let shown = match &all[..] {
-            [one] if one.shows_all() => "All flows, then the first client's alone.",
-            _ => "The first client of each run is shown.",
-        };
-        text.push(shown.to_owned());
-    }
-    if !left_out.is_empty() {
-        text.push(format!("Not shown: {}.", summary::listed(&left_out)));
-    }
-    let mut figures = crowd(&all);
-    figures.extend(timers_of_crowd(&all));
-    figures.extend(match &all[..] {
-        [] => return Ok(None),
-        [one] => one_transfer(one),
-        several => side_by_side(several),
-    });
-    Ok(Some(Section {
-        heading: if single {
+
+    /// The section of a report with these figures.
+    pub(super) fn section(
+        &self,
+        outcome: &Outcome<'_>,
+        rows: &[Row],
+        figures: Vec<FigureBlock>,
+    ) -> Option<Section> {
+        let single = rows.iter().all(|row| row.runs == 1);
+        let mut text = Vec::new();
+        if rows.iter().any(|row| row.cell_name() != self.cell) {
+            text.push(format!(
+                "In {study}/{cell}, the cell in which medians differ most. `carob lab run \
+                 {study}/NAME` reports any other cell.",
+                study = outcome.plan().scenario().study(),
+                cell = self.cell
+            ));
+        }
+        if !single {
+            text.push("For each algorithm the run nearest to its median.".to_owned());
+        }
+        if self.runs.iter().any(|t| t.clients > 1) {
+            let shown = match &self.runs[..] {
+                [one] if one.shows_all() => "All flows, then the first client's alone.",
+                _ => "The first client of each run is shown.",
+            };
+            text.push(shown.to_owned());
+        }
+        if !self.left_out.is_empty() {
+            let names: Vec<&str> = self.left_out.iter().map(String::as_str).collect();
+            text.push(format!("Not shown: {}.", summary::listed(&names)));
+        }
+        let heading = if single {
             "The transfer"
         } else {
             "Typical transfers"
+        };
+        (!self.runs.is_empty()).then(|| Section {
+            heading: heading.to_owned(),
+            text,
+            figures,
+            ..Section::default()
+        })
+    }
+
+    /// Each run over time: alone, or beside the others.
+    pub(super) fn over_time(&self) -> Vec<FigureBlock> {
+        match &self.runs[..] {
+            [] => Vec::new(),
+            [one] => one_transfer(one),
+            several => side_by_side(several),
         }
-        .to_owned(),
-        text,
-        figures,
-        ..Section::default()
-    }))
+    }
+
+    /// Crowds on the link and the use that each makes of it, unless they wait for the server.
+    pub(super) fn link(&self) -> Vec<FigureBlock> {
+        let crowds = self.runs.iter().filter(|t| t.clients >= CROWD);
+        let crowds = crowds.filter(|transfer| transfer.record.server.is_none());
+        let panels = crowds.map(|transfer| {
+            let content = LinkUse::of(&transfer.record, transfer.rate_bps);
+            let wait = content.longest_wait();
+            let title = format!("{}, waits up to {wait:.0} s", transfer.title);
+            (title, content)
+        });
+        let panels: Vec<(String, LinkUse)> = panels.collect();
+        let title = "The link over time";
+        let svg = || link_uses(&panels, &format!("{title}, by algorithm"));
+        let block = || FigureBlock::new(svg(), format!("{title}."), CROWD_READING);
+        (!panels.is_empty()).then(block).into_iter().collect()
+    }
+
+    /// The timers of all clients of crowds with a slow server.
+    pub(super) fn timers(&self) -> Vec<FigureBlock> {
+        let crowds = self.runs.iter().filter(|t| t.clients >= CROWD);
+        let crowds = crowds.filter(|transfer| transfer.record.server.is_some());
+        let panels = crowds.map(|transfer| {
+            let content = TimerScatter::of(&transfer.record);
+            let (run, _) = transfer.title.split_once(':').unwrap_or_default();
+            (format!("{run}: {}", content.summary()), content)
+        });
+        let panels: Vec<(String, TimerScatter)> = panels.collect();
+        let title = "The timers of all clients";
+        let svg = || scatters(&panels, &format!("{title}, by algorithm"));
+        let block = || FigureBlock::new(svg(), format!("{title}."), SCATTER_READING);
+        (!panels.is_empty()).then(block).into_iter().collect()
+    }
 }
 
 fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, RunSetupError> {
@@ -169,88 +223,10 @@ from it, and the round-trip times it learns from; the vertical axis is logarithm
 const SOCKET_TIMER_READING: &str = "The server's retransmission timeout, backoff included; the \
 vertical axis is logarithmic.";
 
-/// Crowds on the link: what each makes of it, unless the server is what they wait for.
-fn crowd(all: &[Transfer]) -> Vec<FigureBlock> {
-    let panels: Vec<Panel<LinkUse>> = all
-        .iter()
-        .filter(|transfer| transfer.clients >= CROWD && transfer.record.server.is_none())
-        .map(|transfer| {
-            let content = LinkUse::of(&transfer.record, transfer.rate_bps);
-            let wait = content.longest_wait();
-            Panel {
-                title: format!("{}, waits up to {wait:.0} s", transfer.title),
-                content,
-            }
-        })
-        .collect();
-    if panels.is_empty() {
-        return Vec::new();
-    }
-    let title = "The link over time";
-    vec![FigureBlock {
-        svg: multiples::link_uses(&panels, &format!("{title}, by algorithm")),
-        title: format!("{title}."),
-        caption: CROWD_READING.to_owned(),
-    }]
-}
-
-/// The link over time in the cell in which the algorithms differ most, as one SVG element; nothing
-/// if no crowd is in it that waits for the link.
-pub(super) fn link_over_time(
-    outcome: &Outcome<'_>,
-    rows: &[Row],
-) -> Result<Option<String>, RunSetupError> {
-    let all = typical(outcome, rows)?;
-    Ok(crowd(&all).into_iter().next().map(|block| block.svg))
-}
-
 /// Returns true if the timers of all clients are drawn: for a crowd with a server that takes time
 /// to respond.
 fn has_timers(spec: &RunSpec) -> bool {
     spec.clients >= CROWD && spec.server.is_used()
-}
-
-/// The timers of all clients of a crowd with a slow server.
-fn timers_of_crowd(all: &[Transfer]) -> Option<FigureBlock> {
-    let crowds = all
-        .iter()
-        .filter(|transfer| transfer.clients >= CROWD && transfer.record.server.is_some());
-    let panels: Vec<Panel<TimerScatter>> = crowds
-        .map(|transfer| {
-            let content = TimerScatter::of(&transfer.record);
-            let (run, _) = transfer.title.split_once(':').unwrap_or_default();
-            Panel {
-                title: format!("{run}: {}", content.summary()),
-                content,
-            }
-        })
-        .collect();
-    let title = "The timers of all clients";
-    (!panels.is_empty()).then(|| FigureBlock {
-        svg: scatters(&panels, &format!("{title}, by algorithm")),
-        title: format!("{title}."),
-        caption: SCATTER_READING.to_owned(),
-    })
-}
-
-/// The timers of crowds in the cell in which the algorithms differ most, as one SVG element.
-pub(super) fn timers_of_crowds(
-    outcome: &Outcome<'_>,
-    rows: &[Row],
-) -> Result<Option<String>, RunSetupError> {
-    let all = typical(outcome, rows)?;
-    Ok(timers_of_crowd(&all).map(|block| block.svg))
-}
-
-/// The runs nearest to the median, in the cell in which the algorithms differ most.
-fn typical(outcome: &Outcome<'_>, rows: &[Row]) -> Result<Vec<Transfer>, RunSetupError> {
-    let Some((cell, algorithms)) = widest(rows) else {
-        return Ok(Vec::new());
-    };
-    let jobs = algorithms
-        .into_iter()
-        .filter_map(|algorithm| outcome.typical(cell, algorithm));
-    jobs.map(|job| record(outcome, &job)).collect()
 }
 
 /// Graphs of datagrams and of streams have different axes: what they are called.
@@ -322,28 +298,27 @@ fn one_transfer(transfer: &Transfer) -> Vec<FigureBlock> {
         awaited,
     } = transfer.words();
     let graph = transfer.graph();
-    let mut figures = vec![FigureBlock {
-        svg: if transfer.shows_all() {
-            FlowsGraph::of_streams(&transfer.record.events, transfer.clients).svg(title)
-        } else {
-            graph.svg(title)
-        },
-        title: format!("{title}. {}.", transfer.title),
-        caption: format!("{reading} {}{}", transfer.caption, transfer.unrecorded),
-    }];
+    let svg = if transfer.shows_all() {
+        FlowsGraph::of_streams(&transfer.record.events, transfer.clients).svg(title)
+    } else {
+        graph.svg(title)
+    };
+    let caption = format!("{reading} {}{}", transfer.caption, transfer.unrecorded);
+    let mut figures = vec![FigureBlock::new(
+        svg,
+        format!("{title}. {}.", transfer.title),
+        &caption,
+    )];
     if let Some((from, to)) = longest_wait(&graph) {
-        figures.push(FigureBlock {
-            svg: graph.between(from, to).svg(&format!("{title}, in detail")),
-            title: format!("The same from {from:.0} s to {to:.0} s,"),
-            caption: format!("around the longest wait for {awaited}."),
-        });
+        figures.push(FigureBlock::new(
+            graph.between(from, to).svg(&format!("{title}, in detail")),
+            format!("The same from {from:.0} s to {to:.0} s,"),
+            &format!("around the longest wait for {awaited}."),
+        ));
     }
     if let Some(flow) = transfer.record.flows.first() {
-        figures.push(FigureBlock {
-            svg: TimerTrace::of(flow).svg("Timers over time"),
-            title: "Timers.".to_owned(),
-            caption: (*timers).to_owned(),
-        });
+        let svg = TimerTrace::of(flow).svg("Timers over time");
+        figures.push(FigureBlock::new(svg, "Timers.".to_owned(), timers));
     }
     figures
 }
@@ -354,7 +329,7 @@ fn longest_wait(graph: &SequenceGraph) -> Option<(f64, f64)> {
         return None;
     }
     // Repeated acknowledgments are no progress.
-    let times: Vec<f64> = graph.progress().map(|(mark, _)| mark.at_s).collect();
+    let times: Vec<f64> = graph.progress().map(|mark| mark.at_s).collect();
     let gap = |pair: &&[f64]| pair[1] - pair[0];
     let longest = times.windows(2).max_by(|a, b| gap(a).total_cmp(&gap(b)))?;
     let around = (longest[1] - longest[0]).max(5.0) / 2.0;
@@ -373,36 +348,25 @@ fn side_by_side(all: &[Transfer]) -> Vec<FigureBlock> {
             timers,
             ..
         } = first.words();
-        let sequences: Vec<Panel<SequenceGraph>> = some
+        let graphs: Vec<(String, SequenceGraph)> = some
             .iter()
-            .map(|transfer| Panel {
-                title: transfer.title.clone(),
-                content: transfer.graph(),
-            })
+            .map(|transfer| (transfer.title.clone(), transfer.graph()))
             .collect();
-        let traces: Vec<Panel<TimerTrace>> = some
+        let traces: Vec<(String, TimerTrace)> = some
             .iter()
             .filter_map(|transfer| {
-                Some(Panel {
-                    title: transfer.title.clone(),
-                    content: TimerTrace::of(transfer.record.flows.first()?),
-                })
+                let trace = TimerTrace::of(transfer.record.flows.first()?);
+                Some((transfer.title.clone(), trace))
             })
             .collect();
         let mut caption = (*reading).to_owned();
         for transfer in some.iter().filter(|t| !t.unrecorded.is_empty()) {
             caption = format!("{caption} {}:{}", transfer.title, transfer.unrecorded);
         }
-        figures.push(FigureBlock {
-            svg: multiples::sequences(&sequences, &format!("{title}, by algorithm")),
-            title: format!("{title}."),
-            caption,
-        });
-        figures.push(FigureBlock {
-            svg: multiples::timers(&traces, "Timers over time, by algorithm"),
-            title: "Timers.".to_owned(),
-            caption: (*timers).to_owned(),
-        });
+        let svg = sequences(&graphs, &format!("{title}, by algorithm"));
+        figures.push(FigureBlock::new(svg, format!("{title}."), &caption));
+        let svg = timer_traces(&traces, "Timers over time, by algorithm");
+        figures.push(FigureBlock::new(svg, "Timers.".to_owned(), timers));
     }
     figures
 }

@@ -25,7 +25,7 @@ use crate::claims::source::Source;
 use crate::claims::{self, Judged, Making, ScenarioFile, judge, measure};
 use crate::csv::Table;
 use crate::expected::{Comparison, Expected, Measured, Tolerances, compare};
-use crate::metrics::METRICS;
+use crate::metrics::Metric;
 use crate::run::RunSetupError;
 use crate::scenario::{Scenario, is_known};
 use crate::statistics::{Statistic, Statistics};
@@ -326,7 +326,7 @@ fn expected(folder: &Path, study: &Study) -> Result<Vec<Expected>, FolderError> 
             let what = format!("record {}: {what}", number + 2);
             FolderError::contents(&path, what, remedy)
         };
-        if !METRICS.iter().any(|known| known.name == metric) {
+        if Metric::named(metric).is_none() {
             let remedy = "`carob lab run NAME --csv` prints the metrics of a scenario";
             return Err(wrong(format!("\"{metric}\" is no metric"), remedy));
         }

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod any_network;
+mod metric_table;
 mod replay;
 mod trace_hashes;

@@ -1,6 +1,7 @@
 //! Flow completion times of the thesis, Tables 6 to 11.
 
 use carob_lab::expected::Expected;
+use carob_lab::metrics;
 use carob_lab::statistics::Statistic;
 use carob_lab::summary::Print;
 
@@ -40,7 +41,7 @@ pub fn thesis_fct() -> Vec<Expected> {
                             ("buffer".to_owned(), buffer),
                         ],
                         algorithm: text("algorithm"),
-                        metric: "fct_s".to_owned(),
+                        metric: metrics::FCT_S.name.to_owned(),
                         values: COLUMNS
                             .iter()
                             .filter_map(|&(column, s)| Some((s, table.number(row, column)?)))

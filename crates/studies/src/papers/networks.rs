@@ -1,6 +1,8 @@
 //! Published values of Betzler et al. 2015 for wireless networks: settling times (Table 2) and PDR
 //! (Table 3).
 
+use carob_lab::metrics::{PDR, SETTLING_S};
+
 /// A mean of a study's table, with its 95 % interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PublishedMean {
@@ -44,7 +46,7 @@ const FORMS: [Form; 2] = [
         table: 2,
         scenario: "cocoaplus/event",
         around: ("event", ""),
-        metric: "settling_s",
+        metric: SETTLING_S.name,
         columns: ("mean_s", "ci95_s"),
         unit: 1.0,
     },
@@ -53,7 +55,7 @@ const FORMS: [Form; 2] = [
         table: 3,
         scenario: "cocoaplus/mixed",
         around: ("mixed", "-1n"),
-        metric: "pdr",
+        metric: PDR.name,
         columns: ("mean_pct", "ci95_pct"),
         unit: 100.0,
     },

@@ -25,11 +25,7 @@ pub struct Drawn {
 
 impl From<Drawn> for FigureBlock {
     fn from(drawn: Drawn) -> Self {
-        Self {
-            svg: drawn.svg,
-            title: drawn.title,
-            caption: drawn.caption,
-        }
+        Self::new(drawn.svg, drawn.title, &drawn.caption)
     }
 }
 
@@ -409,7 +405,10 @@ mod tests {
             }
             let drawn = |class: &str, end: char| {
                 let svg = graph.svg("a label");
-                let paths = svg.split("<path class=\"").filter(|p| p.starts_with(class));
+                let (_, layers) = svg.split_once("class=\"layers\"").expect("a panel");
+                let paths = layers
+                    .split("<path class=\"")
+                    .filter(|p| p.starts_with(class));
                 paths.map(|p| p.matches(end).count()).sum::<usize>()
             };
             let all = |kind| {

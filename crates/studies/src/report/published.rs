@@ -173,9 +173,9 @@ mod tests {
         assert!(reading.contains("Pesola 2020"), "{reading}");
         let caption = &figures[0].caption;
         assert!(caption.contains("the farthest from print is tcp-bbr1 in long-1c-none-2500"));
-        let boxes: usize = figures
-            .iter()
-            .map(|f| f.svg.matches("<title>").count())
+        let layers = figures.iter().map(|f| f.svg.split_once("class=\"layers\""));
+        let boxes: usize = layers
+            .map(|parts| parts.expect("a panel").1.matches("class=\"box ").count())
             .sum();
         assert_eq!(boxes, measured.rows.len());
         let published = figures

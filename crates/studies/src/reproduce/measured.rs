@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use carob_lab::expected::{Expected, Measured, Tolerances, label};
+use carob_lab::metrics;
 use carob_lab::run::{Plan, RunSetupError, Selection};
 use carob_lab::scenario::{Scenario, builtin, is_known};
 use carob_lab::statistics::Statistics;
@@ -87,7 +88,7 @@ impl MeasuredRow {
         Measured {
             cell: self.cell.clone(),
             algorithm: self.algorithm.clone(),
-            metric: "fct_s".to_owned(),
+            metric: metrics::FCT_S.name.to_owned(),
             set: self.set.clone(),
             statistics: self.fct_s,
         }
@@ -198,7 +199,9 @@ impl Part {
         let outcome = plan.execute(engine::run, |_, _| progress())?;
         let first = outcome.runs().next().map_or(0, |(_, r)| r.trace_hash);
         let rows = outcome.rows();
-        let fct = rows.first().and_then(|row| row.metrics.get("fct_s"));
+        let fct = rows
+            .first()
+            .and_then(|row| row.metrics.get(metrics::FCT_S.name));
         Ok(fct.map(|fct| MeasuredRow {
             cell: self.cell.clone(),
             algorithm: self.algorithm.clone(),

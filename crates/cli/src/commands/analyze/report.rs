@@ -1,9 +1,7 @@
 //! The analysis as a page with figures.
 
 use carob_analyze::Analysis;
-use carob_lab::report::{
-    FigureBlock, Panel, Point, Report, Section, TimerTrace, distribution, timers,
-};
+use carob_lab::report::{FigureBlock, Point, Report, Section, TimerTrace, distribution, timers};
 
 use super::print::{controller_table, link_table};
 
@@ -81,15 +79,13 @@ fn round_trips(analysis: &Analysis) -> Option<FigureBlock> {
         .map(|point| point.round_trip_us as f64 / 1e6)
         .collect();
     let title = "Distribution of round trips";
-    Some(FigureBlock {
-        svg: distribution(&values, title, "Round trip, s", "s")?,
-        title: title.to_owned(),
-        caption: format!(
-            "Share of {} round trips at or below each time, with the median and the 90th and 95th \
-             percentiles. Of more than the limit, a uniform sample.",
-            values.len()
-        ),
-    })
+    let caption = format!(
+        "Share of {} round trips at or below each time, with the median and the 90th and 95th \
+         percentiles. Of more than the limit, a uniform sample.",
+        values.len()
+    );
+    let svg = distribution(&values, title, "Round trip, s", "s")?;
+    Some(FigureBlock::new(svg, title.to_owned(), &caption).named("round-trips"))
 }
 
 /// Round trips over time, and the first timeouts of some controllers.
@@ -111,22 +107,16 @@ fn figure(analysis: &Analysis) -> FigureBlock {
             let timeout = one.timeouts.as_ref()?.get(place)?;
             Some(point(one.at_us, u64::from(*timeout)))
         });
-        Some(Panel {
-            title: name.to_owned(),
-            content: TimerTrace {
-                rto: Vec::new(),
-                rto_init: timeouts.collect(),
-                rtt: round_trips.clone(),
-            },
-        })
+        let trace = TimerTrace {
+            rto: Vec::new(),
+            rto_init: timeouts.collect(),
+            rtt: round_trips.clone(),
+        };
+        Some((name.to_owned(), trace))
     };
-    let panels: Vec<Panel<TimerTrace>> = DRAWN.into_iter().filter_map(panel).collect();
+    let panels: Vec<(String, TimerTrace)> = DRAWN.into_iter().filter_map(panel).collect();
     let title = "Round trips, and first timeouts of controllers";
-    FigureBlock {
-        svg: timers(&panels, title),
-        title: title.to_owned(),
-        caption: "Each panel has the same round trips and the first timeouts that its controller \
-                  would have set. A timeout below its round trip makes a spurious retransmission."
-            .to_owned(),
-    }
+    let caption = "Each panel has the same round trips and the first timeouts that its controller \
+                   would have set. A timeout below its round trip makes a spurious retransmission.";
+    FigureBlock::new(timers(&panels, title), title.to_owned(), caption).named("timeouts")
 }

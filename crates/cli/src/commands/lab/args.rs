@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carob_lab::compare::Component;
+use carob_lab::report::Figure;
 use clap::Subcommand;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::shard::Shard;
 use crate::args::duration;
@@ -164,6 +166,24 @@ pub(crate) enum LabCommand {
         /// Print comma-separated values
         #[arg(long)]
         csv: bool,
+        /// Print the document docs/reference/lab-metrics.md
+        #[arg(long, hide = true, conflicts_with_all = ["json", "csv"])]
+        markdown: bool,
+    },
+    /// Write an index page for a folder of reports
+    Index {
+        /// The folder; the page is its index.html
+        #[arg(default_value = "reports")]
+        folder: PathBuf,
+    },
+    /// List the figures: name, content and what each needs
+    Figures {
+        /// Print one JSON object per figure, a line each
+        #[arg(long)]
+        json: bool,
+        /// Print the document docs/reference/figures.md
+        #[arg(long, hide = true, conflicts_with = "json")]
+        markdown: bool,
     },
     /// List the keys of scenario files and --set
     Keys {
@@ -242,11 +262,11 @@ pub(crate) struct RunArgs {
     pub(crate) parquet: Option<PathBuf>,
     /// Print a figure as SVG
     ///
-    /// The figure is the box plot, the link over time, metrics against the number of clients, their
-    /// timers, or the shares of algorithms on a common link.
-    #[arg(long, hide = true, value_name = "FIGURE", num_args = 0..=1,
+    /// The standalone file shows the same in every program. `carob lab figures` lists what each
+    /// figure needs.
+    #[arg(long, value_name = "FIGURE", num_args = 0..=1, value_parser = figure_parser(),
           default_missing_value = "boxes", conflicts_with_all = ["json", "csv"])]
-    pub(crate) svg: Option<Figure>,
+    pub(crate) svg: Option<&'static Figure>,
     /// Store finished runs in this file, and reuse those it holds
     ///
     /// An interrupted sweep continues where it stopped.
@@ -267,31 +287,11 @@ pub(crate) struct RunArgs {
     pub(crate) threads: ThreadArgs,
 }
 
-/// A figure of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Figure {
-    /// Completion times.
-    Boxes,
-    /// Completion times relative to a baseline.
-    Ratios,
-    /// Use of the link by a crowd.
-    Link,
-    /// Throughput and success against the number of clients.
-    Clients,
-    /// The timers of all clients of a crowd.
-    Timers,
-    /// Pairs of algorithms on a shared link.
-    Mix,
-    /// Delivery of notifications.
-    Pdr,
-    /// A notifying server's timeouts in the beginning.
-    Rto,
-    /// Carried load of wireless networks against offered load.
-    Load,
-    /// A node's routes and timers over time.
-    Circle,
-    /// Hops and neighbours of a wireless network's nodes.
-    Depth,
+/// The names of figures of runs, with what each shows.
+fn figure_parser() -> impl TypedValueParser<Value = &'static Figure> {
+    let names = Figure::of_runs().map(|figure| PossibleValue::new(figure.name).help(figure.about));
+    PossibleValuesParser::new(names)
+        .try_map(|name| Figure::named(&name).ok_or_else(|| format!("no figure \"{name}\"")))
 }
 
 /// Arguments of `carob lab reproduce`.

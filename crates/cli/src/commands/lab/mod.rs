@@ -6,7 +6,9 @@ mod capture;
 mod claims;
 mod compare;
 mod emulate;
+mod figure_list;
 mod figures;
+mod index;
 mod judge;
 mod keys;
 mod list;
@@ -57,7 +59,13 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
         LabCommand::Judge(args) => judge::run(&args),
         LabCommand::Calibrate(args) => calibrate::run(&args),
         LabCommand::Compare(args) => compare::run(&args),
-        LabCommand::Metrics { json, csv } => Ok(metrics::run(json, csv)),
+        LabCommand::Metrics {
+            json,
+            csv,
+            markdown,
+        } => Ok(metrics::run(json, csv, markdown)),
+        LabCommand::Index { folder } => index::run(&folder),
+        LabCommand::Figures { json, markdown } => Ok(figure_list::run(json, markdown)),
         LabCommand::Keys { markdown } => Ok(keys::run(markdown)),
     }
 }

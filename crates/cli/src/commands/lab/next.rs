@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use carob_lab::metrics::CON_RATIO;
 use carob_lab::pattern::is_pattern;
 use carob_lab::run::{Outcome as Runs, Row};
 use carob_lab::scenario::builtin;
@@ -54,7 +55,8 @@ fn serves(_: &Runs<'_>, rows: &[Row]) -> bool {
 }
 
 fn notifies(_: &Runs<'_>, rows: &[Row]) -> bool {
-    rows.iter().any(|row| row.metrics.contains_key("con_ratio"))
+    rows.iter()
+        .any(|row| row.metrics.contains_key(CON_RATIO.name))
 }
 
 /// Returns whether a body crosses in several blocks (RFC 7959) in any run.

@@ -5,17 +5,14 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::time::Instant;
 
-use carob_lab::report::{
-    Subject, circle_figure, clients_figure, comparison, depth_figure, figure, link_figure,
-    load_figure, mix_figure, pdr_figure, ratios_figure, timeouts_figure, timers_figure,
-};
+use carob_lab::report::{Figure, Subject, comparison};
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::{Cell, builtin};
 use carob_lab::summary::{self, Print};
 use carob_lab::{engine, export, medians, reading};
 use carob_studies::papers;
 
-use super::args::{Figure, RunArgs};
+use super::args::RunArgs;
 use super::capture;
 use super::compare;
 use super::next;
@@ -140,41 +137,17 @@ pub(super) fn plan<'a>(args: &RunArgs, source: &'a Source) -> Result<Plan<'a>, F
 }
 
 /// A figure as a file of its own.
-fn drawn(kind: Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure> {
-    let impossible = |why| Failure::new(Kind::Usage, why);
-    let svg = match kind {
-        Figure::Boxes => figure(runs, print),
-        Figure::Ratios => ratios_figure(runs),
-        Figure::Link => link_figure(runs).map_err(impossible)?,
-        Figure::Clients => clients_figure(runs),
-        Figure::Mix => mix_figure(runs),
-        Figure::Timers => timers_figure(runs).map_err(impossible)?,
-        Figure::Pdr => pdr_figure(runs),
-        Figure::Rto => timeouts_figure(runs).map_err(impossible)?,
-        Figure::Load => load_figure(runs),
-        Figure::Circle => circle_figure(runs),
-        Figure::Depth => depth_figure(runs),
+fn drawn(figure: &Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure> {
+    let svg = figure.svg(runs, print);
+    let svg = svg.map_err(|why| Failure::new(Kind::Usage, why))?;
+    let needs = figure.needs;
+    let missing = || {
+        Failure::new(
+            Kind::Usage,
+            format_args!("nothing to draw: it needs {needs}"),
+        )
     };
-    let missing = match kind {
-        Figure::Boxes => "no flow completed",
-        Figure::Ratios => {
-            "fewer than ten seeds, fewer than two algorithms in each cell, or more than 90"
-        }
-        Figure::Link => "there is no crowd of clients that waits for the link",
-        Figure::Clients => {
-            "cells do not differ in the number of clients, or in more than one other key"
-        }
-        Figure::Mix => "no two algorithms share a link, each beside the other and beside itself",
-        Figure::Timers => "there is no crowd of clients with a server that takes its time",
-        Figure::Pdr => "there are no notifications under several algorithms",
-        Figure::Rto => "no server keeps a timeout for those it notifies",
-        Figure::Load => {
-            "cells do not differ in the load of a wireless network, or in more than two other keys"
-        }
-        Figure::Circle => "in no wireless network a parent changes",
-        Figure::Depth => "there is no wireless network of at most 120 nodes",
-    };
-    svg.ok_or_else(|| Failure::new(Kind::Usage, format_args!("nothing to draw: {missing}")))
+    svg.ok_or_else(missing)
 }
 
 /// Writes the packets of the one run that was made.

@@ -158,7 +158,7 @@ fn every_metric_of_a_result_is_in_the_dictionary_with_its_unit() {
         }
     }
     let csv = folder.says(&["lab", "metrics", "--csv"]);
-    assert_eq!(csv.lines().next(), Some("name,unit,meaning"));
+    assert_eq!(csv.lines().next(), Some("name,unit,meaning,of"));
     assert_eq!(csv.lines().count(), dictionary.len() + 1);
 }
 

@@ -3,7 +3,8 @@
 use carob_cc::time::Duration;
 use carob_sim::mesh::record::{MeshBin, MeshRecord};
 
-use crate::metrics::seconds;
+use crate::metrics::table as m;
+use crate::metrics::{Metric, seconds};
 
 /// Messages made in so much time are compared with those before the burst (Betzler et al. 2015,
 /// section 4.2).
@@ -16,7 +17,7 @@ const RTO_WINDOW: Duration = Duration::from_secs(10);
 const RTO_AFTER: Duration = Duration::from_secs(60);
 
 /// Adds the samples of one run, if it has a burst and a time before it.
-pub(super) fn collect(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
+pub(super) fn collect(record: &MeshRecord, add: &mut impl FnMut(Metric, f64)) {
     let width = record.bin_width;
     let Some(at) = record.burst_at.filter(|_| !width.is_zero()) else {
         return;
@@ -35,19 +36,19 @@ pub(super) fn collect(record: &MeshRecord, add: &mut impl FnMut(&'static str, f6
         let settled = windows.position(is_settled);
         let end = seconds(record.duration) - seconds(at);
         let time = settled.map_or(end, |n| n as f64 * seconds(width));
-        add("settling_s", time);
-        add("settled", f64::from(u8::from(settled.is_some())));
+        add(m::SETTLING_S, time);
+        add(m::SETTLED, f64::from(u8::from(settled.is_some())));
     }
     if let Some(rto) = rto(before) {
-        add("rto_before_burst_s", rto);
+        add(m::RTO_BEFORE_BURST_S, rto);
         let after = &after[..after.len().min(bins(RTO_AFTER))];
         let each = after.windows(bins(RTO_WINDOW).max(1)).filter_map(self::rto);
         if let Some(peak) = each.reduce(f64::max) {
-            add("rto_burst_peak_s", peak);
+            add(m::RTO_BURST_PEAK_S, peak);
         }
         let last = after.len().saturating_sub(bins(RTO_WINDOW));
         if let Some(rto) = self::rto(&after[last..]) {
-            add("rto_after_burst_s", rto);
+            add(m::RTO_AFTER_BURST_S, rto);
         }
     }
 }

@@ -9,7 +9,8 @@ mod traced;
 use carob_cc::time::Duration;
 use carob_sim::mesh::record::{Histogram, MeshRecord, NodeRecord};
 
-use super::seconds;
+use super::table as m;
+use super::{Metric, seconds};
 
 /// Nodes so many hops from the root, or fewer, are near to it.
 const NEAR: u16 = 2;
@@ -20,7 +21,7 @@ const INFINITE_RANK: u16 = u16::MAX;
 type Count = fn(&NodeRecord) -> u64;
 
 /// Adds the samples of one run.
-pub(super) fn collect(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
+pub(super) fn collect(record: &MeshRecord, add: &mut impl FnMut(Metric, f64)) {
     messages(record, add);
     times(record, add);
     timers(record, add);
@@ -35,76 +36,76 @@ fn sum(record: &MeshRecord, of: Count) -> f64 {
 }
 
 /// Metrics of messages.
-fn messages(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
+fn messages(record: &MeshRecord, add: &mut impl FnMut(Metric, f64)) {
     let sum = |of: Count| sum(record, of);
     let (generated, received) = (sum(|n| n.generated), sum(|n| n.received));
-    add("generated", generated);
+    add(m::GENERATED, generated);
     if generated > 0.0 {
-        add("pdr", received / generated);
-        add("answered_ratio", sum(|n| n.answered) / generated);
-        add("app_drop_ratio", sum(|n| n.app_drops) / generated);
-        add("mac_drop_ratio", sum(|n| n.mac.drops()) / generated);
+        add(m::PDR, received / generated);
+        add(m::ANSWERED_RATIO, sum(|n| n.answered) / generated);
+        add(m::APP_DROP_RATIO, sum(|n| n.app_drops) / generated);
+        add(m::MAC_DROP_RATIO, sum(|n| n.mac.drops()) / generated);
     }
     let sent = sum(|n| n.sent);
     if sent > 0.0 {
-        add("pdr_of_sent", received / sent);
+        add(m::PDR_OF_SENT, received / sent);
         add(
-            "transmissions_per_exchange",
+            m::TRANSMISSIONS_PER_EXCHANGE,
             sum(|n| n.transmissions) / sent,
         );
     }
     let transmissions = sum(|n| n.transmissions);
     if transmissions > 0.0 {
-        add("route_drop_ratio", sum(|n| n.route_drops) / transmissions);
+        add(m::ROUTE_DROP_RATIO, sum(|n| n.route_drops) / transmissions);
     }
     let confirmable = sum(|n| n.confirmable);
     if confirmable > 0.0 {
-        add("con_ratio", confirmable / sent);
-        add("failed_ratio", sum(|n| n.failed) / confirmable);
+        add(m::CON_RATIO, confirmable / sent);
+        add(m::FAILED_RATIO, sum(|n| n.failed) / confirmable);
     }
     let took = seconds(record.duration);
     if took > 0.0 {
         let bytes = received * f64::from(record.counted_bytes);
-        add("carried_Bps", bytes / took);
-        add("throughput_bps", bytes * 8.0 / took);
+        add(m::CARRIED_BYTES_PS, bytes / took);
+        add(m::THROUGHPUT_BPS, bytes * 8.0 / took);
     }
-    let sums: [(&'static str, Count); 5] = [
-        ("transmissions", |n| n.transmissions),
-        ("app_drops", |n| n.app_drops),
-        ("route_drops", |n| n.route_drops),
-        ("reassembly_drops", |n| n.reassembly_drops),
-        ("control", |n| n.control),
+    let sums: [(Metric, Count); 5] = [
+        (m::TRANSMISSIONS, |n| n.transmissions),
+        (m::APP_DROPS, |n| n.app_drops),
+        (m::ROUTE_DROPS, |n| n.route_drops),
+        (m::REASSEMBLY_DROPS, |n| n.reassembly_drops),
+        (m::CONTROL, |n| n.control),
     ];
     for (name, of) in sums {
         add(name, sum(of));
     }
     for node in record.nodes.iter().filter(|node| node.sent > 0) {
-        add("retransmissions", node.retransmissions as f64);
-        add("spurious", node.spurious as f64);
+        add(m::RETRANSMISSIONS, node.retransmissions as f64);
+        add(m::SPURIOUS, node.spurious as f64);
     }
 }
 
 /// Metrics of delays and settling times.
-fn times(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
+fn times(record: &MeshRecord, add: &mut impl FnMut(Metric, f64)) {
     let mut all = record.delay.clone();
     all.merge(&record.burst_delay);
-    mean("delay_s", &all, add);
-    mean("burst_delay_s", &record.near_burst_delay, add);
-    quantile("delay_p50_s", &all, 500, add);
-    quantile("delay_p95_s", &all, 950, add);
+    mean(m::DELAY_S, &all, add);
+    mean(m::BURST_DELAY_S, &record.near_burst_delay, add);
+    quantile(m::DELAY_P50_S, &all, 500, add);
+    quantile(m::DELAY_P95_S, &all, 950, add);
     let generated = sum(record, |n| n.generated);
     if generated == 0.0 {
         return;
     }
     let within = |millis: u64| all.at_most(Duration::from_millis(millis)) as f64;
     for (name, time) in [
-        ("within_1_s", 1),
-        ("within_2_s", 2),
-        ("within_5_s", 5),
-        ("within_10_s", 10),
-        ("within_20_s", 20),
-        ("within_30_s", 30),
-        ("within_60_s", 60),
+        (m::WITHIN_1_S, 1),
+        (m::WITHIN_2_S, 2),
+        (m::WITHIN_5_S, 5),
+        (m::WITHIN_10_S, 10),
+        (m::WITHIN_20_S, 20),
+        (m::WITHIN_30_S, 30),
+        (m::WITHIN_60_S, 60),
     ] {
         add(name, within(time * 1_000) / generated);
     }
@@ -118,56 +119,56 @@ fn times(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
     let risen = steps
         .iter()
         .filter(|[gap, step, end]| rate(*step, *end) > rate(*gap, *step));
-    add("delay_steps", risen.count() as f64);
+    add(m::DELAY_STEPS, risen.count() as f64);
 }
 
 /// Metrics of the controllers' RTOs.
-fn timers(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
+fn timers(record: &MeshRecord, add: &mut impl FnMut(Metric, f64)) {
     let init = &record.rto_init;
-    mean("rto_init_s", init, add);
-    quantile("rto_init_p10_s", init, 100, add);
-    quantile("rto_init_p50_s", init, 500, add);
-    quantile("rto_init_p90_s", init, 900, add);
+    mean(m::RTO_INIT_S, init, add);
+    quantile(m::RTO_INIT_P10_S, init, 100, add);
+    quantile(m::RTO_INIT_P50_S, init, 500, add);
+    quantile(m::RTO_INIT_P90_S, init, 900, add);
     if let Some((low, high)) = init.quantile(100).zip(init.quantile(900)) {
-        add("rto_init_range_s", seconds(high) - seconds(low));
+        add(m::RTO_INIT_RANGE_S, seconds(high) - seconds(low));
         let below = init.at_most(Duration::from_secs(10)) as f64;
-        add("rto_init_above_10_s", 1.0 - below / init.count as f64);
+        add(m::RTO_INIT_ABOVE_10_S, 1.0 - below / init.count as f64);
     }
-    mean("rto_s", &record.rto, add);
+    mean(m::RTO_S, &record.rto, add);
     let variance = &record.rttvar_weak;
-    mean("rttvar_weak_s", variance, add);
+    mean(m::RTTVAR_WEAK_S, variance, add);
     if variance.count > 0 {
         let below = variance.at_most(Duration::from_secs(5)) as f64;
-        add("rttvar_weak_below_5_s", below / variance.count as f64);
+        add(m::RTTVAR_WEAK_BELOW_5_S, below / variance.count as f64);
     }
     // Without any confirmable message there is nothing to have weak samples of.
     if init.count > 0 {
-        add("weak_updates", variance.count as f64);
+        add(m::WEAK_UPDATES, variance.count as f64);
     }
-    mean("rtt_weak_s", &record.rtt_weak, add);
+    mean(m::RTT_WEAK_S, &record.rtt_weak, add);
     let mut pairs = Vec::new();
     for node in &record.nodes {
         if node.rtos > 0 {
             let rto = seconds(node.rto_sum) / f64::from(node.rtos);
-            add("node_rto_s", rto);
+            add(m::NODE_RTO_S, rto);
             pairs.push((rto, node.app_drops as f64));
         }
     }
     if let Some(correlation) = correlation(&pairs) {
-        add("rto_drop_correlation", correlation);
+        add(m::RTO_DROP_CORRELATION, correlation);
     }
 }
 
 /// Metrics of radios and routers.
-fn layers(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
-    let sums: [(&'static str, Count); 7] = [
-        ("mac_drops", |n| n.mac.drops()),
-        ("mac_queue_drops", |n| n.mac.queue_drops),
-        ("mac_no_ack_drops", |n| n.mac.no_ack_drops),
-        ("mac_channel_drops", |n| n.mac.channel_drops),
-        ("collisions", |n| n.mac.collisions),
-        ("parent_resets", |n| n.parent_resets),
-        ("repairs", |n| n.repairs),
+fn layers(record: &MeshRecord, add: &mut impl FnMut(Metric, f64)) {
+    let sums: [(Metric, Count); 7] = [
+        (m::MAC_DROPS, |n| n.mac.drops()),
+        (m::MAC_QUEUE_DROPS, |n| n.mac.queue_drops),
+        (m::MAC_NO_ACK_DROPS, |n| n.mac.no_ack_drops),
+        (m::MAC_CHANNEL_DROPS, |n| n.mac.channel_drops),
+        (m::COLLISIONS, |n| n.mac.collisions),
+        (m::PARENT_RESETS, |n| n.parent_resets),
+        (m::REPAIRS, |n| n.repairs),
     ];
     for (name, of) in sums {
         add(name, sum(record, of));
@@ -175,17 +176,17 @@ fn layers(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
     let offered = sum(record, |n| n.mac.offered);
     if offered > 0.0 {
         let given_up = sum(record, |n| n.mac.no_ack_drops);
-        add("mac_no_ack_ratio", given_up / offered);
+        add(m::MAC_NO_ACK_RATIO, given_up / offered);
         let transmissions = sum(record, |n| n.mac.transmissions);
-        add("mac_transmissions_per_frame", transmissions / offered);
+        add(m::MAC_TRANSMISSIONS_PER_FRAME, transmissions / offered);
     }
     let near = |node: &&NodeRecord| node.hops.is_some_and(|hops| (1..=NEAR).contains(&hops));
     let far = |node: &&NodeRecord| node.hops.is_some_and(|hops| hops > NEAR);
     let near: Vec<&NodeRecord> = record.nodes.iter().filter(near).collect();
     let far: Vec<&NodeRecord> = record.nodes.iter().filter(far).collect();
     for (pdr, drops, some) in [
-        ("pdr_near", "mac_drops_near", near),
-        ("pdr_far", "mac_drops_far", far),
+        (m::PDR_NEAR, m::MAC_DROPS_NEAR, near),
+        (m::PDR_FAR, m::MAC_DROPS_FAR, far),
     ] {
         let total = |of: Count| some.iter().map(|node| of(node)).sum::<u64>() as f64;
         let generated = total(|n| n.generated);
@@ -199,36 +200,36 @@ fn layers(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
 }
 
 /// Where nodes ended up.
-fn nodes(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
-    add("nodes", record.nodes.len() as f64);
+fn nodes(record: &MeshRecord, add: &mut impl FnMut(Metric, f64)) {
+    add(m::NODES, record.nodes.len() as f64);
     let is_root = |node: &NodeRecord| node.hops == Some(0);
     let others = || record.nodes.iter().filter(|node| !is_root(node));
     let longest = others().map(|node| node.orphan_longest).max();
-    add("orphan_s", seconds(longest.unwrap_or_default()));
+    add(m::ORPHAN_S, seconds(longest.unwrap_or_default()));
     let all = seconds(record.duration) * others().count() as f64;
     if all > 0.0 {
         let orphans: f64 = others().map(|node| seconds(node.orphan)).sum();
-        add("orphan_ratio", orphans / all);
+        add(m::ORPHAN_RATIO, orphans / all);
     }
     let stopped = others().filter(|node| node.stopped_at.is_some());
-    add("stopped", stopped.count() as f64);
+    add(m::STOPPED, stopped.count() as f64);
     round_trips(record, add);
     let orphaned = others().filter(|node| node.parent.is_none());
-    add("orphaned", orphaned.count() as f64);
+    add(m::ORPHANED, orphaned.count() as f64);
     for node in others() {
-        add("neighbours", f64::from(node.neighbours));
+        add(m::NEIGHBOURS, f64::from(node.neighbours));
         if let Some(hops) = node.hops {
-            add("hops", f64::from(hops));
+            add(m::HOPS, f64::from(hops));
         }
         if node.parent.is_some() && node.rank != INFINITE_RANK {
-            add("rank", f64::from(node.rank));
-            add("etx", f64::from(node.etx) / 100.0);
+            add(m::RANK, f64::from(node.rank));
+            add(m::ETX, f64::from(node.etx) / 100.0);
         }
     }
 }
 
 /// Round trips without retransmission as a line over hops: its slope, and its value at no hops.
-fn round_trips(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
+fn round_trips(record: &MeshRecord, add: &mut impl FnMut(Metric, f64)) {
     let some = record.nodes.iter().filter(|node| node.round_trips > 0);
     let point = |node: &NodeRecord| {
         let mean = seconds(node.round_trip_sum) / f64::from(node.round_trips);
@@ -243,25 +244,20 @@ fn round_trips(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
     let spread: f64 = points.iter().map(|(h, _)| (h - hops).powi(2)).sum();
     if spread > 0.0 {
         let both: f64 = points.iter().map(|(h, t)| (h - hops) * (t - times)).sum();
-        add("round_trip_per_hop_s", both / spread);
-        add("round_trip_base_s", times - hops * both / spread);
+        add(m::ROUND_TRIP_PER_HOP_S, both / spread);
+        add(m::ROUND_TRIP_BASE_S, times - hops * both / spread);
     }
 }
 
-fn mean(name: &'static str, of: &Histogram, add: &mut impl FnMut(&'static str, f64)) {
+fn mean(metric: Metric, of: &Histogram, add: &mut impl FnMut(Metric, f64)) {
     if let Some(mean) = of.mean() {
-        add(name, seconds(mean));
+        add(metric, seconds(mean));
     }
 }
 
-fn quantile(
-    name: &'static str,
-    of: &Histogram,
-    thousandths: u32,
-    add: &mut impl FnMut(&'static str, f64),
-) {
+fn quantile(metric: Metric, of: &Histogram, thousandths: u32, add: &mut impl FnMut(Metric, f64)) {
     if let Some(time) = of.quantile(thousandths) {
-        add(name, seconds(time));
+        add(metric, seconds(time));
     }
 }
 

@@ -3,7 +3,8 @@
 use carob_cc::time::Duration;
 use carob_sim::mesh::record::{MeshRecord, Traced};
 
-use crate::metrics::seconds;
+use crate::metrics::table as m;
+use crate::metrics::{Metric, seconds};
 
 /// Time for which a change of the parent counts as recent.
 const RECENT: Duration = Duration::from_secs(60);
@@ -11,7 +12,7 @@ const RECENT: Duration = Duration::from_secs(60);
 const LOW: Duration = Duration::from_secs(1);
 
 /// Adds the samples of one run.
-pub(super) fn collect(record: &MeshRecord, add: &mut impl FnMut(&'static str, f64)) {
+pub(super) fn collect(record: &MeshRecord, add: &mut impl FnMut(Metric, f64)) {
     let trace = &record.trace;
     let (Some(_), Some(last)) = (trace.first(), trace.last()) else {
         return;
@@ -21,7 +22,7 @@ pub(super) fn collect(record: &MeshRecord, add: &mut impl FnMut(&'static str, f6
         .rev()
         .take_while(|sample| sample.parent.is_none());
     let samples = orphan.count() as f64;
-    add("traced_orphan_end_s", samples * seconds(record.bin_width));
+    add(m::TRACED_ORPHAN_END_S, samples * seconds(record.bin_width));
     let mut changed = None;
     let recent: Vec<bool> = (0..trace.len())
         .map(|n| {
@@ -34,7 +35,7 @@ pub(super) fn collect(record: &MeshRecord, add: &mut impl FnMut(&'static str, f6
     let all = || trace.iter().zip(&recent);
     let share = |some: usize, of: usize| some as f64 / of as f64;
     let after = recent.iter().filter(|recent| **recent).count();
-    add("traced_changed_ratio", share(after, trace.len()));
+    add(m::TRACED_CHANGED_RATIO, share(after, trace.len()));
     let copies = |wanted: bool| -> f64 {
         let some = all().filter(|(_, recent)| **recent == wanted);
         some.map(|(s, _)| f64::from(s.retransmissions)).sum()
@@ -42,7 +43,7 @@ pub(super) fn collect(record: &MeshRecord, add: &mut impl FnMut(&'static str, f6
     let others = trace.len() - after;
     if after > 0 && others > 0 && copies(false) > 0.0 {
         let (recently, otherwise) = (copies(true) / after as f64, copies(false) / others as f64);
-        add("traced_copies_ratio", recently / otherwise);
+        add(m::TRACED_COPIES_RATIO, recently / otherwise);
     }
     if last.rto.is_zero() && trace.iter().all(|sample| sample.rto.is_zero()) {
         return; // its controller keeps none
@@ -54,17 +55,17 @@ pub(super) fn collect(record: &MeshRecord, add: &mut impl FnMut(&'static str, f6
     };
     let every = kept().map(|(sample, _)| sample).collect();
     if let Some(mean) = mean(every) {
-        add("traced_rto_s", mean);
+        add(m::TRACED_RTO_S, mean);
     }
     let after = kept().filter(|(_, recent)| **recent);
     if let Some(mean) = mean(after.map(|(sample, _)| sample).collect()) {
-        add("traced_rto_after_change_s", mean);
+        add(m::TRACED_RTO_AFTER_CHANGE_S, mean);
     }
     let low = || kept().filter(|(sample, _)| sample.rto < LOW);
     let count = low().count();
-    add("traced_rto_below_1_s", share(count, kept().count()));
+    add(m::TRACED_RTO_BELOW_1_S, share(count, kept().count()));
     if count > 0 {
         let recently = low().filter(|(_, recent)| **recent).count();
-        add("traced_low_after_change", share(recently, count));
+        add(m::TRACED_LOW_AFTER_CHANGE, share(recently, count));
     }
 }

@@ -4,91 +4,56 @@
 //! controller than under another. Grey steps are the round trips; over each stands the first timer
 //! as a dot and, where it ran out, a stroke with a rung for each timer after it.
 
-mod keys;
+mod notes;
 mod panel;
 
 use carob_cc::time::Duration;
 
-use super::frame::{Frame, WIDTH, left_margin};
-use super::scale::{Mapping, Scale};
+use super::chart::{Axis, Chart, Panel, ROOM, Shared};
+use super::scale::Mapping;
 use super::sequence::TOOLTIPS_MAX;
-use super::svg::Svg;
 use crate::footnotes::{FOOTNOTE, is_choice, marked};
 use crate::replay::{Event, Run, Script};
-use keys::{Notes, marks_key, phases_key};
-use panel::Panel;
+use notes::Notes;
 
 /// Room a pause takes, in exchanges.
 const PAUSE: f64 = 0.8;
-/// Room above a panel for its title.
-const TITLE: f64 = 24.0;
-/// Room between title and panel for the letters of phases.
-const LETTERS: f64 = 11.0;
-/// Room below a panel.
-const GAP_BELOW: f64 = 9.0;
-/// Between panels of a row.
-const GAP: f64 = 18.0;
-/// Room below the last row for tick labels and the axis label.
-const FOOT: f64 = 46.0;
-/// Where legend and names of phases begin.
-const KEYS_LEFT: f64 = 44.0;
 /// Shortest time on the vertical axis, in seconds.
 const SHORTEST: f64 = 1e-5;
 
 /// The figure of runs of one script, as an SVG element.
 pub fn series(script: &Script, runs: &[Run], label: &str) -> String {
     let titles: Vec<String> = runs.iter().map(|run| marked(&run.algorithm)).collect();
-    let mut svg = Svg::default();
-    let drawing = Drawing::new(script, runs);
-    let mut top = 10.0 + marks_key(&mut svg, runs);
-    top += phases_key(&mut svg, &drawing, top);
     let (columns, height) = arrangement(runs.len(), script.events.len());
-    let rows = runs.len().div_ceil(columns).max(1);
-    let y = Scale::new(Mapping::Logarithmic, drawing.range, 5, (1.0, 0.0));
-    let margin = left_margin(&y);
-    let right = WIDTH - 16.0;
-    let width = (right - margin - GAP * (columns as f64 - 1.0)) / columns as f64;
-    let above = TITLE + drawing.letters_height();
-    let step = above + height + GAP_BELOW;
+    let drawing = Drawing::new(script, runs, ROOM / columns as f64);
+    let notes = Notes::of(runs, &titles, drawing.width);
     let tooltips = runs.len() * script.events.len() <= TOOLTIPS_MAX;
-    let notes = Notes::of(runs, &titles, width);
-    for (k, run) in runs.iter().enumerate() {
-        let (row, column) = (k / columns, k % columns);
-        let left = margin + (width + GAP) * column as f64;
-        let area = top + step * row as f64 + above;
-        let panel = Panel {
-            drawing: &drawing,
-            frame: Frame {
-                left,
-                right: left + width,
-                top: area,
-                bottom: area + height,
-            },
-            first_of_row: column == 0,
-            // The lowest panel of a column has its labels, be the last row full or not.
-            last_of_column: k + columns >= runs.len(),
-        };
-        panel.head(&mut svg, &titles[k], &notes.texts[k]);
-        panel.draw(&mut svg, run);
-        if tooltips {
-            panel.tooltips(&mut svg, run);
-        }
-    }
-    let bottom = top + step * rows as f64 - GAP_BELOW;
-    let middle = f64::midpoint(top + above, bottom);
-    svg.text_upwards("axis middle", (14.0, middle), "Time-out and round trip (s)");
-    let centre = f64::midpoint(margin, right);
-    svg.text("axis middle", (centre, bottom + 36.0), "Exchange");
+    let panels = runs.iter().zip(titles).zip(notes.texts);
+    let panels = panels.map(|((run, title), note)| Panel {
+        title,
+        note,
+        letters: drawing.letters(),
+        x: drawing.exchanges(),
+        y: Axis::new("", Mapping::Logarithmic, drawing.range, 5),
+        layers: drawing.layers(run, tooltips),
+        ..Panel::default()
+    });
+    let phases = (0..).map(letter).zip(script.phases.iter().cloned());
     let footnote = runs.iter().any(|run| is_choice(&run.algorithm));
-    let footnote = if footnote { FOOTNOTE } else { "" };
-    let mut end = bottom + FOOT;
-    for note in [notes.reading, footnote] {
-        if !note.is_empty() {
-            svg.text("note middle", (centre, end + 9.0), note);
-            end += 17.0;
-        }
-    }
-    svg.finish(WIDTH, end, label)
+    let chart = Chart {
+        label: label.to_owned(),
+        columns,
+        height,
+        right: 16.0,
+        shared: Shared::Both,
+        x_label: "Exchange".to_owned(),
+        y_label: "Time-out and round trip (s)".to_owned(),
+        letters: phases.filter(|_| drawing.has_letters()).collect(),
+        notes: vec![notes.reading, if footnote { FOOTNOTE } else { "" }],
+        panels: panels.collect(),
+        ..Chart::default()
+    };
+    chart.svg()
 }
 
 /// Columns, and the height of a panel's area, for so many panels and events.
@@ -109,6 +74,8 @@ fn arrangement(panels: usize, events: usize) -> (usize, f64) {
 /// Scales and sizes common to all panels.
 struct Drawing<'a> {
     script: &'a Script,
+    /// Width of a panel in pixels, about.
+    width: f64,
     /// Where each event begins, in exchanges, and where the last one ends.
     at: Vec<f64>,
     /// The least and the largest time, in seconds.
@@ -128,7 +95,7 @@ fn round_trip(event: Event) -> Option<Duration> {
 }
 
 impl<'a> Drawing<'a> {
-    fn new(script: &'a Script, runs: &[Run]) -> Self {
+    fn new(script: &'a Script, runs: &[Run], width: f64) -> Self {
         let mut at = vec![0.0];
         let mut x = 0.0;
         for scripted in &script.events {
@@ -152,6 +119,7 @@ impl<'a> Drawing<'a> {
         }
         Self {
             script,
+            width,
             at,
             // Some room below the shortest round trip, so that it is a step, too.
             range: (low * 0.7, high * 1.05),
@@ -162,8 +130,11 @@ impl<'a> Drawing<'a> {
         (1..=26).contains(&self.script.phases.len())
     }
 
-    fn letters_height(&self) -> f64 {
-        if self.has_letters() { LETTERS } else { 0.0 }
+    /// The letters of phases, each at the middle of its events.
+    fn letters(&self) -> Vec<(f64, String)> {
+        let phases = self.phases().filter(|_| self.has_letters());
+        let letters = phases.map(|(phase, from, to)| (f64::midpoint(from, to), letter(phase)));
+        letters.collect()
     }
 
     /// Where each phase that has events begins and ends, in exchanges.
@@ -250,7 +221,11 @@ mod tests {
         let late = figure("rtt 3.5 s", &["default"]);
         let title = "<title>default: rtt 3.5 s; timers 2.00, 4.00 s; 1 spurious</title>";
         assert!(late.contains(title), "{late}");
-        let dots = |svg: &str| svg.matches("<circle class=\"first\"").count();
+        let dots = |svg: &str| {
+            let paths = svg.split("<path class=\"first\" d=\"").skip(1);
+            let data = paths.filter_map(|rest| rest.split('"').next());
+            data.map(|data| data.matches('M').count()).sum::<usize>()
+        };
         // One of them is the legend's.
         assert_eq!((dots(&story), dots(&late)), (3, 2));
     }

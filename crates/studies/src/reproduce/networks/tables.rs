@@ -3,6 +3,7 @@
 use super::order::{BASE, Order, Pair, SUBJECT, ranking};
 use super::{Entry, NetworkComparison};
 use carob_lab::footnotes::mark;
+use carob_lab::metrics::{PDR, SETTLING_S};
 use carob_lab::text::{Align, TextTable};
 
 /// A printed table: its number, and what it is of.
@@ -10,9 +11,10 @@ pub fn printed_tables(comparisons: &[NetworkComparison]) -> Vec<(u32, &'static s
     let mut tables: Vec<(u32, &'static str)> = Vec::new();
     for comparison in comparisons {
         let published = comparison.published();
-        let about = match published.metric {
-            "settling_s" => "settling times in seconds",
-            _ => "PDR in per cent",
+        let about = if published.metric == SETTLING_S.name {
+            "settling times in seconds"
+        } else {
+            "PDR in per cent"
         };
         if !tables.contains(&(published.table, about)) {
             tables.push((published.table, about));
@@ -30,7 +32,7 @@ fn columns(names: &[(&str, Align)]) -> TextTable {
 
 /// Text of a metric's value: PDR in per cent, times in seconds.
 fn shown(metric: &str, mean: f64, half: f64) -> String {
-    let unit = if metric == "pdr" { 100.0 } else { 1.0 };
+    let unit = if metric == PDR.name { 100.0 } else { 1.0 };
     format!("{:.1} ± {:.1}", mean * unit, half * unit)
 }
 
@@ -126,17 +128,13 @@ pub fn summary(comparisons: &[NetworkComparison], table: u32) -> String {
         .iter()
         .filter(|c| c.published().table == table)
         .collect();
-    let (better, worse, metric) = match rows.first().map(|row| row.published().metric) {
-        Some("settling_s") => (
-            Order::Below,
-            Order::Above,
-            "settles sooner than default CoAP",
-        ),
-        _ => (
-            Order::Above,
-            Order::Below,
-            "has a higher PDR than default CoAP",
-        ),
+    let metric = rows.first().map(|row| row.published().metric);
+    let (better, worse, metric) = if metric == Some(SETTLING_S.name) {
+        let words = "settles sooner than default CoAP";
+        (Order::Below, Order::Above, words)
+    } else {
+        let words = "has a higher PDR than default CoAP";
+        (Order::Above, Order::Below, words)
     };
     let count = |of: fn(&Pair) -> Option<Order>, wanted: Order| {
         let pair = |row: &&&NetworkComparison| row.pair(SUBJECT, BASE).and_then(of) == Some(wanted);

@@ -1,0 +1,255 @@
+//! Axes of panels: ranges, ticks and labels.
+
+use super::{Frame, WIDER};
+use crate::report::scale::{Mapping, Scale, Tick};
+use crate::report::svg::{Svg, text_width};
+
+/// Room for tick labels, and for a second level of them.
+const TICKS: f64 = 28.0;
+const OUTER: f64 = 26.0;
+
+/// An axis without its place.
+#[derive(Clone, Debug, Default)]
+pub(in crate::report) struct Axis {
+    pub(super) label: String,
+    mapping: Mapping,
+    pub(super) range: (f64, f64),
+    ticks: Ticks,
+    /// A second level of labels: from, to, text.
+    outer: Vec<(f64, f64, String)>,
+    pub(super) above: Option<Direction>,
+}
+
+/// Ticks of an axis.
+#[derive(Clone, Debug)]
+enum Ticks {
+    /// About so many round numbers, with a grid.
+    Round(usize),
+    /// Texts at the middle of equal parts.
+    Categories(Vec<Tick>),
+    /// Texts at values.
+    Given(Vec<Tick>),
+}
+
+impl Default for Ticks {
+    fn default() -> Self {
+        Self::Categories(Vec::new())
+    }
+}
+
+impl Ticks {
+    fn texts(&self) -> &[Tick] {
+        match self {
+            Self::Round(_) => &[],
+            Self::Categories(ticks) | Self::Given(ticks) => ticks,
+        }
+    }
+
+    fn are_round(&self) -> bool {
+        matches!(self, Self::Round(_))
+    }
+}
+
+/// Direction of texts above a panel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::report) enum Direction {
+    Level,
+    Upwards,
+}
+
+impl Axis {
+    /// Round numbers around a range, about so many.
+    pub(in crate::report) fn new(
+        label: &str,
+        mapping: Mapping,
+        range: (f64, f64),
+        wanted: usize,
+    ) -> Self {
+        Self {
+            label: label.to_owned(),
+            mapping,
+            range,
+            ticks: Ticks::Round(wanted),
+            ..Self::default()
+        }
+    }
+
+    /// Texts at the middle of equal parts, from 0.5 on.
+    pub(in crate::report) fn categories(
+        label: &str,
+        texts: impl IntoIterator<Item = String>,
+    ) -> Self {
+        let at = |k: usize| k as f64 + 0.5;
+        let ticks = texts.into_iter().enumerate();
+        let ticks = ticks.map(|(k, text)| Tick { at: at(k), text });
+        let ticks: Vec<Tick> = ticks.collect();
+        Self {
+            label: label.to_owned(),
+            range: (0.0, ticks.len().max(1) as f64),
+            ticks: Ticks::Categories(ticks),
+            ..Self::default()
+        }
+    }
+
+    /// Texts at values, on exactly this range.
+    pub(in crate::report) fn given(
+        label: &str,
+        range: (f64, f64),
+        ticks: Vec<(f64, String)>,
+    ) -> Self {
+        let tick = |(at, text)| Tick { at, text };
+        Self {
+            label: label.to_owned(),
+            range,
+            ticks: Ticks::Given(ticks.into_iter().map(tick).collect()),
+            ..Self::default()
+        }
+    }
+
+    /// Texts at the middle of equal parts, each with a second-level text that neighbours share.
+    pub(in crate::report) fn grouped(texts: impl IntoIterator<Item = (String, String)>) -> Self {
+        let (texts, groups): (Vec<String>, Vec<String>) = texts.into_iter().unzip();
+        let mut outer: Vec<(f64, f64, String)> = Vec::new();
+        for (at, group) in (0..).map(f64::from).zip(groups) {
+            match outer.last_mut() {
+                Some((_, to, last)) if *last == group => *to = at + 1.0,
+                _ => outer.push((at, at + 1.0, group)),
+            }
+        }
+        outer.retain(|(_, _, group)| !group.is_empty());
+        Self::categories("", texts).outer(outer)
+    }
+
+    /// Where a second-level text follows another.
+    pub(in crate::report) fn edges(&self) -> Vec<f64> {
+        self.outer.iter().skip(1).map(|(from, ..)| *from).collect()
+    }
+
+    /// With a second level of labels, each over a range of values.
+    pub(in crate::report) fn outer(mut self, outer: Vec<(f64, f64, String)>) -> Self {
+        self.outer = outer;
+        self
+    }
+
+    /// With its range from the end to the beginning, as lines from the top to the bottom.
+    pub(in crate::report) fn turned(mut self) -> Self {
+        self.range = (self.range.1, self.range.0);
+        self
+    }
+
+    /// With its labels above the panel.
+    pub(in crate::report) fn above(mut self, direction: Direction) -> Self {
+        self.above = Some(direction);
+        self
+    }
+
+    pub(super) fn scale(&self, pixels: (f64, f64)) -> Scale {
+        match &self.ticks {
+            Ticks::Round(wanted) => Scale::new(self.mapping, self.range, *wanted, pixels),
+            ticks => Scale::given(self.range, ticks.texts().to_vec(), pixels),
+        }
+    }
+
+    /// Width that labels need to the left of a panel.
+    pub(super) fn margin(&self) -> f64 {
+        let ticks = self.scale((1.0, 0.0)).ticks;
+        let widest = ticks.iter().map(|tick| text_width(&tick.text));
+        let widest = widest.fold(0.0, f64::max);
+        let wider = if self.ticks.are_round() { 1.0 } else { WIDER };
+        wider * widest + if self.label.is_empty() { 18.0 } else { 40.0 }
+    }
+
+    /// Returns true for round numbers.
+    pub(super) fn is_of_numbers(&self) -> bool {
+        self.ticks.are_round()
+    }
+
+    /// Widens its range to that of another.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.range.0 = self.range.0.min(other.range.0);
+        self.range.1 = self.range.1.max(other.range.1);
+    }
+}
+
+impl Axis {
+    /// Height of its ticks below or above a panel.
+    pub(super) fn height(&self) -> f64 {
+        let texts = || self.ticks.texts().iter().map(|tick| &tick.text);
+        if let Some(direction) = self.above {
+            let label = if self.label.is_empty() { 0.0 } else { 18.0 };
+            let widest = texts().map(|text| text_width(text)).fold(0.0, f64::max);
+            return label
+                + match direction {
+                    Direction::Level => 20.0,
+                    Direction::Upwards => widest + 14.0,
+                };
+        }
+        let lines = texts().map(|text| text.split('\n').count()).max();
+        let outer = if self.outer.is_empty() { 0.0 } else { OUTER };
+        TICKS + 15.0 * (lines.unwrap_or(1) as f64 - 1.0) + outer
+    }
+
+    pub(super) fn draw_horizontal(&self, svg: &mut Svg, scale: &Scale, frame: &Frame) {
+        let middle = f64::midpoint(frame.left, frame.right);
+        if let Some(direction) = self.above {
+            let y = frame.top - 6.0;
+            for tick in &scale.ticks {
+                let x = scale.at(tick.at);
+                match direction {
+                    Direction::Level => svg.text("note middle", (x, y), &tick.text),
+                    Direction::Upwards => svg.text_upwards("note", (x + 4.0, y), &tick.text),
+                }
+            }
+            let at = (middle, frame.top - self.height() + 8.0);
+            svg.text("axis middle", at, &self.label);
+            return;
+        }
+        let y = frame.bottom;
+        svg.line("rule", (frame.left, y), (frame.right, y));
+        for tick in &scale.ticks {
+            let x = scale.at(tick.at);
+            if !matches!(self.ticks, Ticks::Categories(_)) {
+                svg.line("rule", (x, y), (x, y + 5.0));
+            }
+            let lines = tick.text.split('\n').enumerate();
+            for (line, text) in lines.filter(|_| frame.is_last) {
+                svg.text("tick middle", (x, y + 19.0 + 15.0 * line as f64), text);
+            }
+        }
+        if !frame.is_last {
+            return;
+        }
+        let below = y + self.height();
+        for (from, to, text) in &self.outer {
+            let (from, to) = (scale.at(*from) + 10.0, scale.at(*to) - 10.0);
+            let line = below - OUTER + 4.0;
+            svg.line("rule", (from, line), (to, line));
+            svg.text("axis middle", (f64::midpoint(from, to), below - 4.0), text);
+        }
+        if !self.label.is_empty() {
+            svg.text("axis middle", (middle, below + 12.0), &self.label);
+        }
+    }
+
+    pub(super) fn draw_vertical(&self, svg: &mut Svg, scale: &Scale, frame: &Frame) {
+        let mut widest: f64 = 0.0;
+        for tick in &scale.ticks {
+            let y = scale.at(tick.at);
+            if self.ticks.are_round() {
+                svg.line("grid", (frame.left, y), (frame.right, y));
+            }
+            if frame.is_first {
+                svg.text("tick end", (frame.left - 8.0, y + 4.0), &tick.text);
+                widest = widest.max(text_width(&tick.text));
+            }
+        }
+        for (from, _, text) in &self.outer {
+            svg.text("strong", (4.0, scale.at(*from)), text);
+        }
+        if frame.is_first && !self.label.is_empty() {
+            let x = (frame.left - 22.0 - widest).max(12.0);
+            let middle = f64::midpoint(frame.top, frame.bottom);
+            svg.text_upwards("axis middle", (x, middle), &self.label);
+        }
+    }
+}

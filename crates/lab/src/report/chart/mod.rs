@@ -1,0 +1,386 @@
+//! One drawing for every figure with axes: scales, axes, legend and layers, in a grid of panels.
+//!
+//! Panels share their axes where the figure says so. The legend has a key for each name of a layer. Data
+//! attributes state the scales of a panel and the names of its layers, so that the script of a page hides series,
+//! changes a scale to logarithms, and zooms.
+
+mod axis;
+mod layer;
+
+pub(super) use axis::{Axis, Direction};
+pub(super) use layer::{At, Layer, Part, steps};
+
+use std::fmt::Write as _;
+
+use super::scale::Scale;
+use super::svg::{Svg, escape, text_width};
+
+/// Width of every figure in user units; the page scales it.
+pub(super) const WIDTH: f64 = 860.0;
+/// Room for panels in a row, without the axis of the first: widths in pixels that figures choose by.
+pub(super) const ROOM: f64 = 780.0;
+/// Room above a panel with a title, and between rows without.
+const TITLE: f64 = 26.0;
+const BETWEEN: f64 = 14.0;
+/// Room for letters between the title and the panel.
+const LETTERS: f64 = 11.0;
+/// Room for the label of an axis.
+const LABEL: f64 = 24.0;
+/// Between panels of a row.
+const GAP: f64 = 26.0;
+/// Where the legend begins.
+const KEYS: f64 = 44.0;
+/// Texts are wider where the page's fonts are missing.
+const WIDER: f64 = 1.12;
+/// Pixels from a letter to the next, at least.
+const LETTER_STEP: f64 = 9.0;
+
+/// A figure with axes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chart {
+    /// Its name for those who do not see it.
+    pub(super) label: String,
+    /// Panels of a row; 0 is 1.
+    pub(super) columns: usize,
+    /// Height of a panel in pixels.
+    pub(super) height: f64,
+    /// Widths of the columns in pixels; without, they share [`WIDTH`].
+    pub(super) widths: Vec<f64>,
+    /// Room on the right in pixels.
+    pub(super) right: f64,
+    pub(super) shared: Shared,
+    /// Label below all panels.
+    pub(super) x_label: String,
+    /// Label beside all panels.
+    pub(super) y_label: String,
+    /// Meaning of letters above panels.
+    pub(super) letters: Vec<(String, String)>,
+    /// Lines below the figure.
+    pub(super) notes: Vec<&'static str>,
+    /// True for time series, which a reader of a page may zoom.
+    pub(super) zooms: bool,
+    pub(super) panels: Vec<Panel>,
+}
+
+/// Axes that panels have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Shared {
+    /// None.
+    #[default]
+    Neither,
+    /// Both, for all panels.
+    Both,
+    /// The horizontal for all panels, the vertical for a row.
+    Rows,
+}
+
+/// A part of a figure with axes of its own.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Panel {
+    pub(super) title: String,
+    /// A text at the right end of the title's line.
+    pub(super) note: String,
+    /// Letters above the panel at values of the horizontal axis.
+    pub(super) letters: Vec<(f64, String)>,
+    /// Texts to the right of it at values of the vertical axis.
+    pub(super) beside: Vec<(f64, String)>,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) layers: Vec<Layer>,
+}
+
+/// The drawing area of a panel between its margins.
+struct Frame {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    /// Where the title stands.
+    title: f64,
+    /// It is the first of its row, and the last of its column.
+    is_first: bool,
+    is_last: bool,
+}
+
+impl Chart {
+    /// One panel of a usual height.
+    pub(super) fn of(label: &str, panel: Panel) -> Self {
+        Self {
+            label: label.to_owned(),
+            height: 330.0,
+            right: 16.0,
+            panels: vec![panel],
+            ..Self::default()
+        }
+    }
+
+    /// Panels side by side on common axes, over the time in seconds.
+    pub(super) fn over_time(label: &str, panels: Vec<Panel>) -> Self {
+        let several = panels.len() > 1;
+        Self {
+            label: label.to_owned(),
+            columns: if several { 2 } else { 1 },
+            height: if several { 190.0 } else { 330.0 },
+            right: 16.0,
+            shared: Shared::Both,
+            x_label: "Time (s)".to_owned(),
+            zooms: true,
+            panels,
+            ..Self::default()
+        }
+    }
+
+    /// The figure as an SVG element.
+    pub(super) fn svg(mut self) -> String {
+        self.share();
+        let mut svg = Svg::default();
+        let mut top = self.legend(&mut svg);
+        let columns = self.columns.max(1);
+        let lefts = self.lefts(columns);
+        let has_x_label = self.panels.iter().any(|panel| !panel.x.label.is_empty());
+        let count = self.panels.len();
+        for (row, panels) in self.panels.chunks(columns).enumerate() {
+            let above = Self::above(row, panels);
+            let mut below: f64 = 4.0;
+            for (column, panel) in panels.iter().enumerate() {
+                let place = row * columns + column;
+                let frame = Frame {
+                    left: lefts[column].0,
+                    right: lefts[column].1,
+                    top: top + above,
+                    bottom: top + above + self.height,
+                    title: top + TITLE - 9.0,
+                    is_first: column == 0 || self.shared == Shared::Neither,
+                    is_last: place + columns >= count || self.shared == Shared::Neither,
+                };
+                below = below.max(panel.below(frame.is_last));
+                let label = escape(&format!("{} {}", panel.title, panel.y.label));
+                svg.group(&panel.data(&frame, &label), |svg| panel.draw(svg, &frame));
+            }
+            top += above + self.height + below;
+        }
+        if self.panels.is_empty() {
+            top += self.height;
+        }
+        let (left, right) = (lefts[0].0, lefts[lefts.len() - 1].1);
+        let middle = f64::midpoint(left, right);
+        if !self.y_label.is_empty() {
+            svg.text_upwards("axis middle", (14.0, top / 2.0), &self.y_label);
+        }
+        if !self.x_label.is_empty() {
+            svg.text("axis middle", (middle, top + 14.0), &self.x_label);
+        }
+        if !self.x_label.is_empty() || has_x_label {
+            top += LABEL;
+        }
+        for note in self.notes.iter().filter(|note| !note.is_empty()) {
+            svg.text("note middle", (middle, top + 9.0), note);
+            top += 17.0;
+        }
+        let zoom = if self.zooms { " data-zoom=\"x\"" } else { "" };
+        svg.finish(right + self.right, top + 4.0, &self.label, zoom)
+    }
+
+    /// Gives panels the ranges that they share.
+    fn share(&mut self) {
+        let columns = self.columns.max(1);
+        if self.shared == Shared::Neither {
+            return;
+        }
+        let Some(mut x) = self.panels.first().map(|panel| panel.x.clone()) else {
+            return;
+        };
+        for panel in &self.panels {
+            x.join(&panel.x);
+        }
+        let of_row = match self.shared {
+            Shared::Both => self.panels.len(),
+            _ => columns,
+        };
+        for row in self.panels.chunks_mut(of_row) {
+            let mut y = row[0].y.clone();
+            for panel in row.iter() {
+                y.join(&panel.y);
+            }
+            if !(y.range.0 + y.range.1).is_finite() {
+                y.range = (0.1, 1.0); // no panel has a value
+            }
+            for panel in row {
+                (panel.x.range, panel.y.range) = (x.range, y.range);
+            }
+        }
+    }
+
+    /// Left and right end of each column.
+    fn lefts(&self, columns: usize) -> Vec<(f64, f64)> {
+        let margin = |column: usize| {
+            let own = self.panels.iter().skip(column).step_by(columns);
+            let widest = own.map(|panel| panel.y.margin()).fold(18.0, f64::max);
+            if column > 0 && self.shared != Shared::Neither {
+                GAP
+            } else if self.y_label.is_empty() {
+                widest
+            } else {
+                widest + 22.0
+            }
+        };
+        let used = columns.min(self.panels.len()).max(1);
+        let margins: Vec<f64> = (0..used).map(margin).collect();
+        let rest = WIDTH - self.right - margins.iter().sum::<f64>();
+        let mut at = 0.0;
+        let ends = margins.iter().enumerate().map(|(column, margin)| {
+            let equal = rest / used as f64;
+            let left = at + margin;
+            at = left + self.widths.get(column).copied().unwrap_or(equal);
+            (left, at)
+        });
+        ends.collect()
+    }
+
+    /// Room above the panels of a row.
+    fn above(row: usize, panels: &[Panel]) -> f64 {
+        let has = |is: fn(&Panel) -> bool| panels.iter().any(is);
+        let title = match (has(|p| !p.title.is_empty()), row) {
+            (true, _) => TITLE,
+            (false, 0) => 6.0,
+            (false, _) => BETWEEN,
+        };
+        let letters = if has(|p| !p.letters.is_empty()) {
+            LETTERS
+        } else {
+            0.0
+        };
+        let ticks = panels.iter().filter(|panel| panel.x.above.is_some());
+        title + letters + ticks.map(|panel| panel.x.height()).fold(0.0, f64::max)
+    }
+
+    /// Draws the keys of all names in lines; returns their height.
+    fn legend(&self, svg: &mut Svg) -> f64 {
+        let layers = self.panels.iter().flat_map(|panel| &panel.layers);
+        let mut keys: Vec<&Layer> = Vec::new();
+        for layer in layers.filter(|layer| !layer.name.is_empty() && !layer.items.is_empty()) {
+            if !keys.iter().any(|key| key.name == layer.name) {
+                keys.push(layer);
+            }
+        }
+        let right = self.widths.iter().sum::<f64>().max(WIDTH - 10.0);
+        let (mut x, mut y) = (KEYS, 14.0);
+        let mut next = |width: f64| {
+            if x + width > right + 22.0 && x > KEYS {
+                (x, y) = (KEYS, y + 20.0);
+            }
+            x += width;
+            (x - width, y)
+        };
+        for key in &keys {
+            let at = next(26.0 + WIDER * text_width(&key.name) + 22.0);
+            let name = format!("class=\"key\" data-key=\"{}\"", escape(&key.name));
+            svg.group(&name, |svg| {
+                key.key(svg, (at.0 + 9.0, at.1));
+                svg.text("legend", (at.0 + 24.0, at.1 + 4.0), &key.name);
+            });
+        }
+        let mut height = if keys.is_empty() { 6.0 } else { y + 14.0 };
+        if !self.letters.is_empty() {
+            (x, y) = (KEYS, height + 4.0);
+        }
+        for (letter, name) in &self.letters {
+            let width = 13.0 + text_width(name) * 1.05 + 16.0;
+            if x + width > right + 16.0 && x > KEYS {
+                (x, y) = (KEYS, y + 18.0);
+            }
+            svg.text("letter strong", (x, y + 4.0), letter);
+            svg.text("tick", (x + 13.0, y + 4.0), name);
+            (x, height) = (x + width, y + 14.0);
+        }
+        height
+    }
+}
+
+impl Panel {
+    /// With axes that have room for another.
+    pub(super) fn join(mut self, other: &Self) -> Self {
+        self.x.join(&other.x);
+        self.y.join(&other.y);
+        self
+    }
+
+    /// Room below it.
+    fn below(&self, is_last: bool) -> f64 {
+        if self.x.above.is_some() || !is_last {
+            4.0
+        } else {
+            self.x.height() + 4.0
+        }
+    }
+
+    fn scales(&self, frame: &Frame) -> (Scale, Scale) {
+        let x = self.x.scale((frame.left, frame.right));
+        (x, self.y.scale((frame.bottom, frame.top)))
+    }
+
+    /// The attributes that a page's script reads: both scales, and the least value above zero where the
+    /// vertical axis may change to logarithms and back.
+    fn data(&self, frame: &Frame, label: &str) -> String {
+        let (x, y) = self.scales(frame);
+        let mut data = format!(
+            "class=\"panel\" data-x=\"{}\" data-y=\"{}\"",
+            x.data(),
+            y.data()
+        );
+        if self.y.is_of_numbers() {
+            let parts = self.layers.iter().flat_map(Layer::parts);
+            let heights = parts.flat_map(Part::heights);
+            let above = heights.filter(|height| *height > 0.0);
+            let least = above.fold(f64::INFINITY, f64::min);
+            if least.is_finite() {
+                // A String takes every write.
+                let _ = write!(data, " data-least=\"{least:e}\"");
+            }
+        }
+        data + &format!(" aria-label=\"{}\"", label.trim())
+    }
+
+    fn draw(&self, svg: &mut Svg, frame: &Frame) {
+        let (x, y) = self.scales(frame);
+        if !self.title.is_empty() {
+            svg.text("axis strong", (frame.left, frame.title), &self.title);
+        }
+        if !self.note.is_empty() {
+            svg.text("note end", (frame.right, frame.title), &self.note);
+        }
+        let mut free_from = f64::NEG_INFINITY;
+        for (at, letter) in &self.letters {
+            let at = x.at(*at);
+            if at >= free_from {
+                svg.text("letter middle", (at, frame.top - 4.0), letter);
+                free_from = at + LETTER_STEP;
+            }
+        }
+        svg.group("data-axis=\"y\"", |svg| {
+            self.y.draw_vertical(svg, &y, frame);
+        });
+        svg.group("data-axis=\"x\"", |svg| {
+            self.x.draw_horizontal(svg, &x, frame);
+            if !self.y.is_of_numbers() && self.x.is_of_numbers() {
+                for tick in &x.ticks {
+                    let x = x.at(tick.at);
+                    svg.line("grid", (x, frame.top), (x, frame.bottom));
+                }
+            }
+        });
+        svg.group("class=\"layers\"", |svg| {
+            for layer in self.layers.iter().filter(|layer| !layer.items.is_empty()) {
+                if layer.name.is_empty() {
+                    layer.draw(svg, &x, &y);
+                } else {
+                    let name = format!("data-series=\"{}\"", escape(&layer.name));
+                    svg.group(&name, |svg| layer.draw(svg, &x, &y));
+                }
+            }
+        });
+        for (at, text) in &self.beside {
+            svg.text("note", (frame.right + 14.0, y.at(*at) + 4.0), text);
+        }
+    }
+}
