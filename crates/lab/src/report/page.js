@@ -1,4 +1,5 @@
-// Sorting, filters, tooltips and downloads of a report. The page is complete without them.
+// Sorting, filters, tooltips, series to hide, scales to change, zoom and downloads of a report. The page is complete
+// without them.
 (() => {
   'use strict';
 
@@ -107,8 +108,225 @@
     else tip.hidden = true;
   });
 
+  // Charts: data attributes state the scales of a panel and the names of its layers.
+
+  const SVG = document.querySelector('svg.figure')?.namespaceURI;
+  const drawn = (name, attributes, text) => {
+    const made = document.createElementNS(SVG, name);
+    for (const key in attributes) made.setAttribute(key, attributes[key]);
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+  const scaleOf = (text) => {
+    const [mapping, low, high, from, to] = text.split(' ').map((part, k) => (k ? Number(part) : part));
+    return { log: mapping === 'log', low, high, from, to };
+  };
+  const part = ({ log, low, high }, value) =>
+    (log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
+  const pixel = (scale, value) => {
+    const inside = scale.log ? Math.max(value, scale.low) : value;
+    return scale.from + part(scale, inside) * (scale.to - scale.from);
+  };
+  const value = ({ log, low, high, from, to }, at) => {
+    const share = (at - from) / (to - from);
+    return log ? low * (high / low) ** share : low + share * (high - low);
+  };
+  const short = (at) => String(Math.round(at * 10) / 10);
+
+  // Round ticks: 1, 2 or 5 times a power of ten; in logarithms over decades the powers alone.
+  const ticksOf = ({ log, low, high }, wanted) => {
+    const ticks = [];
+    if (log) {
+      const steps = Math.log10(high / low) > 4 ? [1] : [1, 2, 5];
+      for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
+        for (const step of steps) ticks.push(step * 10 ** power);
+      }
+    } else {
+      const raw = (high - low) / wanted;
+      const power = 10 ** Math.floor(Math.log10(raw));
+      const step = power * [1, 2, 5, 10].find((factor) => raw <= factor * power * 1.000001);
+      for (let at = Math.ceil(low / step - 1e-9); at <= high / step + 1e-9; at += 1) ticks.push(at * step);
+    }
+    return ticks.filter((tick) => tick >= low * (1 - 1e-9) - 1e-12 && tick <= high * (1 + 1e-9));
+  };
+  const label = (tick) => {
+    const [whole, rest] = String(Number(tick.toPrecision(6))).split('.');
+    const grouped = whole.length > 4 ? whole.replace(/\B(?=(\d{3})+$)/g, '\u202f') : whole;
+    return rest ? `${grouped}.${rest}` : grouped;
+  };
+
+  // Moves an element's absolute coordinates; relative ones are those of marks, which keep their size.
+  const CUT = /[a-zA-Z][^a-zA-Z]*/g;
+  const moved = (data, x, y) => data.replace(CUT, (command) => {
+    const numbers = command.slice(1).trim().split(/[ ,]+/).map(Number);
+    switch (command[0]) {
+      case 'M': case 'L': return `${command[0]}${short(x(numbers[0]))} ${short(y(numbers[1]))}`;
+      case 'H': return `H${short(x(numbers[0]))}`;
+      case 'V': return `V${short(y(numbers[0]))}`;
+      default: return command;
+    }
+  });
+  const move = (target, x, y) => {
+    target.original ??= ['d', 'x', 'y', 'width', 'height'].map((name) => target.getAttribute(name));
+    const [d, left, top, width, height] = target.original;
+    if (d !== null) {
+      target.setAttribute('d', moved(d, x, y));
+    } else if (width !== null) {
+      const [x0, x1] = [x(Number(left)), x(Number(left) + Number(width))];
+      const [y0, y1] = [y(Number(top)), y(Number(top) + Number(height))];
+      for (const [name, at] of [['x', Math.min(x0, x1)], ['width', Math.abs(x1 - x0)],
+        ['y', Math.min(y0, y1)], ['height', Math.abs(y1 - y0)]]) target.setAttribute(name, short(at));
+    } else if (left !== null) {
+      target.setAttribute('x', short(x(Number(left))));
+      target.setAttribute('y', short(y(Number(top))));
+    }
+  };
+
+  const axis = (panel, name, scale) => {
+    const group = panel.querySelector(`[data-axis="${name}"]`);
+    group.original ??= [...group.childNodes];
+    const labels = group.original.filter((node) => node.matches?.('text.tick'));
+    const ends = [panel.x0, panel.y0];
+    const rest = group.original.filter((node) =>
+      !node.matches?.('text.tick') && !(node.matches?.('line') && isTick(node, name, ends)));
+    const fresh = ticksOf(scale, name === 'x' ? 6 : 5).flatMap((tick) => {
+      const at = short(pixel(scale, tick));
+      const { from, to } = name === 'x' ? panel.y0 : panel.x0;
+      const line = name === 'x'
+        ? drawn('line', { class: 'rule', x1: at, x2: at, y1: from, y2: from + 5 })
+        : drawn('line', { class: 'grid', x1: from, x2: to, y1: at, y2: at });
+      if (!labels.length) return [line];
+      const like = labels[0];
+      const place = name === 'x' ? { x: at, y: like.getAttribute('y') }
+        : { x: like.getAttribute('x'), y: short(Number(at) + 4) };
+      return [line, drawn('text', { class: like.getAttribute('class'), ...place }, label(tick))];
+    });
+    group.replaceChildren(...fresh, ...rest);
+  };
+  const isTick = (line, name, [x0, y0]) => (name === 'x'
+    ? line.getAttribute('x1') === line.getAttribute('x2') && Number(line.getAttribute('y1')) === y0.from
+    : line.classList.contains('grid') && Number(line.getAttribute('x1')) === x0.from);
+
+  let clips = 0;
+  const redraw = (panel) => {
+    const from = (old, now) => (at) => pixel(now, value(old, at));
+    const [x, y] = [from(panel.x0, panel.x), from(panel.y0, panel.y)];
+    const layers = panel.querySelector('.layers');
+    for (const target of layers.querySelectorAll('path, rect, text')) move(target, x, y);
+    if (panel.x !== panel.x0 || panel.axes?.x) axis(panel, 'x', panel.x);
+    if (panel.y !== panel.y0 || panel.axes?.y) axis(panel, 'y', panel.y);
+    panel.axes = { x: panel.axes?.x || panel.x !== panel.x0, y: panel.axes?.y || panel.y !== panel.y0 };
+    if (layers.hasAttribute('clip-path')) return;
+    const { x0, y0 } = panel;
+    const clip = drawn('clipPath', { id: `clip-${clips += 1}` });
+    const room = { x: x0.from - 4, y: y0.to - 4, width: x0.to - x0.from + 8, height: y0.from - y0.to + 8 };
+    clip.append(drawn('rect', room));
+    panel.prepend(clip);
+    layers.setAttribute('clip-path', `url(#${clip.id})`);
+  };
+
+  const toggle = (svg, key) => {
+    const name = key.dataset.key;
+    const off = key.classList.toggle('off');
+    key.setAttribute('aria-pressed', String(!off));
+    for (const layer of svg.querySelectorAll('[data-series]')) {
+      if (layer.dataset.series === name) layer.classList.toggle('off', off);
+    }
+  };
+  const zoomable = (svg, panels, whole) => {
+    const at = (event) => {
+      const inverse = svg.getScreenCTM().inverse();
+      const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(inverse);
+      const under = panels.find(({ x0, y0 }) => point.x >= x0.from - 4 && point.x <= x0.to + 4
+        && point.y >= y0.to && point.y <= y0.from);
+      return { point, under };
+    };
+    let band = null;
+    svg.addEventListener('pointerdown', (event) => {
+      const { point, under } = at(event);
+      if (!under || event.button !== 0 || event.pointerType === 'touch') return;
+      const { y0 } = under;
+      band = { panel: under, from: point.x, rect: drawn('rect', { class: 'zoom', y: y0.to, height: y0.from - y0.to }) };
+      under.append(band.rect);
+    });
+    const ends = (event) => {
+      const { x0 } = band.panel;
+      return [band.from, Math.min(Math.max(at(event).point.x, x0.from), x0.to)].sort((a, b) => a - b);
+    };
+    addEventListener('pointermove', (event) => {
+      if (!band) return;
+      const [from, to] = ends(event);
+      band.rect.setAttribute('x', from);
+      band.rect.setAttribute('width', to - from);
+    });
+    addEventListener('pointerup', (event) => {
+      if (!band) return;
+      const [from, to] = ends(event);
+      const { panel } = band;
+      band.rect.remove();
+      band = null;
+      if (to - from < 6) return;
+      const [low, high] = [value(panel.x, from), value(panel.x, to)];
+      for (const one of panels) {
+        one.x = { ...one.x0, low, high };
+        redraw(one);
+      }
+      whole.hidden = false;
+    });
+    svg.addEventListener('dblclick', () => whole.click());
+  };
+
+  for (const svg of document.querySelectorAll('svg.figure')) {
+    const panels = [...svg.querySelectorAll('.panel')];
+    for (const panel of panels) {
+      [panel.x0, panel.y0] = [scaleOf(panel.dataset.x), scaleOf(panel.dataset.y)];
+      [panel.x, panel.y] = [panel.x0, panel.y0];
+    }
+    for (const key of svg.querySelectorAll('.key')) {
+      key.tabIndex = 0;
+      key.setAttribute('role', 'button');
+      key.setAttribute('aria-pressed', 'true');
+      key.addEventListener('click', () => toggle(svg, key));
+      key.addEventListener('keydown', (event) => {
+        if (event.key !== 'Enter' && event.key !== ' ') return;
+        event.preventDefault();
+        toggle(svg, key);
+      });
+    }
+    svg.buttons = [];
+    const change = panels.filter((panel) => panel.dataset.least && panel.y0.high > 0);
+    if (change.length) {
+      const names = ['Linear axis', 'Logarithmic axis'];
+      const log = change[0].y0.log;
+      const other = element('button', { type: 'button', textContent: names[Number(!log)] });
+      other.addEventListener('click', () => {
+        const now = !change[0].y.log;
+        for (const panel of change) {
+          const { y0, dataset: { least } } = panel;
+          const low = now ? Math.min(Number(least), y0.high / 10) : 0;
+          panel.y = now === log || now === y0.log ? y0 : { ...y0, log: now, low };
+          redraw(panel);
+        }
+        other.textContent = names[Number(!now)];
+      });
+      svg.buttons.push(other);
+    }
+    if (svg.dataset.zoom) {
+      const whole = element('button', { type: 'button', textContent: 'Whole time', hidden: true });
+      whole.addEventListener('click', () => {
+        for (const panel of panels) {
+          panel.x = panel.x0;
+          redraw(panel);
+        }
+        whole.hidden = true;
+      });
+      svg.buttons.push(whole);
+      zoomable(svg, panels, whole);
+    }
+  }
+
   const STYLES = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-opacity', 'stroke-dasharray',
-    'stroke-linecap', 'stroke-linejoin', 'font-family', 'font-size', 'font-weight', 'text-anchor'];
+    'stroke-linecap', 'stroke-linejoin', 'display', 'font-family', 'font-size', 'font-weight', 'text-anchor'];
   const resolved = (svg) => {
     const copy = svg.cloneNode(true);
     const from = [svg, ...svg.querySelectorAll('*')];
@@ -144,7 +362,7 @@
     const saveSvg = () =>
       save(fileName(name, 'svg'), new Blob([resolved(svg).text], { type: 'image/svg+xml' }));
     figure.append(element('div', { className: 'tools' },
-      button('SVG', saveSvg), button('PNG', () => savePng(svg, name))));
+      button('SVG', saveSvg), button('PNG', () => savePng(svg, name)), ...svg.buttons));
   }
 
   // Text: copy a command, save values.

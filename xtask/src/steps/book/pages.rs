@@ -59,7 +59,7 @@ fn open(site: &Site, folder: &Path, frames: &[(&String, u32)]) -> Result<Vec<Val
         .map(|(name, width)| (name.as_str(), *width))
         .collect();
     let data = folder.join("profile");
-    chromium::open(&site.root, &frames, &data, 30_000).map_err(anyhow::Error::msg)
+    chromium::open(&site.root, &frames, &data, 30_000, false).map_err(anyhow::Error::msg)
 }
 
 /// The defects of one view.

@@ -10,7 +10,8 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Opens files of a folder, each in a frame of a width in pixels. `data` is the folder of Chromium's profile,
-/// and `budget_ms` the virtual time that pages have. Returns what the probes posted.
+/// `budget_ms` the virtual time that pages have, and `is_dark` the colours that the reader prefers. Returns what
+/// the probes posted.
 ///
 /// # Errors
 ///
@@ -20,6 +21,7 @@ pub(super) fn open(
     frames: &[(&str, u32)],
     data: &Path,
     budget_ms: u32,
+    is_dark: bool,
 ) -> Result<Vec<Value>, String> {
     let frames: Vec<String> = frames
         .iter()
@@ -43,6 +45,10 @@ pub(super) fn open(
         .args(["--disable-component-update", "--window-size=1600,1000"])
         .arg(format!("--user-data-dir={}", data.display()))
         .arg(format!("--virtual-time-budget={budget_ms}"))
+        .arg(format!(
+            "--blink-settings=preferredColorScheme={}",
+            u8::from(!is_dark)
+        ))
         .args(["--dump-dom", &format!("file://{}", around.display())])
         .output()
         .map_err(|error| format!("chromium does not start: {error}"));

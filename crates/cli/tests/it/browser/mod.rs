@@ -11,6 +11,7 @@ use crate::lab::folder::Folder;
 
 const PROBE: &str = include_str!("probe.js");
 const WIDTHS: [u32; 2] = [375, 1440];
+const DARK: [bool; 2] = [false, true];
 /// Runs whose reports have box plots, ratios, transfers and a long table; a crowd; a mesh.
 const RUNS: [&[&str]; 3] = [
     &[
@@ -25,6 +26,9 @@ const RUNS: [&[&str]; 3] = [
     &["thesis/short-random-50c-low-2500", "--seeds", "3"],
     &["rpl/pint-idle", "--seeds", "2"],
 ];
+
+/// Longest report, with figures, values and script.
+const BYTES_MAX: usize = 400_000;
 
 fn is_missing() -> bool {
     let missing = Command::new("chromium").arg("--version").output().is_err();
@@ -47,15 +51,16 @@ fn probed(html: &str) -> String {
         .replacen("</body>", &format!("<script>{PROBE}</script></body>"), 1)
 }
 
-/// What the probe found in each file at each width.
-fn open(folder: &Folder, files: &[String]) -> Vec<Value> {
+/// What the probe found in each file at each width, in light or dark colours.
+fn open(folder: &Folder, files: &[String], is_dark: bool) -> Vec<Value> {
     let at_widths = |file| WIDTHS.map(|width| (file, width));
     let frames: Vec<(&str, u32)> = files
         .iter()
         .map(|file| &**file)
         .flat_map(at_widths)
         .collect();
-    frames::open(&folder.0, &frames, &folder.0.join("profile"), 20_000).expect("pages open")
+    let data = folder.0.join("profile");
+    frames::open(&folder.0, &frames, &data, 20_000, is_dark).expect("pages open")
 }
 
 fn numbers(values: &Value) -> Vec<f64> {
@@ -83,11 +88,19 @@ fn slow_reports_work_at_both_widths() {
         folder.says(&arguments);
         let path = folder.0.join(&report);
         let html = fs::read_to_string(&path).expect("the report");
+        assert!(html.len() < BYTES_MAX, "{} bytes", html.len());
         fs::write(&path, probed(&html)).unwrap();
         files.push(report);
     }
-    let found = open(&folder, &files);
-    assert_eq!(found.len(), files.len() * WIDTHS.len(), "{found:?}");
+    let mut found = Vec::new();
+    for is_dark in DARK {
+        let pages = open(&folder, &files, is_dark);
+        assert_eq!(pages.len(), files.len() * WIDTHS.len(), "{pages:?}");
+        for page in &pages {
+            colours_fit(page, is_dark);
+        }
+        found.extend(pages);
+    }
     for page in &found {
         assert_eq!(page["errors"], Value::from(Vec::<Value>::new()), "{page}");
         assert!(page["overflow"].as_i64() <= Some(0), "{page}");
@@ -96,13 +109,14 @@ fn slow_reports_work_at_both_widths() {
         assert!(marks.iter().all(|marks| marks.as_u64() > Some(0)), "{page}");
         assert_eq!(page["clipped"], Value::from(Vec::<Value>::new()), "{page}");
         assert_eq!(page["dead"], Value::from(Vec::<Value>::new()), "{page}");
-        assert_eq!(page["buttons"], 2 * marks.len(), "SVG and PNG: {page}");
+        assert_eq!(page["saves"], 2 * marks.len(), "SVG and PNG: {page}");
         assert_eq!(page["unnamed"], 0, "sorted rows keep their names: {page}");
         assert_ne!(page["tip"], "", "{page}");
         let (up, down) = (numbers(&page["ascending"]), numbers(&page["descending"]));
         assert!(up.is_sorted(), "{up:?}");
         assert!(down.is_sorted_by(|a, b| a >= b), "{down:?}");
         assert_eq!(up.len(), down.len());
+        charts_change(page);
     }
     let long = found.iter().filter(|page| page["filtered"].is_array());
     for page in long.clone() {
@@ -112,5 +126,80 @@ fn slow_reports_work_at_both_widths() {
             "{page}"
         );
     }
-    assert_eq!(long.count(), WIDTHS.len(), "one report has a long table");
+    let views = WIDTHS.len() * DARK.len();
+    assert_eq!(long.count(), views, "one report has a long table");
+}
+
+/// Texts and marks stand out from a page in light or dark colours.
+fn colours_fit(page: &Value, is_dark: bool) {
+    assert_eq!(page["dark"], is_dark, "{page}");
+    let number = |name: &str| page[name].as_f64().unwrap_or(f64::INFINITY);
+    assert_eq!(number("background") < 0.05, is_dark, "{page}");
+    // WCAG 2.2, 1.4.3 and 1.4.11.
+    assert!(number("textContrast") >= 4.5, "{page}");
+    assert!(number("markContrast") >= 3.0, "{page}");
+}
+
+/// Legends hide series, buttons change scales, and a drag zooms; all of it goes back.
+fn charts_change(page: &Value) {
+    let list = |name: &str| page[name].as_array().expect("a list").clone();
+    assert!(!list("scales").is_empty(), "{page}");
+    for key in list("keys") {
+        assert!(key["before"].as_u64() > Some(0), "{key}");
+        assert_eq!(key["hidden"], 0, "{key}");
+        assert_eq!(key["pressed"], "false", "{key}");
+        assert_eq!(key["after"], key["before"], "{key}");
+    }
+    for scale in list("scales") {
+        for property in ["moved", "relabelled", "renamed", "finite", "back"] {
+            assert_eq!(scale[property], true, "{property}: {scale}");
+        }
+    }
+    for zoom in list("zooms") {
+        for property in ["moved", "relabelled", "clipped", "offered", "back"] {
+            assert_eq!(zoom[property], true, "{property}: {zoom}");
+        }
+    }
+}
+
+#[test]
+fn slow_index_lists_and_links_reports() {
+    if is_missing() {
+        return;
+    }
+    let folder = Folder::new("browser-index");
+    for seed in ["1", "2"] {
+        let report = format!("seed-{seed}.html");
+        let run = [
+            "lab",
+            "run",
+            "thesis/exchange-udp",
+            "--seed",
+            seed,
+            "--report",
+            &report,
+        ];
+        folder.says(&run);
+    }
+    fs::write(folder.0.join("other.html"), "<title>none</title>").unwrap();
+    let said = folder.says(&["lab", "index", "."]);
+    assert!(said.contains("2 reports"), "{said}");
+    let path = folder.0.join("index.html");
+    let page = fs::read_to_string(&path).expect("the page");
+    let probe = "<script>addEventListener('load', () => {\
+        const links = [...document.querySelectorAll('tbody a')].map((link) => link.getAttribute('href'));\
+        document.querySelector('th').click(); document.querySelector('th').click();\
+        const sorted = [...document.querySelectorAll('tbody a')].map((link) => link.textContent);\
+        parent.postMessage({ links, sorted, overflow: document.documentElement.scrollWidth - innerWidth }, '*');\
+        });</script></body>";
+    fs::write(&path, page.replacen("</body>", probe, 1)).unwrap();
+    for found in open(&folder, &["index.html".to_owned()], true) {
+        assert_eq!(
+            found["links"],
+            serde_json::json!(["seed-1.html", "seed-2.html"])
+        );
+        assert!(found["overflow"].as_i64() <= Some(0), "{found}");
+        assert_eq!(found["sorted"].as_array().map(Vec::len), Some(2), "{found}");
+    }
+    folder.refuses(&["lab", "index", "profile"]);
 }

@@ -17,7 +17,8 @@ addEventListener('load', () => {
   found.dead = [...document.querySelectorAll('a[href^="#"]')]
     .map((link) => link.getAttribute('href').slice(1))
     .filter((id) => !document.getElementById(id));
-  found.buttons = document.querySelectorAll('figure .tools button').length;
+  found.saves = [...document.querySelectorAll('figure .tools button')]
+    .filter((button) => ['SVG', 'PNG'].includes(button.textContent)).length;
 
   const table = document.querySelector('table');
   const headings = [...table.tHead.rows[0].cells];
@@ -41,5 +42,91 @@ addEventListener('load', () => {
   const tip = document.querySelector('svg.figure .tip');
   tip.dispatchEvent(new PointerEvent('pointerover', { bubbles: true, clientX: 50, clientY: 200 }));
   found.tip = document.getElementById('tip').textContent;
+
+  // Light or dark: least contrast of texts, and of marks that carry a colour.
+  const channels = (text) => text.match(/[\d.]+/g).map(Number);
+  const luminance = (text) => {
+    const [r, g, b] = channels(text).slice(0, 3).map((part) => part / 255)
+      .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (a, b) => {
+    const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const page = getComputedStyle(document.body).backgroundColor;
+  found.dark = matchMedia('(prefers-color-scheme: dark)').matches;
+  found.background = luminance(page);
+  const least = (selector, property) => Math.min(...[...document.querySelectorAll(selector)]
+    .map((node) => contrast(getComputedStyle(node)[property], page)));
+  found.textContrast = Math.min(least('p, td, th, figcaption', 'color'), least('svg.figure text:not(.on-dark)', 'fill'));
+  found.markContrast = least('svg.figure .median, svg.figure .rto, svg.figure .whisker', 'stroke');
+
+  // Charts: a key hides its series, a button changes the scale, a drag zooms; each of them goes back.
+  const state = (svg) => [...svg.querySelectorAll('.layers path, .layers rect')]
+    .map((node) => node.getAttribute('d') ?? `${node.getAttribute('x')} ${node.getAttribute('y')} ${node.getAttribute('height')}`);
+  const near = (a, b) => a.length === b.length && a.every((text, k) => {
+    const [x, y] = [text, b[k]].map((one) => (one.match(/-?[\d.]+/g) ?? []).map(Number));
+    return x.length === y.length && x.every((at, n) => Math.abs(at - y[n]) < 0.35);
+  });
+  const ticks = (svg, axis) => [...svg.querySelectorAll(`[data-axis="${axis}"] text.tick`)].map((node) => node.textContent);
+  const button = (svg, text) => [...svg.closest('figure').querySelectorAll('.tools button')]
+    .find((one) => one.textContent.includes(text));
+  found.keys = [];
+  found.scales = [];
+  found.zooms = [];
+  for (const svg of figures) {
+    const key = svg.querySelector('.key');
+    if (key) {
+      const layers = [...svg.querySelectorAll('[data-series]')].filter((one) => one.dataset.series === key.dataset.key);
+      const shown = () => layers.filter((one) => getComputedStyle(one).display !== 'none').length;
+      const before = shown();
+      key.dispatchEvent(new MouseEvent('click', { bubbles: true }));
+      const hidden = shown();
+      const pressed = key.getAttribute('aria-pressed');
+      key.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }));
+      found.keys.push({ before, hidden, pressed, after: shown() });
+    }
+    const change = button(svg, 'axis');
+    if (change) {
+      const [marks, labels, text] = [state(svg), ticks(svg, 'y'), change.textContent];
+      change.click();
+      const [other, otherLabels, otherText] = [state(svg), ticks(svg, 'y'), change.textContent];
+      change.click();
+      found.scales.push({
+        name: svg.getAttribute('aria-label'),
+        moved: !near(marks, other),
+        relabelled: labels.join() !== otherLabels.join(),
+        renamed: text !== otherText,
+        finite: !other.some((one) => /NaN|Infinity/.test(one)),
+        back: near(marks, state(svg)),
+      });
+    }
+    if (svg.dataset.zoom) {
+      const panel = svg.querySelector('.panel');
+      const [, , , x0, x1] = panel.dataset.x.split(' ').map(Number);
+      const [, , , y0, y1] = panel.dataset.y.split(' ').map(Number);
+      const client = (share) => new DOMPoint(x0 + share * (x1 - x0), (y0 + y1) / 2).matrixTransform(svg.getScreenCTM());
+      const send = (name, share) => {
+        const { x, y } = client(share);
+        svg.dispatchEvent(new PointerEvent(name, { bubbles: true, clientX: x, clientY: y, button: 0, pointerType: 'mouse' }));
+      };
+      const [marks, labels] = [state(svg), ticks(svg, 'x')];
+      send('pointerdown', 0.25);
+      send('pointermove', 0.4);
+      send('pointerup', 0.5);
+      const [zoomed, zoomedLabels, whole] = [state(svg), ticks(svg, 'x'), button(svg, 'Whole time')];
+      const offered = !whole.hidden;
+      whole.click();
+      found.zooms.push({
+        name: svg.getAttribute('aria-label'),
+        moved: !near(marks, zoomed),
+        relabelled: labels.join() !== zoomedLabels.join(),
+        clipped: svg.querySelector('.layers').hasAttribute('clip-path'),
+        offered,
+        back: near(marks, state(svg)) && whole.hidden,
+      });
+    }
+  }
   parent.postMessage(found, '*');
 });
