@@ -20,6 +20,7 @@ const RFCS: &[(&str, u32)] = &[
     ("rfc7641", 8),
     ("rfc8323", 12),
     ("rfc8974", 6),
+    ("rfc9177", 13),
 ];
 
 const LEVELS: &[&str] = &[

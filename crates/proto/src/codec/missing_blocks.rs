@@ -118,6 +118,32 @@ mod tests {
     }
 
     #[test]
+    fn reports_of_the_vectors_are_decoded_and_encoded() {
+        let text = include_str!("../../../../vectors/wire/missing_blocks.toml");
+        let vectors: toml::Table = text.parse().unwrap();
+        let hex = |entry: &toml::Value| -> Vec<u8> {
+            let digits: Vec<char> = entry["bytes"].as_str().unwrap().chars().collect();
+            let digits: Vec<char> = digits.into_iter().filter(|c| *c != ' ').collect();
+            let byte = |pair: &[char]| {
+                pair.iter()
+                    .fold(0, |sum, c| sum * 16 + c.to_digit(16).unwrap())
+            };
+            digits.chunks(2).map(|pair| byte(pair) as u8).collect()
+        };
+        for entry in vectors["report"].as_array().unwrap() {
+            let numbers = entry["numbers"].as_array().unwrap().iter();
+            let numbers: Vec<u32> = numbers.map(|n| n.as_integer().unwrap() as u32).collect();
+            assert_eq!(decode(&hex(entry)).as_ref(), Ok(&numbers), "{entry}");
+            assert_eq!(encode_missing_blocks(numbers, 100), hex(entry), "{entry}");
+        }
+        for entry in vectors["report_error"].as_array().unwrap() {
+            let error = decode(&hex(entry)).unwrap_err();
+            let named = alloc::format!("{error:?}");
+            assert_eq!(Some(&*named), entry["error"].as_str(), "{entry}");
+        }
+    }
+
+    #[test]
     fn malformed_reports_are_told_apart() {
         use MissingBlocksError::{NotAnUnsignedInteger, NotAscending, NumberTooLarge};
         for (payload, error) in [

@@ -2,6 +2,7 @@
 
 mod requests;
 mod responses;
+mod wire;
 
 use bytes::Bytes;
 use carob_proto::Request;

@@ -277,6 +277,13 @@ async fn q_block_ends_at_the_proxy() {
             let reply = echo.await.unwrap();
             assert_eq!(reply.code, Code::CHANGED);
             assert!(reply.bytes() == &large(20_000), "{confirmable}");
+            let body = client
+                .get(format!("{at}/large"))
+                .via(&proxy)
+                .confirmable(confirmable)
+                .q_block(QBlockMode::On);
+            let reply = body.await.unwrap();
+            assert!(reply.bytes() == &large(1 << 20), "{confirmable}");
         }
     })
     .await;

@@ -325,7 +325,7 @@ impl Transfer {
             // such report shows what the path has held.
             let before = core::mem::replace(&mut self.reporting, Reporting::Several);
             if before == Reporting::Single {
-                self.window = self.window.max(outcome.delivered());
+                self.window = self.window.max(outcome.delivered().saturating_mul(2));
             }
         }
         if !self.slow_start_over {
@@ -377,7 +377,12 @@ impl Transfer {
     /// queue shows.
     fn slow_start(&mut self, outcome: &Outcome, base: u32, constants: &CarobConstants) {
         if self.round.full {
-            self.window = self.window.saturating_add(outcome.delivered());
+            // A report shows the queue late: half the growth until then.
+            let delivered = match self.reporting {
+                Reporting::Single => outcome.delivered(),
+                Reporting::Several => outcome.delivered() / 2,
+            };
+            self.window = self.window.saturating_add(delivered);
         }
         if self.rounds == 0 {
             return;
@@ -399,8 +404,17 @@ impl Transfer {
         let targets = if several { 1 } else { 2 };
         let queued = base.saturating_add(self.target(base, constants).saturating_mul(targets));
         if constants.delay_control && self.round.full && outcome.round_trip > queued {
-            self.window = self.window.min(product.unwrap_or(self.window)).max(least);
+            let held = match product {
+                // A reported message counts against the window for a quarter longer.
+                Some(product) if several => product.saturating_add(product / 4),
+                product => product.unwrap_or(self.window),
+            };
+            self.window = self.window.min(held).max(least);
             self.slow_start_over = true;
+            if several {
+                // The next reports are of messages sent before this.
+                self.hold = HOLD;
+            }
         }
     }
 
