@@ -195,8 +195,8 @@ fn a_report_out_of_order_repeats_nothing() {
     net.server_dead = true;
     net.send_with(upload("x", 30), sending(On, false));
     net.run_for(millis(500));
-    let sent = net.sent_by_client().to_vec();
-    let (first, count) = (sent[5].to_vec(), sent.len());
+    let first = net.sent_by_client()[5].to_vec();
+    let count = net.sent_by_client().len();
     for payload in [&[3, 1][..], &[1, 1], &[0x81, 1]] {
         let report = non(Code::REQUEST_ENTITY_INCOMPLETE, 70 + u16::from(payload[0]));
         let report = report.token_of(&first).option(12, &[1, 16]);
@@ -216,8 +216,8 @@ fn a_report_in_order_repeats_what_it_lists_first() {
     net.server_dead = true;
     net.send_with(upload("x", 30), sending(On, false));
     net.run_for(millis(500));
-    let sent = net.sent_by_client().to_vec();
-    let (sixth, count) = (sent[5].to_vec(), sent.len());
+    let sixth = net.sent_by_client()[5].to_vec();
+    let count = net.sent_by_client().len();
     let report = non(Code::REQUEST_ENTITY_INCOMPLETE, 70).token_of(&sixth);
     net.inject_to_client(&report.option(12, &[1, 16]).payload(&[1, 3]).bytes());
     net.run_for(millis(500));
