@@ -130,7 +130,7 @@ fn a_duplicate_block_is_ignored_and_answered_again() {
 }
 
 #[test]
-fn missing_blocks_are_requested_four_times_at_doubling_intervals() {
+fn missing_blocks_are_requested_four_times_ever_later() {
     let mut net = net();
     give(&mut net, &[0, 2], 3);
     net.run_for(seconds(300));
