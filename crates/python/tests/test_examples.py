@@ -67,7 +67,7 @@ def test_dask_with_a_worker_killed_gives_the_file_of_one_process(tmp_path):
 @pytest.mark.slow
 def test_an_adaptive_timer_inside_aiocoap_answers_sooner(tmp_path):
     pytest.importorskip("aiocoap")
-    command = [sys.executable, EXAMPLES / "adaptive_timer.py", "--requests", "12", "--loss", "0.3"]
+    command = [sys.executable, EXAMPLES / "adaptive_timer.py", "--requests", "15", "--loss", "0.15"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
     totals = {line.split()[0]: float(line.split()[-2]) for line in printed.splitlines()[2:]}
     assert totals["cocoa-03"] < totals["aiocoap"]
