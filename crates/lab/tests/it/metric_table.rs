@@ -138,6 +138,6 @@ fn no_program_looks_up_a_metric_that_the_table_lacks() {
             count += 1;
         }
     }
-    assert!(count > 5, "{count}");
+    assert!(count > 0, "the names of some lookups are texts");
     assert_eq!(looked_up("row.metrics.get(\"nothing\")"), ["nothing"]);
 }
