@@ -37,6 +37,7 @@ calibrated! {
     "cocoaplus": "event" "mixed";
     "retrycount": "clients";
     "rpl": "pint" "static";
+    "thesis": "long";
 }
 
 impl Calibrated {

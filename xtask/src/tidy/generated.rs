@@ -46,6 +46,14 @@ const DOCUMENTS: &[Document] = &[
         arguments: &["lab", "calibrate", "rpl", "--svg"],
     },
     Document {
+        path: "docs/calibration-thesis.md",
+        arguments: &["lab", "calibrate", "thesis", "--markdown"],
+    },
+    Document {
+        path: "docs/calibration-thesis.svg",
+        arguments: &["lab", "calibrate", "thesis", "--svg"],
+    },
+    Document {
         path: "docs/claims.md",
         arguments: &["lab", "claims", "thesis", "--markdown"],
     },
