@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_first_timer_transmissions_and_rto_of_each_controller() {
+    fn a_row_has_first_timer_and_rto_of_each_controller() {
         let script =
             script("rtt 1 s\nlost 1, rtt 1 s\nrtt 3.5 s\nfail\nidle 1 min\nnotify, rtt 1 s");
         let runs = runs(&script, &["default", "cocoa-03"]);
