@@ -1,30 +1,45 @@
 //! The RPL study's baseline facts, and the data that they are of.
 
+use carob_lab::claims::rule::Condition;
 use carob_studies::calibration::Calibrated;
 
+/// Carried loads of the raw data.
 const LOAD: &str = include_str!("../../../../papers/rpl/measured_load.csv");
+/// Round trips, hops, neighbours, frames and parents of the raw data.
+const FACTS: &str = include_str!("../../../../papers/rpl/measured_facts.csv");
 
 #[test]
 fn baseline_facts_of_default_coap_match_the_data() {
     let study = Calibrated::of("rpl").expect("a study");
     let calibration = study.calibration().expect("its files read");
-    assert_eq!(calibration.facts.len(), 10);
+    let (mut loads, mut given_up) = (0, 0);
     for fact in &calibration.facts {
-        let (_, row) = fact.about.split_once(": ").expect("file and row");
-        let row = row.trim_end_matches(" s").replace(", ", ",");
+        let (file, row) = fact.about.split_once(": ").expect("file and row");
+        let row = row
+            .trim_end_matches(" s")
+            .replace("RPL", "rpl")
+            .replace(", ", ",");
         for (quantity, condition) in fact.text.iter().flat_map(|check| &check.cases) {
-            assert!(
-                quantity
-                    .references()
-                    .iter()
-                    .all(|of| of.algorithm == "default")
-            );
-            let carob_lab::claims::rule::Condition::Band { low, high } = condition else {
+            let of = quantity.references();
+            assert!(of.iter().all(|of| of.algorithm == "default"));
+            let Condition::Band { low, high } = condition else {
                 panic!("{condition}");
             };
-            let value = f64::midpoint(*low, *high).round();
-            let row = format!("{row},default,{value},");
-            assert!(LOAD.contains(&row), "{row}");
+            let value = f64::midpoint(*low, *high);
+            if file == "measured_load.csv" {
+                loads += 1;
+                let row = format!("{row},default,{},", value.round());
+                assert!(LOAD.contains(&row), "{row}");
+                continue;
+            }
+            assert_eq!(file, "measured_facts.csv");
+            if quantity.metrics().contains(&"mac_no_ack_ratio") {
+                given_up += 1;
+                let value = (value * 1e4).round() / 1e4;
+                let row = format!("pint,{row},default,frames given up (ratio),{value},");
+                assert!(FACTS.contains(&row), "{row}");
+            }
         }
     }
+    assert_eq!((loads, given_up, calibration.facts.len()), (10, 7, 26));
 }
