@@ -13,8 +13,8 @@ import argparse
 import carob
 
 CELL = "long-1c-high-2500"
-#: Weights of CoCoA's estimators, and the ranges that are tried.
-RANGES = {"k_strong": (1.0, 8.0), "k_weak": (0.5, 4.0)}
+#: Weights of CoCoA's estimates in its overall RTO, and the ranges that are tried.
+RANGES = {"weight_strong": (0.1, 1.0), "weight_weak": (0.05, 1.0)}
 
 
 def cost(constants: dict[str, float], seeds: int) -> float:
