@@ -233,8 +233,8 @@ pub struct Answered<'a> {
     /// True for CON transmissions, and for NON ones whose receipt the peer reports; an answer to
     /// another NON request carries less information about timers.
     pub confirmable: bool,
-    /// Bytes of other messages whose receipt the same answer reports (RFC 9177). Those have no event
-    /// of their own.
+    /// Bytes of other messages whose receipt the same answer reports (RFC 9177). The controller gets no
+    /// event for each of those.
     pub also: u32,
     /// The part of them sent after the transmission that the previous such answer matched, which was
     /// therefore delivered since that answer.

@@ -32,7 +32,7 @@ pub struct Metric {
     pub unit: &'static str,
     /// Description, one sentence.
     pub about: &'static str,
-    /// What each of its values is of.
+    /// Source of its values: a flow, a run, or others.
     pub how: How,
 }
 

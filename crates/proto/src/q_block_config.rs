@@ -24,7 +24,7 @@ pub enum QBlockMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QBlockConfig {
-    /// Whether requests with these options are accepted. If not, they are rejected as unknown critical
+    /// True to accept requests with these options. Otherwise they are rejected as unknown critical
     /// options. Default yes, over datagrams; over connections they never are.
     pub accept: bool,
     /// The use in requests of this endpoint. Default [`Off`](QBlockMode::Off).

@@ -1,4 +1,4 @@
-//! The module `carob._carob`: what the Python package `carob` is made of.
+//! The module `carob._carob`: the compiled part of the Python package `carob`.
 //!
 //! Bottom up: [`table`] (Arrow), [`scenario`], [`runs`], [`compare`] and [`batches`] (the lab), [`controller`] (a controller
 //! alone), [`aio`] (the CoAP stack under asyncio). Docstrings and types are those of

@@ -58,7 +58,7 @@ impl Scenario {
         })
     }
 
-    /// What a copy in another process is made of.
+    /// Returns the arguments that recreate it in another process.
     fn __getnewargs__(&self) -> (String, String, Vec<String>, Option<Vec<String>>) {
         let algorithms = self.algorithms.clone();
         let (name, text) = (self.name.clone(), self.text.clone());
@@ -214,9 +214,9 @@ fn make(
             });
             if failed.is_none() {
                 let count = done.load(Ordering::Relaxed);
-                let told =
+                let called =
                     progress.map_or(Ok(()), |call| call.call1(py, (count, of_all)).map(drop));
-                if let Err(error) = py.check_signals().and(told) {
+                if let Err(error) = py.check_signals().and(called) {
                     cancelled.store(true, Ordering::Relaxed);
                     failed = Some(error);
                 }

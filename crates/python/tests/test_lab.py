@@ -6,7 +6,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -103,7 +102,7 @@ def test_wrong_names_have_hints():
         small().set({"los": "1 %"})
     with pytest.raises(carob.ScenarioError, match="expected"):
         small().set(loss="much")
-    with pytest.raises(carob.ScenarioError, match="nearest|near|fasor|unknown"):
+    with pytest.raises(carob.ScenarioError, match="fasor"):
         small().run("fasr")
     with pytest.raises(ValueError, match="did you mean fct_s"):
         small().run(seeds=1).samples("fct")
@@ -210,4 +209,3 @@ def test_the_stub_has_every_name_of_the_module():
 
 def test_the_package_has_types():
     assert (Path(carob.__file__).parent / "py.typed").exists()
-    assert sys.version_info >= (3, 10)

@@ -12,7 +12,7 @@ use crate::{process, workspace::Workspace};
 const INSTALL: &str = "apt-get install python3 python3-venv";
 /// The oldest minor version of Python 3 that the package supports; `pyproject.toml` has it too.
 const OLDEST: u32 = 10;
-/// What the tests import besides the package.
+/// Packages that the tests import.
 const TEST_PACKAGES: [&str; 9] = [
     "pytest>=8,<10",
     "distributed>=2024.1",

@@ -254,7 +254,7 @@ pub(super) struct Style(
     pub(super) f64,
 );
 
-/// What needs attention is drawn last, on top.
+/// Styles of events, in drawing order.
 pub(super) const KINDS: [Style; 5] = [
     Style(
         Kind::First,

@@ -108,8 +108,8 @@ pub struct StudyVerdicts {
 }
 
 impl StudyFolder {
-    /// Reads a folder and checks that its files fit together. Rules may use these facts, and controllers
-    /// of the registry.
+    /// Reads a folder and checks that its files fit together. Rules may use these facts and the
+    /// registry's controllers.
     pub fn open(folder: &Path, facts: Facts<'_>, registry: Registry) -> Result<Self, FolderError> {
         let path = folder.join("study.toml");
         let study = if path.exists() {

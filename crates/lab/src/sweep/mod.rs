@@ -23,8 +23,8 @@
 //! A file with several tables has `[[table]]`, each with these keys; a table without rows
 //! or columns has those of the file. `[list]` names values that rows and columns are repeated for (`each`) or summed over (`sum`).
 //!
-//! Quantities are those of rules ([`expression`](crate::claims::expression)). A row needs the memory
-//! of its own runs, whatever the number of rows.
+//! Quantities are those of rules ([`expression`](crate::claims::expression)). Runs are kept
+//! for one row at a time, so memory does not grow with the number of rows.
 
 mod fields;
 mod file;

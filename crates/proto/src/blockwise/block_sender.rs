@@ -127,8 +127,8 @@ impl BlockSender {
         (block, self.body.slice(start..end))
     }
 
-    /// The next block to send: one reported missing, or the next in order, or after a timer one
-    /// whose receipt is unknown.
+    /// Returns the next block to send: one reported missing, then the next in order, then one of
+    /// unknown receipt after a timer.
     pub(crate) fn next(&mut self) -> Option<u32> {
         if let Some(number) = self.missing.pop_first() {
             return Some(number);

@@ -501,7 +501,21 @@ impl Client {
         true
     }
 
-    /// Handles the expired timer of a block. Returns false if it is not of a Q-Block1 body.
+    /// Ends the exchange of a block within its operation; returns the operation and the block.
+    fn leave_with_block(&mut self, purpose: Purpose, exchange: u32) -> Option<(u32, BlockValue)> {
+        let Purpose::Request {
+            operation: index,
+            block1: Some(block),
+            ..
+        } = purpose
+        else {
+            return None;
+        };
+        self.leave_operation(index, exchange)
+            .then_some((index, block))
+    }
+
+    /// Handles the expired timer of a block.
     pub(crate) fn on_unreported(
         &mut self,
         cx: &mut Context,
@@ -509,17 +523,9 @@ impl Client {
         (purpose, exchange): (Purpose, u32),
         silence: Option<Duration>,
     ) {
-        let Purpose::Request {
-            operation: index,
-            block1: Some(block),
-            ..
-        } = purpose
-        else {
+        let Some((index, block)) = self.leave_with_block(purpose, exchange) else {
             return;
         };
-        if !self.leave_operation(index, exchange) {
-            return;
-        }
         let Some(upload) = self.q_upload(index) else {
             return;
         };
@@ -559,8 +565,8 @@ impl Client {
         }
     }
 
-    /// Releases the window of a body's blocks after a silence. A report of later blocks will show which
-    /// of them were received.
+    /// Releases the window of a body's blocks after a silence. A report of later blocks lists those
+    /// that are missing.
     fn release_unreported(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
         let Some(upload) = self.q_upload(index) else {
             return;
@@ -592,17 +598,9 @@ impl Client {
         (purpose, exchange): (Purpose, u32),
         transmission: Option<BlockTransmission>,
     ) {
-        let Purpose::Request {
-            operation: index,
-            block1: Some(block),
-            ..
-        } = purpose
-        else {
+        let Some((index, block)) = self.leave_with_block(purpose, exchange) else {
             return;
         };
-        if !self.leave_operation(index, exchange) {
-            return;
-        }
         self.note_support(cx, carrier, index);
         self.await_q_response(cx, index);
         if let Some(upload) = self.q_upload(index) {
@@ -637,8 +635,8 @@ impl Client {
         self.await_q_response(cx, index);
     }
 
-    /// Falls back after the Reset of a block by a server that has not shown support. Returns whether
-    /// it did.
+    /// Falls back after the Reset of a block by a server that has not shown support. Returns true
+    /// if the body continues by Block1.
     pub(crate) fn on_q_block_reset(
         &mut self,
         cx: &mut Context,

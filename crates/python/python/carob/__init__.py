@@ -18,7 +18,6 @@ from ._carob import (
     ControllerError,
     Exchange,
     ScenarioError,
-    Table as _Table,
     VersionMismatchError,
     __version__,
     controllers as _controllers,

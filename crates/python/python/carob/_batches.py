@@ -59,7 +59,7 @@ class _Parts:
         self._start = 0
         self._seconds: float | None = None
 
-    def told(self, runs: int, seconds: float) -> None:
+    def measured(self, runs: int, seconds: float) -> None:
         """Learn from a task: points differ, so the newest counts as much as all before."""
         each = seconds / max(runs, 1)
         self._seconds = each if self._seconds is None else (self._seconds + each) / 2
@@ -104,7 +104,7 @@ def parts(
             point, start, end, task = waiting[0]
             records, seconds = task.result()
             waiting.popleft()
-            plan.told(end - start, seconds)
+            plan.measured(end - start, seconds)
             yield point, start, records, end - start
     finally:
         for *_, task in waiting:

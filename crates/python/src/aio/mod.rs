@@ -1,4 +1,4 @@
-//! The CoAP stack under asyncio: what `carob.aio` is made of.
+//! The CoAP stack under asyncio: the compiled part of `carob.aio`.
 
 mod client;
 mod server;

@@ -89,7 +89,7 @@ impl Notifier {
     }
 }
 
-/// What a handler returned: code, payload, Content-Format, Max-Age in seconds.
+/// Result of a handler: code, payload, Content-Format, Max-Age in seconds.
 type Returned = (u8, Vec<u8>, Option<u16>, Option<f64>);
 
 /// A handler in Python: an `async` function from a request to a [`Returned`].

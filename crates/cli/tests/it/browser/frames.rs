@@ -15,7 +15,7 @@ use serde_json::Value;
 ///
 /// # Errors
 ///
-/// What failed, as a sentence.
+/// The step that failed, as a sentence.
 pub(super) fn open(
     folder: &Path,
     frames: &[(&str, u32)],

@@ -51,7 +51,7 @@ fn probed(html: &str) -> String {
         .replacen("</body>", &format!("<script>{PROBE}</script></body>"), 1)
 }
 
-/// What the probe found in each file at each width, in light or dark colours.
+/// Opens each file at each width, in light or dark colours; returns the reports of the probe.
 fn open(folder: &Folder, files: &[String], is_dark: bool) -> Vec<Value> {
     let at_widths = |file| WIDTHS.map(|width| (file, width));
     let frames: Vec<(&str, u32)> = files

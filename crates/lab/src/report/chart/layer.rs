@@ -10,7 +10,7 @@ use crate::report::svg::{Svg, short};
 /// A place in the units of both axes.
 pub(in crate::report) type At = (f64, f64);
 
-/// What the legend names as one: it is hidden and shown together.
+/// Marks with one entry in the legend, which hides and shows them together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::report) struct Layer {
     /// Text of the legend; none without.

@@ -95,10 +95,11 @@ struct Frame {
     right: f64,
     top: f64,
     bottom: f64,
-    /// Where the title stands.
+    /// Vertical position of the title.
     title: f64,
-    /// It is the first of its row, and the last of its column.
+    /// True for the first panel of a row.
     is_first: bool,
+    /// True for the last panel of a column.
     is_last: bool,
 }
 
