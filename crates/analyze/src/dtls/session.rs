@@ -16,6 +16,7 @@ mod kind {
     pub(super) const CLIENT_HELLO: u8 = 1;
     pub(super) const SERVER_HELLO: u8 = 2;
     pub(super) const HELLO_VERIFY_REQUEST: u8 = 3;
+    pub(super) const SERVER_HELLO_DONE: u8 = 14;
     pub(super) const CLIENT_KEY_EXCHANGE: u8 = 16;
 }
 
@@ -152,10 +153,15 @@ impl Session {
             is_whole.then_some(all)
         };
         let (client, server) = (of(0)?, of(1)?);
-        let (hello, others) = client.split_first()?;
-        let is_whole = hello.kind == kind::CLIENT_HELLO
-            && others.last()?.kind == kind::CLIENT_KEY_EXCHANGE
-            && server.first()?.kind == kind::SERVER_HELLO;
+        // The hello with the cookie is the last one.
+        let is_hello = |message: &&HandshakeMessage| message.kind == kind::CLIENT_HELLO;
+        let hello = client.iter().rposition(is_hello)?;
+        let (hello, others) = client[hello..].split_first()?;
+        // A certificate's proof follows the key exchange.
+        let is_exchange = |message: &&HandshakeMessage| message.kind == kind::CLIENT_KEY_EXCHANGE;
+        let others = &others[..=others.iter().position(is_exchange)?];
+        let is_whole = server.first()?.kind == kind::SERVER_HELLO
+            && server.last()?.kind == kind::SERVER_HELLO_DONE;
         if !is_whole {
             return None;
         }
@@ -181,7 +187,8 @@ impl Session {
             .messages
             .iter()
             .any(|known| (known.side, known.number) == (message.side, message.number));
-        let is_done = self.identity.is_some() || matches!(self.keys, Some(Ok(_)));
+        // Captures may have packets of both directions in another order: the key exchange alone is no end.
+        let is_done = matches!(self.keys, Some(Ok(_)));
         if is_known || is_done || message.kind == kind::HELLO_VERIFY_REQUEST {
             return;
         }

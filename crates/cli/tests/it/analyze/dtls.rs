@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use carob_analyze::synthetic::Flag;
 use carob_analyze::{Analysis, DtlsSecrets, Options, analyze};
 
 use super::relay::{Relay, Shape};
@@ -116,6 +117,43 @@ fn pre_shared_key_decrypts_our_own_session_with_losses() {
     let found: serde_json::Value = serde_json::from_str(ran.quiet()).expect("an object");
     assert_eq!(found["contents"]["dtls"]["failed"], 0);
     assert!(found["requests"]["answered"].as_u64() >= Some(BLOCKS));
+}
+
+/// Position of the first packet with a handshake message of this type behind 28 bytes of IPv4 and UDP.
+fn handshake(packets: &[(Flag, Vec<u8>)], kind: u8) -> usize {
+    let is_it = |(_, packet): &(Flag, Vec<u8>)| {
+        let record = &packet[packet.len().min(28)..];
+        record.first() == Some(&22) && record.get(3..5) == Some(&[0, 0]) && record[13] == kind
+    };
+    packets.iter().position(is_it).expect("a handshake message")
+}
+
+#[test]
+fn handshake_captured_out_of_order_is_decrypted() {
+    let scratch = Scratch::new();
+    let (server, file, _) = serving(&scratch);
+    let relay = Relay::start(secured(&server), shape(0), 4);
+    let uri = format!("coaps://{}/body.bin", relay.address);
+    let body = scratch.text("body.bin");
+    let arguments = ["get", &uri, "-o", &body, "--psk-file", &file];
+    let more = ["--psk-identity", "device", "--block-size", "64"];
+    let ran = carob(&[&arguments[..], &more].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    // The client's key exchange (16) before the server's hello (2); that before the client's with a cookie.
+    for (later, is_next) in [(16, false), (2, true)] {
+        let capture = relay.capture_in_order(true, |packets| {
+            let from = handshake(packets, later);
+            let to = if is_next {
+                from - 1
+            } else {
+                handshake(packets, 2)
+            };
+            assert!(to < from && packets[to].0 != packets[from].0);
+            let packet = packets.remove(from);
+            packets.insert(to, packet);
+        });
+        check(&of(&capture, keys()));
+    }
 }
 
 #[test]

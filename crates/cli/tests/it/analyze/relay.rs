@@ -183,9 +183,10 @@ impl Relay {
                     }
                     let ((_, place), (to, payload)) = entry.remove_entry();
                     let socket = if to == server { &far } else { &near };
+                    // Before the answer to it can arrive.
+                    log.lock().expect("the log")[place].left = Some(began.elapsed());
                     // A peer that has gone receives nothing.
                     let _ = socket.send_to(&payload, to);
-                    log.lock().expect("the log")[place].left = Some(began.elapsed());
                 }
             }
         }));
@@ -203,6 +204,15 @@ impl Relay {
 
     /// The packets as they are seen at the client or at the server, as a capture.
     pub(super) fn capture(&self, at_client: bool) -> Vec<u8> {
+        self.capture_in_order(at_client, |_| {})
+    }
+
+    /// A capture whose packets a function has put in another order; their times stay in order.
+    pub(super) fn capture_in_order(
+        &self,
+        at_client: bool,
+        order: impl FnOnce(&mut Vec<(Flag, Vec<u8>)>),
+    ) -> Vec<u8> {
         let client = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 40_000));
         let server = SocketAddr::from((Ipv4Addr::new(198, 51, 100, 2), 5_683));
         let mut seen: Vec<(u64, Flag, Vec<u8>)> = Vec::new();
@@ -223,8 +233,12 @@ impl Relay {
             }
         }
         seen.sort_by_key(|packet| packet.0);
+        let times: Vec<u64> = seen.iter().map(|packet| packet.0).collect();
+        let packets = seen.into_iter().map(|(_, flag, packet)| (flag, packet));
+        let mut packets: Vec<(Flag, Vec<u8>)> = packets.collect();
+        order(&mut packets);
         let mut file = CaptureFile::new(FileLayout::Pcapng);
-        for (at, flag, packet) in seen {
+        for (at, (flag, packet)) in times.into_iter().zip(packets) {
             file.packet(at, flag, &packet);
         }
         file.into_bytes()
