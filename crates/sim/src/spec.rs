@@ -14,7 +14,7 @@ pub use crate::client_groups::ClientGroup;
 pub use crate::engine::server_queue::{Copies, SERVER_QUEUE_MAX, ServerRecord, ServerSpec};
 use crate::histogram::Histogram;
 use crate::link::{Counters, LinkSpec};
-pub use crate::mesh::record::{MeshBin, MeshRecord, NodeRecord};
+pub use crate::mesh::record::{MeshBin, MeshRecord, Moment, NodeRecord};
 pub use crate::mesh::spec::MeshSpec;
 pub use crate::notifications::{
     NotificationBin, NotificationRecord, Notifications, Sends, Subscriber,
@@ -400,6 +400,9 @@ pub struct Recording {
     pub packets: u32,
     /// Bin width of the link's time series; zero for none.
     pub bin: Duration,
+    /// Maximum moments of the nodes of a wireless network ([`Moment`](crate::mesh::record::Moment)); 0 for none
+    /// (at most [`MOMENTS_MAX`](Self::MOMENTS_MAX)).
+    pub moments: u32,
 }
 
 impl Recording {
@@ -407,6 +410,8 @@ impl Recording {
     pub const LOG_MAX: u32 = 1 << 20;
     /// The maximum number of recorded packets (some 400 MB of 300 bytes each).
     pub const PACKETS_MAX: u32 = 1 << 20;
+    /// The maximum number of recorded moments (32 MB).
+    pub const MOMENTS_MAX: u32 = 1 << 20;
     /// The maximum number of bins; later traffic counts in the last.
     pub const BINS_MAX: usize = 1 << 16;
 }
@@ -464,6 +469,9 @@ pub struct RunRecord {
     /// The time series of the link towards the clients, from the beginning of the run.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub bins: Vec<Bin>,
+    /// The recorded moments of a wireless network's nodes, in order, the warm-up included.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub moments: Vec<Moment>,
 }
 
 /// Counters of both directions of the link.

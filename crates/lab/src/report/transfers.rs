@@ -25,6 +25,7 @@ const RECORDING: Recording = Recording {
     log: 0,
     packets: 0,
     bin: Duration::ZERO,
+    moments: 0,
 };
 /// From so many clients on a run is a crowd, and shown by what it makes of the link.
 const CROWD: u32 = 8;

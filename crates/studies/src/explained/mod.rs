@@ -147,6 +147,7 @@ const RECORDING: Recording = Recording {
     log: 0,
     packets: 0,
     bin: Duration::ZERO,
+    moments: 0,
 };
 
 /// A run that was chosen, made again and recorded.

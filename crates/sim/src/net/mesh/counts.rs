@@ -6,8 +6,9 @@ use carob_proto::trace::TraceEvent;
 
 use super::Node;
 use super::message::{AppMessage, ReceivedNumbers, TrafficClass};
-use super::record::{MeshBin, MeshRecord, NodeRecord, Traced};
+use super::record::{MeshBin, MeshRecord, Moment, MomentKind, NodeRecord, Traced};
 use super::spec::{DelayBins, MeshSpec};
+use crate::spec::Recording;
 
 /// Messages within this time of a burst's beginning count as near it.
 const NEAR: Duration = Duration::from_secs(10);
@@ -26,10 +27,13 @@ pub(crate) struct Counts {
     orphan_since: Vec<Option<Instant>>,
     /// Retransmissions of the traced node in this bin.
     traced_copies: u32,
+    /// Recorded moments, and their maximum.
+    pub(super) moments: Vec<Moment>,
+    moments_max: usize,
 }
 
 impl Counts {
-    pub(crate) fn new(mesh: &MeshSpec, nodes: usize) -> Self {
+    pub(crate) fn new(mesh: &MeshSpec, nodes: usize, recording: &Recording) -> Self {
         let begin = Instant::ZERO + mesh.warm_up;
         let bins = mesh.duration.as_micros().div_ceil(mesh.bin.as_micros());
         let together = mesh.traffic.bursts.filter(|b| b.first.low == b.first.high);
@@ -50,6 +54,20 @@ impl Counts {
             got: vec![ReceivedNumbers::default(); nodes],
             orphan_since: vec![None; nodes],
             traced_copies: 0,
+            moments: Vec::new(),
+            moments_max: recording.moments.min(Recording::MOMENTS_MAX) as usize,
+        }
+    }
+
+    /// Returns true if moments are recorded and there is room.
+    pub(crate) fn has_room(&self) -> bool {
+        self.moments.len() < self.moments_max
+    }
+
+    /// Records a moment if there is room.
+    pub(crate) fn moment(&mut self, at: Instant, node: Node, what: MomentKind) {
+        if self.has_room() {
+            self.moments.push(Moment { at, node, what });
         }
     }
 
@@ -127,6 +145,7 @@ impl Counts {
                 kind,
                 ..
             } => {
+                self.moment(now, node, MomentKind::Sent(*retransmissions));
                 let record = self.node(node);
                 record.transmissions += 1;
                 if *retransmissions == 0 {
@@ -157,6 +176,7 @@ impl Counts {
                 record.rtos += 1;
                 record.rto_sum += *rto;
                 self.record.rto.add(*rto);
+                self.moment(now, node, MomentKind::Rto(*rto));
                 if let Some(bin) = self.bin_at(now) {
                     bin.rtos += 1;
                     bin.rto_sum += *rto;
@@ -176,6 +196,7 @@ impl Counts {
         from: Option<Node>,
         to: Option<Node>,
     ) {
+        self.moment(now, node, MomentKind::Parent(to));
         let counts = self.has_begun(now);
         if counts && from.is_some() {
             self.node(node).parent_resets += 1;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::Node;
 use super::lowpan::{self, Fragment, Frames, Header, HopPosition, Protocol, Reassembly};
 use super::radio::{Event, Outcome, Upcall};
+use super::record::MomentKind;
 use super::rpl::{Hop, Message, Rpl, RplOption};
 use super::spec::{MeshSpec, NoRoute, RplMode};
 use crate::engine::alarm::Alarm;
@@ -351,6 +352,9 @@ impl Engine<'_, MeshNetwork<'_>> {
                 outcome,
             } = *up
             {
+                if self.network.counts.has_room() {
+                    self.record_frame(node, to, payload, transmissions, outcome);
+                }
                 self.release(payload.packet);
                 let acknowledged = match outcome {
                     Outcome::Acknowledged => true,
@@ -368,6 +372,27 @@ impl Engine<'_, MeshNetwork<'_>> {
         }
         ups.clear();
         self.network.ups = ups;
+    }
+
+    /// Records a frame that the MAC has finished with.
+    fn record_frame(
+        &mut self,
+        node: Node,
+        to: Option<Node>,
+        piece: Piece,
+        transmissions: u8,
+        outcome: Outcome,
+    ) {
+        let network = &mut self.network;
+        let frame = MomentKind::Frame {
+            to,
+            is_routing: network.packets[piece.packet].control.is_some(),
+            transmissions,
+            is_sent: matches!(outcome, Outcome::Acknowledged | Outcome::Broadcast),
+            queued: network.radio.queued(node),
+            etx: to.map_or(0, |to| network.etx(node, to)),
+        };
+        network.counts.moment(self.now, node, frame);
     }
 
     /// A frame has been received.

@@ -68,7 +68,7 @@ impl<'a> MeshNetwork<'a> {
         let state = |node| NodeState::new(node, node == topology.root, mesh, spec.seed);
         Self {
             mesh,
-            counts: Counts::new(mesh, nodes),
+            counts: Counts::new(mesh, nodes, &spec.record),
             radio,
             ups: Vec::new(),
             nodes: (0..nodes as Node).map(state).collect(),
@@ -202,6 +202,7 @@ impl Network for MeshNetwork<'_> {
             (record.rank, record.hops, record.parent) = (rank, hops, parent);
             (record.etx, record.neighbours) = (etx, neighbours);
         }
+        record.moments = std::mem::take(&mut self.counts.moments);
         record.mesh = Some(Box::new(self.counts.into_record(now)));
     }
 }

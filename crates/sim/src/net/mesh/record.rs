@@ -40,6 +40,44 @@ pub struct MeshRecord {
     pub trace: Vec<Traced>,
 }
 
+/// A moment of a node, recorded on request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Time.
+    pub at: Instant,
+    /// The node.
+    pub node: u16,
+    /// The event.
+    pub what: MomentKind,
+}
+
+/// Kinds of moments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MomentKind {
+    /// The MAC has finished with a frame: it was acknowledged, given up or broadcast.
+    Frame {
+        /// The destination; `None` for a broadcast.
+        to: Option<u16>,
+        /// True for a message of RPL, false for CoAP.
+        is_routing: bool,
+        /// Transmissions as the MAC counts them.
+        transmissions: u8,
+        /// True unless it was given up.
+        is_sent: bool,
+        /// Frames that remain queued at the node.
+        queued: u16,
+        /// ETX of the link to the destination in hundredths, as the node estimates it; 0 if unknown.
+        etx: u32,
+    },
+    /// The preferred parent changed; `None` if it was lost.
+    Parent(Option<u16>),
+    /// A CoAP message was sent, with so many retransmissions before.
+    Sent(u8),
+    /// The controller's RTO after a response.
+    Rto(Duration),
+}
+
 /// Counters of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
