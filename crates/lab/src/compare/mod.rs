@@ -213,6 +213,30 @@ impl Question {
         self
     }
 
+    /// Default CoAP with the parameters of RFC 7252, and the largest block that fits a packet.
+    pub fn default_coap(&self) -> Configuration {
+        Configuration::default_coap(candidates::largest_block(&self.link))
+    }
+
+    /// A scenario file of this link and traffic: controllers with the settings of a configuration, whose own
+    /// controller does not count.
+    pub fn scenario_text(
+        &self,
+        controllers: &[&str],
+        settings: &Configuration,
+        seeds: u64,
+    ) -> String {
+        let about = format!("{}; {}", self.link.about(), self.traffic.about());
+        let tables = runs::tables(
+            &self.link,
+            &self.traffic,
+            controllers,
+            settings,
+            &format!("seeds = {seeds}\n"),
+        );
+        format!("about = {}\n{tables}", toml::Value::String(about))
+    }
+
     /// Whether a neighbour with default CoAP can share the network.
     fn has_harm(link: &Link, traffic: &Traffic) -> bool {
         !link.is_mesh && !traffic.is_observe() && traffic.kind != TrafficKind::Own

@@ -171,26 +171,19 @@ fn scenario(
     configuration: &Configuration,
     beside: bool,
 ) -> Result<Scenario, CompareError> {
-    let network = if stage.link.is_mesh { "mesh" } else { "link" };
-    let mut text = format!(
-        r#"about = "One configuration of a comparison."
+    let head = r#"about = "One configuration of a comparison."
 study = "compare"
 family = "compare"
 cell = "compare"
-
-[run]
-network = "{network}"
-algorithms = ["{}"]
-time_limit = "12 h"
-
-{}
-{}
-{}"#,
-        configuration.controller,
-        stage.traffic.toml(configuration.block, stage.link.is_mesh),
-        stage.link.toml(),
-        configuration.toml(),
-    );
+"#;
+    let mut text = head.to_owned()
+        + &tables(
+            stage.link,
+            stage.traffic,
+            &[configuration.controller],
+            configuration,
+            "",
+        );
     if beside {
         text += r#"
 [mix]
@@ -210,6 +203,37 @@ second_nstart = 1
             "change the link or the traffic so that they go together",
         )
     })
+}
+
+/// The tables of a scenario file; `more` is added to the table `run`. The controller of the configuration
+/// does not count.
+pub(super) fn tables(
+    link: &Link,
+    traffic: &Traffic,
+    controllers: &[&str],
+    configuration: &Configuration,
+    more: &str,
+) -> String {
+    let network = if link.is_mesh { "mesh" } else { "link" };
+    let names: Vec<String> = controllers
+        .iter()
+        .map(|name| format!("\"{name}\""))
+        .collect();
+    format!(
+        r#"
+[run]
+network = "{network}"
+algorithms = [{}]
+time_limit = "12 h"
+{more}
+{}
+{}
+{}"#,
+        names.join(", "),
+        traffic.toml(configuration.block, link.is_mesh),
+        link.toml(),
+        configuration.toml(),
+    )
 }
 
 #[cfg(test)]

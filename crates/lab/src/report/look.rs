@@ -65,6 +65,12 @@ pub(super) struct Look {
     marker: usize,
 }
 
+/// Places of an algorithm's colour and marker among those of the figures, for pages that draw by themselves.
+pub fn look(algorithm: &str) -> (usize, usize) {
+    let look = Look::of(algorithm);
+    (look.colour, look.marker)
+}
+
 impl Look {
     /// The look of an algorithm, and of any other name. A footnote mark is ignored. An algorithm
     /// with constants after its name has its colour and another marker.

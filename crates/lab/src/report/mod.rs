@@ -44,6 +44,7 @@ pub use figures::{FIGURES, Figure};
 pub use flows::FlowsGraph;
 pub use index::{IndexEntry, index_page};
 pub use intervals::{IntervalRow, interval_figure};
+pub use look::look;
 pub use page::{Details, FigureBlock, Report, Section};
 pub use quiet::quiet_network;
 pub use scale::{Mapping, number};
