@@ -176,6 +176,15 @@ pub(crate) enum LabCommand {
         #[arg(default_value = "reports")]
         folder: PathBuf,
     },
+    /// Serve the lab's page, a folder of static files, on loopback
+    Page {
+        /// The folder, such as target/web after `cargo xtask web`
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Port to listen on; 0 for any
+        #[arg(long, default_value_t = 8080)]
+        port: u16,
+    },
     /// List the figures: name, content and what each needs
     Figures {
         /// Print one JSON object per figure, a line each

@@ -16,6 +16,7 @@ mod metrics;
 mod new;
 mod next;
 pub(super) mod output;
+mod page;
 mod parquet;
 mod reproduce;
 mod run;
@@ -65,6 +66,7 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
             markdown,
         } => Ok(metrics::run(json, csv, markdown)),
         LabCommand::Index { folder } => index::run(&folder),
+        LabCommand::Page { folder, port } => page::run(&folder, port),
         LabCommand::Figures { json, markdown } => Ok(figure_list::run(json, markdown)),
         LabCommand::Keys { markdown } => Ok(keys::run(markdown)),
     }
