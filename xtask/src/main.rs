@@ -36,7 +36,7 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test [STEP...]      the full test suite; steps: fmt clippy features tidy test interop doc book no-std wasm
+  test [STEP...]      the full test suite; steps: fmt clippy features tidy test interop doc book no-std web
                       python deny
   quick [CRATE...]    format, check and fast tests of the crates named, or of those with uncommitted changes
   tidy [CHECK...]     layering, dead files, links, stale documents, markers, words and names, calls between
@@ -45,6 +45,7 @@ cargo xtask COMMAND
   interop             the tests with other implementations, and their tables in
                       docs/interoperability.md and docs/plugtest.md
   book                build the documentation's site in target/book/html and check it
+  web                 build the lab's page in target/web
   peers               install and build the programs the interop tests talk to
   bench server        CPU per request beside a bare socket loop and libcoap; `bench server --help`
   bench observe       a crowd of observers told, beside libcoap; `bench observe --help`
@@ -87,6 +88,14 @@ fn run(arguments: &[String]) -> Result<bool> {
         "book" => {
             no_arguments(command, rest)?;
             steps::run(&workspace, &["book".to_owned()])
+        }
+        "web" => {
+            no_arguments(command, rest)?;
+            let outcome = steps::web::build(&workspace)?;
+            if let steps::Outcome::Skipped(why) = &outcome {
+                println!("{why}");
+            }
+            Ok(outcome == steps::Outcome::Passed)
         }
         "peers" => {
             no_arguments(command, rest)?;

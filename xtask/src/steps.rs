@@ -7,8 +7,8 @@ mod features;
 mod python;
 mod quick;
 pub(crate) mod suite;
-mod wasm;
 pub(crate) mod watch;
+pub(crate) mod web;
 
 use std::{
     fmt::Write as _,
@@ -93,9 +93,9 @@ const STEPS: &[Step] = &[
         run: |workspace, _| bare_metal::run(workspace),
     },
     Step {
-        name: "wasm",
-        about: "the lab in WebAssembly: the same numbers in Node",
-        run: |workspace, _| wasm::run(workspace),
+        name: "web",
+        about: "the lab's page: built, the same numbers in Chromium, no defects",
+        run: |workspace, _| web::test(workspace),
     },
     Step {
         name: "python",

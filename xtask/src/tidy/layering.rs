@@ -1,6 +1,6 @@
 //! Dependencies between the workspace's crates point downwards only.
 //!
-//! `cc <- proto <- {carob, sim, analyze} <- {emu, lab} <- studies <- cli`: a crate may use the floors below its own,
+//! `cc <- proto <- {carob, sim, analyze} <- {emu, lab} <- {studies, web} <- {cli, python}`: a crate may use the floors below its own,
 //! never its own floor, so `sim` cannot come to know `carob`.
 
 use super::{Finding, tree::Tree};
@@ -15,6 +15,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("carob-emu", 3),
     ("carob-lab", 3),
     ("carob-studies", 4),
+    ("carob-web", 4),
     ("carob-cli", 5),
     ("carob-python", 5),
     // On no floor: tools that nothing else may use.

@@ -1,0 +1,94 @@
+//! Rows and samples of runs, and rankings of them.
+
+use std::collections::BTreeMap;
+
+use carob_lab::engine;
+use carob_lab::metrics::{self, Samples};
+use carob_lab::paired::Paired;
+use carob_lab::statistics::Statistics;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::error::CallError;
+use crate::source::Source;
+
+/// The most samples of a metric that one run contributes to a distribution.
+const SAMPLES_MAX: usize = 64;
+
+/// The rows of all runs of a source, a line of JSON each.
+pub(crate) fn rows(source: &Source, seeds: Option<u64>) -> Result<Value, CallError> {
+    let read = source.read()?;
+    let plan = source.plan(&read, None, seeds)?;
+    let outcome = plan.execute(engine::run, |_, _| {})?;
+    let mut text = String::new();
+    for row in outcome.each() {
+        text += &serde_json::to_string(&row).map_err(|error| CallError::new(error, "reload"))?;
+        text.push('\n');
+    }
+    Ok(json!({ "text": text }))
+}
+
+/// The mean of each metric of each run of consecutive seeds, and samples of the metrics in `sampled`.
+pub(crate) fn runs(
+    source: &Source,
+    first: u64,
+    count: u64,
+    sampled: &[String],
+) -> Result<Value, CallError> {
+    let read = source.read()?;
+    let mut all = Vec::new();
+    for seed in first..first.saturating_add(count) {
+        let plan = source.plan(&read, Some(seed), None)?;
+        for job in plan.jobs() {
+            let record = engine::run(&plan.spec(job))?;
+            let mut samples = Samples::new();
+            metrics::collect(&record, &mut samples);
+            let means: BTreeMap<&str, f64> = metrics::summarise(&samples)
+                .into_iter()
+                .map(|(name, statistics)| (name, statistics.mean))
+                .collect();
+            let of = |name: &String| {
+                let values = samples.get(name.as_str())?;
+                Some((
+                    name.clone(),
+                    values.iter().take(SAMPLES_MAX).copied().collect(),
+                ))
+            };
+            let samples: BTreeMap<String, Vec<f64>> = sampled.iter().filter_map(of).collect();
+            all.push(json!({
+                "cell": job.cell.name, "algorithm": job.algorithm.name, "seed": seed,
+                "hash": format!("{:016x}", record.trace_hash),
+                "means": means, "samples": samples,
+            }));
+        }
+    }
+    Ok(Value::Array(all))
+}
+
+/// Values of a metric by algorithm, one for each seed; none where a run has no value.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Values {
+    /// The algorithm that others are compared with.
+    reference: String,
+    values: BTreeMap<String, Vec<Option<f64>>>,
+}
+
+/// Statistics of each algorithm, and its paired difference to the reference with an interval of 95 % for all
+/// of them together.
+pub(crate) fn ranking(values: &Values) -> Value {
+    let comparisons = values.values.len().saturating_sub(1);
+    let reference = values.values.get(&values.reference);
+    let rows = values.values.iter().map(|(name, own)| {
+        let present: Vec<f64> = own.iter().flatten().copied().collect();
+        let paired = reference
+            .filter(|_| *name != values.reference)
+            .and_then(|reference| Paired::of(reference, own, comparisons));
+        json!({
+            "algorithm": name,
+            "statistics": Statistics::of(&present),
+            "missing": own.len() - present.len(),
+            "difference": paired.map(|p| json!({ "mean": p.mean, "half": p.half, "seeds": p.seeds })),
+        })
+    });
+    Value::Array(rows.collect())
+}

@@ -1,0 +1,351 @@
+//! One run, packet by packet: columns for the page to draw.
+//!
+//! Times are microseconds of virtual time. A column has a value for each packet, timer or sample.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use carob_cc::time::Duration;
+use carob_lab::engine;
+use carob_lab::run::{Content, RunRecord};
+use carob_sim::link::{DirectionSpec, ExtraDelay};
+use carob_sim::spec::{Recording, RunSpec, Transport, Workload};
+use carob_sim::trace::{Event, SimEvent};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::error::CallError;
+use crate::mesh_transcript;
+use crate::source::Source;
+
+/// The most packets that are recorded, each when sent and when it arrives.
+const CAPTURED_MAX: u32 = 60_000;
+/// The most events that are recorded.
+const EVENTS_MAX: u32 = 400_000;
+/// Bytes of an IPv4 header, which each further fragment has.
+const IP_HEADER: u32 = 20;
+/// Type of a confirmable message (RFC 7252 3).
+const CONFIRMABLE: u8 = 0;
+
+/// The end of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It had not arrived when the recording ended.
+    Pending = 0,
+    Arrived = 1,
+    Lost = 2,
+    Dropped = 3,
+}
+
+/// A packet on the link.
+#[derive(Clone, Debug)]
+struct Packet {
+    is_up: bool,
+    from: u32,
+    to: u32,
+    item: u32,
+    attempt: u8,
+    bytes: u32,
+    sent: u64,
+    /// Time at which its last bit left the bottleneck.
+    departed: u64,
+    arrived: u64,
+    fate: Fate,
+    /// Type, code and Message ID of its CoAP header.
+    header: (u8, u8, u16),
+    is_spurious: bool,
+}
+
+impl Packet {
+    fn is_retransmission(&self) -> bool {
+        self.header.0 == CONFIRMABLE && self.attempt > 0
+    }
+}
+
+/// A sample of a client: round-trip time, RTO or timer.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Samples {
+    at: Vec<u64>,
+    host: Vec<u32>,
+    value: Vec<u64>,
+    /// Item, or transmissions.
+    of: Vec<u32>,
+}
+
+impl Samples {
+    fn add(&mut self, at: u64, host: u32, value: u64, of: u32) {
+        self.at.push(at);
+        self.host.push(host);
+        self.value.push(value);
+        self.of.push(of);
+    }
+}
+
+/// Runs one seed of one algorithm and returns its packets and samples.
+pub(crate) fn watch(source: &Source, algorithm: &str, seed: u64) -> Result<Value, CallError> {
+    let read = source.read()?;
+    let plan = source.plan(&read, Some(seed), None)?;
+    let job = plan
+        .jobs()
+        .iter()
+        .find(|job| job.algorithm.name == algorithm)
+        .ok_or_else(|| {
+            CallError::new(
+                format_args!("{algorithm} does not run in this scenario"),
+                "choose another controller to watch",
+            )
+        })?;
+    let mut spec = plan.spec(job);
+    if spec.transport != Transport::Datagrams {
+        return Err(CallError::new(
+            "only CoAP over UDP can be watched",
+            "choose a controller that does not begin with tcp-",
+        ));
+    }
+    spec.record = Recording {
+        events: EVENTS_MAX,
+        packets: if spec.mesh.is_none() { CAPTURED_MAX } else { 0 },
+        moments: mesh_transcript::MOMENTS_MAX,
+        ..Recording::default()
+    };
+    let record = engine::run(&spec)?;
+    let mut value = match &spec.mesh {
+        Some(network) => mesh_transcript::transcript(&spec, network, &record)?,
+        None => transcript(&spec, &record),
+    };
+    value["cell"] = job.cell.name.clone().into();
+    Ok(value)
+}
+
+fn transcript(spec: &RunSpec, record: &RunRecord) -> Value {
+    let packets = packets(spec, record);
+    let hosts = spec.all_clients();
+    let column = |of: &dyn Fn(&Packet) -> Value| packets.iter().map(of).collect::<Vec<Value>>();
+    let recorded_until = match (record.packets.len() as u32, record.packets.last()) {
+        (CAPTURED_MAX.., Some(last)) => last.at.as_micros(),
+        _ => record.ended.as_micros(),
+    };
+    let mut value = json!({
+        "clients": hosts,
+        "ended": record.ended.as_micros(),
+        "recorded_until": recorded_until,
+        "hash": format!("{:016x}", record.trace_hash),
+        "down": direction(&spec.link.down),
+        "up": direction(&spec.link.up),
+        "packets": {
+            "up": column(&|p| u8::from(p.is_up).into()),
+            "client": column(&|p| (if p.from < hosts { p.from } else { p.to }).into()),
+            "item": column(&|p| p.item.into()),
+            "attempt": column(&|p| p.attempt.into()),
+            "bytes": column(&|p| p.bytes.into()),
+            "sent": column(&|p| p.sent.into()),
+            "departed": column(&|p| p.departed.into()),
+            "arrived": column(&|p| p.arrived.into()),
+            "fate": column(&|p| (p.fate as u8).into()),
+            "type": column(&|p| p.header.0.into()),
+            "code": column(&|p| p.header.1.into()),
+            "id": column(&|p| p.header.2.into()),
+            "again": column(&|p| u8::from(p.is_retransmission()).into()),
+            "spurious": column(&|p| u8::from(p.is_spurious).into()),
+        },
+    });
+    for (name, samples) in samples(record) {
+        value[name] = json!(samples);
+    }
+    value["moments"] = json!(moments(&packets, &record.events));
+    value
+}
+
+/// Times at which a packet is sent, leaves the bottleneck or arrives, or a timer ends; each once, in order.
+fn moments(packets: &[Packet], events: &[Event]) -> Vec<u64> {
+    let of_packets = packets.iter().flat_map(|packet| {
+        let arrived = (packet.fate == Fate::Arrived).then_some(packet.arrived);
+        [Some(packet.sent), Some(packet.departed), arrived]
+    });
+    let timeouts = events.iter().map(|event| {
+        matches!(event.what, SimEvent::TimedOut { .. }).then_some(event.at.as_micros())
+    });
+    let mut all: Vec<u64> = of_packets.chain(timeouts).flatten().collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn direction(spec: &DirectionSpec) -> Value {
+    let extra = match spec.extra {
+        ExtraDelay::Constant(extra) => (extra, extra),
+        ExtraDelay::Uniform { low, high } => (low, high),
+    };
+    json!({
+        "rate_bps": spec.rate_bps,
+        "buffer_bytes": spec.buffer.bytes,
+        "delay": spec.delay.as_micros(),
+        "extra": [extra.0.as_micros(), extra.1.as_micros()],
+    })
+}
+
+/// Round-trip times, RTOs, timers, timeouts, answered exchanges and those given up.
+fn samples(record: &RunRecord) -> [(&'static str, Samples); 6] {
+    let mut all = ["rtt", "rto", "timers", "timeouts", "answered", "abandoned"]
+        .map(|name| (name, Samples::default()));
+    for event in &record.events {
+        let (place, value, of) = match event.what {
+            SimEvent::Rtt { rtt, attempts } => (0, rtt, attempts.into()),
+            SimEvent::Rto { rto } => (1, rto, 0),
+            SimEvent::Armed { item, timeout, .. } => (2, timeout, item),
+            SimEvent::TimedOut { item, .. } => (3, Duration::ZERO, item),
+            SimEvent::Answered { item, .. } => (4, Duration::ZERO, item),
+            SimEvent::Abandoned { item } => (5, Duration::ZERO, item),
+            _ => continue,
+        };
+        let samples = &mut all[place].1;
+        samples.add(event.at.as_micros(), event.host, value.as_micros(), of);
+    }
+    all
+}
+
+/// Packets in order of sending. Events and captures of the same packets are in the same order, so that each
+/// event finds its ends and its header there.
+fn packets(spec: &RunSpec, record: &RunRecord) -> Vec<Packet> {
+    let is_server_constrained = matches!(spec.workload, Workload::Notifications(_));
+    let clients = spec.all_clients();
+    let mut captures = record.packets.iter();
+    let mut packets: Vec<Packet> = Vec::new();
+    let mut under_way: BTreeMap<(u32, u32), VecDeque<usize>> = BTreeMap::new();
+    let mut lines = [Line::of(&spec.link.down), Line::of(&spec.link.up)];
+    for event in &record.events {
+        let at = event.at.as_micros();
+        match event.what {
+            SimEvent::Sent {
+                item,
+                attempt,
+                bytes,
+            } => {
+                let Some(captured) = captures.next() else {
+                    break;
+                };
+                let is_up = (captured.from < clients) != is_server_constrained;
+                under_way
+                    .entry((captured.from, captured.to))
+                    .or_default()
+                    .push_back(packets.len());
+                packets.push(Packet {
+                    is_up,
+                    from: captured.from,
+                    to: captured.to,
+                    item,
+                    attempt,
+                    bytes,
+                    sent: at,
+                    departed: lines[usize::from(is_up)].departure(at, bytes, spec.mtu_bytes),
+                    arrived: 0,
+                    fate: Fate::Pending,
+                    header: header(&captured.content),
+                    is_spurious: false,
+                });
+            }
+            SimEvent::Lost { .. } | SimEvent::DropFull { .. } => {
+                let Some(packet) = packets.last_mut() else {
+                    continue;
+                };
+                let (from, to) = (packet.from, packet.to);
+                under_way.entry((from, to)).or_default().pop_back();
+                let line = &mut lines[usize::from(packet.is_up)];
+                packet.fate = Fate::Lost;
+                if matches!(event.what, SimEvent::DropFull { .. }) {
+                    packet.fate = Fate::Dropped;
+                    packet.departed = at;
+                    line.undo();
+                }
+                line.accept();
+            }
+            SimEvent::Arrived { .. } => {
+                let Some(captured) = captures.next() else {
+                    break;
+                };
+                let waiting = under_way.entry((captured.from, captured.to)).or_default();
+                if let Some(place) = waiting.pop_front() {
+                    (packets[place].arrived, packets[place].fate) = (at, Fate::Arrived);
+                }
+            }
+            _ => {}
+        }
+    }
+    mark_spurious(&mut packets);
+    packets
+}
+
+/// Type, code and Message ID of a CoAP message (RFC 7252 3).
+fn header(content: &Content) -> (u8, u8, u16) {
+    match content {
+        Content::Datagram(bytes) if bytes.len() >= 4 => (
+            bytes[0] >> 4 & 3,
+            bytes[1],
+            u16::from_be_bytes([bytes[2], bytes[3]]),
+        ),
+        _ => (0, 0, 0),
+    }
+}
+
+/// Marks retransmissions of items of which an earlier transmission and the reply to it were not lost.
+fn mark_spurious(packets: &mut [Packet]) {
+    // By the sender and the receiver of a message, its item and its transmission.
+    let mut replied: BTreeMap<(u32, u32, u32), u8> = BTreeMap::new();
+    let mut arrived: BTreeSet<(u32, u32, u32, u8)> = BTreeSet::new();
+    for packet in packets.iter().filter(|p| p.fate == Fate::Arrived) {
+        arrived.insert((packet.from, packet.to, packet.item, packet.attempt));
+    }
+    for (from, to, item, attempt) in &arrived {
+        if arrived.contains(&(*to, *from, *item, *attempt)) {
+            let first = replied.entry((*from, *to, *item)).or_insert(*attempt);
+            *first = (*first).min(*attempt);
+        }
+    }
+    for packet in packets.iter_mut().filter(|p| p.is_retransmission()) {
+        let first = replied.get(&(packet.from, packet.to, packet.item));
+        packet.is_spurious = first.is_some_and(|first| *first < packet.attempt);
+    }
+}
+
+/// The line of a direction: times at which packets leave its bottleneck, as the link computes them.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    rate_bps: u64,
+    /// The end of the last packet in microseconds, and what is left over, divided by the rate.
+    free: (u64, u64),
+    before: (u64, u64),
+}
+
+impl Line {
+    fn of(spec: &DirectionSpec) -> Self {
+        Self {
+            rate_bps: spec.rate_bps,
+            free: (0, 0),
+            before: (0, 0),
+        }
+    }
+
+    fn departure(&mut self, now: u64, bytes: u32, mtu: u32) -> u64 {
+        self.before = self.free;
+        let more = bytes
+            .saturating_sub(IP_HEADER)
+            .div_ceil(mtu.saturating_sub(IP_HEADER).max(1));
+        let bytes = bytes + more.saturating_sub(1) * IP_HEADER;
+        let start = if self.free.0 >= now {
+            self.free
+        } else {
+            (now, 0)
+        };
+        let work = u64::from(bytes) * 8_000_000 + start.1;
+        self.free = (start.0 + work / self.rate_bps, work % self.rate_bps);
+        self.free.0
+    }
+
+    /// Takes back the last departure: the packet was dropped before the bottleneck.
+    fn undo(&mut self) {
+        self.free = self.before;
+    }
+
+    fn accept(&mut self) {
+        self.before = self.free;
+    }
+}

@@ -1,0 +1,455 @@
+//! The page in Chromium: numbers, views, address, keyboard, time on the main thread.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::{chromium::Browser, rows::first_difference, tasks};
+use crate::{process, workspace::Workspace};
+
+/// Scenarios whose rows are compared; those of the Python package's test.
+const SCENARIOS: [&str; 5] = [
+    "carob/default",
+    "thesis/exchange-udp",
+    "thesis/exchange-tcp",
+    "retrycount/rto-scatter",
+    "nonobserve/gprs",
+];
+const SEEDS: u32 = 2;
+const WIDTHS: [u32; 2] = [375, 1440];
+const TABS: [&str; 4] = ["ranking", "watch", "advice", "copy"];
+/// A link of one's own in the address, with few runs.
+const OWN_LINK: &str =
+    "link=gprs&loss=5+%25&rtt=900+ms&clients=3&size=20000&cc=default%2Ccarob&seeds=12";
+/// A wireless network in the address.
+const MESH: &str = "preset=mesh&scenario=cocoaplus%2Fconstant&cell=constant-chain-lossy-4kbit&set=workload.duration%3D1+min&cc=default%2Ccocoa-plus&seeds=2";
+/// The browser's time over that of the command up to which the page is as fast as it should be.
+const TIME_RATIO: f64 = 2.5;
+
+/// What a tab looks like.
+const PROBE: &str = include_str!("probe.js");
+
+/// The page's server, which ends with this value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the checks use.
+pub(super) struct Bench {
+    pub(super) browser: Browser,
+    pub(super) address: String,
+    carob: PathBuf,
+    folder: PathBuf,
+    wrong: Vec<String>,
+}
+
+/// Opens the page and returns a line for each defect.
+pub(super) fn run(workspace: &Workspace, site: &Path) -> Result<Vec<String>> {
+    let carob = workspace.target()?.join("release/carob");
+    let folder = workspace.target()?.join("web-checks");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    let (_server, address) = serve(&carob, site)?;
+    let mut bench = Bench {
+        browser: Browser::start(&folder.join("profile"))?,
+        address,
+        carob,
+        folder,
+        wrong: Vec::new(),
+    };
+    for (name, check) in [
+        ("numbers", numbers as fn(&mut Bench) -> Result<()>),
+        ("copies", copies),
+        ("recommendation", recommendation),
+        ("time", time),
+        ("views", views),
+        ("address", address_of_state),
+        ("keyboard", keyboard),
+        ("main thread", tasks::check),
+        ("messages", messages),
+    ] {
+        let began = Instant::now();
+        check(&mut bench).with_context(|| format!("the check of {name}"))?;
+        println!("{name}: {:.1} s", began.elapsed().as_secs_f64());
+    }
+    from_file(&mut bench, site)?;
+    Ok(bench.wrong)
+}
+
+fn serve(carob: &Path, site: &Path) -> Result<(Server, String)> {
+    let mut server = Command::new(carob)
+        .args(["lab", "page", "--port", "0"])
+        .arg(site)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start carob lab page")?;
+    let output = server.stdout.take().context("its output is a pipe")?;
+    let server = Server(server);
+    let mut address = String::new();
+    BufReader::new(output).read_line(&mut address)?;
+    Ok((server, address.trim().to_owned()))
+}
+
+impl Bench {
+    /// Notes a defect unless `holds`.
+    pub(super) fn expect(&mut self, holds: bool, defect: impl FnOnce() -> String) {
+        if !holds {
+            self.wrong.push(defect());
+        }
+    }
+
+    /// Opens the page in a state, and waits until its runs are made.
+    pub(super) fn open(&mut self, state: &str) -> Result<()> {
+        self.browser.open("about:blank")?;
+        self.browser.open(&format!("{}#{state}", self.address))?;
+        self.browser.wait("Boolean(globalThis.lab?.finished)")
+    }
+
+    /// The result of a call of the lab.
+    fn call(&mut self, request: &Value) -> Result<Value> {
+        self.browser.evaluate(&format!("lab.call({request})"))
+    }
+
+    fn same(&mut self, what: &str, native: &str, page: &str) {
+        let line = |text: &str, at: usize| text.lines().nth(at).unwrap_or("nothing").to_owned();
+        match first_difference(native, page) {
+            None => println!(
+                "{what}: {} rows, the same in the page",
+                native.lines().count()
+            ),
+            Some(at) => self.wrong.push(format!(
+                "{what}, row {at} differs\ncommand: {}\npage:    {}",
+                line(native, at),
+                line(page, at)
+            )),
+        }
+    }
+}
+
+/// Rows of scenarios are those of the command to the last bit.
+fn numbers(bench: &mut Bench) -> Result<()> {
+    bench.open("seeds=10")?;
+    for name in SCENARIOS {
+        let request = json!({ "call": "rows", "source": { "scenario": name }, "seeds": SEEDS });
+        let page = bench.call(&request)?;
+        let mut native = Command::new(&bench.carob);
+        native.args(["lab", "run", name, "--each", "--json", "--seeds"]);
+        let native = process::output(native.arg(SEEDS.to_string()))?;
+        bench.same(name, &native, page["text"].as_str().unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// The copied command makes the runs of the page.
+fn copies(bench: &mut Bench) -> Result<()> {
+    for state in [OWN_LINK, MESH] {
+        bench.open(state)?;
+        let command = bench.browser.evaluate("lab.checked.command")?;
+        let page = bench
+            .browser
+            .evaluate(
+                "[...lab.runs.byName].flatMap(([name, runs]) => [...runs.values()].sort((a, b) => a.seed - b.seed)\
+                 .map((run) => `${name} ${run.seed} ${run.hash}\\n`)).join('')",
+            )?;
+        let command = format!("{} --each --json", command.as_str().unwrap_or_default());
+        let directory = bench
+            .carob
+            .parent()
+            .context("a folder")?
+            .display()
+            .to_string();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &command])
+            .current_dir(&bench.folder)
+            .env("PATH", format!("{directory}:{path}"));
+        let mut native = String::new();
+        for line in process::output(&mut shell)?.lines() {
+            let row: Value = serde_json::from_str(line)?;
+            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            // A String takes every write.
+            let _ = writeln!(
+                native,
+                "{} {} {}",
+                text("algorithm"),
+                row["seed"],
+                text("trace_hash")
+            );
+        }
+        bench.same("copied command", &native, page.as_str().unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// Values of a recommendation, of which the costs have logarithms: those of the platforms differ in the last
+/// digits.
+fn is_alike(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(others)) => {
+            let alike = |(key, value)| others.get(key).is_some_and(|other| is_alike(value, other));
+            one.len() == others.len() && one.iter().all(alike)
+        }
+        _ => match (one.as_f64(), other.as_f64()) {
+            (Some(one), Some(other)) => (one - other).abs() <= 1e-12 * one.abs().max(other.abs()),
+            _ => one == other,
+        },
+    }
+}
+
+/// The recommendation is that of the command.
+fn recommendation(bench: &mut Bench) -> Result<()> {
+    bench.open("traffic=command&cc=default&seeds=1&view=advice")?;
+    bench
+        .browser
+        .evaluate("document.getElementById('advise').click()")?;
+    bench.browser.wait("Boolean(lab.answer)")?;
+    let page = bench.browser.evaluate("lab.answer")?;
+    let command = bench.browser.evaluate("lab.checked.compare")?;
+    let command = command.as_str().unwrap_or_default();
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let mut native = Command::new(&bench.carob);
+    let native = process::output(native.args(&words).arg("--json"))?;
+    let native: Value = serde_json::from_str(&native)?;
+    for place in 0..native["ranked"].as_array().map_or(0, Vec::len) {
+        let names = [
+            &native["ranked"][place]["configuration"],
+            &page["ranked"][place],
+        ];
+        let [one, other] = names.map(|of| of["controller"].clone());
+        bench.expect(one == other, || {
+            format!("{command}, rank {place}: {one} or {other}")
+        });
+        for key in ["measured", "cost"] {
+            let [one, other] = [&native, &page].map(|answer| answer["ranked"][place][key].clone());
+            bench.expect(is_alike(&one, &other), || {
+                format!("{command}, rank {place}: {one} or {other}")
+            });
+        }
+    }
+    bench.expect(
+        native["recommended"] == page["recommended"] && native["runs"] == page["runs"],
+        || format!("{command}: another recommendation in the page"),
+    );
+    let first = page["words"][0].as_str().unwrap_or_default().to_owned();
+    println!("{command}: {} runs: {first}", page["runs"]);
+    Ok(())
+}
+
+/// The time of the same runs in a worker and in the command on one thread: printed, not judged, since
+/// machines are busy.
+fn time(bench: &mut Bench) -> Result<()> {
+    let request = json!({
+        "call": "rows", "source": { "scenario": "carob/default" }, "seeds": 60,
+    });
+    let page = bench.browser.evaluate(&format!(
+        "(async () => {{ const began = performance.now(); await lab.call({request}); return performance.now() - began; }})()"
+    ))?;
+    let began = Instant::now();
+    let mut native = Command::new(&bench.carob);
+    native.args([
+        "lab",
+        "run",
+        "carob/default",
+        "--seeds",
+        "60",
+        "--each",
+        "--json",
+        "--threads",
+        "1",
+    ]);
+    process::output(&mut native)?;
+    let native = began.elapsed().as_secs_f64();
+    let page = page.as_f64().unwrap_or_default() / 1_000.0;
+    let ratio = page / native;
+    let verdict = if ratio <= TIME_RATIO {
+        ""
+    } else {
+        ", more than it should be"
+    };
+    println!(
+        "720 runs: {page:.2} s in a worker, {native:.2} s in the command: {ratio:.2} times{verdict}"
+    );
+    Ok(())
+}
+
+/// Each tab at each width in each colour: nothing wider than the page, no text that stands out too little.
+fn views(bench: &mut Bench) -> Result<()> {
+    for state in [OWN_LINK, MESH] {
+        for (width, is_dark) in WIDTHS
+            .into_iter()
+            .flat_map(|width| [(width, false), (width, true)])
+        {
+            bench.browser.view(width, is_dark)?;
+            bench.open(state)?;
+            for tab in TABS {
+                let found = bench.browser.evaluate(&format!("({PROBE})('{tab}')"))?;
+                let place = || {
+                    format!(
+                        "{tab} at {width} px, {}",
+                        if is_dark { "dark" } else { "light" }
+                    )
+                };
+                let beyond = found["overflow"].as_i64().unwrap_or(i64::MAX);
+                bench.expect(beyond <= 0, || format!("{}: {beyond} px too wide", place()));
+                let faint = found["faint"].clone();
+                bench.expect(faint == json!([]), || {
+                    format!("{}: contrast of {faint}", place())
+                });
+                let nameless = found["nameless"].clone();
+                bench.expect(nameless == json!([]), || {
+                    format!("{}: no name: {nameless}", place())
+                });
+            }
+        }
+    }
+    bench.browser.view(1440, false)
+}
+
+/// The state of the page is in its address: it survives a visit elsewhere, and changes of the form reach it.
+fn address_of_state(bench: &mut Bench) -> Result<()> {
+    for state in [
+        OWN_LINK,
+        MESH,
+        "traffic=observe&clients=8&seeds=3&view=copy",
+    ] {
+        bench.open(state)?;
+        let hash = bench.browser.evaluate("location.hash.slice(1)")?;
+        let same = bench.browser.evaluate(&format!(
+            "[...new URLSearchParams('{state}')].every(([key, value]) => String(lab.state[key]) === value \
+             && new URLSearchParams(location.hash.slice(1)).get(key) === value)"
+        ))?;
+        bench.expect(same == true, || format!("{state} has become {hash}"));
+    }
+    bench.open("seeds=2")?;
+    bench.browser.evaluate(
+        "(() => { const set = (id, value) => { const one = document.getElementById(id); one.value = value; \
+         one.dispatchEvent(new Event('input', { bubbles: true })); }; \
+         set('loss', '7 %'); set('clients', '4'); set('traffic', 'telemetry'); })()",
+    )?;
+    bench.browser.wait("lab.finished.includes('telemetry')")?;
+    let hash = bench.browser.evaluate("location.hash")?;
+    let expected = "#loss=7+%25&traffic=telemetry&clients=4&seeds=2";
+    bench.expect(hash == expected, || {
+        format!("the form made {hash} and not {expected}")
+    });
+    Ok(())
+}
+
+/// Tabs and playback work by keyboard.
+fn keyboard(bench: &mut Bench) -> Result<()> {
+    bench.open("seeds=2&cc=default")?;
+    bench
+        .browser
+        .evaluate("document.getElementById('tab-ranking').focus()")?;
+    press(bench, "ArrowRight")?;
+    bench.browser.wait("document.activeElement.id === 'tab-watch' && Boolean(lab.player.run) && lab.player.playing")?;
+    bench
+        .browser
+        .evaluate("document.getElementById('scrub').focus()")?;
+    press(bench, " ")?;
+    let paused = bench.browser.evaluate("!lab.player.playing")?;
+    bench.expect(paused == true, || "space does not pause".to_owned());
+    let before = bench.browser.evaluate("lab.player.time")?;
+    press(bench, ".")?;
+    let after = bench.browser.evaluate("lab.player.time")?;
+    bench.expect(after.as_f64() > before.as_f64(), || {
+        format!("the full stop moves from {before} to {after}")
+    });
+    press(bench, ",")?;
+    let back = bench.browser.evaluate("lab.player.time")?;
+    bench.expect(back.as_f64() < after.as_f64(), || {
+        "the comma does not move back".to_owned()
+    });
+    Ok(())
+}
+
+fn press(bench: &mut Bench, key: &str) -> Result<()> {
+    let text = if key.len() == 1 { key } else { "" };
+    for kind in ["keyDown", "keyUp"] {
+        let mut event = json!({ "type": kind, "key": key });
+        if kind == "keyDown" && !text.is_empty() {
+            event["text"] = text.into();
+        }
+        bench.browser.call("Input.dispatchKeyEvent", &event)?;
+    }
+    Ok(())
+}
+
+/// No page has complained, and nothing was loaded from elsewhere.
+fn messages(bench: &mut Bench) -> Result<()> {
+    let own = bench.address.clone();
+    let mut requests = 0;
+    for event in std::mem::take(&mut bench.browser.events) {
+        let of = &event["params"];
+        match event["method"].as_str().unwrap_or_default() {
+            "Runtime.exceptionThrown" => {
+                bench
+                    .wrong
+                    .push(format!("exception: {}", of["exceptionDetails"]));
+            }
+            "Runtime.consoleAPICalled" if of["type"] == "error" || of["type"] == "warning" => {
+                bench.wrong.push(format!("console: {}", of["args"]));
+            }
+            "Log.entryAdded" if of["entry"]["level"] == "error" => {
+                bench.wrong.push(format!("log: {}", of["entry"]));
+            }
+            "Network.requestWillBeSent" => {
+                let url = of["request"]["url"].as_str().unwrap_or_default().to_owned();
+                requests += 1;
+                let is_own = url.starts_with(&own) || url.starts_with("data:");
+                bench.expect(is_own, || format!("{url} is loaded from outside"));
+            }
+            _ => {}
+        }
+    }
+    ensure!(requests > 0, "no request was seen");
+    println!("{requests} requests, none from outside");
+    Ok(())
+}
+
+/// Opened as a file, where browsers load no modules, the page names the remedy.
+fn from_file(bench: &mut Bench, site: &Path) -> Result<()> {
+    let address = format!("file://{}/index.html", site.display());
+    bench.browser.open(&address)?;
+    bench
+        .browser
+        .wait("document.readyState === 'complete' && location.protocol === 'file:'")?;
+    bench.browser.wait(
+        "getComputedStyle(document.getElementById('not-started')).opacity === '1' \
+         && document.getElementById('not-started').textContent.includes('carob lab page')",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_alike_up_to_the_last_digits() {
+        let value = json!({ "low": 0.17182083438942358, "none": 0 });
+        assert!(is_alike(
+            &value,
+            &json!({ "low": 0.17182083438942355, "none": 0.0 })
+        ));
+        assert!(!is_alike(&value, &json!({ "low": 0.1718208, "none": 0 })));
+        assert!(!is_alike(&value, &json!({ "low": 0.17182083438942358 })));
+        assert!(!is_alike(&json!(null), &json!(0)));
+    }
+}
