@@ -2,7 +2,7 @@
 
 import { colours, cross, fit, FONT, legend, triangle, upTo } from "./canvas.js";
 import { digits, ticks, tick } from "./chart.js";
-import { seconds } from "./time.js";
+import { pause, seconds } from "./time.js";
 
 /** Real time for which a frame is shown. */
 const SHOWN_S = 0.45;
@@ -15,16 +15,23 @@ export class MeshScene {
     Object.assign(this, { canvas, run, list });
     this.nodes = run.x.length;
     this.chosen = -1;
-    this.sums = {
-      lost: sums(run.frames.sent, (sent) => 1 - sent),
-      routing: sums(run.frames.routing, (routing) => routing),
-      again: sums(run.messages.again, (again) => Number(again > 0)),
-    };
+    this.sums = {};
     canvas.className = "mesh";
     canvas.onclick = (event) => {
       const node = this.at(event.offsetX, event.offsetY);
       if (node >= 0) choose(node);
     };
+  }
+
+  /** Prepares what is counted, in parts that do not block the page. */
+  async prepare() {
+    const { frames, messages } = this.run;
+    this.sums.lost = sums(frames.sent, (sent) => 1 - sent);
+    await pause();
+    this.sums.routing = sums(frames.routing, (routing) => routing);
+    await pause();
+    this.sums.again = sums(messages.again, (again) => Number(again > 0));
+    await pause();
   }
 
   resize() {

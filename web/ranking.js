@@ -131,9 +131,8 @@ function verdict(entries, reference, metric, seeds, more) {
     return `No controller is better than ${reference} beyond chance: ${best.algorithm} ${value(best)}, ${reference} ${value(base)} (${seeds} paired seeds).`;
   }
   const share = Math.abs(mean / base.statistics.mean) * 100;
-  const [low, high] = [Math.abs(mean) - half, Math.abs(mean) + half].map((end) => digits(Math.abs(end / base.statistics.mean) * 100));
   return `${best.algorithm}: ${value(best)}, ${digits(share)} % ${more ? "more" : "less"} than ${reference} `
-    + `(95 % interval ${low} to ${high} %, ${seeds} paired seeds).`;
+    + `(difference ${digits(Math.abs(mean))} ± ${withUnit(half, unit)}, 95 % interval, ${seeds} paired seeds).`;
 }
 
 /** Draws the ranking of a metric. `rank` makes a call of the lab. */

@@ -1,7 +1,7 @@
 // The link from the side: two directions, each with the queue of its bottleneck, and packets on their way.
 
 import { colours, cross, fit, FONT, legend, upTo } from "./canvas.js";
-import { seconds } from "./time.js";
+import { pause, seconds } from "./time.js";
 
 /** Fates of packets, as in the columns of a run. */
 export const ARRIVED = 1;
@@ -27,9 +27,23 @@ export class LinkScene {
     Object.assign(this, { canvas, run, list });
     const p = run.packets;
     this.count = p.sent.length;
-    this.lanes = [0, 1].map((up) => this.lane(up));
-    this.sums = { again: prefix(p.again), spurious: prefix(p.spurious), lost: prefix(p.fate, LOST), dropped: prefix(p.fate, DROPPED) };
+    this.lanes = [];
+    this.sums = {};
     canvas.className = "";
+  }
+
+  /** Prepares what is drawn, in parts that do not block the page. */
+  async prepare() {
+    const p = this.run.packets;
+    for (const up of [0, 1]) {
+      this.lanes.push(this.lane(up));
+      await pause();
+    }
+    const columns = { again: [p.again], spurious: [p.spurious], lost: [p.fate, LOST], dropped: [p.fate, DROPPED] };
+    for (const [name, column] of Object.entries(columns)) {
+      this.sums[name] = prefix(...column);
+      await pause();
+    }
   }
 
   /** Packets of a direction, and the latest end of all up to each. */

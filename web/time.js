@@ -1,3 +1,8 @@
+/** Lets the page handle input before work goes on. */
+export function pause() {
+  return new Promise((resolve) => setTimeout(resolve));
+}
+
 /** A time in microseconds as text with its unit. */
 export function seconds(us) {
   if (us >= 1e8) return `${(us / 1e6).toFixed(0)} s`;

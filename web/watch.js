@@ -3,7 +3,7 @@
 import { MeshScene, NodeChart } from "./mesh.js";
 import { LinkScene } from "./scene.js";
 import { SequenceChart, TimerChart } from "./strips.js";
-import { seconds } from "./time.js";
+import { pause, seconds } from "./time.js";
 
 /** Ratios of virtual to real time. */
 const SPEEDS = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500];
@@ -62,7 +62,7 @@ export class Player {
       if (this.loaded !== key) return;
       error.hidden = true;
       this.by("player").hidden = false;
-      this.begin(run);
+      await this.begin(run, () => this.loaded !== key);
     } catch (problem) {
       this.run = undefined;
       error.hidden = false;
@@ -72,11 +72,11 @@ export class Player {
   }
 
   /** Shows a run from its beginning, or from the time that the address names. */
-  begin(run) {
-    this.run = run;
-    this.end = run.recorded_until;
-    if (run.mesh) this.beginMesh(run);
-    else this.beginLink(run);
+  async begin(run, isStale) {
+    const parts = await (run.mesh ? this.meshParts(run) : this.linkParts(run));
+    if (isStale()) return;
+    Object.assign(this, parts, { run, end: run.recorded_until });
+    this.fillClients(run.mesh ? "Node" : "Client", run.mesh ? run.x.length : run.clients, parts.chosen);
     this.resize();
     const at = this.wanted.at * 1e6;
     this.seek(at > 0 ? Math.min(at, this.end) : this.first());
@@ -85,21 +85,25 @@ export class Player {
     else this.play();
   }
 
-  beginLink(run) {
-    const client = Math.min(this.wanted.client, run.clients - 1);
-    this.fillClients("Client", run.clients, client);
-    this.scene = new LinkScene(this.by("scene"), run, this.by("scene-legend"));
-    this.strips = [new SequenceChart(this.by("sequence"), run, client), new TimerChart(this.by("timers"), run, client)];
+  async linkParts(run) {
+    const chosen = Math.min(this.wanted.client, run.clients - 1);
+    const scene = new LinkScene(this.by("scene"), run, this.by("scene-legend"));
+    await scene.prepare();
+    const sequence = new SequenceChart(this.by("sequence"), run, chosen);
+    await pause();
+    return { chosen, scene, strips: [sequence, new TimerChart(this.by("timers"), run, chosen)] };
   }
 
-  beginMesh(run) {
+  async meshParts(run) {
     const nodes = run.x.length;
     const farthest = nodes - 1 === run.root ? 0 : nodes - 1;
-    const node = this.wanted.node >= 0 && this.wanted.node < nodes ? this.wanted.node : farthest;
-    this.fillClients("Node", nodes, node);
-    this.scene = new MeshScene(this.by("scene"), run, this.by("scene-legend"), (chosen) => this.choose(chosen));
-    this.scene.chosen = node;
-    this.strips = [new NodeChart(this.by("sequence"), run, node, "timers"), new NodeChart(this.by("timers"), run, node, "link")];
+    const chosen = this.wanted.node >= 0 && this.wanted.node < nodes ? this.wanted.node : farthest;
+    const scene = new MeshScene(this.by("scene"), run, this.by("scene-legend"), (node) => this.choose(node));
+    scene.chosen = chosen;
+    await scene.prepare();
+    const timers = new NodeChart(this.by("sequence"), run, chosen, "timers");
+    await pause();
+    return { chosen, scene, strips: [timers, new NodeChart(this.by("timers"), run, chosen, "link")] };
   }
 
   fillClients(label, count, chosen) {

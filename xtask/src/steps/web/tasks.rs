@@ -12,7 +12,7 @@ const TASK_MAX: i64 = 50_000;
 /// Work for one frame that leaves room for 60 a second, in microseconds: the 95th percentile.
 const FRAME_MAX: i64 = 8_000;
 /// Runs during which it is measured.
-const STATES: [(&str, &str); 3] = [
+const STATES: [(&str, &str); 4] = [
     (
         "runs",
         "loss=5+%25&cc=default%2Ccocoa-plus%2Cfasor%2Ccarob%2Crfc6298%2Ccocoa-03&seeds=300",
@@ -20,6 +20,10 @@ const STATES: [(&str, &str); 3] = [
     (
         "playback",
         "link=gprs&down=20+kbit%2Fs&rtt=3+s&loss=8+%25&traffic=command&clients=100&cc=default%2Ccocoa-plus&seeds=10&view=watch",
+    ),
+    (
+        "crowd",
+        "link=umts&clients=1000&traffic=telemetry&cc=default&seeds=1&view=watch",
     ),
     (
         "mesh",
