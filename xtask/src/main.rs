@@ -22,6 +22,7 @@ mod process;
 mod properties;
 mod radio_validation;
 mod recommendations;
+mod release;
 mod situations;
 mod soak;
 mod steps;
@@ -51,6 +52,9 @@ cargo xtask COMMAND
   bench observe       a crowd of observers told, beside libcoap; `bench observe --help`
   bench codec         decode and encode times beside libcoap
   long [NAME]         runs too long for every day; without a name, the list. `long soak` and `long fuzz` have options
+  release-check [CHECK...]
+                      packages, program, Debian package, container image and bill of materials of a release,
+                      checked; nothing is published
   help                this text
 ";
 
@@ -107,6 +111,7 @@ fn run(arguments: &[String]) -> Result<bool> {
             Ok(true)
         }
         "long" => long::run(&workspace, rest),
+        "release-check" => release::check(&workspace, rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(true)

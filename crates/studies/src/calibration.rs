@@ -26,8 +26,8 @@ macro_rules! calibrated {
         pub const CALIBRATED: &[Calibrated] = &[$(Calibrated {
             study: $study,
             parts: &[$($part),+],
-            open: include_str!(concat!("../../../papers/", $study, "/open.toml")),
-            baseline: include_str!(concat!("../../../papers/", $study, "/baseline.toml")),
+            open: include_str!(concat!("../papers/", $study, "/open.toml")),
+            baseline: include_str!(concat!("../papers/", $study, "/baseline.toml")),
             kept: include_str!(concat!("../results/calibration/", $study, ".json")),
         },)*];
     };

@@ -42,7 +42,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-pub(super) fn has_library_source() -> Result<bool> {
+pub(crate) fn has_library_source() -> Result<bool> {
     if !Path::new(DISTRIBUTION_RUSTC).is_file() {
         return Ok(false);
     }

@@ -8,7 +8,7 @@ use carob_sim::tcp::settings::Algorithm;
 
 use super::{Place, Scenario, builtin};
 
-const LONG: &str = include_str!("../../../../scenarios/thesis/long.toml");
+const LONG: &str = include_str!("../../scenarios/thesis/long.toml");
 
 fn read(text: &str, overrides: &[&str]) -> Result<Scenario, String> {
     let overrides: Vec<String> = overrides.iter().map(|&o| o.to_owned()).collect();
@@ -501,7 +501,7 @@ fn a_cell_name_finds_its_scenario() {
 
 #[test]
 fn every_scenario_file_is_built_in_and_valid() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut files = Vec::new();
     for study in std::fs::read_dir(&root).expect("scenarios/") {
         let study = study.expect("an entry");
@@ -537,7 +537,7 @@ fn cells_show_numbers_as_numbers_and_infinity_as_text() {
     assert_eq!(json("long-4c-high-inf")["buffer"], "inf");
 }
 
-const SHORT: &str = include_str!("../../../../scenarios/thesis/short.toml");
+const SHORT: &str = include_str!("../../scenarios/thesis/short.toml");
 
 #[test]
 fn thesis_short_has_the_cells_of_its_grid_and_what_holds_where() {

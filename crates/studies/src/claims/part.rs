@@ -23,13 +23,7 @@ pub struct Part {
 
 macro_rules! rules {
     ($study:literal, $name:literal) => {
-        include_str!(concat!(
-            "../../../../papers/",
-            $study,
-            "/rules/",
-            $name,
-            ".toml"
-        ))
+        include_str!(concat!("../../papers/", $study, "/rules/", $name, ".toml"))
     };
 }
 

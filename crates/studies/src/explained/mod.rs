@@ -134,7 +134,7 @@ pub struct ExplainedRuns {
 
 /// Those of the thesis, `papers/thesis/figures.toml`.
 pub fn thesis() -> ExplainedRuns {
-    let text = include_str!("../../../../papers/thesis/figures.toml");
+    let text = include_str!("../../papers/thesis/figures.toml");
     toml::from_str(text).expect("a test reads the file")
 }
 

@@ -17,14 +17,14 @@ macro_rules! files {
         /// Every study as (short name, its `study.toml`).
         const STUDIES: &[(&str, &str)] = &[$((
             $study,
-            include_str!(concat!("../../../../papers/", $study, "/study.toml")),
+            include_str!(concat!("../../papers/", $study, "/study.toml")),
         ),)*];
 
         /// Every CSV file as (study, file, text).
         const FILES: &[(&str, &str, &str)] = &[$($((
             $study,
             $file,
-            include_str!(concat!("../../../../papers/", $study, "/", $file)),
+            include_str!(concat!("../../papers/", $study, "/", $file)),
         ),)*)*];
     };
 }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn every_file_of_the_studies_is_built_in_and_reads() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("papers");
         let mut on_disk = BTreeSet::new();
         for study in std::fs::read_dir(root).expect("papers/") {
             let study = study.expect("an entry");

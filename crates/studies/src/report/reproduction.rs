@@ -112,7 +112,7 @@ pub fn reproduction(
                 ],
                 details: vec![Details {
                     summary: "papers/thesis/tolerances.toml".to_owned(),
-                    text: include_str!("../../../../papers/thesis/tolerances.toml").to_owned(),
+                    text: include_str!("../../papers/thesis/tolerances.toml").to_owned(),
                 }],
                 ..Section::default()
             },

@@ -35,14 +35,14 @@ pub fn thesis_readings() -> Vec<Reading> {
     struct File {
         reading: Vec<Reading>,
     }
-    let text = include_str!("../../../../papers/thesis/readings.toml");
+    let text = include_str!("../../papers/thesis/readings.toml");
     let file: File = toml::from_str(text).expect("a test reads the file");
     file.reading
 }
 
 /// The tolerances of the thesis, `papers/thesis/tolerances.toml`.
 pub fn thesis_tolerances() -> Tolerances {
-    let text = include_str!("../../../../papers/thesis/tolerances.toml");
+    let text = include_str!("../../papers/thesis/tolerances.toml");
     Tolerances::read(text).expect("a test reads the file")
 }
 

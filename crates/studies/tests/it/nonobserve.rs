@@ -10,7 +10,7 @@ use carob_sim::spec::{RunSpec, Workload};
 
 /// The lines of a table of the study, without its header, each a list of values.
 fn table(name: &str) -> Vec<Vec<String>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/nonobserve");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("papers/nonobserve");
     let text = std::fs::read_to_string(root.join(name)).expect("a table of the study");
     let line = |line: &str| line.split(',').map(str::to_owned).collect();
     text.lines().skip(1).map(line).collect()

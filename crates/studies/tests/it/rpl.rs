@@ -4,9 +4,9 @@ use carob_lab::claims::rule::Condition;
 use carob_studies::calibration::Calibrated;
 
 /// Carried loads of the raw data.
-const LOAD: &str = include_str!("../../../../papers/rpl/measured_load.csv");
+const LOAD: &str = include_str!("../../papers/rpl/measured_load.csv");
 /// Round trips, hops, neighbours, frames and parents of the raw data.
-const FACTS: &str = include_str!("../../../../papers/rpl/measured_facts.csv");
+const FACTS: &str = include_str!("../../papers/rpl/measured_facts.csv");
 
 #[test]
 fn baseline_facts_of_default_coap_match_the_data() {

@@ -28,11 +28,11 @@ const DELIVERY_MAX: f64 = 0.998;
 const MEASURED: [(&str, &str); 2] = [
     (
         "pint-measured",
-        include_str!("../../../../../papers/rpl/pint_links.csv"),
+        include_str!("../../../papers/rpl/pint_links.csv"),
     ),
     (
         "wilab-measured",
-        include_str!("../../../../../papers/rpl/wilab_links.csv"),
+        include_str!("../../../papers/rpl/wilab_links.csv"),
     ),
 ];
 

@@ -1,0 +1,284 @@
+//! The files of a release, each made by a command that anyone can run.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::tar::Entry;
+use super::{Release, image as layout, sbom, sha256};
+use crate::process;
+use crate::steps::{Outcome, bare_metal, watch};
+use crate::workspace::Workspace;
+
+/// Crates of the registry, each after those that it needs.
+pub(super) const PUBLISHED: &[&str] = &[
+    "carob-cc",
+    "carob-proto",
+    "carob",
+    "carob-sim",
+    "carob-analyze",
+    "carob-emu",
+    "carob-lab",
+    "carob-studies",
+    "carob-cli",
+];
+
+const MUSL: &str = "x86_64-unknown-linux-musl";
+const GNU: &str = "x86_64-unknown-linux-gnu";
+const MUSL_GCC: &str = "/usr/bin/musl-gcc";
+
+pub(super) fn clean_tree(release: &Release<'_>) -> Result<Outcome> {
+    let mut command = Command::new("git");
+    command
+        .args(["status", "--porcelain"])
+        .current_dir(&release.workspace.root);
+    let changes = process::output(&mut command)?;
+    print!("{changes}");
+    Ok(Outcome::of(changes.is_empty()))
+}
+
+pub(super) fn deny(release: &Release<'_>) -> Result<Outcome> {
+    if process::find("cargo-deny").is_none() {
+        return Ok(Outcome::Skipped(
+            "no cargo-deny (cargo install cargo-deny)".to_owned(),
+        ));
+    }
+    let mut command = process::cargo();
+    command.args(["deny", "--all-features", "check"]);
+    watch::succeeds(command.current_dir(&release.workspace.root)).map(Outcome::of)
+}
+
+/// Packages every crate and builds it from its package, as a user of the registry does.
+pub(super) fn packages(release: &Release<'_>) -> Result<Outcome> {
+    let mut command = process::cargo();
+    command.args(["package", "--locked"]);
+    for name in PUBLISHED {
+        command.args(["--package", name]);
+    }
+    if !watch::succeeds(command.current_dir(&release.workspace.root))? {
+        return Ok(Outcome::Failed);
+    }
+    let packages = release.workspace.target()?.join("package");
+    for name in PUBLISHED {
+        let file = format!("{name}-{}.crate", release.version);
+        fs::copy(packages.join(&file), release.folder.join(&file))
+            .with_context(|| format!("no package {file}"))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Returns true if the crates name a repository.
+pub(super) fn has_repository(workspace: &Workspace) -> Result<bool> {
+    let manifest: toml::Table = fs::read_to_string(workspace.root.join("Cargo.toml"))?.parse()?;
+    Ok(manifest["workspace"]["package"].get("repository").is_some())
+}
+
+pub(super) fn bill_of_materials(release: &Release<'_>) -> Result<Outcome> {
+    let document = sbom::document(release.workspace)?;
+    let file = release.folder.join("carob.cdx.json");
+    fs::write(&file, serde_json::to_string_pretty(&document)? + "\n")?;
+    let count = document["components"].as_array().map_or(0, Vec::len);
+    println!("{}: {count} crates", file.display());
+    Ok(Outcome::Passed)
+}
+
+/// The program of the profile `dist`; its dependencies are recorded in it where cargo-auditable is
+/// installed. Manual pages and completions beside it.
+pub(super) fn program(release: &Release<'_>) -> Result<Outcome> {
+    let auditable = process::find("cargo-auditable").is_some();
+    let mut command = process::cargo();
+    if auditable {
+        command.arg("auditable");
+    }
+    command.args([
+        "build",
+        "--profile",
+        "dist",
+        "--locked",
+        "--package",
+        "carob-cli",
+    ]);
+    if !watch::succeeds(command.current_dir(&release.workspace.root))? {
+        return Ok(Outcome::Failed);
+    }
+    let program = release.workspace.target()?.join("dist/carob");
+    fs::copy(&program, release.folder.join("carob"))?;
+    process::must(
+        Command::new(&program)
+            .args(["man", "--dir"])
+            .arg(release.folder.join("man")),
+    )?;
+    let completions = release.folder.join("completions");
+    fs::create_dir_all(&completions)?;
+    for (shell, file) in [
+        ("bash", "carob.bash"),
+        ("fish", "carob.fish"),
+        ("zsh", "_carob"),
+    ] {
+        let script = process::output(Command::new(&program).args(["completions", shell]))?;
+        fs::write(completions.join(file), script)?;
+    }
+    if auditable {
+        return Ok(Outcome::Passed);
+    }
+    let note = "without recorded dependencies (cargo install cargo-auditable)";
+    Ok(Outcome::PassedExcept(note.to_owned()))
+}
+
+/// A program without a dynamic loader: with musl where its compiler and the library source are, else
+/// with glibc, whose resolver still loads libraries for names of hosts.
+pub(super) fn static_program(release: &Release<'_>) -> Result<Outcome> {
+    let file = release.folder.join("carob-static");
+    let musl = Path::new(MUSL_GCC).is_file() && bare_metal::has_library_source()?;
+    let built = if musl {
+        with_musl(release)?
+    } else {
+        with_glibc(release)?
+    };
+    let Some(built) = built else {
+        return Ok(Outcome::Failed);
+    };
+    fs::copy(&built, &file)?;
+    if layout::needs_loader(&fs::read(&file)?)? {
+        println!("{} needs a dynamic loader", file.display());
+        return Ok(Outcome::Failed);
+    }
+    process::must(Command::new(&file).args([
+        "lab",
+        "run",
+        "thesis/long-1c-none-2500",
+        "--no-report",
+    ]))?;
+    if musl {
+        return Ok(Outcome::Passed);
+    }
+    let note = format!(
+        "with glibc: no {MUSL_GCC} and library source (apt-get install musl-tools rustc-web rust-web-src)"
+    );
+    Ok(Outcome::PassedExcept(note))
+}
+
+fn with_musl(release: &Release<'_>) -> Result<Option<PathBuf>> {
+    let directory = release.workspace.target()?.join("musl");
+    // The unwinder of the standard library is that of the compiler's own runtime.
+    let libraries = directory.join("libraries");
+    fs::create_dir_all(&libraries)?;
+    let mut gcc = Command::new("gcc");
+    let unwinder = process::output(gcc.arg("-print-file-name=libgcc_eh.a"))?;
+    fs::copy(unwinder.trim(), libraries.join("libunwind.a"))?;
+    let flags = format!(
+        "-C target-feature=+crt-static -C link-self-contained=no -L native={}",
+        libraries.display()
+    );
+    let mut command = process::cargo();
+    command
+        .env("RUSTC", bare_metal::DISTRIBUTION_RUSTC)
+        // `-Z build-std` asks for a nightly or for this.
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_TARGET_DIR", &directory)
+        .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER", MUSL_GCC)
+        .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags)
+        .env("CC_x86_64_unknown_linux_musl", MUSL_GCC)
+        .args([
+            "build",
+            "--profile",
+            "dist",
+            "--locked",
+            "--package",
+            "carob-cli",
+        ])
+        .args(["-Z", "build-std=std,panic_unwind", "--target", MUSL]);
+    let built = watch::succeeds(command.current_dir(&release.workspace.root))?;
+    Ok(built.then(|| directory.join(MUSL).join("dist/carob")))
+}
+
+fn with_glibc(release: &Release<'_>) -> Result<Option<PathBuf>> {
+    let directory = release.workspace.target()?.join("static");
+    let mut command = process::cargo();
+    command
+        .env("CARGO_TARGET_DIR", &directory)
+        .env(
+            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS",
+            "-C target-feature=+crt-static",
+        )
+        .args([
+            "build",
+            "--profile",
+            "dist",
+            "--locked",
+            "--package",
+            "carob-cli",
+        ])
+        .args(["--target", GNU]);
+    let built = watch::succeeds(command.current_dir(&release.workspace.root))?;
+    Ok(built.then(|| directory.join(GNU).join("dist/carob")))
+}
+
+/// An image of the static program, and its check.
+pub(super) fn image(release: &Release<'_>) -> Result<Outcome> {
+    let program = release.folder.join("carob-static");
+    let Ok(program) = fs::read(&program) else {
+        return Ok(Outcome::Skipped(
+            "no static program (the check `static`)".to_owned(),
+        ));
+    };
+    let licence = |name: &str| -> Result<Entry> {
+        Ok(Entry {
+            name: format!("licenses/{name}"),
+            mode: 0o644,
+            bytes: fs::read(release.workspace.root.join(name))?,
+        })
+    };
+    let licences = [licence("LICENSE-MIT")?, licence("LICENSE-APACHE")?];
+    let folder = release.folder.join("carob-image");
+    layout::write(&folder, program, &release.version, &licences)?;
+    layout::lint(&folder)?;
+    // Tools such as skopeo and podman take the folder, or this archive of it.
+    let archive = release.folder.join("carob-image.tar");
+    let mut command = Command::new("tar");
+    command.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "-cf"]);
+    process::must(command.arg(&archive).arg("-C").arg(&folder).arg("."))?;
+    println!("{}", archive.display());
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn debian(release: &Release<'_>) -> Result<Outcome> {
+    if process::find("cargo-deb").is_none() {
+        return Ok(Outcome::Skipped(
+            "no cargo-deb (cargo install cargo-deb)".to_owned(),
+        ));
+    }
+    let mut command = process::cargo();
+    command.args([
+        "deb",
+        "--package",
+        "carob-cli",
+        "--profile",
+        "dist",
+        "--no-build",
+        "--output",
+    ]);
+    command.arg(&release.folder);
+    watch::succeeds(command.current_dir(&release.workspace.root)).map(Outcome::of)
+}
+
+/// Writes the sums of all files of the release, in the form that `sha256sum --check` reads.
+pub(super) fn sums(release: &Release<'_>) -> Result<Outcome> {
+    let mut files: Vec<PathBuf> = (fs::read_dir(&release.folder)?)
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    files.retain(|file| file.is_file() && file.file_name() != Some("SHA256SUMS".as_ref()));
+    files.sort();
+    let mut text = String::new();
+    for file in &files {
+        let hex = sha256(&fs::read(file)?);
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        writeln!(text, "{hex}  {name}")?;
+    }
+    print!("{text}");
+    fs::write(release.folder.join("SHA256SUMS"), text)?;
+    Ok(Outcome::of(!files.is_empty()))
+}
