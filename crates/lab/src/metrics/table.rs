@@ -43,11 +43,11 @@ metrics! {
     SUCCESS_RATIO: "success_ratio", "1", Run,
         "Share of a run's flows that completed.";
     TRANSMISSIONS_PER_EXCHANGE: "transmissions_per_exchange", "1", FlowOrRun,
-        "Copies per exchange, mean of a flow or of a wireless network; over TCP, data segments sent per segment of new data.";
+        "Transmissions per exchange, mean of a flow or of a wireless network; over TCP, data segments sent per segment of new data.";
     SEGMENTS: "segments", "1", Flow,
         "Data segments the server sent over TCP, retransmissions included, per flow.";
     RETRANSMISSIONS: "retransmissions", "1", FlowSubscriberOrNode,
-        "Copies after the first of their exchange, per flow, subscriber or node; over TCP, data segments the server sent again.";
+        "Transmissions after the first of their exchange, per flow, subscriber or node; over TCP, data segments the server sent again.";
     SPURIOUS: "spurious", "1", FlowOrNode,
         "Spurious retransmissions per flow: sent although an earlier transmission and its response were not lost; over TCP, segments of which all bytes had arrived before.";
     RETRANSMISSIONS_PER_EXCHANGE: "retransmissions_per_exchange", "1", Flow,
@@ -137,9 +137,9 @@ metrics! {
     UNLISTED_RATIO: "unlisted_ratio", "1", Run,
         "Share of the notifications of a run for observers that the server had removed after an unacknowledged CON (RFC 7641 4.5).";
     LINK_DROP_RATIO: "link_drop_ratio", "1", Run,
-        "Copies of notifications that met a full buffer at the link, over the notifications of the run.";
+        "Transmissions of notifications that met a full buffer at the link, over the notifications of the run.";
     LINK_LOSS_RATIO: "link_loss_ratio", "1", Run,
-        "Copies of notifications that were lost at random, over the notifications of the run.";
+        "Transmissions of notifications that were lost at random, over the notifications of the run.";
     CON_RATIO: "con_ratio", "1", Run,
         "Share of the notifications sent in a run that were CON.";
     DELAY_S: "delay_s", "s", SubscriberOrRun,
@@ -307,7 +307,7 @@ metrics! {
     TRACED_CHANGED_RATIO: "traced_changed_ratio", "1", Run,
         "Share of the time that is within that minute.";
     TRACED_COPIES_RATIO: "traced_copies_ratio", "1", Run,
-        "Copies per second that it sends within that minute, over those at other times.";
+        "Transmissions per second of the node within that minute, over those at other times.";
     TRACED_ORPHAN_END_S: "traced_orphan_end_s", "s", Run,
         "For how long it had been without a parent as the run ended.";
 }

@@ -52,7 +52,7 @@ impl FlowsGraph {
         Chart::over_time(label, vec![panel]).svg()
     }
 
-    /// Lines of all flows and first copies in a colour each, then their other marks; what needs attention
+    /// Lines of all flows and first transmissions in a colour each, then their other marks; what needs attention
     /// is on top.
     fn layers(&self) -> Vec<Layer> {
         let flows = || (0..).zip(&self.flows);

@@ -67,7 +67,7 @@ impl LinkUse {
         let floor = vec![(0.0, 0.0), (end, 0.0)];
         let mut layers = vec![
             Layer::new("useful").part(area("link-useful", useful.clone(), floor)),
-            Layer::new("spurious copies").part(area("link-useless", all, useful)),
+            Layer::new("spurious retransmissions").part(area("link-useless", all, useful)),
         ];
         if longest > 0.0 {
             let waits = line(&|step| step.wait_s / longest * self.rate_kbps);
@@ -131,7 +131,7 @@ mod tests {
         let corners = [(0.0, 30.0), (20.0, 30.0)];
         let base = [(20.0, 0.0), (10.0, 0.0), (10.0, 30.0), (0.0, 30.0)];
         let area = Part::Area(class, [&corners[..], &base].concat());
-        assert_eq!(layers[1], Layer::new("spurious copies").part(area));
+        assert_eq!(layers[1], Layer::new("spurious retransmissions").part(area));
         let svg = link_uses(&[("none".to_owned(), LinkUse::default())], "a label");
         assert!(svg.contains(">none<") && !svg.contains("NaN"), "{svg}");
     }

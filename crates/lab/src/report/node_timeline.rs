@@ -1,5 +1,5 @@
 //! Interaction of routing and congestion control at one node over time. Panels: rank, ETX of the
-//! link, RTO and copies; every change of the parent is marked.
+//! link, RTO and transmissions; every change of the parent is marked.
 
 use carob_cc::time::Instant;
 use carob_sim::mesh::record::{MeshRecord, Traced};
@@ -14,7 +14,7 @@ use crate::run::{Outcome, Row};
 const COLUMNS_MAX: usize = 3;
 /// Height of a panel.
 const AREA: f64 = 104.0;
-/// Copies are summed over so many minutes: 10 s.
+/// Transmissions are summed over so many minutes: 10 s.
 const SPAN: f64 = 1.0 / 6.0;
 /// A rank without a parent.
 const INFINITE_RANK: u16 = u16::MAX;
@@ -26,7 +26,7 @@ type Value = fn(&Traced) -> Option<f64>;
 struct Shown {
     label: &'static str,
     mapping: Mapping,
-    /// Copies, which are bars, have none.
+    /// Transmissions, which are bars, have none.
     of: Option<Value>,
 }
 
@@ -48,7 +48,7 @@ const PANELS: [Shown; 4] = [
         of: Some(rto),
     },
     Shown {
-        label: "Copies in 10 s",
+        label: "Transmissions in 10 s",
         mapping: Mapping::Linear,
         of: None,
     },
@@ -102,8 +102,8 @@ impl Column {
         spans
     }
 
-    /// Copies by spans of [`SPAN`].
-    fn copies(&self) -> Vec<f64> {
+    /// Transmissions by spans of [`SPAN`].
+    fn transmissions(&self) -> Vec<f64> {
         let mut sums = Vec::new();
         for sample in &self.samples {
             let index = (self.at(sample) / SPAN) as usize;
@@ -157,7 +157,7 @@ fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<(String, String)> {
     if columns.is_empty() {
         return None;
     }
-    let label = format!("Node {node} of {cell}: rank, ETX, RTO and copies over time");
+    let label = format!("Node {node} of {cell}: rank, ETX, RTO and transmissions over time");
     Some((panels(&columns, &label), label))
 }
 
@@ -195,7 +195,7 @@ impl Column {
     fn panel(&self, shown: &Shown) -> Panel {
         let all: Vec<f64> = match shown.of {
             Some(of) => self.values(of).collect(),
-            None => self.copies(),
+            None => self.transmissions(),
         };
         let high = all.iter().copied().fold(0.0, f64::max);
         let range = match shown.mapping {
@@ -253,7 +253,7 @@ impl Column {
     }
 
     fn bars(&self) -> Vec<Part> {
-        let sums = (0..).map(f64::from).zip(self.copies());
+        let sums = (0..).map(f64::from).zip(self.transmissions());
         let bar = |(n, sum): (f64, f64)| {
             let (from, to) = (n * SPAN, ((n + 1.0) * SPAN).min(self.end()));
             Part::Rect("circle-copies".to_owned(), (from, 0.0), (to, sum), None)

@@ -18,13 +18,13 @@ const SMALL: f64 = 0.5;
 /// The event that a mark of a time-sequence graph stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A first copy was sent.
+    /// A message was sent for the first time.
     First,
-    /// A further copy was sent.
+    /// A message was retransmitted.
     Again,
-    /// A copy was lost after the bottleneck.
+    /// A transmission was lost after the bottleneck.
     Lost,
-    /// A copy met a full buffer.
+    /// A transmission met a full buffer.
     Full,
     /// The item was answered or acknowledged.
     Answered,
@@ -41,7 +41,7 @@ pub struct Mark {
     pub item: u32,
     /// The event.
     pub kind: Kind,
-    /// Which copy, 0 for the first.
+    /// Retransmissions before it.
     pub attempt: u8,
 }
 
@@ -95,7 +95,7 @@ impl SequenceGraph {
     /// bytes from the beginning of the connection. What is acknowledged is known where the ACK
     /// arrives; what the peer sent and was lost is shown at what it acknowledged.
     pub fn of_stream(events: &[Event], host: u32, peer: u32) -> Self {
-        let mut copies: BTreeMap<u32, u8> = BTreeMap::new();
+        let mut attempts: BTreeMap<u32, u8> = BTreeMap::new();
         let marks = events.iter().filter_map(|event| {
             if event.host == peer {
                 return lost_back(event, host);
@@ -112,21 +112,21 @@ impl SequenceGraph {
                 SimEvent::SegmentArrived { segment } => (segment, Kind::Answered),
                 _ => return None,
             };
-            let (is_ack, copy) = (
+            let (is_ack, attempt) = (
                 kind == Kind::Answered,
-                copies.entry(segment.seq).or_default(),
+                attempts.entry(segment.seq).or_default(),
             );
             if segment.peer != peer || (segment.data == 0 && !is_ack) {
                 return None;
             }
             if kind == Kind::Again {
-                *copy = copy.saturating_add(1);
+                *attempt = attempt.saturating_add(1);
             }
             Some(Mark {
                 at_s: event.at.as_micros() as f64 / 1e6,
                 item: if is_ack { segment.ack } else { segment.seq },
                 kind,
-                attempt: if is_ack { 0 } else { *copy },
+                attempt: if is_ack { 0 } else { *attempt },
             })
         });
         Self {
@@ -136,7 +136,7 @@ impl SequenceGraph {
         }
     }
 
-    /// The part between two times, in seconds, to see single copies.
+    /// The part between two times, in seconds, to see single transmissions.
     pub fn between(&self, from_s: f64, to_s: f64) -> Self {
         let inside = |mark: &&Mark| (from_s..=to_s).contains(&mark.at_s);
         let marks = self.marks.iter().filter(inside).copied().collect();
@@ -230,9 +230,9 @@ impl SequenceGraph {
         }
         let own = self.marks.iter().filter(|mark| mark.kind == kind);
         own.fold(layer, |layer, mark| {
-            let copy = u32::from(mark.attempt) + 1;
+            let attempt = u32::from(mark.attempt) + 1;
             let (axis, item, at) = (&self.y_label, mark.item, number(mark.at_s, 3));
-            let tip = format!("{axis} {item}: {what} at {at} s (copy {copy})");
+            let tip = format!("{axis} {item}: {what} at {at} s (transmission {attempt})");
             layer.item(&tip, vec![marks(vec![mark.at()])])
         })
     }
@@ -258,7 +258,7 @@ pub(super) struct Style(
 pub(super) const KINDS: [Style; 5] = [
     Style(
         Kind::First,
-        "first copy",
+        "first transmission",
         "sent",
         "seq-first",
         Shape::Disc,
@@ -473,8 +473,12 @@ mod tests {
     #[test]
     fn every_mark_says_what_it_is() {
         let svg = graph().svg("a label");
-        assert!(svg.contains("<title>Block number 0: sent again at 2.000 s (copy 2)</title>"));
-        assert!(svg.contains("<title>Block number 0: lost on the way at 0.000 s (copy 1)</title>"));
+        assert!(
+            svg.contains("<title>Block number 0: sent again at 2.000 s (transmission 2)</title>")
+        );
+        assert!(svg.contains(
+            "<title>Block number 0: lost on the way at 0.000 s (transmission 1)</title>"
+        ));
         assert!(
             !svg.contains("dropped by a full buffer"),
             "a legend has only what is shown"

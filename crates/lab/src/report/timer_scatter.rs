@@ -17,13 +17,17 @@ const FATES: [(Fate, &str, &str); 3] = [
     (
         Fate::Answered,
         "flow-first c0",
-        "answered before it ran out",
+        "answered before it expired",
     ),
-    (Fate::Lost, "flow-first c3", "ran out: the copy was lost"),
+    (
+        Fate::Lost,
+        "flow-first c3",
+        "expired: the transmission was lost",
+    ),
     (
         Fate::Early,
         "flow-first c1",
-        "ran out: the answer was to come",
+        "expired: the response was on its way",
     ),
 ];
 

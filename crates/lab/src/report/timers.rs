@@ -17,7 +17,7 @@ pub struct Point {
     pub at_s: f64,
     /// The value.
     pub value_s: f64,
-    /// Copies sent by then.
+    /// Transmissions sent by then.
     pub attempts: u8,
 }
 
@@ -38,7 +38,7 @@ pub struct TimerTrace {
     pub rto: Vec<Point>,
     /// First timers of exchanges, dithering included.
     pub rto_init: Vec<Point>,
-    /// Round-trip times; those after several copies are ambiguous.
+    /// Round-trip times; those after several transmissions are ambiguous.
     pub rtt: Vec<Point>,
 }
 
@@ -77,11 +77,11 @@ impl TimerTrace {
                 &self.rto_init,
             ),
             Layer::new("RTO").part(rto),
-            dots("RTT, one copy", "rtt-strong", "round trip", &strong),
+            dots("RTT, one transmission", "rtt-strong", "round trip", &strong),
             dots(
-                "RTT, several copies (ambiguous)",
+                "RTT, several transmissions (ambiguous)",
                 "rtt-weak",
-                "round trip from the first copy",
+                "round trip from the first transmission",
                 &weak,
             ),
         ];
@@ -121,12 +121,12 @@ fn dots(name: &str, class: &str, what: &str, points: &[Point], most: usize) -> L
     let at = |point: &Point| (point.at_s, point.value_s);
     let (told, untold) = points.split_at(most.min(points.len()));
     let layer = told.iter().fold(Layer::new(name), |layer, point| {
-        let copies = match point.attempts {
+        let transmissions = match point.attempts {
             0 | 1 => String::new(),
-            n => format!(", {n} copies"),
+            n => format!(", {n} transmissions"),
         };
         let (value, when) = (number(point.value_s, 3), number(point.at_s, 2));
-        let tip = format!("{what} {value} s at {when} s{copies}");
+        let tip = format!("{what} {value} s at {when} s{transmissions}");
         layer.item(&tip, vec![marks(vec![at(point)])])
     });
     layer.part(marks(untold.iter().map(at).collect()))
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_of_several_copies_are_marked_ambiguous() {
+    fn samples_of_several_transmissions_are_marked_ambiguous() {
         let point = |at_s, attempts| Point {
             at_s,
             value_s: 0.7,
@@ -151,7 +151,7 @@ mod tests {
         trace.rtt.push(point(2.0, 3));
         let svg = trace.svg("a label");
         assert!(svg.contains("ambiguous"));
-        let title = "<title>round trip from the first copy 0.700 s at 2.00 s, 3 copies</title>";
+        let title = "<title>round trip from the first transmission 0.700 s at 2.00 s, 3 transmissions</title>";
         assert!(svg.contains(title));
     }
 

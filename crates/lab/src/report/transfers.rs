@@ -209,16 +209,16 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, RunSetupErro
     })
 }
 
-const BLOCKS_READING: &str = "Each dot is a block asked for; a retransmission stands to the \
-right of the copy that was lost, and the gap between them is the timer.";
+const BLOCKS_READING: &str = "Each dot is a requested block; a retransmission stands to the \
+right of the transmission that was lost, and the gap between them is the timer.";
 const STREAM_READING: &str = "Each dot is a segment of data the server sent, by the first of its \
 bytes, counted from the beginning of the connection; lines are what the client had acknowledged.";
 const CROWD_READING: &str = "What the bottleneck towards the clients carried, all of them \
-together: useful bytes, and on top of them answers after the first to an exchange and \
-TCP's spurious copies. The line is the longest time that a packet had waited.";
-const SCATTER_READING: &str = "Each dot is a timer, of a request or of a copy of it, in the order in \
-which they began; up to 1,500 of a run. A timer ran out too early if an answer to the copies sent \
-until then was to come. On the right the share of the run's answers that had come with them.";
+together: useful bytes, and on top of them responses after the first to an exchange and \
+TCP's spurious retransmissions. The line is the longest time that a packet had waited.";
+const SCATTER_READING: &str = "Each dot is a timer of a transmission of a request, in the order in \
+which they began; up to 1,500 of a run. A timer expired too early if a response to a transmission sent \
+until then was on its way. On the right is the share of the run's responses received until then.";
 const TIMER_READING: &str = "The retransmission timeout before dithering, the first timers drawn \
 from it, and the round-trip times it learns from; the vertical axis is logarithmic.";
 const SOCKET_TIMER_READING: &str = "The server's retransmission timeout, backoff included; the \
@@ -247,7 +247,7 @@ const BLOCKS: Words = Words {
 };
 const EXCHANGES: Words = Words {
     title: "Exchanges over time",
-    reading: "Each dot is a request; a retransmission stands to the right of the copy before it, \
+    reading: "Each dot is a request; a retransmission stands to the right of the transmission before it, \
               and the gap between them is the timer.",
     timers: TIMER_READING,
     awaited: "an answer",

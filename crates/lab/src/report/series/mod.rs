@@ -191,8 +191,8 @@ mod tests {
     fn the_legend_has_what_there_is() {
         let calm = figure("rtt 400 ms", &["default"]);
         for missing in [
-            "copy lost",
-            "spurious copy",
+            "transmission lost",
+            "spurious retransmission",
             "given up",
             "pause",
             "timers after",
@@ -201,8 +201,8 @@ mod tests {
         }
         let story = figure(DEMO, &["default"]);
         for there in [
-            "copy lost",
-            "spurious copy",
+            "transmission lost",
+            "spurious retransmission",
             "given up",
             "pause",
             "timers after",
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn marks_stand_where_the_timers_are() {
         let story = figure("lost 1, rtt 3.5 s\nfail", &["default"]);
-        // Copies of 2, 4 and 8 s; the one of 8 s left although that of 4 s was to be answered.
+        // Timers of 2, 4 and 8 s; the one of 8 s left although that of 4 s was to be answered.
         let title = "<title>default: lost 1, rtt 3.5 s; timers 2.00, 4.00 s</title>";
         assert!(story.contains(title), "{story}");
         let late = figure("rtt 3.5 s", &["default"]);

@@ -120,9 +120,9 @@ impl Drawing<'_> {
         vec![
             Layer::new("").part(trend),
             after,
-            Layer::new("spurious copy").part(spurious),
+            Layer::new("spurious retransmission").part(spurious),
             Layer::new("first timer").part(part("first", Shape::Disc, radius, marks.first)),
-            Layer::new("copy lost").part(lost),
+            Layer::new("transmission lost").part(lost),
             Layer::new("given up").part(given_up),
             Layer::new("NON, held back for").part(held),
         ]
@@ -205,10 +205,10 @@ impl Marks {
         }
         let needed = usize::from(step.lost) + 1;
         let given_up = step.outcome == Outcome::GivenUp;
-        for (copy, at) in levels().enumerate() {
-            let ends = given_up && copy + 1 == step.timers.len();
-            if copy > 0 && !ends {
-                let of = if copy >= needed {
+        for (transmission, at) in levels().enumerate() {
+            let ends = given_up && transmission + 1 == step.timers.len();
+            if transmission > 0 && !ends {
+                let of = if transmission >= needed {
                     &mut self.spurious
                 } else {
                     &mut self.rung
@@ -217,7 +217,7 @@ impl Marks {
             }
             if ends {
                 self.given_up.push(at);
-            } else if copy < usize::from(step.lost) {
+            } else if transmission < usize::from(step.lost) {
                 self.lost.push(at);
             }
         }
