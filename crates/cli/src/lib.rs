@@ -48,7 +48,9 @@ pub fn main(registry: Registry) -> ExitCode {
     controllers::choose(registry);
     descriptors::raise_limit();
     monitor::warnings::print();
-    let parsed = args::command().try_get_matches();
+    let color = args::color_of(std::env::args_os());
+    output::choose_color(color);
+    let parsed = args::command().color(color).try_get_matches();
     let parsed = parsed.and_then(|matches| Args::from_arg_matches(&matches));
     let outcome = match parsed {
         Ok(args) => commands::run(args.command),
@@ -72,7 +74,10 @@ pub fn main(registry: Registry) -> ExitCode {
 /// Prints help and versions on stdout, wrong usage on stderr.
 fn said_by_parser(error: &clap::Error) -> Outcome {
     if error.use_stderr() {
-        error.exit();
+        let text = output::fitted_to_stderr(&error.render().ansi().to_string());
+        // Without stderr there is nowhere to report an error.
+        let _ = writeln!(anstream::stderr().lock(), "{}", text.trim_end());
+        return Outcome::Told(2);
     }
     // Errors are kept for the end.
     let _ = write!(output::coloured(), "{}", error.render().ansi());

@@ -4,9 +4,11 @@
 //! kept here, and the command fails with it at its end. A reader that has gone away (a closed pipe)
 //! has had enough, which is no error.
 
-use std::io::{self, ErrorKind, StdoutLock, Write};
+use std::io::{self, ErrorKind, IsTerminal as _, StdoutLock, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+
+use carob_lab::text::{TextTable, wrapped};
 
 use crate::failure::Failure;
 
@@ -18,6 +20,56 @@ enum State {
     Failed(io::Error),
     /// The error was returned to the command.
     Reported,
+}
+
+/// Columns of a terminal that does not tell its width.
+const COLUMNS: usize = 80;
+/// The narrowest width that output is laid out for.
+const COLUMNS_MIN: usize = 20;
+
+/// Takes the choice of `--color` for all streams.
+pub(crate) fn choose_color(choice: clap::ColorChoice) {
+    let choice = match choice {
+        clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
+        clap::ColorChoice::Always => anstream::ColorChoice::Always,
+        clap::ColorChoice::Never => anstream::ColorChoice::Never,
+    };
+    choice.write_global();
+}
+
+/// A table laid out for the terminal that stdout is, or in full, with styles.
+pub(crate) fn laid_out(table: &TextTable, indent: usize) -> String {
+    match columns() {
+        Some(columns) => table.for_terminal(columns.saturating_sub(indent)),
+        None => table.styled(),
+    }
+}
+
+/// Columns of the terminal that stdout is; none for files and pipes.
+pub(crate) fn columns() -> Option<usize> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    let size = terminal_size::terminal_size_of(stdout);
+    let columns = size.map_or(COLUMNS, |(columns, _)| usize::from(columns.0));
+    Some(columns.max(COLUMNS_MIN))
+}
+
+/// Running text with line breaks for the width of the terminal that stdout is.
+pub(crate) fn fitted(text: &str) -> String {
+    columns().map_or_else(|| text.to_owned(), |columns| wrapped(text, columns))
+}
+
+/// The same for stderr.
+pub(crate) fn fitted_to_stderr(text: &str) -> String {
+    let stderr = io::stderr();
+    if !stderr.is_terminal() {
+        return text.to_owned();
+    }
+    let size = terminal_size::terminal_size_of(stderr);
+    let columns = size.map_or(COLUMNS, |(columns, _)| usize::from(columns.0));
+    wrapped(text, columns.max(COLUMNS_MIN))
 }
 
 /// Standard output, locked.

@@ -64,6 +64,19 @@ enum Show {
 /// A column: its head, the metrics that make it up, and how their sum is shown.
 type Column = (&'static str, &'static [Metric], Show);
 
+/// Columns that a narrow terminal leaves out.
+const OPTIONAL: &[&str] = &[
+    "lost",
+    "no route",
+    "MAC drops",
+    "sent",
+    "buffer",
+    "replaced",
+    "not sent",
+    "busy",
+    "CON",
+];
+
 const OF_NOTIFICATIONS: &[Column] = &[
     ("dropped", &[metrics::SERVER_DROP_RATIO], Show::Share),
     ("replaced", &[metrics::SUPERSEDED_RATIO], Show::Share),
@@ -138,6 +151,7 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
         header.extend(names(&["trace hash"], Align::Left));
     }
     let mut table = TextTable::new(header);
+    table.optional(OPTIONAL);
     let mut before: Option<(&str, Option<f64>)> = None;
     for row in rows {
         let pdr = mean(&row.metrics, &[metrics::PDR]);
@@ -173,6 +187,7 @@ pub(crate) fn each_table(rows: &[EachRow]) -> TextTable {
     header.extend(heads(is_network));
     header.extend(names(&["trace hash"], Align::Left));
     let mut table = TextTable::new(header);
+    table.optional(OPTIONAL);
     for row in rows {
         let first = rows
             .iter()

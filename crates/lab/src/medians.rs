@@ -3,8 +3,8 @@
 use crate::footnotes::mark;
 use crate::metrics;
 use crate::run::Row;
-use crate::summary::{SAME, dash, label, seconds};
-use crate::text::{Align, TextTable};
+use crate::summary::{RANKED_FROM, SAME, dash, label, seconds};
+use crate::text::{Align, Emphasis, TextTable};
 
 /// The fewest algorithms that are also set side by side.
 const SIDE_BY_SIDE_FROM: usize = 4;
@@ -60,6 +60,7 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
     let (mut marked_shortest, mut marked_failing) = (false, false);
     for algorithm in algorithms {
         let mut line = vec![algorithm.to_owned()];
+        let mut best_columns = Vec::new();
         for (cell, shortest) in cells.iter().zip(&shortest) {
             let Some((p50, all_done)) = of(cell, algorithm) else {
                 line.push(dash());
@@ -68,6 +69,9 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
             let best = p50 <= shortest * (1.0 + SAME);
             marked_shortest |= best;
             marked_failing |= !all_done;
+            if best && cell.runs >= RANKED_FROM {
+                best_columns.push(line.len());
+            }
             let (best, failing) = (
                 if best { "< " } else { "" },
                 if all_done { "" } else { "!" },
@@ -75,6 +79,9 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
             line.push(format!("{best}{}{failing}", seconds(p50)));
         }
         table.add(line);
+        for column in best_columns {
+            table.emphasise(column, Emphasis::Best);
+        }
     }
     mark(&mut table, "algorithm");
     table.add_note("Medians of flow completion times, in seconds.");

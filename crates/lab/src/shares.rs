@@ -23,6 +23,7 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
         header.push(left("trace hash"));
     }
     let mut table = TextTable::new(header);
+    table.optional(&["spurious", "retransmissions", "algorithm"]);
     for row in rows {
         let median = |metric: &str, decimals: usize| {
             let found = row.metrics.get(metric);

@@ -1,5 +1,7 @@
 //! Summary of a run: a table, and its interpretation in words.
 
+use std::collections::BTreeMap;
+
 use carob_sim::spec::{RunSpec, Transport};
 
 use crate::delivery;
@@ -11,7 +13,7 @@ use crate::run::{EachRow, Row};
 use crate::shares;
 use crate::statistics::{Statistic, Statistics};
 use crate::study::Study;
-use crate::text::{Align, TextTable};
+use crate::text::{Align, Emphasis, TextTable};
 use crate::transmission;
 
 /// Medians this near to each other are called the same.
@@ -85,6 +87,8 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
         header.push(("trace hash".to_owned(), Align::Left));
     }
     let mut table = TextTable::new(header);
+    table.optional(OPTIONAL);
+    let best = best_medians(rows);
     let mut before = "";
     for row in rows {
         let fct = row.metrics.get(metrics::FCT_S.name);
@@ -126,10 +130,46 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
             cells.push(row.trace_hash.clone());
         }
         table.add(cells);
+        if fct.is_some_and(|fct| {
+            best.get(row.scenario.as_str())
+                .is_some_and(|best| fct.p50 <= *best)
+        }) {
+            table.emphasise(MEDIAN_COLUMN, Emphasis::Best);
+        }
     }
     notes(&mut table, rows, print);
     mark(&mut table, "algorithm");
     table
+}
+
+/// Columns that a narrow terminal leaves out.
+const OPTIONAL: &[&str] = &[
+    "p10 s",
+    "p90 s",
+    "spurious",
+    "published s",
+    "at once",
+    "retransmissions",
+];
+/// The place of the medians among the columns.
+const MEDIAN_COLUMN: usize = 4;
+/// The fewest runs from which a best value is emphasised: fewer state no ranking.
+pub(crate) const RANKED_FROM: usize = 10;
+
+/// The largest median of each cell that counts as the shortest, of cells with several algorithms,
+/// enough runs and a difference.
+fn best_medians(rows: &[Row]) -> BTreeMap<&str, f64> {
+    let mut best = BTreeMap::new();
+    for ranked in by_cell(rows) {
+        let [(row, fct), ..] = &ranked[..] else {
+            continue;
+        };
+        let enough = ranked.iter().all(|(row, _)| row.runs >= RANKED_FROM);
+        if enough && spread(&ranked) > 1.0 + SAME {
+            best.insert(row.scenario.as_str(), fct.p50 * (1.0 + SAME));
+        }
+    }
+    best
 }
 
 /// A title, or a name where there is none.
@@ -190,6 +230,7 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
         "trace hash",
     ];
     let mut table = TextTable::new(header.map(column).to_vec());
+    table.optional(&["spurious", "max s", "retransmissions"]);
     let mut before = "";
     for row in rows {
         let fct = row.metrics.get(metrics::FCT_S.name);
@@ -356,8 +397,8 @@ pub(crate) mod tests {
     /// The thesis with its published completion times.
     pub(crate) fn thesis() -> Print {
         let files = [
-            include_str!("../../../papers/thesis/table06_fct.csv"),
-            include_str!("../../../papers/thesis/table10_fct.csv"),
+            include_str!("../papers/thesis/table06_fct.csv"),
+            include_str!("../papers/thesis/table10_fct.csv"),
         ];
         let rows = files.iter().flat_map(|text| {
             let table = crate::csv::Table::read(text).expect("a table");
@@ -377,7 +418,7 @@ pub(crate) mod tests {
             };
             (0..table.len()).map(row).collect::<Vec<_>>()
         });
-        let study = Study::read(include_str!("../../../papers/thesis/study.toml"));
+        let study = Study::read(include_str!("../papers/thesis/study.toml"));
         Print::new(rows.collect(), vec![study.expect("a study")])
     }
 

@@ -1,6 +1,12 @@
-//! Aligned tables for terminals.
+//! Aligned tables and running text for terminals.
 
+mod fit;
+mod wrap;
+
+use std::collections::BTreeMap;
 use std::fmt;
+
+pub use wrap::wrapped;
 
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,12 +16,29 @@ pub enum Align {
     Right,
 }
 
+/// Emphasis of a cell on a terminal. Markdown and piped text have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emphasis {
+    /// The best value of its column: bold.
+    Best,
+    /// A result that agrees: green.
+    Good,
+    /// A result between both: yellow.
+    Partial,
+    /// A result that disagrees: red.
+    Bad,
+}
+
 /// A table of text, printed with aligned columns, a rule under the header, two spaces between.
 #[derive(Clone, Debug)]
 pub struct TextTable {
     header: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
     notes: Vec<String>,
+    /// Names of columns that may be left out, the first of them first.
+    optional: Vec<String>,
+    /// By row and column.
+    emphasis: BTreeMap<(usize, usize), Emphasis>,
 }
 
 impl TextTable {
@@ -25,6 +48,36 @@ impl TextTable {
             header,
             rows: Vec::new(),
             notes: Vec::new(),
+            optional: Vec::new(),
+            emphasis: BTreeMap::new(),
+        }
+    }
+
+    /// Names columns that a narrow terminal leaves out, the least important first.
+    pub fn optional(&mut self, names: &[&str]) {
+        self.optional = names.iter().map(|&name| name.to_owned()).collect();
+    }
+
+    /// Emphasises a cell of the last row. Without a row or such a column it does nothing.
+    pub fn emphasise(&mut self, column: usize, emphasis: Emphasis) {
+        if let Some(row) = self.rows.len().checked_sub(1) {
+            self.emphasis.insert((row, column), emphasis);
+        }
+    }
+
+    /// Emphasises the verdicts of all rows, by the first word of a cell: green where something holds,
+    /// yellow where it holds partly, red where it fails.
+    pub fn emphasise_verdicts(&mut self) {
+        for (number, row) in self.rows.iter().enumerate() {
+            for (column, cell) in row.iter().enumerate() {
+                let emphasis = match cell.split(' ').next() {
+                    Some("holds" | "✓") => Emphasis::Good,
+                    Some("holds-partly") => Emphasis::Partial,
+                    Some("fails" | "✗") => Emphasis::Bad,
+                    _ => continue,
+                };
+                self.emphasis.insert((number, column), emphasis);
+            }
         }
     }
 
@@ -103,40 +156,7 @@ impl TextTable {
 impl fmt::Display for TextTable {
     /// Notes follow the rows, a line each. Widths count characters; every text here is Latin, digits and marks of width one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = |text: &str| text.chars().count();
-        let widths: Vec<usize> = self
-            .header
-            .iter()
-            .enumerate()
-            .map(|(i, (name, _))| {
-                self.rows
-                    .iter()
-                    .map(|row| width(&row[i]))
-                    .fold(width(name), usize::max)
-            })
-            .collect();
-        let mut line = |cells: &mut dyn Iterator<Item = &str>| -> fmt::Result {
-            let mut text = String::new();
-            for (i, cell) in cells.enumerate() {
-                let pad = " ".repeat(widths[i] - width(cell));
-                let gap = if i == 0 { "" } else { "  " };
-                match self.header[i].1 {
-                    Align::Left => text.extend([gap, cell, &pad]),
-                    Align::Right => text.extend([gap, &pad, cell]),
-                }
-            }
-            writeln!(f, "{}", text.trim_end())
-        };
-        line(&mut self.header.iter().map(|(name, _)| name.as_str()))?;
-        let rules: Vec<String> = widths.iter().map(|w| "─".repeat(*w)).collect();
-        line(&mut rules.iter().map(String::as_str))?;
-        for row in &self.rows {
-            line(&mut row.iter().map(String::as_str))?;
-        }
-        for note in &self.notes {
-            writeln!(f, "{note}")?;
-        }
-        Ok(())
+        f.write_str(&self.lay_out(None, false))
     }
 }
 
@@ -164,6 +184,23 @@ mod tests {
         table.change("a", |cell| format!("{cell}2"));
         table.add_note("a longer text");
         assert_eq!(table.to_string(), " a\n──\n12\na longer text\n");
+    }
+
+    #[test]
+    fn verdicts_are_emphasised_by_their_first_word() {
+        let mut table = TextTable::new(vec![("verdict".into(), Align::Left)]);
+        for cell in ["holds 2/2", "holds-partly 1/2", "fails", "undecided"] {
+            table.add(vec![cell.to_owned()]);
+        }
+        table.emphasise_verdicts();
+        let text = table.for_terminal(80);
+        for painted in ["[32mholds 2/2", "[33mholds-partly 1/2", "[31mfails"] {
+            assert!(
+                text.contains(&format!("\u{1b}{painted}\u{1b}[0m\n")),
+                "{text:?}"
+            );
+        }
+        assert!(text.ends_with("\nundecided\n"), "{text:?}");
     }
 
     #[test]

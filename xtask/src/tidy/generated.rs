@@ -54,6 +54,10 @@ const DOCUMENTS: &[Document] = &[
         arguments: &["lab", "calibrate", "thesis", "--svg"],
     },
     Document {
+        path: "docs/evidence/claims.md",
+        arguments: &["lab", "claims", "--markdown"],
+    },
+    Document {
         path: "docs/claims.md",
         arguments: &["lab", "claims", "thesis", "--markdown"],
     },

@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use anstyle::Style;
 use clap::CommandFactory as _;
+use clap::error::ErrorKind;
 
 use super::Args;
 use crate::commands::cc::trace_help;
-use crate::failure::EXIT_CODES;
+use crate::commands::topics;
+use crate::failure::{EXIT_CODES, Failure, Kind, Outcome};
 
 /// Groups of commands, in the order of a tutorial; commands of no group come last.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -21,7 +23,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Servers", &["serve", "proxy"]),
     ("Load generator", &["bench"]),
     ("Congestion control", &["analyze", "cc", "profiles", "lab"]),
-    ("Setup", &["completions", "man"]),
+    ("Setup and help", &["help", "completions", "man"]),
 ];
 
 const FIRST_STEPS: &str = "\
@@ -195,6 +197,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("man", &["carob man > carob.1", "carob man --dir man1"]),
+    (
+        "help",
+        &[
+            "carob help lab run",
+            "carob help topics",
+            "carob help units",
+        ],
+    ),
 ];
 
 /// Commands that make requests, and end as [`EXIT_CODES`] says.
@@ -277,18 +287,87 @@ pub(crate) fn command() -> clap::Command {
     for name in &names {
         let help = after(name);
         if !help.is_empty() {
-            command = command.mut_subcommand(name, |verb| verb.after_help(help));
+            command = command.mut_subcommand(name, |verb| verb.after_long_help(help));
         }
     }
-    let traced = |verb: clap::Command| verb.after_help(trace_help());
+    let traced = |verb: clap::Command| verb.after_long_help(trace_help());
     command = command.mut_subcommand("cc", |verb| verb.mut_subcommand("trace", traced));
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{heading}Options:{heading:#}\n{{options}}{{after-help}}",
         groups(&command),
         heading = HEADING,
     );
-    let after = format!("{FIRST_STEPS}\n{}", exit_codes(&[], &[]));
-    command.help_template(template).after_help(after)
+    let topics = format!("Topics of `carob help TOPIC`:\n{}", topics::list());
+    let after = format!("{FIRST_STEPS}\n\n{topics}\n{}", exit_codes(&[], &[]));
+    command
+        .mut_subcommands(|verb| point_to_long_help(verb, "carob"))
+        .help_template(template)
+        .after_long_help(unbroken(&after))
+        .after_help(FIRST_STEPS)
+}
+
+/// `-h` shows options only: examples, rules and exit codes are in `--help`, unbroken lines that clap
+/// breaks for the terminal.
+fn point_to_long_help(command: clap::Command, above: &str) -> clap::Command {
+    let name = format!("{above} {}", command.get_name());
+    let command = match command.get_after_long_help().map(ToString::to_string) {
+        Some(text) => command
+            .after_long_help(unbroken(&text))
+            .after_help(format!("`{name} --help` has examples and details.")),
+        None => command,
+    };
+    command.mut_subcommands(|verb| point_to_long_help(verb, &name))
+}
+
+/// The text with each paragraph on one line. Lines that begin with spaces stay as they are.
+fn unbroken(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+        match lines.last_mut() {
+            Some(last) if is_prose(last) && is_prose(line) && !last.ends_with(':') => {
+                last.extend([" ", line]);
+            }
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+/// Prints the long help of a command, by the words after `carob`.
+pub(crate) fn help_of(words: &[String]) -> Outcome {
+    let line = ["carob"]
+        .into_iter()
+        .chain(words.iter().map(String::as_str));
+    let line = line.chain(["--help"]);
+    match command().try_get_matches_from(line) {
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => crate::said_by_parser(&error),
+        // `--help` always ends in an error of that kind.
+        Err(error) => Outcome::Failed(Failure::new(Kind::Usage, error)),
+        Ok(_) => Outcome::Done,
+    }
+}
+
+/// Returns true if the words name a command.
+pub(crate) fn is_command(words: &[String]) -> bool {
+    let mut command = command();
+    for word in words {
+        match command.find_subcommand(word) {
+            Some(verb) => command = verb.clone(),
+            None => return false,
+        }
+    }
+    true
+}
+
+/// The exit codes of all commands, as a topic of `carob help`.
+pub(crate) fn exit_code_topic() -> String {
+    format!(
+        "Requests, servers and the lab:\n{}\n`carob observe`:\n{}\n`carob bench`:\n{}",
+        code_lines(&[], &[]),
+        code_lines(OBSERVE_CODES, &[]),
+        code_lines(BENCH_CODES, &[]),
+    )
 }
 
 /// The style of clap's headings.
@@ -364,7 +443,11 @@ fn after(name: &str) -> String {
 
 /// The exit codes, some with another meaning and some left out.
 fn exit_codes(other: &[(u8, &str)], without: &[u8]) -> String {
-    let mut text = "\nExit codes:\n".to_owned();
+    format!("\nExit codes:\n{}", code_lines(other, without))
+}
+
+fn code_lines(other: &[(u8, &str)], without: &[u8]) -> String {
+    let mut text = String::new();
     for (code, meaning) in EXIT_CODES {
         if without.contains(code) {
             continue;

@@ -1,5 +1,6 @@
 //! Arguments of all commands.
 
+mod complete;
 #[cfg(test)]
 mod fuzzing;
 mod help;
@@ -7,10 +8,11 @@ mod proxy;
 mod request;
 mod values;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use carob::{Group, OptionNumber, Prefix, TransmissionProfile};
-use clap::{Parser, Subcommand};
+use clap::{ColorChoice, Parser, Subcommand, ValueEnum as _};
 use clap_complete::Shell;
 
 use crate::commands::analyze::AnalyzeArgs;
@@ -18,7 +20,8 @@ use crate::commands::bench::BenchArgs;
 use crate::commands::cc::CcCommand;
 use crate::commands::lab::LabCommand;
 
-pub(crate) use help::command;
+pub(crate) use complete::{names as completed_names, with_names};
+pub(crate) use help::{command, exit_code_topic, help_of, is_command};
 pub(crate) use proxy::ProxyArgs;
 pub(crate) use request::{
     AskArgs, BodyArgs, ChoiceArgs, ConditionArgs, ContentArgs, DiscoverArgs, GroupArgs,
@@ -32,10 +35,45 @@ pub(crate) use values::{
 
 /// CoAP with congestion control you can choose: a client, a server, and a lab that measures.
 #[derive(Debug, Parser)]
-#[command(name = "carob", version, max_term_width = 100)]
+#[command(
+    name = "carob",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+    /// Use colours: auto, always or never
+    ///
+    /// With auto, output has colours on a terminal, unless NO_COLOR is set.
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_default_value = true,
+        hide_possible_values = true,
+        help_heading = "Global options"
+    )]
+    pub(crate) color: ColorChoice,
+}
+
+/// The colours that `--color` selects in these words, before they are parsed: errors of the parser
+/// have colours, too.
+pub(crate) fn color_of(words: impl Iterator<Item = OsString>) -> ColorChoice {
+    let mut words = words.take_while(|word| word != "--");
+    let mut value = None;
+    while let Some(word) = words.next() {
+        let word = word.to_string_lossy().into_owned();
+        if word == "--color" {
+            value = words.next().map(|word| word.to_string_lossy().into_owned());
+        } else if let Some(text) = word.strip_prefix("--color=") {
+            value = Some(text.to_owned());
+        }
+    }
+    let choice = value.and_then(|text| ColorChoice::from_str(&text, false).ok());
+    choice.unwrap_or_default()
 }
 
 /// The verbs.
@@ -49,15 +87,15 @@ pub(crate) enum Command {
     Post(SendArgs),
     /// Delete a resource
     Delete(AskArgs),
-    /// Read a resource, or a part of it that the body describes (RFC 8132)
+    /// Read a resource or a part that the body describes (RFC 8132)
     Fetch(SendArgs),
     /// Change a part of a resource (RFC 8132)
     Patch(SendArgs),
-    /// Change a part of a resource with an idempotent request (iPATCH, RFC 8132)
+    /// Change a part of a resource idempotently (iPATCH, RFC 8132)
     Ipatch(SendArgs),
     /// List the resources of a host (RFC 6690)
     Discover(DiscoverArgs),
-    /// Observe a resource: print each representation as it arrives (RFC 7641)
+    /// Observe a resource and print each representation (RFC 7641)
     Observe(ObserveArgs),
     /// Ping a CoAP endpoint
     Ping(PingArgs),
@@ -76,12 +114,18 @@ pub(crate) enum Command {
     Analyze(AnalyzeArgs),
     /// List the transmission profiles for kinds of links, or explain one
     Profiles(ProfilesArgs),
-    /// Run experiments on a simulated network: scenarios, reports, published tables
+    /// Run experiments on simulated networks and compare with studies
     Lab {
         #[command(subcommand)]
         command: LabCommand,
     },
-    /// Print a script that completes commands and options in a shell
+    /// Explain a command or a topic; `carob help topics` lists them
+    Help {
+        /// A command, a topic, or `topics`
+        #[arg(value_name = "TOPIC")]
+        topic: Vec<String>,
+    },
+    /// Print a script that completes commands, options and names
     Completions {
         /// The shell
         shell: Shell,
@@ -107,7 +151,7 @@ pub(crate) struct ProfilesArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Print the document docs/profiles.md
-    #[arg(long, hide = true, conflicts_with_all = ["json", "name"])]
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "name"])]
     pub(crate) markdown: bool,
 }
 
@@ -197,7 +241,7 @@ pub(crate) struct ServeLimitArgs {
     #[arg(long)]
     pub(crate) limits: bool,
     /// Print the list as a page
-    #[arg(long, hide = true, requires = "limits")]
+    #[arg(long, hide_short_help = true, requires = "limits")]
     pub(crate) markdown: bool,
 }
 

@@ -110,7 +110,7 @@ async fn ask_group(
 /// The links of a list that the options select.
 fn links<'a>(uri: &str, bytes: &'a [u8], args: &'a DiscoverArgs) -> Result<Vec<Link<'a>>, Failure> {
     let text = read(bytes).map_err(|error| {
-        let text = format!("{uri} is no list of links: {error}");
+        let text = format!("{uri} is not a list of links (RFC 6690): {error}");
         Failure::new(Kind::Network, text).hint(format_args!("carob get {uri} shows it"))
     })?;
     Ok(matching(text, args.filter.iter().map(String::as_bytes)).collect())

@@ -16,6 +16,7 @@ mod request;
 pub(crate) mod serve;
 mod stop;
 mod tls;
+pub(crate) mod topics;
 
 use std::future::Future;
 use std::io::IsTerminal as _;
@@ -40,6 +41,7 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
             | Command::Analyze(_)
             | Command::Profiles(_)
             | Command::Lab { .. }
+            | Command::Help { .. }
             | Command::Completions { .. }
             | Command::Man { .. }
     );
@@ -69,6 +71,7 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Analyze(args) => settle(analyze::run(&args)),
         Command::Profiles(args) => profiles::run(&args),
         Command::Lab { command } => settle(lab::run(command)),
+        Command::Help { topic } => topics::run(&topic),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { markdown: true, .. } => manual::reference(),
         Command::Man { dir, .. } => settle(manual::pages(dir.as_deref())),

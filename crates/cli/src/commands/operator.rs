@@ -42,7 +42,7 @@ async fn metrics(address: std::net::SocketAddr, hosts: Vec<String>) -> Result<St
     use carob::metrics::Prometheus;
 
     let listener = Prometheus::listen(address).await.map_err(|error| {
-        let text = format!("cannot tell metrics at {address}: {error}");
+        let text = format!("cannot serve metrics at {address}: {error}");
         let failure = Failure::new(Kind::Network, text);
         if error.kind() == std::io::ErrorKind::AddrInUse {
             failure

@@ -43,6 +43,7 @@ pub(crate) async fn run(args: PingArgs) -> Result<Outcome, Failure> {
                 }),
             None => asked.await,
         };
+        monitor.end_wait();
         let timing = if show.timing {
             Some(Timing::gather(&client, &monitor, began.elapsed()).await)
         } else {

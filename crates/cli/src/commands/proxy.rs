@@ -17,8 +17,9 @@ use super::tls;
 /// Passes on until interrupted.
 pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
     if args.route.is_empty() && args.allow.is_empty() {
-        let failure = Failure::new(Kind::Usage, "nothing is to be passed on");
-        return Err(failure.hint("give it a --route PATH=URI, or hosts it may ask with --allow"));
+        let failure = Failure::new(Kind::Usage, "no request would be forwarded");
+        return Err(failure
+            .hint("set --route PATH=URI, or --allow PATTERN for the hosts of a forward-proxy"));
     }
     stop::survive_file_size_limit()?;
     let json = args.json;

@@ -3,6 +3,7 @@
 mod capture;
 mod log;
 mod packet;
+mod silence;
 mod timing;
 pub(crate) mod warnings;
 mod wire;
@@ -21,6 +22,7 @@ use crate::printer;
 
 use capture::Capture;
 use log::EventLog;
+use silence::SilentPeer;
 pub(crate) use timing::{Counters, Parameters, PeerState, Timing, millis};
 use wire::Wire;
 
@@ -39,6 +41,7 @@ struct Watching {
     log: Option<EventLog>,
     capture: Option<Capture>,
     wire: Option<Wire>,
+    silence: Option<SilentPeer>,
 }
 
 impl Monitor {
@@ -50,6 +53,7 @@ impl Monitor {
             log: args.log.as_deref().map(EventLog::open).transpose()?,
             capture: args.pcap.as_deref().map(Capture::open).transpose()?,
             wire: (args.verbose > 0).then(|| Wire::new(args.verbose > 1)),
+            silence: None,
         };
         Ok(Self {
             logs: watching.log.is_some(),
@@ -61,6 +65,9 @@ impl Monitor {
 
     /// A client's settings with this monitor in them, which counts its messages in any case.
     pub(crate) fn of_client(&self, settings: Config) -> Config {
+        if !self.shows {
+            self.lock().silence = SilentPeer::new();
+        }
         self.hear(settings, true)
     }
 
@@ -108,7 +115,18 @@ impl Monitor {
 
     /// Begins to count anew.
     pub(crate) fn reset_tally(&self) {
-        self.lock().counters = Counters::default();
+        let mut watching = self.lock();
+        watching.counters = Counters::default();
+        if let Some(silence) = &mut watching.silence {
+            silence.reset();
+        }
+    }
+
+    /// Removes the line about a silent peer, before anything else is shown.
+    pub(crate) fn end_wait(&self) {
+        if let Some(silence) = &self.lock().silence {
+            silence.clear();
+        }
     }
 
     /// The counters since then.
@@ -133,6 +151,9 @@ fn create_private(path: &Path) -> io::Result<File> {
 impl Watching {
     fn hear(&mut self, trace: &Trace) {
         self.counters.count(trace);
+        if let Some(silence) = &mut self.silence {
+            silence.hear(trace, self.parameters.map(|of| of.max_retransmit));
+        }
         if let Some(wire) = &mut self.wire {
             wire.hear(trace);
         }

@@ -4,7 +4,7 @@ use carob_lab::footnotes::FOOTNOTE;
 use carob_lab::summary::listed;
 use carob_lab::text::{Align, TextTable};
 
-use super::{line, table};
+use super::{prose, table};
 use crate::commands::cc::Controller;
 
 /// All controllers, a line each, family by family.
@@ -50,32 +50,32 @@ pub(crate) fn controller(controller: &Controller, relatives: &[&str]) {
         suggested,
         constants,
     } = controller;
-    line(&format!("{name}: {about}"));
+    prose(&format!("{name}: {about}"));
     if relatives.is_empty() {
-        line(&format!("family: {family}"));
+        prose(&format!("family: {family}"));
     } else {
-        line(&format!("family: {family}, with {}", listed(relatives)));
+        prose(&format!("family: {family}, with {}", listed(relatives)));
     }
     if !aliases.is_empty() {
-        line(&format!("also called: {}", aliases.join(", ")));
+        prose(&format!("also called: {}", aliases.join(", ")));
     }
-    line(&format!("source: {source}"));
+    prose(&format!("source: {source}"));
     if let Some(choice) = choice {
-        line(&format!("this project's choice: {choice}"));
+        prose(&format!("this project's choice: {choice}"));
     }
     if let Some(count) = suggested.max_retransmit {
-        line(&format!("suggests MAX_RETRANSMIT = {count}"));
+        prose(&format!("suggests MAX_RETRANSMIT = {count}"));
     }
     if let Some(cap) = &suggested.rto_max {
-        line(&format!("suggests timers of at most {cap}"));
+        prose(&format!("suggests timers of at most {cap}"));
     }
     let timers = format!("its timers: carob cc trace --demo -a {name}");
     if constants.is_empty() {
-        line("it has no constants besides the transmission parameters");
-        line(&timers);
+        prose("no constants besides the transmission parameters");
+        prose(&timers);
         return;
     }
-    line("constants:");
+    prose("constants:");
     let names = constants
         .iter()
         .map(|constant| constant.name.len())
@@ -88,13 +88,13 @@ pub(crate) fn controller(controller: &Controller, relatives: &[&str]) {
         .unwrap_or_default();
     for constant in constants {
         let (name, value, about) = (constant.name, &constant.value, constant.about);
-        line(&format!("  {name:names$}  {value:values$}  {about}"));
-        line(&format!(
+        prose(&format!("  {name:names$}  {value:values$}  {about}"));
+        prose(&format!(
             "  {:names$}  {:values$}  ({})",
             "", "", constant.kind
         ));
     }
-    line(&timers);
+    prose(&timers);
 }
 
 #[cfg(test)]

@@ -40,14 +40,20 @@ fn line(text: &str) {
     let _ = writeln!(output::coloured(), "{text}");
 }
 
-/// Prints a line on stderr, in colour if enabled.
+/// Prints running text on stdout, with line breaks for the width of a terminal.
+fn prose(text: &str) {
+    line(&output::fitted(text));
+}
+
+/// Prints running text on stderr, in colour if enabled.
 fn note(text: &str) {
+    let text = output::fitted_to_stderr(text);
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
-/// Prints a line on stdout that stands out.
+/// Prints running text on stdout that stands out.
 pub(crate) fn strong(text: &str) {
-    line(&paint(STRONG, text));
+    prose(&paint(STRONG, text));
 }
 
 /// Prints a value as one line of JSON, or several on a terminal.
@@ -79,7 +85,7 @@ pub(crate) fn failure_json(uri: &str, failure: &Failure, timing: Option<&Timing>
 
 /// The answer to a ping.
 pub(crate) fn pong(uri: &str, round_trip: Duration) {
-    line(&format!("{uri} is there: {}", time(round_trip)));
+    line(&format!("{uri} responds: {}", time(round_trip)));
 }
 
 /// The same for programs.
@@ -115,9 +121,14 @@ pub(crate) fn text(text: &str) {
     let _ = write!(output::bytes(), "{text}");
 }
 
-/// A table.
+/// A table, laid out for the width of a terminal.
 pub(crate) fn table(table: &carob_lab::text::TextTable) {
-    let _ = write!(output::bytes(), "{table}");
+    let _ = write!(output::coloured(), "{}", output::laid_out(table, 0));
+}
+
+/// Text of `carob help`, with line breaks for the width of a terminal.
+pub(crate) fn help(text: &str) {
+    prose(text);
 }
 
 /// Prints the member of a group that sent the following response, and its time.

@@ -115,7 +115,7 @@ impl<'a> States<'a> {
             });
         }
         match why {
-            None => remark("stale: no news for longer than the server promised; asking again"),
+            None => remark("stale: no notification within Max-Age; registering again"),
             Some(why) => failure(&Failure {
                 message: format!("stale, and asking again failed: {}", why.message),
                 ..Failure::new(why.kind, "")

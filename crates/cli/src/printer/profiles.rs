@@ -2,7 +2,7 @@
 
 use carob_lab::text::{Align, TextTable};
 
-use super::{line, table};
+use super::{prose, table};
 use crate::commands::profiles::{Profile, ROWS, Reason};
 
 /// All profiles, a line each.
@@ -17,6 +17,7 @@ pub(crate) fn profiles(all: &[Profile]) {
     ];
     let header = header.map(|name| (name.to_owned(), Align::Left));
     let mut list = TextTable::new(header.to_vec());
+    list.optional(&["block", "MAX_RETRANSMIT", "ACK_TIMEOUT"]);
     for profile in all {
         list.add(vec![
             profile.name.to_owned(),
@@ -27,13 +28,13 @@ pub(crate) fn profiles(all: &[Profile]) {
             profile.about.to_owned(),
         ]);
     }
-    list.add_note("carob profiles NAME tells every value, and why it is what it is");
+    list.add_note("`carob profiles NAME` lists every value with its reason and source");
     table(&list);
 }
 
 /// One profile, with every value and its reason.
 pub(crate) fn profile(profile: &Profile) {
-    line(&format!("{}: {}", profile.name, profile.about));
+    prose(&format!("{}: {}", profile.name, profile.about));
     let block = format!("{} B", profile.block_size);
     let own = [
         ("controller", profile.controller.to_owned()),
@@ -43,17 +44,17 @@ pub(crate) fn profile(profile: &Profile) {
         .iter()
         .map(|(name, value)| (*name, value(&profile.parameters)));
     for (name, value) in own.into_iter().chain(parameters) {
-        line(&format!("  {name:17}  {value}"));
+        prose(&format!("  {name:17}  {value}"));
     }
-    line("why:");
+    prose("why:");
     for Reason {
         of, why, source, ..
     } in &profile.reasons
     {
-        line(&format!("  {of}: {why}"));
+        prose(&format!("  {of}: {why}"));
         match source {
-            Some(source) => line(&format!("    source: {source}")),
-            None => line("    this project's choice"),
+            Some(source) => prose(&format!("    source: {source}")),
+            None => prose("    this project's choice"),
         }
     }
 }

@@ -50,15 +50,32 @@ fn keeps_rto(run: &Run) -> bool {
     run.steps.iter().any(|step| step.rto.is_some())
 }
 
-/// The events down, the controllers across, a few in each table; gives the number of events left
-/// out, too.
+/// The events down, the controllers across, as many in each table as a line of that many columns has
+/// room for; gives the number of events left out, too.
 ///
 /// Short, they have of each group of events the first, the last, and those of which some controller
 /// sent more than one transmission, and end after 60 rows.
-pub fn events(script: &Script, runs: &[Run], all: bool) -> (Vec<TextTable>, usize) {
+pub fn events(
+    script: &Script,
+    runs: &[Run],
+    all: bool,
+    columns: Option<usize>,
+) -> (Vec<TextTable>, usize) {
     let shown = rows(script, runs, all);
-    let blocks = runs.chunks(SIDE_BY_SIDE);
-    let mut tables: Vec<TextTable> = blocks.map(|runs| block(script, runs, &shown)).collect();
+    let mut tables: Vec<TextTable> = Vec::new();
+    let mut rest = runs;
+    while !rest.is_empty() {
+        let fits = |count: &usize| {
+            let table = block(script, &rest[..*count], &shown);
+            columns.is_none_or(|columns| table.width() <= columns)
+        };
+        let count = (1..=SIDE_BY_SIDE.min(rest.len()))
+            .rev()
+            .find(fits)
+            .unwrap_or(1);
+        tables.push(block(script, &rest[..count], &shown));
+        rest = &rest[count..];
+    }
     if let Some(last) = tables.last_mut()
         && runs.iter().any(|run| is_choice(&run.algorithm))
     {
@@ -155,6 +172,7 @@ pub fn totals(runs: &[Run]) -> TextTable {
         .map(|name| (name.to_owned(), Align::Right)),
     );
     let mut table = TextTable::new(header);
+    table.optional(&["given up", "longest timer s"]);
     for run in runs {
         let totals = run.totals();
         let took = totals.elapsed.saturating_sub(totals.idle);
@@ -209,7 +227,7 @@ mod tests {
         let script =
             script("rtt 1 s\nlost 1, rtt 1 s\nrtt 3.5 s\nfail\nidle 1 min\nnotify, rtt 1 s");
         let runs = runs(&script, &["default", "cocoa-03"]);
-        let (tables, left_out) = events(&script, &runs, false);
+        let (tables, left_out) = events(&script, &runs, false, None);
         assert_eq!((tables.len(), left_out), (1, 0));
         let rows: Vec<String> = tables[0].rows().iter().map(|row| row.join("|")).collect();
         // The first round trip makes (2 + 1 + 4 x 0.5) / 2 of 2 s.
@@ -232,7 +250,7 @@ mod tests {
     #[test]
     fn short_table_has_group_ends_and_eventful_rows() {
         let script = script("phase calm\nrtt 1 s x 9\nrtt 1 s to 3 s x 9\nphase end\nfail");
-        let (tables, left_out) = events(&script, &runs(&script, &["default"]), false);
+        let (tables, left_out) = events(&script, &runs(&script, &["default"]), false, None);
         let table = &tables[0];
         let numbers: Vec<&str> = table.rows().iter().map(|row| row[0].as_str()).collect();
         // Round trips above 2 s are eventful: from the sixth step of the ramp on.
@@ -240,14 +258,14 @@ mod tests {
         assert_eq!(left_out, 11);
         let phases: Vec<&str> = table.rows().iter().map(|row| row[1].as_str()).collect();
         assert_eq!(phases, ["calm", "", "", "", "", "", "", "end"]);
-        let (all, left_out) = events(&script, &runs(&script, &["default"]), true);
+        let (all, left_out) = events(&script, &runs(&script, &["default"]), true, None);
         assert_eq!((all[0].rows().len(), left_out), (19, 0));
     }
 
     #[test]
     fn notifications_tell_how_long_they_were_held_back() {
         let script = script("notify, rtt 1 s x 2");
-        let (tables, _) = events(&script, &runs(&script, &["observe-static"]), true);
+        let (tables, _) = events(&script, &runs(&script, &["observe-static"]), true, None);
         let table = &tables[0];
         assert_eq!((&*table.rows()[0][2], &*table.rows()[1][2]), ("–", "+3.00"));
     }
@@ -257,7 +275,7 @@ mod tests {
         let script = script("rtt 1 s x 9\nrtt 2.5 s\nfail");
         // Only under the last of them is the long round trip eventful.
         let names = ["cocoa-03", "cocoa-03", "cocoa-03", "cocoa-03", "default"];
-        let (tables, _) = events(&script, &runs(&script, &names), false);
+        let (tables, _) = events(&script, &runs(&script, &names), false, None);
         assert_eq!(tables.len(), 2);
         let numbers = |table: &TextTable| -> Vec<String> {
             table.rows().iter().map(|row| row[0].clone()).collect()
@@ -298,7 +316,7 @@ mod tests {
         let runs = runs(&script, &["default", "cocoa-03"]);
         let printed = || {
             (
-                events(&script, &runs, false).0[0].to_string(),
+                events(&script, &runs, false, None).0[0].to_string(),
                 totals(&runs).to_string(),
             )
         };

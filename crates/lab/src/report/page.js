@@ -58,6 +58,22 @@
   };
 
   const FILTER_FROM = 12;
+  const CHOICES_FROM = 100;
+  const CHOICES_MAX = 8;
+  // A menu for each column of words with few different values, in a table too long to look through.
+  const choicesOf = (table) => {
+    const rows = [...table.tBodies[0].rows];
+    if (rows.length < CHOICES_FROM) return [];
+    return [...table.tHead.rows[0].cells].flatMap((heading, column) => {
+      const values = [...new Set(rows.map((row) => row.cells[column].textContent))].sort();
+      if (heading.classList.contains('right') || values.length < 2 || values.length > CHOICES_MAX) return [];
+      const name = heading.textContent;
+      const select = element('select', { className: 'filter' }, element('option', { value: '' }, `${name}: all`),
+        ...values.map((text) => element('option', { value: text }, text)));
+      select.setAttribute('aria-label', name);
+      return [{ column, select }];
+    });
+  };
   for (const table of document.querySelectorAll('table')) {
     if (!table.tHead || table.tBodies[0].rows.length < 2) continue;
     [...table.tHead.rows[0].cells].forEach((heading, column) => {
@@ -75,15 +91,19 @@
     if (table.tBodies[0].rows.length < FILTER_FROM) continue;
     const filter = element('input', { type: 'search', placeholder: 'Filter rows', className: 'filter' });
     filter.setAttribute('aria-label', 'Filter rows');
-    filter.addEventListener('input', () => {
+    const choices = choicesOf(table);
+    const apply = () => {
       repeatNames([...table.tBodies[0].rows]);
       const words = filter.value.toLowerCase().split(/\s+/);
       for (const row of table.tBodies[0].rows) {
         const text = row.textContent.toLowerCase();
-        row.hidden = !words.every((word) => text.includes(word));
+        const chosen = ({ column, select }) => select.value === '' || row.cells[column].textContent === select.value;
+        row.hidden = !words.every((word) => text.includes(word)) || !choices.every(chosen);
       }
-    });
-    table.closest('.scroll').before(filter);
+    };
+    filter.addEventListener('input', apply);
+    for (const { select } of choices) select.addEventListener('change', apply);
+    table.closest('.scroll').before(...choices.map(({ select }) => select), filter);
   }
 
   // Figures: values at a pointer or a finger, and files with the colours of this page.
@@ -266,13 +286,58 @@
       band.rect.remove();
       band = null;
       if (to - from < 6) return;
-      const [low, high] = [value(panel.x, from), value(panel.x, to)];
+      toRange(panel, value(panel.x, from), value(panel.x, to));
+    });
+
+    // Two fingers zoom about the times under them; one pans what is zoomed, and else scrolls the figure.
+    const toRange = (panel, low, high) => {
+      const { x0 } = panel;
+      const width = Math.min(high - low, x0.high - x0.low);
+      if (!(width > (x0.high - x0.low) / 1000)) return;
+      const from = Math.min(Math.max(low, x0.low), x0.high - width);
       for (const one of panels) {
-        one.x = { ...one.x0, low, high };
+        one.x = { ...one.x0, low: from, high: from + width };
         redraw(one);
       }
       whole.hidden = false;
+    };
+    const fingers = new Map();
+    let gesture = null;
+    const begin = (panel) => {
+      const places = [...fingers.values()];
+      gesture = panel && places.length
+        ? { panel, x: panel.x, places, scroll: svg.parentElement.scrollLeft }
+        : null;
+    };
+    svg.addEventListener('pointerdown', (event) => {
+      const { point, under } = at(event);
+      if (!under || event.pointerType !== 'touch' || fingers.size === 2) return;
+      fingers.set(event.pointerId, { x: point.x, client: event.clientX });
+      begin(under);
     });
+    addEventListener('pointermove', (event) => {
+      if (!gesture || !fingers.has(event.pointerId)) return;
+      fingers.set(event.pointerId, { x: at(event).point.x, client: event.clientX });
+      const { panel, x, places, scroll } = gesture;
+      const now = [...fingers.values()];
+      const { from, to } = panel.x0;
+      if (now.length === 2) {
+        const [a, b] = places.map((place) => value(x, place.x));
+        const each = (b - a) / (now[1].x - now[0].x);
+        const low = a - (now[0].x - from) * each;
+        if (each > 0) toRange(panel, low, low + (to - from) * each);
+      } else if (x.low !== panel.x0.low || x.high !== panel.x0.high) {
+        const shift = value(x, places[0].x) - value(x, now[0].x);
+        toRange(panel, x.low + shift, x.high + shift);
+      } else {
+        svg.parentElement.scrollLeft = scroll + places[0].client - now[0].client;
+      }
+    });
+    for (const name of ['pointerup', 'pointercancel']) {
+      addEventListener(name, (event) => {
+        if (fingers.delete(event.pointerId)) begin(gesture?.panel);
+      });
+    }
     svg.addEventListener('dblclick', () => whole.click());
   };
 

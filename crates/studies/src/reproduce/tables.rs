@@ -43,6 +43,8 @@ pub fn medians(comparisons: &[Comparison]) -> TextTable {
             c.verdict().name().to_owned(),
         ]);
     }
+    table.optional(&["table", "within"]);
+    table.emphasise_verdicts();
     mark(&mut table, "algorithm");
     table
 }
@@ -84,6 +86,8 @@ pub fn all_statistics(comparisons: &[Comparison]) -> TextTable {
         }
         table.add(cells);
     }
+    table.optional(&["table", "mean", "min", "max", "p5", "p95", "p25", "p75"]);
+    table.emphasise_verdicts();
     mark(&mut table, "algorithm");
     table
 }
@@ -170,6 +174,7 @@ pub fn readings(comparisons: &[Comparison]) -> TextTable {
         cells.push(nearest(group).map_or_else(|| "both the same".to_owned(), reading_name));
         table.add(cells);
     }
+    table.emphasise_verdicts();
     mark(&mut table, "algorithm");
     table
 }

@@ -5,7 +5,7 @@ use carob_lab::compare::controllers;
 use carob_lab::text::{Align, TextTable};
 
 use super::AnalyzeArgs;
-use crate::commands::lab::output::{quoted, say, wrapped};
+use crate::commands::lab::output::{quoted, say, say_table};
 use crate::printer;
 
 /// Rows of the tables of peers and transfers.
@@ -14,16 +14,16 @@ const ROWS_MAX: usize = 10;
 pub(super) fn show(args: &AnalyzeArgs, analysis: &Analysis) {
     for (place, sentence) in analysis.findings().iter().enumerate() {
         if place == 0 {
-            printer::strong(&wrapped(sentence));
+            printer::strong(sentence);
         } else {
-            say(wrapped(sentence));
+            say(sentence);
         }
     }
     let unknowns = analysis.unknowns();
     if !unknowns.is_empty() {
         say("\nNot known from this capture:");
         for sentence in &unknowns {
-            say(wrapped(&format!("- {sentence}")));
+            say(format_args!("- {sentence}"));
         }
     }
     for (title, table) in [
@@ -32,7 +32,8 @@ pub(super) fn show(args: &AnalyzeArgs, analysis: &Analysis) {
         ("Block-wise transfers:", transfers(analysis)),
     ] {
         if !table.is_empty() {
-            say(format_args!("\n{title}\n{}", table.to_string().trim_end()));
+            say(format_args!("\n{title}"));
+            say_table(&table, 0);
         }
     }
     show_controllers(args, analysis);
@@ -228,19 +229,17 @@ fn show_controllers(args: &AnalyzeArgs, analysis: &Analysis) {
         return;
     }
     say("\nFirst timeouts that each controller would have set:");
-    say(table.to_string().trim_end());
-    say(wrapped(
+    say_table(&table, 0);
+    say(
         "too short: share of answered first transmissions whose answer came after the timeout, so \
          that a retransmission would have been spurious.",
-    ));
+    );
     if analysis
         .controllers
         .iter()
         .any(|one| one.lost_wait_us.is_some())
     {
-        say(wrapped(
-            "loss waits: mean timeout of exchanges whose first transmission was lost.",
-        ));
+        say("loss waits: mean timeout of exchanges whose first transmission was lost.");
     }
 }
 
@@ -286,10 +285,10 @@ fn show_link(analysis: &Analysis) {
     let table = link_table(analysis);
     if let Some(link) = analysis.link.as_ref().filter(|_| !table.is_empty()) {
         say(format_args!(
-            "\nThe link, fitted to {} round trips:\n{}",
-            link.round_trips,
-            table.to_string().trim_end()
+            "\nThe link, fitted to {} round trips:",
+            link.round_trips
         ));
+        say_table(&table, 0);
     }
 }
 

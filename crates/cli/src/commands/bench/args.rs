@@ -182,7 +182,7 @@ fn rate(text: &str) -> Result<f64, String> {
         return Err(wrong());
     }
     if rate > FASTEST {
-        return Err(format!("at most {FASTEST}/s can be asked for"));
+        return Err(format!("expected a rate of at most {FASTEST}/s"));
     }
     Ok(rate)
 }

@@ -226,10 +226,9 @@ fn no_answer(plan: &Plan, measured: &Measured) -> Failure {
         format_args!("{uri} answered no request within {seconds} s"),
     );
     match &measured.traffic.unreachable {
-        Some(said) => failure.hint(format_args!("the network says: {said}")),
-        None if measured.traffic.wrong() > 0 => {
-            failure.hint("something answered, but wrongly; see the counts")
-        }
+        Some(said) => failure.hint(format_args!("the network reports: {said}")),
+        None if measured.traffic.wrong() > 0 => failure
+            .hint("responses arrived, but none matched its request; the counts name the kinds"),
         None => failure.hint("the host may be off, filtered or asleep, or the path very lossy"),
     }
 }
@@ -247,7 +246,9 @@ fn wrong_answers(plan: &Plan, counters: &Counters) -> Failure {
     let text = format_args!("{uri}: no request succeeded: {}", error.words());
     let failure = Failure::new(kind, text);
     match error {
-        ErrorKind::NotObserved => failure.hint("observe a resource that says `obs` in its links"),
+        ErrorKind::NotObserved => {
+            failure.hint("choose an observable resource: `carob discover HOST` marks it with obs")
+        }
         _ => failure,
     }
 }

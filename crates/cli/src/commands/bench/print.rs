@@ -66,7 +66,8 @@ pub(super) fn refused(plan: &Plan, code: Code) {
 
 /// The table.
 pub(super) fn table(plan: &Plan, report: &Report) {
-    let _ = crate::output::bytes().write_all(text(plan, report).as_bytes());
+    let text = crate::output::fitted(&text(plan, report));
+    let _ = crate::output::bytes().write_all(text.as_bytes());
 }
 
 /// Lines of a name and a text.

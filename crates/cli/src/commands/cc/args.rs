@@ -70,7 +70,7 @@ pub(crate) enum CcCommand {
         #[arg(long)]
         json: bool,
         /// Print the document docs/controllers.md
-        #[arg(long, hide = true, conflicts_with = "json")]
+        #[arg(long, hide_short_help = true, conflicts_with = "json")]
         markdown: bool,
     },
     /// Explain a controller: its source and constants
@@ -82,7 +82,7 @@ pub(crate) enum CcCommand {
         json: bool,
     },
     /// Write a crate with a controller of your own, which runs in the lab
-    #[command(after_help = NEW_EXAMPLES)]
+    #[command(after_long_help = NEW_EXAMPLES)]
     New(NewArgs),
     /// Show the timers that controllers set for given round trips and losses
     Trace(TraceArgs),
@@ -137,7 +137,7 @@ pub(crate) struct TraceArgs {
     #[arg(long)]
     pub(crate) csv: bool,
     /// Print the figure
-    #[arg(long, hide = true, conflicts_with_all = ["json", "csv"])]
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: bool,
     /// Write the figure to this file [default: ./reports/trace-NAME.svg]
     ///

@@ -9,7 +9,7 @@ use carob_lab::replay::{DEMO, Dither, Event, Run, Script, Subject, SubjectError,
 use carob_lab::report::{series, standalone};
 
 use super::args::{Place, TraceArgs};
-use crate::commands::lab::output::{self, json_lines, say};
+use crate::commands::lab::output::{self, json_lines, raw, say, say_table, suggest};
 use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
@@ -44,21 +44,29 @@ pub(super) fn run(args: &TraceArgs) -> Result<Outcome, Failure> {
         printer::remark(&format!("{}: {remark}", input.name));
     }
     if args.svg {
-        say(drawn().trim_end());
+        raw(drawn().trim_end());
         return Ok(Outcome::Done);
     }
     if args.json {
         json_lines(runs.iter().map(|run| export::object(script, run, dither)));
     } else if args.csv {
-        say(export::csv(script, &runs).trim_end());
+        raw(export::csv(script, &runs).trim_end());
     } else {
         tell(args, &input, &runs, dither);
     }
     figure(args, &input, drawn)?;
     if args.demo && args.algorithm.is_empty() && !args.json && !args.csv {
         say("\nNext:");
-        say("  carob cc trace --demo -a all   every controller, as small multiples");
-        say("  carob cc trace FILE            your own round trips: --help has the words");
+        suggest([
+            (
+                "carob cc trace --demo -a all",
+                "every controller, as small multiples",
+            ),
+            (
+                "carob cc trace FILE",
+                "your own round trips: --help has the words",
+            ),
+        ]);
     }
     Ok(Outcome::Done)
 }
@@ -100,7 +108,7 @@ impl Input {
             return Err(Failure::new(Kind::Usage, message));
         }
         let script = Script::read(&name, &text).map_err(|error| {
-            let hint = "`carob cc trace --help` has the words";
+            let hint = "`carob cc trace --help` lists the words";
             Failure::new(Kind::Usage, error).hint(hint)
         })?;
         Ok(Self {
@@ -147,7 +155,9 @@ fn read(from: impl Read, path: &Path) -> Result<String, Failure> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         let most = FILE_BYTES_MAX >> 20;
         let message = format!("{shown}: found more than {most} MiB, expected at most that");
-        return Err(Failure::new(Kind::Usage, message).hint("head -n takes the beginning of a log"));
+        return Err(
+            Failure::new(Kind::Usage, message).hint("shorten the log, for example with `head -n`")
+        );
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
@@ -170,9 +180,11 @@ fn tell(args: &TraceArgs, input: &Input, runs: &[Run], dither: Dither) {
         say(format_args!("read from the log of {sender}"));
     }
     if runs.len() <= TABLED_MAX || args.each {
-        let (tables, left_out) = tables::events(&input.script, runs, args.each);
+        let (tables, left_out) =
+            tables::events(&input.script, runs, args.each, crate::output::columns());
         for table in tables {
-            say(format_args!("\n{}", table.to_string().trim_end()));
+            say("");
+            say_table(&table, 0);
         }
         say(tables::event_columns(&input.script, runs));
         if left_out > 0 {
@@ -184,7 +196,9 @@ fn tell(args: &TraceArgs, input: &Input, runs: &[Run], dither: Dither) {
         ));
     }
     let totals = tables::totals(runs);
-    say(format_args!("\n{totals}{}", tables::TOTAL_COLUMNS));
+    say("");
+    say_table(&totals, 0);
+    say(tables::TOTAL_COLUMNS);
 }
 
 /// Writes the figure and prints its path; with --json, only if a file was named.

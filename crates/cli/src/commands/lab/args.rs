@@ -54,6 +54,7 @@ with errors up to 75. Results are refused if packets were late: the 99th percent
 const CLAIMS_EXAMPLES: &str = "\
 Examples:
   carob lab claims
+  carob lab claims --report claims.html
   carob lab claims thesis --json
   carob lab claims thesis --part long --fresh --seeds 20
 
@@ -101,7 +102,7 @@ fact excludes are left out; findings are judged at the others.";
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// Recommend a controller and its settings for a link and its traffic
-    #[command(after_help = COMPARE_EXAMPLES)]
+    #[command(after_long_help = COMPARE_EXAMPLES)]
     Compare(Box<CompareArgs>),
     /// List the scenarios, study by study
     List {
@@ -130,21 +131,21 @@ pub(crate) enum LabCommand {
         seed: Option<u64>,
     },
     /// Write a scenario file to begin with
-    #[command(after_help = NEW_EXAMPLES)]
+    #[command(after_long_help = NEW_EXAMPLES)]
     New(NewArgs),
     /// Run a scenario: a table, and a report with figures
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(after_long_help = RUN_EXAMPLES)]
     Run(RunArgs),
     /// Run a scenario in real time over emulated links and kernel sockets (Linux, root)
-    #[command(after_help = EMULATE_EXAMPLES)]
+    #[command(after_long_help = EMULATE_EXAMPLES)]
     Emulate(EmulateArgs),
     /// Compare a study's published values with measured ones
     Reproduce(ReproduceArgs),
     /// Evaluate the claims of the studies by simulation runs
-    #[command(after_help = CLAIMS_EXAMPLES)]
+    #[command(after_long_help = CLAIMS_EXAMPLES)]
     Claims(ClaimsArgs),
     /// Run a sweep file: rows of settings, columns of quantities
-    #[command(after_help = SWEEP_HELP)]
+    #[command(after_long_help = SWEEP_HELP)]
     Sweep(SweepArgs),
     /// Join the parts of a batch that --shard wrote
     Merge {
@@ -153,10 +154,10 @@ pub(crate) enum LabCommand {
         files: Vec<PathBuf>,
     },
     /// Run and judge a study of your own, a folder
-    #[command(after_help = JUDGE_HELP)]
+    #[command(after_long_help = JUDGE_HELP)]
     Judge(JudgeArgs),
     /// Choose a study's open settings by its baseline facts, then judge its findings
-    #[command(after_help = CALIBRATE_HELP)]
+    #[command(after_long_help = CALIBRATE_HELP)]
     Calibrate(CalibrateArgs),
     /// List the metrics of results: name, unit and meaning
     Metrics {
@@ -167,7 +168,7 @@ pub(crate) enum LabCommand {
         #[arg(long)]
         csv: bool,
         /// Print the document docs/reference/lab-metrics.md
-        #[arg(long, hide = true, conflicts_with_all = ["json", "csv"])]
+        #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "csv"])]
         markdown: bool,
     },
     /// Write an index page for a folder of reports
@@ -191,7 +192,7 @@ pub(crate) enum LabCommand {
         #[arg(long)]
         json: bool,
         /// Print the document docs/reference/figures.md
-        #[arg(long, hide = true, conflicts_with = "json")]
+        #[arg(long, hide_short_help = true, conflicts_with = "json")]
         markdown: bool,
     },
     /// List the keys of scenario files and --set
@@ -315,7 +316,7 @@ pub(crate) struct ReproduceArgs {
     /// Run everything again instead of printing the stored results
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Runs per cell and algorithm; implies --fresh
+    /// Run each cell and algorithm this often; implies --fresh
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Change a setting of the wireless scenarios; implies --fresh
@@ -325,16 +326,16 @@ pub(crate) struct ReproduceArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Print the stored results as a document (docs/reproduction.md)
-    #[arg(long, hide = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
     /// Print the document docs/thesis-figures.md
-    #[arg(long, hide = true, conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown"])]
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown"])]
     pub(crate) figures: bool,
     /// Print one of its figures as an SVG file
-    #[arg(long, hide = true, value_name = "NAME", conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown", "figures"])]
+    #[arg(long, hide_short_help = true, value_name = "NAME", conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown", "figures"])]
     pub(crate) svg: Option<String>,
     /// Write the results as the file of stored results
-    #[arg(long, value_name = "FILE", hide = true)]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
@@ -388,7 +389,7 @@ pub(crate) struct ClaimsArgs {
     /// Run everything again instead of printing the stored verdicts
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Runs per cell and algorithm; implies --fresh
+    /// Run each cell and algorithm this often; implies --fresh
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Change a setting of all scenarios, as for `run`
@@ -407,11 +408,19 @@ pub(crate) struct ClaimsArgs {
     /// Print one JSON object per claim, a line each, with every check
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write one page with all stored verdicts, filtered by study, weight and standing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "fresh", "seeds", "set", "journal", "keep", "markdown"])]
+    pub(crate) report: Option<PathBuf>,
     /// Print the stored verdicts as the document docs/claims.md
-    #[arg(long, hide = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
     /// Write the verdicts to this folder, as files of stored verdicts
-    #[arg(long, value_name = "FOLDER", hide = true, requires = "study")]
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        hide_short_help = true,
+        requires = "study"
+    )]
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
@@ -420,36 +429,36 @@ pub(crate) struct ClaimsArgs {
 /// Arguments of `carob lab compare`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// nb-iot, lte-m, gprs, umts, thread, lan, a TOML file, or a capture [default: nb-iot]
+    /// Select a link: nb-iot, lte-m, gprs, umts, thread, lan, or a file [default: nb-iot]
     ///
-    /// The link of a capture (pcap, pcapng, or --log ending in .jsonl) is fitted to its round trips, as
+    /// A file is TOML or a capture. The link of a capture (pcap, pcapng, or --log ending in .jsonl) is fitted to its round trips, as
     /// `carob analyze` shows. --down, --rtt, --loss and the others override its values.
     #[arg(long, value_name = "LINK")]
     pub(crate) link: Option<String>,
-    #[command(flatten)]
-    pub(crate) numbers: LinkNumbers,
-    /// firmware, command, telemetry, observe, or a TOML file
+    /// Select the traffic: firmware, command, telemetry, observe, or a TOML file
     #[arg(long, value_name = "TRAFFIC", default_value = "firmware")]
     pub(crate) traffic: String,
-    /// Devices that share the link
+    /// Let this many devices share the link
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) clients: u32,
-    /// Requests at once instead of one, of telemetry and commands
+    /// Send this many requests at once (telemetry, command)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) burst: u32,
-    /// Interval at which sleepy devices poll, such as 20s
+    /// Let sleepy devices poll at this interval, such as 20s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) sleepy: Option<Duration>,
-    /// Bytes of a firmware download [default: 102400]
+    /// Download firmware of this size in bytes [default: 102400]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub(crate) size: Option<u32>,
-    /// Weight of time, tail, undelivered, spurious, bytes or harm, in percent of the others
+    /// Set the weight of a cost, in percent of the others
+    ///
+    /// Costs are time, tail, undelivered, spurious, bytes and harm. May be repeated.
     #[arg(long, value_name = "NAME=PERCENT", value_parser = weight)]
     pub(crate) weight: Vec<(Component, f64)>,
     /// Show the costs of all controllers, and which are left out
     #[arg(long)]
     pub(crate) all: bool,
-    /// Seed of the first run of the last stage
+    /// Begin the last stage with this seed
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(crate) first_seed: u64,
     /// Print a JSON object
@@ -460,6 +469,8 @@ pub(crate) struct CompareArgs {
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
+    #[command(flatten)]
+    pub(crate) numbers: LinkNumbers,
 }
 
 impl Default for CompareArgs {
@@ -487,37 +498,37 @@ impl Default for CompareArgs {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Your own link")]
 pub(crate) struct LinkNumbers {
-    /// Rate towards the devices, such as 60kbit/s
+    /// Set the rate towards the devices, such as 60kbit/s
     #[arg(long, value_name = "RATE")]
     pub(crate) down: Option<String>,
-    /// Rate from the devices
+    /// Set the rate from the devices
     #[arg(long, value_name = "RATE")]
     pub(crate) up: Option<String>,
-    /// Round-trip time of small packets, transmission apart [default: 100ms]
+    /// Set the round-trip time, without transmission times [default: 100ms]
     #[arg(long, value_name = "TIME")]
     pub(crate) rtt: Option<String>,
-    /// Additional delay each way, drawn from 0 to this [default: 0s]
+    /// Add a delay each way, drawn from 0 to this [default: 0s]
     #[arg(long, value_name = "TIME")]
     pub(crate) jitter: Option<String>,
-    /// Share of packets lost each way [default: 0%]
+    /// Lose this share of the packets each way [default: 0%]
     #[arg(long, value_name = "SHARE")]
     pub(crate) loss: Option<String>,
-    /// Mean length of a run of losses in packets [default: 1]
+    /// Set the mean length of a run of losses in packets [default: 1]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) loss_burst: Option<String>,
-    /// Buffer before each direction [default: 64kB]
+    /// Set the buffer of each direction [default: 64kB]
     #[arg(long, value_name = "BYTES")]
     pub(crate) buffer: Option<String>,
-    /// Largest packet with headers [default: 1280B]
+    /// Set the largest packet, headers included [default: 1280B]
     #[arg(long, value_name = "BYTES")]
     pub(crate) mtu: Option<String>,
-    /// Trace of rate, delay and loss towards the devices
+    /// Read rate, delay and loss towards the devices from a trace
     #[arg(long, value_name = "FILE")]
     pub(crate) trace_down: Option<String>,
-    /// Trace of rate, delay and loss from the devices
+    /// Read rate, delay and loss from the devices from a trace
     #[arg(long, value_name = "FILE")]
     pub(crate) trace_up: Option<String>,
-    /// After the end of a trace: loop, or cut [default: loop]
+    /// Continue after the end of a trace: loop, or cut [default: loop]
     #[arg(long, value_name = "END")]
     pub(crate) trace_end: Option<String>,
 }
@@ -620,7 +631,7 @@ pub(crate) struct SweepArgs {
 pub(crate) struct JudgeArgs {
     /// The study's folder
     pub(crate) folder: PathBuf,
-    /// Runs per cell and algorithm [default: the largest number of a scenario]
+    /// Run each cell and algorithm this often [default: the scenarios' maximum]
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Change a setting of all scenarios, as for `run`
@@ -648,7 +659,7 @@ pub(crate) struct CalibrateArgs {
     /// Run everything again instead of printing the stored result
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Points of the first sample [default: as in open.toml]; implies --fresh
+    /// Sample this many points first [default: as in open.toml]; implies --fresh
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) points: Option<u64>,
     /// Store finished runs in this file, and reuse those it holds; implies --fresh
@@ -666,7 +677,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     pub(crate) svg: bool,
     /// Write the result to this folder, as a file of stored results
-    #[arg(long, value_name = "FOLDER", hide = true)]
+    #[arg(long, value_name = "FOLDER", hide_short_help = true)]
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,

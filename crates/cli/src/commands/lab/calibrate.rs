@@ -13,7 +13,7 @@ use carob_studies::claims::unit;
 use carob_studies::papers;
 
 use super::args::CalibrateArgs;
-use super::output::{self, quoted, say};
+use super::output::{self, quoted, raw, say, say_table};
 use super::source::read_file;
 use crate::failure::{Failure, Kind, Outcome};
 
@@ -47,7 +47,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Outcome, Failure> {
     }
     let calibration = &subject.calibration;
     if args.json {
-        say(result.to_json().trim_end());
+        raw(result.to_json().trim_end());
     } else if args.markdown {
         let figure = format!("calibration-{}.svg", subject.name);
         let page = markdown(
@@ -57,9 +57,9 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Outcome, Failure> {
             &subject.citation,
             &figure,
         );
-        say(page.trim_end());
+        raw(page.trim_end());
     } else if args.svg {
-        say(figure(calibration, &result).trim_end());
+        raw(figure(calibration, &result).trim_end());
     } else {
         if from_store && result.is_stale(calibration) {
             say(
@@ -205,7 +205,8 @@ fn show(subject: &Subject, result: &CalibrationResult, from_store: bool) {
         ]);
     }
     facts.add_note("Deviations are in tolerances, at most 10; ! excludes the point.");
-    say(facts);
+    say_table(&facts, 0);
+    say("");
     say("Open settings:");
     let mut settings = table(&[
         ("setting", Left),
@@ -221,7 +222,8 @@ fn show(subject: &Subject, result: &CalibrationResult, from_store: bool) {
         ]);
     }
     settings.add_note("Explains: share of the variance of the deviations over the first sample.");
-    say(settings);
+    say_table(&settings, 0);
+    say("");
     say(format_args!(
         "Findings at {} points:",
         result.counted().len()
@@ -254,5 +256,8 @@ fn show(subject: &Subject, result: &CalibrationResult, from_store: bool) {
             depends.unwrap_or_default(),
         ]);
     }
-    say(findings);
+    findings.optional(&["partly", "weight"]);
+    findings.emphasise_verdicts();
+    say_table(&findings, 0);
+    say("");
 }

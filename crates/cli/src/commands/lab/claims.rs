@@ -16,7 +16,8 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::args::ClaimsArgs;
-use super::output::{self, json_lines, quoted, say};
+use super::claims_index::{self, StudyVerdicts};
+use super::output::{self, json_lines, quoted, raw, say, say_table};
 use crate::failure::{Failure, Kind, Outcome};
 
 /// Columns of a claim's text on a terminal.
@@ -50,7 +51,24 @@ pub(super) fn run(args: &ClaimsArgs) -> Result<Outcome, Failure> {
         let text = "there is no such part";
         return Err(Failure::new(Kind::Usage, text).hint(format!("there is: {}", names.join(", "))));
     }
-    for part in parts.chunk_by(|a, b| a.study == b.study) {
+    let studies = || parts.chunk_by(|a, b| a.study == b.study);
+    if let Some(file) = &args.report {
+        let all: Vec<StudyVerdicts> = studies().filter_map(StudyVerdicts::of).collect();
+        let command = format!(
+            "carob lab claims --report {}",
+            quoted(&file.display().to_string())
+        );
+        let html = claims_index::page(&all, command).html();
+        output::write(file, &html).map_err(|error| Failure::file("write", file, &error))?;
+        say(format_args!("Report: {}", file.display()));
+        return Ok(Outcome::Done);
+    }
+    if args.markdown && args.study.is_none() {
+        let all: Vec<StudyVerdicts> = studies().filter_map(StudyVerdicts::of).collect();
+        raw(claims_index::document(&all).trim_end());
+        return Ok(Outcome::Done);
+    }
+    for part in studies() {
         one(part, args)?;
     }
     Ok(Outcome::Done)
@@ -98,7 +116,7 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
         return Ok(());
     }
     if args.markdown {
-        say(document(&all, &standings).trim_end());
+        raw(document(&all, &standings).trim_end());
         return Ok(());
     }
     let Some(first) = all.first() else {
@@ -126,9 +144,11 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
             String::new()
         };
         say(format_args!("\n{about}{seeds}:"));
-        say(table(kept, &standings, false));
+        say_table(&table(kept, &standings, false), 0);
+        say("");
     }
-    say(tally(&all, &standings));
+    say_table(&tally(&all, &standings), 0);
+    say("");
     say(format_args!(
         "Rules: papers/{}/rules/. All checks of a claim, and the runs they are made of: --json.",
         first.study
@@ -359,6 +379,8 @@ fn table(kept: &StoredVerdicts, standings: &ClaimStatuses, whole: bool) -> TextT
             .filter(|(_, (_, used))| *used);
         table.add(used.map(|(cell, _)| cell).collect());
     }
+    table.optional(&["by its tables", "plausible set", "by the text", "measured"]);
+    table.emphasise_verdicts();
     table
 }
 

@@ -7,11 +7,11 @@ use carob_lab::compare::{
     Answer, BUILT_IN, CLIENTS_MAX, CompareError, Component, LEFT_OUT, Link, Progress, Question,
     TRAFFIC, Traffic, WrittenLink, WrittenTraces,
 };
-use carob_lab::text::{Align, TextTable};
+use carob_lab::text::{Align, Emphasis, TextTable};
 
 use super::args::{CompareArgs, LinkNumbers};
 use super::next;
-use super::output::{self, quoted, say, wrapped};
+use super::output::{self, command_lines, quoted, raw, say, say_table};
 use super::source::read_file;
 use crate::commands::analyze;
 use crate::controllers::registry;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
         std::fs::write(file, html).map_err(|error| Failure::file("write", file, &error))?;
     }
     if args.json {
-        say(serde_json::to_string(&answer).map_err(|e| Failure::new(Kind::Usage, e))?);
+        raw(serde_json::to_string(&answer).map_err(|e| Failure::new(Kind::Usage, e))?);
         return Ok(Outcome::Done);
     }
     show(args, &answer, &output::took(began.elapsed()));
@@ -175,6 +175,7 @@ fn table(answer: &Answer) -> TextTable {
         ("cost", Right),
     ];
     let header = header.map(|(name, align)| (name.to_owned(), align));
+    let header_len = header.len();
     let mut table = TextTable::new(header.to_vec());
     let is_blockwise = answer.traffic.is_blockwise();
     let mut places: Vec<usize> = (0..answer.ranked.len()).collect();
@@ -195,6 +196,11 @@ fn table(answer: &Answer) -> TextTable {
             format!("{:.2}", measured.spurious),
             format!("{:.2}{mark}", one.cost.value),
         ]);
+        if place == answer.recommended {
+            for column in 0..header_len {
+                table.emphasise(column, Emphasis::Best);
+            }
+        }
     }
     table
 }
@@ -244,7 +250,7 @@ fn details(answer: &Answer) -> TextTable {
 }
 
 fn show(args: &CompareArgs, answer: &Answer, took: &str) {
-    let out = |text: &str| say(wrapped(text));
+    let out = |text: &str| say(text);
     out(&format!(
         "Link: {}: {}",
         answer.link.name,
@@ -254,13 +260,14 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
     out(&format!("{} runs in {took}\n", answer.runs));
     for (place, sentence) in answer.words().iter().enumerate() {
         if place == 0 {
-            printer::strong(&wrapped(sentence));
+            printer::strong(sentence);
         } else {
             out(sentence);
         }
     }
     say("");
-    say(table(answer));
+    say_table(&table(answer), 0);
+    say("");
     let weights: Vec<String> = Component::ALL
         .iter()
         .filter(|one| answer.weights.of(**one) > 0.0)
@@ -281,7 +288,7 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
             best.options(is_blockwise)
         ));
         for line in best.rust(is_blockwise) {
-            say(format_args!("  {line}"));
+            raw(format_args!("  {line}"));
         }
         say(format_args!("  {}\n", best.firmware()));
     }
@@ -294,9 +301,11 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
             all.add(vec![(*name).to_owned(), format!("{cost:.2}")]);
         }
         say("Percentiles, and what a device sends and receives in a run:");
-        say(details(answer));
+        say_table(&details(answer), 0);
+        say("");
         say("All controllers with the parameters of RFC 7252:");
-        say(all);
+        say_table(&all, 0);
+        say("");
         say("Left out:");
         for (name, why) in LEFT_OUT {
             say(format_args!("  {name:<18}{why}"));
@@ -344,7 +353,8 @@ fn next(args: &CompareArgs) {
     ];
     say("Next:");
     for (command, about) in lines.iter().skip(usize::from(args.all)) {
-        say(format_args!("  {command}\n      {about}"));
+        raw(command_lines(command));
+        say(format_args!("      {about}"));
     }
     next::path();
 }

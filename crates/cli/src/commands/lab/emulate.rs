@@ -126,7 +126,7 @@ fn show(args: &EmulateArgs, source: &Source, emulation: &Emulation<'_>, took: &s
     ));
     let departures: Vec<_> = settings.iter().filter(|setting| !setting.holds()).collect();
     if !departures.is_empty() {
-        say("What the kernel does its own way:");
+        say("Settings in which the kernel differs:");
         for setting in departures {
             say(format_args!("  {setting}"));
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use carob_lab::report::FIGURES;
 use serde_json::json;
 
-use super::output::{json_lines, say};
+use super::output::{json_lines, raw, say};
 use crate::failure::Outcome;
 
 const HEAD: &str = "\
@@ -42,7 +42,7 @@ pub(super) fn run(json: bool, markdown: bool) -> Outcome {
             // A String takes every write.
             let _ = writeln!(text, "| {name} | {about} | {needs} | `{command}` |");
         }
-        say(text + "\nNext: [metrics of runs](lab-metrics.md).");
+        raw(text + "\nNext: [metrics of runs](lab-metrics.md).");
         return Outcome::Done;
     }
     for figure in FIGURES {

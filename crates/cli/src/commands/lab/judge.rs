@@ -14,7 +14,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::args::JudgeArgs;
-use super::output::{self, json_lines, say};
+use super::output::{self, json_lines, say, say_table};
 use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
 
@@ -100,11 +100,13 @@ fn show(folder: &StudyFolder, verdicts: &StudyVerdicts, took: &str) {
     ));
     if !verdicts.comparisons.is_empty() {
         say("\nExpected values:");
-        say(expected(&verdicts.comparisons));
+        say_table(&expected(&verdicts.comparisons), 0);
+        say("");
     }
     if !verdicts.claims.is_empty() {
         say("\nClaims:");
-        say(claims(folder, &verdicts.claims));
+        say_table(&claims(folder, &verdicts.claims), 0);
+        say("");
     }
 }
 
@@ -143,6 +145,8 @@ fn expected(comparisons: &[Comparison]) -> TextTable {
             c.verdict().name().to_owned(),
         ]);
     }
+    table.optional(&["statistic", "within"]);
+    table.emphasise_verdicts();
     table
 }
 
@@ -165,5 +169,6 @@ fn claims(folder: &StudyFolder, claims: &[Judged]) -> TextTable {
             judged.text.expected(),
         ]);
     }
+    table.emphasise_verdicts();
     table
 }

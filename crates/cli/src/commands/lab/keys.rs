@@ -2,7 +2,7 @@
 
 use carob_lab::scenario::keys;
 
-use super::output::say;
+use super::output::{raw, say};
 use crate::failure::Outcome;
 
 const HEADING: &str = "\
@@ -18,7 +18,7 @@ the value of every key in a scenario and where it comes from.
 
 pub(super) fn run(markdown: bool) -> Outcome {
     if markdown {
-        say(format_args!("{HEADING}\n{}", keys::reference().trim_end()));
+        raw(format_args!("{HEADING}\n{}", keys::reference().trim_end()));
         return Outcome::Done;
     }
     for key in keys::KEYS {

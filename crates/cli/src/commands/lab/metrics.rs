@@ -6,7 +6,7 @@ use carob_lab::csv;
 use carob_lab::metrics::{METRICS, Metric};
 use carob_lab::statistics::Statistic;
 
-use super::output::{json_lines, say};
+use super::output::{json_lines, raw, say};
 use crate::failure::Outcome;
 
 const HEAD: &str = "\
@@ -33,9 +33,9 @@ pub(super) fn run(json: bool, csv: bool, markdown: bool) -> Outcome {
             .map(|metric| [metric.name, metric.unit, metric.about, metric.how.name()]);
         let lines = std::iter::once(head).chain(rows);
         let lines = lines.map(|line| line.map(str::to_owned).to_vec());
-        say(csv::text(lines).trim_end());
+        raw(csv::text(lines).trim_end());
     } else if markdown {
-        say(document());
+        raw(document());
     } else {
         for metric in METRICS {
             let unit = match metric.unit {

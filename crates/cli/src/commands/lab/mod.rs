@@ -4,6 +4,7 @@ mod args;
 mod calibrate;
 mod capture;
 mod claims;
+mod claims_index;
 mod compare;
 mod emulate;
 mod figure_list;

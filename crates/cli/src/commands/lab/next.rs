@@ -9,7 +9,7 @@ use carob_lab::scenario::builtin;
 use carob_lab::summary;
 
 use super::args::RunArgs;
-use super::output::{quoted, say};
+use super::output::{quoted, say, suggest};
 use super::run::plan;
 use super::source::Source;
 
@@ -71,12 +71,11 @@ type Suggestion = (String, &'static str);
 /// Prints what may be run next, depending on what was run.
 pub(super) fn print(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>, rows: &[Row]) {
     let next = suggestions(args, name, source, runs, rows);
-    let lengths = next.iter().map(|(command, _)| command.len());
-    let width = lengths.max().unwrap_or_default();
     say("\nNext:");
-    for (command, about) in next {
-        say(format_args!("  {command:width$}  {about}"));
-    }
+    suggest(
+        next.iter()
+            .map(|(command, about)| (command.as_str(), *about)),
+    );
     path();
 }
 

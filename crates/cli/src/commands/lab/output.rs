@@ -7,6 +7,7 @@ use std::time::Duration;
 use carob_lab::journal::Journal;
 use carob_lab::report::Report;
 use carob_lab::run::on_threads;
+use carob_lab::text::TextTable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
@@ -14,9 +15,81 @@ use super::args::{ReportArgs, ThreadArgs};
 use crate::failure::{Failure, Kind};
 use crate::output;
 
-/// Prints text on stdout. Errors are kept for the command's end.
+/// Prints running text on stdout, with line breaks for the width of a terminal. Errors are kept for
+/// the command's end.
 pub(in crate::commands) fn say(text: impl std::fmt::Display) {
+    let text = output::fitted(&text.to_string());
     let _ = writeln!(output::bytes(), "{text}");
+}
+
+/// Prints text as it is: documents, figures, rows for programs, code.
+pub(in crate::commands) fn raw(text: impl std::fmt::Display) {
+    let _ = writeln!(output::bytes(), "{text}");
+}
+
+/// Prints a table, laid out for the width of a terminal, each line after that many spaces.
+pub(in crate::commands) fn say_table(table: &TextTable, indent: usize) {
+    let text = output::laid_out(table, indent);
+    let indent = " ".repeat(indent);
+    let mut out = output::coloured();
+    for line in text.lines() {
+        let _ = writeln!(out, "{indent}{line}");
+    }
+}
+
+/// Prints commands with what each does: side by side, or below each other where they do not fit. A
+/// long command continues after a backslash, as a shell reads it.
+pub(in crate::commands) fn suggest<'a>(
+    commands: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
+) {
+    let lengths = commands
+        .clone()
+        .into_iter()
+        .map(|(command, _)| command.len());
+    let width = lengths.max().unwrap_or_default();
+    let longest = commands.clone().into_iter().map(|(_, about)| about.len());
+    let total = width + 4 + longest.max().unwrap_or_default();
+    let columns = output::columns().unwrap_or(usize::MAX);
+    for (command, about) in commands {
+        if total <= columns {
+            raw(format_args!("  {command:width$}  {about}"));
+        } else {
+            raw(command_lines(command));
+            say(format_args!("      {about}"));
+        }
+    }
+}
+
+/// A command, indented, in lines that fit the terminal, with a backslash where it continues.
+pub(in crate::commands) fn command_lines(command: &str) -> String {
+    continued(command, output::columns().unwrap_or(usize::MAX))
+}
+
+fn continued(command: &str, columns: usize) -> String {
+    let mut lines = vec![String::from(" ")];
+    let mut in_quotes = false;
+    let mut words: Vec<String> = Vec::new();
+    for word in command.split(' ') {
+        // An option and its value stay together, as do the words between quotes.
+        let is_value = words
+            .last()
+            .is_some_and(|last| last.starts_with("--") && !last.contains(' '));
+        match words.last_mut() {
+            Some(last) if in_quotes || is_value => last.extend([" ", word]),
+            _ => words.push(word.to_owned()),
+        }
+        in_quotes ^= word.matches('\'').count() % 2 == 1;
+    }
+    for word in words {
+        let last = lines.last_mut().expect("there is one");
+        if last.trim().is_empty() || last.len() + word.len() + 3 <= columns {
+            last.extend([" ", &word]);
+        } else {
+            last.push_str(" \\");
+            lines.push(format!("    {word}"));
+        }
+    }
+    lines.join("\n")
 }
 
 /// Prints each value as a line of JSON.
@@ -126,38 +199,6 @@ pub(super) fn report_name(name: &str, seed: Option<u64>, set: &[String]) -> Stri
     full
 }
 
-/// Text for a terminal, in lines of at most [`WIDTH_MAX`] characters; those after the first are
-/// indented, and commands stay whole. Elsewhere it is one line.
-pub(in crate::commands) fn wrapped(text: &str) -> String {
-    if io::stdout().is_terminal() {
-        in_lines(text)
-    } else {
-        text.to_owned()
-    }
-}
-
-/// The widest line of running text.
-const WIDTH_MAX: usize = 80;
-
-fn in_lines(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    let mut in_command = false;
-    for word in text.split(' ') {
-        let last = lines.last_mut().expect("there is one");
-        let fits = last.chars().count() + 1 + word.chars().count() <= WIDTH_MAX;
-        if last.is_empty() {
-            last.push_str(word);
-        } else if fits || in_command {
-            last.push(' ');
-            last.push_str(word);
-        } else {
-            lines.push(format!("  {word}"));
-        }
-        in_command ^= word.matches('`').count() % 2 == 1;
-    }
-    lines.join("\n")
-}
-
 /// `reports/thesis-long.html` for `thesis/long`.
 pub(in crate::commands) fn default_file(name: &str, extension: &str) -> PathBuf {
     let plain = |c: char| {
@@ -225,20 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn running_text_fits_a_terminal_and_keeps_commands_whole() {
-        let text = "word ".repeat(40) + "`carob lab run carob/default -a all` compares all.";
-        let lines = in_lines(&text);
-        assert!(lines.lines().count() > 2);
-        assert!(
-            lines.contains("`carob lab run carob/default -a all`"),
-            "{lines}"
+    fn a_long_command_continues_after_a_backslash() {
+        let command = "carob lab run carob/default --algorithm all --set 'down.rate=60 kbit/s'";
+        assert_eq!(continued(command, 80), format!("  {command}"));
+        assert_eq!(
+            continued(command, 50),
+            "  carob lab run carob/default --algorithm all \\\n    --set 'down.rate=60 kbit/s'"
         );
-        let words = |text: &str| {
-            text.split_whitespace()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(words(&lines), words(&text));
     }
 
     #[test]

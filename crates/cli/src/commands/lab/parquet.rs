@@ -143,10 +143,11 @@ impl Write for Stdout {
 /// Joins parts of one batch, in this order, on standard output. Row groups are copied as they are.
 pub(super) fn join(paths: &[&Path]) -> Result<(), Failure> {
     if io::stdout().is_terminal() {
-        return Err(
-            Failure::new(Kind::Usage, "a Parquet file is no text for a terminal")
-                .hint("write it to a file: carob lab merge PARTS > all.parquet"),
-        );
+        return Err(Failure::new(
+            Kind::Usage,
+            "a Parquet file is binary, and stdout is a terminal",
+        )
+        .hint("write it to a file: carob lab merge PARTS > all.parquet"));
     }
     let first = open(paths[0])?;
     let mut of_all = entries(&first);

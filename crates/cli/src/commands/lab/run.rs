@@ -16,7 +16,7 @@ use super::args::RunArgs;
 use super::capture;
 use super::compare;
 use super::next;
-use super::output::{self, json_lines, quoted, say, wrapped};
+use super::output::{self, json_lines, quoted, raw, say, say_table};
 use super::parquet::{Origin, ParquetFile};
 use super::source::Source;
 use super::stream;
@@ -70,7 +70,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
         None => show(args, &source, &runs, &rows, &print, &took),
     }
     if let Some(kind) = args.svg {
-        say(drawn(kind, &runs, &print)?.trim_end());
+        raw(drawn(kind, &runs, &print)?.trim_end());
     }
     let report_name = output::report_name(name, args.seed, &args.set);
     output::report(&args.report, &report_name, quiet, || {
@@ -211,17 +211,17 @@ pub(super) fn show(
         } else {
             export::rows_csv(rows)
         };
-        say(text.trim_end());
+        raw(text.trim_end());
         return;
     }
     let scenario = &source.scenario;
-    say(wrapped(&format!(
+    say(format_args!(
         "{}: {}",
         scenario.title(&source.name),
         scenario.about()
-    )));
+    ));
     for line in network(runs) {
-        say(wrapped(&line));
+        say(line);
     }
     let count = match runs.plan().jobs().len() {
         1 => "one run".to_owned(),
@@ -229,23 +229,26 @@ pub(super) fn show(
     };
     say(format_args!("{count} in {took}\n"));
     if args.each || args.seed.is_some() {
-        say(summary::each_table(&runs.each()));
+        say_table(&summary::each_table(&runs.each()), 0);
+        say("");
     } else {
         let medians = medians::table(rows);
         // What is too long to be read is in the report.
         if medians.is_none() || rows.len() <= LINES_MAX || args.hash {
-            say(summary::table(rows, print, args.hash));
+            say_table(&summary::table(rows, print, args.hash), 0);
+            say("");
             say(format_args!("{}\n", summary::columns(rows)));
             if summary::serves(rows) {
                 say(format_args!("{}\n", summary::SERVED_COLUMNS));
             }
         }
         if let Some(medians) = medians {
-            say(medians);
+            say_table(&medians, 0);
+            say("");
         }
     }
     for sentence in reading::reading(runs) {
-        say(wrapped(&sentence));
+        say(sentence);
     }
 }
 

@@ -5,7 +5,7 @@ use carob_lab::text::{Align, TextTable};
 use carob_studies::papers;
 use serde_json::json;
 
-use super::output::say;
+use super::output::{raw, say, say_table, suggest};
 use super::source::Source;
 use crate::failure::{Failure, Outcome};
 use crate::printer;
@@ -101,7 +101,8 @@ fn tell(source: &Source) {
         let (text, origin) = (described.text(), described.origin.to_string());
         table.add(vec![described.path, text, origin]);
     }
-    say(indented(&table.to_string()));
+    say_table(&table, 2);
+    say("");
 
     say("Algorithms");
     let cell = shown_cell(source);
@@ -117,7 +118,7 @@ fn tell(source: &Source) {
             .map(|p| format!("{} {} ({})", p.name, p.value, p.origin))
             .collect();
         if !parameters.is_empty() {
-            say(wrapped("    transmission: ", &parameters));
+            raw(wrapped("    transmission: ", &parameters));
         }
         let (table, heading) = match controller {
             Some(_) => ("cc", "    constants: "),
@@ -131,7 +132,7 @@ fn tell(source: &Source) {
             })
             .collect();
         if !constants.is_empty() {
-            say(wrapped(heading, &constants));
+            raw(wrapped(heading, &constants));
         }
     }
 
@@ -156,34 +157,28 @@ fn tell(source: &Source) {
     }
     say("\nRun it");
     let seeds = scenario.seeds();
-    say(format_args!(
-        "  carob lab run {}            {seeds} seeds",
-        source.name
-    ));
-    say(format_args!(
-        "  carob lab run {} --seed 1   one seed, its runs drawn in the report",
-        source.name
-    ));
+    let all = format!("carob lab run {}", source.name);
+    let one = format!("{all} --seed 1");
+    suggest([
+        (&*all, &*format!("{seeds} seeds")),
+        (&*one, "one seed, its runs drawn in the report"),
+    ]);
     say(
         "  --set KEY=VALUE changes a setting for one run; a key's last part is enough where it is unique",
     );
 }
 
-fn indented(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(|line| format!("  {line}")).collect();
-    lines.join("\n") + "\n"
-}
-
-/// Items after a heading, in lines of up to 100 characters that begin below the first item.
+/// Items after a heading, in lines of up to 100 characters, or the terminal's, that begin below the
+/// first item.
 fn wrapped(heading: &str, items: &[String]) -> String {
-    const WIDTH: usize = 100;
+    let width = crate::output::columns().unwrap_or(100).min(100);
     let mut lines = vec![heading.to_owned()];
     for (k, item) in items.iter().enumerate() {
         let last = lines.last_mut().expect("there is one");
         let comma = if k + 1 < items.len() { "," } else { "" };
         let full = last.trim_start().len() > heading.trim().len() + 1 || lines.len() > 1;
         let last = lines.last_mut().expect("there is one");
-        if k > 0 && full && last.chars().count() + item.chars().count() + 2 > WIDTH {
+        if k > 0 && full && last.chars().count() + item.chars().count() + 2 > width {
             lines.push(format!("{}{item}{comma}", " ".repeat(heading.len())));
         } else {
             if k > 0 {

@@ -2,7 +2,7 @@
 
 use carob_lab::report::quiet_network;
 
-use super::output::say;
+use super::output::raw;
 use super::source::Source;
 use crate::failure::{Failure, Kind, Outcome};
 
@@ -25,6 +25,6 @@ pub(super) fn run(
         let hint = "`carob lab list` names all scenarios; those of cocoaplus have networks";
         return Err(Failure::new(Kind::Usage, message).hint(hint));
     };
-    say(svg.trim_end());
+    raw(svg.trim_end());
     Ok(Outcome::Done)
 }

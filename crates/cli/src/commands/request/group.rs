@@ -37,10 +37,8 @@ pub(in crate::commands) fn nobody(uri: &str, lasts: Duration) -> Failure {
         "no member of the group of {uri} responded within {}",
         printer::time(lasts)
     );
-    Failure::new(Kind::NoAnswer, text).hint(
-        "members answer within 5 s of the request unless they know better; --interface names the \
-         network to ask",
-    )
+    Failure::new(Kind::NoAnswer, text)
+        .hint("members respond within 5 s by default; --interface selects the network")
 }
 
 /// Sends a multicast request and shows each response.
@@ -51,7 +49,10 @@ pub(super) async fn run(
     monitor: &Monitor,
 ) -> Result<Outcome, Failure> {
     if args.body.output.is_some() {
-        let failure = Failure::new(Kind::Usage, "the answers of a group do not fit one file");
+        let failure = Failure::new(
+            Kind::Usage,
+            "-o takes one body, and several members may respond",
+        );
         return Err(failure.hint("--json tells them apart on stdout"));
     }
     let (mut gathered, lasts) = multicast(request, &args.group, args.network.deadline).await?;

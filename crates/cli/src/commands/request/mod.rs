@@ -30,8 +30,11 @@ type Content = (Body, Option<ContentFormat>);
 pub(crate) async fn ask(method: Code, args: AskArgs) -> Result<Outcome, Failure> {
     let AskArgs { uris, request } = args;
     if uris.len() > 1 && request.body.output.is_some() {
-        let failure = Failure::new(Kind::Usage, "several bodies do not fit one file");
-        return Err(failure.hint("ask for one URI at a time with -o"));
+        let failure = Failure::new(
+            Kind::Usage,
+            "-o takes the body of one URI, and several are given",
+        );
+        return Err(failure.hint("use -o with one URI at a time"));
     }
     super::check_keys(
         &request.network.psk,
@@ -153,6 +156,7 @@ impl<'a> Requests<'a> {
                 Failure::of_request(error, peer, self.monitor.counters().of_last)
             }
         };
+        self.monitor.end_wait();
         // The caller prints the failure itself.
         let timing = self.timing(began).await;
         if self.args.show.json {
@@ -206,7 +210,7 @@ impl<'a> Requests<'a> {
             return;
         }
         if self.args.watch.verbose == 0 {
-            printer::remark("no response came, and none was asked for");
+            printer::remark("no response, as No-Response requested");
         }
         if let Some(timing) = timing {
             printer::timing(&timing);

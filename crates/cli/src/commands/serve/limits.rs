@@ -131,7 +131,8 @@ pub(super) fn list(as_json: bool, as_page: bool) -> Outcome {
         } in &all
         {
             _ = writeln!(text, "{name}={default}");
-            for line in wrapped(&plain(about).replace('`', ""), 92) {
+            let width = crate::output::columns().map_or(92, |columns| columns.min(96) - 4);
+            for line in wrapped(&plain(about).replace('`', ""), width) {
                 _ = writeln!(text, "    {line}");
             }
         }

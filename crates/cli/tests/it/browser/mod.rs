@@ -1,6 +1,7 @@
 //! Reports in a real browser (Debian's Chromium), in frames of 375 and 1440 pixels.
 
 mod frames;
+mod rasters;
 
 use std::fs;
 use std::process::Command;
@@ -156,7 +157,15 @@ fn charts_change(page: &Value) {
         }
     }
     for zoom in list("zooms") {
-        for property in ["moved", "relabelled", "clipped", "offered", "back"] {
+        for property in [
+            "moved",
+            "relabelled",
+            "clipped",
+            "offered",
+            "pinches",
+            "pans",
+            "back",
+        ] {
             assert_eq!(zoom[property], true, "{property}: {zoom}");
         }
     }
@@ -202,4 +211,50 @@ fn slow_index_lists_and_links_reports() {
         assert_eq!(found["sorted"].as_array().map(Vec::len), Some(2), "{found}");
     }
     folder.refuses(&["lab", "index", "profile"]);
+}
+
+#[test]
+fn slow_page_of_claims_is_filtered_by_study_weight_standing() {
+    if is_missing() {
+        return;
+    }
+    let folder = Folder::new("browser-claims");
+    folder.says(&["lab", "claims", "--report", "claims.html"]);
+    let path = folder.0.join("claims.html");
+    let page = fs::read_to_string(&path).expect("the page");
+    assert!(page.len() < BYTES_MAX, "{} bytes", page.len());
+    let probe = "<script>addEventListener('load', () => {\
+        const selects = [...document.querySelectorAll('select.filter')];\
+        const rows = [...selects[0].closest('section').querySelectorAll('tbody tr')];\
+        const choose = (name, value) => {\
+            const select = selects.find((one) => one.getAttribute('aria-label') === name);\
+            select.value = value; select.dispatchEvent(new Event('change')); };\
+        const shown = () => rows.filter((row) => !row.hidden);\
+        choose('study', 'thesis'); const study = shown().length;\
+        choose('weight', 'headline'); choose('standing', 'fails');\
+        const cells = shown().map((row) => [1, 2, 3].map((k) => row.cells[k].textContent).join());\
+        for (const name of ['study', 'weight', 'standing']) choose(name, '');\
+        parent.postMessage({ names: selects.map((one) => one.getAttribute('aria-label')), all: rows.length,\
+            study, cells, again: shown().length, overflow: document.documentElement.scrollWidth - innerWidth }, '*');\
+        });</script></body>";
+    fs::write(&path, page.replacen("</body>", probe, 1)).unwrap();
+    for found in open(&folder, &["claims.html".to_owned()], false) {
+        assert_eq!(
+            found["names"],
+            serde_json::json!(["study", "weight", "standing", "verdict"])
+        );
+        let number = |name: &str| found[name].as_u64().expect("a number");
+        assert!(
+            number("study") > 0 && number("study") < number("all"),
+            "{found}"
+        );
+        let cells = found["cells"].as_array().expect("rows");
+        assert!(!cells.is_empty(), "{found}");
+        assert!(
+            cells.iter().all(|row| row == "thesis,headline,fails"),
+            "{found}"
+        );
+        assert_eq!(number("again"), number("all"));
+        assert!(found["overflow"].as_i64() <= Some(0), "{found}");
+    }
 }

@@ -118,13 +118,32 @@ addEventListener('load', () => {
       const [zoomed, zoomedLabels, whole] = [state(svg), ticks(svg, 'x'), button(svg, 'Whole time')];
       const offered = !whole.hidden;
       whole.click();
+      const back = near(marks, state(svg)) && whole.hidden;
+
+      // Two fingers move apart, then one of them moves.
+      const finger = (name, pointerId, share) => {
+        const { x, y } = client(share);
+        svg.dispatchEvent(new PointerEvent(name, { bubbles: true, clientX: x, clientY: y, pointerId, button: 0, pointerType: 'touch' }));
+      };
+      finger('pointerdown', 1, 0.4);
+      finger('pointerdown', 2, 0.6);
+      finger('pointermove', 2, 0.8);
+      const pinched = [state(svg), ticks(svg, 'x')];
+      finger('pointerup', 2, 0.8);
+      finger('pointermove', 1, 0.6);
+      const panned = ticks(svg, 'x');
+      finger('pointerup', 1, 0.6);
+      const pinches = !near(marks, pinched[0]) && labels.join() !== pinched[1].join() && !whole.hidden;
+      whole.click();
       found.zooms.push({
+        pinches,
+        pans: panned.join() !== pinched[1].join(),
         name: svg.getAttribute('aria-label'),
         moved: !near(marks, zoomed),
         relabelled: labels.join() !== zoomedLabels.join(),
         clipped: svg.querySelector('.layers').hasAttribute('clip-path'),
         offered,
-        back: near(marks, state(svg)) && whole.hidden,
+        back: back && near(marks, state(svg)) && whole.hidden,
       });
     }
   }

@@ -228,7 +228,7 @@ fn what_is_wrong_with_a_script_is_said_with_file_and_line() {
         format!("{file}:2: found \"fast\", expected a time with its unit, such as 400 ms");
     assert!(said.contains(&expected), "{said}");
     assert!(
-        said.contains("hint: `carob cc trace --help` has the words"),
+        said.contains("hint: `carob cc trace --help` lists the words"),
         "{said}"
     );
     let ran = trace("idel 1 s", &[]);

@@ -124,6 +124,51 @@ pub(crate) fn carob_reading(arguments: &[&str], stdin: &[u8]) -> Ran {
     running.finish()
 }
 
+/// What a command shows on a terminal of that many columns, which has its stdout and stderr; its exit
+/// code.
+#[cfg(unix)]
+pub(crate) fn on_terminal(
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    columns: usize,
+) -> (Option<i32>, String) {
+    let size = nix::pty::Winsize {
+        ws_row: 24,
+        ws_col: columns as u16,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let pty = nix::pty::openpty(Some(&size), None).unwrap();
+    let side = || Stdio::from(pty.slave.try_clone().unwrap());
+    let mut child = command(arguments)
+        .env("TERM", "xterm-256color")
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(side())
+        .stderr(side())
+        .spawn()
+        .unwrap();
+    drop(pty.slave);
+    let mut shown = Vec::new();
+    // With its last writer a terminal ends in an error on Linux.
+    let _ = fs::File::from(pty.master).read_to_end(&mut shown);
+    let code = child.wait().unwrap().code();
+    let text = String::from_utf8(shown).unwrap();
+    (code, text.replace("\r\n", "\n"))
+}
+
+/// Text without escape sequences (CSI).
+pub(crate) fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, sequence)) = rest.split_once("\x1b[") {
+        plain.push_str(before);
+        let end = sequence.find(|c: char| c.is_ascii_alphabetic());
+        rest = end.map_or("", |end| &sequence[end + 1..]);
+    }
+    plain + rest
+}
+
 /// A command under way; killed when the value goes.
 pub(crate) struct Running {
     child: Child,

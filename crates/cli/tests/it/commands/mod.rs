@@ -20,3 +20,5 @@ mod terminal;
 mod transmission;
 mod usage;
 mod watching;
+#[cfg(unix)]
+mod width;

@@ -1,38 +1,9 @@
 //! What people see, on a terminal.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::process::Stdio;
-
-use nix::pty::openpty;
-
-use crate::commands::harness::{Running, Scratch, Server, carob, command};
-
-/// What a command shows on a terminal that has both its stdout and stderr; its exit code.
-fn on_terminal(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
-    let pty = openpty(None, None).unwrap();
-    let side = || Stdio::from(pty.slave.try_clone().unwrap());
-    let mut child = command(arguments)
-        .env("TERM", "xterm-256color")
-        .envs(variables.iter().copied())
-        .stdin(Stdio::null())
-        .stdout(side())
-        .stderr(side())
-        .spawn()
-        .unwrap();
-    drop(pty.slave);
-    let mut shown = Vec::new();
-    // With its last writer a terminal ends in an error on Linux.
-    let _ = File::from(pty.master).read_to_end(&mut shown);
-    let code = child.wait().unwrap().code();
-    (
-        code,
-        String::from_utf8(shown).unwrap().replace("\r\n", "\n"),
-    )
-}
+use crate::commands::harness::{Running, Scratch, Server, carob, on_terminal};
 
 fn without_colours(arguments: &[&str]) -> String {
-    let (_, text) = on_terminal(arguments, &[("NO_COLOR", "1")]);
+    let (_, text) = on_terminal(arguments, &[("NO_COLOR", "1")], 80);
     assert!(!text.contains('\x1b'), "{text:?}");
     text
 }
@@ -79,7 +50,7 @@ fn links_have_a_line_each() {
 fn colours_are_for_terminals_that_want_them() {
     let server = Server::start();
     let arguments = ["get", &server.path("sensors"), "-v"];
-    let (_, coloured) = on_terminal(&arguments, &[]);
+    let (_, coloured) = on_terminal(&arguments, &[], 200);
     assert!(coloured.contains("\x1b[32m\"Cel\"\x1b[0m"), "{coloured:?}");
     without_colours(&arguments);
     let piped = carob(&arguments);

@@ -79,6 +79,7 @@ pub fn means(comparisons: &[NetworkComparison], table: u32) -> TextTable {
             ]);
         }
     }
+    text.optional(&["ratio", "published gap"]);
     mark(&mut text, "algorithm");
     text
 }
@@ -118,6 +119,7 @@ pub fn verdicts(comparisons: &[NetworkComparison], table: u32) -> TextTable {
             comparison.verdict().name().to_owned(),
         ]);
     }
+    text.emphasise_verdicts();
     text
 }
 

@@ -65,8 +65,8 @@ impl Target {
             Scheme::Coaps => true,
             other => {
                 return Err(wrong(
-                    format_args!("servers cannot be loaded over {other}://"),
-                    "give the URI of one that takes coap:// or coaps://",
+                    format_args!("no load over {other}://: expected coap:// or coaps://"),
+                    "name the URI of the server with one of these schemes",
                 ));
             }
         };
@@ -88,7 +88,7 @@ impl Target {
         let ip = address.ip();
         if ip.is_multicast() || ip.is_unspecified() {
             return Err(wrong(
-                format_args!("{ip} is no single server's address"),
+                format_args!("{ip} is not a unicast address"),
                 "ask one server",
             ));
         }

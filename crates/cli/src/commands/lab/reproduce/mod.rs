@@ -15,7 +15,7 @@ use indicatif::ProgressBar;
 
 use super::args::ReproduceArgs;
 use super::figures;
-use super::output::{self, json_lines, say};
+use super::output::{self, json_lines, raw, say, say_table};
 use crate::failure::{Failure, Kind, Outcome};
 
 /// Studies whose tables can be compared so far.
@@ -53,15 +53,15 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     let comparisons =
         reproduce::compare(&papers::thesis_fct(), &measured.rows, &thesis_tolerances());
     if args.markdown {
-        say(document(&study, &measured, &comparisons).trim_end());
+        raw(document(&study, &measured, &comparisons).trim_end());
         return Ok(Outcome::Done);
     }
     if args.figures {
-        say(figures::document(&study, &measured, &comparisons, args.threads)?.trim_end());
+        raw(figures::document(&study, &measured, &comparisons, args.threads)?.trim_end());
         return Ok(Outcome::Done);
     }
     if let Some(id) = &args.svg {
-        say(figures::svg(&study, &measured, &comparisons, id)?);
+        raw(figures::svg(&study, &measured, &comparisons, id)?);
         return Ok(Outcome::Done);
     }
     if args.json {
@@ -133,14 +133,17 @@ fn tell(comparisons: &[Comparison]) {
     let of_medians = expected::tally(comparisons.iter().filter(|c| c.statistic == Statistic::P50));
     let all = expected::tally(comparisons);
     say("\nMedians of flow completion time");
-    say(reproduce::medians(comparisons));
+    say_table(&reproduce::medians(comparisons), 0);
+    say("");
     say("Interpretations of what the study leaves open, medians");
-    say(reproduce::readings(comparisons));
+    say_table(&reproduce::readings(comparisons), 0);
+    say("");
     for sentence in reproduce::nearer(comparisons) {
         say(sentence);
     }
     say("\nAll published statistics, measured over published (✗: outside its tolerance)");
-    say(reproduce::all_statistics(comparisons));
+    say_table(&reproduce::all_statistics(comparisons), 0);
+    say("");
     say(format_args!(
         "{} of {} medians hold, {} of {} values (tolerances: papers/thesis/tolerances.toml).",
         of_medians.holds, of_medians.run, all.holds, all.run

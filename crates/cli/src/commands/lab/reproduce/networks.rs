@@ -13,7 +13,7 @@ use carob_studies::reproduce::networks::{
 use indicatif::ProgressBar;
 
 use crate::commands::lab::args::ReproduceArgs;
-use crate::commands::lab::output::{self, json_lines, quoted, say};
+use crate::commands::lab::output::{self, json_lines, quoted, raw, say, say_table};
 use crate::failure::{Failure, Kind, Outcome};
 
 pub(super) fn run(study: &Study, args: &ReproduceArgs) -> Result<Outcome, Failure> {
@@ -40,7 +40,7 @@ pub(super) fn run(study: &Study, args: &ReproduceArgs) -> Result<Outcome, Failur
     }
     let comparisons = networks::compare(&published, &measured);
     if args.markdown {
-        say(document(study, &measured, &comparisons).trim_end());
+        raw(document(study, &measured, &comparisons).trim_end());
         return Ok(Outcome::Done);
     }
     if args.json {
@@ -63,8 +63,10 @@ pub(super) fn run(study: &Study, args: &ReproduceArgs) -> Result<Outcome, Failur
         }
         for (table, about) in printed_tables(&comparisons) {
             say(format_args!("\nTable {table}, {about}"));
-            say(networks::means(&comparisons, table));
-            say(networks::verdicts(&comparisons, table));
+            say_table(&networks::means(&comparisons, table), 0);
+            say("");
+            say_table(&networks::verdicts(&comparisons, table), 0);
+            say("");
             say(networks::summary(&comparisons, table));
         }
         say("");

@@ -1,0 +1,218 @@
+//! One page with the claims of all studies: for a browser, which filters them, and for the documentation.
+
+use std::fmt::Write as _;
+
+use carob_lab::claims::Judged;
+use carob_lab::report::{Report, Section};
+use carob_lab::text::{Align, TextTable};
+use carob_studies::claims::{self, ClaimStatus, ClaimStatuses, Part, StoredVerdicts};
+use carob_studies::papers;
+
+/// The stored verdicts on a study's claims.
+pub(super) struct StudyVerdicts {
+    study: &'static str,
+    kept: Vec<StoredVerdicts>,
+    standings: ClaimStatuses,
+}
+
+impl StudyVerdicts {
+    /// The verdicts of parts of one study.
+    pub(super) fn of(parts: &[&'static Part]) -> Option<Self> {
+        let study = parts.first()?.study;
+        Some(Self {
+            study,
+            kept: parts
+                .iter()
+                .copied()
+                .filter_map(StoredVerdicts::of)
+                .collect(),
+            standings: ClaimStatuses::of(study),
+        })
+    }
+
+    fn citation(&self) -> String {
+        papers::study(self.study).map_or_else(|| self.study.to_owned(), |study| study.citation())
+    }
+
+    fn judged(&self) -> impl Iterator<Item = (&StoredVerdicts, &Judged)> {
+        let of = |kept| move |judged| (kept, judged);
+        self.kept
+            .iter()
+            .flat_map(move |kept| kept.claims.iter().map(of(kept)))
+    }
+
+    fn count(&self, status: ClaimStatus) -> usize {
+        let is_it =
+            |(_, judged): &(&StoredVerdicts, &Judged)| self.standings.standing(judged) == status;
+        self.judged().filter(is_it).count()
+    }
+
+    /// The page of its claims in the documentation.
+    fn page(&self) -> String {
+        match self.study {
+            "thesis" => "../claims.md".to_owned(),
+            study => format!("../{study}-claims.md"),
+        }
+    }
+}
+
+fn header(names: &[(&str, Align)]) -> TextTable {
+    let names = names
+        .iter()
+        .map(|(name, align)| ((*name).to_owned(), *align));
+    TextTable::new(names.collect())
+}
+
+/// Numbers of claims by study and standing.
+fn tally(studies: &[StudyVerdicts], name: &dyn Fn(&StudyVerdicts) -> String) -> TextTable {
+    let mut names = vec![("study", Align::Left), ("claims", Align::Right)];
+    names.extend(ClaimStatus::ALL.map(|status| (status.name(), Align::Right)));
+    let mut table = header(&names);
+    for study in studies {
+        let mut row = vec![name(study), study.judged().count().to_string()];
+        row.extend(ClaimStatus::ALL.map(|status| study.count(status).to_string()));
+        table.add(row);
+    }
+    let sum =
+        |of: &dyn Fn(&StudyVerdicts) -> usize| studies.iter().map(of).sum::<usize>().to_string();
+    let mut row = vec!["all".to_owned(), sum(&|study| study.judged().count())];
+    row.extend(ClaimStatus::ALL.map(|status| sum(&|study| study.count(status))));
+    table.add(row);
+    table
+}
+
+/// The page for a browser.
+pub(super) fn page(studies: &[StudyVerdicts], command: String) -> Report {
+    let mut claims = header(&[
+        ("claim", Align::Left),
+        ("study", Align::Left),
+        ("weight", Align::Left),
+        ("standing", Align::Left),
+        ("verdict", Align::Left),
+        ("text", Align::Left),
+        ("measured", Align::Left),
+        ("expected", Align::Left),
+        ("seeds", Align::Right),
+    ]);
+    for study in studies {
+        for (kept, judged) in study.judged() {
+            let Some(claim) = claims::claim(judged) else {
+                continue;
+            };
+            claims.add(vec![
+                judged.id.clone(),
+                study.study.to_owned(),
+                claim.weight,
+                study.standings.standing(judged).name().to_owned(),
+                judged.text.verdict.name().to_owned(),
+                claim.claim,
+                judged.text.measured(),
+                judged.text.expected(),
+                kept.seeds.to_string(),
+            ]);
+        }
+    }
+    let count = claims.rows().len();
+    let names: Vec<String> = studies.iter().map(StudyVerdicts::citation).collect();
+    Report {
+        title: "Claims of all studies".to_owned(),
+        lead: format!("{count} claims, each judged by rules that were written before the runs."),
+        facts: vec![("Studies".to_owned(), names.join("; "))],
+        command,
+        sections: vec![
+            Section {
+                heading: "By study".to_owned(),
+                tables: vec![tally(studies, &|study| study.citation())],
+                ..Section::default()
+            },
+            Section {
+                heading: "Claims".to_owned(),
+                text: vec![
+                    "The verdict is that of the rule by the study's text. The standing differs where the study's own \
+                     data contradict the text, and where interpretations that the study leaves open decide."
+                        .to_owned(),
+                ],
+                tables: vec![claims],
+                ..Section::default()
+            },
+        ],
+    }
+}
+
+/// The document docs/evidence/claims.md.
+pub(super) fn document(studies: &[StudyVerdicts]) -> String {
+    let link = |study: &StudyVerdicts| format!("[{}]({})", study.citation(), study.page());
+    let mut text = format!(
+        "\
+# Claims of all studies
+
+For researchers. Prerequisite: the [overview](index.md). Generated by `carob lab claims --markdown`; `cargo xtask generate` rewrites it.
+
+Each claim of a study is judged by a rule that was written before the runs. The pages of the studies have every claim with its
+checks. `carob lab claims --report claims.html` writes one page with all of them, which filters by study, weight, standing and text.
+
+{}
+Headline claims that do not hold, with what was measured:
+
+| claim | standing | claimed | measured |
+|---|---|---|---|
+",
+        tally(studies, &link).markdown()
+    );
+    for study in studies {
+        for (_, judged) in study.judged() {
+            let standing = study.standings.standing(judged);
+            let Some(claim) = claims::claim(judged).filter(|claim| claim.weight == "headline")
+            else {
+                continue;
+            };
+            if standing == ClaimStatus::Holds {
+                continue;
+            }
+            let plain = |text: &str| text.replace('|', "\\|").replace('<', "\\<");
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "| [{}]({}) | {} | {} | {} |",
+                judged.id,
+                study.page(),
+                standing.name(),
+                plain(&claim.claim),
+                plain(&judged.text.measured()),
+            );
+        }
+    }
+    text += "\nNext: [calibration of open settings](../calibration.md).\n";
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carob_studies::claims::PARTS;
+
+    fn all() -> Vec<StudyVerdicts> {
+        let parts: Vec<&'static Part> = PARTS.iter().collect();
+        let studies = parts.chunk_by(|a, b| a.study == b.study);
+        studies.filter_map(StudyVerdicts::of).collect()
+    }
+
+    #[test]
+    fn the_page_has_every_claim_once_and_the_tally_adds_up() {
+        let studies = all();
+        let report = page(&studies, String::new());
+        let claims = &report.sections[1].tables[0];
+        let mut ids: Vec<&str> = claims.rows().iter().map(|row| row[0].as_str()).collect();
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert!(count > 250 && ids.len() == count, "{count}");
+        let last = report.sections[0].tables[0].rows().last().expect("a sum");
+        assert_eq!(last[1], count.to_string());
+        let parts: usize = last[2..]
+            .iter()
+            .map(|n| n.parse::<usize>().expect("a number"))
+            .sum();
+        assert_eq!(parts, count);
+    }
+}

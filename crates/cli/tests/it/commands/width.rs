@@ -1,0 +1,344 @@
+//! Output on a terminal of 80 columns; colours; names that shells complete; topics of the help.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::process::Command;
+
+use crate::commands::harness::{Scratch, Server, carob, carob_with, on_terminal, plain};
+
+const COLUMNS: usize = 80;
+
+/// Lines that are wider than the terminal.
+fn wide(shown: &str) -> Vec<String> {
+    let text = plain(shown);
+    // A progress bar is replaced by what follows a carriage return.
+    let lines = text
+        .lines()
+        .map(|line| line.rsplit('\r').next().unwrap_or_default());
+    let wide = lines.filter(|line| line.chars().count() > COLUMNS);
+    wide.map(str::to_owned).collect()
+}
+
+/// The words of every command, from the names of the manual pages.
+fn commands() -> Vec<Vec<String>> {
+    let scratch = Scratch::new();
+    let folder = scratch.text("man");
+    assert_eq!(carob(&["man", "--dir", &folder]).code, Some(0));
+    let pages = fs::read_dir(&folder).unwrap();
+    let words = |name: String| -> Vec<String> {
+        let name = name.strip_suffix(".1").unwrap();
+        name.split('-').skip(1).map(str::to_owned).collect()
+    };
+    pages
+        .map(|page| words(page.unwrap().file_name().into_string().unwrap()))
+        .collect()
+}
+
+#[test]
+fn slow_help_of_every_command_fits_80_columns() {
+    let all = commands();
+    assert!(all.len() > 30, "{all:?}");
+    for words in all {
+        for option in ["-h", "--help"] {
+            let line: Vec<&str> = words.iter().map(String::as_str).chain([option]).collect();
+            let (code, shown) = on_terminal(&line, &[], COLUMNS);
+            assert_eq!(code, Some(0), "{line:?}");
+            assert_eq!(wide(&shown), Vec::<String>::new(), "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn short_help_has_options_and_long_help_has_examples() {
+    for line in [&["get"][..], &["lab", "run"], &["cc", "trace"], &["serve"]] {
+        let short = carob(&[line, &["-h"]].concat());
+        let long = carob(&[line, &["--help"]].concat());
+        let (short, long) = (short.quiet(), long.quiet());
+        assert!(
+            !short.contains("Examples:") && long.contains("Examples:"),
+            "{line:?}"
+        );
+        assert!(
+            short.contains("--help` has examples and details."),
+            "{short}"
+        );
+        assert!(short.lines().count() < long.lines().count());
+    }
+    // Options that only maintainers need are in the long help.
+    assert!(!carob(&["cc", "list", "-h"]).quiet().contains("--markdown"));
+    assert!(
+        carob(&["cc", "list", "--help"])
+            .quiet()
+            .contains("--markdown")
+    );
+}
+
+#[test]
+fn slow_output_of_every_command_fits_80_columns() {
+    let scratch = Scratch::new();
+    let server = Server::start();
+    let path = |name: &str| server.path(name);
+    let capture = scratch.text("get.pcapng");
+    let large = scratch.text("large.bin");
+    let (count, hello) = (path("count"), path("hello"));
+    let new = scratch.text("meters");
+    let (report, controller) = (scratch.text("report.html"), scratch.text("my-cc"));
+    let report = ["--report", &report];
+    let get = path("large");
+    let (missing, sensors) = (path("no-such-resource"), path("sensors"));
+    let run = |name: &'static str, more: &[&'static str]| {
+        let mut line = vec!["lab", "run", name, "--no-report"];
+        line.extend(more);
+        line
+    };
+    let mut lines: Vec<Vec<&str>> = vec![
+        vec!["get", &get, "-o", &large, "--pcap", &capture, "--timing"],
+        vec!["get", &sensors],
+        vec!["get", &hello, "-v"],
+        vec!["get", &missing],
+        vec!["get", "coap:/localhost"],
+        vec!["put", &count, "1"],
+        vec!["discover", &server.uri],
+        vec!["observe", &count, "--count", "1"],
+        vec!["ping", &server.uri],
+        vec!["bench", &hello, "--requests", "50"],
+        vec!["serve", "--limits"],
+        vec!["serve", "--limit", "observer=1"],
+        vec!["analyze", &capture],
+        vec!["cc", "list"],
+        vec!["cc", "show", "cocoa-03"],
+        vec!["cc", "show", "no-such-controller"],
+        vec!["cc", "new", "my-cc", "--path", &controller],
+        vec!["cc", "trace", "--demo", "--no-figure"],
+        vec!["cc", "trace", "--demo", "-a", "all", "--no-figure"],
+        vec!["profiles"],
+        vec!["profiles", "nb-iot"],
+        vec!["lab", "list"],
+        vec!["lab", "show", "thesis/long"],
+        vec!["lab", "show", "rpl/pint-rpl-1s"],
+        vec!["lab", "new", &new],
+        vec!["lab", "claims"],
+        vec!["lab", "reproduce", "thesis", report[0], report[1]],
+        vec!["lab", "reproduce", "cocoaplus", report[0], report[1]],
+        vec!["lab", "calibrate", "retrycount"],
+        vec!["lab", "metrics"],
+        vec!["lab", "figures"],
+        vec!["lab", "keys"],
+        vec!["lab", "judge", "no-such-folder"],
+        vec!["lab", "run", "--svg", "no-such-figure"],
+        vec!["get", "--no-such-option"],
+        run("no-such-scenario", &[]),
+        run("thesis/long", &["--seeds", "1", "--hash"]),
+        run("thesis/long-1c-high-2500", &["--seeds", "10"]),
+        run("thesis/long-1c-high-2500", &["--seed", "1"]),
+        run("carob/default", &["-a", "all", "--seeds", "1"]),
+        run(
+            "carob/fairness",
+            &["--seeds", "1", "--set", "time_limit=60 s"],
+        ),
+        run("nonobserve/gprs-60s-100S5n", &["--seeds", "1"]),
+        run(
+            "rpl/pint-rpl-1s",
+            &["--seeds", "1", "--set", "duration=10 s"],
+        ),
+        vec!["help", "topics"],
+        vec!["help", "no-such-topic"],
+        vec!["help", "lab", "run"],
+    ];
+    let topics = [
+        "controllers",
+        "scenarios",
+        "units",
+        "uris",
+        "exit-codes",
+        "output",
+        "environment",
+    ];
+    lines.extend(topics.map(|topic| vec!["help", topic]));
+    for line in lines {
+        let (_, shown) = on_terminal(&line, &[], COLUMNS);
+        assert!(!shown.trim().is_empty(), "{line:?}");
+        assert_eq!(wide(&shown), Vec::<String>::new(), "{line:?}");
+    }
+}
+
+#[test]
+fn a_narrow_terminal_leaves_out_columns_that_a_pipe_has() {
+    let line = [
+        "lab",
+        "run",
+        "thesis/long-1c-high-2500",
+        "--no-report",
+        "--seeds",
+        "10",
+    ];
+    let (_, shown) = on_terminal(&line, &[], COLUMNS);
+    assert!(
+        shown.contains("Left out for want of width: p10 s,"),
+        "{shown}"
+    );
+    let (_, wide) = on_terminal(&line, &[], 200);
+    let piped = carob(&line);
+    for text in [&wide, piped.stdout()] {
+        assert!(
+            text.contains("p10 s  median s") && !text.contains("Left out"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn best_values_are_bold_and_verdicts_coloured() {
+    let run = [
+        "lab",
+        "run",
+        "thesis/long-1c-high-2500",
+        "--no-report",
+        "--seeds",
+        "10",
+    ];
+    let (_, shown) = on_terminal(&run, &[], COLUMNS);
+    assert_eq!(
+        shown.matches("\x1b[1m").count(),
+        1,
+        "one shortest median: {shown:?}"
+    );
+    let few = [
+        "lab",
+        "run",
+        "thesis/long-1c-high-2500",
+        "--no-report",
+        "--seeds",
+        "9",
+    ];
+    let (_, shown) = on_terminal(&few, &[], COLUMNS);
+    assert!(
+        !shown.contains("\x1b[1m"),
+        "no ranking below ten seeds: {shown:?}"
+    );
+    let claims = ["lab", "claims", "retrycount"];
+    let (_, shown) = on_terminal(&claims, &[], COLUMNS);
+    assert!(shown.contains("\x1b[32mholds"), "{shown:?}");
+    assert!(shown.contains("\x1b[33mholds-partly"), "{shown:?}");
+}
+
+#[test]
+fn color_overrides_the_terminal_and_the_environment() {
+    let claims = |more: &[&'static str]| [&["lab", "claims", "retrycount"], more].concat();
+    let (_, shown) = on_terminal(&claims(&["--color", "never"]), &[], COLUMNS);
+    assert!(!shown.contains('\x1b'), "{shown:?}");
+    assert!(!carob(&claims(&[])).quiet().contains('\x1b'));
+    let always = claims(&["--color=always"]);
+    assert!(carob(&always).quiet().contains("\x1b[32mholds"));
+    let ran = carob_with(&always, &[("NO_COLOR", "1")]);
+    assert!(ran.stdout().contains("\x1b[32mholds"));
+    // The parser's errors, too.
+    let wrong = carob(&["lab", "claims", "--no-such-option", "--color", "always"]);
+    assert!(wrong.refused(2).contains("\x1b["), "{wrong:?}");
+    assert!(
+        !carob(&["lab", "claims", "--no-such-option"])
+            .refused(2)
+            .contains('\x1b')
+    );
+    let unknown = carob(&["lab", "list", "--color", "blue"]);
+    assert!(
+        unknown.refused(2).contains("auto, always, never"),
+        "{unknown:?}"
+    );
+}
+
+#[test]
+fn a_silent_peer_shows_retransmissions_and_the_next_timeout() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let uri = format!("coap://{}/x", silent.local_addr().unwrap());
+    let line = [
+        "get",
+        &uri,
+        "--ack-timeout",
+        "200ms",
+        "--max-retransmit",
+        "2",
+        "--deadline",
+        "20s",
+    ];
+    let (code, shown) = on_terminal(&line, &[], COLUMNS);
+    assert_eq!(code, Some(3), "{shown:?}");
+    assert!(
+        shown.contains("retransmission 1 of 2, next in 1 s"),
+        "{shown:?}"
+    );
+    assert!(
+        shown.contains("retransmission 2 of 2, gives up in "),
+        "{shown:?}"
+    );
+    // The error is last, on a line of its own.
+    let last = shown.rsplit('\r').next().unwrap_or_default();
+    assert!(!last.contains("retransmission 2 of 2"), "{shown:?}");
+    let piped = carob(&line);
+    assert!(!piped.stderr.contains("retransmission 1 of 2"), "{piped:?}");
+}
+
+#[test]
+fn bash_completes_controllers_profiles_scenarios_and_topics() {
+    let scratch = Scratch::new();
+    let script = scratch.with("carob.bash", carob(&["completions", "bash"]).quiet());
+    let completed = |words: &[&str]| -> Vec<String> {
+        let program = format!(
+            "source {script}; COMP_WORDS=({}); COMP_CWORD={}; _carob carob '{}' '{}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            words.join(" "),
+            words.len() - 1,
+            words[words.len() - 1],
+            words[words.len() - 2],
+        );
+        let output = Command::new("bash")
+            .args(["-c", &program])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect()
+    };
+    let cases: &[(&[&str], &str)] = &[
+        (&["carob", "get", "--cc", "cocoa-0"], "cocoa-03"),
+        (&["carob", "get", "--profile", "nb"], "nb-iot"),
+        (&["carob", "lab", "run", "thesis/l"], "thesis/long"),
+        (&["carob", "lab", "run", "-a", "tcp"], "tcp-newreno"),
+        (&["carob", "lab", "claims", "retry"], "retrycount"),
+        (&["carob", "cc", "show", "fas"], "fasor"),
+        (&["carob", "help", "exit"], "exit-codes"),
+    ];
+    for (words, expected) in cases {
+        let found = completed(words);
+        assert!(
+            found.iter().any(|word| word == expected),
+            "{words:?}: {found:?}"
+        );
+        let typed = words[words.len() - 1];
+        assert!(
+            found.iter().all(|word| word.starts_with(typed)),
+            "{words:?}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn help_explains_commands_and_topics() {
+    let topics = carob(&["help", "topics"]);
+    let names: Vec<&str> = (topics.quiet().lines().skip(1))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(names.len() >= 6, "{names:?}");
+    for name in names {
+        assert!(carob(&["help", name]).quiet().lines().count() > 4, "{name}");
+    }
+    assert_eq!(
+        carob(&["help", "lab", "run"]).quiet(),
+        carob(&["lab", "run", "--help"]).quiet()
+    );
+    assert_eq!(carob(&["help"]).quiet(), carob(&["--help"]).quiet());
+    let unknown = carob(&["help", "scenario"]);
+    let text = unknown.refused(2);
+    assert!(
+        text.contains("did you mean") && text.contains("scenarios"),
+        "{text}"
+    );
+}
