@@ -54,7 +54,8 @@ pub(super) struct Bench {
     pub(super) address: String,
     carob: PathBuf,
     folder: PathBuf,
-    wrong: Vec<String>,
+    /// Defects so far.
+    pub(super) wrong: Vec<String>,
 }
 
 /// Opens the page and returns a line for each defect.

@@ -11,6 +11,8 @@ use super::checks::Bench;
 const TASK_MAX: i64 = 50_000;
 /// Work for one frame that leaves room for 60 a second, in microseconds: the 95th percentile.
 const FRAME_MAX: i64 = 8_000;
+/// Trials of a state: other programs slow the caches down, but a task that blocks does so each time.
+const TRIALS: u32 = 3;
 /// Runs during which it is measured.
 const STATES: [(&str, &str); 4] = [
     (
@@ -33,25 +35,38 @@ const STATES: [(&str, &str); 4] = [
 
 pub(super) fn check(bench: &mut Bench) -> Result<()> {
     for (name, state) in STATES {
-        bench.browser.open("about:blank")?;
-        let trace = json!({
-            "transferMode": "ReportEvents",
-            "traceConfig": { "includedCategories": ["toplevel", "devtools.timeline"] },
-        });
-        bench.browser.call("Tracing.start", &trace)?;
-        bench.open(state)?;
-        if state.contains("view=watch") {
-            bench
-                .browser
-                .wait("(lab.player?.frames.length ?? 0) > 240")?;
+        for trial in 1..=TRIALS {
+            let (events, frames) = trace(bench, state)?;
+            let defects = report(name, &events, &frames);
+            if defects.is_empty() {
+                break;
+            }
+            if trial == TRIALS {
+                bench.wrong.extend(defects);
+            }
         }
-        let frames = bench.browser.evaluate("lab.player.frames")?;
-        bench.browser.call("Tracing.end", &json!({}))?;
-        bench.browser.wait_for_event("Tracing.tracingComplete")?;
-        let events = take_trace(&mut bench.browser.events);
-        report(bench, name, &events, &frames);
     }
     Ok(())
+}
+
+/// Opens a state and plays its run. Returns the trace's events and the intervals of frames.
+fn trace(bench: &mut Bench, state: &str) -> Result<(Vec<Value>, Value)> {
+    bench.browser.open("about:blank")?;
+    let trace = json!({
+        "transferMode": "ReportEvents",
+        "traceConfig": { "includedCategories": ["toplevel", "devtools.timeline"] },
+    });
+    bench.browser.call("Tracing.start", &trace)?;
+    bench.open(state)?;
+    if state.contains("view=watch") {
+        bench
+            .browser
+            .wait("(lab.player?.frames.length ?? 0) > 240")?;
+    }
+    let frames = bench.browser.evaluate("lab.player.frames")?;
+    bench.browser.call("Tracing.end", &json!({}))?;
+    bench.browser.wait_for_event("Tracing.tracingComplete")?;
+    Ok((take_trace(&mut bench.browser.events), frames))
 }
 
 /// The trace's events, which are removed from those of the browser.
@@ -67,7 +82,9 @@ fn take_trace(events: &mut Vec<Value>) -> Vec<Value> {
     trace
 }
 
-fn report(bench: &mut Bench, name: &str, events: &[Value], frames: &Value) {
+/// Prints times and returns a line for each defect.
+fn report(name: &str, events: &[Value], frames: &Value) -> Vec<String> {
+    let mut defects = Vec::new();
     let is_main = |event: &&Value| {
         event["name"] == "thread_name" && event["args"]["name"] == "CrRendererMain"
     };
@@ -94,10 +111,12 @@ fn report(bench: &mut Bench, name: &str, events: &[Value], frames: &Value) {
         ms(longest),
         ms(wall)
     );
-    bench.expect(!tasks.is_empty(), || format!("{name}: no task was traced"));
-    bench.expect(longest <= TASK_MAX, || {
-        format!("{name}: a task of {:.1} ms", ms(longest))
-    });
+    if tasks.is_empty() {
+        defects.push(format!("{name}: no task was traced"));
+    }
+    if longest > TASK_MAX {
+        defects.push(format!("{name}: a task of {:.1} ms", ms(longest)));
+    }
     let drawn = of_main("FireAnimationFrame");
     let mut between: Vec<f64> = frames
         .as_array()
@@ -106,15 +125,15 @@ fn report(bench: &mut Bench, name: &str, events: &[Value], frames: &Value) {
         .filter_map(Value::as_f64)
         .collect();
     if name == "runs" {
-        return;
+        return defects;
     }
     between.sort_by(f64::total_cmp);
     let late = drawn
         .get(drawn.len() * 95 / 100)
         .map_or(i64::MAX, |frame| frame[0]);
-    bench.expect(late <= FRAME_MAX, || {
-        format!("{name}: drawing takes {:.1} ms", ms(late))
-    });
+    if late > FRAME_MAX {
+        defects.push(format!("{name}: drawing takes {:.1} ms", ms(late)));
+    }
     let mean = between.iter().sum::<f64>() / between.len().max(1) as f64;
     let median = between.get(between.len() / 2).copied().unwrap_or_default();
     println!(
@@ -123,6 +142,7 @@ fn report(bench: &mut Bench, name: &str, events: &[Value], frames: &Value) {
         1_000.0 / mean,
         ms(late)
     );
+    defects
 }
 
 fn ms(micros: i64) -> f64 {
