@@ -35,6 +35,7 @@ macro_rules! calibrated {
 
 calibrated! {
     "cocoaplus": "event" "mixed";
+    "nonobserve": "gprs-umts" "iotlab60";
     "retrycount": "clients";
     "rpl": "pint" "static";
     "thesis": "long";
