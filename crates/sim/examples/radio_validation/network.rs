@@ -7,7 +7,7 @@ use std::mem;
 use carob_cc::time::{Duration, Instant};
 use carob_sim::mesh::Node;
 use carob_sim::mesh::radio::{Event, Ground, Radio, Upcall};
-use carob_sim::mesh::spec::{CcaRange, Csma, Delivery, MacSpec, RadioSpec};
+use carob_sim::mesh::spec::{CcaRange, Csma, Delivery, MacSpec, RadioSpec, Spacing};
 use carob_sim::mesh::topology::{Place, TableLink};
 use carob_sim::random::{Probability, Stream};
 
@@ -276,6 +276,7 @@ fn standard_mac() -> MacSpec {
         buffers: BUFFERS,
         duplicates_remembered: 0,
         ack_wait: Duration::from_micros(864),
+        spacing: Spacing::AfterSuccess,
         ..MacSpec::default()
     }
 }

@@ -277,6 +277,12 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "How long an acknowledgement may take to begin: 1041 us, by the standard 864 us.",
     ),
     key(
+        "mac.spacing",
+        Kind::Word(&["after-all", "after-success"]),
+        Some("after-all"),
+        "Frames after which the standard's MAC leaves an interframe spacing: all, or those that were not given up (IEEE 802.15.4-2006, 7.5.1.3). Contiki has none.",
+    ),
+    key(
         "lowpan.version",
         VERSIONS,
         Some("contiki27"),

@@ -4,7 +4,7 @@ use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 use carob_sim::mesh::spec::{
     Boundary, CcaRange, Csma, Delivery, Interference, LoopRule, LowpanSpec, MacSpec, NoRoute,
-    Objective, RadioSpec, RankRule, RplMode, RplSpec,
+    Objective, RadioSpec, RankRule, RplMode, RplSpec, Spacing,
 };
 use carob_sim::random::Probability;
 use carob_sim::spec::Span;
@@ -168,6 +168,10 @@ pub(super) fn mac(cell: &Cell) -> Result<MacSpec, ScenarioError> {
         spec.frames_per_neighbour = n as u16;
     })?;
     put(cell, "mac.ack_wait", Cell::time, |t| spec.ack_wait = t)?;
+    spec.spacing = match cell.text("mac.spacing")? {
+        "after-success" => Spacing::AfterSuccess,
+        _ => Spacing::AfterAll,
+    };
     Ok(spec)
 }
 

@@ -242,6 +242,20 @@ pub struct MacSpec {
     /// Acknowledgement timeout: the time for an acknowledgement to begin. Contiki always waits this
     /// long, and reads the received frame only then.
     pub ack_wait: Duration,
+    /// Frames that an interframe spacing follows. The standard's policy only.
+    pub spacing: Spacing,
+}
+
+/// Frames after which a node leaves an interframe spacing before the next one of its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spacing {
+    /// All, those given up as well.
+    #[default]
+    AfterAll,
+    /// Frames that were acknowledged or broadcast (IEEE 802.15.4-2006, 7.5.1.3). The wait for an
+    /// acknowledgement is longer than the spacing, and a frame that never found the channel clear has
+    /// nothing to be separated from.
+    AfterSuccess,
 }
 
 /// Channel access policies.
@@ -505,6 +519,7 @@ impl Default for MacSpec {
             frames_per_neighbour: 8,
             duplicates_remembered: 8,
             ack_wait: micros(1_041),
+            spacing: Spacing::AfterAll,
         }
     }
 }

@@ -4,7 +4,7 @@ use carob_cc::random::Random as _;
 use carob_cc::time::{Duration, Instant};
 
 use super::Outcome;
-use crate::mesh::spec::{Csma, MacSpec};
+use crate::mesh::spec::{Csma, MacSpec, Spacing};
 use crate::random::Stream;
 
 /// Two clock ticks of Contiki in microseconds: 1/64 s.
@@ -71,6 +71,7 @@ pub(super) struct Access {
     transmissions_max: u8,
     /// The unit of Contiki's back-off up to 3.0 in ticks.
     unit: u32,
+    spacing: Spacing,
 }
 
 impl Access {
@@ -79,6 +80,7 @@ impl Access {
             csma: spec.csma,
             transmissions_max: spec.transmissions_max.max(1),
             unit: spec.backoff_unit.max(1).into(),
+            spacing: spec.spacing,
         }
     }
 
@@ -99,12 +101,16 @@ impl Access {
 
     /// The pause after a completed frame of `bytes`, before the next of the queue. Frames that
     /// follow without a break have none.
-    pub(super) fn between(self, bytes: u16, stream: &mut Stream) -> Pause {
+    pub(super) fn between(self, bytes: u16, succeeded: bool, stream: &mut Stream) -> Pause {
         match self.csma {
             Csma::Contiki27 | Csma::Contiki30 => Pause::Ticks(self.unit),
             Csma::Contiki3x => Pause::Ticks(0),
             Csma::Ieee802154 => {
-                let space = if bytes > SHORT_MAX { LIFS } else { SIFS };
+                let space = match self.spacing {
+                    Spacing::AfterSuccess if !succeeded => Duration::ZERO,
+                    _ if bytes > SHORT_MAX => LIFS,
+                    _ => SIFS,
+                };
                 Pause::For(space + standard(0, stream))
             }
         }
@@ -262,7 +268,7 @@ mod tests {
             found = (found.0.min(ticks), found.1.max(ticks));
         }
         assert_eq!(found, (4, 11));
-        assert_eq!(access.between(100, &mut stream), Pause::Ticks(4));
+        assert_eq!(access.between(100, true, &mut stream), Pause::Ticks(4));
     }
 
     #[test]
@@ -308,6 +314,29 @@ mod tests {
             })
             .collect();
         assert_eq!(ends, [false, false, false, false, true]);
+    }
+
+    #[test]
+    fn frames_given_up_need_no_interframe_spacing() {
+        for (spacing, least) in [(Spacing::AfterAll, 640), (Spacing::AfterSuccess, 0)] {
+            let spec = MacSpec {
+                csma: Csma::Ieee802154,
+                spacing,
+                ..MacSpec::default()
+            };
+            let (access, mut stream) = (Access::new(&spec), Stream::new(1, "csma"));
+            let mut shortest = |bytes, succeeded| {
+                let pauses =
+                    (0..2_000).map(|_| match access.between(bytes, succeeded, &mut stream) {
+                        Pause::For(time) => time.as_micros() - 128,
+                        Pause::Ticks(ticks) => panic!("{ticks}"),
+                    });
+                pauses.min().expect("there are pauses")
+            };
+            assert_eq!(shortest(100, true), 640);
+            assert_eq!(shortest(18, true), 192);
+            assert_eq!(shortest(100, false), least);
+        }
     }
 
     #[test]

@@ -232,7 +232,9 @@ impl<P: Copy> Radio<P> {
             self.queues.close(node, queue);
         } else if attempt != Attempt::Sent || station.burst == 0 {
             station.active = NONE;
-            let pause = self.access.between(frame.bytes, &mut station.backoff);
+            let succeeded = attempt == Attempt::Sent;
+            let stream = &mut station.backoff;
+            let pause = self.access.between(frame.bytes, succeeded, stream);
             self.pause(now, node, queue, pause, false, schedule);
         }
     }

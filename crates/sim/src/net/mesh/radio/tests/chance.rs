@@ -3,7 +3,7 @@
 use carob_cc::random::Random as _;
 
 use super::*;
-use crate::mesh::spec::{Boundary, CcaRange, Interference};
+use crate::mesh::spec::{Boundary, CcaRange, Interference, Spacing};
 
 /// Fails unless `found` is within five standard deviations of `expected`.
 fn assert_near(what: &str, found: f64, expected: f64, deviation: f64) {
@@ -246,6 +246,7 @@ fn anything(seed: u64, random: &mut Stream) -> Vec<(Instant, Upcall<u32>)> {
         frames_per_neighbour: pick(9) as u16,
         duplicates_remembered: pick(10) as u8,
         ack_wait: Duration::from_micros(pick(3_000)),
+        spacing: [Spacing::AfterAll, Spacing::AfterSuccess][pick(2) as usize],
     };
     let regions: Vec<u8> = (0..12).map(|_| pick(3) as u8).collect();
     let positions = grid(4);
