@@ -5,8 +5,8 @@ use carob_sim::engine::{self, RunError};
 use carob_sim::mesh::record::{MeshRecord, NodeRecord};
 use carob_sim::mesh::spec::{
     BurstKind, Bursts, CcaRange, ClientStops, Constant, Csma, DelayBins, Delivery, Gaps,
-    LowpanSpec, MacSpec, MeshSpec, NoRoute, NodeSpec, Period, Position, RadioSpec, Routing,
-    RplMode, RplSpec, Shape, Sink, TopologySpec, Traffic,
+    Interference, LowpanSpec, MacSpec, MeshSpec, NoRoute, NodeSpec, Period, Position, RadioSpec,
+    Routing, RplMode, RplSpec, Shape, Sink, TopologySpec, Traffic,
 };
 use carob_sim::mesh::{self, ConfigError};
 use carob_sim::random::Probability;
@@ -205,6 +205,7 @@ fn burst() -> Bursts {
         to: Sink::Primary,
         kind: BurstKind::Posts,
         queue: None,
+        registers_again: None,
     }
 }
 
@@ -358,6 +359,7 @@ fn notifications_reach_the_sink_that_observes() {
         kind: BurstKind::Notifications,
         spread: Duration::ZERO,
         queue: None,
+        registers_again: None,
     });
     let told = |controller: &str| {
         let mut spec = spec(mesh.clone());
@@ -375,6 +377,42 @@ fn notifications_reach_the_sink_that_observes() {
     assert!(sum(&slow, |node| node.mac.drops()) < sum(&default, |node| node.mac.drops()));
     let cocoa = told("cocoa-002");
     assert!(sum(&cocoa, |node| node.confirmable) > 0);
+}
+
+#[test]
+fn a_sink_that_was_removed_may_register_again() {
+    // Of CoCoA's notifications every eighth is a CON. Those that fail during noise remove the sink.
+    let sent = |registers_again: Option<Duration>| {
+        let mut mesh = grid(1_000);
+        mesh.node.queue = 7;
+        mesh.traffic.constant = None;
+        mesh.traffic.message_bytes = 64;
+        mesh.duration = seconds(600);
+        mesh.radio.interference = Some(Interference {
+            on: seconds(60),
+            off: seconds(60),
+            loss: Probability::ppm(900_000),
+            busy: Probability::ppm(0),
+            runs: Probability::ppm(1_000_000),
+        });
+        mesh.traffic.bursts = Some(Bursts {
+            first: Span {
+                low: Duration::ZERO,
+                high: seconds(10),
+            },
+            every: Some(seconds(10)),
+            kind: BurstKind::Notifications,
+            registers_again,
+            ..burst()
+        });
+        let mut spec = spec(mesh);
+        spec.controller = ControllerSpec::new("cocoa-002", []).expect("a controller");
+        let record = checked(&spec);
+        assert_eq!(sum(&record, |node| node.generated), 34 * 60);
+        sum(&record, |node| node.transmissions - node.retransmissions)
+    };
+    let (never, later) = (sent(None), sent(Some(seconds(60))));
+    assert!(later > never + 34, "{later} {never}");
 }
 
 #[test]

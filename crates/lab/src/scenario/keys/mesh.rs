@@ -631,4 +631,10 @@ pub(super) const MESH_KEYS: &[Key] = &[
         Some("posts"),
         "How bursts are sent: as CON POSTs, or as NON notifications, each of a resource of its own.",
     ),
+    key(
+        "traffic.registers_again",
+        Kind::TimeOrNone,
+        Some("none"),
+        "If set, a sink that a node removed from its observers, because a CON notification failed, registers again after this time, over the radio.",
+    ),
 ];

@@ -246,6 +246,10 @@ fn bursts(cell: &Cell) -> Result<Option<Bursts>, ScenarioError> {
         },
         kind,
         queue: queue.map(|queue| queue as u16),
+        registers_again: match cell.value_of("traffic.registers_again")? {
+            Value::Time(time) => *time,
+            _ => return Err(cell.wrong_kind("traffic.registers_again")),
+        },
     }))
 }
 

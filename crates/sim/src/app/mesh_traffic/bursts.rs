@@ -5,7 +5,7 @@ use carob_proto::Request;
 use carob_proto::endpoint::{RequestConfig, Subject};
 
 use super::spec::Sink;
-use super::{BURST, GROUP, MeshEngine, MeshTraffic, state};
+use super::{BURST, GROUP, MeshEngine, MeshTraffic, REGISTER_AGAIN, state};
 use crate::app::Timer;
 use crate::engine::{RunError, address};
 use crate::mesh::Node;
@@ -34,6 +34,10 @@ pub struct Bursts {
     /// Messages of bursts that may wait at a node, those of constant traffic included; none for
     /// [`NodeSpec::queue`](crate::mesh::spec::NodeSpec::queue). POSTs only.
     pub queue: Option<u16>,
+    /// Time after which a sink registers again, over the radio, where a node removed it from its
+    /// observers because a CON notification failed (RFC 7641, 4.5); it tries again as often as its
+    /// request fails. None for never.
+    pub registers_again: Option<Duration>,
 }
 
 /// The message type of a burst.
@@ -42,8 +46,8 @@ pub enum BurstKind {
     /// CON POSTs.
     #[default]
     Posts,
-    /// NON notifications, each of a resource of its own, which the sink observes. Registrations
-    /// bypass the radio.
+    /// NON notifications, each of a resource of its own, which the sink observes. The first
+    /// registrations bypass the radio.
     Notifications,
 }
 
@@ -115,19 +119,52 @@ impl MeshTraffic {
                 continue; // it was asked
             }
             for subject in 0..bursts.messages {
-                let request = Request::get().with_path(&subject.to_string());
-                let mut sending = RequestConfig::default();
-                sending.observe = true;
-                let to = address(node.into(), 0);
-                let request = request.unwrap_or_else(|_| Request::get());
-                let asked = engine.hosts[sink as usize]
-                    .endpoint
-                    .request(engine.now, to, request, sending);
-                if let Err(error) = asked {
-                    engine.error = Some(RunError::Request(error));
-                }
+                request_observation(engine, sink, node, subject);
             }
             engine.drain(self, sink);
         }
+    }
+
+    /// A node removed its observer of a resource: the sink notices after a time.
+    pub(super) fn on_unobserved(engine: &mut MeshEngine<'_, '_>, node: u32, subject: Subject) {
+        let bursts = engine.network.mesh.traffic.bursts;
+        let Some(time) = bursts.and_then(|bursts| bursts.registers_again) else {
+            return;
+        };
+        let timer = Timer {
+            kind: REGISTER_AGAIN,
+            subject: node,
+            count: subject.0 as u32,
+        };
+        engine.set_timer(GROUP, engine.now + time, timer);
+    }
+
+    /// Registers a sink again, and checks later that it was registered.
+    pub(super) fn register_again(&mut self, engine: &mut MeshEngine<'_, '_>, timer: Timer) {
+        let node = timer.subject as Node;
+        let subject = Subject(timer.count.into());
+        let endpoint = &engine.hosts[usize::from(node)].endpoint;
+        let sink = self.node(node).map(|a| a.burst_sink);
+        let Some(sink) = sink.filter(|_| endpoint.observers(subject) == 0) else {
+            return;
+        };
+        request_observation(engine, sink, node, timer.count as u16);
+        engine.drain(self, sink);
+        Self::on_unobserved(engine, node.into(), subject);
+    }
+}
+
+/// Requests the observation of a node's resource by a sink.
+fn request_observation(engine: &mut MeshEngine<'_, '_>, sink: u32, node: Node, subject: u16) {
+    let request = Request::get().with_path(&subject.to_string());
+    let mut sending = RequestConfig::default();
+    sending.observe = true;
+    let to = address(node.into(), 0);
+    let request = request.unwrap_or_else(|_| Request::get());
+    let asked = engine.hosts[sink as usize]
+        .endpoint
+        .request(engine.now, to, request, sending);
+    if let Err(error) = asked {
+        engine.error = Some(RunError::Request(error));
     }
 }

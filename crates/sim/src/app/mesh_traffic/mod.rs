@@ -45,6 +45,8 @@ const GENERATE: u8 = 1;
 const BURST: u8 = 2;
 /// A bin ends.
 const BIN_ENDS: u8 = 3;
+/// A sink registers again at a node; the count is the resource.
+const REGISTER_AGAIN: u8 = 4;
 
 type MeshEngine<'a, 'm> = Engine<'a, MeshNetwork<'m>>;
 
@@ -340,6 +342,7 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
         let node = timer.subject as Node;
         match timer.kind {
             REGISTER => self.register(engine),
+            REGISTER_AGAIN => self.register_again(engine, timer),
             GENERATE => {
                 if self
                     .node(node)
@@ -377,6 +380,7 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
                 self.ended(engine, number, id, response.code.is_success());
             }
             Event::Failed { id, .. } => self.ended(engine, number, id, false),
+            Event::Unobserved(subject) => Self::on_unobserved(engine, number, subject),
             Event::Trace(trace) => self.on_trace(engine, number, &trace),
             _ => {}
         }
