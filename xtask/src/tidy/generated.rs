@@ -30,6 +30,14 @@ const DOCUMENTS: &[Document] = &[
         arguments: &["lab", "calibrate", "cocoaplus", "--svg"],
     },
     Document {
+        path: "docs/calibration-nonobserve.md",
+        arguments: &["lab", "calibrate", "nonobserve", "--markdown"],
+    },
+    Document {
+        path: "docs/calibration-nonobserve.svg",
+        arguments: &["lab", "calibrate", "nonobserve", "--svg"],
+    },
+    Document {
         path: "docs/calibration-retrycount.md",
         arguments: &["lab", "calibrate", "retrycount", "--markdown"],
     },
