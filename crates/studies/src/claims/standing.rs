@@ -7,7 +7,7 @@ use carob_lab::calibration::{Class, VerdictShares};
 use carob_lab::claims::{Judged, Verdict};
 
 use crate::calibration::Calibrated;
-use crate::papers::{self, Refutation};
+use crate::papers::{self, Refutation, Unpublished};
 
 /// The standing of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,8 @@ pub enum ClaimStatus {
     Fails,
     /// Fewer do, and the others do not differ from chance.
     Undecided,
-    /// Fewer do under the settings chosen, but the claim holds under others that the study does not exclude.
+    /// Fewer do under the settings chosen, but the claim holds under others that the study does not exclude,
+    /// or it depends on something that the study does not publish.
     CannotBeDecided,
     /// The study's own tables or data contradict its text.
     Refuted,
@@ -54,6 +55,7 @@ impl ClaimStatus {
 #[derive(Clone, Debug)]
 pub struct ClaimStatuses {
     refutations: Vec<Refutation>,
+    unpublished: Vec<Unpublished>,
     shares: BTreeMap<String, VerdictShares>,
 }
 
@@ -70,6 +72,7 @@ impl ClaimStatuses {
         });
         Self {
             refutations: papers::refutations(study),
+            unpublished: papers::unpublished(study),
             shares: shares.unwrap_or_default(),
         }
     }
@@ -80,7 +83,8 @@ impl ClaimStatuses {
             return ClaimStatus::Refuted;
         }
         let share = self.share(&judged.id);
-        let is_open = share.is_some_and(|share| share.class == Class::Conditional);
+        let is_open = share.is_some_and(|share| share.class == Class::Conditional)
+            || self.missing(&judged.id).is_some();
         match judged.text.verdict {
             Verdict::Holds => ClaimStatus::Holds,
             Verdict::HoldsPartly => ClaimStatus::HoldsPartly,
@@ -98,6 +102,11 @@ impl ClaimStatuses {
     /// The data that refutes a claim.
     pub fn refutation(&self, id: &str) -> Option<&Refutation> {
         self.refutations.iter().find(|one| one.id == id)
+    }
+
+    /// The unpublished facts on which a claim depends.
+    pub fn missing(&self, id: &str) -> Option<&Unpublished> {
+        self.unpublished.iter().find(|one| one.id == id)
     }
 
     /// Returns whether any claim has a share.
@@ -142,6 +151,11 @@ mod tests {
                 source: "raw data".to_owned(),
                 reason: "it is otherwise".to_owned(),
             }],
+            unpublished: vec![Unpublished {
+                id: "some-5".to_owned(),
+                missing: "the places of nodes".to_owned(),
+                reason: "they decide".to_owned(),
+            }],
             shares: shares.map(|(id, share)| (id.to_owned(), share)).into(),
         };
         for (id, verdict, by_table, expected) in [
@@ -169,6 +183,13 @@ mod tests {
             ("some-2", Verdict::Holds, true, ClaimStatus::Refuted),
             ("some-3", Verdict::Holds, false, ClaimStatus::Refuted),
             ("some-4", Verdict::Fails, false, ClaimStatus::Fails),
+            ("some-5", Verdict::Holds, false, ClaimStatus::Holds),
+            (
+                "some-5",
+                Verdict::Fails,
+                false,
+                ClaimStatus::CannotBeDecided,
+            ),
         ] {
             let found = standings.standing(&judged(id, verdict, by_table));
             assert_eq!(found, expected, "{id} {verdict:?}");
@@ -177,7 +198,7 @@ mod tests {
 
     #[test]
     fn refutations_are_of_claims_and_calibrated_studies_have_shares() {
-        let mut refuted = 0;
+        let (mut refuted, mut open) = (0, 0);
         for study in papers::studies() {
             let claims = papers::claims(&study.short_name);
             for refutation in papers::refutations(&study.short_name) {
@@ -185,8 +206,13 @@ mod tests {
                 assert!(!refutation.source.is_empty() && !refutation.reason.is_empty());
                 refuted += 1;
             }
+            for unpublished in papers::unpublished(&study.short_name) {
+                assert!(claims.iter().any(|claim| claim.id == unpublished.id));
+                assert!(!unpublished.missing.is_empty() && !unpublished.reason.is_empty());
+                open += 1;
+            }
         }
-        assert_eq!(refuted, 4);
+        assert_eq!((refuted, open), (6, 3));
         for calibrated in CALIBRATED {
             let standings = ClaimStatuses::of(calibrated.study);
             assert!(standings.has_shares(), "{}", calibrated.study);

@@ -30,17 +30,19 @@ macro_rules! files {
 }
 
 files! {
-    "cocoaplus": "claims.csv" "contradictions.csv" "figures3_4_backoff_examples.csv"
-        "simulation_parameters.csv" "table1_motes.csv" "table2_settling_time.csv" "table3_pdr.csv";
+    "cocoaplus": "claims.csv" "contradictions.csv" "figures3_4_backoff_examples.csv" "refuted.csv"
+        "simulation_parameters.csv" "table1_motes.csv" "table2_settling_time.csv" "table3_pdr.csv"
+        "unpublished.csv";
     "thesis": "claims.csv" "contradictions.csv" "parameters.csv" "table04_link.csv"
         "table05_error_profiles.csv" "table06_fct.csv" "table07_fct.csv" "table08_fct.csv"
         "table09_fct.csv" "table10_fct.csv" "table11_fct.csv" "tables01_03_coap_headers.csv";
     "nonobserve": "claims.csv" "contradictions.csv" "gprs_umts_configurations.csv"
-        "iotlab_configurations.csv" "links.csv" "parameters.csv";
+        "iotlab_configurations.csv" "links.csv" "parameters.csv" "refuted.csv";
     "retrycount": "claims.csv" "contradictions.csv" "parameters.csv";
     "rpl": "claims.csv" "contradictions.csv" "measured_facts.csv" "measured_load.csv"
         "pint_links.csv" "refuted.csv" "run_parameters.csv"
-        "table1_offered_load.csv" "table1_parameters.csv" "testbeds.csv" "wilab_links.csv";
+        "table1_offered_load.csv" "table1_parameters.csv" "testbeds.csv" "unpublished.csv"
+        "wilab_links.csv";
 }
 
 /// Every study.
@@ -92,16 +94,43 @@ pub struct Refutation {
 
 /// The claims of a study that its own data refutes (`refuted.csv`).
 pub fn refutations(study: &str) -> Vec<Refutation> {
-    let Some(table) = table(study, "refuted.csv") else {
+    let rows = rows(study, "refuted.csv", ["id", "source", "reason"]);
+    let one = |[id, source, reason]: [String; 3]| Refutation { id, source, reason };
+    rows.into_iter().map(one).collect()
+}
+
+/// A claim that depends on something the study does not publish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unpublished {
+    /// The claim's id.
+    pub id: String,
+    /// The facts that are missing.
+    pub missing: String,
+    /// The reason why the claim cannot be decided without them.
+    pub reason: String,
+}
+
+/// The claims of a study that cannot be decided without facts that it does not publish
+/// (`unpublished.csv`).
+pub fn unpublished(study: &str) -> Vec<Unpublished> {
+    let rows = rows(study, "unpublished.csv", ["id", "missing", "reason"]);
+    let one = |[id, missing, reason]: [String; 3]| Unpublished {
+        id,
+        missing,
+        reason,
+    };
+    rows.into_iter().map(one).collect()
+}
+
+/// Three columns of a study's file; no rows if it has no such file.
+fn rows(study: &str, file: &str, columns: [&str; 3]) -> Vec<[String; 3]> {
+    let Some(table) = table(study, file) else {
         return Vec::new();
     };
     let cell = |row: usize, column: &str| table.cell(row, column).unwrap_or_default().to_owned();
-    let one = |row: usize| Refutation {
-        id: cell(row, "id"),
-        source: cell(row, "source"),
-        reason: cell(row, "reason"),
-    };
-    (0..table.len()).map(one).collect()
+    (0..table.len())
+        .map(|row| columns.map(|column| cell(row, column)))
+        .collect()
 }
 
 #[cfg(test)]

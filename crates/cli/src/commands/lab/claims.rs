@@ -295,6 +295,12 @@ fn to_json(
             "reason": refutation.reason,
         });
     }
+    if let Some(unpublished) = standings.missing(&judged.id) {
+        value["unpublished"] = json!({
+            "missing": unpublished.missing,
+            "reason": unpublished.reason,
+        });
+    }
     if let Some(table) = &judged.table {
         value["by_table"] = json!({
             "verdict": table.verdict.name(),
@@ -437,10 +443,10 @@ its runs.
 
 The standing is that of the verdict by the text, with two exceptions. A claim is *refuted by its data* if the study's own tables or
 raw data contradict it. A claim that does not hold *cannot be decided* if it holds in 5 to 95 % of the interpretations
-that the study's baseline facts do not exclude. The last column counts the verdict *fails* by the text, without these
-exceptions.{calibrated}
+that the study's baseline facts do not exclude. Nor can one that depends on something that is not published. The last column counts the verdict
+*fails* by the text, without these exceptions.{calibrated}
 
-{tally}{refuted}",
+{tally}{refuted}{unpublished}",
         citation = study.citation(),
         name = study.short_name,
         authors = study.authors.join(", "),
@@ -457,6 +463,7 @@ exceptions.{calibrated}
         },
         tally = tally(all, standings).markdown(),
         refuted = refuted(all, standings),
+        unpublished = unpublished(all, standings),
     );
     for kept in all {
         let Some(part) = kept.part() else {
@@ -498,6 +505,28 @@ fn refuted(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
     }
     format!(
         "\nRefuted by the study's published data:\n\n{}",
+        lines.concat()
+    )
+}
+
+/// The claims that depend on something unpublished and do not hold, as a list.
+fn unpublished(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
+    let judged = all.iter().flat_map(|kept| &kept.claims);
+    let open = judged.filter(|one| standings.standing(one) == ClaimStatus::CannotBeDecided);
+    let lines = open.filter_map(|judged| standings.missing(&judged.id));
+    let lines: Vec<String> = lines
+        .map(|one| {
+            format!(
+                "* {}. Unpublished: {}. Reason: {}.\n",
+                one.id, one.missing, one.reason
+            )
+        })
+        .collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\nNot decidable by what the study publishes:\n\n{}",
         lines.concat()
     )
 }
