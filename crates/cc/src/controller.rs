@@ -64,6 +64,16 @@ variants! {
     }
 }
 
+/// Detection of losses by later answers (RFC 9002 6.1.2): a message is lost if its time threshold has
+/// passed and a message that departed later has been answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GapDetection {
+    /// Time from the departure of a message.
+    pub time_threshold: Duration,
+    /// Departure of the latest message that was certainly answered.
+    pub answered_departure: Instant,
+}
+
 /// A gauge of a controller's state, for display and traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -181,6 +191,11 @@ pub trait Controller: fmt::Debug {
     /// Returns the earliest time at which this message may be sent.
     fn earliest_departure_time(&self, candidate: &SendCandidate<'_>) -> Instant {
         candidate.now
+    }
+
+    /// Returns how later answers show that a message is lost; `None` if timers alone do.
+    fn gap_detection(&self) -> Option<GapDetection> {
+        None
     }
 
     /// Returns whether this NON, which may be sent now, must be sent as CON instead.

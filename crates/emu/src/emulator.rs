@@ -65,6 +65,16 @@ impl Config {
         }
     }
 
+    /// The kernel's own TCP: SACK, RACK, initial window 10, initial timeout 1 s.
+    pub fn system(links: Vec<LinkConfig>) -> Self {
+        Self {
+            initial_window: 10, // RFC 6928
+            initial_timeout: None,
+            sysctls: kernel::SYSTEM.to_vec(),
+            ..Self::thesis(links)
+        }
+    }
+
     fn check(&self) -> Result<(), Error> {
         if self.links.len() > LINKS_MAX {
             return Err(Error::Limit {
@@ -170,7 +180,9 @@ impl Emulator {
         let client = Namespace::create("client")?;
         let mut settings = server.enter(|| kernel::apply(&config.sysctls, "server"))?;
         settings.extend(client.enter(|| kernel::apply(&config.sysctls, "client"))?);
-        settings.extend(kernel::unavailable_settings());
+        if config.sysctls == kernel::THESIS {
+            settings.extend(kernel::unavailable_settings());
+        }
         let initial_timeout = config.initial_timeout.and_then(|timeout| {
             let made = InitialTimeout::set(timeout, &[&server, &client]);
             let wanted = format!("{} s", timeout.as_secs_f64());

@@ -76,6 +76,24 @@ pub const THESIS: &[Sysctl] = &[
     ),
 ];
 
+/// The kernel's own settings (SACK, RACK, tail loss probes, timestamps), except those that reserve the
+/// link for the flows and keep each flow apart from the others.
+pub const SYSTEM: &[Sysctl] = &[
+    sysctl("ipv6/conf/all/disable_ipv6", "1", "no solicitations"),
+    sysctl("ipv6/conf/default/disable_ipv6", "1", "no solicitations"),
+    sysctl(
+        "ipv4/tcp_no_metrics_save",
+        "1",
+        "flows know nothing of each other",
+    ),
+    sysctl("ipv4/tcp_retries2", "100", "no flow gives up"),
+    sysctl(
+        "ipv4/tcp_wmem",
+        "4096 2097152 8388608",
+        "the body fits in one write",
+    ),
+];
+
 /// The initial timeout of SYN and SYN-ACK in the thesis (4.3); RFC 6298 2.1 has 1 s.
 pub const INITIAL_TIMEOUT: Duration = Duration::from_secs(2);
 

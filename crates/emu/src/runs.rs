@@ -109,7 +109,17 @@ fn config(specs: &[RunSpec], options: &Options) -> Result<Config, Error> {
         what: what.to_owned(),
         why: "the runs of one emulation must have it in common",
     };
-    let mut config = Config::thesis(specs.iter().map(LinkConfig::of_run).collect());
+    let mut over_tcp = specs.iter().filter_map(|spec| match &spec.transport {
+        Transport::Connections(settings) => Some(settings),
+        Transport::Datagrams => None,
+    });
+    let tcp = over_tcp.next();
+    let links = specs.iter().map(LinkConfig::of_run).collect();
+    // Without SACK the scenario is of the thesis's hosts; else the kernel's own settings are nearest.
+    let mut config = match tcp {
+        Some(settings) if settings.sack => Config::system(links),
+        _ => Config::thesis(links),
+    };
     config.capture.clone_from(&options.capture);
     for spec in specs {
         simulated_only(spec)?;
@@ -120,14 +130,13 @@ fn config(specs: &[RunSpec], options: &Options) -> Result<Config, Error> {
             return Err(differ("the MTU"));
         }
     }
-    let mut over_tcp = specs.iter().filter_map(|spec| match &spec.transport {
-        Transport::Connections(settings) => Some(settings),
-        Transport::Datagrams => None,
-    });
-    if let Some(first) = over_tcp.next() {
+    if let Some(first) = tcp {
         config.initial_window = first.initial_window;
         config.initial_timeout = Some(Duration::from_micros(first.rto_initial.as_micros()));
         for other in over_tcp {
+            if other.sack != first.sack {
+                return Err(differ("SACK"));
+            }
             if other.initial_window != first.initial_window {
                 return Err(differ("TCP's initial window"));
             }

@@ -1628,7 +1628,7 @@ class Carob(Controller):
 
     def rto(self):
         margin = 4 * self.deviation
-        least = self.mean / 4
+        least = max(self.mean / 4, Fraction(1, 1000))
         self.seen["least margin" if margin < least else "deviation"] += 1
         rto = self.mean + max(margin, least)
         self.seen["latest"] += self.latest * 5 / 4 > rto
@@ -1646,7 +1646,7 @@ class Carob(Controller):
         return min(drawn * 2**doublings, max(drawn, self.cap), self.cap)
 
     def next_timer(self):
-        return self.timer * (Fraction(5, 2) if self.mean is None else 2)
+        return self.timer * 2
 
     # -- answers
 

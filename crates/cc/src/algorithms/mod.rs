@@ -6,7 +6,7 @@
 use core::fmt;
 
 use crate::constants::{Constant, Constants, SetError};
-use crate::controller::{Controller, CopyTagging, Gauge, Timer, Window};
+use crate::controller::{Controller, CopyTagging, GapDetection, Gauge, Timer, Window};
 use crate::evidence::{
     Abandoned, Answered, Expired, LateAnswer, Lost, PacketState, SendCandidate, Sent, Signal, Start,
 };
@@ -185,6 +185,10 @@ macro_rules! forwarding {
 
     fn earliest_departure_time(&self, candidate: &SendCandidate<'_>) -> Instant {
         $forward!(self, c => c.earliest_departure_time(candidate))
+    }
+
+    fn gap_detection(&self) -> Option<GapDetection> {
+        $forward!(self, c => c.gap_detection())
     }
 
     fn must_confirm(&self, candidate: &SendCandidate<'_>) -> bool {

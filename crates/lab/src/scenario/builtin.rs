@@ -23,6 +23,7 @@ pub const ALL: &[BuiltIn] = built_in! {
     "carob/crowd-mesh",
     "carob/default",
     "carob/fairness",
+    "carob/kernel-path",
     "carob/notifications-tcp",
     "carob/profile-lan",
     "carob/profile-lte-m",

@@ -387,7 +387,8 @@ impl Carrier {
             if let Some(observer) = exchange.purpose.observer() {
                 self.notifications.observers[observer].exchange = index;
             }
-            cx.timers.set(timer, cx.now + exchange.timer.timeout);
+            let peer = &self.peers[exchange.peer];
+            cx.timers.set(timer, cx.now + exchange.first_expiry(peer));
         } else if exchange.is_reported() {
             exchange.state = State::Waiting { counted: true };
             let peer = &self.peers[exchange.peer];

@@ -3,14 +3,48 @@
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::Timer;
 use carob_cc::evidence::{Expired, Lost, Reason, Sent, Transmission};
+use carob_cc::time::{Duration, Instant};
 
 use crate::carrier::Carrier;
 use crate::codec::Type;
 use crate::config::Tracing;
 use crate::context::Context;
 use crate::event::Failure;
-use crate::message_layer::{Purpose, State};
+use crate::message_layer::peer::Peer;
+use crate::message_layer::{Exchange, Purpose, State};
 use crate::trace::TraceEvent;
+
+impl Exchange {
+    /// The time from a transmission until it may be lost: the controller's time threshold, or the whole
+    /// timer.
+    pub(crate) fn first_expiry(&self, peer: &Peer) -> Duration {
+        match peer.congestion.as_ref().gap_detection() {
+            None => self.timer.timeout,
+            Some(gap) => gap.time_threshold.min(self.timer.timeout),
+        }
+    }
+
+    /// The time until which an expired timer runs on; `None` if the last transmission is lost: after its
+    /// timer, or after the time threshold if a later message has been answered. Behind the last message of
+    /// a queue it is enough that the peer was heard since. Without either, the next look is a quarter of
+    /// the time later.
+    fn later_expiry(&self, now: Instant, peer: &Peer) -> Option<Instant> {
+        let last = self.transmissions.last()?.at;
+        let elapsed = now.since(last);
+        let whole = self.timer.timeout;
+        let due = match peer.congestion.as_ref().gap_detection() {
+            None => whole,
+            Some(gap) => {
+                let is_tail = peer.queue.is_empty() && peer.last_heard > last;
+                let evident = is_tail || gap.answered_departure > last;
+                let later = elapsed + elapsed.half().half();
+                let due = if evident { gap.time_threshold } else { later };
+                due.min(whole)
+            }
+        };
+        (elapsed < due).then(|| last + due)
+    }
+}
 
 impl Carrier {
     /// Supersedes an unacknowledged notification by a newer state: a new message that continues its
@@ -113,6 +147,9 @@ impl Carrier {
             State::Queued => debug_assert!(false, "a queued exchange has no timer"),
             State::Unacknowledged => {
                 let peer = &mut self.peers[exchange.peer];
+                if let Some(later) = exchange.later_expiry(cx.now, peer) {
+                    return cx.timers.set(exchange.timer_id, later);
+                }
                 let last = exchange.transmissions.last().copied().unwrap_or_default();
                 let silent = peer.last_heard <= last.at;
                 let lost = Lost::new(cx.now, last, exchange.bytes.len() as u32, silent);
@@ -190,7 +227,8 @@ impl Carrier {
             timer.timeout = timer.timeout.min(cap.max(before));
         }
         exchange.timer = timer;
-        cx.timers.set(exchange.timer_id, cx.now + timer.timeout);
+        cx.timers
+            .set(exchange.timer_id, cx.now + exchange.first_expiry(peer));
         self.supersede(cx, index);
         self.count_retransmission(cx, index);
         self.send_copy(cx, index, parameters);

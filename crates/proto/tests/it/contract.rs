@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use crate::net::{Faults, Net, get, millis, pattern, put, seconds};
 use bytes::Bytes;
 use carob_cc::TransmissionParameters;
-use carob_cc::controller::{Controller, Timer, Window};
+use carob_cc::controller::{Controller, GapDetection, Timer, Window};
 use carob_cc::evidence::{
     Abandoned, Answer, Answered, ExchangeState, Expired, LateAnswer, Lost, Matched, PacketState,
     SendCandidate, Sent, Signal, Start,
@@ -29,6 +29,7 @@ struct Recorder {
     advice: Advice,
     sent: u64,
     next: Instant,
+    answered: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,7 @@ struct Advice {
     window: u16,
     gap: Duration,
     confirm: bool,
+    threshold: Option<Duration>,
 }
 
 impl Default for Advice {
@@ -46,6 +48,7 @@ impl Default for Advice {
             window: 1,
             gap: Duration::ZERO,
             confirm: false,
+            threshold: None,
         }
     }
 }
@@ -105,6 +108,8 @@ impl Controller for Recorder {
     }
 
     fn on_answered(&mut self, a: &Answered<'_>) {
+        let departures = a.transmissions.iter().map(|t| t.at);
+        self.answered = departures.fold(self.answered, Instant::max);
         let stamps: Vec<_> = a.transmissions.iter().map(|t| t.state.0).collect();
         let how = match (a.answer, a.matched) {
             (Answer::Empty, _) => "empty",
@@ -153,6 +158,13 @@ impl Controller for Recorder {
         self.next.max(candidate.now)
     }
 
+    fn gap_detection(&self) -> Option<GapDetection> {
+        self.advice.threshold.map(|time_threshold| GapDetection {
+            time_threshold,
+            answered_departure: self.answered,
+        })
+    }
+
     fn must_confirm(&self, _: &SendCandidate<'_>) -> bool {
         self.advice.confirm
     }
@@ -168,6 +180,7 @@ fn recorded(advice: Advice) -> (Net, Arc<Mutex<Seen>>) {
             advice,
             sent: 0,
             next: Instant::ZERO,
+            answered: Instant::ZERO,
         })
     }));
     (Net::new(config, Config::default()), seen)
@@ -248,6 +261,39 @@ fn cancelled_exchange_is_abandoned_and_queued_one_not_begun() {
     net.client.cancel(net.now, first);
     net.drain();
     assert_eq!(calls(&seen)[2..], ["abandoned Cancelled n=0"]);
+}
+
+/// Times in ms at which the client sent, if the first of two requests is lost and the second leaves after
+/// 5 ms. An answer takes 20 ms.
+fn departures(threshold: Option<Duration>, second: bool) -> Vec<u64> {
+    let (mut net, _) = recorded(Advice {
+        window: 2,
+        threshold,
+        ..Advice::default()
+    });
+    net.server_dead = true;
+    net.send(get("x"));
+    net.drain();
+    net.server_dead = false;
+    net.run_for(millis(5));
+    if second {
+        net.send(get("x"));
+    }
+    net.run_for(seconds(10));
+    let sent = net.crossings.iter().filter(|crossing| crossing.from_client);
+    sent.map(|crossing| crossing.at.as_micros() / 1_000)
+        .collect()
+}
+
+#[test]
+fn later_answer_shows_a_loss_after_the_time_threshold() {
+    assert_eq!(departures(None, true), [0, 5, 2_000]);
+    // Looked at after 22, 27.5 and so on; the answer arrives after 25.
+    assert_eq!(departures(Some(millis(22)), true), [0, 5, 27]);
+    assert_eq!(departures(Some(millis(30)), true), [0, 5, 30]);
+    assert_eq!(departures(Some(seconds(9)), true), [0, 5, 2_000]);
+    // Without a later answer the whole timer counts.
+    assert_eq!(departures(Some(millis(30)), false), [0, 2_000]);
 }
 
 #[test]

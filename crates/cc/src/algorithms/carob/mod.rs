@@ -13,7 +13,7 @@ mod path;
 mod timers;
 mod window;
 
-use crate::controller::{Controller, CopyTagging, Gauge, Timer, Window};
+use crate::controller::{Controller, CopyTagging, GapDetection, Gauge, Timer, Window};
 use crate::evidence::{
     Abandoned, Answer, Answered, Expired, Kind, Lost, Matched, PacketState, Reason, SendCandidate,
     Sent, Signal, Start,
@@ -37,16 +37,22 @@ constants! {
         beta: Ratio,
         /// deviations added to the estimate
         k: u8,
+        /// whether later answers show losses in a window
+        gap_detection: bool,
+        /// time after which a message with a later answer is lost, as a multiple of the round trip
+        time_threshold: Ratio,
+        /// deviations added to the smoothed round-trip time for that time at least
+        gap_k: u8,
+        /// least margin of timers above the round trip: what clocks and schedulers may be late
+        granularity: Duration,
         /// least margin of the RTO above the smoothed round-trip time, as a share of it
         margin_min: Ratio,
         /// least RTO as a multiple of the latest round trip
         latest_factor: Ratio,
         /// dither of a first timer as a share of it, once there is a sample
         dither: Ratio,
-        /// factor of the back-off before the first sample
-        cold_backoff: Ratio,
-        /// factor of the back-off after it
-        warm_backoff: Ratio,
+        /// factor of the back-off
+        backoff: Ratio,
         /// greatest number of doublings carried over to later exchanges
         carry_max: u8,
         /// round trip above which a queue stands, as a multiple of the least
@@ -61,6 +67,10 @@ constants! {
         queue_target: Ratio,
         /// least queueing delay aimed at
         queue_target_min: Duration,
+        /// round trip from which on more queue may make timers of RFC 7252 expire: half of ACK_TIMEOUT
+        default_timers_near: Duration,
+        /// round trip from which on they all have: ACK_TIMEOUT times ACK_RANDOM_FACTOR
+        default_timers_past: Duration,
         /// factor of the window after losses with a standing queue
         loss_factor: Ratio,
         /// whether the window is lowered for two rounds to find the least round trip
@@ -95,6 +105,8 @@ pub struct Carob {
     transfer: Transfer,
     /// The earliest time of the next paced message.
     next_departure: Instant,
+    /// The departure of the latest message that was certainly answered.
+    answered_departure: Instant,
     /// NON notifications since the last CON.
     unconfirmed: u8,
 }
@@ -133,11 +145,14 @@ impl Family for Carob {
             alpha: Ratio::new(1, 8),
             beta: Ratio::new(1, 4),
             k: 4,
+            gap_detection: true,
+            time_threshold: Ratio::new(9, 8),
+            gap_k: 3,
+            granularity: Duration::from_millis(1),
             margin_min: Ratio::new(1, 4),
             latest_factor: Ratio::new(5, 4),
             dither: Ratio::new(1, 4),
-            cold_backoff: Ratio::new(5, 2),
-            warm_backoff: Ratio::new(2, 1),
+            backoff: Ratio::new(2, 1),
             carry_max: 4,
             queued_factor: Ratio::new(5, 4),
             memory: Duration::from_secs(60),
@@ -145,6 +160,8 @@ impl Family for Carob {
             delay_control: true,
             queue_target: Ratio::new(1, 4),
             queue_target_min: Duration::from_millis(10),
+            default_timers_near: Duration::from_secs(1),
+            default_timers_past: Duration::from_secs(3),
             loss_factor: Ratio::new(7, 10),
             drain: true,
             compete: true,
@@ -173,6 +190,7 @@ impl Family for Carob {
             backoff: Backoff::default(),
             transfer: Transfer::default(),
             next_departure: Instant::ZERO,
+            answered_departure: Instant::ZERO,
             unconfirmed: 0,
         }
     }
@@ -208,11 +226,10 @@ impl Controller for Carob {
         let constants = self.constants;
         // In a window a loss is the window's concern: only silence backs its timers off.
         let timeout = match self.path.rto(constants) {
-            None => expired.timeout.scale(constants.cold_backoff),
             Some(rto) if self.transfer.is_windowed() => {
                 timers::in_window(rto, self.transfer.silent_doublings(), expired.parameters)
             }
-            Some(_) => expired.timeout.scale(constants.warm_backoff),
+            _ => expired.timeout.scale(constants.backoff),
         };
         Timer {
             timeout: timers::capped(timeout, expired.parameters),
@@ -261,6 +278,7 @@ impl Controller for Carob {
             self.transfer.deliver(answered.bytes.saturating_add(answered.also));
             return;
         };
+        self.answered_departure = self.answered_departure.max(sent.at);
         let round_trip = answered.now.since(sent.at).as_micros_u32().max(1);
         self.path.sample(self.constants, answered.now, round_trip);
         if !self.transfer.is_windowed() {
@@ -313,6 +331,16 @@ impl Controller for Carob {
         } else {
             self.next_departure.max(candidate.now)
         }
+    }
+
+    fn gap_detection(&self) -> Option<GapDetection> {
+        if !self.transfer.is_windowed() || !self.constants.gap_detection {
+            return None;
+        }
+        Some(GapDetection {
+            time_threshold: self.path.time_threshold(self.constants)?,
+            answered_departure: self.answered_departure,
+        })
     }
 
     fn must_confirm(&self, departure: &SendCandidate<'_>) -> bool {

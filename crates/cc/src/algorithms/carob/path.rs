@@ -80,11 +80,23 @@ impl Path {
         u64::from(self.latest) > constants.queued_factor.of(u64::from(base))
     }
 
-    /// The RTO: srtt + max(k x deviation, srtt x margin), and no less than the latest round trip
-    /// times its factor.
+    /// The time after which a message is lost if a later one has been answered.
+    pub(super) fn time_threshold(&self, constants: &CarobConstants) -> Option<Duration> {
+        let round_trip = micros(self.srtt()?.max(self.latest));
+        let deviations = self.deviation.saturating_mul(u32::from(constants.gap_k));
+        let threshold = round_trip
+            .scale(constants.time_threshold)
+            .max(round_trip + constants.granularity)
+            .max(micros(self.srtt.saturating_add(deviations)));
+        Some(threshold)
+    }
+
+    /// The RTO: srtt + max(k x deviation, srtt x margin, granularity), and no less than the latest
+    /// round trip times its factor.
     pub(super) fn rto(&self, constants: &CarobConstants) -> Option<Duration> {
         let srtt = self.srtt()?;
         let least = constants.margin_min.down(srtt);
+        let least = least.max(constants.granularity.as_micros_u32());
         let margin = self.deviation.saturating_mul(u32::from(constants.k)).max(least);
         let rto = micros(srtt.saturating_add(margin));
         Some(rto.max(micros(self.latest).scale(constants.latest_factor)))

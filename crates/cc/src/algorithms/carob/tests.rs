@@ -42,7 +42,7 @@ fn timers_are_rfc_7252_until_the_first_sample() {
     assert_eq!(timer.timeout, MS.times(2_000));
     let expired = Expired::new(at(2_000), &PARAMETERS, timer.state, 0, timer.timeout);
     let next = carob.next_timeout(&expired, &mut Fixed::low());
-    assert_eq!(next.timeout, MS.times(5_000), "2.5 times the one before");
+    assert_eq!(next.timeout, MS.times(4_000), "twice the one before");
     answer(&mut carob, 400, transmission, 60);
     // 400 ms + max(4 x 100 ms, 100 ms), undithered.
     let (timer, _) = send(&mut carob, 500, 0);
@@ -232,4 +232,35 @@ fn every_eighth_notification_is_con_and_others_are_paced() {
         }
     }
     assert_eq!(confirmed, 10);
+}
+
+#[test]
+fn later_answers_show_losses_in_a_window_only() {
+    let mut carob = carob();
+    let (_, sent) = send(&mut carob, 0, 0);
+    answer(&mut carob, 400, sent, 300);
+    assert_eq!(carob.gap_detection(), None, "a single exchange");
+    for running in 0..6 {
+        send(&mut carob, 400, running);
+    }
+    // 400 ms + 3 deviations of 100 ms; 9/8 of a round trip would be less.
+    let gap = carob.gap_detection().expect("a window");
+    assert_eq!(gap.time_threshold, MS.times(700));
+    assert_eq!(gap.answered_departure, at(0));
+    transfer(&mut carob, 400, |_| false);
+    let latest = carob.path.srtt().unwrap();
+    let threshold = carob.gap_detection().expect("a window").time_threshold;
+    let threshold = threshold.as_micros_u32();
+    assert!((latest / 8 * 9..latest / 4 * 5).contains(&threshold), "{threshold} of {latest}");
+}
+
+#[test]
+fn first_window_is_small_where_timers_of_rfc_7252_may_expire() {
+    for (round_trip, messages) in [(999, 6), (1_000, 2), (2_999, 2), (3_000, 6)] {
+        let mut carob = carob();
+        let (_, sent) = send(&mut carob, 0, 0);
+        answer(&mut carob, round_trip, sent, 300);
+        let window = carob.window(at(round_trip), &PARAMETERS).exchanges;
+        assert_eq!(window, messages, "after {round_trip} ms");
+    }
 }

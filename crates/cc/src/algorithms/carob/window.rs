@@ -160,6 +160,13 @@ pub(super) struct Transfer {
     silent_at: Clock,
 }
 
+/// Returns whether a longer queue would make timers of RFC 7252 expire: those of other senders on the
+/// path, which would then send everything twice.
+fn is_near_default_timers(round_trip: u32, constants: &CarobConstants) -> bool {
+    let least = constants.default_timers_near.as_micros_u32();
+    (least..constants.default_timers_past.as_micros_u32()).contains(&round_trip)
+}
+
 impl Transfer {
     pub(super) fn delivered(&self) -> u32 {
         self.delivered
@@ -215,7 +222,11 @@ impl Transfer {
 
     /// The queueing delay aimed at: a share of the base, at least two messages at capacity.
     fn target(&self, base: u32, constants: &CarobConstants) -> u32 {
-        let share = constants.queue_target.down(base);
+        let mut share = constants.queue_target.down(base);
+        if is_near_default_timers(base.saturating_add(share), constants) {
+            let room = constants.default_timers_near.as_micros_u32().saturating_sub(base);
+            share = share.min(room.max(share / 4));
+        }
         let two = u64::from(self.unit) * 2_000_000 / u64::from(self.capacity().max(1));
         let two = if self.capacity() > 0 { two } else { 0 };
         let least = constants.queue_target_min.as_micros_u32();
@@ -316,6 +327,7 @@ impl Transfer {
         // A window of one message looks like a client that waits for each response: an
         // answer opens it for two.
         let first = match self.window {
+            0 if is_near_default_timers(outcome.round_trip, constants) => 2,
             0 => u32::from(constants.initial_window),
             _ => 2,
         };
@@ -468,7 +480,8 @@ impl Transfer {
             return;
         }
         let swing = self.swing.size();
-        if !self.competing && self.standing >= STANDING && swing > base / 2 {
+        let may_compete = self.standing >= STANDING && !is_near_default_timers(least, constants);
+        if !self.competing && may_compete && swing > base / 2 {
             self.competing = true;
             self.slow_start_over = true;
             self.hold = 0;
