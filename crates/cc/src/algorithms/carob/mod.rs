@@ -43,6 +43,10 @@ constants! {
         time_threshold: Ratio,
         /// deviations added to the smoothed round-trip time for that time at least
         gap_k: u8,
+        /// greatest number of doublings of the margin after retransmissions that were not needed
+        patience_max: u8,
+        /// exchanges without a retransmission after which the margin is halved again
+        patience_period: u8,
         /// least margin of timers above the round trip: what clocks and schedulers may be late
         granularity: Duration,
         /// least margin of the RTO above the smoothed round-trip time, as a share of it
@@ -148,6 +152,8 @@ impl Family for Carob {
             gap_detection: true,
             time_threshold: Ratio::new(9, 8),
             gap_k: 3,
+            patience_max: 6,
+            patience_period: 32,
             granularity: Duration::from_millis(1),
             margin_min: Ratio::new(1, 4),
             latest_factor: Ratio::new(5, 4),
@@ -219,6 +225,7 @@ impl Controller for Carob {
         if let (true, Some(rto)) = (self.transfer.is_windowed(), rto) {
             return timers::in_window(rto, self.transfer.silent_doublings(), parameters).into();
         }
+        let rto = self.path.exchange_rto(constants);
         timers::first(constants, parameters, rto, self.backoff.exponent(), random).into()
     }
 
@@ -282,6 +289,7 @@ impl Controller for Carob {
         let round_trip = answered.now.since(sent.at).as_micros_u32().max(1);
         self.path.sample(self.constants, answered.now, round_trip);
         if !self.transfer.is_windowed() {
+            self.path.settle(answered.retransmissions(), copy, self.constants);
             let queued = self.path.is_queued(self.constants);
             self.backoff.settle(copy, queued, self.constants);
         }

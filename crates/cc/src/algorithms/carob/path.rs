@@ -20,6 +20,10 @@ pub(super) struct Path {
     greatest: Bound,
     /// The beginning of the current period of memory.
     since: Instant,
+    /// Doublings of the margin.
+    patience: u8,
+    /// Exchanges in a row without a retransmission.
+    calm: u8,
 }
 
 impl Path {
@@ -74,6 +78,22 @@ impl Path {
         true
     }
 
+    /// Settles an exchange of which a known transmission was answered: those after it were not needed.
+    pub(super) fn settle(&mut self, retransmissions: u8, copy: u8, constants: &CarobConstants) {
+        if retransmissions > copy {
+            self.patience = (self.patience + 1).min(constants.patience_max);
+            self.calm = 0;
+        } else if retransmissions == 0 {
+            self.calm = self.calm.saturating_add(1);
+            if self.calm >= constants.patience_period {
+                self.patience = self.patience.saturating_sub(1);
+                self.calm = 0;
+            }
+        } else {
+            self.calm = 0;
+        }
+    }
+
     /// Returns whether the latest round trip shows a queue.
     pub(super) fn is_queued(&self, constants: &CarobConstants) -> bool {
         let base = self.base().unwrap_or(0);
@@ -94,10 +114,20 @@ impl Path {
     /// The RTO: srtt + max(k x deviation, srtt x margin, granularity), and no less than the latest
     /// round trip times its factor.
     pub(super) fn rto(&self, constants: &CarobConstants) -> Option<Duration> {
+        self.patient_rto(constants, 0)
+    }
+
+    /// The same for a single exchange: with a margin that retransmissions which were not needed double.
+    pub(super) fn exchange_rto(&self, constants: &CarobConstants) -> Option<Duration> {
+        self.patient_rto(constants, self.patience)
+    }
+
+    fn patient_rto(&self, constants: &CarobConstants, patience: u8) -> Option<Duration> {
         let srtt = self.srtt()?;
         let least = constants.margin_min.down(srtt);
         let least = least.max(constants.granularity.as_micros_u32());
         let margin = self.deviation.saturating_mul(u32::from(constants.k)).max(least);
+        let margin = margin.saturating_mul(1 << patience.min(16));
         let rto = micros(srtt.saturating_add(margin));
         Some(rto.max(micros(self.latest).scale(constants.latest_factor)))
     }
