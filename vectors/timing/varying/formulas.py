@@ -1612,6 +1612,7 @@ class Carob(Controller):
     coverage = {
         "failed": 2, "copy known": 8, "copy unknown": 4, "kept": 4, "carried": 1, "latest": 3,
         "deviation": 10, "least margin": 3, "forgotten": 2,
+        "patient": 3,
     }
 
     def __init__(self, dither, exact=True):
@@ -1623,14 +1624,16 @@ class Carob(Controller):
         self.since = None
         self.carry = 0
         self.kept = 0
+        self.doublings = 0
+        self.calm = 0
 
     # -- timers
 
-    def rto(self):
+    def rto(self, doublings=0):
         margin = 4 * self.deviation
         least = max(self.mean / 4, Fraction(1, 1000))
         self.seen["least margin" if margin < least else "deviation"] += 1
-        rto = self.mean + max(margin, least)
+        rto = self.mean + max(margin, least) * 2**doublings
         self.seen["latest"] += self.latest * 5 / 4 > rto
         return max(rto, self.latest * 5 / 4)
 
@@ -1638,7 +1641,8 @@ class Carob(Controller):
         if self.mean is None:
             drawn = self.draw(Fraction(2), Fraction(3))
         else:
-            rto = self.keep(self.rto())
+            rto = self.keep(self.rto(self.doublings))
+            self.seen["patient"] += self.doublings > 0
             drawn = self.keep(self.draw(rto, rto * 5 / 4))
         doublings = max(self.carry, self.kept)
         self.seen["carried"] += self.carry > self.kept
@@ -1656,6 +1660,12 @@ class Carob(Controller):
             self.kept = min(self.kept + n, 6)
             return
         self.sample(now, now - self.sent[known])
+        if n > known:
+            self.doublings = min(self.doublings + 1, 6)
+        self.calm = self.calm + 1 if n == 0 else 0
+        if self.calm == 32:
+            self.doublings = max(self.doublings - 1, 0)
+            self.calm = 0
         self.kept = 0
         base = min(value for value in self.least if value is not None)
         queued = less(base * 5 / 4, self.latest)

@@ -264,3 +264,22 @@ fn first_window_is_small_where_timers_of_rfc_7252_may_expire() {
         assert_eq!(window, messages, "after {round_trip} ms");
     }
 }
+
+#[test]
+fn retransmissions_not_needed_make_timers_patient_for_a_while() {
+    let constants = &Carob::PROFILES[0].constants;
+    let mut path = Path::default();
+    path.sample(constants, at(0), 400_000);
+    let rto = |path: &Path| path.exchange_rto(constants).unwrap().as_millis();
+    assert_eq!(rto(&path), 800);
+    // The second transmission is answered, a third was sent.
+    path.settle(2, 1, constants);
+    assert_eq!(rto(&path), 1_200, "the margin of 400 ms doubled");
+    path.settle(1, 1, constants);
+    assert_eq!(rto(&path), 1_200, "a retransmission that was needed");
+    assert_eq!(path.rto(constants), Some(MS.times(800)), "in a window");
+    for _ in 0..32 {
+        path.settle(0, 0, constants);
+    }
+    assert_eq!(rto(&path), 800);
+}
