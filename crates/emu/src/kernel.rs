@@ -27,21 +27,33 @@ const fn sysctl(file: &'static str, value: &'static str, note: &'static str) -> 
     Sysctl { file, value, note }
 }
 
+// Settings that reserve the link for the flows, and keep each flow apart from the others.
+const NO_IPV6: Sysctl = sysctl("ipv6/conf/all/disable_ipv6", "1", "no solicitations");
+const NO_IPV6_BY_DEFAULT: Sysctl =
+    sysctl("ipv6/conf/default/disable_ipv6", "1", "no solicitations");
+const NO_METRICS: Sysctl = sysctl(
+    "ipv4/tcp_no_metrics_save",
+    "1",
+    "flows know nothing of each other",
+);
+const NO_END: Sysctl = sysctl("ipv4/tcp_retries2", "100", "no flow gives up");
+const LARGE_WRITES: Sysctl = sysctl(
+    "ipv4/tcp_wmem",
+    "4096 2097152 8388608",
+    "the body fits in one write",
+);
+
 /// The thesis's settings of its hosts (4.2 and 4.3), and those that reserve the link for the flows.
 pub const THESIS: &[Sysctl] = &[
-    sysctl("ipv6/conf/all/disable_ipv6", "1", "no solicitations"),
-    sysctl("ipv6/conf/default/disable_ipv6", "1", "no solicitations"),
+    NO_IPV6,
+    NO_IPV6_BY_DEFAULT,
     sysctl("ipv4/tcp_sack", "0", "thesis: no SACK"),
     sysctl("ipv4/tcp_dsack", "0", "thesis: no SACK"),
     sysctl("ipv4/tcp_timestamps", "0", "thesis: no timestamps"),
     sysctl("ipv4/tcp_recovery", "0", "thesis: no RACK"),
     sysctl("ipv4/tcp_early_retrans", "0", "thesis: no TLP"),
     sysctl("ipv4/tcp_frto", "0", "thesis: no F-RTO"),
-    sysctl(
-        "ipv4/tcp_no_metrics_save",
-        "1",
-        "flows know nothing of each other",
-    ),
+    NO_METRICS,
     sysctl("ipv4/tcp_fastopen", "0", "thesis: no Fast Open"),
     sysctl("ipv4/tcp_ecn", "0", "the link marks nothing"),
     sysctl("ipv4/tcp_syn_retries", "40", "thesis: 40"),
@@ -51,7 +63,7 @@ pub const THESIS: &[Sysctl] = &[
         "0",
         "back off from the first; newer than 6.4",
     ),
-    sysctl("ipv4/tcp_retries2", "100", "no flow gives up"),
+    NO_END,
     sysctl(
         "ipv4/tcp_syncookies",
         "0",
@@ -64,11 +76,7 @@ pub const THESIS: &[Sysctl] = &[
         "thesis: 120 s, the constant before 6.15",
     ),
     // The whole body in one write, and a window that never limits.
-    sysctl(
-        "ipv4/tcp_wmem",
-        "4096 2097152 8388608",
-        "the body fits in one write",
-    ),
+    LARGE_WRITES,
     sysctl(
         "ipv4/tcp_rmem",
         "4096 1048576 8388608",
@@ -79,19 +87,11 @@ pub const THESIS: &[Sysctl] = &[
 /// The kernel's own settings (SACK, RACK, tail loss probes, timestamps), except those that reserve the
 /// link for the flows and keep each flow apart from the others.
 pub const SYSTEM: &[Sysctl] = &[
-    sysctl("ipv6/conf/all/disable_ipv6", "1", "no solicitations"),
-    sysctl("ipv6/conf/default/disable_ipv6", "1", "no solicitations"),
-    sysctl(
-        "ipv4/tcp_no_metrics_save",
-        "1",
-        "flows know nothing of each other",
-    ),
-    sysctl("ipv4/tcp_retries2", "100", "no flow gives up"),
-    sysctl(
-        "ipv4/tcp_wmem",
-        "4096 2097152 8388608",
-        "the body fits in one write",
-    ),
+    NO_IPV6,
+    NO_IPV6_BY_DEFAULT,
+    NO_METRICS,
+    NO_END,
+    LARGE_WRITES,
 ];
 
 /// The initial timeout of SYN and SYN-ACK in the thesis (4.3); RFC 6298 2.1 has 1 s.

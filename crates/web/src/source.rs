@@ -15,7 +15,7 @@ use crate::error::CallError;
 /// Name of the file that a text is saved as.
 const FILE: &str = "link.toml";
 
-/// What to run.
+/// Specification of a run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Source {

@@ -29,7 +29,7 @@ const CONFIRMABLE: u8 = 0;
 /// The end of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It had not arrived when the recording ended.
+    /// Under way when the recording ended.
     Pending = 0,
     Arrived = 1,
     Lost = 2,

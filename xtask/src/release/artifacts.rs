@@ -30,6 +30,16 @@ const MUSL: &str = "x86_64-unknown-linux-musl";
 const GNU: &str = "x86_64-unknown-linux-gnu";
 const MUSL_GCC: &str = "/usr/bin/musl-gcc";
 
+/// Arguments of cargo that build the command as it is published.
+const BUILD: [&str; 6] = [
+    "build",
+    "--profile",
+    "dist",
+    "--locked",
+    "--package",
+    "carob-cli",
+];
+
 pub(super) fn clean_tree(release: &Release<'_>) -> Result<Outcome> {
     let mut command = Command::new("git");
     command
@@ -182,14 +192,7 @@ fn with_musl(release: &Release<'_>) -> Result<Option<PathBuf>> {
         .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER", MUSL_GCC)
         .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags)
         .env("CC_x86_64_unknown_linux_musl", MUSL_GCC)
-        .args([
-            "build",
-            "--profile",
-            "dist",
-            "--locked",
-            "--package",
-            "carob-cli",
-        ])
+        .args(BUILD)
         .args(["-Z", "build-std=std,panic_unwind", "--target", MUSL]);
     let built = watch::succeeds(command.current_dir(&release.workspace.root))?;
     Ok(built.then(|| directory.join(MUSL).join("dist/carob")))
@@ -204,14 +207,7 @@ fn with_glibc(release: &Release<'_>) -> Result<Option<PathBuf>> {
             "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS",
             "-C target-feature=+crt-static",
         )
-        .args([
-            "build",
-            "--profile",
-            "dist",
-            "--locked",
-            "--package",
-            "carob-cli",
-        ])
+        .args(BUILD)
         .args(["--target", GNU]);
     let built = watch::succeeds(command.current_dir(&release.workspace.root))?;
     Ok(built.then(|| directory.join(GNU).join("dist/carob")))

@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use crate::steps::Outcome;
 use crate::workspace::Workspace;
 
-/// Where results go, and what the checks share.
+/// Folder of the results, and values that the checks share.
 struct Release<'a> {
     workspace: &'a Workspace,
     version: String,

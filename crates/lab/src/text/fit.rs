@@ -129,7 +129,7 @@ impl TextTable {
             }
         }
         if !left_out.is_empty() {
-            // What was left out may have made room for text.
+            // The columns left out may have made room for text.
             chosen.widths = self.all().widths;
             self.shrink_prose(&mut chosen, columns);
         }

@@ -381,7 +381,7 @@ fn notifications_reach_the_sink_that_observes() {
 
 #[test]
 fn a_sink_that_was_removed_may_register_again() {
-    // Of CoCoA's notifications every eighth is a CON. Those that fail during noise remove the sink.
+    // Every eighth of CoCoA's notifications is a CON. Those that fail during noise remove the sink.
     let sent = |registers_again: Option<Duration>| {
         let mut mesh = grid(1_000);
         mesh.node.queue = 7;

@@ -34,7 +34,7 @@ const MESH: &str = "preset=mesh&scenario=cocoaplus%2Fconstant&cell=constant-chai
 /// The browser's time over that of the command up to which the page is as fast as it should be.
 const TIME_RATIO: f64 = 2.5;
 
-/// What a tab looks like.
+/// Script that measures the layout and the colours of a tab.
 const PROBE: &str = include_str!("probe.js");
 
 /// The page's server, which ends with this value.
@@ -42,13 +42,13 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// What the checks use.
+/// Browser, server and files of the checks.
 pub(super) struct Bench {
     pub(super) browser: Browser,
     pub(super) address: String,

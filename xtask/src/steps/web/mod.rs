@@ -25,7 +25,7 @@ const SIZE_MAX: u64 = 1_500_000;
 /// Builds the page in `target/web`.
 ///
 /// # Errors
-/// When files cannot be read or written.
+/// If files cannot be read or written.
 pub(crate) fn build(workspace: &Workspace) -> Result<Outcome> {
     if !Path::new(LINKER).is_file() || !bare_metal::has_library_source()? {
         return Ok(Outcome::Skipped(format!(
@@ -52,7 +52,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result<Outcome> {
 /// Builds the page, then opens it in Chromium.
 ///
 /// # Errors
-/// When files cannot be read or written, or a program cannot be started.
+/// If files cannot be read or written, or a program cannot be started.
 pub(super) fn test(workspace: &Workspace) -> Result<Outcome> {
     let built = build(workspace)?;
     if built != Outcome::Passed {

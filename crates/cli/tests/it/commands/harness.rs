@@ -124,8 +124,7 @@ pub(crate) fn carob_reading(arguments: &[&str], stdin: &[u8]) -> Ran {
     running.finish()
 }
 
-/// What a command shows on a terminal of that many columns, which has its stdout and stderr; its exit
-/// code.
+/// Runs a command on a terminal of that many columns; returns its exit code and its output.
 #[cfg(unix)]
 pub(crate) fn on_terminal(
     arguments: &[&str],

@@ -162,16 +162,21 @@ fn slow_output_of_every_command_fits_80_columns() {
     }
 }
 
-#[test]
-fn a_narrow_terminal_leaves_out_columns_that_a_pipe_has() {
-    let line = [
+/// Arguments of a command that prints a table of so many runs for each algorithm.
+const fn table_of(seeds: &str) -> [&str; 6] {
+    [
         "lab",
         "run",
         "thesis/long-1c-high-2500",
         "--no-report",
         "--seeds",
-        "10",
-    ];
+        seeds,
+    ]
+}
+
+#[test]
+fn a_narrow_terminal_leaves_out_columns_that_a_pipe_has() {
+    let line = table_of("10");
     let (_, shown) = on_terminal(&line, &[], COLUMNS);
     assert!(
         shown.contains("Left out for want of width: p10 s,"),
@@ -189,29 +194,14 @@ fn a_narrow_terminal_leaves_out_columns_that_a_pipe_has() {
 
 #[test]
 fn best_values_are_bold_and_verdicts_coloured() {
-    let run = [
-        "lab",
-        "run",
-        "thesis/long-1c-high-2500",
-        "--no-report",
-        "--seeds",
-        "10",
-    ];
+    let run = table_of("10");
     let (_, shown) = on_terminal(&run, &[], COLUMNS);
     assert_eq!(
         shown.matches("\x1b[1m").count(),
         1,
         "one shortest median: {shown:?}"
     );
-    let few = [
-        "lab",
-        "run",
-        "thesis/long-1c-high-2500",
-        "--no-report",
-        "--seeds",
-        "9",
-    ];
-    let (_, shown) = on_terminal(&few, &[], COLUMNS);
+    let (_, shown) = on_terminal(&table_of("9"), &[], COLUMNS);
     assert!(
         !shown.contains("\x1b[1m"),
         "no ranking below ten seeds: {shown:?}"
