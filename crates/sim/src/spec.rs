@@ -400,7 +400,7 @@ pub struct Recording {
     pub packets: u32,
     /// Bin width of the link's time series; zero for none.
     pub bin: Duration,
-    /// Maximum moments of the nodes of a wireless network ([`Moment`](crate::mesh::record::Moment)); 0 for none
+    /// Maximum moments of the nodes of a wireless network ([`Moment`]); 0 for none
     /// (at most [`MOMENTS_MAX`](Self::MOMENTS_MAX)).
     pub moments: u32,
 }
