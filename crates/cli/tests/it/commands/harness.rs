@@ -124,6 +124,10 @@ pub(crate) fn carob_reading(arguments: &[&str], stdin: &[u8]) -> Ran {
     running.finish()
 }
 
+/// Bytes behind the output of a command on a terminal.
+#[cfg(unix)]
+const MARK: &[u8] = b"\0end\0";
+
 /// Runs a command on a terminal of that many columns; returns its exit code and its output.
 #[cfg(unix)]
 pub(crate) fn on_terminal(
@@ -147,11 +151,22 @@ pub(crate) fn on_terminal(
         .stderr(side())
         .spawn()
         .unwrap();
-    drop(pty.slave);
-    let mut shown = Vec::new();
-    // With its last writer a terminal ends in an error on Linux.
-    let _ = fs::File::from(pty.master).read_to_end(&mut shown);
+    // The end of the last writer may discard what was not read yet: a mark behind the output ends it.
+    let (mut slave, mut master) = (fs::File::from(pty.slave), fs::File::from(pty.master));
+    let reader = thread::spawn(move || {
+        let (mut shown, mut chunk) = (Vec::new(), [0; 4_096]);
+        while !shown.ends_with(MARK) {
+            match master.read(&mut chunk) {
+                Ok(count @ 1..) => shown.extend_from_slice(&chunk[..count]),
+                _ => break,
+            }
+        }
+        shown
+    });
     let code = child.wait().unwrap().code();
+    slave.write_all(MARK).unwrap();
+    let mut shown = reader.join().unwrap();
+    shown.truncate(shown.len() - MARK.len());
     let text = String::from_utf8(shown).unwrap();
     (code, text.replace("\r\n", "\n"))
 }
