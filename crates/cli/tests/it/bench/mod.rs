@@ -47,7 +47,7 @@ impl Serving {
 
 /// Bytes of `/large`.
 const LARGE: u64 = 1 << 20;
-const SHORT: &str = "--duration 500ms --warm-up 100ms";
+const SHORT: &str = "--duration 500ms --warm-up 10ms";
 
 #[test]
 fn slow_requests_of_every_kind_are_answered_and_add_up() {
