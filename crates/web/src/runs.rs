@@ -73,8 +73,8 @@ pub(crate) struct Values {
     values: BTreeMap<String, Vec<Option<f64>>>,
 }
 
-/// Statistics of each algorithm, and its paired difference to the reference with an interval of 95 % for all
-/// of them together.
+/// Statistics of each algorithm, and its paired difference to the reference with a joint interval of 95 %
+/// (Bonferroni).
 pub(crate) fn ranking(values: &Values) -> Value {
     let comparisons = values.values.len().saturating_sub(1);
     let reference = values.values.get(&values.reference);

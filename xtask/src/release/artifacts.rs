@@ -103,14 +103,7 @@ pub(super) fn program(release: &Release<'_>) -> Result<Outcome> {
     if auditable {
         command.arg("auditable");
     }
-    command.args([
-        "build",
-        "--profile",
-        "dist",
-        "--locked",
-        "--package",
-        "carob-cli",
-    ]);
+    command.args(BUILD);
     if !watch::succeeds(command.current_dir(&release.workspace.root))? {
         return Ok(Outcome::Failed);
     }

@@ -37,7 +37,7 @@ constants! {
         beta: Ratio,
         /// deviations added to the estimate
         k: u8,
-        /// whether later answers show losses in a window
+        /// detection of losses by later answers in a window
         gap_detection: bool,
         /// time after which a message with a later answer is lost, as a multiple of the round trip
         time_threshold: Ratio,
