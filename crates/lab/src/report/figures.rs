@@ -139,9 +139,18 @@ impl Figure {
         outcome: &Outcome<'_>,
         print: &Print,
     ) -> Result<Option<String>, RunSetupError> {
-        let drawing = Drawing::new(outcome, print);
-        let first = drawing.blocks(&[self.name])?.into_iter().next();
+        let first = self.block(outcome, print)?;
         Ok(first.map(|block| standalone(&block.svg)))
+    }
+
+    /// Draws it, the first of several, with title and caption; `None` where runs lack what it needs.
+    pub fn block(
+        &self,
+        outcome: &Outcome<'_>,
+        print: &Print,
+    ) -> Result<Option<FigureBlock>, RunSetupError> {
+        let drawing = Drawing::new(outcome, print);
+        Ok(drawing.blocks(&[self.name])?.into_iter().next())
     }
 }
 

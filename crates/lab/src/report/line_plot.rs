@@ -120,10 +120,10 @@ const AREA: f64 = 180.0;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
-struct Line {
-    algorithm: String,
+pub(super) struct Line {
+    pub(super) algorithm: String,
     /// (number, mean, half of the 95 % interval)
-    points: Vec<(f64, f64, f64)>,
+    pub(super) points: Vec<(f64, f64, f64)>,
 }
 
 /// One panel.
@@ -254,14 +254,20 @@ impl Plot {
             title: self.title.clone(),
             x: Axis::new("", axis.mapping, (low, most(|p| p.0)), 5),
             y: Axis::new("", Mapping::Linear, (0.0, high), 4),
-            layers: self.lines.iter().map(|l| l.layer(axis.unit)).collect(),
+            layers: self.lines.iter().map(|l| l.of_numbers(axis.unit)).collect(),
             ..Panel::default()
         }
     }
 }
 
 impl Line {
-    fn layer(&self, unit: &str) -> Layer {
+    /// The layer with the number and its unit in tooltips.
+    fn of_numbers(&self, unit: &str) -> Layer {
+        self.layer(&|place| format!("{} {unit}", self.points[place].0))
+    }
+
+    /// The layer; `name` is that of the point with an index, for its tooltip.
+    pub(super) fn layer(&self, name: &dyn Fn(usize) -> String) -> Layer {
         let look = Look::of(&self.algorithm);
         let class = look.class();
         let points = || self.points.iter().copied();
@@ -277,8 +283,8 @@ impl Line {
         if first.is_some() {
             layer = layer.item("", lines);
         }
-        for (number, mean, half) in points() {
-            let tip = format!("{number} {unit}: {mean:.3} \u{b1} {half:.3}");
+        for (place, (number, mean, half)) in points().enumerate() {
+            let tip = format!("{}: {mean:.3} \u{b1} {half:.3}", name(place));
             layer = layer.item(&tip, vec![Part::of(look, 3.4, vec![(number, mean)])]);
         }
         layer

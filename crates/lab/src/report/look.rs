@@ -71,6 +71,11 @@ pub fn look(algorithm: &str) -> (usize, usize) {
     (look.colour, look.marker)
 }
 
+/// Colour of an algorithm on light pages, such as `#0072b2`.
+pub fn colour(algorithm: &str) -> &'static str {
+    super::resolved::light(&format!("--{}", Look::of(algorithm).class()))
+}
+
 impl Look {
     /// The look of an algorithm, and of any other name. A footnote mark is ignored. An algorithm
     /// with constants after its name has its colour and another marker.
@@ -117,6 +122,7 @@ mod tests {
             }
         }
         assert_eq!(Look::of("fasor *"), Look::of("fasor"));
+        assert_eq!((colour("default"), colour("fasor")), ("#0072b2", "#009e73"));
         let (plain, other) = (Look::of("cocoa-001"), Look::of("cocoa-001 (cc.k_weak=4)"));
         assert_eq!(plain.colour, other.colour);
         assert_ne!(plain.marker, other.marker);

@@ -1,23 +1,14 @@
 //! Completion times relative to a baseline algorithm: a point and an interval for each algorithm of
 //! each cell, paired by seed.
 
-use super::chart::{Axis, Chart, Layer, Panel, Part};
-use super::look::Look;
 use super::page::FigureBlock;
+use super::paired_rows::{PairedGroup, PairedRow, PairedRows};
 use super::scale::{Mapping, number};
 use crate::paired::Paired;
 use crate::reading::{self, Series};
 use crate::run::{Outcome, Row};
 use crate::summary::label;
 
-/// Height of a line.
-const LINE: f64 = 22.0;
-/// Height of the heading of a cell, and the gap before it.
-const HEADING: f64 = 30.0;
-/// Radius of a marker.
-const MARKER: f64 = 5.0;
-/// Width of the values at the right.
-const VALUES: f64 = 150.0;
 /// The most lines of one figure; box plots show more.
 const LINES_MAX: usize = 90;
 /// The algorithm that others are compared with, where a cell has it; else the cell's first.
@@ -45,25 +36,20 @@ impl Line {
         }
     }
 
-    /// A bar from the baseline to a mark with its interval.
-    fn layer(&self, y: f64) -> Layer {
-        let (mean, low, high) = self.values();
-        let look = Look::of(&self.algorithm);
-        let class = look.class();
+    /// The row of the figure.
+    fn row(&self) -> PairedRow {
+        let (value, low, high) = self.values();
         let seeds = self.ratio.map_or_else(String::new, |paired| {
             format!(", {} paired seeds", paired.seeds)
         });
-        let (top, bottom) = (y - LINE / 2.0, y + LINE / 2.0);
-        let ends = (f64::NEG_INFINITY, f64::INFINITY);
-        let bar = format!("ratio-bar {class}");
-        let parts = vec![
-            Part::Rect("hover".to_owned(), (ends.0, top), (ends.1, bottom), None),
-            Part::Rect(bar, (1.0, y - 5.0), (mean, y + 5.0), Some(0.25)),
-            Part::span(&format!("median {class}"), (low, y), (high, y)),
-            Part::of(look, MARKER, vec![(mean, y)]),
-        ];
-        let tip = format!("{}: {}{seeds}", self.algorithm, self.text());
-        Layer::new("").item(&tip, parts)
+        PairedRow {
+            name: self.algorithm.clone(),
+            look: self.algorithm.clone(),
+            value,
+            interval: (low, high),
+            text: self.text(),
+            tip: format!("{}: {}{seeds}", self.algorithm, self.text()),
+        }
     }
 }
 
@@ -137,42 +123,17 @@ fn groups(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<Group> {
 }
 
 fn draw(groups: &[Group], baseline: &str) -> String {
-    // A single cell is named by the title.
-    let heading = if groups.len() > 1 { HEADING } else { 0.0 };
-    let (mut layers, mut headings): (Vec<Layer>, Vec<(f64, f64, String)>) = Default::default();
-    let (mut names, mut beside) = (Vec::new(), Vec::new());
-    let (mut y, mut range) = (0.0, (1.0_f64, 1.0_f64));
-    for group in groups {
-        if groups.len() > 1 {
-            headings.push((y + HEADING - 8.0, 0.0, group.heading.clone()));
-        }
-        y += heading;
-        for line in &group.lines {
-            let (_, low, high) = line.values();
-            range = (range.0.min(low), range.1.max(high));
-            let middle = y + LINE / 2.0;
-            names.push((middle, line.algorithm.clone()));
-            beside.push((middle, line.text()));
-            layers.push(line.layer(middle));
-            y += LINE;
-        }
-    }
-    let axis = format!("Completion time relative to {baseline}");
-    let rule = Part::uprights("printed-thin", std::iter::once(1.0));
-    layers.insert(0, Layer::new("").part(rule));
-    let panel = Panel {
-        x: Axis::new(&axis, Mapping::Logarithmic, range, 6),
-        y: Axis::given("", (y, 0.0), names).outer(headings),
-        layers,
-        beside,
-        ..Panel::default()
+    let group = |group: &Group| PairedGroup {
+        heading: group.heading.clone(),
+        rows: group.lines.iter().map(Line::row).collect(),
     };
-    let chart = Chart {
-        height: y,
-        right: VALUES,
-        ..Chart::of(&axis, panel)
+    let rows = PairedRows {
+        label: format!("Completion time relative to {baseline}"),
+        mapping: Mapping::Logarithmic,
+        baseline: 1.0,
+        groups: groups.iter().map(group).collect(),
     };
-    chart.svg()
+    rows.svg()
 }
 
 /// Three significant digits at most.

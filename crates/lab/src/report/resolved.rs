@@ -45,6 +45,12 @@ fn variables<'a>() -> [Variables<'a>; 2] {
     })
 }
 
+/// A colour of pages in the light by its variable, such as `--c0`; black for an unknown one.
+pub(super) fn light(variable: &str) -> &'static str {
+    let [light, _] = variables();
+    light.get(variable).copied().unwrap_or("#000000")
+}
+
 /// The rules for figures, but for those of a pointer above a mark.
 fn rules<'a>() -> Vec<Rule<'a>> {
     let mut rules = Vec::new();
