@@ -15,13 +15,14 @@ import concurrent.futures
 import contextlib
 import hashlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import carob
 
 
 @contextlib.contextmanager
-def pool(kind: str, workers: int):
+def pool(kind: str, workers: int) -> Iterator[concurrent.futures.Executor | None]:
     """Yield an executor, or ``None`` for this process."""
     if kind == "threads":
         yield None

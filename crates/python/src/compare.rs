@@ -16,7 +16,7 @@ pub(crate) struct Groups {
 }
 
 /// Keys of a run and their values.
-type Keys = BTreeMap<String, String>;
+pub(crate) type Keys = BTreeMap<String, String>;
 
 type Arm = BTreeMap<u64, f64>;
 
@@ -32,17 +32,7 @@ impl Groups {
             all: Vec::new(),
         };
         for row in rows {
-            let plain = |value: &serde_json::Value| {
-                value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned)
-            };
-            let mut keys: Keys = row
-                .cell
-                .iter()
-                .map(|(key, value)| (key.clone(), plain(value)))
-                .collect();
-            keys.insert("algorithm".to_owned(), row.algorithm.clone());
+            let mut keys = keys_of(&row);
             let Some(arm) = keys.remove(by) else {
                 let known: Vec<String> = keys.into_keys().collect();
                 let what = format!(
@@ -143,6 +133,20 @@ impl Groups {
         row.set_item("lower", share)?;
         Ok(row)
     }
+}
+
+/// The keys of a run, with its algorithm among them.
+pub(crate) fn keys_of(row: &EachRow) -> Keys {
+    let plain = |value: &serde_json::Value| {
+        let text = value.as_str().map(str::to_owned);
+        text.unwrap_or_else(|| value.to_string())
+    };
+    let cell = row.cell.iter();
+    let mut keys: Keys = cell
+        .map(|(key, value)| (key.clone(), plain(value)))
+        .collect();
+    keys.insert("algorithm".to_owned(), row.algorithm.clone());
+    keys
 }
 
 /// The mean of the paired differences.

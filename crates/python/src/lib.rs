@@ -1,6 +1,6 @@
 //! The module `carob._carob`: the compiled part of the Python package `carob`.
 //!
-//! Bottom up: [`table`] (Arrow), [`scenario`], [`runs`], [`compare`] and [`batches`] (the lab), [`controller`] (a controller
+//! Bottom up: [`table`] (Arrow), [`scenario`], [`runs`], [`compare`], [`figures`] and [`batches`] (the lab), [`controller`] (a controller
 //! alone), [`aio`] (the CoAP stack under asyncio). Docstrings and types are those of
 //! `python/carob/_carob.pyi`.
 
@@ -14,6 +14,7 @@ mod batches;
 mod compare;
 mod controller;
 mod errors;
+mod figures;
 mod runs;
 mod scenario;
 mod table;
@@ -34,6 +35,8 @@ mod _carob {
     use super::errors::{
         CarobError, CoapError, ControllerError, ScenarioError, VersionMismatchError,
     };
+    #[pymodule_export]
+    use super::figures::{Swept, difference_figure, figures, look};
     #[pymodule_export]
     use super::runs::Runs;
     #[pymodule_export]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use carob_lab::export::{self, Column, ColumnKind, Value};
 use carob_lab::metrics::{self, METRICS, Metric, Samples};
 use carob_lab::parquet::{Origin, ParquetError, ParquetWriter};
-use carob_lab::report::{Subject, comparison};
+use carob_lab::report::{Figure, Subject, comparison};
 use carob_lab::run::{EachRow, Outcome, Plan, Records, Selection};
 use carob_lab::scenario as lab;
 use carob_lab::statistics::{Statistic, Statistics};
@@ -19,6 +19,7 @@ use pyo3::types::PyDict;
 
 use crate::compare::Groups;
 use crate::errors;
+use crate::figures::{self, Drawn, Swept};
 use crate::table::{Table, TableBuilder};
 
 /// Swept settings and their values.
@@ -250,6 +251,45 @@ impl Runs {
         known(metric)?;
         let groups = Groups::of(self.each(), metric, by)?;
         groups.compared(py, by, against)
+    }
+
+    /// A figure of the report by name, or without one the first that there is; none where these runs
+    /// lack what it needs.
+    #[pyo3(signature = (name=None))]
+    fn _figure(&self, py: Python<'_>, name: Option<&str>) -> PyResult<Option<Drawn>> {
+        let chosen = match name {
+            Some(name) => vec![figures::named(name)?],
+            None => Figure::of_runs().collect(),
+        };
+        let [point] = &self.points[..] else {
+            let what = "a figure of reports is of one scenario, and these runs are of a sweep\n\
+                        hint: name the swept key: figure(over=...)";
+            return Err(PyValueError::new_err(what));
+        };
+        py.detach(|| {
+            let plan = point.plan();
+            let outcome = plan.outcome_of(point.records.clone());
+            for figure in chosen {
+                if let Some(drawn) = figures::of_reports(figure, &outcome)? {
+                    return Ok(Some(drawn));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    /// Means of a metric against a key.
+    fn _swept(&self, py: Python<'_>, metric: &str, over: &str) -> PyResult<Swept> {
+        known(metric)?;
+        py.detach(|| Swept::of(self.each(), metric, over))
+    }
+
+    /// Swept keys, in the order of the sweep.
+    #[getter]
+    fn swept_keys(&self) -> Vec<String> {
+        let labels = self.points.first().map(|point| &point.labels);
+        let keys = labels.into_iter().flatten().map(|(key, _)| key.clone());
+        keys.collect()
     }
 
     /// The report as HTML.

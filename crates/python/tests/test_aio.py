@@ -42,16 +42,31 @@ def resources(server, state):
         raise RuntimeError("a bug")
 
 
+@pytest.fixture(scope="module")
+def authority():
+    """A certificate authority made for the test: its certificate, and a chain and key for a name."""
+    authority = pytest.importorskip("trustme").CA()
+
+    def issue(name):
+        issued = authority.issue_cert(name)
+        chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
+        return chain, issued.private_key_pem.bytes()
+
+    return authority.cert_pem.bytes(), issue
+
+
 @contextlib.asynccontextmanager
-async def pair(scheme="udp", **client):
+async def pair(scheme="udp", identity=None, **client):
     state = {"count": 0}
     addresses = {
         "udp": {"bind": "127.0.0.1:0"},
         "tcp": {"bind": None, "tcp": "127.0.0.1:0"},
         "ws": {"bind": None, "ws": "127.0.0.1:0"},
         "dtls": {"bind": None, "dtls": "127.0.0.1:0", "psk": {"device": "secret"}},
+        "dtls-certificate": {"bind": None, "dtls": "127.0.0.1:0"},
+        "tls": {"bind": None, "tls": "127.0.0.1:0"},
     }[scheme]
-    server = aio.Server(**addresses)
+    server = aio.Server(**addresses, identity=identity)
     resources(server, state)
     async with server, aio.Client(**client) as opened:
         yield server.addresses[0], opened
@@ -73,6 +88,52 @@ def test_requests_over_every_transport(scheme, client):
             assert response.ok and response.elapsed > 0
             assert (await opened.get(f"{base}/body")).payload == BODY
             assert (await opened.put(f"{base}/size", BODY)).text == str(len(BODY))
+
+    run(main())
+
+
+@pytest.mark.parametrize(("scheme", "uri"), [("tls", "coaps+tcp"), ("dtls-certificate", "coaps")])
+def test_certificates_are_checked(scheme, uri, authority):
+    trust, issue = authority
+
+    async def main():
+        async with pair(scheme, issue("127.0.0.1"), trust=trust) as (base, opened):
+            assert base.startswith(f"{uri}://127.0.0.1:")
+            assert (await opened.get(f"{base}/hello")).text == "hello"
+            assert (await opened.put(f"{base}/size", BODY)).text == str(len(BODY))
+            async with aio.Client() as stranger:
+                with pytest.raises(aio.CoapError, match="certificate"):
+                    await stranger.get(f"{base}/hello", timeout=10)
+        async with pair(scheme, issue("other.example"), trust=trust) as (base, opened):
+            with pytest.raises(aio.CoapError, match="certificate"):
+                await opened.get(f"{base}/hello", timeout=10)
+
+    run(main())
+
+
+def test_a_wrong_key_is_refused():
+    async def main():
+        async with pair("dtls", psk=("device", "other")) as (base, opened):
+            with pytest.raises(aio.CoapError):
+                await opened.get(f"{base}/hello", timeout=5)
+
+    run(main())
+
+
+def test_observations_and_streams_over_tls(authority):
+    trust, issue = authority
+
+    async def main():
+        async with pair("tls", issue("127.0.0.1"), trust=trust) as (base, opened):
+            async with contextlib.aclosing(opened.observe(f"{base}/count")) as states:
+                seen = []
+                async for state in states:
+                    seen.append(int(state.text))
+                    if seen[-1] >= 2:
+                        break
+                    assert (await opened.post(f"{base}/count")).code == "2.04"
+            assert seen == [0, 1, 2]
+            assert b"".join([block async for block in opened.stream(f"{base}/body")]) == BODY
 
     run(main())
 

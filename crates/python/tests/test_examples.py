@@ -65,6 +65,21 @@ def test_dask_with_a_worker_killed_gives_the_file_of_one_process(tmp_path):
 
 
 @pytest.mark.slow
+def test_constants_are_tuned_and_ranked(tmp_path):
+    pytest.importorskip("optuna")
+    pytest.importorskip("SALib")
+    command = [sys.executable, EXAMPLES / "tune.py", "--trials", "4", "--samples", "4", "--seeds", "3"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+    best, *effects, last = printed.splitlines()
+    for name in ("weight_strong", "weight_weak"):
+        value = float(best.split(f"{name}=")[1].split(",")[0])
+        assert 0.05 <= value <= 1.0
+        assert any(line.startswith(f"{name}: total effect") for line in effects)
+    published, tuned = (float(part.split()[0]) for part in last.split(": ")[1].split(", "))
+    assert published > 0 and tuned > 0
+
+
+@pytest.mark.slow
 def test_an_adaptive_timer_inside_aiocoap_answers_sooner(tmp_path):
     pytest.importorskip("aiocoap")
     command = [sys.executable, EXAMPLES / "adaptive_timer.py", "--requests", "15", "--loss", "0.15"]

@@ -66,5 +66,10 @@ const PAGE_SCRIPT: &str = include_str!("page.js");
 
 /// A figure as a file of its own: an SVG element whose colours are attributes.
 pub fn standalone(svg: &str) -> String {
-    resolved::resolved(svg)
+    resolved::resolved(svg, resolved::Pages::LightAndDark)
+}
+
+/// A figure as a file of its own in light colours on white, for notebooks and papers.
+pub fn on_white(svg: &str) -> String {
+    resolved::resolved(svg, resolved::Pages::Any)
 }

@@ -3,6 +3,7 @@
 use super::chart::{Axis, Chart, Layer, Panel, Part};
 use super::look::Look;
 use super::scale::Mapping;
+use super::svg::text_width;
 
 /// Height of a row.
 const ROW: f64 = 22.0;
@@ -10,8 +11,9 @@ const ROW: f64 = 22.0;
 const HEADING: f64 = 30.0;
 /// Radius of a marker.
 const MARKER: f64 = 5.0;
-/// Width of the values at the right.
+/// Width of the values at the right, at least, and the gap beside them.
 const VALUES: f64 = 150.0;
+const GAP: f64 = 28.0;
 
 /// A value beside the baseline.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,6 +97,8 @@ impl PairedRows {
                 y += ROW;
             }
         }
+        let widths = beside.iter().map(|(_, text)| text_width(text) + GAP);
+        let right = widths.fold(VALUES, f64::max);
         let panel = Panel {
             x: Axis::new(&self.label, self.mapping, range, 6),
             y: Axis::given("", (y, 0.0), names).outer(headings),
@@ -104,7 +108,7 @@ impl PairedRows {
         };
         let chart = Chart {
             height: y,
-            right: VALUES,
+            right,
             ..Chart::of(&self.label, panel)
         };
         chart.svg()
@@ -152,6 +156,30 @@ mod tests {
             assert!(svg.contains(&format!(">{tick}<")), "{tick}: {svg}");
         }
         assert_eq!(svg.matches("ratio-bar").count(), 2);
+    }
+
+    #[test]
+    fn long_values_have_room() {
+        let long = PairedRow {
+            text: "2600 (2890 to 2310), and more words than usual".to_owned(),
+            ..row("fasor", 1.0, 0.5)
+        };
+        let svg = |row: PairedRow| {
+            figure(vec![PairedGroup {
+                heading: String::new(),
+                rows: vec![row],
+            }])
+        };
+        let end = |svg: &str| {
+            let line = svg.split("class=\"rule\"").nth(1).expect("an axis");
+            let end = line
+                .split("x2=\"")
+                .nth(1)
+                .and_then(|rest| rest.split_once('"'));
+            end.expect("its end").0.parse::<f64>().expect("a number")
+        };
+        let (usual, narrower) = (end(&svg(row("fasor", 1.0, 0.5))), end(&svg(long)));
+        assert!(narrower < usual - 100.0, "{usual} {narrower}");
     }
 
     #[test]

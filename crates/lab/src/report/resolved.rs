@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 
 use super::FIGURE_STYLE;
 
+/// A white ground.
+const GROUND: &str = "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>";
+
 /// A rule of the style: its element, its classes, its declarations.
 struct Rule<'a> {
     element: Option<&'a str>,
@@ -104,8 +107,17 @@ fn colour_of<'a>(classes: &[&'a str]) -> Option<&'a str> {
     classes.iter().find(is_colour).copied()
 }
 
+/// Pages that show a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pages {
+    /// Light ones, and dark ones where the reader's setting says so.
+    LightAndDark,
+    /// Any: the figure has a white ground of its own.
+    Any,
+}
+
 /// The figure with attributes in the place of its style.
-pub(super) fn resolved(svg: &str) -> String {
+pub(super) fn resolved(svg: &str, pages: Pages) -> String {
     let ([light, dark], rules) = (variables(), rules());
     let mut text = String::with_capacity(2 * svg.len());
     for (k, piece) in svg.split('<').enumerate() {
@@ -123,8 +135,10 @@ pub(super) fn resolved(svg: &str) -> String {
         }
         text.push_str(end);
         text.push('>');
-        if k == 1 {
-            text.push_str(&in_the_dark(&rules, &dark));
+        match pages {
+            Pages::LightAndDark if k == 1 => text.push_str(&in_the_dark(&rules, &dark)),
+            Pages::Any if k == 1 => text.push_str(GROUND),
+            _ => {}
         }
         text.push_str(rest);
     }
@@ -201,7 +215,7 @@ mod tests {
         svg.line("mesh-link good", (0.0, 0.0), (1.0, 1.0));
         svg.text("tick middle", (0.0, 0.0), "a > b");
         svg.rect_faint("heat-more", (0.0, 0.0), (1.0, 1.0), 0.5);
-        let text = resolved(&svg.finish(10.0, 10.0, "label", ""));
+        let text = resolved(&svg.finish(10.0, 10.0, "label", ""), Pages::LightAndDark);
         assert!(
             !text.contains("var(") && !text.contains("currentColor"),
             "{text}"
@@ -216,5 +230,18 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_figure_for_any_page_has_its_own_ground_and_no_style() {
+        let mut svg = Svg::default();
+        svg.rect("box c1", 0.0, 0.0, 1.0, 1.0);
+        let text = resolved(&svg.finish(10.0, 10.0, "label", ""), Pages::Any);
+        let (ground, mark) = (text.find(GROUND), text.find("class=\"box c1\""));
+        assert!(ground.is_some() && ground < mark, "{text}");
+        assert!(
+            !text.contains("<style>") && !text.contains("var("),
+            "{text}"
+        );
     }
 }

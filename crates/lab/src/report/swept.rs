@@ -71,12 +71,28 @@ impl SweptFigure {
         chart.svg()
     }
 
-    /// A numeric axis where all values are numbers of one unit, else equal parts.
-    fn places(&self) -> Places {
+    /// Numbers of the values and their unit, where all are numbers of one unit.
+    pub fn numbers(&self) -> Option<(Vec<f64>, &str)> {
         let read: Option<Vec<(f64, &str)>> =
             self.values.iter().map(|value| number(value)).collect();
-        let read = read.filter(|all| all.len() > 1 && all.iter().all(|one| one.1 == all[0].1));
-        let Some(read) = read else {
+        let read = read.filter(|all| all.len() > 1 && all.iter().all(|one| one.1 == all[0].1))?;
+        let unit = read[0].1;
+        Some((read.into_iter().map(|(number, _)| number).collect(), unit))
+    }
+
+    /// Mapping of numbers to the axis: logarithmic over a wide range.
+    pub fn mapping(numbers: &[f64]) -> Mapping {
+        let (low, high) = ends(numbers);
+        if low > 0.0 && high / low >= DECADES {
+            Mapping::Logarithmic
+        } else {
+            Mapping::Linear
+        }
+    }
+
+    /// A numeric axis where all values are numbers of one unit, else equal parts.
+    fn places(&self) -> Places {
+        let Some((at, unit)) = self.numbers() else {
             let middle = |k: usize| k as f64 + 0.5;
             return Places {
                 at: (0..self.values.len()).map(middle).collect(),
@@ -84,23 +100,13 @@ impl SweptFigure {
                 label: self.key.clone(),
             };
         };
-        let at: Vec<f64> = read.iter().map(|(number, _)| *number).collect();
-        let low = at.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = at.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let mapping = if low > 0.0 && high / low >= DECADES {
-            Mapping::Logarithmic
-        } else {
-            Mapping::Linear
-        };
-        let unit = match read[0].1 {
+        let axis = Axis::new("", Self::mapping(&at), ends(&at), 5);
+        let unit = match unit {
             "" => String::new(),
             unit => format!(" ({unit})"),
         };
-        Places {
-            at,
-            axis: Axis::new("", mapping, (low, high), 5),
-            label: format!("{}{unit}", self.key),
-        }
+        let label = format!("{}{unit}", self.key);
+        Places { at, axis, label }
     }
 
     fn panel(&self, panel: &SweptPanel, places: &Places) -> Panel {
@@ -126,6 +132,13 @@ impl SweptFigure {
             ..Panel::default()
         }
     }
+}
+
+/// The smallest and the largest number.
+fn ends(numbers: &[f64]) -> (f64, f64) {
+    let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    (low, high)
 }
 
 /// The number of a value and its unit.

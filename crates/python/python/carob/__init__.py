@@ -21,10 +21,12 @@ from ._carob import (
     VersionMismatchError,
     __version__,
     controllers as _controllers,
+    figures as _figures,
     metrics as _metrics,
     scenarios as _scenarios,
 )
 from ._controller import Controller
+from ._figure import Figure
 from ._lab import Comparison, Difference, Runs, Saved, Scenario, scenario
 from ._table import Table, load
 
@@ -36,6 +38,7 @@ __all__ = [
     "ControllerError",
     "Difference",
     "Exchange",
+    "Figure",
     "Runs",
     "Saved",
     "Scenario",
@@ -44,6 +47,7 @@ __all__ = [
     "VersionMismatchError",
     "__version__",
     "controllers",
+    "figures",
     "load",
     "metrics",
     "scenario",
@@ -64,3 +68,8 @@ def controllers() -> dict[str, str]:
 def metrics() -> dict[str, tuple[str, str]]:
     """Return unit and description of every metric, by name."""
     return {name: (unit, about) for name, unit, about in _metrics()}
+
+
+def figures() -> dict[str, str]:
+    """Return the figures of a report, by name: content and need."""
+    return {name: f"{about}; needs {need}" for name, about, need in _figures()}

@@ -6,7 +6,7 @@ import concurrent.futures
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +43,9 @@ def _workers(executor: concurrent.futures.Executor) -> int:
     count = getattr(executor, "_max_workers", None)
     if isinstance(count, int) and count > 0:
         return count
-    client = getattr(executor, "_client", None)
+    client: Any = getattr(executor, "_client", None)
     try:
-        return max(1, sum(client.ncores().values()))  # dask.distributed
+        return max(1, int(sum(client.ncores().values())))  # dask.distributed
     except Exception:
         return os.cpu_count() or 1
 
@@ -79,7 +79,7 @@ class _Parts:
 
 
 def parts(
-    scenarios: list[_carob.Scenario],
+    scenarios: Sequence[_carob.Scenario],
     jobs: list[int],
     selection: Selection,
     executor: concurrent.futures.Executor,

@@ -6,12 +6,13 @@ import concurrent.futures
 import html
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from . import _carob
+from . import _carob, _plot
 from ._batches import Selection, parts
+from ._figure import Figure
 from ._progress import Progress, shown
 from ._settings import names, settings, value
 from ._table import Table, load
@@ -73,12 +74,32 @@ class Scenario(_carob.Scenario):
         self,
         parameters: Mapping[str, Sequence[Any]],
         *,
+        algorithms: Names = ...,
+        cell: str | None = ...,
+        seeds: int | None = ...,
+        seed: int | None = ...,
+        cc: Mapping[str, Any] | None = ...,
+        threads: int | None = ...,
+        progress: Progress = ...,
+        executor: concurrent.futures.Executor | None = ...,
+        in_flight: int | None = ...,
         to: None = None,
-        **options: Any,
     ) -> Runs: ...
     @overload
     def sweep(
-        self, parameters: Mapping[str, Sequence[Any]], *, to: str | os.PathLike[str], **options: Any
+        self,
+        parameters: Mapping[str, Sequence[Any]],
+        *,
+        algorithms: Names = ...,
+        cell: str | None = ...,
+        seeds: int | None = ...,
+        seed: int | None = ...,
+        cc: Mapping[str, Any] | None = ...,
+        threads: int | None = ...,
+        progress: Progress = ...,
+        executor: concurrent.futures.Executor | None = ...,
+        in_flight: int | None = ...,
+        to: str | os.PathLike[str],
     ) -> Saved: ...
     def sweep(
         self,
@@ -310,6 +331,40 @@ class Runs:
         rows = self._inner._compare(metric, by, against)
         return Comparison(metric, by, [Difference(**row) for row in rows])
 
+    def figure(
+        self, name: str | None = None, *, metric: str = "fct_s", over: str | None = None
+    ) -> Figure:
+        """Return a figure of the runs as SVG.
+
+        With ``over``, a key such as ``"block"``: means of ``metric`` against its values, a line for each
+        algorithm and a panel for each group. It is the first key of a sweep by default. Else the figure
+        of the report with this ``name`` (:func:`carob.figures` has all), or the first that there is.
+        """
+        if over is None and name is None and self._inner.swept_keys:
+            over = self._inner.swept_keys[0]
+        if over is not None:
+            if name is not None:
+                raise ValueError("figure: give a name or a key, not both")
+            return Figure(*self._inner._swept(metric, over).figure())
+        drawn = self._inner._figure(name)
+        if drawn is None:
+            need = next((need for one, _, need in _carob.figures() if one == name), "runs")
+            raise ValueError(f"nothing to draw: the figure needs {need}")
+        return Figure(*drawn)
+
+    def plot(self, metric: str = "fct_s", *, over: str | None = None, ax: Any = None) -> Any:
+        """Draw on axes of matplotlib, or on new ones, and return them.
+
+        With ``over`` means with intervals of 95 % against a key; else the distribution of all samples.
+        """
+        if over is None:
+            return _plot.distribution(self, metric, ax)
+        return _plot.means(self._inner._swept(metric, over), ax)
+
+    def chart(self, metric: str = "fct_s", *, over: str | None = None) -> Any:
+        """Return an Altair chart of :meth:`table`: means against a key, or boxes of each algorithm."""
+        return _plot.chart(self, metric, over)
+
     def report(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report as HTML, one self-contained page; with ``path`` also write it."""
         page = self._inner._report(self._call)
@@ -363,6 +418,12 @@ class Difference:
             return None
         return self.median / self.median_against
 
+    def _ends(self) -> tuple[float, float, float]:
+        """Return the difference and the ends of its interval, which are the difference without one."""
+        middle = self.difference or 0.0
+        low, high = (middle if end is None else end for end in (self.low, self.high))
+        return middle, low, high
+
     @property
     def is_settled(self) -> bool:
         """True if the interval leaves out no difference."""
@@ -378,7 +439,42 @@ class Comparison:
     by: str
     rows: list[Difference]
 
-    def __iter__(self):
+    def figure(self) -> Figure:
+        """Return the differences with their intervals as SVG, a row each."""
+        rows = []
+        for row in self.rows:
+            if row.difference is not None:
+                text = f"{_short(row.difference)} ({_interval(row)})"
+                rows.append((self._heading(row), row.value, self._look(row), row._ends(), text))
+        if not rows:
+            raise ValueError(f"nothing to draw: no seed has {self.metric} on both sides")
+        seeds = max(row.seeds for row in self.rows)
+        caption = (
+            f"Mean paired differences over {seeds} seeds, with intervals of 95 % for all "
+            f"{len(self.rows)} comparisons together (Student's t, Bonferroni)."
+        )
+        title = f"{self.metric} against {self.by} {self.rows[0].against}"
+        return Figure(_carob.difference_figure(self._label(), rows), title, caption)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the differences on axes of matplotlib, or on new ones, and return them."""
+        return _plot.differences(self, ax)
+
+    def _label(self) -> str:
+        against = self.rows[0].against if self.rows else ""
+        return f"{_plot._with_unit(self.metric)}: difference from {against}"
+
+    def _heading(self, row: Difference) -> str:
+        """Return the keys of a group that differ between groups."""
+        first = self.rows[0].group
+        differ = [key for key in first if any(one.group.get(key) != first[key] for one in self.rows)]
+        return ", ".join(f"{key} {row.group.get(key, '')}" for key in differ)
+
+    def _look(self, row: Difference) -> str:
+        """Return the name that decides colour and marker."""
+        return row.group.get("algorithm", row.value)
+
+    def __iter__(self) -> Iterator[Difference]:
         return iter(self.rows)
 
     def __len__(self) -> int:
@@ -398,14 +494,18 @@ class Comparison:
         return "\n".join([f"{self.metric} against {self.by} {against}, same seeds", *rows])
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        svg = self.figure().svg if any(row.difference is not None for row in self.rows) else ""
+        return f"{svg}<pre>{html.escape(str(self))}</pre>"
 
 
 def _short(number: float | None) -> str:
-    return "" if number is None else f"{number:.3g}"
+    """Return three significant digits, without an exponent where the number is at least 1000."""
+    if number is None:
+        return ""
+    return f"{number:.0f}" if 1e3 <= abs(number) < 1e9 else f"{number:.3g}"
 
 
 def _interval(row: Difference) -> str:
     if row.low is None or row.high is None:
         return "too few seeds"
-    return f"{row.low:.3g} to {row.high:.3g}"
+    return f"{_short(row.low)} to {_short(row.high)}"

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from . import _carob
+from ._optional import package
 
 _SHOWN = 10
 
@@ -32,19 +33,16 @@ class Table:
 
     def to_arrow(self) -> Any:
         """Return a ``pyarrow.Table``."""
-        import pyarrow
-
-        return pyarrow.table(self)
+        return package("pyarrow", "pyarrow").table(self)
 
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` (needs pyarrow as well)."""
+        package("pandas", "pandas")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
         """Return a ``polars.DataFrame``."""
-        import polars
-
-        return polars.DataFrame(self)
+        return package("polars", "polars").DataFrame(self)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self._inner.__arrow_c_stream__(requested_schema)

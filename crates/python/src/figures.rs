@@ -1,0 +1,271 @@
+//! Figures of runs, sweeps and comparisons: the drawings of reports.
+
+use std::collections::BTreeMap;
+
+use carob_lab::metrics::METRICS;
+use carob_lab::report::{
+    self, Figure, Mapping, PairedGroup, PairedRow, PairedRows, SweptFigure, SweptLine, SweptPanel,
+};
+use carob_lab::run::EachRow;
+use carob_lab::statistics::Statistics;
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::compare::{Keys, keys_of};
+use crate::errors;
+
+/// The most panels of a figure.
+const PANELS_MAX: usize = 24;
+
+/// SVG, title and caption.
+pub(crate) type Drawn = (String, String, String);
+
+/// A row of a figure of differences: heading, name, name for its look, (value, low, high), text.
+type Row = (String, String, String, (f64, f64, f64), String);
+
+/// Names of the figures of runs, their content, and what they need.
+#[pyfunction]
+pub(crate) fn figures() -> Vec<(&'static str, &'static str, &'static str)> {
+    let all = Figure::of_runs();
+    all.map(|one| (one.name, one.about, one.needs)).collect()
+}
+
+/// Colour and index of the marker of an algorithm, the same in every figure.
+#[pyfunction]
+pub(crate) fn look(algorithm: &str) -> (&'static str, usize) {
+    (report::colour(algorithm), report::look(algorithm).1)
+}
+
+/// The drawing of a figure of reports with a name.
+pub(crate) fn named(name: &str) -> PyResult<&'static Figure> {
+    let figure = Figure::of_runs().find(|figure| figure.name == name);
+    figure.ok_or_else(|| {
+        let all: Vec<&str> = Figure::of_runs().map(|figure| figure.name).collect();
+        let all = all.join(", ");
+        PyValueError::new_err(format!("unknown figure \"{name}\"; there are {all}"))
+    })
+}
+
+/// Rows with intervals around no difference, as SVG. Rows with the same heading are neighbours.
+#[pyfunction]
+pub(crate) fn difference_figure(label: String, rows: Vec<Row>) -> String {
+    let mut groups: Vec<PairedGroup> = Vec::new();
+    for (heading, name, look, (value, low, high), text) in rows {
+        let row = PairedRow {
+            tip: format!("{name}: {text}"),
+            name,
+            look,
+            value,
+            interval: (low, high),
+            text,
+        };
+        match groups.last_mut() {
+            Some(group) if group.heading == heading => group.rows.push(row),
+            _ => groups.push(PairedGroup {
+                heading,
+                rows: vec![row],
+            }),
+        }
+    }
+    let rows = PairedRows {
+        label,
+        mapping: Mapping::Linear,
+        baseline: 0.0,
+        groups,
+    };
+    report::on_white(&rows.svg())
+}
+
+/// Means of a metric against a key, by panel and name.
+#[pyclass(frozen, module = "carob")]
+pub(crate) struct Swept {
+    figure: SweptFigure,
+    seeds: usize,
+}
+
+/// A panel for Python: its title, and names with (place, mean, half of the interval).
+type PanelRows = (String, Vec<(String, Vec<(usize, f64, f64)>)>);
+
+impl Swept {
+    /// Groups runs by a key: its values are places, algorithms are lines, other keys are panels.
+    pub(crate) fn of(
+        rows: impl Iterator<Item = EachRow>,
+        metric: &str,
+        over: &str,
+    ) -> PyResult<Self> {
+        let unit = METRICS.iter().find(|known| known.name == metric);
+        let unit = unit.map_or("", |known| known.unit);
+        let mut grouped = Grouped::default();
+        for row in rows {
+            grouped.add(&row, metric, over)?;
+        }
+        if grouped.values.is_empty() {
+            return Err(PyValueError::new_err(format!("no run has {metric}")));
+        }
+        let panels = grouped.panels();
+        if panels.len() > PANELS_MAX {
+            let what = format!(
+                "{} combinations of other keys, and a figure has {PANELS_MAX} panels\n\
+                 hint: run fewer cells, or use table()",
+                panels.len()
+            );
+            return Err(PyValueError::new_err(what));
+        }
+        let unit = match unit {
+            "1" => String::new(),
+            unit => format!(" ({unit})"),
+        };
+        Ok(Self {
+            seeds: grouped.seeds(),
+            figure: SweptFigure {
+                key: over.to_owned(),
+                values: grouped.values,
+                label: format!("{metric}{unit}"),
+                panels,
+            },
+        })
+    }
+}
+
+#[pymethods]
+impl Swept {
+    #[getter]
+    fn key(&self) -> &str {
+        &self.figure.key
+    }
+
+    #[getter]
+    fn values(&self) -> Vec<String> {
+        self.figure.values.clone()
+    }
+
+    /// Numbers of the values, their unit, and true for a logarithmic axis; none for other values.
+    #[getter]
+    fn numbers(&self) -> Option<(Vec<f64>, &str, bool)> {
+        let (numbers, unit) = self.figure.numbers()?;
+        let wide = SweptFigure::mapping(&numbers) == Mapping::Logarithmic;
+        Some((numbers, unit, wide))
+    }
+
+    /// Metric with its unit.
+    #[getter]
+    fn label(&self) -> &str {
+        &self.figure.label
+    }
+
+    #[getter]
+    fn panels(&self) -> Vec<PanelRows> {
+        let line = |line: &SweptLine| (line.name.clone(), line.points.clone());
+        let panels = self.figure.panels.iter();
+        let panels =
+            panels.map(|panel| (panel.title.clone(), panel.lines.iter().map(line).collect()));
+        panels.collect()
+    }
+
+    /// The figure as SVG, title and caption.
+    fn figure(&self) -> Drawn {
+        let SweptFigure { key, label, .. } = &self.figure;
+        let title = format!("{label} against {key}");
+        let caption = match self.seeds {
+            1 => "One seed".to_owned(),
+            seeds => format!("Means of {seeds} seeds with intervals of 95 % (Student's t)"),
+        };
+        (report::on_white(&self.figure.svg()), title, caption)
+    }
+}
+
+/// Values of a metric by the other keys, algorithm and place.
+#[derive(Default)]
+struct Grouped {
+    values: Vec<String>,
+    panels: Vec<(Keys, Lines)>,
+}
+
+type Lines = Vec<(String, BTreeMap<usize, Vec<f64>>)>;
+
+impl Grouped {
+    fn add(&mut self, row: &EachRow, metric: &str, over: &str) -> PyResult<()> {
+        let mut keys = keys_of(row);
+        let Some(value) = keys.remove(over) else {
+            let known: Vec<String> = keys.into_keys().collect();
+            let what = format!(
+                "no column \"{over}\" to draw over; there are {}",
+                known.join(", ")
+            );
+            return Err(PyKeyError::new_err(what));
+        };
+        let name = keys.remove("algorithm").unwrap_or_else(|| value.clone());
+        let Some(statistics) = row.metrics.get(metric) else {
+            return Ok(());
+        };
+        let place = place_of(&mut self.values, |known| *known == value, || value.clone());
+        let panel = place_of(
+            &mut self.panels,
+            |known| known.0 == keys,
+            || (keys.clone(), Vec::new()),
+        );
+        let lines = &mut self.panels[panel].1;
+        let line = place_of(
+            lines,
+            |known| known.0 == name,
+            || (name.clone(), BTreeMap::new()),
+        );
+        lines[line]
+            .1
+            .entry(place)
+            .or_default()
+            .push(statistics.mean);
+        Ok(())
+    }
+
+    /// The most runs of a point.
+    fn seeds(&self) -> usize {
+        let lines = self.panels.iter().flat_map(|(_, lines)| lines);
+        let points = lines.flat_map(|(_, points)| points.values().map(Vec::len));
+        points.max().unwrap_or(0)
+    }
+
+    fn panels(&self) -> Vec<SweptPanel> {
+        let first = self.panels.first().map(|(keys, _)| keys);
+        let varies = |key: &String| {
+            let mut all = self.panels.iter();
+            all.any(|(keys, _)| keys.get(key) != first.and_then(|first| first.get(key)))
+        };
+        let line = |(name, points): &(String, BTreeMap<usize, Vec<f64>>)| SweptLine {
+            name: name.clone(),
+            points: (points.iter())
+                .filter_map(|(place, all)| {
+                    let statistics = Statistics::of(all)?;
+                    Some((*place, statistics.mean, statistics.ci95))
+                })
+                .collect(),
+        };
+        let panel = |(keys, lines): &(Keys, Lines)| {
+            let named = keys.iter().filter(|(key, _)| varies(key));
+            let named: Vec<String> = named.map(|(key, value)| format!("{key} {value}")).collect();
+            SweptPanel {
+                title: named.join(", "),
+                lines: lines.iter().map(line).collect(),
+            }
+        };
+        self.panels.iter().map(panel).collect()
+    }
+}
+
+/// The place of an element, which is added where it is missing.
+fn place_of<T>(all: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> usize {
+    all.iter().position(is).unwrap_or_else(|| {
+        all.push(new());
+        all.len() - 1
+    })
+}
+
+/// A figure of reports of one scenario; none where runs lack what it needs.
+pub(crate) fn of_reports(
+    figure: &Figure,
+    outcome: &carob_lab::run::Outcome<'_>,
+) -> PyResult<Option<Drawn>> {
+    let block = figure.block(outcome, &carob_studies::papers::published());
+    let block = block.map_err(|error| errors::scenario(error, ""))?;
+    Ok(block.map(|block| (report::on_white(&block.svg), block.title, block.caption)))
+}
