@@ -1,4 +1,5 @@
-//! The Python package: its wheel is built, installed in fresh virtual environments, and tested there.
+//! The Python package: its types are checked, its source distribution is installed, and its wheel is built,
+//! installed in fresh virtual environments, and tested there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,10 @@ use crate::{process, workspace::Workspace};
 const INSTALL: &str = "apt-get install python3 python3-venv";
 /// The oldest minor version of Python 3 that the package supports; `pyproject.toml` has it too.
 const OLDEST: u32 = 10;
-/// Packages that the tests import.
-const TEST_PACKAGES: [&str; 9] = [
+/// Packages that the tests and examples import, and what checks their types.
+const TEST_PACKAGES: [&str; 16] = [
+    "check-jsonschema>=0.30,<1",
+    "mypy>=1.15,<3",
     "pytest>=8,<10",
     "distributed>=2024.1",
     "pyarrow>=16",
@@ -23,7 +26,14 @@ const TEST_PACKAGES: [&str; 9] = [
     "nbclient>=0.10",
     "ipykernel>=6",
     "aiocoap>=0.4.17",
+    "matplotlib>=3.8",
+    "altair>=5.4",
+    "optuna>=4",
+    "SALib>=1.5",
+    "trustme>=1.2",
 ];
+/// The build of wheels for other platforms, checked against the schema of workflows.
+const WORKFLOW: &str = ".github/workflows/wheels.yml";
 
 /// Builds the wheel and tests it with the oldest and the newest Python that are here.
 pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
@@ -36,6 +46,22 @@ pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
     let folder = workspace.target()?.join("python");
     fs::create_dir_all(&folder)?;
     let tools = environment(&folder.join("tools"), newest, &["maturin>=1.9,<2"])?;
+    let package = workspace.root.join("crates/python");
+    let tests = |python: &Python| {
+        let name = format!("test-3.{}", python.minor);
+        environment(&folder.join(name), python, &TEST_PACKAGES)
+    };
+    let mut schema = Command::new(tests(newest)?.join("bin/check-jsonschema"));
+    schema.args(["--builtin-schema", "vendor.github-workflows"]);
+    schema.arg(workspace.root.join(WORKFLOW));
+    process::must(&mut schema)?;
+    let mut types = Command::new(tests(newest)?.join("bin/mypy"));
+    types.arg("--cache-dir").arg(folder.join("mypy"));
+    if !watch::succeeds(types.current_dir(&package))? {
+        return Ok(Outcome::Failed);
+    }
+    println!("from the source distribution");
+    install_from_source(workspace, &folder, newest, &tools)?;
     let Some(wheel) = build(workspace, &folder, &tools)? else {
         return Ok(Outcome::Failed);
     };
@@ -46,8 +72,7 @@ pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
     }
     for (python, which) in tested {
         println!("Python 3.{}", python.minor);
-        let name = format!("test-3.{}", python.minor);
-        let test = environment(&folder.join(name), python, &TEST_PACKAGES)?;
+        let test = tests(python)?;
         // The version is always the same, so an installed one would count as this one.
         let mut install = Command::new(test.join("bin/pip"));
         install.args(["install", "--quiet", "--disable-pip-version-check"]);
@@ -66,7 +91,7 @@ pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
             ])
             .env("CAROB_COMMAND", &command)
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            .current_dir(workspace.root.join("crates/python"));
+            .current_dir(&package);
         if !watch::succeeds(&mut pytest)? {
             return Ok(Outcome::Failed);
         }
@@ -132,34 +157,71 @@ fn environment(folder: &Path, python: &Python, packages: &[&str]) -> Result<Path
     Ok(folder.to_owned())
 }
 
+/// A run of maturin that writes to an emptied folder.
+fn maturin(workspace: &Workspace, tools: &Path, arguments: &[&str], out: &Path) -> Result<Command> {
+    if out.is_dir() {
+        fs::remove_dir_all(out)?;
+    }
+    let mut command = Command::new(tools.join("bin/maturin"));
+    command.args(arguments).arg("--manifest-path");
+    command.arg(workspace.root.join("crates/python/Cargo.toml"));
+    command.arg("--out").arg(out);
+    command.env("CARGO_TARGET_DIR", workspace.target()?);
+    command.current_dir(&workspace.root);
+    Ok(command)
+}
+
+/// The only file of a folder.
+fn only_file(folder: &Path) -> Result<PathBuf> {
+    let mut files = fs::read_dir(folder)?;
+    let Some(file) = files.next() else {
+        bail!("maturin left no file in {}", folder.display());
+    };
+    Ok(file?.path())
+}
+
 /// Builds the wheel with the release profile; none where the build fails.
 fn build(workspace: &Workspace, folder: &Path, tools: &Path) -> Result<Option<PathBuf>> {
     let wheels = folder.join("wheels");
-    if wheels.is_dir() {
-        fs::remove_dir_all(&wheels)?;
-    }
-    let mut build = Command::new(tools.join("bin/maturin"));
-    build
-        .args([
-            "build",
-            "--release",
-            "--locked",
-            "--quiet",
-            "--manifest-path",
-        ])
-        .arg(workspace.root.join("crates/python/Cargo.toml"))
-        .arg("--out")
-        .arg(&wheels)
-        .env("CARGO_TARGET_DIR", workspace.target()?)
-        .current_dir(&workspace.root);
+    let arguments = ["build", "--release", "--locked", "--quiet"];
+    let mut build = maturin(workspace, tools, &arguments, &wheels)?;
     if !watch::succeeds(&mut build)? {
         return Ok(None);
     }
-    let mut files = fs::read_dir(&wheels)?;
-    let Some(wheel) = files.next() else {
-        bail!("maturin left no wheel in {}", wheels.display());
-    };
-    Ok(Some(wheel?.path()))
+    only_file(&wheels).map(Some)
+}
+
+/// Installs the source distribution in a fresh environment, which compiles it, and makes a run with it.
+fn install_from_source(
+    workspace: &Workspace,
+    folder: &Path,
+    python: &Python,
+    tools: &Path,
+) -> Result<()> {
+    let sources = folder.join("sdist");
+    process::must(&mut maturin(workspace, tools, &["sdist"], &sources)?)?;
+    let fresh = folder.join("from-source");
+    if fresh.is_dir() {
+        fs::remove_dir_all(&fresh)?;
+    }
+    let fresh = environment(&fresh, python, &["pip"])?;
+    let mut install = Command::new(fresh.join("bin/pip"));
+    // A wheel of other sources with this name may be in the cache.
+    install
+        .args([
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-cache-dir",
+        ])
+        .arg(only_file(&sources)?)
+        // Dependencies that are compiled already are used again.
+        .env("CARGO_TARGET_DIR", workspace.target()?);
+    process::must(&mut install)?;
+    let script = "import carob; print(carob.scenario('thesis/exchange-udp').run(seeds=1))";
+    // Not in the folder of the sources, whose package has no compiled part.
+    let mut run = Command::new(fresh.join("bin/python"));
+    process::must(run.args(["-c", script]).current_dir(folder))
 }
 
 /// The command of the same sources, with which the tests compare.
