@@ -13,7 +13,7 @@ const HEADING: f64 = 30.0;
 const MARKER: f64 = 5.0;
 /// Width of the values at the right, at least, and the gap beside them.
 const VALUES: f64 = 150.0;
-const GAP: f64 = 28.0;
+const GAP: f64 = 24.0;
 
 /// A value beside the baseline.
 #[derive(Clone, Debug, Default, PartialEq)]
