@@ -2,6 +2,7 @@
 //! columns. Comma-separated values are made here, other formats from [`Column`]s and [`Value`]s.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Map;
 
@@ -38,8 +39,10 @@ pub enum ColumnKind {
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A value of a [`ColumnKind::Text`].
-    Text(String),
+    /// A value of a [`ColumnKind::Text`]; lines of a row share it.
+    Text(Arc<str>),
+    /// A value of a [`ColumnKind::Text`] that is known beforehand.
+    Name(&'static str),
     /// A value of a [`ColumnKind::Count`].
     Count(u64),
     /// A value of a [`ColumnKind::Number`].
@@ -61,10 +64,20 @@ impl Column {
 }
 
 impl Value {
+    /// The text of a [`ColumnKind::Text`].
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Name(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The value in comma-separated values; nothing where there is none.
     pub fn plain(&self) -> String {
         match self {
-            Self::Text(text) => text.clone(),
+            Self::Text(text) => text.to_string(),
+            Self::Name(name) => (*name).to_owned(),
             Self::Count(count) => count.to_string(),
             Self::Number(number) => number.to_string(),
             Self::Missing => String::new(),
@@ -172,14 +185,17 @@ fn columns<const N: usize>(cell: &Cell, own: [Column; N]) -> Vec<Column> {
 /// A line for each metric of a row.
 pub fn row_lines(row: &Row) -> Vec<Vec<Value>> {
     let runs = Value::Count(row.runs as u64);
-    let own = [runs, Value::Text(row.trace_hash.clone())];
+    let own = [runs, Value::Text(row.trace_hash.as_str().into())];
     let front = front(&row.scenario, &row.cell, &row.algorithm, own);
     lines(&front, &row.metrics, &row.scenario_hash)
 }
 
 /// A line for each metric of a run.
 pub fn each_lines(row: &EachRow) -> Vec<Vec<Value>> {
-    let own = [Value::Count(row.seed), Value::Text(row.trace_hash.clone())];
+    let own = [
+        Value::Count(row.seed),
+        Value::Text(row.trace_hash.as_str().into()),
+    ];
     let front = front(&row.scenario, &row.cell, &row.algorithm, own);
     lines(&front, &row.metrics, &row.scenario_hash)
 }
@@ -190,9 +206,9 @@ fn front<const N: usize>(
     algorithm: &str,
     own: [Value; N],
 ) -> Vec<Value> {
-    let mut front = vec![Value::Text(scenario.to_owned())];
-    front.extend(cell.values().map(|value| Value::Text(plain(value))));
-    front.push(Value::Text(algorithm.to_owned()));
+    let mut front = vec![Value::Text(scenario.into())];
+    front.extend(cell.values().map(|value| Value::Text(plain(value).into())));
+    front.push(Value::Text(algorithm.into()));
     front.extend(own);
     front
 }
@@ -202,14 +218,16 @@ fn lines(
     metrics: &BTreeMap<&'static str, Statistics>,
     scenario_hash: &str,
 ) -> Vec<Vec<Value>> {
+    let hash = Value::Text(scenario_hash.into());
     let line = |(metric, statistics): (&&'static str, &Statistics)| {
-        let mut line = front.to_vec();
-        line.push(Value::Text((*metric).to_owned()));
+        let mut line = Vec::with_capacity(front.len() + Statistic::ALL.len() + 5);
+        line.extend_from_slice(front);
+        line.push(Value::Name(metric));
         line.extend(Statistic::ALL.map(|s| Value::Number(statistics.get(s))));
         line.push(Value::Count(statistics.n as u64));
-        line.push(Value::Text(unit(metric).to_owned()));
-        line.push(Value::Text(scenario_hash.to_owned()));
-        line.push(Value::Text(env!("CARGO_PKG_VERSION").to_owned()));
+        line.push(Value::Name(unit(metric)));
+        line.push(hash.clone());
+        line.push(Value::Name(env!("CARGO_PKG_VERSION")));
         line
     };
     metrics.iter().map(line).collect()

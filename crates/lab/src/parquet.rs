@@ -155,6 +155,21 @@ pub fn properties(entries: Vec<(String, String)>) -> WriterPropertiesPtr {
     Arc::new(properties.build())
 }
 
+/// Texts of a column; equal neighbours share their bytes.
+fn texts<'a>(all: impl Iterator<Item = &'a str>) -> Vec<ByteArray> {
+    let mut values: Vec<ByteArray> = Vec::new();
+    let mut last = None;
+    for text in all {
+        let value = match values.last() {
+            Some(value) if last == Some(text) => value.clone(),
+            _ => ByteArray::from(text),
+        };
+        values.push(value);
+        last = Some(text);
+    }
+    values
+}
+
 fn write_column(
     column: &mut SerializedColumnWriter<'_>,
     kind: ColumnKind,
@@ -166,11 +181,7 @@ fn write_column(
     let present: Vec<i16> = present.collect();
     match kind {
         ColumnKind::Text => {
-            let text = |value: &Value| match value {
-                Value::Text(text) => Some(ByteArray::from(text.as_str())),
-                _ => None,
-            };
-            let values: Vec<ByteArray> = cells().filter_map(text).collect();
+            let values = texts(cells().filter_map(Value::text));
             column
                 .typed::<ByteArrayType>()
                 .write_batch(&values, Some(&present), None)?;

@@ -400,8 +400,8 @@ fn wide(rows: &[EachRow]) -> Table {
             let found = row.metrics.get(metric.name);
             found.map_or(Value::Missing, |statistics| Value::Number(statistics.mean))
         }));
-        line.push(Value::Text(row.scenario_hash.clone()));
-        line.push(Value::Text(env!("CARGO_PKG_VERSION").to_owned()));
+        line.push(Value::Text(row.scenario_hash.as_str().into()));
+        line.push(Value::Name(env!("CARGO_PKG_VERSION")));
         line
     }));
     table.finish()

@@ -94,13 +94,7 @@ fn schema(columns: &[Column]) -> Schema {
 fn array(kind: ColumnKind, rows: &[Vec<Value>], place: usize) -> ArrayRef {
     let cells = rows.iter().map(|row| &row[place]);
     match kind {
-        ColumnKind::Text => {
-            let texts = cells.map(|value| match value {
-                Value::Text(text) => Some(text.as_str()),
-                _ => None,
-            });
-            Arc::new(texts.collect::<StringArray>())
-        }
+        ColumnKind::Text => Arc::new(cells.map(Value::text).collect::<StringArray>()),
         ColumnKind::Count => {
             let count = |value: &Value| match value {
                 Value::Count(count) => Some(*count),

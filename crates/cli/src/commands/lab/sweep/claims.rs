@@ -93,7 +93,7 @@ fn columns() -> Vec<Column> {
 
 /// A line for each check of each claim.
 fn lines(sweep: &ClaimSweep, row: &Row, verdicts: &StoredVerdicts) -> Vec<Vec<Value>> {
-    let text = |text: &str| Value::Text(text.to_owned());
+    let text = |text: &str| Value::Text(text.into());
     let number = |number: Option<f64>| number.map_or(Value::Missing, Value::Number);
     let of_claims = verdicts.claims.iter().flat_map(|judged| {
         let checks = judged.text.checks.iter().enumerate();

@@ -109,7 +109,7 @@ fn columns() -> Vec<Column> {
 
 /// A line for each quantity of a row.
 fn lines(table: &Table, row: &SweepRow, values: &Values, hash: &str) -> Vec<Vec<Value>> {
-    let text = |text: &str| Value::Text(text.to_owned());
+    let text = |text: &str| Value::Text(text.into());
     let mut lines = Vec::new();
     for (cell, values) in table.cells(row).iter().zip(values) {
         for (quantity, value) in cell.quantities.iter().zip(values) {
