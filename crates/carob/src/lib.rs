@@ -208,10 +208,10 @@ struct Readme;
 
 /// The example of the repository's README.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../pages/readme.md")]
 struct RepositoryReadme;
 
-/// Programs of the documentation's pages.
+/// Programs of the documentation's pages; `pages` links to them, so that they are in the package.
 #[cfg(all(doctest, feature = "dtls"))]
 mod pages {
     macro_rules! pages {
@@ -222,16 +222,16 @@ mod pages {
     }
 
     pages! {
-        Client include_str!("../../../docs/start/client.md");
-        Server include_str!("../../../docs/start/server.md");
-        Device include_str!("../../../docs/start/device.md");
-        ChooseController include_str!("../../../docs/tutorials/choose-controller.md");
-        Controller include_str!("../../../docs/tutorials/controller.md");
-        Observe include_str!("../../../docs/cookbook/observe.md");
-        Bodies include_str!("../../../docs/cookbook/bodies.md");
-        Dtls include_str!("../../../docs/cookbook/dtls.md");
-        Transports include_str!("../../../docs/cookbook/transports.md");
-        Multicast include_str!("../../../docs/cookbook/multicast.md");
-        CustomOption include_str!("../../../docs/cookbook/custom-option.md");
+        Client include_str!("../pages/client.md");
+        Server include_str!("../pages/server.md");
+        Device include_str!("../pages/device.md");
+        ChooseController include_str!("../pages/choose-controller.md");
+        Controller include_str!("../pages/controller.md");
+        Observe include_str!("../pages/observe.md");
+        Bodies include_str!("../pages/bodies.md");
+        Dtls include_str!("../pages/dtls.md");
+        Transports include_str!("../pages/transports.md");
+        Multicast include_str!("../pages/multicast.md");
+        CustomOption include_str!("../pages/custom-option.md");
     }
 }

@@ -43,5 +43,5 @@ pub use net::{link, mesh};
 
 /// The program of the documentation's page on simulated networks.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/cookbook/simulated-network.md")]
+#[doc = include_str!("../pages/simulated-network.md")]
 struct SimulatedNetwork;
