@@ -72,13 +72,19 @@ fn unframed(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// A page with Rust code that is in no documentation test.
+/// A page with Rust code that is in no documentation test: no crate has a link to it that its `src/lib.rs`
+/// includes.
 fn uncompiled(tree: &Tree, path: &str, text: &str) -> Option<Finding> {
     let line = text.lines().position(|line| line.starts_with("```rust"))?;
-    let included = format!("include_str!(\"../../../{path}\")");
-    let compiled = tree
-        .texts_of("rs")
-        .any(|(source, text)| source.ends_with("/lib.rs") && text.contains(&included));
+    let compiled = tree.links_to(path).any(|link| {
+        let mut parts = link.splitn(3, '/');
+        let (Some(crates), Some(name), Some(rest)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return false;
+        };
+        let source = tree.text(&format!("{crates}/{name}/src/lib.rs"));
+        source.is_some_and(|text| text.contains(&format!("include_str!(\"../{rest}\")")))
+    });
     let message = "Rust code that no documentation test compiles; include the page in a `lib.rs`";
     (!compiled).then(|| Finding::at_line(path, line + 1, message))
 }
@@ -134,11 +140,9 @@ mod tests {
             ("docs/start/a.md", &format!("{TOP}{page}{END}")),
             ("docs/b.md", "[evidence](../crates/x/results.md)"),
             ("x.rs", "a\nb\n"),
-            (
-                "crates/x/src/lib.rs",
-                "include_str!(\"../../../docs/start/a.md\")",
-            ),
-        ]);
+            ("crates/x/src/lib.rs", "include_str!(\"../pages/a.md\")"),
+        ])
+        .with_link("crates/x/pages/a.md", "docs/start/a.md");
         check(&tree)
             .into_iter()
             .map(|finding| finding.to_string())
@@ -192,10 +196,9 @@ mod tests {
 
     #[test]
     fn a_page_with_code_is_in_a_documentation_test() {
-        let tree = Tree::of(&[(
-            "crates/x/src/lib.rs",
-            "include_str!(\"../../../docs/a.md\")",
-        )]);
+        let tree = Tree::of(&[("crates/x/src/lib.rs", "include_str!(\"../pages/a.md\")")])
+            .with_link("crates/x/pages/a.md", "docs/a.md")
+            .with_link("crates/x/pages/b.md", "docs/b.md");
         let page = "# A\n\n```rust,no_run\nfn f() {}\n```\n";
         assert_eq!(uncompiled(&tree, "docs/a.md", page), None);
         let finding = uncompiled(&tree, "docs/b.md", page).expect("it is in none");

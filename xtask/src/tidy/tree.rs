@@ -6,23 +6,44 @@ use anyhow::{Context, Result};
 
 use crate::workspace::Workspace;
 
-/// Paths from the root, with `/` between their parts, and the text of those that are UTF-8.
+/// Paths from the root, with `/` between their parts, and the text of those that are UTF-8. A symbolic link
+/// has no text of its own: its file is in the tree too.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     files: BTreeMap<String, Option<String>>,
+    /// The file of each symbolic link.
+    links: BTreeMap<String, String>,
 }
 
 impl Tree {
     /// Reads what git tracks or would track.
     pub(super) fn load(root: &Path) -> Result<Self> {
-        let mut files = BTreeMap::new();
+        let (mut files, mut links) = (BTreeMap::new(), BTreeMap::new());
         for name in Workspace::files(root)? {
             let path = root.join(&name);
+            if let Ok(target) = fs::read_link(&path) {
+                let target = join(parent(&name), &target.to_string_lossy());
+                links.insert(name.clone(), normalised(&target).unwrap_or_default());
+                files.insert(name, None);
+                continue;
+            }
             let bytes =
                 fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             files.insert(name, String::from_utf8(bytes).ok());
         }
-        Ok(Self { files })
+        Ok(Self { files, links })
+    }
+
+    /// Symbolic links to a file.
+    pub(super) fn links_to(&self, path: &str) -> impl Iterator<Item = &str> {
+        let links = self.links.iter();
+        links.filter_map(move |(link, target)| (target == path).then_some(link.as_str()))
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_link(mut self, link: &str, target: &str) -> Self {
+        self.links.insert(link.to_owned(), target.to_owned());
+        self
     }
 
     #[cfg(test)]
@@ -32,6 +53,7 @@ impl Tree {
             .map(|(path, text)| ((*path).to_owned(), Some((*text).to_owned())));
         Self {
             files: files.collect(),
+            links: BTreeMap::new(),
         }
     }
 
