@@ -1612,7 +1612,7 @@ class Carob(Controller):
     coverage = {
         "failed": 2, "copy known": 8, "copy unknown": 4, "kept": 4, "carried": 1, "latest": 3,
         "deviation": 10, "least margin": 3, "forgotten": 2,
-        "patient": 3,
+        "patient": 3, "unsteady": 2, "short back-off": 4,
     }
 
     def __init__(self, dither, exact=True):
@@ -1621,6 +1621,7 @@ class Carob(Controller):
         self.deviation = None
         self.latest = None
         self.least = [None, None]
+        self.greatest = [Fraction(0), Fraction(0)]
         self.since = None
         self.carry = 0
         self.kept = 0
@@ -1642,6 +1643,10 @@ class Carob(Controller):
             drawn = self.draw(Fraction(2), Fraction(3))
         else:
             rto = self.keep(self.rto(self.doublings))
+            base = min(value for value in self.least if value is not None)
+            short = min(Fraction(1), self.mean + 8 * (max(self.greatest) - base))
+            self.seen["unsteady"] += less(rto, short)
+            rto = self.keep(max(rto, short))
             self.seen["patient"] += self.doublings > 0
             drawn = self.keep(self.draw(rto, rto * 5 / 4))
         doublings = max(self.carry, self.kept)
@@ -1650,7 +1655,9 @@ class Carob(Controller):
         return min(drawn * 2**doublings, max(drawn, self.cap), self.cap)
 
     def next_timer(self):
-        return self.timer * 2
+        short = min(Fraction(1), self.timer * 4)
+        self.seen["short back-off"] += less(self.timer * 2, short)
+        return max(self.timer * 2, short)
 
     # -- answers
 
@@ -1678,6 +1685,7 @@ class Carob(Controller):
             self.seen["forgotten"] += 1
             self.since = now
             self.least = [self.latest, self.least[0]]
+            self.greatest = [self.latest, self.greatest[0]]
 
     def sample(self, now, r):
         if self.mean is None:
@@ -1691,6 +1699,7 @@ class Carob(Controller):
             self.mean = self.keep(Fraction(7, 8) * self.mean + r / 8)
         self.latest = r
         self.least[0] = min(self.least[0], r)
+        self.greatest[0] = max(self.greatest[0], r)
 
     def failed(self, now):
         self.kept = min(self.kept + self.retransmissions, 6)

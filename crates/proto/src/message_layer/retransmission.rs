@@ -27,20 +27,21 @@ impl Exchange {
     /// The time until which an expired timer runs on; `None` if the last transmission is lost: after its
     /// timer, or after the time threshold if a later message has been answered. Behind the last message of
     /// a queue it is enough that the peer was heard since. Without either, the next look is a quarter of
-    /// the time later.
-    fn later_expiry(&self, now: Instant, peer: &Peer) -> Option<Instant> {
+    /// the time later. A transmission after which none is left always has its whole timer (RFC 7252 4.2).
+    fn later_expiry(&self, now: Instant, peer: &Peer, max_retransmit: u8) -> Option<Instant> {
         let last = self.transmissions.last()?.at;
         let elapsed = now.since(last);
         let whole = self.timer.timeout;
+        let is_final = self.retransmissions() >= max_retransmit;
         let due = match peer.congestion.as_ref().gap_detection() {
-            None => whole,
-            Some(gap) => {
+            Some(gap) if !is_final => {
                 let is_tail = peer.queue.is_empty() && peer.last_heard > last;
                 let evident = is_tail || gap.answered_departure > last;
                 let later = elapsed + elapsed.half().half();
                 let due = if evident { gap.time_threshold } else { later };
                 due.min(whole)
             }
+            _ => whole,
         };
         (elapsed < due).then(|| last + due)
     }
@@ -147,7 +148,8 @@ impl Carrier {
             State::Queued => debug_assert!(false, "a queued exchange has no timer"),
             State::Unacknowledged => {
                 let peer = &mut self.peers[exchange.peer];
-                if let Some(later) = exchange.later_expiry(cx.now, peer) {
+                if let Some(later) = exchange.later_expiry(cx.now, peer, parameters.max_retransmit)
+                {
                     return cx.timers.set(exchange.timer_id, later);
                 }
                 let last = exchange.transmissions.last().copied().unwrap_or_default();

@@ -297,6 +297,34 @@ fn later_answer_shows_a_loss_after_the_time_threshold() {
 }
 
 #[test]
+fn last_transmission_has_its_whole_timer() {
+    let (mut net, seen) = recorded(Advice {
+        window: 2,
+        threshold: Some(millis(30)),
+        ..Advice::default()
+    });
+    net.server_dead = true;
+    let mut sending = RequestConfig::default();
+    let mut parameters = TransmissionParameters::DEFAULT;
+    parameters.max_retransmit = 0;
+    sending.parameters = Some(parameters);
+    net.send_with(get("x"), sending);
+    net.drain();
+    net.server_dead = false;
+    net.run_for(millis(5));
+    net.send(get("x"));
+    let has_lost = || calls(&seen).iter().any(|call| call.starts_with("lost"));
+    net.run_for(millis(1_900));
+    assert!(
+        !has_lost(),
+        "a later message was answered: {:?}",
+        calls(&seen)
+    );
+    net.run_for(millis(200));
+    assert!(has_lost(), "2 s are over");
+}
+
+#[test]
 fn parallel_exchanges_are_counted() {
     let (mut net, seen) = recorded(Advice {
         window: 3,

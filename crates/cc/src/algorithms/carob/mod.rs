@@ -55,8 +55,14 @@ constants! {
         latest_factor: Ratio,
         /// dither of a first timer as a share of it, once there is a sample
         dither: Ratio,
+        /// below this, the RTO of a single exchange needs steady round trips, and its back-off is greater
+        short_timer: Duration,
+        /// least margin of a short RTO, as a multiple of greatest less least round trip
+        spread_factor: u8,
         /// factor of the back-off
         backoff: Ratio,
+        /// the same for short timers
+        short_backoff: Ratio,
         /// greatest number of doublings carried over to later exchanges
         carry_max: u8,
         /// round trip above which a queue stands, as a multiple of the least
@@ -158,7 +164,10 @@ impl Family for Carob {
             margin_min: Ratio::new(1, 4),
             latest_factor: Ratio::new(5, 4),
             dither: Ratio::new(1, 4),
+            short_timer: Duration::from_secs(1),
+            spread_factor: 8,
             backoff: Ratio::new(2, 1),
+            short_backoff: Ratio::new(4, 1),
             carry_max: 4,
             queued_factor: Ratio::new(5, 4),
             memory: Duration::from_secs(60),
@@ -236,7 +245,7 @@ impl Controller for Carob {
             Some(rto) if self.transfer.is_windowed() => {
                 timers::in_window(rto, self.transfer.silent_doublings(), expired.parameters)
             }
-            _ => expired.timeout.scale(constants.backoff),
+            _ => timers::backed_off(expired.timeout, constants),
         };
         Timer {
             timeout: timers::capped(timeout, expired.parameters),

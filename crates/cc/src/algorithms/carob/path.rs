@@ -117,9 +117,14 @@ impl Path {
         self.patient_rto(constants, 0)
     }
 
-    /// The same for a single exchange: with a margin that retransmissions which were not needed double.
+    /// The same for a single exchange: with a margin that retransmissions which were not needed double,
+    /// and short only if round trips are steady.
     pub(super) fn exchange_rto(&self, constants: &CarobConstants) -> Option<Duration> {
-        self.patient_rto(constants, self.patience)
+        let rto = self.patient_rto(constants, self.patience)?;
+        let spread = self.greatest().saturating_sub(self.base()?);
+        let margin = spread.saturating_mul(u32::from(constants.spread_factor));
+        let least = micros(self.srtt.saturating_add(margin)).min(constants.short_timer);
+        Some(rto.max(least))
     }
 
     fn patient_rto(&self, constants: &CarobConstants, patience: u8) -> Option<Duration> {

@@ -283,3 +283,27 @@ fn retransmissions_not_needed_make_timers_patient_for_a_while() {
     }
     assert_eq!(rto(&path), 800);
 }
+
+#[test]
+fn short_timers_need_steady_round_trips() {
+    let constants = &Carob::PROFILES[0].constants;
+    let rto = |samples: &[u32]| {
+        let mut path = Path::default();
+        for sample in samples {
+            path.sample(constants, at(0), *sample * 1_000);
+        }
+        path.exchange_rto(constants).unwrap().as_millis()
+    };
+    assert_eq!(rto(&[100]), 200, "steady so far");
+    // SRTT 105 ms, RTTVAR 28.75 ms; 8 x 40 ms above SRTT.
+    assert_eq!(rto(&[100, 140]), 425);
+    // SRTT 150 ms, RTTVAR 118.75 ms: 8 x 400 ms are more than 1 s.
+    assert_eq!(rto(&[100, 500]), 1_000);
+}
+
+#[test]
+fn short_timers_back_off_faster_up_to_a_second() {
+    let constants = &Carob::PROFILES[0].constants;
+    let next = |ms| timers::backed_off(MS.times(ms), constants).as_millis();
+    assert_eq!([50, 250, 400, 500, 900].map(next), [200, 1_000, 1_000, 1_000, 1_800]);
+}

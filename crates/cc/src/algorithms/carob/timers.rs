@@ -70,6 +70,13 @@ pub(super) fn first(
     capped(doubled, parameters)
 }
 
+/// The timer of a single exchange after one that expired. Losses in a row often come from a burst of
+/// noise or a change of routes, which a short timer does not outlast.
+pub(super) fn backed_off(timeout: Duration, constants: &CarobConstants) -> Duration {
+    let short = timeout.scale(constants.short_backoff).min(constants.short_timer);
+    timeout.scale(constants.backoff).max(short)
+}
+
 /// The timer of a window's message: the RTO, doubled while nothing is received. Messages of a window
 /// leave one after the other, so there is nothing to dither.
 pub(super) fn in_window(
