@@ -11,6 +11,7 @@ use carob_sim::tcp::settings::{self, Named};
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
+use super::settings::Settings;
 use super::value::Value;
 use super::{Axis, Setting, impossible, missing};
 use crate::pattern::{fits, is_pattern};
@@ -82,7 +83,7 @@ pub(super) fn profile(name: &str) -> Option<TransmissionProfile> {
 pub(super) type Only = Vec<(String, String, Vec<Value>, Place)>;
 
 pub(super) fn algorithms_of(
-    settings: &BTreeMap<String, Setting>,
+    settings: &Settings,
     axes: &[Axis],
     only: &Only,
     registry: Registry,
@@ -132,7 +133,7 @@ pub(super) fn algorithms_of(
 /// The algorithm of other clients, which runs in any cell.
 pub(super) fn second(
     name: &str,
-    settings: &BTreeMap<String, Setting>,
+    settings: &Settings,
     place: &Place,
     registry: Registry,
 ) -> Result<Algorithm, ScenarioError> {
@@ -148,13 +149,13 @@ pub(super) fn second(
 pub(super) fn own_of(
     algorithms: &[Algorithm],
     cell: &Cell,
-    settings: &BTreeMap<String, Setting>,
+    settings: &Settings,
     registry: Registry,
 ) -> Result<BTreeMap<String, Protocol>, ScenarioError> {
-    let constants = |settings: &BTreeMap<String, Setting>| -> Vec<(String, Value)> {
-        let of_all = settings.iter().filter(|(path, _)| path.starts_with("cc."));
+    let constants = |settings: &Settings| -> Vec<(String, Value)> {
+        let of_all = settings.below("cc.");
         of_all
-            .map(|(path, s)| (path.clone(), s.value.clone()))
+            .map(|(path, s)| (path.to_owned(), s.value.clone()))
             .collect()
     };
     let own = constants(&cell.settings);
@@ -186,14 +187,14 @@ pub(super) fn own_of(
 /// one, constants for all must be among its own.
 fn protocol_of(
     name: &str,
-    settings: &BTreeMap<String, Setting>,
+    settings: &Settings,
     place: &Place,
     alone: bool,
     registry: Registry,
 ) -> Result<Protocol, ScenarioError> {
     let constants_of = |prefix: &str| -> Vec<(String, String, Place)> {
         settings
-            .iter()
+            .below(prefix)
             .filter_map(|(path, s)| {
                 let constant = path.strip_prefix(prefix)?;
                 Some((constant.to_owned(), s.value.to_string(), s.place.clone()))

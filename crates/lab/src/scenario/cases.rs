@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::{Place, ScenarioError};
+use super::settings::Settings;
 use super::value::Value;
 use super::{Axis, Setting, impossible};
 
@@ -93,7 +94,7 @@ impl Cases {
     pub(super) fn apply(
         &self,
         values: &[(String, Value)],
-        settings: &mut BTreeMap<String, Setting>,
+        settings: &mut Settings,
     ) -> Result<(), ScenarioError> {
         let mut set = BTreeSet::new();
         for (name, case) in &self.wheres {

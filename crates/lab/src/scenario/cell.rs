@@ -1,7 +1,6 @@
 //! One cell of a scenario, and the runs it stands for.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use carob_cc::ratio::Ratio;
@@ -20,10 +19,10 @@ use super::algorithm::{self, Algorithm, Protocol};
 use super::cases::Cases;
 use super::changes::Change;
 use super::error::{Place, ScenarioError};
+use super::settings::Settings;
 use super::value::Value;
 use super::{
-    Axis, Setting, decides_outcomes, impossible, mesh, missing, mix, notifications, server, tcp,
-    trace, workload,
+    Axis, Setting, impossible, mesh, missing, mix, notifications, server, tcp, trace, workload,
 };
 
 /// One combination of swept values.
@@ -50,7 +49,7 @@ pub struct Cell {
     pub(super) own: BTreeMap<String, Protocol>,
     /// Traces of the link by direction.
     pub(super) traces: BTreeMap<&'static str, Arc<LinkTrace>>,
-    pub(super) settings: BTreeMap<String, Setting>,
+    pub(super) settings: Settings,
     /// The controllers that its keys may name.
     pub(super) registry: Registry,
 }
@@ -60,7 +59,7 @@ impl Cell {
         template: &str,
         axes: &[Axis],
         combination: &[&Value],
-        settings: &BTreeMap<String, Setting>,
+        settings: &Settings,
         cases: &Cases,
         registry: Registry,
     ) -> Result<Self, ScenarioError> {
@@ -89,11 +88,6 @@ impl Cell {
             values.push((axis.short.clone(), (*value).clone()));
         }
         cases.apply(&values, &mut settings)?;
-        let mut text = String::new();
-        for (path, setting) in settings.iter().filter(decides_outcomes) {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{path}={}", setting.value);
-        }
         Ok(Self {
             name,
             is_default: cases.is_default(&values),
@@ -103,7 +97,7 @@ impl Cell {
             not_compared: None,
             changed: Vec::new(),
             values,
-            hash: fnv1a(text.as_bytes()),
+            hash: fnv1a(settings.decisive_text().as_bytes()),
             compare_with,
             settings,
             registry,
@@ -373,18 +367,18 @@ impl Cell {
             TransmissionProfile::parameters,
         );
         for from_command_line in [false, true] {
-            for table in ["transmission".to_owned(), format!("algorithm.{algorithm}")] {
+            for table in [
+                "transmission.".to_owned(),
+                format!("algorithm.{algorithm}."),
+            ] {
                 // A profile is its parameters: what a file has for all algorithms is not for it.
-                if profile.is_some() && table == "transmission" && !from_command_line {
+                if profile.is_some() && table == "transmission." && !from_command_line {
                     continue;
                 }
-                for (path, setting) in &self.settings {
+                for (path, setting) in self.settings.below(&table) {
                     let typed = matches!(setting.place, Place::CommandLine(_));
-                    let name = path
-                        .strip_prefix(&table)
-                        .and_then(|rest| rest.strip_prefix('.'));
-                    if let (Some(name), true) = (name, typed == from_command_line) {
-                        apply(&mut parameters, name, &setting.value);
+                    if typed == from_command_line {
+                        apply(&mut parameters, &path[table.len()..], &setting.value);
                     }
                 }
             }
@@ -405,11 +399,10 @@ impl Cell {
     }
 
     pub(super) fn value_of(&self, path: &str) -> Result<&Value, ScenarioError> {
-        let whole = Place::Scenario(self.name.clone());
         self.settings
             .get(path)
             .map(|s| &s.value)
-            .ok_or_else(|| missing(&whole, path))
+            .ok_or_else(|| missing(&Place::Scenario(self.name.clone()), path))
     }
 
     pub(super) fn has(&self, path: &str) -> bool {

@@ -6,8 +6,9 @@ use super::document::Raw;
 use super::error::Place;
 use super::keys;
 use super::mesh;
+use super::settings::{Settings, default_of};
 use super::value::Value;
-use super::{Axis, Setting, Settled, settle};
+use super::{Axis, Settled, settle};
 
 /// A setting of the command line that differs from the scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,20 +53,16 @@ pub(super) fn own(raw: &BTreeMap<String, Raw>, has_changes: bool) -> Settled {
 }
 
 /// The changes, by path.
-pub(super) fn of(
-    own: &Settled,
-    settings: &BTreeMap<String, Setting>,
-    axes: &[Axis],
-) -> Vec<Change> {
+pub(super) fn of(own: &Settled, settings: &Settings, axes: &[Axis]) -> Vec<Change> {
     let typed = |place: &Place| matches!(place, Place::CommandLine(_));
     let fixed = settings
         .iter()
         .filter(|(path, setting)| typed(&setting.place) && !is_about(path))
         .filter_map(|(path, setting)| {
             let before = own.settings.get(path).map(|s| s.value.clone());
-            let before = before.or_else(|| default_of(path));
+            let before = before.or_else(|| default_of(path).cloned());
             (before.as_ref() != Some(&setting.value)).then(|| Change {
-                path: path.clone(),
+                path: path.to_owned(),
                 key: short(path),
                 value: setting.value.clone(),
                 before: before.map(|value| value.to_string()),
@@ -96,11 +93,6 @@ fn is_about(path: &str) -> bool {
         path,
         "about" | "compare_with" | "run.algorithms" | "run.seeds" | "run.first_seed"
     )
-}
-
-fn default_of(path: &str) -> Option<Value> {
-    let key = keys::KEYS.iter().find(|key| key.path == path)?;
-    Value::read(key.kind, key.default?)
 }
 
 /// The shortest end of a path that resolves to it.

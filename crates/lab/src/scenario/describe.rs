@@ -123,7 +123,7 @@ impl Scenario {
                 _ => return None,
             };
             Some(Described {
-                path: path.clone(),
+                path: path.to_owned(),
                 values: vec![setting.value.clone()],
                 origin: Origin::of(&setting.place),
                 about,

@@ -1,19 +1,18 @@
 //! Clients of two kinds on one link, from the keys of the `mix` table.
 
-use std::collections::BTreeMap;
-
 use carob_sim::registry::Registry;
 use carob_sim::spec::{CLIENTS_MAX, ClientGroup, Workload};
 
 use super::algorithm::{self, Algorithm};
 use super::cell::Cell;
 use super::error::ScenarioError;
+use super::settings::Settings;
 use super::value::Value;
 use super::{Setting, impossible};
 
 /// The algorithm of the other clients, if there are any.
 pub(super) fn second(
-    settings: &BTreeMap<String, Setting>,
+    settings: &Settings,
     registry: Registry,
 ) -> Result<Option<Algorithm>, ScenarioError> {
     match settings.get("mix.second") {

@@ -23,11 +23,12 @@ mod notifications;
 mod queue;
 mod required;
 mod server;
+mod settings;
 mod tcp;
 mod trace;
 mod workload;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use carob_cc::registry::canonical;
 use carob_sim::hash::fnv1a;
@@ -46,6 +47,7 @@ use algorithm::{Only, algorithms_of};
 use cases::{Cases, Condition};
 use document::{Raw, Written};
 use keys::NotFound;
+use settings::Settings;
 use value::{Kind, Value};
 
 /// The most cells a scenario may span.
@@ -54,7 +56,7 @@ pub const CELLS_MAX: usize = 10_000;
 /// A scenario, checked.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    settings: BTreeMap<String, Setting>,
+    settings: Settings,
     algorithms: Vec<Algorithm>,
     cells: Vec<Cell>,
     hash: u64,
@@ -147,6 +149,7 @@ impl Scenario {
             // With something in their place, what else is missing shows up in the same run.
             required::stand_in(&mut settings);
         }
+        let settings = Settings::new(settings);
         let changes = changes::of(&own, &settings, &axes);
         let scenario = match Self::of(settings, axes, &only, &cases, changes, registry) {
             Ok(scenario) => scenario,
@@ -164,7 +167,7 @@ impl Scenario {
 
     /// A scenario of settings that are of their kinds, not yet checked cell by cell.
     fn of(
-        settings: BTreeMap<String, Setting>,
+        settings: Settings,
         axes: Vec<Axis>,
         only: &Only,
         cases: &Cases,
@@ -330,7 +333,7 @@ fn impossible(place: &Place, why: impl Into<String>) -> ScenarioError {
 }
 
 /// The sentence about a scenario, with the values of the keys that it names in braces.
-fn about(settings: &BTreeMap<String, Setting>, cells: &[Cell]) -> Result<String, ScenarioError> {
+fn about(settings: &Settings, cells: &[Cell]) -> Result<String, ScenarioError> {
     let Some(Setting {
         value: Value::Text(text),
         place,
@@ -522,7 +525,7 @@ impl Settled {
 
 /// The product of all axes, in the order in which the name of a cell mentions them.
 fn cells_of(
-    settings: &BTreeMap<String, Setting>,
+    settings: &Settings,
     mut axes: Vec<Axis>,
     cases: &Cases,
     registry: Registry,
@@ -576,9 +579,10 @@ fn cells_of(
             .collect();
     }
     let mut cells: Vec<Cell> = Vec::with_capacity(combinations.len());
+    let mut names = BTreeSet::new();
     for combination in combinations {
         let cell = Cell::new(template, &axes, &combination, settings, cases, registry)?;
-        if cells.iter().any(|other| other.name == cell.name) {
+        if !names.insert(cell.name.clone()) {
             return Err(impossible(
                 place,
                 format!("two cells would be called {}", cell.name),
@@ -589,31 +593,11 @@ fn cells_of(
     Ok(cells)
 }
 
-/// Returns true if a setting is part of the hashes. It is if it decides outcomes and differs from
-/// its default, so that a new key leaves the hashes of scenarios without it as they were.
-fn decides_outcomes((path, setting): &(&String, &Setting)) -> bool {
-    const TEXT: [&str; 5] = [
-        "about",
-        "compare_with",
-        "run.algorithms",
-        "run.seeds",
-        "run.first_seed",
-    ];
-    let default = || {
-        let key = keys::KEYS.iter().find(|key| key.path == *path)?;
-        Value::read(key.kind, key.default?)
-    };
-    !TEXT.contains(&path.as_str()) && default().as_ref() != Some(&setting.value)
-}
-
-fn hash_of(settings: &BTreeMap<String, Setting>, cells: &[Cell]) -> u64 {
+fn hash_of(settings: &Settings, cells: &[Cell]) -> u64 {
     use std::fmt::Write as _;
-    let mut text = String::new();
-    for (path, setting) in settings.iter().filter(decides_outcomes) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{path}={}", setting.value);
-    }
+    let mut text = settings.decisive_text();
     for cell in cells {
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{}:{:016x}", cell.name, cell.hash);
     }
     fnv1a(text.as_bytes())

@@ -1,7 +1,7 @@
 //! The network and the workload of cells in numbers, for reports and tables.
 
 use super::keys::KEYS;
-use super::value::Value;
+use super::settings::default_of;
 use super::{Cell, Scenario, mesh};
 
 /// The most values of a swept key that are listed one by one.
@@ -126,11 +126,8 @@ fn changed(cells: &[&Cell], table: &str) -> Vec<String> {
     paths
         .filter_map(|path| {
             let is_default = |cell: &&&Cell| {
-                let key = KEYS.iter().find(|key| key.path == path);
-                let default = key.and_then(|key| Value::read(key.kind, key.default?));
-                cell.settings
-                    .get(path)
-                    .is_none_or(|s| Some(&s.value) == default.as_ref())
+                let own = cell.settings.get(path).map(|s| &s.value);
+                own.is_none_or(|own| Some(own) == default_of(path))
             };
             let is_told = match path {
                 "workload.clients" => has_kind(cells, "blockwise") || has_kind(cells, "exchanges"),

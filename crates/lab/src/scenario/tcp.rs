@@ -1,7 +1,6 @@
 //! TCP in scenarios: the keys under `tcp`, and the settings an algorithm has in a cell.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 use carob_cc::time::Duration;
 use carob_sim::tcp::TcpSettings;
@@ -9,6 +8,7 @@ use carob_sim::tcp::segment::{IP_HEADER, TCP_HEADER};
 use carob_sim::tcp::settings::{self, Key, Named};
 
 use super::error::{Place, ScenarioError};
+use super::settings::Settings;
 use super::value::{Kind, Value};
 use super::{Setting, impossible};
 
@@ -82,7 +82,7 @@ pub struct TcpSetting {
 /// Settings of an algorithm, in rising precedence: the file, then the command line. In each:
 /// `rto_max` of the transmission parameters, TCP's own keys, then both of the algorithm alone.
 fn layers<'a>(
-    settings: &'a BTreeMap<String, Setting>,
+    settings: &'a Settings,
     algorithm: &str,
 ) -> impl Iterator<Item = (&'static str, &'a Setting)> {
     let mut all = Vec::new();
@@ -98,8 +98,7 @@ fn layers<'a>(
             all.extend(cap.filter(at_level).map(|s| ("rto_max", s)));
             // Few keys are set; looking each one up would take longer than a short run.
             let prefix = format!("{table}tcp.");
-            let below = settings.range::<str, _>((Bound::Included(&*prefix), Bound::Unbounded));
-            for (path, setting) in below.take_while(|(path, _)| path.starts_with(&prefix)) {
+            for (path, setting) in settings.below(&prefix) {
                 let key = keys().find(|key| key.name == &path[prefix.len()..]);
                 let setting = Some(setting).filter(at_level);
                 all.extend(key.zip(setting).map(|(key, setting)| (key.name, setting)));
@@ -114,7 +113,7 @@ fn layers<'a>(
 /// Where nothing says otherwise, segments are as large as the profile has them and the link's MTU
 /// allows.
 pub(super) fn settings_of(
-    settings: &BTreeMap<String, Setting>,
+    settings: &Settings,
     algorithm: &Named,
     mtu: u64,
 ) -> Result<TcpSettings, ScenarioError> {

@@ -95,8 +95,8 @@ pub(crate) trait Application<N: Network> {
 
 /// The endpoints of an application.
 pub(crate) struct Endpoints {
-    pub(crate) clients: Vec<Endpoint>,
-    pub(crate) server: Endpoint,
+    pub(crate) clients: Vec<Box<Endpoint>>,
+    pub(crate) server: Box<Endpoint>,
     /// Interval at which clients poll; zero for clients that always receive.
     pub(crate) poll: Duration,
     /// True if the server is on the constrained side.
@@ -109,6 +109,9 @@ pub(crate) fn of_groups<N: Network>(
     engine: &mut Engine<'_, N>,
 ) -> Result<Applications<N>, RunError> {
     let spec = engine.spec;
+    engine
+        .hosts
+        .reserve_exact((spec.all_clients() + 1) as usize + spec.others.len());
     let mut applications: Applications<N> = Vec::new();
     let mut servers = Vec::new();
     let ready = engine.network.ready();

@@ -44,7 +44,8 @@ pub(crate) enum Role {
 /// A host.
 #[derive(Debug)]
 pub(crate) struct Host {
-    pub(crate) endpoint: Endpoint,
+    /// In a place of its own: an endpoint is large, and hosts are looked up for each datagram.
+    pub(crate) endpoint: Box<Endpoint>,
     pub(crate) alarm: Alarm,
     /// The number of its application.
     pub(crate) application: u16,
@@ -58,7 +59,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(endpoint: Endpoint, application: u16, role: Role, place: u32) -> Self {
+    pub(crate) fn new(endpoint: Box<Endpoint>, application: u16, role: Role, place: u32) -> Self {
         Self {
             endpoint,
             alarm: Alarm::default(),

@@ -7,8 +7,6 @@ mod layers;
 pub(super) mod links;
 mod topology;
 
-use std::collections::BTreeMap;
-
 use carob_cc::time::Duration;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
 use carob_sim::mesh::ConfigError;
@@ -22,6 +20,7 @@ use carob_sim::spec::RunSpec;
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
 use super::keys::{KEYS, is_of_mesh};
+use super::settings::Settings;
 use super::value::Value;
 use super::{Setting, impossible};
 
@@ -35,7 +34,7 @@ const SHARED: [&str; 6] = [
     "workload.bin",
 ];
 
-fn is_set_to(settings: &BTreeMap<String, Setting>, path: &str, word: &str) -> bool {
+fn is_set_to(settings: &Settings, path: &str, word: &str) -> bool {
     matches!(
         settings.get(path).map(|s| &s.value),
         Some(Value::Text(text)) if text == word
@@ -43,12 +42,12 @@ fn is_set_to(settings: &BTreeMap<String, Setting>, path: &str, word: &str) -> bo
 }
 
 /// Returns true for a cell of a wireless network, with its own traffic or with other clients.
-pub(super) fn is_one(settings: &BTreeMap<String, Setting>) -> bool {
+pub(super) fn is_one(settings: &Settings) -> bool {
     has_traffic(settings) || is_set_to(settings, "run.network", "mesh")
 }
 
 /// Returns true for a wireless network with its own traffic.
-fn has_traffic(settings: &BTreeMap<String, Setting>) -> bool {
+fn has_traffic(settings: &Settings) -> bool {
     is_set_to(settings, "workload.kind", "mesh")
 }
 
@@ -65,7 +64,7 @@ pub(super) struct Applicability {
 }
 
 impl Applicability {
-    pub(super) fn of(settings: &BTreeMap<String, Setting>) -> Self {
+    pub(super) fn of(settings: &Settings) -> Self {
         Self {
             mesh: is_one(settings),
             traffic: has_traffic(settings),
@@ -257,7 +256,7 @@ fn bursts(cell: &Cell) -> Result<Option<Bursts>, ScenarioError> {
 pub(super) fn check_applicable(cell: &Cell) -> Result<(), ScenarioError> {
     let set = |s: &Setting| !matches!(s.place, Place::Scenario(_));
     let keys = Applicability::of(&cell.settings);
-    let stray = |(path, s): &(&String, &Setting)| set(s) && !keys.covers(path);
+    let stray = |(path, s): &(&str, &Setting)| set(s) && !keys.covers(path);
     if let Some((path, setting)) = cell.settings.iter().find(stray) {
         let why = if keys.traffic {
             format!(

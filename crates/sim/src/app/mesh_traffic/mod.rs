@@ -68,7 +68,7 @@ impl MeshTraffic {
         engine.hosts = hosts
             .clone()
             .map(|number| {
-                let endpoint = node::endpoint(spec, mesh, number);
+                let endpoint = Box::new(node::endpoint(spec, mesh, number));
                 Host::new(endpoint, GROUP, Role::Server, number)
             })
             .collect();

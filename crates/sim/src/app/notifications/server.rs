@@ -116,7 +116,7 @@ impl Notifier {
         };
         let endpoint = |number| {
             let stream = Stream::indexed(spec.seed, "client/endpoint", number);
-            Endpoint::new(client(spec, group, workload), stream)
+            Box::new(Endpoint::new(client(spec, group, workload), stream))
         };
         let stream = match group.number {
             0 => Stream::new(spec.seed, "server/endpoint"),
@@ -127,7 +127,7 @@ impl Notifier {
                 .take(clients as usize)
                 .map(endpoint)
                 .collect(),
-            server: Endpoint::new(server(spec, group, workload), stream),
+            server: Box::new(Endpoint::new(server(spec, group, workload), stream)),
             poll: Duration::ZERO,
             is_server_constrained: true,
         };

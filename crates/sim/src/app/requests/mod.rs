@@ -75,9 +75,9 @@ impl Clients {
         };
         let endpoints = Endpoints {
             clients: numbers
-                .map(|number| client_endpoint(spec, group, number, 0))
+                .map(|number| Box::new(client_endpoint(spec, group, number, 0)))
                 .collect(),
-            server: server_endpoint(spec, group),
+            server: Box::new(server_endpoint(spec, group)),
             poll: requests.poll,
             is_server_constrained: false,
         };
@@ -376,7 +376,7 @@ impl<N: Network> Application<N> for Clients {
         let restarts = client.restart();
         let endpoint = client_endpoint(engine.spec, engine.group(host), host, restarts);
         let state = &mut engine.hosts[host as usize];
-        (state.endpoint, state.alarm) = (endpoint, Alarm::default());
+        (*state.endpoint, state.alarm) = (endpoint, Alarm::default());
         state.restarts = restarts as u16;
         let batches = self.requests.batches;
         let waits = batches.is_some_and(|b| b.reconnect == Reconnect::Closed);
