@@ -84,11 +84,10 @@ pub(crate) fn socket_option(
 /// Gives the calling thread real-time priority, first in first out.
 #[allow(unsafe_code, reason = "no wrapper has sched_setscheduler(2)")]
 pub(crate) fn schedule_first_in_first_out(priority: i32) -> io::Result<()> {
-    let parameters = libc::sched_param {
-        sched_priority: priority,
-    };
-    // SAFETY: the kernel reads one `sched_param`; 0 is the calling thread.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
+    // The library function of musl always fails, and its `sched_param` has more fields than the kernel's.
+    let call = libc::SYS_sched_setscheduler;
+    // SAFETY: the kernel reads one `sched_param`, an int; 0 is the calling thread.
+    let result = unsafe { libc::syscall(call, 0, libc::SCHED_FIFO, &raw const priority) };
     Errno::result(result).map(drop).map_err(Into::into)
 }
 
