@@ -200,10 +200,24 @@ fn install_from_source(
 ) -> Result<()> {
     let sources = folder.join("sdist");
     process::must(&mut maturin(workspace, tools, &["sdist"], &sources)?)?;
-    let fresh = folder.join("from-source");
-    if fresh.is_dir() {
-        fs::remove_dir_all(&fresh)?;
+    let archive = only_file(&sources)?;
+    let (fresh, unpacked) = (folder.join("from-source"), folder.join("unpacked"));
+    for path in [&fresh, &unpacked] {
+        if path.is_dir() {
+            fs::remove_dir_all(path)?;
+        }
     }
+    fs::create_dir_all(&unpacked)?;
+    // Files of the archive have a fixed old time. With it, Cargo would take crates compiled from other
+    // sources for theirs.
+    let mut tar = Command::new("tar");
+    tar.args(["--extract", "--touch", "--gzip", "--strip-components=1"]);
+    process::must(
+        tar.arg("--file")
+            .arg(&archive)
+            .arg("--directory")
+            .arg(&unpacked),
+    )?;
     let fresh = environment(&fresh, python, &["pip"])?;
     let mut install = Command::new(fresh.join("bin/pip"));
     // A wheel of other sources with this name may be in the cache.
@@ -214,7 +228,7 @@ fn install_from_source(
             "--disable-pip-version-check",
             "--no-cache-dir",
         ])
-        .arg(only_file(&sources)?)
+        .arg(&unpacked)
         // Dependencies that are compiled already are used again.
         .env("CARGO_TARGET_DIR", workspace.target()?);
     process::must(&mut install)?;
