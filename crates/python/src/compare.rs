@@ -20,6 +20,29 @@ pub(crate) type Keys = BTreeMap<String, String>;
 
 type Arm = BTreeMap<u64, f64>;
 
+/// Takes the value of a key out of a run's; the error names the keys that there are.
+pub(crate) fn take_key(keys: &mut Keys, name: &str, purpose: &str) -> PyResult<String> {
+    keys.remove(name).ok_or_else(|| {
+        let known: Vec<&str> = keys.keys().map(String::as_str).collect();
+        let known = known.join(", ");
+        PyKeyError::new_err(format!(
+            "no column \"{name}\" to {purpose}; there are {known}"
+        ))
+    })
+}
+
+/// The place of an element, which is added where it is missing.
+pub(crate) fn place_of<T>(
+    all: &mut Vec<T>,
+    is: impl Fn(&T) -> bool,
+    new: impl FnOnce() -> T,
+) -> usize {
+    all.iter().position(is).unwrap_or_else(|| {
+        all.push(new());
+        all.len() - 1
+    })
+}
+
 impl Groups {
     /// Groups runs by everything but the key `by`, whose values are the arms.
     pub(crate) fn of(
@@ -33,23 +56,10 @@ impl Groups {
         };
         for row in rows {
             let mut keys = keys_of(&row);
-            let Some(arm) = keys.remove(by) else {
-                let known: Vec<String> = keys.into_keys().collect();
-                let what = format!(
-                    "no column \"{by}\" to compare by; there are {}",
-                    known.join(", ")
-                );
-                return Err(PyKeyError::new_err(what));
-            };
+            let arm = take_key(&mut keys, by, "compare by")?;
             groups.seeds.insert(row.seed);
             let arms = groups.arms(keys);
-            let place = arms
-                .iter()
-                .position(|(name, _)| *name == arm)
-                .unwrap_or_else(|| {
-                    arms.push((arm, Arm::new()));
-                    arms.len() - 1
-                });
+            let place = place_of(arms, |(name, _)| *name == arm, || (arm.clone(), Arm::new()));
             if let Some(statistics) = row.metrics.get(metric) {
                 arms[place].1.insert(row.seed, statistics.mean);
             }
@@ -58,11 +68,8 @@ impl Groups {
     }
 
     fn arms(&mut self, keys: Keys) -> &mut Vec<(String, Arm)> {
-        let place = self.all.iter().position(|(known, _)| *known == keys);
-        let place = place.unwrap_or_else(|| {
-            self.all.push((keys, Vec::new()));
-            self.all.len() - 1
-        });
+        let new = || (keys.clone(), Vec::new());
+        let place = place_of(&mut self.all, |(known, _)| *known == keys, new);
         &mut self.all[place].1
     }
 

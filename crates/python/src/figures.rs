@@ -8,10 +8,10 @@ use carob_lab::report::{
 };
 use carob_lab::run::EachRow;
 use carob_lab::statistics::Statistics;
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::compare::{Keys, keys_of};
+use crate::compare::{Keys, keys_of, place_of, take_key};
 use crate::errors;
 
 /// The most panels of a figure.
@@ -186,14 +186,7 @@ type Lines = Vec<(String, BTreeMap<usize, Vec<f64>>)>;
 impl Grouped {
     fn add(&mut self, row: &EachRow, metric: &str, over: &str) -> PyResult<()> {
         let mut keys = keys_of(row);
-        let Some(value) = keys.remove(over) else {
-            let known: Vec<String> = keys.into_keys().collect();
-            let what = format!(
-                "no column \"{over}\" to draw over; there are {}",
-                known.join(", ")
-            );
-            return Err(PyKeyError::new_err(what));
-        };
+        let value = take_key(&mut keys, over, "draw over")?;
         let name = keys.remove("algorithm").unwrap_or_else(|| value.clone());
         let Some(statistics) = row.metrics.get(metric) else {
             return Ok(());
@@ -250,14 +243,6 @@ impl Grouped {
         };
         self.panels.iter().map(panel).collect()
     }
-}
-
-/// The place of an element, which is added where it is missing.
-fn place_of<T>(all: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> usize {
-    all.iter().position(is).unwrap_or_else(|| {
-        all.push(new());
-        all.len() - 1
-    })
 }
 
 /// A figure of reports of one scenario; none where runs lack what it needs.

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_below_zero_are_left_of_the_baseline() {
+    fn a_row_has_its_values_and_the_axis_its_ticks() {
         let rows = vec![row("a < b", -4.0, 1.0), row("fasor", 2.0, 0.0)];
         let svg = figure(vec![PairedGroup {
             heading: "alone".to_owned(),

@@ -55,13 +55,13 @@ constants! {
         latest_factor: Ratio,
         /// dither of a first timer as a share of it, once there is a sample
         dither: Ratio,
-        /// below this, the RTO of a single exchange needs steady round trips, and its back-off is greater
+        /// limit of short timers: below it an RTO needs steady round trips, and a timer backs off faster
         short_timer: Duration,
-        /// least margin of a short RTO, as a multiple of greatest less least round trip
+        /// least margin of a short RTO, as a multiple of the greatest round trip less the least
         spread_factor: u8,
         /// factor of the back-off
         backoff: Ratio,
-        /// the same for short timers
+        /// factor of the back-off of short timers, up to their limit
         short_backoff: Ratio,
         /// greatest number of doublings carried over to later exchanges
         carry_max: u8,
