@@ -29,6 +29,8 @@ pub(super) const PUBLISHED: &[&str] = &[
 const MUSL: &str = "x86_64-unknown-linux-musl";
 const GNU: &str = "x86_64-unknown-linux-gnu";
 const MUSL_GCC: &str = "/usr/bin/musl-gcc";
+/// The unwinder of LLVM.
+const UNWINDER: &str = "/usr/lib/llvm-16/lib/libunwind.a";
 
 /// Arguments of cargo that build the command as it is published.
 const BUILD: [&str; 6] = [
@@ -135,7 +137,10 @@ pub(super) fn program(release: &Release<'_>) -> Result<Outcome> {
 /// with glibc, whose resolver still loads libraries for names of hosts.
 pub(super) fn static_program(release: &Release<'_>) -> Result<Outcome> {
     let file = release.folder.join("carob-static");
-    let musl = Path::new(MUSL_GCC).is_file() && bare_metal::has_library_source()?;
+    let musl = [MUSL_GCC, UNWINDER]
+        .iter()
+        .all(|file| Path::new(file).is_file())
+        && bare_metal::has_library_source()?;
     let built = if musl {
         with_musl(release)?
     } else {
@@ -159,21 +164,45 @@ pub(super) fn static_program(release: &Release<'_>) -> Result<Outcome> {
         return Ok(Outcome::Passed);
     }
     let note = format!(
-        "with glibc: no {MUSL_GCC} and library source (apt-get install musl-tools rustc-web rust-web-src)"
+        "with glibc: no {MUSL_GCC}, {UNWINDER} and library source (apt-get install musl-tools libunwind-16-dev rustc-web rust-web-src)"
     );
     Ok(Outcome::PassedExcept(note))
 }
 
-fn with_musl(release: &Release<'_>) -> Result<Option<PathBuf>> {
-    let directory = release.workspace.target()?.join("musl");
-    // The unwinder of the standard library is that of the compiler's own runtime.
+/// The folder of the unwinder that the standard library links: that of LLVM. GCC's needs a function of
+/// glibc to find a frame.
+fn unwinder(directory: &Path) -> Result<PathBuf> {
     let libraries = directory.join("libraries");
     fs::create_dir_all(&libraries)?;
-    let mut gcc = Command::new("gcc");
-    let unwinder = process::output(gcc.arg("-print-file-name=libgcc_eh.a"))?;
-    fs::copy(unwinder.trim(), libraries.join("libunwind.a"))?;
+    let library = libraries.join("libunwind.a");
+    fs::copy(UNWINDER, &library)?;
+    // It was compiled for glibc, with a checked function in its log; musl has the plain one.
+    let (source, object) = (libraries.join("log.c"), libraries.join("log.o"));
+    fs::write(
+        &source,
+        "#include <stdarg.h>\n\
+         #include <stdio.h>\n\
+         int __fprintf_chk(FILE *file, int level, const char *format, ...) {\n\
+         \x20   (void)level;\n\
+         \x20   va_list values;\n\
+         \x20   va_start(values, format);\n\
+         \x20   int count = vfprintf(file, format, values);\n\
+         \x20   va_end(values);\n\
+         \x20   return count;\n\
+         }\n",
+    )?;
+    let mut compile = Command::new(MUSL_GCC);
+    process::must(compile.arg("-c").arg(&source).arg("-o").arg(&object))?;
+    process::must(Command::new("ar").arg("r").arg(&library).arg(&object))?;
+    Ok(libraries)
+}
+
+fn with_musl(release: &Release<'_>) -> Result<Option<PathBuf>> {
+    let directory = release.workspace.target()?.join("musl");
+    let libraries = unwinder(&directory)?;
+    // Debian's musl-gcc knows no static programs at a random address: it names a loader for them.
     let flags = format!(
-        "-C target-feature=+crt-static -C link-self-contained=no -L native={}",
+        "-C target-feature=+crt-static -C relocation-model=static -C link-self-contained=no -L native={}",
         libraries.display()
     );
     let mut command = process::cargo();
