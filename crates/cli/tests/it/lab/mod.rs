@@ -2,6 +2,7 @@
 
 mod captures;
 mod compare;
+mod emulated_traces;
 pub(crate) mod folder;
 mod new;
 mod next;
