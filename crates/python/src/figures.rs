@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use carob_lab::metrics::METRICS;
 use carob_lab::report::{
-    self, Figure, Mapping, PairedGroup, PairedRow, PairedRows, SweptFigure, SweptLine, SweptPanel,
+    self, Figure, Layout, Mapping, PairedGroup, PairedRow, PairedRows, SweptFigure, SweptLine,
+    SweptPanel,
 };
 use carob_lab::run::EachRow;
 use carob_lab::statistics::Statistics;
@@ -73,7 +74,7 @@ pub(crate) fn difference_figure(label: String, rows: Vec<Row>) -> String {
         baseline: 0.0,
         groups,
     };
-    report::on_white(&rows.svg())
+    rows.picture().on_white(Layout::Wide)
 }
 
 /// Means of a metric against a key, by panel and name.
@@ -170,7 +171,7 @@ impl Swept {
             1 => "One seed".to_owned(),
             seeds => format!("Means of {seeds} seeds with intervals of 95 % (Student's t)"),
         };
-        (report::on_white(&self.figure.svg()), title, caption)
+        (self.figure.picture().on_white(Layout::Wide), title, caption)
     }
 }
 
@@ -252,5 +253,11 @@ pub(crate) fn of_reports(
 ) -> PyResult<Option<Drawn>> {
     let block = figure.block(outcome, &carob_studies::papers::published());
     let block = block.map_err(|error| errors::scenario(error, ""))?;
-    Ok(block.map(|block| (report::on_white(&block.svg), block.title, block.caption)))
+    Ok(block.map(|block| {
+        (
+            block.picture.on_white(Layout::Wide),
+            block.title,
+            block.caption,
+        )
+    }))
 }

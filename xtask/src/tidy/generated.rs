@@ -15,67 +15,99 @@ use super::{Finding, reference, tree::Tree};
 use crate::{process, steps::watch, workspace::Workspace};
 
 /// A committed file and the arguments of `carob` that print it.
+#[derive(Clone, Copy)]
 struct Document {
     path: &'static str,
     arguments: &'static [&'static str],
+    is_narrow: bool,
+}
+
+impl Document {
+    const fn new(path: &'static str, arguments: &'static [&'static str]) -> Self {
+        Self {
+            path,
+            arguments,
+            is_narrow: false,
+        }
+    }
+
+    /// The file's path; that of a narrow figure ends with `-narrow`.
+    fn path(&self) -> String {
+        match self.path.strip_suffix(".svg") {
+            Some(stem) if self.is_narrow => format!("{stem}-narrow.svg"),
+            _ => self.path.to_owned(),
+        }
+    }
+
+    fn arguments(&self) -> impl Iterator<Item = &'static str> {
+        let narrow = self.is_narrow.then_some("--narrow");
+        self.arguments.iter().copied().chain(narrow)
+    }
+}
+
+/// All documents: each figure also for a phone.
+fn documents() -> impl Iterator<Item = Document> {
+    let both = |document: Document| {
+        let is_figure = super::has_extension(document.path, "svg");
+        let narrow = Document {
+            is_narrow: true,
+            ..document
+        };
+        std::iter::once(document).chain(is_figure.then_some(narrow))
+    };
+    DOCUMENTS.iter().chain(FIGURES).copied().flat_map(both)
 }
 
 const DOCUMENTS: &[Document] = &[
-    Document {
-        path: "docs/calibration-cocoaplus.md",
-        arguments: &["lab", "calibrate", "cocoaplus", "--markdown"],
-    },
-    Document {
-        path: "docs/calibration-cocoaplus.svg",
-        arguments: &["lab", "calibrate", "cocoaplus", "--svg"],
-    },
-    Document {
-        path: "docs/calibration-nonobserve.md",
-        arguments: &["lab", "calibrate", "nonobserve", "--markdown"],
-    },
-    Document {
-        path: "docs/calibration-nonobserve.svg",
-        arguments: &["lab", "calibrate", "nonobserve", "--svg"],
-    },
-    Document {
-        path: "docs/calibration-retrycount.md",
-        arguments: &["lab", "calibrate", "retrycount", "--markdown"],
-    },
-    Document {
-        path: "docs/calibration-retrycount.svg",
-        arguments: &["lab", "calibrate", "retrycount", "--svg"],
-    },
-    Document {
-        path: "docs/calibration-rpl.md",
-        arguments: &["lab", "calibrate", "rpl", "--markdown"],
-    },
-    Document {
-        path: "docs/calibration-rpl.svg",
-        arguments: &["lab", "calibrate", "rpl", "--svg"],
-    },
-    Document {
-        path: "docs/calibration-thesis.md",
-        arguments: &["lab", "calibrate", "thesis", "--markdown"],
-    },
-    Document {
-        path: "docs/calibration-thesis.svg",
-        arguments: &["lab", "calibrate", "thesis", "--svg"],
-    },
-    Document {
-        path: "docs/evidence/claims.md",
-        arguments: &["lab", "claims", "--markdown"],
-    },
-    Document {
-        path: "docs/claims.md",
-        arguments: &["lab", "claims", "thesis", "--markdown"],
-    },
-    Document {
-        path: "docs/cocoaplus-claims.md",
-        arguments: &["lab", "claims", "cocoaplus", "--markdown"],
-    },
-    Document {
-        path: "docs/cocoaplus-load.svg",
-        arguments: &[
+    Document::new(
+        "docs/calibration-cocoaplus.md",
+        &["lab", "calibrate", "cocoaplus", "--markdown"],
+    ),
+    Document::new(
+        "docs/calibration-cocoaplus.svg",
+        &["lab", "calibrate", "cocoaplus", "--svg"],
+    ),
+    Document::new(
+        "docs/calibration-nonobserve.md",
+        &["lab", "calibrate", "nonobserve", "--markdown"],
+    ),
+    Document::new(
+        "docs/calibration-nonobserve.svg",
+        &["lab", "calibrate", "nonobserve", "--svg"],
+    ),
+    Document::new(
+        "docs/calibration-retrycount.md",
+        &["lab", "calibrate", "retrycount", "--markdown"],
+    ),
+    Document::new(
+        "docs/calibration-retrycount.svg",
+        &["lab", "calibrate", "retrycount", "--svg"],
+    ),
+    Document::new(
+        "docs/calibration-rpl.md",
+        &["lab", "calibrate", "rpl", "--markdown"],
+    ),
+    Document::new(
+        "docs/calibration-rpl.svg",
+        &["lab", "calibrate", "rpl", "--svg"],
+    ),
+    Document::new(
+        "docs/calibration-thesis.md",
+        &["lab", "calibrate", "thesis", "--markdown"],
+    ),
+    Document::new(
+        "docs/calibration-thesis.svg",
+        &["lab", "calibrate", "thesis", "--svg"],
+    ),
+    Document::new("docs/evidence/claims.md", &["lab", "claims", "--markdown"]),
+    Document::new("docs/claims.md", &["lab", "claims", "thesis", "--markdown"]),
+    Document::new(
+        "docs/cocoaplus-claims.md",
+        &["lab", "claims", "cocoaplus", "--markdown"],
+    ),
+    Document::new(
+        "docs/cocoaplus-load.svg",
+        &[
             "lab",
             "run",
             "cocoaplus/constant-6x6-lossy",
@@ -85,14 +117,14 @@ const DOCUMENTS: &[Document] = &[
             "load",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/cocoaplus-reproduction.md",
-        arguments: &["lab", "reproduce", "cocoaplus", "--markdown"],
-    },
-    Document {
-        path: "docs/collapse.svg",
-        arguments: &[
+    ),
+    Document::new(
+        "docs/cocoaplus-reproduction.md",
+        &["lab", "reproduce", "cocoaplus", "--markdown"],
+    ),
+    Document::new(
+        "docs/collapse.svg",
+        &[
             "lab",
             "run",
             "thesis/short-random-400c-none-inf",
@@ -104,18 +136,12 @@ const DOCUMENTS: &[Document] = &[
             "link",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/controllers.md",
-        arguments: &["cc", "list", "--markdown"],
-    },
-    Document {
-        path: "docs/profiles.md",
-        arguments: &["profiles", "--markdown"],
-    },
-    Document {
-        path: "docs/completion-times.svg",
-        arguments: &[
+    ),
+    Document::new("docs/controllers.md", &["cc", "list", "--markdown"]),
+    Document::new("docs/profiles.md", &["profiles", "--markdown"]),
+    Document::new(
+        "docs/completion-times.svg",
+        &[
             "lab",
             "run",
             "thesis/long-1c-high-2500",
@@ -129,10 +155,10 @@ const DOCUMENTS: &[Document] = &[
             "ratios",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/fairness.svg",
-        arguments: &[
+    ),
+    Document::new(
+        "docs/fairness.svg",
+        &[
             "lab",
             "run",
             "carob/fairness",
@@ -142,18 +168,15 @@ const DOCUMENTS: &[Document] = &[
             "mix",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/limits.md",
-        arguments: &["serve", "--limits", "--markdown"],
-    },
-    Document {
-        path: "docs/nonobserve-claims.md",
-        arguments: &["lab", "claims", "nonobserve", "--markdown"],
-    },
-    Document {
-        path: "docs/notifications-gprs.svg",
-        arguments: &[
+    ),
+    Document::new("docs/limits.md", &["serve", "--limits", "--markdown"]),
+    Document::new(
+        "docs/nonobserve-claims.md",
+        &["lab", "claims", "nonobserve", "--markdown"],
+    ),
+    Document::new(
+        "docs/notifications-gprs.svg",
+        &[
             "lab",
             "run",
             "nonobserve/gprs",
@@ -161,10 +184,10 @@ const DOCUMENTS: &[Document] = &[
             "pdr",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/notifications-rto.svg",
-        arguments: &[
+    ),
+    Document::new(
+        "docs/notifications-rto.svg",
+        &[
             "lab",
             "run",
             "nonobserve/umts-1s-25S3n",
@@ -176,10 +199,10 @@ const DOCUMENTS: &[Document] = &[
             "rto",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/notifications-umts.svg",
-        arguments: &[
+    ),
+    Document::new(
+        "docs/notifications-umts.svg",
+        &[
             "lab",
             "run",
             "nonobserve/umts",
@@ -187,18 +210,18 @@ const DOCUMENTS: &[Document] = &[
             "pdr",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/reproduction.md",
-        arguments: &["lab", "reproduce", "thesis", "--markdown"],
-    },
-    Document {
-        path: "docs/retrycount-claims.md",
-        arguments: &["lab", "claims", "retrycount", "--markdown"],
-    },
-    Document {
-        path: "docs/retrycount/clients.svg",
-        arguments: &[
+    ),
+    Document::new(
+        "docs/reproduction.md",
+        &["lab", "reproduce", "thesis", "--markdown"],
+    ),
+    Document::new(
+        "docs/retrycount-claims.md",
+        &["lab", "claims", "retrycount", "--markdown"],
+    ),
+    Document::new(
+        "docs/retrycount/clients.svg",
+        &[
             "lab",
             "run",
             "retrycount/clients",
@@ -206,10 +229,10 @@ const DOCUMENTS: &[Document] = &[
             "clients",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/retrycount/service.svg",
-        arguments: &[
+    ),
+    Document::new(
+        "docs/retrycount/service.svg",
+        &[
             "lab",
             "run",
             "retrycount/service",
@@ -217,10 +240,10 @@ const DOCUMENTS: &[Document] = &[
             "clients",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/retrycount/timers.svg",
-        arguments: &[
+    ),
+    Document::new(
+        "docs/retrycount/timers.svg",
+        &[
             "lab",
             "run",
             "retrycount/rto-scatter-100",
@@ -228,10 +251,10 @@ const DOCUMENTS: &[Document] = &[
             "timers",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/retrycount/timers-fast-link.svg",
-        arguments: &[
+    ),
+    Document::new(
+        "docs/retrycount/timers-fast-link.svg",
+        &[
             "lab",
             "run",
             "retrycount/rto-scatter-100",
@@ -243,22 +266,19 @@ const DOCUMENTS: &[Document] = &[
             "timers",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/reference/cli.md",
-        arguments: &["man", "--markdown"],
-    },
-    Document {
-        path: "docs/reference/figures.md",
-        arguments: &["lab", "figures", "--markdown"],
-    },
-    Document {
-        path: "docs/reference/lab-metrics.md",
-        arguments: &["lab", "metrics", "--markdown"],
-    },
-    Document {
-        path: "docs/rpl-circle.svg",
-        arguments: &[
+    ),
+    Document::new("docs/reference/cli.md", &["man", "--markdown"]),
+    Document::new(
+        "docs/reference/figures.md",
+        &["lab", "figures", "--markdown"],
+    ),
+    Document::new(
+        "docs/reference/lab-metrics.md",
+        &["lab", "metrics", "--markdown"],
+    ),
+    Document::new(
+        "docs/rpl-circle.svg",
+        &[
             "lab",
             "run",
             "rpl/wilab-rpl-1s",
@@ -268,14 +288,14 @@ const DOCUMENTS: &[Document] = &[
             "circle",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/rpl-claims.md",
-        arguments: &["lab", "claims", "rpl", "--markdown"],
-    },
-    Document {
-        path: "docs/rpl-isolated.svg",
-        arguments: &[
+    ),
+    Document::new(
+        "docs/rpl-claims.md",
+        &["lab", "claims", "rpl", "--markdown"],
+    ),
+    Document::new(
+        "docs/rpl-isolated.svg",
+        &[
             "lab",
             "run",
             "rpl/pint-rpl-1s",
@@ -285,10 +305,10 @@ const DOCUMENTS: &[Document] = &[
             "circle",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/rpl-load.svg",
-        arguments: &[
+    ),
+    Document::new(
+        "docs/rpl-load.svg",
+        &[
             "lab",
             "run",
             "rpl/wilab-rpl",
@@ -298,10 +318,10 @@ const DOCUMENTS: &[Document] = &[
             "load",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/rpl-pint-depth.svg",
-        arguments: &[
+    ),
+    Document::new(
+        "docs/rpl-pint-depth.svg",
+        &[
             "lab",
             "run",
             "rpl/pint-idle",
@@ -309,10 +329,10 @@ const DOCUMENTS: &[Document] = &[
             "depth",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/rpl-wilab-depth.svg",
-        arguments: &[
+    ),
+    Document::new(
+        "docs/rpl-wilab-depth.svg",
+        &[
             "lab",
             "run",
             "rpl/wilab-idle",
@@ -320,29 +340,23 @@ const DOCUMENTS: &[Document] = &[
             "depth",
             "--no-report",
         ],
-    },
-    Document {
-        path: "docs/scenario-keys.md",
-        arguments: &["lab", "keys", "--markdown"],
-    },
-    Document {
-        path: "docs/thesis-figures.md",
-        arguments: &["lab", "reproduce", "thesis", "--figures"],
-    },
-    Document {
-        path: "docs/timers.svg",
-        arguments: &["cc", "trace", "--demo", "--svg"],
-    },
+    ),
+    Document::new("docs/scenario-keys.md", &["lab", "keys", "--markdown"]),
+    Document::new(
+        "docs/thesis-figures.md",
+        &["lab", "reproduce", "thesis", "--figures"],
+    ),
+    Document::new("docs/timers.svg", &["cc", "trace", "--demo", "--svg"]),
 ];
 
 /// Figures of docs/thesis-figures.md: each as `docs/thesis/NAME.svg`. The page shows every figure
 /// there is, so that one missing here is found as a link to nothing.
 macro_rules! figures {
     ($($name:literal)*) => {
-        const FIGURES: &[Document] = &[$(Document {
-            path: concat!("docs/thesis/", $name, ".svg"),
-            arguments: &["lab", "reproduce", "thesis", "--svg", $name],
-        },)*];
+        const FIGURES: &[Document] = &[$(Document::new(
+            concat!("docs/thesis/", $name, ".svg"),
+            &["lab", "reproduce", "thesis", "--svg", $name],
+        ),)*];
     };
 }
 
@@ -360,9 +374,10 @@ pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>> 
         let fresh = (page.text)(tree)?;
         findings.extend(compare(page.path, tree.text(page.path), &fresh));
     }
-    for document in DOCUMENTS.iter().chain(FIGURES) {
-        let committed = tree.text(document.path);
-        if stamps.is_fresh(document, committed) {
+    for document in documents() {
+        let path = document.path();
+        let committed = tree.text(&path);
+        if stamps.is_fresh(&document, committed) {
             unchanged += 1;
             continue;
         }
@@ -370,10 +385,10 @@ pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Result<Vec<Finding>> 
             build(workspace)?;
             built = true;
         }
-        let fresh = contents(workspace, document)?;
-        let finding = compare(document.path, committed, &fresh);
+        let fresh = contents(workspace, &document)?;
+        let finding = compare(&path, committed, &fresh);
         if finding.is_none() {
-            stamps.add(document, &fresh);
+            stamps.add(&document, &fresh);
         }
         findings.extend(finding);
     }
@@ -391,8 +406,8 @@ pub(crate) fn generate(workspace: &Workspace, parts: &[String]) -> Result<()> {
     let pages: Vec<_> = (reference::PAGES.iter())
         .filter(|page| chosen(page.path))
         .collect();
-    let documents: Vec<_> = (DOCUMENTS.iter().chain(FIGURES))
-        .filter(|document| chosen(document.path))
+    let documents: Vec<_> = documents()
+        .filter(|document| chosen(&document.path()))
         .collect();
     ensure!(
         !pages.is_empty() || !documents.is_empty(),
@@ -408,7 +423,11 @@ pub(crate) fn generate(workspace: &Workspace, parts: &[String]) -> Result<()> {
         build(workspace)?;
     }
     for document in documents {
-        write(workspace, document.path, &contents(workspace, document)?)?;
+        write(
+            workspace,
+            &document.path(),
+            &contents(workspace, &document)?,
+        )?;
     }
     Ok(())
 }
@@ -436,9 +455,13 @@ fn contents(workspace: &Workspace, document: &Document) -> Result<String> {
     let mut command = process::cargo();
     command
         .args(["run", "--quiet", "--package", "carob-cli", "--"])
-        .args(document.arguments);
+        .args(document.arguments());
     let text = process::output(command.current_dir(&workspace.root))?;
-    println!("{} ({:.1} s)", document.path, start.elapsed().as_secs_f64());
+    println!(
+        "{} ({:.1} s)",
+        document.path(),
+        start.elapsed().as_secs_f64()
+    );
     Ok(text)
 }
 
@@ -468,6 +491,19 @@ fn compare(path: &str, committed: Option<&str>, fresh: &str) -> Option<Finding> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_figure_is_drawn_for_a_phone_too() {
+        let figures =
+            documents().filter(|document| super::super::has_extension(&document.path(), "svg"));
+        let (narrow, wide): (Vec<_>, Vec<_>) = figures.partition(|figure| figure.is_narrow);
+        assert_eq!(narrow.len(), wide.len());
+        assert_eq!(
+            narrow[0].path(),
+            wide[0].path().replace(".svg", "-narrow.svg")
+        );
+        assert_eq!(narrow[0].arguments().last(), Some("--narrow"));
+    }
 
     #[test]
     fn an_equal_document_is_fresh() {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::result::{CalibrationResult, Class, FindingShare};
 use super::{Calibration, Verdict};
 use crate::claims::interval::short;
-use crate::report::{self, DependenceRow};
+use crate::report::{self, DependenceRow, Picture};
 
 /// A finding in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -261,8 +261,8 @@ fn depends_on(calibration: &Calibration, share: &FindingShare) -> String {
     }
 }
 
-/// Findings against settings as a standalone SVG.
-pub fn figure(calibration: &Calibration, result: &CalibrationResult) -> String {
+/// Findings against settings in both layouts.
+pub fn figure(calibration: &Calibration, result: &CalibrationResult) -> Picture {
     let names: Vec<&str> = calibration.settings.iter().map(|one| &*one.name).collect();
     let row = |(n, rule): (usize, &crate::claims::rule::Rule)| {
         let share = result.finding(calibration, n, false)?;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::chart::{Axis, Chart, Layer, Panel, Part, ROOM};
 use super::look::Look;
+use super::picture::Picture;
 use super::scale::{Mapping, number};
 use super::shapes::Shape;
 use crate::expected::Expected;
@@ -158,8 +159,8 @@ impl BoxPlot {
         )
     }
 
-    /// The figure as an SVG element.
-    pub fn svg(&self, label: &str) -> String {
+    /// The figure in both layouts.
+    pub fn picture(&self, label: &str) -> Picture {
         let count = self.groups.len().max(1);
         let step = ROOM / count as f64;
         let mut layers: Vec<Layer> = self.series.iter().map(|name| Layer::new(name)).collect();
@@ -185,7 +186,7 @@ impl BoxPlot {
             layers: layers.into_iter().chain([published]).collect(),
             ..Panel::default()
         };
-        Chart::of(label, panel).svg()
+        Chart::of(label, panel).picture()
     }
 
     fn range(&self) -> (f64, f64) {
@@ -310,7 +311,9 @@ mod tests {
             p50: Some(285.695),
             ..Published::default()
         };
-        let svg = plot(&[285.0, 286.0], Some(published)).svg("a label");
+        let svg = plot(&[285.0, 286.0], Some(published))
+            .picture("a label")
+            .wide;
         assert!(
             svg.contains("default, 1 client none: median 285.5"),
             "{svg}"
@@ -336,7 +339,7 @@ mod tests {
 
     #[test]
     fn equal_values_still_show_a_box() {
-        let svg = plot(&[5.0, 5.0, 5.0], None).svg("a label");
+        let svg = plot(&[5.0, 5.0, 5.0], None).picture("a label").wide;
         assert!(
             svg.contains("class=\"median c0\"") && !svg.contains("NaN"),
             "{svg}"

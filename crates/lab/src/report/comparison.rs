@@ -348,8 +348,8 @@ fn box_plot(
         Some((low, high)) => plot.sharing(low, high),
         None => plot,
     };
-    let svg = plot.svg("Box plots of flow completion times");
-    FigureBlock::new(svg, "Flow completion time.".to_owned(), &plot.reading())
+    let picture = plot.picture("Box plots of flow completion times");
+    FigureBlock::new(picture, "Flow completion time.".to_owned(), &plot.reading())
 }
 
 #[cfg(test)]
@@ -405,7 +405,10 @@ mod tests {
         let html = footnotes::tests::pretending("cocoa-001", html);
         // Below the table, and below that of every run, which is folded.
         assert_eq!(html.matches(footnotes::FOOTNOTE).count(), 2);
-        assert!(html.contains("<td class=\"\">cocoa-001 *</td>"), "{html}");
+        assert!(
+            html.contains("<td class=\"\" data-h=\"algorithm\">cocoa-001 *</td>"),
+            "{html}"
+        );
         assert!(html.contains("default, cocoa-001 *"), "{html}");
         assert!(html.contains(",cocoa-001,2,"), "{html}");
     }
@@ -467,7 +470,7 @@ mod tests {
             ..Selection::default()
         };
         let html = report(&["response=512 B"], &selection).html();
-        // 32 cells, by number of clients.
-        assert_eq!(html.matches("Box plots of flow").count(), 2);
+        // 32 cells, by number of clients, in two layouts.
+        assert_eq!(html.matches("Box plots of flow").count(), 2 * 2);
     }
 }

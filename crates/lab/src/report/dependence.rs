@@ -1,6 +1,7 @@
 //! Findings against open settings: where each finding holds, and the settings that it depends on.
 
 use super::chart::{Axis, Chart, Direction, Layer, Panel, Part};
+use super::picture::Picture;
 
 /// Width of a row's bar, and side of a square.
 const BAR: f64 = 130.0;
@@ -19,8 +20,8 @@ pub struct DependenceRow {
     pub explained: Vec<f64>,
 }
 
-/// The matrix as a standalone SVG.
-pub fn dependence_figure(settings: &[&str], rows: &[DependenceRow]) -> String {
+/// The matrix in both layouts.
+pub fn dependence_figure(settings: &[&str], rows: &[DependenceRow]) -> Picture {
     let [mut holds, mut partly, mut explains] = ["holds", "holds partly", ""].map(Layer::new);
     let rect = |class: &str, from, to| Part::Rect(class.to_owned(), from, to, None);
     for (y, row) in (0..).map(f64::from).zip(rows) {
@@ -66,10 +67,11 @@ pub fn dependence_figure(settings: &[&str], rows: &[DependenceRow]) -> String {
         height: SQUARE * rows.len() as f64,
         widths: vec![BAR, SQUARE * settings.len() as f64],
         right: 12.0,
+        together: true,
         panels: vec![share, depends],
         ..Chart::default()
     };
-    super::standalone(&chart.svg())
+    chart.picture()
 }
 
 #[cfg(test)]
@@ -85,7 +87,7 @@ mod tests {
             explained: vec![0.5, 0.0, 1.0],
         };
         let rows = [row("study-01", 0.5), row("study-02", 0.0)];
-        let svg = dependence_figure(&["service", "queue", "copies"], &rows);
+        let svg = dependence_figure(&["service", "queue", "copies"], &rows).wide;
         for text in [
             "study-01: holds at 50 % of the points, partly at 25 %",
             "study-02: copies explains 100 %",

@@ -4,6 +4,7 @@ use carob_sim::mesh::record::NodeRecord;
 
 use super::chart::{Axis, Chart, Layer, Panel, Part, ROOM};
 use super::page::FigureBlock;
+use super::picture::Picture;
 use super::scale::Mapping;
 use crate::run::{Outcome, Row};
 
@@ -28,7 +29,7 @@ pub(super) fn figure(outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock>
 }
 
 /// Bars of each node in the first cell: means of all runs, and from the least to the most.
-fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<String> {
+fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<Picture> {
     let first = rows.first()?;
     let cell = first.cell_name();
     let mut nodes: Vec<Vec<NodeRecord>> = Vec::new();
@@ -93,7 +94,7 @@ fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<String> {
         panels: PANELS.into_iter().map(panel).collect(),
         ..Chart::default()
     };
-    Some(chart.svg())
+    Some(chart.picture())
 }
 
 #[cfg(test)]
@@ -114,7 +115,7 @@ mod tests {
         };
         let plan = Plan::new(&scenario, &selection).expect("a plan");
         let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
-        let svg = draw(&outcome, &outcome.rows()).expect("a figure");
+        let svg = draw(&outcome, &outcome.rows()).expect("a figure").wide;
         assert_eq!(svg.matches("class=\"box").count(), 22 * 2, "{svg}");
         assert!(!svg.contains("NaN"));
     }

@@ -1,6 +1,7 @@
 //! Empirical distribution of values: the share at or below each.
 
 use super::chart::{self, Axis, Chart, Layer, Panel, Part};
+use super::picture::Picture;
 use super::scale::Mapping;
 use super::shapes::Shape;
 
@@ -11,7 +12,7 @@ const MARKED: [(f64, &str); 3] = [(0.5, "median"), (0.9, "p90"), (0.95, "p95")];
 
 /// The distribution of positive values on a logarithmic axis; nothing without values. `unit` is that of the
 /// values, in tooltips.
-pub fn distribution(values: &[f64], label: &str, axis: &str, unit: &str) -> Option<String> {
+pub fn distribution(values: &[f64], label: &str, axis: &str, unit: &str) -> Option<Picture> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| *v > 0.0).collect();
     sorted.sort_by(f64::total_cmp);
     let (low, high) = (*sorted.first()?, *sorted.last()?);
@@ -35,7 +36,7 @@ pub fn distribution(values: &[f64], label: &str, axis: &str, unit: &str) -> Opti
             height: 260.0,
             ..chart
         }
-        .svg(),
+        .picture(),
     )
 }
 
@@ -65,7 +66,9 @@ mod tests {
         let all = steps(&values);
         assert_eq!((all.len(), all[STEPS_MAX - 1]), (STEPS_MAX, (1.0, 1.0)));
         assert_eq!(steps(&[0.5, 2.0]), [(0.5, 0.5), (2.0, 1.0)]);
-        let svg = distribution(&values, "Round trips", "Round trip, s", "s").expect("values");
+        let svg = distribution(&values, "Round trips", "Round trip, s", "s")
+            .expect("values")
+            .wide;
         assert!(
             svg.contains("p95: 0.9500 s") && !svg.contains("NaN"),
             "{svg}"

@@ -5,8 +5,9 @@ use std::cell::OnceCell;
 
 use super::comparison::box_plots;
 use super::page::FigureBlock;
+use super::picture::Layout;
 use super::transfers::Typical;
-use super::{depth, line_plot, mix, node_timeline, notifications, ratios, standalone};
+use super::{depth, line_plot, mix, node_timeline, notifications, ratios};
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::summary::Print;
 
@@ -138,9 +139,10 @@ impl Figure {
         &self,
         outcome: &Outcome<'_>,
         print: &Print,
+        layout: Layout,
     ) -> Result<Option<String>, RunSetupError> {
         let first = self.block(outcome, print)?;
-        Ok(first.map(|block| standalone(&block.svg)))
+        Ok(first.map(|block| block.picture.standalone(layout)))
     }
 
     /// Draws it, the first of several, with title and caption; `None` where runs lack what it needs.
@@ -221,7 +223,9 @@ mod tests {
         let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
         let print = Print::default();
         let drawn = Figure::of_runs().filter_map(|figure| {
-            let svg = figure.svg(&outcome, &print).expect("possible")?;
+            let svg = figure
+                .svg(&outcome, &print, Layout::Narrow)
+                .expect("possible")?;
             assert!(svg.starts_with("<svg") && !svg.contains("NaN"), "{svg}");
             Some(figure.name)
         });

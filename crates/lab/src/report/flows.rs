@@ -4,6 +4,7 @@ use carob_sim::trace::Event;
 
 use super::chart::{Axis, Chart, Layer, Panel, Part};
 use super::look::COLOURS;
+use super::picture::Picture;
 use super::scale::Mapping;
 use super::sequence::{KINDS, Kind, SequenceGraph, Style};
 use super::shapes::Shape;
@@ -35,8 +36,8 @@ impl FlowsGraph {
         }
     }
 
-    /// The figure as an SVG element; without tooltips.
-    pub fn svg(&self, label: &str) -> String {
+    /// The figure in both layouts; without tooltips.
+    pub fn picture(&self, label: &str) -> Picture {
         let empty = Panel {
             x: Axis::new("", Mapping::Linear, (0.0, 1.0), 8),
             y: Axis::new("", Mapping::Linear, (0.0, 1.0), 6),
@@ -49,7 +50,7 @@ impl FlowsGraph {
             layers: self.layers(),
             ..axes
         };
-        Chart::over_time(label, vec![panel]).svg()
+        Chart::over_time(label, vec![panel]).picture()
     }
 
     /// Lines of all flows and first transmissions in a colour each, then their other marks; what needs attention
@@ -101,10 +102,11 @@ mod tests {
         let svg = FlowsGraph {
             flows: vec![flow.clone(), flow],
         }
-        .svg("a label");
+        .picture("a label")
+        .wide;
         assert!(svg.contains(">flow 2<") && svg.contains("flow-first c1"));
         assert!(!svg.contains("retransmission"), "a legend of what is shown");
-        let none = FlowsGraph { flows: Vec::new() }.svg("a label");
+        let none = FlowsGraph { flows: Vec::new() }.picture("a label").wide;
         assert!(!none.contains("NaN") && !none.contains("inf"), "{none}");
     }
 }

@@ -67,8 +67,8 @@ pub fn index_page(entries: &[IndexEntry]) -> String {
         html! {
             tr {
                 td.long { a href=(entry.file) { (entry.title) } }
-                td.long { (entry.lead) }
-                @for fact in FACTS { td.long { (entry.fact(fact)) } }
+                td.long data-h="question" { (entry.lead) }
+                @for fact in FACTS { td data-h=(fact.to_lowercase()) { (entry.fact(fact)) } }
             }
         }
     };
@@ -76,7 +76,7 @@ pub fn index_page(entries: &[IndexEntry]) -> String {
             header { h1 { "Reports" } p.lead { (lead) } }
             main {
                 div.scroll {
-                    table {
+                    table.cards {
                         thead {
                             tr {
                                 th { "report" }

@@ -1,6 +1,7 @@
 //! Values with intervals, one row each.
 
 use super::chart::{Axis, Chart, Layer, Panel, Part};
+use super::picture::Picture;
 use super::scale::Mapping;
 use super::shapes::Shape;
 
@@ -25,7 +26,7 @@ pub struct IntervalRow {
 
 /// A row of a dot and its interval for each value, from 0 on. `rule` is a value with a line through all
 /// rows; `label` names the quantity.
-pub fn interval_figure(label: &str, rule: f64, rows: &[IntervalRow]) -> String {
+pub fn interval_figure(label: &str, rule: f64, rows: &[IntervalRow]) -> Picture {
     let most = rows.iter().map(|row| row.high).fold(rule, f64::max);
     let mut dots = Layer::new("");
     for (y, row) in (0..).map(|k| f64::from(k) + 0.5).zip(rows) {
@@ -52,7 +53,7 @@ pub fn interval_figure(label: &str, rule: f64, rows: &[IntervalRow]) -> String {
         widths: vec![SCALE],
         ..Chart::of(label, panel)
     };
-    chart.svg()
+    chart.picture()
 }
 
 #[cfg(test)]
@@ -69,7 +70,7 @@ mod tests {
             is_marked,
         };
         let rows = [row("a < b", 0.5, true), row("c", 1.2, false)];
-        let svg = interval_figure("Cost", 1.0, &rows);
+        let svg = interval_figure("Cost", 1.0, &rows).wide;
         assert!(svg.contains("a &lt; b: 0.500 (0.400 to 0.600)"), "{svg}");
         assert_eq!(svg.matches(" mark\" d=").count(), 2);
     }

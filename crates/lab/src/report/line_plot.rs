@@ -5,6 +5,7 @@ use super::chart::{Axis, Chart, Layer, Panel, Part};
 use super::comparison::varying;
 use super::look::{COLOURS, Look};
 use super::page::FigureBlock;
+use super::picture::Picture;
 use super::scale::Mapping;
 use crate::metrics::{self, Metric};
 use crate::run::{Outcome, Row};
@@ -220,7 +221,7 @@ fn panels(axis: &Sweep, outcome: &Outcome<'_>, rows: &[Row]) -> Option<Vec<Plot>
     Some(values.iter().map(panel).collect())
 }
 
-fn draw(axis: &Sweep, panels: &[Plot]) -> String {
+fn draw(axis: &Sweep, panels: &[Plot]) -> Picture {
     let chart = Chart {
         label: axis.title.to_owned(),
         columns: 2,
@@ -230,7 +231,7 @@ fn draw(axis: &Sweep, panels: &[Plot]) -> String {
         panels: panels.iter().map(|plot| plot.panel(axis)).collect(),
         ..Chart::default()
     };
-    chart.svg()
+    chart.picture()
 }
 
 impl Plot {
@@ -331,7 +332,8 @@ mod tests {
             assert!(most > 8.0 && most < 16.1, "{most}");
             let svg = figure(&CLIENTS, outcome, &outcome.rows())
                 .expect("a figure")
-                .svg;
+                .picture
+                .wide;
             // One in each panel, and one in the legend.
             let lines = svg.matches("class=\"median c6\"").count();
             assert_eq!(lines, CLIENTS.metrics.len() + 1);
@@ -382,7 +384,8 @@ mod tests {
             assert_eq!((points.len(), points[0].0, points[8].0), (9, 10.0, 0.1));
             let svg = figure(&PERIOD, outcome, &outcome.rows())
                 .expect("a figure")
-                .svg;
+                .picture
+                .wide;
             assert!(!svg.contains("NaN") && svg.contains(">0.1<"), "{svg}");
             assert!(figure(&LOAD, outcome, &outcome.rows()).is_none());
         });

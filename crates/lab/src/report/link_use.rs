@@ -4,6 +4,7 @@ use carob_cc::time::Duration;
 use carob_sim::spec::RunRecord;
 
 use super::chart::{At, Axis, Chart, Layer, Panel, Part, steps};
+use super::picture::Picture;
 use super::scale::Mapping;
 
 /// The span of time that each step of the figure stands for.
@@ -84,12 +85,12 @@ impl LinkUse {
     }
 }
 
-/// Link use of crowds on common axes, each with its title, as one SVG element.
-pub(super) fn link_uses(runs: &[(String, LinkUse)], label: &str) -> String {
+/// Link use of crowds on common axes, each with its title, as one figure.
+pub(super) fn link_uses(runs: &[(String, LinkUse)], label: &str) -> Picture {
     let longest = runs.iter().map(|(_, of)| of.longest_wait());
     let longest = longest.fold(0.0, f64::max);
     let panels = runs.iter().map(|(title, of)| of.panel(title, longest));
-    Chart::over_time(label, panels.collect()).svg()
+    Chart::over_time(label, panels.collect()).picture()
 }
 
 #[cfg(test)]
@@ -132,7 +133,7 @@ mod tests {
         let base = [(20.0, 0.0), (10.0, 0.0), (10.0, 30.0), (0.0, 30.0)];
         let area = Part::Area(class, [&corners[..], &base].concat());
         assert_eq!(layers[1], Layer::new("spurious retransmissions").part(area));
-        let svg = link_uses(&[("none".to_owned(), LinkUse::default())], "a label");
+        let svg = link_uses(&[("none".to_owned(), LinkUse::default())], "a label").wide;
         assert!(svg.contains(">none<") && !svg.contains("NaN"), "{svg}");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::chart::{At, Axis, Chart, Direction, Layer, Panel, Part};
 use super::page::FigureBlock;
+use super::picture::Picture;
 use crate::metrics;
 use crate::run::Row;
 
@@ -76,7 +77,7 @@ pub(super) fn figure(rows: &[Row]) -> Option<FigureBlock> {
 }
 
 /// Every pair of the algorithms that meet themselves, too; nothing if there are none.
-fn draw(rows: &[Row]) -> Option<String> {
+fn draw(rows: &[Row]) -> Option<Picture> {
     let pairs = pairs(rows);
     let own = |name: &str| pairs.iter().find(|p| p.first == name && p.second == name);
     let mut names: Vec<&str> = Vec::new();
@@ -123,7 +124,7 @@ fn draw(rows: &[Row]) -> Option<String> {
         panels: panels.map(panel).into(),
         ..Chart::default()
     };
-    Some(chart.svg())
+    Some(chart.picture())
 }
 
 /// The square of a pair, with its value.

@@ -24,6 +24,7 @@ mod node_timeline;
 mod notifications;
 mod page;
 mod paired_rows;
+mod picture;
 mod quiet;
 mod ratios;
 mod resolved;
@@ -49,6 +50,7 @@ pub use intervals::{IntervalRow, interval_figure};
 pub use look::{colour, look};
 pub use page::{Details, FigureBlock, Report, Section};
 pub use paired_rows::{PairedGroup, PairedRow, PairedRows};
+pub use picture::{Layout, Picture};
 pub use quiet::quiet_network;
 pub use scale::{Mapping, number};
 pub use sequence::{Kind, Mark, SequenceGraph, TOOLTIPS_MAX};
@@ -63,13 +65,3 @@ const FIGURE_STYLE: &str = include_str!("figure.css");
 const PAGE_STYLE: &str = include_str!("page.css");
 /// Sorting, filters, tooltips, series to hide, scales, zoom and downloads of pages.
 const PAGE_SCRIPT: &str = include_str!("page.js");
-
-/// A figure as a file of its own: an SVG element whose colours are attributes.
-pub fn standalone(svg: &str) -> String {
-    resolved::resolved(svg, resolved::Pages::LightAndDark)
-}
-
-/// A figure as a file of its own in light colours on white, for notebooks and papers.
-pub fn on_white(svg: &str) -> String {
-    resolved::resolved(svg, resolved::Pages::Any)
-}

@@ -6,6 +6,7 @@ use carob_sim::mesh::record::{MeshRecord, Traced};
 
 use super::chart::{At, Axis, Chart, Layer, Panel, Part, Shared, steps};
 use super::page::FigureBlock;
+use super::picture::Picture;
 use super::scale::Mapping;
 use crate::metrics;
 use crate::run::{Outcome, Row};
@@ -122,14 +123,14 @@ impl Column {
 
 /// The traced node of the cell in which parents change most; nothing without RPL.
 pub(super) fn figure(outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock> {
-    let (svg, title) = draw(outcome, rows)?;
+    let (picture, title) = draw(outcome, rows)?;
     let caption = "The node that is traced, in the first run of each algorithm, in the cell in which parents \
                    change most.";
-    Some(FigureBlock::new(svg, format!("{title}."), caption))
+    Some(FigureBlock::new(picture, format!("{title}."), caption))
 }
 
 /// The traced node under each of the first algorithms, and the title.
-fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<(String, String)> {
+fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<(Picture, String)> {
     let resets = |row: &Row| {
         row.metrics
             .get(metrics::PARENT_RESETS.name)
@@ -170,7 +171,7 @@ fn column(record: &MeshRecord, title: &str) -> Option<Column> {
     })
 }
 
-fn panels(columns: &[Column], label: &str) -> String {
+fn panels(columns: &[Column], label: &str) -> Picture {
     let panels = PANELS.iter().enumerate().flat_map(|(row, shown)| {
         let title = move |column: &Column| match row {
             0 => column.title.clone(),
@@ -188,7 +189,7 @@ fn panels(columns: &[Column], label: &str) -> String {
         x_label: "Time since traffic began (min)".to_owned(),
         ..Chart::over_time(label, panels.collect())
     };
-    chart.svg()
+    chart.picture()
 }
 
 impl Column {
@@ -270,7 +271,7 @@ mod tests {
     use crate::run::{Plan, Selection};
     use crate::scenario::{Scenario, builtin};
 
-    fn drawn(name: &str, cell: &str) -> Option<(String, String)> {
+    fn drawn(name: &str, cell: &str) -> Option<(Picture, String)> {
         let (file, _) = builtin::find(name).expect("a scenario");
         let set = ["duration=2 min".to_owned(), "warm_up=60 s".to_owned()];
         let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
@@ -286,7 +287,8 @@ mod tests {
 
     #[test]
     fn each_algorithm_has_a_column_of_four_panels() {
-        let (svg, label) = drawn("rpl/pint-rpl", "pint-rpl-1s").expect("a figure");
+        let (picture, label) = drawn("rpl/pint-rpl", "pint-rpl-1s").expect("a figure");
+        let svg = picture.wide;
         assert!(label.contains("pint-rpl-1s"), "{label}");
         for title in ["default, seed 1", "cocoa-004-text, seed 1"] {
             assert!(svg.contains(title), "{title}");

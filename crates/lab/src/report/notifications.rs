@@ -9,6 +9,7 @@ use carob_sim::spec::{RunRecord, RunSpec, Workload};
 use super::chart::{Axis, Chart, Layer, Panel, Part, ROOM, steps};
 use super::look::Look;
 use super::page::FigureBlock;
+use super::picture::Picture;
 use super::scale::Mapping;
 use crate::metrics;
 use crate::run::{Outcome, Row, RunSetupError};
@@ -27,7 +28,7 @@ pub(super) fn delivery(rows: &[Row]) -> Option<FigureBlock> {
 }
 
 /// PDR of each cell and algorithm over that of the cell's first; none without notifications.
-fn pdr_over_first(rows: &[Row]) -> Option<String> {
+fn pdr_over_first(rows: &[Row]) -> Option<Picture> {
     let pdr = |row: &Row| row.metrics.get(metrics::PDR.name).map(|s| s.mean);
     let cells: Vec<&[Row]> = rows.chunk_by(|a, b| a.scenario == b.scenario).collect();
     let first = rows.first()?.algorithm.clone();
@@ -96,7 +97,7 @@ fn pdr_over_first(rows: &[Row]) -> Option<String> {
         ..Panel::default()
     };
     let label = "PDR by cell and algorithm, over that of the first algorithm";
-    Some(Chart::of(label, panel).svg())
+    Some(Chart::of(label, panel).picture())
 }
 
 /// The name of a cell, in two parts: everything before its subscribers, and these with their
@@ -130,12 +131,12 @@ pub(super) fn timeouts(outcome: &Outcome<'_>) -> Result<Option<FigureBlock>, Run
     let caption = "The server's retransmission timeout towards each subscriber, before dithering, in \
                    the first run whose controller keeps one.";
     Ok(record.notifications.map(|told| {
-        let svg = draw_timeouts(&spec, &told.subscribers, &label);
-        FigureBlock::new(svg, "Timeouts in the beginning.".to_owned(), caption)
+        let picture = draw_timeouts(&spec, &told.subscribers, &label);
+        FigureBlock::new(picture, "Timeouts in the beginning.".to_owned(), caption)
     }))
 }
 
-fn draw_timeouts(spec: &RunSpec, subscribers: &[Subscriber], label: &str) -> String {
+fn draw_timeouts(spec: &RunSpec, subscribers: &[Subscriber], label: &str) -> Picture {
     let begin = match &spec.workload {
         Workload::Notifications(told) => Instant::ZERO + told.warm_up,
         Workload::Requests(_) | _ => Instant::ZERO,
@@ -177,7 +178,7 @@ fn draw_timeouts(spec: &RunSpec, subscribers: &[Subscriber], label: &str) -> Str
         x_label: "Time since the first round (s)".to_owned(),
         ..Chart::over_time(&format!("The server's timeouts: {label}"), vec![panel])
     };
-    chart.svg()
+    chart.picture()
 }
 
 /// The mean of traces, wherever one of them changes.
@@ -230,13 +231,13 @@ mod tests {
     #[test]
     fn figures_have_a_mark_per_cell_and_a_line_per_subscriber() {
         outcome_of("umts-1s-3S*n", |outcome| {
-            let svg = pdr_over_first(&outcome.rows()).expect("a figure");
+            let svg = pdr_over_first(&outcome.rows()).expect("a figure").wide;
             assert_eq!(svg.matches("<title>").count(), 3 * 2);
             assert!(svg.contains("3S5n") && !svg.contains("NaN"));
         });
         outcome_of("umts-1s-3S3n", |outcome| {
             let block = timeouts(outcome).expect("possible").expect("a figure");
-            let svg = block.svg;
+            let svg = block.picture.wide;
             let lines = svg.split("<path class=\"trend\" d=\"").nth(1);
             let lines = lines.and_then(|rest| rest.split('"').next());
             assert_eq!(lines.map(|data| data.matches('M').count()), Some(3));

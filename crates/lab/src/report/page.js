@@ -31,23 +31,13 @@
     return x === null ? a.localeCompare(b) : x - y;
   };
 
-  // A name that stands once for several lines stands in each of them once they can move.
-  const repeatNames = (rows) => {
-    rows.forEach((row, index) => {
-      const cell = row.cells[0];
-      if (index > 0 && cell.textContent === '') {
-        cell.textContent = rows[index - 1].cells[0].textContent;
-        cell.classList.add('again');
-      }
-    });
-  };
-
-  const sortBy = (table, column) => {
+  const sortBy = (table, column, wanted) => {
     const body = table.tBodies[0];
     const rows = [...body.rows];
-    repeatNames(rows);
+    // A name that is shown once for several lines is shown in each of them once they can move.
+    table.classList.add('moved');
     const heading = table.tHead.rows[0].cells[column];
-    const down = heading.getAttribute('aria-sort') === 'ascending';
+    const down = wanted ?? heading.getAttribute('aria-sort') === 'ascending';
     for (const other of table.tHead.rows[0].cells) other.setAttribute('aria-sort', 'none');
     heading.setAttribute('aria-sort', down ? 'descending' : 'ascending');
     const text = (row) => row.cells[column].textContent;
@@ -74,6 +64,24 @@
       return [{ column, select }];
     });
   };
+  // Cards have no headings to click, and an element that is no table on the screen is still one to a reader's program.
+  const asCards = (table) => {
+    for (const [selector, role] of [['thead, tbody', 'rowgroup'], ['tr', 'row'], ['th', 'columnheader'], ['td', 'cell']]) {
+      for (const part of table.querySelectorAll(selector)) part.setAttribute('role', role);
+    }
+    table.setAttribute('role', 'table');
+    const headings = [...table.tHead.rows[0].cells].map((heading) => heading.textContent);
+    const options = headings.flatMap((name, column) => ['rising', 'falling'].map((order, down) =>
+      element('option', { value: `${column} ${down}`, textContent: `${name}, ${order}` })));
+    const select = element('select', { className: 'sort' }, element('option', { value: '', textContent: 'Sort by' }), ...options);
+    select.setAttribute('aria-label', 'Sort by');
+    select.addEventListener('change', () => {
+      if (select.value === '') return;
+      const [column, down] = select.value.split(' ').map(Number);
+      sortBy(table, column, Boolean(down));
+    });
+    return select;
+  };
   for (const table of document.querySelectorAll('table')) {
     if (!table.tHead || table.tBodies[0].rows.length < 2) continue;
     [...table.tHead.rows[0].cells].forEach((heading, column) => {
@@ -88,12 +96,14 @@
         }
       });
     });
+    const before = (...added) => table.closest('.scroll').before(...added);
+    if (table.classList.contains('cards')) before(asCards(table));
     if (table.tBodies[0].rows.length < FILTER_FROM) continue;
     const filter = element('input', { type: 'search', placeholder: 'Filter rows', className: 'filter' });
     filter.setAttribute('aria-label', 'Filter rows');
     const choices = choicesOf(table);
     const apply = () => {
-      repeatNames([...table.tBodies[0].rows]);
+      table.classList.add('moved');
       const words = filter.value.toLowerCase().split(/\s+/);
       for (const row of table.tBodies[0].rows) {
         const text = row.textContent.toLowerCase();
@@ -103,7 +113,7 @@
     };
     filter.addEventListener('input', apply);
     for (const { select } of choices) select.addEventListener('change', apply);
-    table.closest('.scroll').before(...choices.map(({ select }) => select), filter);
+    before(...choices.map(({ select }) => select), filter);
   }
 
   // Figures: values at a pointer or a finger, and files with the colours of this page.
@@ -121,6 +131,12 @@
   for (const title of document.querySelectorAll('svg.figure .tip > title')) {
     title.parentNode.setAttribute('aria-label', title.textContent);
     title.remove();
+  }
+  for (const narrow of document.querySelectorAll('svg.narrow')) {
+    const told = narrow.previousElementSibling.querySelectorAll('.tip');
+    for (const group of narrow.querySelectorAll('[data-tip]')) {
+      group.setAttribute('aria-label', told[group.dataset.tip].getAttribute('aria-label'));
+    }
   }
   document.addEventListener('pointerover', (event) => {
     const group = event.target.closest?.('svg.figure .tip');
@@ -209,7 +225,8 @@
     const ends = [panel.x0, panel.y0];
     const rest = group.original.filter((node) =>
       !node.matches?.('text.tick') && !(node.matches?.('line') && isTick(node, name, ends)));
-    const fresh = ticksOf(scale, name === 'x' ? 6 : 5).flatMap((tick) => {
+    const wanted = panel.closest('.narrow') ? 4 : 6;
+    const fresh = ticksOf(scale, name === 'x' ? wanted : 5).flatMap((tick) => {
       const at = short(pixel(scale, tick));
       const { from, to } = name === 'x' ? panel.y0 : panel.x0;
       const line = name === 'x'
@@ -245,12 +262,14 @@
     layers.setAttribute('clip-path', `url(#${clip.id})`);
   };
 
-  const toggle = (svg, key) => {
+  // Both layouts of a figure hide and show the same.
+  const toggle = (key) => {
     const name = key.dataset.key;
-    const off = key.classList.toggle('off');
-    key.setAttribute('aria-pressed', String(!off));
-    for (const layer of svg.querySelectorAll('[data-series]')) {
-      if (layer.dataset.series === name) layer.classList.toggle('off', off);
+    const off = !key.classList.contains('off');
+    for (const part of key.closest('figure').querySelectorAll('[data-series], .key')) {
+      if ((part.dataset.series ?? part.dataset.key) !== name) continue;
+      part.classList.toggle('off', off);
+      if (part.dataset.key) part.setAttribute('aria-pressed', String(!off));
     }
   };
   const zoomable = (svg, panels, whole) => {
@@ -289,7 +308,7 @@
       toRange(panel, value(panel.x, from), value(panel.x, to));
     });
 
-    // Two fingers zoom about the times under them; one pans what is zoomed, and else scrolls the figure.
+    // Two fingers zoom about the times under them; one pans what is zoomed.
     const toRange = (panel, low, high) => {
       const { x0 } = panel;
       const width = Math.min(high - low, x0.high - x0.low);
@@ -306,19 +325,19 @@
     const begin = (panel) => {
       const places = [...fingers.values()];
       gesture = panel && places.length
-        ? { panel, x: panel.x, places, scroll: svg.parentElement.scrollLeft }
+        ? { panel, x: panel.x, places }
         : null;
     };
     svg.addEventListener('pointerdown', (event) => {
       const { point, under } = at(event);
       if (!under || event.pointerType !== 'touch' || fingers.size === 2) return;
-      fingers.set(event.pointerId, { x: point.x, client: event.clientX });
+      fingers.set(event.pointerId, { x: point.x });
       begin(under);
     });
     addEventListener('pointermove', (event) => {
       if (!gesture || !fingers.has(event.pointerId)) return;
-      fingers.set(event.pointerId, { x: at(event).point.x, client: event.clientX });
-      const { panel, x, places, scroll } = gesture;
+      fingers.set(event.pointerId, { x: at(event).point.x });
+      const { panel, x, places } = gesture;
       const now = [...fingers.values()];
       const { from, to } = panel.x0;
       if (now.length === 2) {
@@ -329,8 +348,6 @@
       } else if (x.low !== panel.x0.low || x.high !== panel.x0.high) {
         const shift = value(x, places[0].x) - value(x, now[0].x);
         toRange(panel, x.low + shift, x.high + shift);
-      } else {
-        svg.parentElement.scrollLeft = scroll + places[0].client - now[0].client;
       }
     });
     for (const name of ['pointerup', 'pointercancel']) {
@@ -351,11 +368,11 @@
       key.tabIndex = 0;
       key.setAttribute('role', 'button');
       key.setAttribute('aria-pressed', 'true');
-      key.addEventListener('click', () => toggle(svg, key));
+      key.addEventListener('click', () => toggle(key));
       key.addEventListener('keydown', (event) => {
         if (event.key !== 'Enter' && event.key !== ' ') return;
         event.preventDefault();
-        toggle(svg, key);
+        toggle(key);
       });
     }
     svg.buttons = [];
@@ -391,7 +408,8 @@
   }
 
   const STYLES = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-opacity', 'stroke-dasharray',
-    'stroke-linecap', 'stroke-linejoin', 'display', 'font-family', 'font-size', 'font-weight', 'text-anchor'];
+    'stroke-linecap', 'stroke-linejoin', 'display', 'font-family', 'font-size', 'font-weight', 'text-anchor',
+    'paint-order'];
   const resolved = (svg) => {
     const copy = svg.cloneNode(true);
     const from = [svg, ...svg.querySelectorAll('*')];
@@ -421,13 +439,14 @@
   };
   const button = (text, onclick) => element('button', { type: 'button', textContent: text, onclick });
   for (const figure of document.querySelectorAll('figure')) {
-    const svg = figure.querySelector('svg.figure');
-    if (!svg) continue;
     const name = figure.querySelector('figcaption b')?.textContent ?? 'figure';
-    const saveSvg = () =>
-      save(fileName(name, 'svg'), new Blob([resolved(svg).text], { type: 'image/svg+xml' }));
-    figure.append(element('div', { className: 'tools' },
-      button('SVG', saveSvg), button('PNG', () => savePng(svg, name)), ...svg.buttons));
+    for (const svg of figure.querySelectorAll('svg.figure')) {
+      const saveSvg = () =>
+        save(fileName(name, 'svg'), new Blob([resolved(svg).text], { type: 'image/svg+xml' }));
+      const layout = svg.classList.contains('narrow') ? 'narrow' : 'wide';
+      figure.append(element('div', { className: `tools ${layout}` },
+        button('SVG', saveSvg), button('PNG', () => savePng(svg, name)), ...svg.buttons));
+    }
   }
 
   // Text: copy a command, save values.

@@ -2,13 +2,18 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{FIGURE_STYLE, Figure, PAGE_SCRIPT, PAGE_STYLE};
+use super::svg::text_width;
+use super::{FIGURE_STYLE, Figure, PAGE_SCRIPT, PAGE_STYLE, Picture};
 use crate::text::{Align, TextTable};
 
 /// Sections from which on a page has a list of contents.
 const CONTENTS_FROM: usize = 3;
 /// Cells of more bytes are sentences, and wrap.
 const LONG: usize = 60;
+/// Width of a phone's page, the gap after a column, and the size of a table's text beside that of figures.
+const PHONE: f64 = 348.0;
+const COLUMN_GAP: f64 = 10.0;
+const TEXT_SIZE: f64 = 14.1 / 12.0;
 
 /// A report: one page.
 #[derive(Clone, Debug, Default)]
@@ -52,8 +57,8 @@ pub struct Details {
 /// A figure with its caption.
 #[derive(Clone, Debug, Default)]
 pub struct FigureBlock {
-    /// The SVG element.
-    pub svg: String,
+    /// The figure in both layouts.
+    pub picture: Picture,
     /// Title, a few words.
     pub title: String,
     /// Explanation of the figure.
@@ -64,9 +69,9 @@ pub struct FigureBlock {
 
 impl FigureBlock {
     /// A figure without a name of its own.
-    pub fn new(svg: String, title: String, caption: &str) -> Self {
+    pub fn new(picture: Picture, title: String, caption: &str) -> Self {
         Self {
-            svg,
+            picture,
             title,
             caption: caption.to_owned(),
             name: "",
@@ -162,7 +167,8 @@ fn section_of(section: &Section, id: &str) -> Markup {
             @for paragraph in &section.text { (text_of(paragraph)) }
             @for figure in &section.figures {
                 figure data-figure=[Some(figure.name).filter(|name| !name.is_empty())] {
-                    (PreEscaped(&figure.svg))
+                    (PreEscaped(&figure.picture.wide))
+                    (PreEscaped(&figure.picture.narrow))
                     figcaption { b { (figure.title) } " " (figure.caption) }
                 }
             }
@@ -177,24 +183,46 @@ fn section_of(section: &Section, id: &str) -> Markup {
     }
 }
 
+/// Returns true for a table that is wider than a phone, where each of its rows is a card.
+fn has_cards(table: &TextTable) -> bool {
+    let width = |(column, (name, _)): (usize, (&str, Align))| {
+        let cells = table.rows().iter().map(|row| text_width(&row[column]));
+        let own = cells.fold(text_width(name), f64::max);
+        TEXT_SIZE * own + COLUMN_GAP
+    };
+    table.header().enumerate().map(width).sum::<f64>() > PHONE
+}
+
+/// For each row the name of one above it that it goes on; empty for a row with a name of its own.
+fn shared_names(table: &TextTable) -> Vec<&str> {
+    let mut last = "";
+    let names = table.rows().iter().map(|row| {
+        let own = row.first().map_or("", String::as_str);
+        if own.is_empty() {
+            return last;
+        }
+        last = own;
+        ""
+    });
+    names.collect()
+}
+
 fn html_table(table: &TextTable) -> Markup {
     let class = |align| if align == Align::Right { "right" } else { "" };
+    let header: Vec<(&str, Align)> = table.header().collect();
     html! {
         div.scroll {
-            table {
-                thead { tr { @for (name, align) in table.header() { th class=(class(align)) { (name) } } } }
+            table class=[has_cards(table).then_some("cards")] {
+                thead { tr { @for (name, align) in &header { th class=(class(*align)) { (name) } } } }
                 tbody {
-                    @for row in table.rows() {
+                    @for (row, shared) in table.rows().iter().zip(shared_names(table)) {
                         tr {
-                            @for (cell, (_, align)) in row.iter().zip(table.header()) {
-                                @let verdict = match cell.as_str() {
-                                    "✓" | "holds" => " holds",
-                                    "✗" | "fails" => " fails",
-                                    "undecided" => " undecided",
-                                    _ => "",
-                                };
-                                @let long = if cell.len() > LONG { " long" } else { "" };
-                                td class={ (class(align)) (verdict) (long) } { (cell) }
+                            @for (column, (cell, (name, align))) in row.iter().zip(&header).enumerate() {
+                                @if column == 0 && !shared.is_empty() {
+                                    td.same { (shared) }
+                                } @else {
+                                    (html_cell(cell, class(*align), (column > 0).then_some(*name)))
+                                }
                             }
                         }
                     }
@@ -203,6 +231,18 @@ fn html_table(table: &TextTable) -> Markup {
         }
         @for note in table.notes() { p.note { (note) } }
     }
+}
+
+/// A cell; `heading` is the name of its column, which a card shows above it.
+fn html_cell(cell: &str, align: &str, heading: Option<&str>) -> Markup {
+    let verdict = match cell {
+        "✓" | "holds" => " holds",
+        "✗" | "fails" => " fails",
+        "undecided" => " undecided",
+        _ => "",
+    };
+    let long = if cell.len() > LONG { " long" } else { "" };
+    html! { td class={ (align) (verdict) (long) } data-h=[heading] { (cell) } }
 }
 
 #[cfg(test)]
@@ -215,9 +255,16 @@ mod tests {
         table.add(vec!["✗".to_owned()]);
         table.add(vec!["a sentence ".repeat(9)]);
         table.add_note("* a note");
+        let mut lines = TextTable::new(vec![
+            ("name".to_owned(), Align::Left),
+            ("b".to_owned(), Align::Right),
+        ]);
+        for name in ["one", "", "two"] {
+            lines.add(vec![name.to_owned(), "1".to_owned()]);
+        }
         let section = Section {
             heading: "1 < 2".to_owned(),
-            tables: vec![table],
+            tables: vec![table, lines],
             ..Section::default()
         };
         let report = Report {
@@ -230,6 +277,13 @@ mod tests {
         assert!(html.contains("<td class=\"right fails\">"));
         assert!(html.contains("<td class=\"right long\">a sentence"));
         assert!(html.contains("<p class=\"note\">* a note</p>"));
+        let again = "<tr><td class=\"same\">one</td><td class=\"right\" data-h=\"b\">1</td></tr>";
+        assert!(html.contains(again), "{html}");
+        assert_eq!(
+            html.matches("class=\"cards\"").count(),
+            1,
+            "the wide table alone"
+        );
         for outside in ["<script ", "http://", "https://", "@import", "<link"] {
             assert!(!html.contains(outside), "{outside}");
         }

@@ -2,6 +2,7 @@
 
 use super::chart::{Axis, Chart, Layer, Panel, Part};
 use super::look::Look;
+use super::picture::Picture;
 use super::scale::Mapping;
 use super::svg::text_width;
 
@@ -75,8 +76,8 @@ impl PairedRow {
 }
 
 impl PairedRows {
-    /// The figure as an SVG element for a page.
-    pub fn svg(&self) -> String {
+    /// The figure in both layouts.
+    pub fn picture(&self) -> Picture {
         // A single group is named by the title.
         let several = self.groups.len() > 1;
         let rule = Part::uprights("printed-thin", std::iter::once(self.baseline));
@@ -111,7 +112,7 @@ impl PairedRows {
             right,
             ..Chart::of(&self.label, panel)
         };
-        chart.svg()
+        chart.picture()
     }
 }
 
@@ -137,7 +138,7 @@ mod tests {
             groups,
             ..PairedRows::default()
         };
-        rows.svg()
+        rows.picture().wide
     }
 
     #[test]

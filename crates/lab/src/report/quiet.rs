@@ -3,23 +3,23 @@
 use carob_sim::engine::RunError;
 use carob_sim::mesh::{self, IdleNetwork};
 
-use super::{Network, standalone, topology_figure};
+use super::{Network, Picture, topology_figure};
 use crate::scenario::{Algorithm, Cell, Scenario};
 
-/// The network of a cell with the tree that RPL has made in a run with this seed, as an SVG file;
+/// The network of a cell with the tree that RPL has made in a run with this seed, in both layouts;
 /// nothing if the cell has none.
 pub fn quiet_network(
     scenario: &Scenario,
     cell: &Cell,
     algorithm: &Algorithm,
     seed: u64,
-) -> Result<Option<String>, RunError> {
+) -> Result<Option<Picture>, RunError> {
     let spec = scenario.spec(cell, algorithm, seed);
     let Some(network) = &spec.mesh else {
         return Ok(None);
     };
     let idle = mesh::idle_network(&spec, network)?;
-    Ok(Some(standalone(&topology_figure(&picture(idle)))))
+    Ok(Some(topology_figure(&picture(idle))))
 }
 
 fn picture(idle: IdleNetwork) -> Network {

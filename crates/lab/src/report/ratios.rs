@@ -3,6 +3,7 @@
 
 use super::page::FigureBlock;
 use super::paired_rows::{PairedGroup, PairedRow, PairedRows};
+use super::picture::Picture;
 use super::scale::{Mapping, number};
 use crate::paired::Paired;
 use crate::reading::{self, Series};
@@ -122,7 +123,7 @@ fn groups(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<Group> {
     groups
 }
 
-fn draw(groups: &[Group], baseline: &str) -> String {
+fn draw(groups: &[Group], baseline: &str) -> Picture {
     let group = |group: &Group| PairedGroup {
         heading: group.heading.clone(),
         rows: group.lines.iter().map(Line::row).collect(),
@@ -133,7 +134,7 @@ fn draw(groups: &[Group], baseline: &str) -> String {
         baseline: 1.0,
         groups: groups.iter().map(group).collect(),
     };
-    rows.svg()
+    rows.picture()
 }
 
 /// Three significant digits at most.
@@ -182,11 +183,11 @@ mod tests {
         assert!(block.title.contains("default"), "{}", block.title);
         assert!(block.caption.contains("all 2 comparisons"));
         // A baseline has no interval; the others have one, and a value.
-        assert_eq!(block.svg.matches("10 paired seeds").count(), 2);
-        assert_eq!(block.svg.matches(">1, baseline<").count(), 1);
-        let at = |name: &str| block.svg.find(&format!(">{name}<"));
+        assert_eq!(block.picture.wide.matches("10 paired seeds").count(), 2);
+        assert_eq!(block.picture.wide.matches(">1, baseline<").count(), 1);
+        let at = |name: &str| block.picture.wide.find(&format!(">{name}<"));
         assert!(at("tcp-newreno") < at("default"), "TCP has a window");
-        assert!(!block.svg.contains("NaN"));
+        assert!(!block.picture.wide.contains("NaN"));
     }
 
     #[test]
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn every_cell_has_a_heading_where_there_are_several() {
         let every_error = [ONE[0], ONE[2], ONE[3], ONE[4]];
-        let svg = with(&every_error, 10).expect("a figure").svg;
+        let svg = with(&every_error, 10).expect("a figure").picture.wide;
         for error in ["none", "low", "medium", "high"] {
             assert!(svg.contains(&format!(">error {error}<")), "{error}");
         }

@@ -1,6 +1,7 @@
 //! Figures as files, with the properties of classes as attributes, so that every program that reads SVG shows the
 //! same. Pages in the dark have colours of their own, which only browsers apply.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -8,6 +9,10 @@ use super::FIGURE_STYLE;
 
 /// A white ground.
 const GROUND: &str = "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>";
+
+/// A group that refers to the tooltip of another layout, and a part that only shows its tooltip: no use in a file.
+const REFERENCE: &str = " data-tip=\"";
+const POINTED: &str = " class=\"hover\"";
 
 /// A rule of the style: its element, its classes, its declarations.
 struct Rule<'a> {
@@ -120,18 +125,34 @@ pub(super) enum Pages {
 pub(super) fn resolved(svg: &str, pages: Pages) -> String {
     let ([light, dark], rules) = (variables(), rules());
     let mut text = String::with_capacity(2 * svg.len());
+    // Groups that are open, and whether they are left out.
+    let mut groups: Vec<bool> = Vec::new();
     for (k, piece) in svg.split('<').enumerate() {
         if k == 0 {
             text.push_str(piece);
             continue;
         }
-        text.push('<');
         // Values of attributes are escaped, so the first bracket ends the tag.
         let (tag, rest) = piece.split_once('>').unwrap_or((piece, ""));
+        let is_dropped = match tag {
+            "/g" => groups.pop() == Some(true),
+            _ if tag.starts_with("g ") => {
+                let is_reference = tag.contains(REFERENCE);
+                groups.push(is_reference);
+                is_reference
+            }
+            _ => tag.contains(POINTED) && groups.last() == Some(&true),
+        };
+        if is_dropped {
+            text.push_str(rest.trim_start_matches('\n'));
+            continue;
+        }
+        text.push('<');
         let (open, end) = tag.strip_suffix('/').map_or((tag, ""), |open| (open, "/"));
-        text.push_str(open);
+        let open = without_data(open);
+        text.push_str(&open);
         if !open.starts_with(['/', '!', '?']) {
-            attributes(&mut text, open, &rules, &light);
+            attributes(&mut text, &open, &rules, &light);
         }
         text.push_str(end);
         text.push('>');
@@ -143,6 +164,21 @@ pub(super) fn resolved(svg: &str, pages: Pages) -> String {
         text.push_str(rest);
     }
     text
+}
+
+/// A tag without the attributes that a page's script reads.
+fn without_data(tag: &str) -> Cow<'_, str> {
+    if !tag.contains(" data-") {
+        return Cow::Borrowed(tag);
+    }
+    let mut parts = tag.split(" data-");
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // What follows the second quotation mark.
+        let rest = part.splitn(3, '"').nth(2);
+        kept.push_str(rest.unwrap_or_default());
+    }
+    Cow::Owned(kept)
 }
 
 fn attributes(text: &mut String, tag: &str, rules: &[Rule<'_>], variables: &Variables<'_>) {
@@ -204,6 +240,7 @@ fn in_the_dark(rules: &[Rule<'_>], variables: &Variables<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::picture::Layout;
     use super::super::svg::Svg;
     use super::*;
 
@@ -230,6 +267,29 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_file_has_nothing_that_only_pages_use() {
+        let mut svg = Svg::new(Layout::Narrow);
+        svg.group(
+            "class=\"key\" data-key=\"a &gt; b\" aria-label=\"c\"",
+            |svg| {
+                svg.with_title(3, "a tip", |svg| {
+                    svg.rect("hover", 0.0, 0.0, 9.0, 9.0);
+                    svg.rect("box c1", 0.0, 0.0, 1.0, 1.0);
+                });
+                svg.rect("box c2", 0.0, 0.0, 1.0, 1.0);
+            },
+        );
+        let text = resolved(&svg.finish(10.0, 10.0, "label", ""), Pages::Any);
+        assert!(!text.contains("data-") && !text.contains("hover"), "{text}");
+        assert!(
+            text.contains("<g class=\"key\" aria-label=\"c\">"),
+            "{text}"
+        );
+        assert_eq!(text.matches("<g").count(), text.matches("</g>").count());
+        assert!(text.contains("box c1") && text.contains("box c2"));
     }
 
     #[test]

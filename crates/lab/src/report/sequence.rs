@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use carob_sim::trace::{Event, SimEvent};
 
 use super::chart::{At, Axis, Chart, Layer, Panel, Part, steps};
+use super::picture::Picture;
 use super::scale::{Mapping, number};
 use super::shapes::Shape;
 
@@ -147,17 +148,17 @@ impl SequenceGraph {
         }
     }
 
-    /// The figure as an SVG element.
-    pub fn svg(&self, label: &str) -> String {
+    /// The figure in both layouts.
+    pub fn picture(&self, label: &str) -> Picture {
         self.drawn(label, self.marks.len() <= TOOLTIPS_MAX)
     }
 
     /// The figure without tooltips, which an image on a page cannot show and which make most of it.
-    pub fn still(&self, label: &str) -> String {
+    pub fn still(&self, label: &str) -> Picture {
         self.drawn(label, false)
     }
 
-    fn drawn(&self, label: &str, tooltips: bool) -> String {
+    fn drawn(&self, label: &str, tooltips: bool) -> Picture {
         // Few marks have room to be large.
         let size = if self.marks.len() > FEW_MARKS {
             0.8
@@ -165,7 +166,7 @@ impl SequenceGraph {
             1.25
         };
         let panel = self.panel("", size, tooltips);
-        Chart::over_time(label, vec![panel]).svg()
+        Chart::over_time(label, vec![panel]).picture()
     }
 
     /// The graph among others; with a tooltip for each mark or without.
@@ -298,15 +299,15 @@ pub(super) const KINDS: [Style; 5] = [
     ),
 ];
 
-/// Graphs on common axes, each with its title, as one SVG element.
-pub(super) fn sequences(graphs: &[(String, SequenceGraph)], label: &str) -> String {
+/// Graphs on common axes, each with its title, as one figure.
+pub(super) fn sequences(graphs: &[(String, SequenceGraph)], label: &str) -> Picture {
     let panels = graphs.iter().map(|(title, graph)| {
         // A run begins at 0, and the panels have no room for large marks.
         let mut panel = graph.panel(title, SMALL, false);
         panel.x = Axis::new("", Mapping::Linear, (0.0, graph.times().1), 8);
         panel
     });
-    Chart::over_time(label, panels.collect()).svg()
+    Chart::over_time(label, panels.collect()).picture()
 }
 
 /// The mark of an event at the other end of a stream, if it is the loss of a packet to `host`.
@@ -462,17 +463,17 @@ mod tests {
                 (Kind::LostBack, 513, 0)
             ]
         );
-        let svg = graph.svg("a label");
+        let svg = graph.picture("a label").wide;
         assert!(
             svg.contains("acknowledged") && !svg.contains(">answered<"),
             "{svg}"
         );
-        assert!(svg.contains("<title>") && !graph.still("a label").contains("<title>"));
+        assert!(svg.contains("<title>") && !graph.still("a label").wide.contains("<title>"));
     }
 
     #[test]
     fn every_mark_says_what_it_is() {
-        let svg = graph().svg("a label");
+        let svg = graph().picture("a label").wide;
         assert!(
             svg.contains("<title>Block number 0: sent again at 2.000 s (transmission 2)</title>")
         );
@@ -489,7 +490,7 @@ mod tests {
     fn a_part_has_only_what_is_inside() {
         let part = graph().between(1.0, 2.5);
         assert_eq!(part.marks.len(), 1);
-        assert!(part.svg("a label").starts_with("<svg"));
+        assert!(part.picture("a label").wide.starts_with("<svg"));
     }
 
     #[test]
@@ -506,7 +507,7 @@ mod tests {
             answered: "answered",
             marks,
         };
-        assert!(!graph.svg("a label").contains("<title>"));
+        assert!(!graph.picture("a label").wide.contains("<title>"));
     }
 
     #[test]
@@ -516,6 +517,6 @@ mod tests {
             answered: "answered",
             marks: Vec::new(),
         };
-        assert!(!empty.svg("a label").contains("NaN"));
+        assert!(!empty.picture("a label").wide.contains("NaN"));
     }
 }

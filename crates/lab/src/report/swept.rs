@@ -2,6 +2,7 @@
 
 use super::chart::{Axis, Chart, Panel, Shared};
 use super::line_plot::Line;
+use super::picture::Picture;
 use super::scale::Mapping;
 
 /// Height of a panel.
@@ -48,8 +49,8 @@ struct Places {
 }
 
 impl SweptFigure {
-    /// The figure as an SVG element for a page.
-    pub fn svg(&self) -> String {
+    /// The figure in both layouts.
+    pub fn picture(&self) -> Picture {
         let places = self.places();
         let several = self.panels.len() > 1;
         let panels = self.panels.iter().map(|panel| self.panel(panel, &places));
@@ -68,7 +69,7 @@ impl SweptFigure {
             panels: panels.collect(),
             ..Chart::default()
         };
-        chart.svg()
+        chart.picture()
     }
 
     /// Numbers of the values and their unit, where all are numbers of one unit.
@@ -168,7 +169,7 @@ mod tests {
             label: "fct_s (s)".to_owned(),
             panels: titles.iter().map(panel).collect(),
         };
-        swept.svg()
+        swept.picture().wide
     }
 
     #[test]

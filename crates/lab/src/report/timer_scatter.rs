@@ -4,6 +4,7 @@
 use carob_sim::spec::RunRecord;
 
 use super::chart::{Axis, Chart, Layer, Panel, Part};
+use super::picture::Picture;
 use super::scale::{Mapping, number};
 use super::shapes::Shape;
 use crate::timer_log::{self, Entry, Fate, LOGGED_MAX, SETTLING};
@@ -110,8 +111,8 @@ fn seconds(entry: &Entry) -> f64 {
     entry.timeout.as_micros() as f64 / 1e6
 }
 
-/// Several runs below each other on the same axes, as one SVG element.
-pub(super) fn scatters(runs: &[(String, TimerScatter)], label: &str) -> String {
+/// Several runs below each other on the same axes, as one figure.
+pub(super) fn scatters(runs: &[(String, TimerScatter)], label: &str) -> Picture {
     let most = |of: &dyn Fn(&TimerScatter) -> f64| {
         let all = runs.iter().map(|(_, run)| of(run));
         all.fold(1.0, f64::max)
@@ -145,7 +146,7 @@ pub(super) fn scatters(runs: &[(String, TimerScatter)], label: &str) -> String {
         panels: panels.collect(),
         ..Chart::default()
     };
-    chart.svg()
+    chart.picture()
 }
 
 #[cfg(test)]
@@ -174,7 +175,7 @@ mod tests {
             Fate::Lost,
             Fate::Open,
         ];
-        let svg = scatters(&[run(&fates)], "a label");
+        let svg = scatters(&[run(&fates)], "a label").wide;
         let marks = |class: &str| {
             let begin = format!("<path class=\"{class}\"");
             let paths = svg.split(&begin).skip(1);
@@ -203,6 +204,6 @@ mod tests {
             of(&late)
         );
         assert!(of(&[Fate::Early; 300]).ends_with("they never suit"));
-        assert!(!scatters(&[run(&[])], "none").contains("NaN"));
+        assert!(!scatters(&[run(&[])], "none").wide.contains("NaN"));
     }
 }

@@ -3,6 +3,7 @@
 use carob_sim::spec::{FlowRecord, Sample};
 
 use super::chart::{Axis, Chart, Layer, Panel, Part, steps};
+use super::picture::Picture;
 use super::scale::{Mapping, number};
 use super::sequence::TOOLTIPS_MAX;
 use super::shapes::Shape;
@@ -53,10 +54,10 @@ impl TimerTrace {
         }
     }
 
-    /// The figure as an SVG element.
-    pub fn svg(&self, label: &str) -> String {
+    /// The figure in both layouts.
+    pub fn picture(&self, label: &str) -> Picture {
         let panel = self.panel("", true);
-        Chart::over_time(label, vec![panel]).svg()
+        Chart::over_time(label, vec![panel]).picture()
     }
 
     /// The trace among others; with tooltips, as far as [`TOOLTIPS_MAX`] goes, or without. Values span decades,
@@ -107,12 +108,12 @@ impl TimerTrace {
     }
 }
 
-/// RTO traces on common axes, each with its title, as one SVG element.
-pub fn timers(traces: &[(String, TimerTrace)], label: &str) -> String {
+/// RTO traces on common axes, each with its title, as one figure.
+pub fn timers(traces: &[(String, TimerTrace)], label: &str) -> Picture {
     let panels = traces
         .iter()
         .map(|(title, trace)| trace.panel(title, false));
-    Chart::over_time(label, panels.collect()).svg()
+    Chart::over_time(label, panels.collect()).picture()
 }
 
 fn dots(name: &str, class: &str, what: &str, points: &[Point], most: usize) -> Layer {
@@ -147,9 +148,9 @@ mod tests {
             rtt: vec![point(1.0, 1)],
             ..TimerTrace::default()
         };
-        assert!(!trace.svg("a label").contains("ambiguous"));
+        assert!(!trace.picture("a label").wide.contains("ambiguous"));
         trace.rtt.push(point(2.0, 3));
-        let svg = trace.svg("a label");
+        let svg = trace.picture("a label").wide;
         assert!(svg.contains("ambiguous"));
         let title = "<title>round trip from the first transmission 0.700 s at 2.00 s, 3 transmissions</title>";
         assert!(svg.contains(title));
@@ -157,6 +158,11 @@ mod tests {
 
     #[test]
     fn nothing_is_a_figure_too() {
-        assert!(!TimerTrace::default().svg("a label").contains("NaN"));
+        assert!(
+            !TimerTrace::default()
+                .picture("a label")
+                .wide
+                .contains("NaN")
+        );
     }
 }

@@ -147,8 +147,8 @@ impl Typical {
         });
         let panels: Vec<(String, LinkUse)> = panels.collect();
         let title = "The link over time";
-        let svg = || link_uses(&panels, &format!("{title}, by algorithm"));
-        let block = || FigureBlock::new(svg(), format!("{title}."), CROWD_READING);
+        let picture = || link_uses(&panels, &format!("{title}, by algorithm"));
+        let block = || FigureBlock::new(picture(), format!("{title}."), CROWD_READING);
         (!panels.is_empty()).then(block).into_iter().collect()
     }
 
@@ -163,8 +163,8 @@ impl Typical {
         });
         let panels: Vec<(String, TimerScatter)> = panels.collect();
         let title = "The timers of all clients";
-        let svg = || scatters(&panels, &format!("{title}, by algorithm"));
-        let block = || FigureBlock::new(svg(), format!("{title}."), SCATTER_READING);
+        let picture = || scatters(&panels, &format!("{title}, by algorithm"));
+        let block = || FigureBlock::new(picture(), format!("{title}."), SCATTER_READING);
         (!panels.is_empty()).then(block).into_iter().collect()
     }
 }
@@ -299,27 +299,29 @@ fn one_transfer(transfer: &Transfer) -> Vec<FigureBlock> {
         awaited,
     } = transfer.words();
     let graph = transfer.graph();
-    let svg = if transfer.shows_all() {
-        FlowsGraph::of_streams(&transfer.record.events, transfer.clients).svg(title)
+    let picture = if transfer.shows_all() {
+        FlowsGraph::of_streams(&transfer.record.events, transfer.clients).picture(title)
     } else {
-        graph.svg(title)
+        graph.picture(title)
     };
     let caption = format!("{reading} {}{}", transfer.caption, transfer.unrecorded);
     let mut figures = vec![FigureBlock::new(
-        svg,
+        picture,
         format!("{title}. {}.", transfer.title),
         &caption,
     )];
     if let Some((from, to)) = longest_wait(&graph) {
         figures.push(FigureBlock::new(
-            graph.between(from, to).svg(&format!("{title}, in detail")),
+            graph
+                .between(from, to)
+                .picture(&format!("{title}, in detail")),
             format!("The same from {from:.0} s to {to:.0} s,"),
             &format!("around the longest wait for {awaited}."),
         ));
     }
     if let Some(flow) = transfer.record.flows.first() {
-        let svg = TimerTrace::of(flow).svg("Timers over time");
-        figures.push(FigureBlock::new(svg, "Timers.".to_owned(), timers));
+        let picture = TimerTrace::of(flow).picture("Timers over time");
+        figures.push(FigureBlock::new(picture, "Timers.".to_owned(), timers));
     }
     figures
 }
@@ -364,10 +366,10 @@ fn side_by_side(all: &[Transfer]) -> Vec<FigureBlock> {
         for transfer in some.iter().filter(|t| !t.unrecorded.is_empty()) {
             caption = format!("{caption} {}:{}", transfer.title, transfer.unrecorded);
         }
-        let svg = sequences(&graphs, &format!("{title}, by algorithm"));
-        figures.push(FigureBlock::new(svg, format!("{title}."), &caption));
-        let svg = timer_traces(&traces, "Timers over time, by algorithm");
-        figures.push(FigureBlock::new(svg, "Timers.".to_owned(), timers));
+        let picture = sequences(&graphs, &format!("{title}, by algorithm"));
+        figures.push(FigureBlock::new(picture, format!("{title}."), &caption));
+        let picture = timer_traces(&traces, "Timers over time, by algorithm");
+        figures.push(FigureBlock::new(picture, "Timers.".to_owned(), timers));
     }
     figures
 }

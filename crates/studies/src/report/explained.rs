@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::claims::{ClaimStatuses, Part, StoredVerdicts};
 use crate::explained::{Around, Chosen, ExplainedRun, ExplainedRuns, Facts};
 use crate::papers;
-use carob_lab::report::{FigureBlock, FlowsGraph, Kind, Section, number};
+use carob_lab::report::{FigureBlock, FlowsGraph, Kind, Picture, Section, number};
 use carob_lab::run::RunSetupError;
 use carob_lab::summary::{self, seconds};
 use carob_lab::text::{Align, TextTable};
@@ -15,8 +15,8 @@ use carob_lab::text::{Align, TextTable};
 pub struct Drawn {
     /// Its name.
     pub id: String,
-    /// The SVG element.
-    pub svg: String,
+    /// The figure in both layouts.
+    pub picture: Picture,
     /// Title, a few words.
     pub title: String,
     /// Explanation of the figure and its findings.
@@ -25,7 +25,7 @@ pub struct Drawn {
 
 impl From<Drawn> for FigureBlock {
     fn from(drawn: Drawn) -> Self {
-        Self::new(drawn.svg, drawn.title, &drawn.caption)
+        Self::new(drawn.picture, drawn.title, &drawn.caption)
     }
 }
 
@@ -75,15 +75,15 @@ const DETAIL: &str = "-detail";
 fn draw(chosen: &Chosen, still: bool) -> Explained {
     let run = &chosen.run;
     let graph = FlowsGraph::of_streams(&chosen.record.events, chosen.clients);
-    let svg = |graph: &FlowsGraph, label: &str| match &graph.flows[..] {
+    let picture = |graph: &FlowsGraph, label: &str| match &graph.flows[..] {
         [one] if still => one.still(label),
-        [one] => one.svg(label),
-        _ => graph.svg(label),
+        [one] => one.picture(label),
+        _ => graph.picture(label),
     };
     let name = format!("{}, {}, seed {}", run.cell, run.algorithm, chosen.seed);
     let mut figures = vec![Drawn {
         id: run.id.clone(),
-        svg: svg(&graph, &run.title),
+        picture: picture(&graph, &run.title),
         title: format!("{name}."),
         caption: caption(chosen),
     }];
@@ -91,7 +91,7 @@ fn draw(chosen: &Chosen, still: bool) -> Explained {
         let part = graph.between(from, to);
         figures.push(Drawn {
             id: format!("{}{DETAIL}", run.id),
-            svg: svg(&part, &format!("{}, in detail", run.title)),
+            picture: picture(&part, &format!("{}, in detail", run.title)),
             title: format!("{name}, from {from:.0} s to {to:.0} s."),
             caption: part_caption(&part, around),
         });
@@ -379,8 +379,8 @@ mod tests {
         let (one, two) = (figures(one), figures(two));
         assert!(one == two && one.len() > thesis().run.len());
         for figure in &one {
-            assert!(figure.svg.len() < 200_000, "{}", figure.id);
-            assert!(!figure.svg.contains("NaN"), "{}", figure.id);
+            assert!(figure.picture.wide.len() < 200_000, "{}", figure.id);
+            assert!(!figure.picture.wide.contains("NaN"), "{}", figure.id);
             let again = explained_figure(&thesis(), &figure.id).expect("possible");
             assert_eq!(again.as_ref(), Some(figure));
         }
@@ -404,7 +404,7 @@ mod tests {
                 assert_eq!(count(Kind::Lost), facts.lost, "{}", run.id);
             }
             let drawn = |class: &str, end: char| {
-                let svg = graph.svg("a label");
+                let svg = graph.picture("a label").wide;
                 let (_, layers) = svg.split_once("class=\"layers\"").expect("a panel");
                 let paths = layers
                     .split("<path class=\"")

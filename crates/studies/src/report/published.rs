@@ -56,7 +56,7 @@ pub fn completion_times(
             let title = format!("Flow completion time of {what}, error {error}.");
             Drawn {
                 id: format!("fct-{clients}c-{error}"),
-                svg: plot.svg(&title),
+                picture: plot.picture(&title),
                 title,
                 caption,
             }
@@ -173,14 +173,16 @@ mod tests {
         assert!(reading.contains("Pesola 2020"), "{reading}");
         let caption = &figures[0].caption;
         assert!(caption.contains("the farthest from print is tcp-bbr1 in long-1c-none-2500"));
-        let layers = figures.iter().map(|f| f.svg.split_once("class=\"layers\""));
+        let layers = figures
+            .iter()
+            .map(|f| f.picture.wide.split_once("class=\"layers\""));
         let boxes: usize = layers
             .map(|parts| parts.expect("a panel").1.matches("class=\"box ").count())
             .sum();
         assert_eq!(boxes, measured.rows.len());
         let published = figures
             .iter()
-            .map(|f| f.svg.matches("printed-mark").count());
+            .map(|f| f.picture.wide.matches("printed-mark").count());
         // With a key in each legend.
         assert_eq!(
             published.sum::<usize>(),

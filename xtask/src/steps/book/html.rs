@@ -74,7 +74,7 @@ impl Site {
                     broken.push(format!("{page}: {link}: {reason}"));
                 }
             }
-            for source in attributes(text, "src") {
+            for source in attributes(text, "src").chain(attributes(text, "srcset")) {
                 if source.contains("://") {
                     broken.push(format!("{page}: {source}: loaded from outside"));
                 }
@@ -130,7 +130,8 @@ fn resolve(folder: &str, file: &str) -> Option<String> {
 
 /// Targets of links and of embedded files.
 fn targets(text: &str) -> impl Iterator<Item = String> {
-    attributes(text, "href").chain(attributes(text, "src"))
+    let sources = attributes(text, "src").chain(attributes(text, "srcset"));
+    attributes(text, "href").chain(sources)
 }
 
 fn attributes<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = String> + 'a {

@@ -91,6 +91,12 @@ fn defects(view: &Value) -> Vec<String> {
     for image in view["missing"].as_array().into_iter().flatten() {
         found.push(format!("{place}: {image} is not shown"));
     }
+    for image in view["shrunk"].as_array().into_iter().flatten() {
+        found.push(format!("{place}: {image} is drawn for wide pages"));
+    }
+    for table in view["scrolls"].as_array().into_iter().flatten() {
+        found.push(format!("{place}: the table {table} scrolls"));
+    }
     if view["contrast"]
         .as_f64()
         .is_none_or(|contrast| contrast < CONTRAST)

@@ -20,6 +20,11 @@ addEventListener('load', () => {
     ...window.probed,
     width: innerWidth,
     overflow: root.scrollWidth - innerWidth,
+    // Figures drawn for wide pages, on a phone; and tables that scroll there.
+    shrunk: images.filter((image) => innerWidth < 400 && image.currentSrc.endsWith('.svg')
+      && !image.currentSrc.endsWith('-narrow.svg')).map((image) => image.currentSrc),
+    scrolls: [...document.querySelectorAll(innerWidth < 400 ? 'main .table-wrapper' : '.none')]
+      .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => box.textContent.slice(0, 60)),
     missing: images.filter((image) => !image.naturalWidth).map((image) => image.src),
     contrast: (high + 0.05) / (low + 0.05),
     errors,

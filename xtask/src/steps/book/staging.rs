@@ -6,6 +6,8 @@ use anyhow::{Context, Result};
 
 use crate::{tidy, workspace::Workspace};
 
+/// Widest page that shows figures drawn for phones, as reports do.
+const PHONE_PX: u32 = 688;
 /// Folder of the site with copies of the repository's files.
 const FILES: &str = "repository";
 
@@ -18,6 +20,8 @@ pub(super) fn stage(root: &Path, to: &Path) -> Result<()> {
         let from = root.join(path);
         if tidy::has_extension(path, "md") {
             let text = fs::read_to_string(&from)?;
+            let is_there = |path: &str| tracked.iter().any(|name| name == path);
+            let text = pictures(path, &text, &is_there);
             write(&to.join(inside), &rewritten(path, &text, &mut linked))?;
         } else {
             let bytes = fs::read(&from)?;
@@ -60,6 +64,32 @@ fn rewritten(page: &str, text: &str, linked: &mut BTreeSet<String>) -> String {
     lines.join("\n") + "\n"
 }
 
+/// A page whose figures on lines of their own are, on a phone, those that are drawn for one.
+fn pictures(page: &str, text: &str, is_there: &dyn Fn(&str) -> bool) -> String {
+    let lines = text.lines().map(|line| {
+        let parts = line
+            .strip_prefix("![")
+            .and_then(|rest| rest.split_once("]("));
+        let parts = parts.and_then(|(words, rest)| Some((words, rest.strip_suffix(".svg)")?)));
+        let Some((words, stem)) = parts else {
+            return line.to_owned();
+        };
+        let narrow = format!("{stem}-narrow.svg");
+        if !tidy::resolved(page, &narrow).is_some_and(|path| is_there(&path)) {
+            return line.to_owned();
+        }
+        let words = words
+            .replace('&', "&amp;")
+            .replace('"', "&quot;")
+            .replace('<', "&lt;");
+        format!(
+            "<picture><source media=\"(max-width: {PHONE_PX}px)\" srcset=\"{narrow}\">\
+             <img src=\"{stem}.svg\" alt=\"{words}\"></picture>"
+        )
+    });
+    lines.collect::<Vec<_>>().join("\n") + "\n"
+}
+
 /// The file of the repository that a link leads to, if it is outside of `docs`.
 fn outside(page: &str, target: &str) -> Option<String> {
     let file = target.split('#').next()?;
@@ -83,6 +113,16 @@ fn create_folder(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_have_their_narrow_layout_where_there_is_one() {
+        let text = "![a \"b\"](c/d.svg)\n![e](f.svg)\nsee ![e](f.svg)\n";
+        let shown = pictures("docs/a.md", text, &|path| path == "docs/c/d-narrow.svg");
+        let (first, rest) = shown.split_once('\n').expect("lines");
+        assert!(first.contains("srcset=\"c/d-narrow.svg\"") && first.contains("src=\"c/d.svg\""));
+        assert!(first.contains("alt=\"a &quot;b&quot;\""), "{first}");
+        assert_eq!(rest, "![e](f.svg)\nsee ![e](f.svg)\n");
+    }
 
     #[test]
     fn links_out_of_the_documentation_lead_to_copies() {

@@ -92,8 +92,8 @@ impl Stamps {
             _ => self.all,
         };
         let mut hasher = DefaultHasher::new();
-        (document.arguments, contents).hash(&mut hasher);
-        (document.path.to_owned(), inputs, hasher.finish())
+        (document.arguments, document.is_narrow, contents).hash(&mut hasher);
+        (document.path(), inputs, hasher.finish())
     }
 }
 
@@ -119,14 +119,8 @@ fn inputs(tree: &Tree, folders: &[&[&str]]) -> u64 {
 mod tests {
     use super::*;
 
-    const FIGURE: Document = Document {
-        path: "docs/a.svg",
-        arguments: &["lab", "run"],
-    };
-    const LIMITS: Document = Document {
-        path: "docs/limits.md",
-        arguments: &["serve", "--limits"],
-    };
+    const FIGURE: Document = Document::new("docs/a.svg", &["lab", "run"]);
+    const LIMITS: Document = Document::new("docs/limits.md", &["serve", "--limits"]);
 
     fn stamps(known: &str, files: &[(&str, &str)]) -> Stamps {
         Stamps::of(PathBuf::new(), known, &Tree::of(files))

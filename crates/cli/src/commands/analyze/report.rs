@@ -84,8 +84,8 @@ fn round_trips(analysis: &Analysis) -> Option<FigureBlock> {
          percentiles. Of more than the limit, a uniform sample.",
         values.len()
     );
-    let svg = distribution(&values, title, "Round trip, s", "s")?;
-    Some(FigureBlock::new(svg, title.to_owned(), &caption).named("round-trips"))
+    let picture = distribution(&values, title, "Round trip, s", "s")?;
+    Some(FigureBlock::new(picture, title.to_owned(), &caption).named("round-trips"))
 }
 
 /// Round trips over time, and the first timeouts of some controllers.

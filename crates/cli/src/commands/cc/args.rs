@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use crate::commands::lab::LayoutArgs;
 use carob_lab::replay::{EVENTS_MAX, VOCABULARY};
 use clap::{ArgGroup, Subcommand, ValueEnum};
 
@@ -139,6 +140,8 @@ pub(crate) struct TraceArgs {
     /// Print the figure
     #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: bool,
+    #[command(flatten)]
+    pub(crate) layout: LayoutArgs,
     /// Write the figure to this file [default: ./reports/trace-NAME.svg]
     ///
     /// With --json and --csv there is no figure unless this option is given.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use carob_lab::replay::log::{self, LogError};
 use carob_lab::replay::{DEMO, Dither, Event, Run, Script, Subject, SubjectError, export, tables};
-use carob_lab::report::{series, standalone};
+use carob_lab::report::series;
 
 use super::args::{Place, TraceArgs};
 use crate::commands::lab::output::{self, json_lines, raw, say, say_table, suggest};
@@ -34,11 +34,8 @@ pub(super) fn run(args: &TraceArgs) -> Result<Outcome, Failure> {
     let script = &input.script;
     let runs: Vec<Run> = subjects.iter().map(|s| s.run(script, dither)).collect();
     let drawn = || {
-        standalone(&series(
-            script,
-            &runs,
-            "Timers of controllers, event by event",
-        ))
+        let picture = series(script, &runs, "Timers of controllers, event by event");
+        picture.standalone(args.layout.layout())
     };
     for remark in &input.remarks {
         printer::remark(&format!("{}: {remark}", input.name));

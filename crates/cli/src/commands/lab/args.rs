@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carob_lab::compare::Component;
-use carob_lab::report::Figure;
+use carob_lab::report::{Figure, Layout};
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -277,6 +277,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FIGURE", num_args = 0..=1, value_parser = figure_parser(),
           default_missing_value = "boxes", conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: Option<&'static Figure>,
+    #[command(flatten)]
+    pub(crate) layout: LayoutArgs,
     /// Store finished runs in this file, and reuse those it holds
     ///
     /// An interrupted sweep continues where it stopped.
@@ -295,6 +297,26 @@ pub(crate) struct RunArgs {
     pub(crate) report: ReportArgs,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
+}
+
+/// Layout of a figure that is printed.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct LayoutArgs {
+    /// Print the figure for a phone or a column of print
+    ///
+    /// It is 360 units wide instead of 860: panels are below each other, texts keep their size.
+    #[arg(long, requires = "svg", hide_short_help = true)]
+    pub(crate) narrow: bool,
+}
+
+impl LayoutArgs {
+    pub(crate) fn layout(self) -> Layout {
+        if self.narrow {
+            Layout::Narrow
+        } else {
+            Layout::Wide
+        }
+    }
 }
 
 /// The names of figures of runs, with what each shows.
@@ -334,6 +356,8 @@ pub(crate) struct ReproduceArgs {
     /// Print one of its figures as an SVG file
     #[arg(long, hide_short_help = true, value_name = "NAME", conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown", "figures"])]
     pub(crate) svg: Option<String>,
+    #[command(flatten)]
+    pub(crate) layout: LayoutArgs,
     /// Write the results as the file of stored results
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) keep: Option<PathBuf>,
@@ -676,6 +700,8 @@ pub(crate) struct CalibrateArgs {
     /// Print the figure of findings against settings as SVG
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     pub(crate) svg: bool,
+    #[command(flatten)]
+    pub(crate) layout: LayoutArgs,
     /// Write the result to this folder, as a file of stored results
     #[arg(long, value_name = "FOLDER", hide_short_help = true)]
     pub(crate) keep: Option<PathBuf>,

@@ -59,7 +59,8 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Outcome, Failure> {
         );
         raw(page.trim_end());
     } else if args.svg {
-        raw(figure(calibration, &result).trim_end());
+        let figure = figure(calibration, &result).standalone(args.layout.layout());
+        raw(figure.trim_end());
     } else {
         if from_store && result.is_stale(calibration) {
             say(

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use carob_lab::expected::Comparison;
-use carob_lab::report::standalone;
+use carob_lab::report::Layout;
 use carob_lab::run::RunSetupError;
 use carob_lab::study::Study;
 use carob_studies::explained;
@@ -32,6 +32,7 @@ pub(super) fn svg(
     measured: &MeasuredRuns,
     comparisons: &[Comparison],
     id: &str,
+    layout: Layout,
 ) -> Result<String, Failure> {
     let boxes = || completion_times(study, measured, comparisons).1.into_iter();
     let found = match boxes().find(|figure| figure.id == id) {
@@ -48,7 +49,7 @@ pub(super) fn svg(
                 .hint(format_args!("there are: {}", names.join(", "))),
         );
     };
-    Ok(standalone(&figure.svg))
+    Ok(figure.picture.standalone(layout))
 }
 
 /// The document docs/thesis-figures.md.

@@ -28,7 +28,7 @@ mod stream;
 mod sweep;
 mod topology;
 
-pub(crate) use args::{CompareArgs, LabCommand};
+pub(crate) use args::{CompareArgs, LabCommand, LayoutArgs};
 
 use crate::failure::{Failure, Outcome};
 

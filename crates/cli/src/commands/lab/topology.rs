@@ -1,6 +1,6 @@
 //! `carob lab show --topology`.
 
-use carob_lab::report::quiet_network;
+use carob_lab::report::{Layout, quiet_network};
 
 use super::output::raw;
 use super::source::Source;
@@ -20,11 +20,11 @@ pub(super) fn run(
     };
     let seed = seed.unwrap_or_else(|| scenario.first_seed());
     let drawn = quiet_network(scenario, cell, algorithm, seed);
-    let Some(svg) = drawn.map_err(|e| Failure::new(Kind::Usage, e))? else {
+    let Some(picture) = drawn.map_err(|e| Failure::new(Kind::Usage, e))? else {
         let message = format!("{} has no wireless network to draw", source.name);
         let hint = "`carob lab list` names all scenarios; those of cocoaplus have networks";
         return Err(Failure::new(Kind::Usage, message).hint(hint));
     };
-    raw(svg.trim_end());
+    raw(picture.standalone(Layout::Wide).trim_end());
     Ok(Outcome::Done)
 }

@@ -2,9 +2,15 @@
 addEventListener('load', () => {
   const found = { errors: window.probeErrors, width: innerWidth };
   found.overflow = document.documentElement.scrollWidth - innerWidth;
-  const figures = [...document.querySelectorAll('svg.figure')];
+  const isShown = (node) => node.getClientRects().length > 0;
+  const all = [...document.querySelectorAll('svg.figure')];
+  const figures = all.filter(isShown);
+  found.layouts = [all.length, figures.filter((svg) => svg.classList.contains('narrow')).length];
   found.marks = figures.map((svg) => svg.querySelectorAll('circle, path, rect, line').length);
   found.clipped = [];
+  found.small = [];
+  found.scrolls = [...document.querySelectorAll('figure, .scroll')]
+    .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => box.textContent.slice(0, 80));
   for (const svg of figures) {
     const outer = svg.getBoundingClientRect();
     for (const text of svg.querySelectorAll('text')) {
@@ -12,13 +18,15 @@ addEventListener('load', () => {
       const beyond = box.left < outer.left - 2 || box.right > outer.right + 2
         || box.top < outer.top - 2 || box.bottom > outer.bottom + 2;
       if (beyond) found.clipped.push(text.textContent);
+      const size = parseFloat(getComputedStyle(text).fontSize) * svg.getScreenCTM().a;
+      if (size < 9) found.small.push(`${size} ${text.textContent}`);
     }
   }
   found.dead = [...document.querySelectorAll('a[href^="#"]')]
     .map((link) => link.getAttribute('href').slice(1))
     .filter((id) => !document.getElementById(id));
   found.saves = [...document.querySelectorAll('figure .tools button')]
-    .filter((button) => ['SVG', 'PNG'].includes(button.textContent)).length;
+    .filter((button) => ['SVG', 'PNG'].includes(button.textContent) && isShown(button)).length;
 
   const table = document.querySelector('table');
   const headings = [...table.tHead.rows[0].cells];
@@ -39,7 +47,7 @@ addEventListener('load', () => {
     found.filtered = [rows.filter((row) => !row.hidden).length, rows.length];
   }
 
-  const tip = document.querySelector('svg.figure .tip');
+  const tip = figures.map((svg) => svg.querySelector('.tip')).find((one) => one);
   tip.dispatchEvent(new PointerEvent('pointerover', { bubbles: true, clientX: 50, clientY: 200 }));
   found.tip = document.getElementById('tip').textContent;
 
@@ -70,8 +78,7 @@ addEventListener('load', () => {
     return x.length === y.length && x.every((at, n) => Math.abs(at - y[n]) < 0.35);
   });
   const ticks = (svg, axis) => [...svg.querySelectorAll(`[data-axis="${axis}"] text.tick`)].map((node) => node.textContent);
-  const button = (svg, text) => [...svg.closest('figure').querySelectorAll('.tools button')]
-    .find((one) => one.textContent.includes(text));
+  const button = (svg, text) => svg.buttons.find((one) => one.textContent.includes(text));
   found.keys = [];
   found.scales = [];
   found.zooms = [];
@@ -131,13 +138,13 @@ addEventListener('load', () => {
       const pinched = [state(svg), ticks(svg, 'x')];
       finger('pointerup', 2, 0.8);
       finger('pointermove', 1, 0.6);
-      const panned = ticks(svg, 'x');
+      const panned = state(svg);
       finger('pointerup', 1, 0.6);
       const pinches = !near(marks, pinched[0]) && labels.join() !== pinched[1].join() && !whole.hidden;
       whole.click();
       found.zooms.push({
         pinches,
-        pans: panned.join() !== pinched[1].join(),
+        pans: !near(panned, pinched[0]),
         name: svg.getAttribute('aria-label'),
         moved: !near(marks, zoomed),
         relabelled: labels.join() !== zoomedLabels.join(),

@@ -39,7 +39,9 @@ addEventListener('load', async () => {
     return points.map(({ x, y }) => [Math.floor(x * SCALE), Math.floor(y * SCALE)])
       .filter(([x, y]) => x >= 0 && y >= 0 && x < width * SCALE && y < height * SCALE);
   };
-  const near = (read, [x, y], colour) => [-1, 0, 1].some((dx) => [-1, 0, 1]
+  // A pixel of the figure around: tips under other marks differ by less.
+  const AROUND = [-2, -1, 0, 1, 2];
+  const near = (read, [x, y], colour) => AROUND.some((dx) => AROUND
     .some((dy) => apart(read(Math.max(0, x + dx), Math.max(0, y + dy)), colour) < 60));
   let [drawn, same] = [0, 0];
   const missing = [];

@@ -21,8 +21,10 @@ pub(in crate::report) struct Layer {
 /// Parts with one tooltip.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::report) struct Item {
-    tip: String,
-    parts: Vec<Part>,
+    pub(super) tip: String,
+    /// The place of its tooltip among those of the figure.
+    pub(super) number: usize,
+    pub(super) parts: Vec<Part>,
 }
 
 /// An element of a layer; `class` is that of the style.
@@ -50,8 +52,11 @@ impl Layer {
 
     /// With parts that share a tooltip; an empty one is none.
     pub(in crate::report) fn item(mut self, tip: &str, parts: Vec<Part>) -> Self {
-        let tip = tip.to_owned();
-        self.items.push(Item { tip, parts });
+        self.items.push(Item {
+            tip: tip.to_owned(),
+            number: 0,
+            parts,
+        });
         self
     }
 
@@ -68,12 +73,12 @@ impl Layer {
     }
 
     pub(super) fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale) {
-        for Item { tip, parts } in &self.items {
+        for Item { tip, number, parts } in &self.items {
             let all = |svg: &mut Svg| parts.iter().for_each(|part| part.draw(svg, x, y));
             if tip.is_empty() {
                 all(svg);
             } else {
-                svg.with_title(tip, all);
+                svg.with_title(*number, tip, all);
             }
         }
     }
@@ -130,7 +135,7 @@ impl Part {
         Self::Line(class.to_owned(), all.map(line).collect())
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Marks(_, _, _, at) | Self::Area(_, at) => at.is_empty(),
             Self::Line(_, runs) => runs.iter().all(Vec::is_empty),

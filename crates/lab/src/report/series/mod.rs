@@ -10,6 +10,7 @@ mod panel;
 use carob_cc::time::Duration;
 
 use super::chart::{Axis, Chart, Panel, ROOM, Shared};
+use super::picture::Picture;
 use super::scale::Mapping;
 use super::sequence::TOOLTIPS_MAX;
 use crate::footnotes::{FOOTNOTE, is_choice, marked};
@@ -21,8 +22,8 @@ const PAUSE: f64 = 0.8;
 /// Shortest time on the vertical axis, in seconds.
 const SHORTEST: f64 = 1e-5;
 
-/// The figure of runs of one script, as an SVG element.
-pub fn series(script: &Script, runs: &[Run], label: &str) -> String {
+/// The figure of runs of one script, in both layouts.
+pub fn series(script: &Script, runs: &[Run], label: &str) -> Picture {
     let titles: Vec<String> = runs.iter().map(|run| marked(&run.algorithm)).collect();
     let (columns, height) = arrangement(runs.len(), script.events.len());
     let drawing = Drawing::new(script, runs, ROOM / columns as f64);
@@ -53,7 +54,7 @@ pub fn series(script: &Script, runs: &[Run], label: &str) -> String {
         panels: panels.collect(),
         ..Chart::default()
     };
-    chart.svg()
+    chart.picture()
 }
 
 /// Columns, and the height of a panel's area, for so many panels and events.
@@ -174,7 +175,7 @@ mod tests {
             Run::of(&script, &controller, &parameters, Dither::Low)
         };
         let runs: Vec<Run> = names.iter().map(run).collect();
-        series(&script, &runs, "a label")
+        series(&script, &runs, "a label").wide
     }
 
     #[test]

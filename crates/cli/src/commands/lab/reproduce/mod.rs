@@ -61,7 +61,13 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Done);
     }
     if let Some(id) = &args.svg {
-        raw(figures::svg(&study, &measured, &comparisons, id)?);
+        raw(figures::svg(
+            &study,
+            &measured,
+            &comparisons,
+            id,
+            args.layout.layout(),
+        )?);
         return Ok(Outcome::Done);
     }
     if args.json {
