@@ -17,7 +17,8 @@ use carob_cc::time::Duration;
 use carob_sim::engine;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
-    ControllerSpec, Recording, Requests, RunSpec, ServerSpec, Span, Transport, Until, Workload,
+    ControllerSpec, Faults, Recording, Requests, RunSpec, ServerSpec, Span, Transport, Until,
+    Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
@@ -65,6 +66,7 @@ fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
         controller,
         server: ServerSpec::default(),
         others: Vec::new(),
+        faults: Faults::default(),
         until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
         record: Recording::default(),

@@ -30,7 +30,7 @@ pub struct Captured {
     pub from: u32,
     /// The destination host.
     pub to: u32,
-    /// Restarts or reconnections of its client before.
+    /// Restarts, rebindings or reconnections of its client before.
     pub restarts: u32,
     /// Its content.
     pub content: Content,

@@ -9,7 +9,7 @@
 //! Reading order: [`random`] (independent streams), [`link`] (a packet on a constrained link),
 //! [`queue`] (event queue), [`trace`] (events of a run), [`spec`] (specification and record of a
 //! run), [`engine`] (the event loop of a run), `net` (networks: [`link`] and [`mesh`]), `app`
-//! (applications: requests, [`notifications`], traffic of a mesh), [`tcp`] (TCP model for CoAP over
+//! (applications: requests, [`notifications`], traffic of a mesh), [`fault`] (restarts, rebinding, outages), [`tcp`] (TCP model for CoAP over
 //! TCP), [`capture`] (packet capture), and with the feature `testing` the module `testing`.
 //!
 //! ```
@@ -25,6 +25,7 @@ mod app;
 pub mod capture;
 mod client_groups;
 pub mod engine;
+pub mod fault;
 pub mod hash;
 pub mod histogram;
 mod net;

@@ -12,6 +12,7 @@ use carob_proto::trace::Trace;
 use crate::capture::Captured;
 pub use crate::client_groups::ClientGroup;
 pub use crate::engine::server_queue::{Copies, SERVER_QUEUE_MAX, ServerRecord, ServerSpec};
+pub use crate::fault::{ClientRestarts, Faults, Outages, Rebindings, ServerRestarts};
 use crate::histogram::Histogram;
 use crate::link::{Counters, LinkSpec};
 pub use crate::mesh::record::{MeshBin, MeshRecord, Moment, NodeRecord};
@@ -56,6 +57,8 @@ pub struct RunSpec {
     pub server: ServerSpec,
     /// Other client groups on the same link; none in most runs.
     pub others: Vec<ClientGroup>,
+    /// Faults of hosts and link. Default: none.
+    pub faults: Faults,
     /// The condition that ends the run.
     pub until: Until,
     /// Time limit of the run; flows not complete by then have no completion time.

@@ -149,6 +149,10 @@ pub enum SimEvent {
         /// True if it was complete.
         complete: bool,
     },
+    /// The host restarted and lost its state.
+    Restarted,
+    /// The client has another port in the eyes of servers.
+    Rebound,
 }
 
 /// The identity of a TCP segment.
@@ -211,6 +215,8 @@ impl SimEvent {
             Self::Served { item, attempt } => (18, item_copy(item, attempt), 0),
             Self::Began => (11, 0, 0),
             Self::Ended { complete } => (12, u64::from(complete), 0),
+            Self::Restarted => (19, 0, 0),
+            Self::Rebound => (20, 0, 0),
         }
     }
 }

@@ -8,8 +8,8 @@ use carob_sim::engine;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec};
 use carob_sim::mesh::spec::{self as mesh, MeshSpec};
 use carob_sim::spec::{
-    AfterFailure, ControllerSpec, Recording, Requests, RunSpec, ServerSpec, Span, Transport, Until,
-    Workload,
+    AfterFailure, ControllerSpec, Faults, Recording, Requests, RunSpec, ServerSpec, Span,
+    Transport, Until, Workload,
 };
 use carob_sim::tcp::settings::profile;
 
@@ -43,6 +43,7 @@ fn spec(clients: u32, transport: Transport) -> RunSpec {
         controller: ControllerSpec::new("default", []).expect("a controller"),
         server: ServerSpec::default(),
         others: Vec::new(),
+        faults: Faults::default(),
         until: Until::Answered,
         time_limit: Duration::from_secs(60),
         record: Recording::default(),

@@ -23,6 +23,7 @@ pub const ALL: &[BuiltIn] = built_in! {
     "carob/crowd-mesh",
     "carob/default",
     "carob/fairness",
+    "carob/faults",
     "carob/kernel-path",
     "carob/notifications-tcp",
     "carob/profile-lan",

@@ -22,7 +22,8 @@ use super::error::{Place, ScenarioError};
 use super::settings::Settings;
 use super::value::Value;
 use super::{
-    Axis, Setting, impossible, mesh, missing, mix, notifications, server, tcp, trace, workload,
+    Axis, Setting, faults, impossible, mesh, missing, mix, notifications, server, tcp, trace,
+    workload,
 };
 
 /// One combination of swept values.
@@ -191,6 +192,7 @@ impl Cell {
             controller,
             server: server::of(self, transport)?,
             others: mix::others(self)?,
+            faults: faults::of(self)?,
             until: match self.text("run.until")? {
                 "closed" => Until::Closed,
                 "time-limit" => Until::TimeLimit,
@@ -201,6 +203,7 @@ impl Cell {
         };
         notifications::check(self, &spec)?;
         mesh::check(self, &spec)?;
+        faults::check(self, &spec)?;
         Ok(spec)
     }
 

@@ -31,7 +31,7 @@ impl Change {
     pub fn is_of_network_or_workload(&self) -> bool {
         let table = self.path.split('.').next().unwrap_or_default();
         !self.selects
-            && (matches!(table, "link" | "workload" | "mix" | "server")
+            && (matches!(table, "link" | "workload" | "mix" | "server" | "faults")
                 || mesh::is_key(&self.path)
                 || matches!(&*self.path, "run.until" | "run.time_limit"))
     }

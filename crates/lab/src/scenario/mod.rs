@@ -16,6 +16,7 @@ mod cell;
 mod changes;
 mod describe;
 mod document;
+mod faults;
 mod mesh;
 mod mix;
 mod network;

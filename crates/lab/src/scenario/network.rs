@@ -29,6 +29,7 @@ impl Scenario {
         facts.push(("Workload".to_owned(), changed(cells, "workload").join(", ")));
         let server = changed(cells, "server").join(", ");
         facts.push(("Server".to_owned(), server));
+        facts.push(("Faults".to_owned(), changed(cells, "faults").join(", ")));
         facts.retain(|(_, value)| !value.is_empty());
         facts
     }

@@ -1,4 +1,4 @@
-//! What simulated fleets (`carob_sim::testing::fleet`) found, each by itself.
+//! What simulated fleets (the example `fleet` of `carob-sim`) found, each by itself.
 
 use crate::net::{Net, Stream, get, seconds};
 use carob_proto::Request;

@@ -84,6 +84,9 @@ pub(crate) trait Application<N: Network> {
     ) {
     }
 
+    /// Gives a host that restarts a new endpoint, and lets it go on when it is up (`Host::down_until`).
+    fn on_restart(&mut self, _engine: &mut Engine<'_, N>, _host: u32) {}
+
     /// The end of the run, if it has a duration of its own.
     fn end(&self) -> Option<Instant> {
         None

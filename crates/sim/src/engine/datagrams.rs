@@ -6,7 +6,7 @@ use super::host::{Datagram, Tag, address};
 use super::{Engine, Event};
 use crate::app::{Application, Applications};
 use crate::capture::{Captured, Content};
-use crate::net::{Fate, Network};
+use crate::net::{Fate, Network, Offer};
 use crate::spec::Recording;
 use crate::trace::SimEvent;
 
@@ -22,7 +22,12 @@ impl<N: Network> Engine<'_, N> {
         };
         self.trace.add(self.now, from, sent);
         self.capture_datagram(from, index);
-        let Some(offer) = N::send(self, index) else {
+        let sent = if self.is_link_out() {
+            Some(Offer::lost_before(self.now))
+        } else {
+            N::send(self, index)
+        };
+        let Some(offer) = sent else {
             return;
         };
         let is_from_server = self.hosts[from as usize].is_server();
@@ -49,9 +54,15 @@ impl<N: Network> Engine<'_, N> {
         let Datagram { to, tag, .. } = self.datagrams[index];
         self.capture_datagram(to, index);
         let Tag { item, attempt } = tag;
+        let host = &self.hosts[to as usize];
+        if self.now < host.down_until {
+            self.trace
+                .add(self.now, to, SimEvent::Lost { item, attempt });
+            self.datagrams.release(index);
+            return;
+        }
         let arrived = SimEvent::Arrived { item, attempt };
         self.trace.add(self.now, to, arrived);
-        let host = &self.hosts[to as usize];
         if self.server_queue.is_some() && host.is_server() {
             self.enqueue(to, index);
         } else if let Some(at) = host.next_poll(self.now) {
@@ -67,15 +78,15 @@ impl<N: Network> Engine<'_, N> {
     pub(super) fn receive(&mut self, application: &mut dyn Application<N>, index: u32) {
         let datagram = &mut self.datagrams[index];
         let (from, to, tag) = (datagram.from, datagram.to, datagram.tag);
-        let restarts = datagram.restarts;
+        let earlier_ports = datagram.earlier_ports;
         let bytes = std::mem::take(&mut datagram.bytes);
         let is_response = self.hosts[from as usize].is_server();
         let host = &mut self.hosts[to as usize];
-        let is_open = host.is_server() || host.restarts == restarts;
+        let is_open = host.is_server() || host.earlier_ports == earlier_ports;
         if is_open {
             application.on_received(self.now, to, tag, bytes.len());
             self.cause = tag;
-            let sender = address(from, if is_response { 0 } else { restarts });
+            let sender = address(from, if is_response { 0 } else { earlier_ports });
             host.endpoint.handle_datagram(self.now, sender, &bytes);
         }
         self.datagrams[index].bytes = bytes;
@@ -95,7 +106,7 @@ impl<N: Network> Engine<'_, N> {
                 host: at,
                 from: datagram.from,
                 to: datagram.to,
-                restarts: datagram.restarts.into(),
+                restarts: datagram.earlier_ports.into(),
                 content: Content::Datagram(Bytes::copy_from_slice(&datagram.bytes)),
             });
         }

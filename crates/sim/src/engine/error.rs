@@ -5,6 +5,7 @@ use std::fmt;
 use carob_proto::endpoint::RequestError;
 
 use crate::app::notifications::ConfigError;
+use crate::fault::FaultError;
 use crate::mesh;
 use crate::net::fragments::MTU_MIN;
 use crate::spec::CLIENTS_MAX;
@@ -44,6 +45,8 @@ pub enum RunError {
     Notifications(ConfigError),
     /// An invalid wireless network.
     Mesh(mesh::ConfigError),
+    /// An invalid fault.
+    Fault(FaultError),
 }
 
 impl fmt::Display for RunError {
@@ -64,6 +67,7 @@ impl fmt::Display for RunError {
             Self::Tcp(why) => write!(f, "{why}"),
             Self::Notifications(why) => write!(f, "{why}"),
             Self::Mesh(why) => write!(f, "{why}"),
+            Self::Fault(why) => write!(f, "{why}"),
             Self::Request(error) => write!(f, "a client cannot send its request: {error}"),
             Self::ServiceOverConnections => {
                 f.write_str("a service time is of datagrams; over connections requests cost none")

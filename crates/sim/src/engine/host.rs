@@ -5,7 +5,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::Endpoint;
 
-use super::alarm::Alarm;
+use crate::queue::Alarm;
 use crate::spec::FlowRecord;
 
 /// The item of a packet that belongs to no exchange of the client: an ACK or RST of its own.
@@ -50,8 +50,10 @@ pub(crate) struct Host {
     /// The number of its application.
     pub(crate) application: u16,
     pub(crate) role: Role,
-    /// Restarts so far: each uses another port.
-    pub(crate) restarts: u16,
+    /// Ports of a client before this one: each restart and each rebinding takes the next.
+    pub(crate) earlier_ports: u16,
+    /// The end of its last restart: until then it receives nothing.
+    pub(crate) down_until: Instant,
     /// The place of the host in the network, by the network's own numbers.
     pub(crate) place: u32,
     /// The first poll and the interval of a sleepy host.
@@ -65,7 +67,8 @@ impl Host {
             alarm: Alarm::default(),
             application,
             role,
-            restarts: 0,
+            earlier_ports: 0,
+            down_until: Instant::ZERO,
             place,
             poll: None,
         }
@@ -78,6 +81,11 @@ impl Host {
         let passed = now.since(first).as_micros();
         let polls = passed.div_ceil(interval.as_micros().max(1));
         Some(first + interval.times(polls))
+    }
+
+    /// Gives a client its next port.
+    pub(crate) fn takes_next_port(&mut self) {
+        self.earlier_ports = self.earlier_ports.wrapping_add(1);
     }
 
     pub(crate) fn is_server(&self) -> bool {
@@ -108,8 +116,8 @@ impl Flow {
 pub(crate) struct Datagram {
     pub(crate) from: u32,
     pub(crate) to: u32,
-    /// Restarts of its client when it was sent: they determine the client's port.
-    pub(crate) restarts: u16,
+    /// Earlier ports of its client when it was sent: they determine the client's port.
+    pub(crate) earlier_ports: u16,
     pub(crate) tag: Tag,
     pub(crate) bytes: Vec<u8>,
 }
@@ -119,7 +127,7 @@ impl Datagram {
     pub(crate) fn fill(
         &mut self,
         number: u32,
-        host_restarts: u16,
+        earlier_ports: u16,
         to: SocketAddr,
         tag: Tag,
         bytes: &[u8],
@@ -128,8 +136,8 @@ impl Datagram {
         self.bytes.extend_from_slice(bytes);
         self.from = number;
         self.to = number_of(to);
-        // Either the sender or the receiver has restarted, since servers do not.
-        self.restarts = host_restarts.max(restarts_of(to));
+        // Only clients change ports.
+        self.earlier_ports = earlier_ports.max(earlier_ports_of(to));
         self.tag = tag;
     }
 }
@@ -143,15 +151,15 @@ pub(crate) fn number_of(address: SocketAddr) -> u32 {
     u32::from(a) << 16 | u32::from(b)
 }
 
-/// Restarts of the client at `address`.
-pub(crate) fn restarts_of(address: SocketAddr) -> u16 {
+/// Earlier ports of the client at `address`.
+pub(crate) fn earlier_ports_of(address: SocketAddr) -> u16 {
     address.port().wrapping_sub(PORT)
 }
 
-/// The address of host `number`; each restart uses another port.
-pub(crate) fn address(number: u32, restarts: u16) -> SocketAddr {
+/// The address of host `number` with so many earlier ports.
+pub(crate) fn address(number: u32, earlier_ports: u16) -> SocketAddr {
     let [a, b] = [(number >> 16) as u16, number as u16];
-    let port = PORT.wrapping_add(restarts);
+    let port = PORT.wrapping_add(earlier_ports);
     SocketAddr::from((Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, a, b), port))
 }
 

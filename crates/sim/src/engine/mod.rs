@@ -2,7 +2,7 @@
 //!
 //! A `Network` carries datagrams, applications use the endpoints; neither knows the
 //! other. Events are those of the network, wake-ups of endpoints and applications' timers, and those
-//! of TCP sockets and a busy server. A wake-up before an endpoint's deadline only polls it again,
+//! of TCP sockets, a busy server and [faults](crate::fault). A wake-up before an endpoint's deadline only polls it again,
 //! which keeps cancelled timers out of the queue.
 //!
 //! After every input an endpoint is polled until it waits, by `Engine::drain` alone. Nothing here
@@ -11,7 +11,6 @@
 //! Reading order: `run` (from a specification to a record), `host` (endpoints, addresses, tags), `datagrams` (sending and receiving),
 //! `connections` (TCP), `server_queue` (service times), `bins` (traffic over time), `error`.
 
-pub(crate) mod alarm;
 mod bins;
 pub(crate) mod connections;
 mod datagrams;
@@ -28,6 +27,7 @@ use carob_proto::trace::Trace as ProtocolTrace;
 use crate::app::{Application, Applications, Timer};
 use crate::capture::Captured;
 use crate::client_groups::GroupSpec;
+use crate::fault::HostFault;
 use crate::net::Network;
 use crate::queue::EventQueue;
 use crate::spec::{Bin, Recording, RunRecord, RunSpec, Transport, Until};
@@ -58,6 +58,8 @@ pub(crate) enum Event<E> {
     Served,
     /// A sleepy host fetches a datagram that waits for it.
     Polled { datagram: u32 },
+    /// A fault of a host.
+    Fault { fault: HostFault, host: u32 },
 }
 
 /// Directions of a link, as indices of pairs.
@@ -122,6 +124,7 @@ impl<'a, N: Network> Engine<'a, N> {
         for application in applications {
             application.start(self);
         }
+        self.schedule_faults();
     }
 
     /// Handles events until the run ends. Returns their number.
@@ -209,6 +212,7 @@ impl<'a, N: Network> Engine<'a, N> {
             }
             Event::Segment { place } => self.segment_arrives(applications, place),
             Event::Socket { slot, server } => self.socket_wakes(applications, slot, server),
+            Event::Fault { fault, host } => self.on_fault(applications, fault, host),
         }
     }
 
@@ -230,7 +234,7 @@ impl<'a, N: Network> Engine<'a, N> {
                 Output::Transmit { to, bytes } => {
                     let tag = application.tag(self.now, number, number_of(to), bytes, self.cause);
                     let index = self.datagrams.take();
-                    self.datagrams[index].fill(number, host.restarts, to, tag, bytes);
+                    self.datagrams[index].fill(number, host.earlier_ports, to, tag, bytes);
                     self.transmit(application, index);
                 }
                 Output::Connect { .. } => self.connect(application, number),

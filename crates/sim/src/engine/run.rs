@@ -62,5 +62,6 @@ fn check(spec: &RunSpec) -> Result<(), RunError> {
             return Err(RunError::Period);
         }
     }
+    spec.faults.check(spec).map_err(RunError::Fault)?;
     server_queue::check(spec)
 }

@@ -208,12 +208,34 @@ impl<N: Network> Engine<'_, N> {
         self.queue.push(until, Event::Served);
     }
 
+    /// Drops what waits for a server that restarts, and what it works on.
+    pub(crate) fn forget_queue(&mut self, server: u32) {
+        let Some(server_queue) = &mut self.server_queue else {
+            return;
+        };
+        let datagrams = &mut self.datagrams;
+        server_queue.queue.retain(|waiting| {
+            if waiting.to == server {
+                datagrams.release(waiting.packet);
+            }
+            waiting.to != server
+        });
+        let now = self.now;
+        let is_of = |(working, _): &mut (Waiting, Instant)| working.to == server;
+        if let Some((waiting, until)) = server_queue.working.take_if(is_of) {
+            self.datagrams.release(waiting.packet);
+            let left = until.since(now);
+            server_queue.record.busy = server_queue.record.busy.saturating_sub(left);
+            self.work();
+        }
+    }
+
     /// Completes the service of a datagram: passes it to the endpoint, and begins the next.
     pub(super) fn served(&mut self, applications: &mut Applications<N>) {
-        let working = self
-            .server_queue
-            .as_mut()
-            .and_then(|server_queue| server_queue.working.take());
+        let now = self.now;
+        // Work that a restart ended completes no more.
+        let working = (self.server_queue.as_mut())
+            .and_then(|server_queue| server_queue.working.take_if(|(_, until)| *until == now));
         let Some((Waiting { to, packet }, _)) = working else {
             return;
         };

@@ -37,6 +37,19 @@ pub(crate) struct Offer {
     pub(crate) header_bytes: u64,
 }
 
+impl Offer {
+    /// The outcome of a datagram that was lost before it used the network.
+    pub(crate) const fn lost_before(now: Instant) -> Self {
+        Self {
+            fate: Fate::Lost,
+            carried: 0,
+            departed: now,
+            packets: 0,
+            header_bytes: 0,
+        }
+    }
+}
+
 /// A network.
 pub(crate) trait Network: Sized {
     /// Its events.

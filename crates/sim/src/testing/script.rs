@@ -3,23 +3,34 @@
 //! A [run](crate::engine) measures how long flows take; a script records every protocol event of
 //! both endpoints, in order. The same script can be played over real sockets, and its events must
 //! be the same except for times.
+//!
+//! It is an application of the [engine](crate::engine) on a link that also loses the datagrams that
+//! the script names.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv6Addr, SocketAddr};
+use std::rc::Rc;
 
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, MessageView, OptionNumber};
 use carob_proto::endpoint::{
-    Config, Endpoint, Event, IncomingId, Output, RequestConfig, RequestId, Subject, Tracing,
+    Config, Endpoint, Event, IncomingId, RequestConfig, RequestId, Subject, Tracing,
 };
 use carob_proto::message::Payload;
 use carob_proto::trace::Trace;
 use carob_proto::{Request, Response};
 
-use crate::link::{Link, LinkSpec, Verdict};
-use crate::queue::EventQueue;
+use crate::app::{Application, Applications, Timer};
+use crate::engine::{Engine, Host, Role, Tag, address};
+use crate::link::LinkSpec;
+use crate::net::link::{self, Arrival, LinkNetwork};
+use crate::net::{Fate, Network, Offer, Placement};
 use crate::random::Stream;
+use crate::spec::{
+    ControllerSpec, Faults, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span, Transport,
+    Until, Workload,
+};
 
 /// A step. The next one begins when this one is complete and nothing is outstanding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,75 +113,90 @@ pub struct Played {
     pub complete: bool,
 }
 
-const CLIENT: usize = 0;
-const SERVER: usize = 1;
-
-#[derive(Debug)]
-enum ScriptEvent {
-    Arrival { to: usize, bytes: Vec<u8> },
-    Wake { host: usize },
-    Answer { id: IncomingId },
-}
-
-struct Stage {
-    now: Instant,
-    queue: EventQueue<ScriptEvent>,
-    hosts: [Endpoint; 2],
-    link: Link,
-    /// Datagrams still to be lost, of either end.
-    to_lose: [u32; 2],
-    flying: u32,
-    resources: BTreeMap<String, Bytes>,
-    /// The numbers of observed paths.
-    subjects: Vec<String>,
-    observations: Vec<(String, RequestId)>,
-    slow: Duration,
-    played: Played,
-}
+const CLIENT: u32 = 0;
+const SERVER: u32 = 1;
+/// The timer of the next step.
+const NEXT: u8 = 0;
+/// The timer of a delayed response.
+const ANSWER: u8 = 1;
+/// No datagram of an endpoint is fragmented.
+const MTU_BYTES: u32 = 65_535;
 
 /// Plays a script.
 pub fn play(script: &Script) -> Played {
+    let spec = run_spec(script);
     let mut config = script.config.clone();
     config.trace = Tracing::Everything;
-    let endpoint = |label| Endpoint::new(config.clone(), Stream::new(script.seed, label));
-    let mut stage = Stage {
-        now: Instant::ZERO,
-        queue: EventQueue::default(),
-        hosts: [endpoint("client/endpoint"), endpoint("server/endpoint")],
-        link: Link::new(&script.link, script.seed, "link"),
+    let network = ScriptedLink {
+        link: LinkNetwork::new(&spec),
         to_lose: [0; 2],
+    };
+    let mut engine = Engine::new(&spec, network);
+    for (label, role, placement) in [
+        (
+            "client/endpoint",
+            Role::Client { server: SERVER },
+            Placement::Client(0),
+        ),
+        ("server/endpoint", Role::Server, Placement::Server),
+    ] {
+        let endpoint = Endpoint::new(config.clone(), Stream::new(script.seed, label));
+        let place = engine.network.place(placement);
+        let host = Host::new(Box::new(endpoint), 0, role, place);
+        engine.hosts.push(host);
+    }
+    let outcomes = Rc::new(RefCell::new(Vec::new()));
+    let mut applications: Applications<ScriptedLink> = vec![Box::new(Director {
+        steps: script.steps.iter().cloned().collect(),
+        is_next_set: false,
         flying: 0,
         resources: BTreeMap::new(),
         subjects: Vec::new(),
         observations: Vec::new(),
         slow: script.slow,
-        played: Played::default(),
+        delayed: VecDeque::new(),
+        outcomes: Rc::clone(&outcomes),
+    })];
+    engine.start(&mut applications);
+    let executed = engine.execute(&mut applications);
+    let complete = executed.is_ok() && engine.running == 0;
+    let log = engine.record(applications, 0).log;
+    let of_host = |number| {
+        let own = log.iter().filter(|(host, _)| *host == number);
+        own.map(|(_, trace)| *trace).collect()
     };
-    let mut steps: VecDeque<Step> = script.steps.iter().cloned().collect();
-    let end = Instant::ZERO + script.time_limit;
-    loop {
-        if stage.is_quiet() {
-            let Some(step) = steps.pop_front() else {
-                stage.played.complete = true;
-                return stage.played;
-            };
-            stage.begin(step);
-            stage.drain(CLIENT);
-            stage.drain(SERVER);
-            continue;
-        }
-        let Some((now, event)) = stage.queue.pop_until(end) else {
-            return stage.played;
-        };
-        stage.now = now;
-        stage.handle(event);
+    Played {
+        client: of_host(CLIENT),
+        server: of_host(SERVER),
+        outcomes: outcomes.take(),
+        complete,
     }
 }
 
-/// The address of a host.
-fn address(host: usize) -> SocketAddr {
-    let last = host as u16 + 1;
-    (Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last), 5683).into()
+/// The run that a script is.
+fn run_spec(script: &Script) -> RunSpec {
+    RunSpec {
+        seed: script.seed,
+        clients: 1,
+        start: Span::default(),
+        link: script.link.clone(),
+        mesh: None,
+        header_bytes: 0,
+        mtu_bytes: MTU_BYTES,
+        transport: Transport::Datagrams,
+        workload: Workload::Requests(Requests::default()),
+        transmission: script.config.parameters,
+        controller: ControllerSpec::default(),
+        server: ServerSpec::default(),
+        others: Vec::new(),
+        faults: Faults::default(),
+        until: Until::Answered,
+        time_limit: script.time_limit,
+        record: Recording {
+            log: Recording::LOG_MAX,
+            ..Recording::default()
+        },
+    }
 }
 
 fn path_of(message: &MessageView<'_>) -> String {
@@ -181,19 +207,85 @@ fn path_of(message: &MessageView<'_>) -> String {
     segments.join("/")
 }
 
-impl Stage {
+/// A link that loses datagrams as the script says, before they use it.
+struct ScriptedLink {
+    link: LinkNetwork,
+    /// Datagrams still to be lost, by sender.
+    to_lose: [u32; 2],
+}
+
+impl Network for ScriptedLink {
+    type Event = Arrival;
+
+    fn packet_bytes(&self, payload: u32) -> u32 {
+        self.link.packet_bytes(payload)
+    }
+
+    fn place(&self, host: Placement) -> u32 {
+        self.link.place(host)
+    }
+
+    fn send(engine: &mut Engine<'_, Self>, datagram: u32) -> Option<Offer> {
+        let from = engine.datagrams[datagram].from as usize;
+        let to_lose = &mut engine.network.to_lose[from];
+        if *to_lose > 0 {
+            *to_lose -= 1;
+            return Some(Offer::lost_before(engine.now));
+        }
+        Some(link::send_over(engine, datagram, |network| {
+            &mut network.link
+        }))
+    }
+
+    fn handle(_: &mut Engine<'_, Self>, event: Arrival) -> Option<u32> {
+        Some(event.datagram)
+    }
+
+    fn into_record(self, now: Instant, record: &mut RunRecord) {
+        self.link.into_record(now, record);
+    }
+}
+
+/// The application of both hosts: takes one step after the other.
+struct Director {
+    steps: VecDeque<Step>,
+    /// True if the timer of the next step is set.
+    is_next_set: bool,
+    /// Datagrams that will arrive.
+    flying: u32,
+    resources: BTreeMap<String, Bytes>,
+    /// The numbers of observed paths.
+    subjects: Vec<String>,
+    observations: Vec<(String, RequestId)>,
+    slow: Duration,
+    /// Requests with a delayed response, in order.
+    delayed: VecDeque<IncomingId>,
+    outcomes: Rc<RefCell<Vec<String>>>,
+}
+
+type Stage<'a> = Engine<'a, ScriptedLink>;
+
+fn endpoint<'a>(engine: &'a mut Stage<'_>, host: u32) -> &'a mut Endpoint {
+    &mut engine.hosts[host as usize].endpoint
+}
+
+impl Director {
     /// Returns whether nothing is outstanding: no exchange, no request, no datagram.
-    fn is_quiet(&self) -> bool {
-        let idle = |host: &Endpoint| {
-            let usage = host.usage();
+    fn is_quiet(&self, engine: &Stage<'_>) -> bool {
+        let idle = |host: &Host| {
+            let usage = host.endpoint.usage();
             let lasting = usage.observations;
             usage.requests == lasting && usage.exchanges == 0 && usage.incoming == 0
         };
-        self.flying == 0 && self.hosts.iter().all(idle)
+        self.flying == 0 && engine.hosts.iter().all(idle)
     }
 
-    fn begin(&mut self, step: Step) {
-        let (now, server) = (self.now, address(SERVER));
+    fn outcome(&self, text: String) {
+        self.outcomes.borrow_mut().push(text);
+    }
+
+    fn begin(&mut self, engine: &mut Stage<'_>, step: Step) {
+        let now = engine.now;
         match step {
             Step::Request {
                 method,
@@ -204,12 +296,12 @@ impl Stage {
                 let mut sending = RequestConfig::default();
                 sending.confirmable = confirmable;
                 let request = Request::new(method).with_payload(payload);
-                self.send_request(&path, request, sending);
+                self.send_request(engine, &path, request, sending);
             }
             Step::Observe { path } => {
                 let mut sending = RequestConfig::default();
                 sending.observe = true;
-                if let Some(id) = self.send_request(&path, Request::get(), sending) {
+                if let Some(id) = self.send_request(engine, &path, Request::get(), sending) {
                     self.observations.push((path, id));
                 }
             }
@@ -223,44 +315,50 @@ impl Stage {
                 let mut response = Response::new(Code::CONTENT);
                 response.payload = Payload::Whole(payload);
                 let subject = self.subject(path);
-                let notified = self.hosts[SERVER].notify(now, subject, &response, confirmable);
+                let server = endpoint(engine, SERVER);
+                let notified = server.notify(now, subject, &response, confirmable);
                 debug_assert!(notified.is_ok(), "a state without options fits a message");
             }
             Step::Forget { path } => {
                 if let Some(id) = self.take_observation(&path) {
-                    self.hosts[CLIENT].cancel(now, id);
+                    endpoint(engine, CLIENT).cancel(now, id);
                 }
             }
             Step::Stop { path } => {
                 if let Some(id) = self.take_observation(&path) {
-                    self.hosts[CLIENT].stop_observing(now, id);
+                    endpoint(engine, CLIENT).stop_observing(now, id);
                 }
             }
             Step::Ping => {
-                if let Err(error) = self.hosts[CLIENT].ping(now, server) {
-                    self.played.outcomes.push(error.to_string());
+                if let Err(error) = endpoint(engine, CLIENT).ping(now, address(SERVER, 0)) {
+                    self.outcome(error.to_string());
                 }
             }
             Step::Lose {
                 from_client,
                 datagrams,
-            } => self.to_lose[if from_client { CLIENT } else { SERVER }] += datagrams,
+            } => {
+                let from = if from_client { CLIENT } else { SERVER };
+                engine.network.to_lose[from as usize] += datagrams;
+            }
         }
     }
 
     fn send_request(
         &mut self,
+        engine: &mut Stage<'_>,
         path: &str,
         request: Request,
         sending: RequestConfig,
     ) -> Option<RequestId> {
+        let now = engine.now;
         let sent = request.with_path(path).map_err(|error| error.to_string());
         let sent = sent.and_then(|request| {
-            self.hosts[CLIENT]
-                .request(self.now, address(SERVER), request, sending)
+            endpoint(engine, CLIENT)
+                .request(now, address(SERVER, 0), request, sending)
                 .map_err(|error| error.to_string())
         });
-        sent.map_err(|error| self.played.outcomes.push(error)).ok()
+        sent.map_err(|error| self.outcome(error)).ok()
     }
 
     fn subject(&mut self, path: String) -> Subject {
@@ -277,91 +375,29 @@ impl Stage {
         Some(self.observations.swap_remove(place).1)
     }
 
-    fn handle(&mut self, event: ScriptEvent) {
-        match event {
-            ScriptEvent::Arrival { to, bytes } => {
-                self.flying -= 1;
-                self.hosts[to].handle_datagram(self.now, address(1 - to), &bytes);
-                self.drain(to);
-            }
-            ScriptEvent::Wake { host } => {
-                self.hosts[host].handle_timeout(self.now);
-                self.drain(host);
-            }
-            ScriptEvent::Answer { id } => {
-                self.answer(id);
-                self.drain(SERVER);
-            }
-        }
-    }
-
-    fn drain(&mut self, host: usize) {
-        loop {
-            match self.hosts[host].poll() {
-                Output::Transmit { bytes, .. } => {
-                    let bytes = bytes.to_vec();
-                    self.offer(host, bytes);
-                }
-                Output::Event(Event::Trace(trace)) => {
-                    let log = match host {
-                        CLIENT => &mut self.played.client,
-                        _ => &mut self.played.server,
-                    };
-                    log.push(trace);
-                }
-                Output::Event(Event::Request(id)) => self.take(id),
-                Output::Event(event) => self.record(event),
-                Output::Wait(at) => {
-                    if let Some(at) = at {
-                        self.queue
-                            .push(at.max(self.now), ScriptEvent::Wake { host });
-                    }
-                    return;
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn offer(&mut self, from: usize, bytes: Vec<u8>) {
-        if self.to_lose[from] > 0 {
-            self.to_lose[from] -= 1;
-            return;
-        }
-        let direction = match from {
-            CLIENT => &mut self.link.up,
-            _ => &mut self.link.down,
-        };
-        if let Verdict::Deliver { at, .. } = direction.offer(self.now, bytes.len() as u32) {
-            self.flying += 1;
-            let to = 1 - from;
-            self.queue.push(at, ScriptEvent::Arrival { to, bytes });
-        }
-    }
-
     /// Accepts a request at the server.
-    fn take(&mut self, id: IncomingId) {
-        let Some(incoming) = self.hosts[SERVER].incoming(id) else {
+    fn take(&mut self, engine: &mut Stage<'_>, id: IncomingId) {
+        let now = engine.now;
+        let Some(incoming) = endpoint(engine, SERVER).incoming(id) else {
             return;
         };
         let path = path_of(&incoming.message);
-        let wait = if path.starts_with("slow") {
-            self.slow
-        } else {
-            Duration::ZERO
-        };
+        let is_slow = path.starts_with("slow") && !self.slow.is_zero();
         let subject = self.subject(path);
-        self.hosts[SERVER].observe(self.now, id, subject);
-        if wait.is_zero() {
-            self.answer(id);
+        endpoint(engine, SERVER).observe(now, id, subject);
+        if is_slow {
+            self.delayed.push_back(id);
+            engine.set_timer(0, now + self.slow, Timer::of(ANSWER, SERVER));
         } else {
-            self.queue.push(self.now + wait, ScriptEvent::Answer { id });
+            self.answer(engine, id);
         }
     }
 
     /// Responds: GET and FETCH read, PUT writes, DELETE deletes, every other method is an echo.
-    fn answer(&mut self, id: IncomingId) {
-        let Some(incoming) = self.hosts[SERVER].incoming(id) else {
+    fn answer(&mut self, engine: &mut Stage<'_>, id: IncomingId) {
+        let now = engine.now;
+        let server = endpoint(engine, SERVER);
+        let Some(incoming) = server.incoming(id) else {
             return;
         };
         let path = path_of(&incoming.message);
@@ -384,12 +420,41 @@ impl Stage {
             }
             _ => response.payload = Payload::Whole(body),
         }
-        self.hosts[SERVER].respond(self.now, id, &response);
+        server.respond(now, id, &response);
+    }
+}
+
+impl Application<ScriptedLink> for Director {
+    fn start(&mut self, engine: &mut Stage<'_>) {
+        engine.running = 1;
+        self.is_next_set = true;
+        engine.set_timer(0, Instant::ZERO, Timer::of(NEXT, CLIENT));
     }
 
-    /// Records an event of the client's application.
-    fn record(&mut self, event: Event) {
-        let words = match event {
+    fn on_timer(&mut self, engine: &mut Stage<'_>, timer: Timer) {
+        if timer.kind == ANSWER {
+            if let Some(id) = self.delayed.pop_front() {
+                self.answer(engine, id);
+            }
+            return engine.drain(self, SERVER);
+        }
+        self.is_next_set = false;
+        if !self.is_quiet(engine) {
+            return;
+        }
+        match self.steps.pop_front() {
+            Some(step) => {
+                self.begin(engine, step);
+                engine.drain(self, CLIENT);
+                engine.drain(self, SERVER);
+            }
+            None => engine.running = 0,
+        }
+    }
+
+    fn on_event(&mut self, engine: &mut Stage<'_>, _: u32, event: Event) {
+        let text = match event {
+            Event::Request(id) => return self.take(engine, id),
             Event::Response { response, .. } => {
                 format!("{} {} bytes", response.code, response.bytes().len())
             }
@@ -401,8 +466,30 @@ impl Stage {
             Event::Pong(_) => "pong".to_owned(),
             _ => return,
         };
-        self.played.outcomes.push(words);
+        self.outcome(text);
     }
+
+    fn tag(&mut self, _: Instant, _: u32, _: u32, _: &[u8], _: Tag) -> Tag {
+        Tag::NONE
+    }
+
+    fn on_idle(&mut self, engine: &mut Stage<'_>, host: u32) -> bool {
+        if !self.is_next_set && self.is_quiet(engine) {
+            self.is_next_set = true;
+            engine.set_timer(0, engine.now, Timer::of(NEXT, host));
+        }
+        false
+    }
+
+    fn on_offered(&mut self, _: &mut Stage<'_>, _: u32, offer: &Offer) {
+        self.flying += u32::from(offer.fate == Fate::Arrives);
+    }
+
+    fn on_received(&mut self, _: Instant, _: u32, _: Tag, _: usize) {
+        self.flying -= 1;
+    }
+
+    fn into_record(self: Box<Self>, _: &mut Stage<'_>, _: &mut RunRecord) {}
 }
 
 #[cfg(test)]

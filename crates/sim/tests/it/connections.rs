@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use crate::tcp_common::transfer;
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_sim::engine::{self, RunError};
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
-    ControllerSpec, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span, Transport, Until,
-    Workload,
+    ControllerSpec, Faults, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span, Transport,
+    Until, Workload,
 };
 use carob_sim::tcp::settings::Algorithm;
 use carob_sim::tcp::{TcpSettings, wire};
-use carob_sim::testing::tcp_transfer as transfer;
 use carob_sim::trace::SimEvent;
 
 const BBR: TcpSettings = TcpSettings {
@@ -59,6 +59,7 @@ fn spec(tcp: TcpSettings, error: &str, buffer: u64, clients: u32, seed: u64) -> 
         controller: ControllerSpec::new("default", []).expect("a controller"),
         server: ServerSpec::default(),
         others: Vec::new(),
+        faults: Faults::default(),
         until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
         record: Recording::default(),

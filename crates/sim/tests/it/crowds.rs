@@ -8,8 +8,8 @@ use carob_sim::capture::Content;
 use carob_sim::engine;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
-    Batches, Bin, ControllerSpec, Reconnect, Recording, Requests, RunRecord, RunSpec, ServerSpec,
-    Span, Transport, Until, Workload,
+    Batches, Bin, ControllerSpec, Faults, Reconnect, Recording, Requests, RunRecord, RunSpec,
+    ServerSpec, Span, Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 
@@ -58,6 +58,7 @@ fn spec(clients: u32, controller: &str, error: &str) -> RunSpec {
         controller: ControllerSpec::new(controller, []).expect("a controller"),
         server: ServerSpec::default(),
         others: Vec::new(),
+        faults: Faults::default(),
         until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
         record: Recording::default(),

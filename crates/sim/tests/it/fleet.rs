@@ -4,9 +4,13 @@
 
 use carob_cc::time::Duration;
 use carob_sim::random::Probability;
-use carob_sim::testing::fleet::ledger::Breach;
-use carob_sim::testing::fleet::run;
-use carob_sim::testing::fleet::spec::{Clocks, Damage, Defect, FleetRecord, FleetSpec};
+
+#[path = "../../examples/fleet/simulation/mod.rs"]
+mod simulation;
+
+use simulation::ledger::Breach;
+use simulation::run;
+use simulation::spec::{Clocks, Damage, Defect, FleetRecord, FleetSpec};
 
 /// The command that repeats a run.
 fn replay(spec: &FleetSpec) -> String {

@@ -5,7 +5,7 @@ use carob_cc::time::{Duration, Instant};
 use carob_sim::engine::{RunError, run};
 use carob_sim::link::{Buffer, DirectionSpec, LinkSpec};
 use carob_sim::spec::{
-    ClientGroup, ControllerSpec, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span,
+    ClientGroup, ControllerSpec, Faults, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span,
     Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
@@ -47,6 +47,7 @@ fn spec(clients: u32, workload: Workload) -> RunSpec {
         transmission: TransmissionParameters::DEFAULT,
         controller: ControllerSpec::default(),
         others: Vec::new(),
+        faults: Faults::default(),
         server: ServerSpec::default(),
         until: Until::Answered,
         time_limit: Duration::from_secs(3_600),

@@ -3,6 +3,7 @@
 
 mod connections;
 mod crowds;
+mod faults;
 mod fleet;
 mod groups;
 mod lowpan_wire;

@@ -8,8 +8,8 @@ use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
 use carob_sim::notifications::{ConfigError, LAG};
 use carob_sim::random::Probability;
 use carob_sim::spec::{
-    ControllerSpec, NotificationRecord, Notifications, Recording, RunRecord, RunSpec, ServerSpec,
-    Span, Subscriber, Transport, Until, Workload,
+    ControllerSpec, Faults, NotificationRecord, Notifications, Recording, RunRecord, RunSpec,
+    ServerSpec, Span, Subscriber, Transport, Until, Workload,
 };
 
 const fn seconds(seconds: u64) -> Duration {
@@ -82,6 +82,7 @@ fn spec(clients: u32, controller: &str, link: LinkSpec, told: Notifications) -> 
         transmission: TransmissionParameters::DEFAULT,
         controller: ControllerSpec::new(controller, []).expect("a controller"),
         others: Vec::new(),
+        faults: Faults::default(),
         server: ServerSpec::default(),
         until: Until::Answered,
         time_limit: seconds(12 * 3_600),

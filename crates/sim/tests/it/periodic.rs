@@ -6,7 +6,7 @@ use carob_sim::engine::{self, RunError};
 use carob_sim::link::{DirectionSpec, LinkSpec};
 use carob_sim::random::Probability;
 use carob_sim::spec::{
-    AfterFailure, ControllerSpec, Periodic, Recording, Requests, RunSpec, ServerSpec, Span,
+    AfterFailure, ControllerSpec, Faults, Periodic, Recording, Requests, RunSpec, ServerSpec, Span,
     Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
@@ -54,6 +54,7 @@ fn spec(clients: u32, requests: Requests) -> RunSpec {
         controller: ControllerSpec::default(),
         server: ServerSpec::default(),
         others: Vec::new(),
+        faults: Faults::default(),
         until: Until::Answered,
         time_limit: Duration::from_secs(3_600),
         record: Recording::default(),

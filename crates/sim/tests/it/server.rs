@@ -6,7 +6,7 @@ use carob_sim::engine::{self, RunError};
 use carob_sim::link::{DirectionSpec, LinkSpec, LossSpec};
 use carob_sim::random::Probability;
 use carob_sim::spec::{
-    AfterFailure, ControllerSpec, Copies, Recording, Requests, RunRecord, RunSpec,
+    AfterFailure, ControllerSpec, Copies, Faults, Recording, Requests, RunRecord, RunSpec,
     SERVER_QUEUE_MAX, ServerRecord, ServerSpec, Span, Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
@@ -44,6 +44,7 @@ fn spec(clients: u32, count: u32, service: Duration, queue: u32) -> RunSpec {
         transmission: TransmissionParameters::DEFAULT,
         controller: ControllerSpec::new("default", []).expect("a controller"),
         others: Vec::new(),
+        faults: Faults::default(),
         server: ServerSpec {
             service: Span {
                 low: service,

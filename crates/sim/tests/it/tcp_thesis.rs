@@ -3,11 +3,11 @@
 //! Tolerances are those that the model was held to when it was written; the cells that are known
 //! to differ are in `docs/adr/0014-tcp-model.md`, with the command that shows by how much.
 
+use crate::tcp_common::transfer::{self as transfer, Flow, Spec};
 use carob_cc::time::Duration;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
-use carob_sim::testing::tcp_transfer::{self as transfer, Flow, Spec};
 
 fn spec(settings: TcpSettings, error: &str, buffer: u64, clients: u32, seed: u64) -> Spec {
     let direction = |rate, delay| DirectionSpec {

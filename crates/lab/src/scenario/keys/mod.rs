@@ -72,7 +72,7 @@ const OPEN_TABLES: [(&str, &str, &str); 9] = [
     (
         "where.<name>.<key>",
         "as the key",
-        "A setting of `link`, `workload`, `mix`, `server`, `transmission`, `cc`, `tcp` or of wireless networks, `run.until` or `run.time_limit` in those cells.",
+        "A setting of `link`, `workload`, `mix`, `server`, `faults`, `transmission`, `cc`, `tcp` or of wireless networks, `run.until` or `run.time_limit` in those cells.",
     ),
     (
         "algorithm.<name>.<transmission key>",
@@ -153,7 +153,7 @@ fn is_of_cells(path: &str) -> bool {
     let table = path.split('.').next().unwrap_or_default();
     matches!(
         table,
-        "link" | "workload" | "mix" | "server" | "transmission" | "cc" | "tcp"
+        "link" | "workload" | "mix" | "server" | "faults" | "transmission" | "cc" | "tcp"
     ) || is_of_mesh(path)
         || matches!(path, "run.until" | "run.time_limit")
 }

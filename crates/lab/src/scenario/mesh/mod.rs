@@ -78,7 +78,7 @@ impl Applicability {
             "traffic" => self.traffic,
             _ if is_of_mesh(path) => self.mesh,
             "link" | "tcp" => !self.mesh,
-            "mix" | "server" => !self.traffic,
+            "mix" | "server" | "faults" => !self.traffic,
             "workload" => !self.traffic || SHARED.contains(&path),
             _ => !self.traffic || path != "run.until",
         }

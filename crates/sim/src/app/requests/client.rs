@@ -49,6 +49,8 @@ pub(crate) struct Client {
     pub(crate) last_rto: Option<Duration>,
     /// Restarts so far.
     restarts: u32,
+    /// True once its flow has begun.
+    pub(crate) has_begun: bool,
     /// True if it sends its next request as soon as it is connected, after a restart.
     pub(crate) is_starting: bool,
     /// The pause until the next batch, after a batch is complete.
@@ -94,6 +96,7 @@ impl Client {
             flow: Flow::default(),
             last_rto: None,
             restarts: 0,
+            has_begun: false,
             is_starting: false,
             pause: None,
             request: request(requests),
@@ -147,9 +150,16 @@ impl Client {
         (self.due < self.requests_left).then_some(self.nominal + jitter)
     }
 
-    /// Returns whether this is its first start.
-    pub(crate) fn is_first_start(&self) -> bool {
-        self.restarts == 0
+    /// Returns whether its flow has begun and has not ended.
+    pub(crate) fn is_running(&self) -> bool {
+        self.has_begun && !self.flow.done
+    }
+
+    /// Makes its outstanding requests remaining ones, which it sends again.
+    pub(crate) fn requeue_outstanding(&mut self) {
+        self.requests_left += self.outstanding;
+        self.batch_left += self.outstanding;
+        self.due += self.outstanding;
     }
 
     /// The tag of a message the client sends, by its type and Message ID.
@@ -365,15 +375,19 @@ fn config(spec: &RunSpec, group: &GroupSpec<'_>) -> Config {
     config
 }
 
-/// The endpoint of a group's server.
-pub(crate) fn server_endpoint(spec: &RunSpec, group: &GroupSpec<'_>) -> Endpoint {
+/// The endpoint of a group's server after `restarts`.
+pub(crate) fn server_endpoint(spec: &RunSpec, group: &GroupSpec<'_>, restarts: u32) -> Endpoint {
     let mut config = config(spec, group);
     if spec.record.log == 0 {
         config.trace = Tracing::Off;
     }
-    let stream = match group.number {
-        0 => Stream::new(spec.seed, "server/endpoint"),
-        other => Stream::indexed(spec.seed, "server/endpoint", other),
+    let stream = match (group.number, restarts) {
+        (0, 0) => Stream::new(spec.seed, "server/endpoint"),
+        (other, 0) => Stream::indexed(spec.seed, "server/endpoint", other),
+        (group, restarts) => {
+            let index = restarts.wrapping_mul(CLIENTS_MAX).wrapping_add(group);
+            Stream::indexed(spec.seed, "fault/server_restart", index)
+        }
     };
     Endpoint::new(config, stream)
 }

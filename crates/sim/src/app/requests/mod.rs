@@ -7,16 +7,16 @@ mod client;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
 use carob_proto::codec::Code;
-use carob_proto::endpoint::{Event, QBlockMode, RequestConfig};
+use carob_proto::endpoint::{Endpoint, Event, QBlockMode, RequestConfig};
 use carob_proto::message::Payload;
 use carob_proto::trace::TraceEvent as Protocol;
 
 use crate::app::{Application, Endpoints, Timer};
 use crate::client_groups::GroupSpec;
-use crate::engine::alarm::Alarm;
 use crate::engine::{DOWN, Engine, Flow, RunError, Tag, UP, address};
 use crate::histogram::Histogram;
 use crate::net::{Fate, Network, Offer};
+use crate::queue::Alarm;
 use crate::random::Stream;
 use crate::spec::{
     AfterFailure, FlowRecord, QBlock, Reconnect, Requests, RunRecord, RunSpec, Sample, Transport,
@@ -41,6 +41,7 @@ pub(crate) struct Clients {
     requests: Requests,
     is_over_tcp: bool,
     states: Vec<Client>,
+    server_restarts: u32,
     /// The response to every request.
     response: Response,
     /// Times from request to response.
@@ -70,6 +71,7 @@ impl Clients {
             requests: requests.clone(),
             is_over_tcp: *group.transport != Transport::Datagrams,
             states: numbers.clone().map(client).collect(),
+            server_restarts: 0,
             response,
             responses: Histogram::default(),
         };
@@ -77,7 +79,7 @@ impl Clients {
             clients: numbers
                 .map(|number| Box::new(client_endpoint(spec, group, number, 0)))
                 .collect(),
-            server: Box::new(server_endpoint(spec, group)),
+            server: Box::new(server_endpoint(spec, group, 0)),
             poll: requests.poll,
             is_server_constrained: false,
         };
@@ -94,7 +96,7 @@ impl Clients {
         let Some(client) = self.client(number) else {
             return;
         };
-        let is_first = client.is_first_start();
+        let is_first = !client.has_begun;
         if is_over_tcp {
             // Its first request waits for the connection.
             client.is_starting = !is_first;
@@ -115,6 +117,7 @@ impl Clients {
     fn begin<N: Network>(&mut self, engine: &mut Engine<'_, N>, number: u32) {
         engine.trace.add(engine.now, number, SimEvent::Began);
         if let Some(client) = self.client(number) {
+            client.has_begun = true;
             client.flow.record.started = engine.now;
             client.flow.progress = engine.now;
         }
@@ -133,6 +136,7 @@ impl Clients {
         let client = self.client(number);
         let next = client.and_then(|client| client.period_begins(engine.now, &periodic));
         if let Some(at) = next {
+            let at = at.max(engine.now);
             engine.set_timer(self.group as u16, at, Timer::of(PERIOD, number));
         }
         self.send_requests(engine, number);
@@ -318,6 +322,10 @@ impl<N: Network> Application<N> for Clients {
     }
 
     fn on_timer(&mut self, engine: &mut Engine<'_, N>, timer: Timer) {
+        let up = engine.hosts[timer.subject as usize].down_until;
+        if engine.now < up {
+            return engine.set_timer(self.group as u16, up, timer);
+        }
         match timer.kind {
             PERIOD => self.period_begins(engine, timer.subject),
             _ => self.start_client(engine, timer.subject),
@@ -374,10 +382,7 @@ impl<N: Network> Application<N> for Clients {
             return false;
         };
         let restarts = client.restart();
-        let endpoint = client_endpoint(engine.spec, engine.group(host), host, restarts);
-        let state = &mut engine.hosts[host as usize];
-        (*state.endpoint, state.alarm) = (endpoint, Alarm::default());
-        state.restarts = restarts as u16;
+        renew_client(engine, host, restarts);
         let batches = self.requests.batches;
         let waits = batches.is_some_and(|b| b.reconnect == Reconnect::Closed);
         if let Some(slot) = left.filter(|_| waits) {
@@ -388,6 +393,27 @@ impl<N: Network> Application<N> for Clients {
             self.start_after(engine, host, pause);
         }
         true
+    }
+
+    fn on_restart(&mut self, engine: &mut Engine<'_, N>, host: u32) {
+        if host == self.server {
+            self.server_restarts += 1;
+            let group = engine.group(host);
+            let endpoint = server_endpoint(engine.spec, group, self.server_restarts);
+            renew(engine, host, endpoint);
+            return;
+        }
+        let Some(client) = self.client(host).filter(|client| client.is_running()) else {
+            return;
+        };
+        let is_waiting = client.outstanding > 0;
+        client.requeue_outstanding();
+        let restarts = client.restart();
+        renew_client(engine, host, restarts);
+        if is_waiting {
+            let up = engine.hosts[host as usize].down_until;
+            engine.set_timer(self.group as u16, up, Timer::of(START, host));
+        }
     }
 
     fn on_offered(&mut self, engine: &mut Engine<'_, N>, datagram: u32, offer: &Offer) {
@@ -452,6 +478,18 @@ impl<N: Network> Application<N> for Clients {
             record.other_responses.merge(&self.responses);
         }
     }
+}
+
+/// Gives a restarted client a new endpoint on its next port.
+fn renew_client<N: Network>(engine: &mut Engine<'_, N>, client: u32, restarts: u32) {
+    let endpoint = client_endpoint(engine.spec, engine.group(client), client, restarts);
+    renew(engine, client, endpoint);
+    engine.hosts[client as usize].takes_next_port();
+}
+
+fn renew<N: Network>(engine: &mut Engine<'_, N>, host: u32, endpoint: Endpoint) {
+    let state = &mut engine.hosts[host as usize];
+    (*state.endpoint, state.alarm) = (endpoint, Alarm::default());
 }
 
 /// The configuration of requests whose bodies use these options.

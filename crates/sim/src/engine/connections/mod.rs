@@ -26,7 +26,7 @@ use crate::random::Stream;
 use crate::spec::{CLIENTS_MAX, Transport};
 use crate::tcp::{Event, Output, Socket};
 
-use super::host::{Flow, Role, address, number_of, restarts_of};
+use super::host::{Flow, Role, address, earlier_ports_of, number_of};
 use super::{Engine, Event as EngineEvent, RunError};
 
 use ends::{Connection, End};
@@ -141,7 +141,7 @@ impl<N: Network> Engine<'_, N> {
             return Some((self.connections.current(number)?, CLIENT));
         }
         let entry = &self.connections.by_client[number_of(peer) as usize];
-        let number = u32::from(restarts_of(peer));
+        let number = u32::from(earlier_ports_of(peer));
         let at = |slot: &&u32| self.connections.all[**slot as usize].number == number;
         Some((*entry.open.iter().find(at)?, SERVER))
     }

@@ -99,6 +99,10 @@ impl<N: Network> Engine<'_, N> {
         let capable = segment.ecn != Ecn::NotCapable;
         let from_server = which == SERVER;
         let bytes = segment.wire_bytes();
+        if self.is_link_out() {
+            let segment = tag;
+            return self.trace.add(now, here, SimEvent::SegmentLost { segment });
+        }
         let offered = self.network.offer_segment(now, from_server, bytes, capable);
         let Some((way, verdict)) = offered else {
             return;

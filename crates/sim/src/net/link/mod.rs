@@ -18,6 +18,8 @@ pub use direction::{Counters, Direction, Verdict};
 pub use discipline::{CoDelSpec, Discipline, RedSpec};
 pub use loss::{LossProfile, LossSpec, PROFILES, profile};
 pub(crate) use network::LinkNetwork;
+#[cfg(feature = "testing")]
+pub(crate) use network::{Arrival, send_over};
 pub use trace::{
     LinkTrace, OPPORTUNITY_BYTES, Replay, TRACE_ROWS_MAX, TraceEnd, TraceError, TraceRow,
     TraceStart,

@@ -25,7 +25,27 @@ pub(crate) struct LinkNetwork {
 /// The arrival of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    datagram: u32,
+    pub(crate) datagram: u32,
+}
+
+/// Sends a datagram over the link that is, or is part of, a network.
+pub(crate) fn send_over<N: Network<Event = Arrival>>(
+    engine: &mut Engine<'_, N>,
+    index: u32,
+    link: impl FnOnce(&mut N) -> &mut LinkNetwork,
+) -> Offer {
+    let datagram = &engine.datagrams[index];
+    let bytes = engine.network.packet_bytes(datagram.bytes.len() as u32);
+    let direction = match engine.hosts[datagram.from as usize].place {
+        CONSTRAINED => UP,
+        _ => DOWN,
+    };
+    let (offer, arrives) = link(&mut engine.network).offer(engine.now, direction, bytes);
+    if offer.fate == Fate::Arrives {
+        let arrival = Event::Network(Arrival { datagram: index });
+        engine.queue.push_in_order(direction, arrives, arrival);
+    }
+    offer
 }
 
 impl LinkNetwork {
@@ -88,18 +108,7 @@ impl Network for LinkNetwork {
     }
 
     fn send(engine: &mut Engine<'_, Self>, index: u32) -> Option<Offer> {
-        let datagram = &engine.datagrams[index];
-        let bytes = engine.network.packet_bytes(datagram.bytes.len() as u32);
-        let direction = match engine.hosts[datagram.from as usize].place {
-            CONSTRAINED => UP,
-            _ => DOWN,
-        };
-        let (offer, arrives) = engine.network.offer(engine.now, direction, bytes);
-        if offer.fate == Fate::Arrives {
-            let arrival = Event::Network(Arrival { datagram: index });
-            engine.queue.push_in_order(direction, arrives, arrival);
-        }
-        Some(offer)
+        Some(send_over(engine, index, |link| link))
     }
 
     fn handle(_: &mut Engine<'_, Self>, event: Arrival) -> Option<u32> {

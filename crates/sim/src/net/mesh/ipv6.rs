@@ -8,9 +8,9 @@ use super::radio::{Event, Outcome, Upcall};
 use super::record::MomentKind;
 use super::rpl::{Hop, Message, Rpl, RplOption};
 use super::spec::{MeshSpec, NoRoute, RplMode};
-use crate::engine::alarm::Alarm;
 use crate::engine::{Engine, Event as EngineEvent};
 use crate::net::mesh::{MeshEvent, MeshNetwork};
+use crate::queue::Alarm;
 use crate::random::Stream;
 
 /// Hop limit of packets.

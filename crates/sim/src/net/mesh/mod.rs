@@ -29,7 +29,7 @@ use crate::engine::{Engine, RunError};
 use crate::link::{DirectionSpec, LinkSpec};
 use crate::random::Probability;
 use crate::spec::{
-    ControllerSpec, Recording, RunSpec, ServerSpec, Span, Transport, Until, Workload,
+    ControllerSpec, Faults, Recording, RunSpec, ServerSpec, Span, Transport, Until, Workload,
 };
 use spec::{MeshSpec, Routing};
 use topology::Topology;
@@ -64,6 +64,7 @@ impl RunSpec {
             controller,
             server: ServerSpec::default(),
             others: Vec::new(),
+            faults: Faults::default(),
             until: Until::TimeLimit,
             time_limit: DURATION_MAX + DURATION_MAX,
             record: Recording::default(),

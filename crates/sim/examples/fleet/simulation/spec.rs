@@ -5,42 +5,42 @@ use std::collections::BTreeMap;
 use carob_cc::time::{Duration, Instant};
 
 use super::ledger::{Breach, Finding};
-use crate::random::Probability;
+use carob_sim::random::Probability;
 
 /// The maximum number of endpoints of a fleet.
-pub const ENDPOINTS_MAX: u32 = 60_000;
+pub(crate) const ENDPOINTS_MAX: u32 = 60_000;
 
 /// A fleet: endpoints, faults, duration.
 #[derive(Clone, Debug)]
-pub struct FleetSpec {
+pub(crate) struct FleetSpec {
     /// The seed of all random streams.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Client endpoints.
-    pub clients: u32,
+    pub(crate) clients: u32,
     /// Server endpoints.
-    pub servers: u32,
+    pub(crate) servers: u32,
     /// Proxy endpoints, client and server at once.
-    pub proxies: u32,
+    pub(crate) proxies: u32,
     /// Days of 24 hours; the last hours of each are idle, and all checks run at their end.
-    pub days: u32,
+    pub(crate) days: u32,
     /// Mean time between two actions of a client.
-    pub gap: Duration,
+    pub(crate) gap: Duration,
     /// The faults.
-    pub faults: Faults,
+    pub(crate) faults: Faults,
     /// True to limit every table of every endpoint to a few entries, so that limits are reached all
     /// day.
-    pub tight: bool,
+    pub(crate) tight: bool,
     /// Handling of damaged datagrams.
-    pub damage: Damage,
+    pub(crate) damage: Damage,
     /// Behaviour of clocks while their host is suspended.
-    pub clocks: Clocks,
+    pub(crate) clocks: Clocks,
     /// A defect of the fleet itself, which proves that a check can fail.
-    pub defect: Option<Defect>,
+    pub(crate) defect: Option<Defect>,
 }
 
 impl FleetSpec {
     /// A fleet of this size with ordinary faults.
-    pub fn new(seed: u64, clients: u32, servers: u32, proxies: u32, days: u32) -> Self {
+    pub(crate) fn new(seed: u64, clients: u32, servers: u32, proxies: u32, days: u32) -> Self {
         Self {
             seed,
             clients,
@@ -59,31 +59,31 @@ impl FleetSpec {
 
 /// Faults of network and hosts. Mean times are of one host, by day; zero disables a fault.
 #[derive(Clone, Copy, Debug)]
-pub struct Faults {
+pub(crate) struct Faults {
     /// Loss probability of a datagram.
-    pub loss: Probability,
+    pub(crate) loss: Probability,
     /// Duplication probability; each duplicate has a delay of its own.
-    pub duplication: Probability,
+    pub(crate) duplication: Probability,
     /// Damage probability of a datagram.
-    pub corruption: Probability,
+    pub(crate) corruption: Probability,
     /// Probability of an extra delay of up to two seconds, which reorders datagrams.
-    pub late: Probability,
+    pub(crate) late: Probability,
     /// Probability of an extra delay of up to a minute, still less than MAX_LATENCY.
-    pub very_late: Probability,
+    pub(crate) very_late: Probability,
     /// Mean time between restarts, which lose all state.
-    pub restarts: Duration,
+    pub(crate) restarts: Duration,
     /// Mean time between stalls of up to 30 s: the process does not run, its clock does, and its
     /// socket buffers a few datagrams.
-    pub stalls: Duration,
+    pub(crate) stalls: Duration,
     /// Mean time between suspensions, of 20 minutes in the mean, in which a host receives nothing.
-    pub suspensions: Duration,
+    pub(crate) suspensions: Duration,
     /// Mean time between outages, of 10 minutes in the mean, of a host's link.
-    pub cuts: Duration,
+    pub(crate) cuts: Duration,
 }
 
 impl Faults {
     /// A bad network, and hosts that fail every other day.
-    pub fn ordinary() -> Self {
+    pub(crate) fn ordinary() -> Self {
         let hours = |hours: u64| Duration::from_secs(hours * 3_600);
         Self {
             loss: Probability::ppm(30_000),
@@ -101,7 +101,7 @@ impl Faults {
 
 /// Handling of damaged datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Damage {
+pub(crate) enum Damage {
     /// Their checksum fails, and they are dropped.
     Noticed,
     /// They are delivered: some bits flipped, truncated, or with foreign bytes. Message contents
@@ -112,7 +112,7 @@ pub enum Damage {
 
 /// Behaviour of clocks while their host is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clocks {
+pub(crate) enum Clocks {
     /// They continue, as Linux' CLOCK_BOOTTIME does.
     GoOn,
     /// They stop, as CLOCK_MONOTONIC does. A client then retransmits its request when it resumes,
@@ -122,7 +122,7 @@ pub enum Clocks {
 
 /// A defect of the fleet itself; each must make a check fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defect {
+pub(crate) enum Defect {
     /// Duplicates of requests get Message IDs of their own in flight.
     DuplicatesAreNew,
     /// Timers of clients never expire.
@@ -153,63 +153,63 @@ pub enum Defect {
 
 /// The results of a fleet.
 #[derive(Clone, Debug, Default)]
-pub struct FleetRecord {
+pub(crate) struct FleetRecord {
     /// Violations, at most a few of each kind.
-    pub findings: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
     /// Violations by kind.
-    pub breaches: BTreeMap<Breach, u64>,
+    pub(crate) breaches: BTreeMap<Breach, u64>,
     /// Simulated time.
-    pub end: Instant,
+    pub(crate) end: Instant,
     /// Requests begun: all that clients passed to their endpoints, observations and pings included.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Requests rejected by an endpoint at a limit.
-    pub refused: u64,
+    pub(crate) refused: u64,
     /// Accepted requests that ended with a success, a pong, responses of group members, or without
     /// interest in a response.
-    pub answered: u64,
+    pub(crate) answered: u64,
     /// Requests that ended with a response of class 4 or 5.
-    pub denied: u64,
+    pub(crate) denied: u64,
     /// Requests that ended without a response.
-    pub failed: u64,
+    pub(crate) failed: u64,
     /// The same by cause.
-    pub failures: BTreeMap<String, u64>,
+    pub(crate) failures: BTreeMap<String, u64>,
     /// Requests cancelled by the client.
-    pub cancelled: u64,
+    pub(crate) cancelled: u64,
     /// Requests lost with their client's state.
-    pub forgotten: u64,
+    pub(crate) forgotten: u64,
     /// Non-idempotent requests executed by servers.
-    pub executed: u64,
+    pub(crate) executed: u64,
     /// Those of them executed again after a restart of the server, of the proxy between, or both.
-    pub executed_anew: u64,
+    pub(crate) executed_anew: u64,
     /// Notifications sent.
-    pub notified: u64,
+    pub(crate) notified: u64,
     /// Observations with their server's newest state at the end of a night.
-    pub converged: u64,
+    pub(crate) converged: u64,
     /// Datagrams sent.
-    pub datagrams: u64,
+    pub(crate) datagrams: u64,
     /// Datagrams lost, or not delivered because of damage, outages and restarts.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Duplicated datagrams.
-    pub duplicated: u64,
+    pub(crate) duplicated: u64,
     /// Damaged datagrams that were delivered.
-    pub damaged: u64,
+    pub(crate) damaged: u64,
     /// Restarts.
-    pub restarts: u64,
+    pub(crate) restarts: u64,
     /// Stalls.
-    pub stalls: u64,
+    pub(crate) stalls: u64,
     /// Suspensions.
-    pub suspensions: u64,
+    pub(crate) suspensions: u64,
     /// The longest time from an endpoint's acceptance of a request to its end.
-    pub longest: Duration,
+    pub(crate) longest: Duration,
     /// The largest duplicate table of any endpoint.
-    pub remembered_max: usize,
+    pub(crate) remembered_max: usize,
     /// Digest of all events.
-    pub digest: u64,
+    pub(crate) digest: u64,
 }
 
 impl FleetRecord {
     /// Returns whether all invariants held.
-    pub fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         self.breaches.is_empty()
     }
 }

@@ -6,13 +6,14 @@
 #![allow(clippy::print_stdout, reason = "its output is its result")]
 #![allow(clippy::disallowed_methods, reason = "it says how long a run took")]
 
+mod simulation;
+
 use std::error::Error;
 use std::sync::Mutex;
 use std::time::Instant;
 
 use carob_cc::time::Duration;
-use carob_sim::testing::fleet::spec::{Clocks, Damage, FleetRecord, FleetSpec};
-use carob_sim::testing::fleet::{self};
+use simulation::spec::{Clocks, Damage, FleetRecord, FleetSpec};
 
 /// The options of the command line.
 #[derive(Clone, Debug)]
@@ -175,7 +176,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // The lock is held while the next one is taken, not while it runs.
         while let Some((seed, mode)) = runs.lock().ok().and_then(|mut runs| runs.next()) {
             let start = Instant::now();
-            let record = fleet::run(&mode.spec(seed));
+            let record = simulation::run(&mode.spec(seed));
             print(&mode, seed, &record, start.elapsed().as_secs_f64());
             if !record.is_sound()
                 && let Ok(mut unsound) = unsound.lock()

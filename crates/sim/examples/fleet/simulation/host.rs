@@ -16,8 +16,8 @@ use super::bodies::State;
 use super::clock::HostClock;
 use super::ledger::Number;
 use super::spec::FleetSpec;
-use crate::engine::alarm::Alarm;
-use crate::random::Stream;
+use carob_sim::queue::Alarm;
+use carob_sim::random::Stream;
 
 /// The port of servers and proxies.
 pub(super) const PORT: u16 = 5683;

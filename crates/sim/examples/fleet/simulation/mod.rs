@@ -8,13 +8,6 @@
 //! the invariants. [`spec`] lists the faults, and defects of the fleet itself that prove each
 //! check.
 //!
-//! ```
-//! use carob_sim::testing::fleet::{self, spec::FleetSpec};
-//!
-//! let record = fleet::run(&FleetSpec::new(1, 4, 2, 1, 1));
-//! assert!(record.is_sound(), "{:?}", record.findings);
-//! ```
-//!
 //! This module has the event loop and the checks of tables; `host` has endpoints, `clock` their
 //! clocks, `network` datagrams, `client` requests, `server` responses and forwarding, `bodies`
 //! self-describing bodies.
@@ -23,10 +16,10 @@ mod bodies;
 mod client;
 mod clock;
 mod host;
-pub mod ledger;
+pub(crate) mod ledger;
 mod network;
 mod server;
-pub mod spec;
+pub(crate) mod spec;
 
 use std::net::SocketAddr;
 
@@ -34,9 +27,9 @@ use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
 use carob_proto::endpoint::{Event, IncomingId, MESSAGE_BYTES, Output, Usage};
 
-use crate::hash::Words;
-use crate::queue::EventQueue;
-use crate::random::Stream;
+use carob_sim::hash::Words;
+use carob_sim::queue::EventQueue;
+use carob_sim::random::Stream;
 use host::{Host, Pause, Purpose, RESOURCES, Role};
 use ledger::{Breach, Ledger, REQUEST_MAX};
 use network::Flight;
@@ -104,7 +97,7 @@ struct Fleet<'a> {
 /// # Panics
 ///
 /// If it has no clients or no servers, or more than [`ENDPOINTS_MAX`] endpoints.
-pub fn run(spec: &FleetSpec) -> FleetRecord {
+pub(crate) fn run(spec: &FleetSpec) -> FleetRecord {
     run_and_look(spec, &mut |_, _| {})
 }
 
@@ -114,7 +107,10 @@ pub fn run(spec: &FleetSpec) -> FleetRecord {
 /// # Panics
 ///
 /// Likewise.
-pub fn run_and_look(spec: &FleetSpec, look: &mut dyn FnMut(u32, &FleetRecord)) -> FleetRecord {
+pub(crate) fn run_and_look(
+    spec: &FleetSpec,
+    look: &mut dyn FnMut(u32, &FleetRecord),
+) -> FleetRecord {
     let size = spec.clients + spec.servers + spec.proxies;
     assert!(spec.clients > 0 && spec.servers > 0 && size <= ENDPOINTS_MAX);
     let role = |index: u32| match index {
@@ -311,7 +307,7 @@ impl Fleet<'_> {
             }
         }
         let timers_first = host.below(2) == 0;
-        host.alarm = crate::engine::alarm::Alarm::default();
+        host.alarm = carob_sim::queue::Alarm::default();
         if timers_first {
             self.time_out(index);
         }

@@ -15,11 +15,11 @@ const FINDINGS_MAX: u64 = 5;
 /// The longest message exchange takes MAX_TRANSMIT_WAIT and, if it is acknowledged,
 /// EXCHANGE_LIFETIME for the response. A body needs a dozen exchanges in sequence, and waits behind
 /// others to the same host. This limit excludes that all of them fail late.
-pub const REQUEST_MAX: Duration = Duration::from_secs(3_600);
+pub(crate) const REQUEST_MAX: Duration = Duration::from_secs(3_600);
 
 /// A violated invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Breach {
+pub(crate) enum Breach {
     /// A non-idempotent request was executed twice without a restart in between.
     ExecutedTwice,
     /// A request succeeded that no server executed.
@@ -50,15 +50,15 @@ pub enum Breach {
 
 /// A violation of an invariant.
 #[derive(Clone, Debug)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// Time on the fleet's clock.
-    pub at: Instant,
+    pub(crate) at: Instant,
     /// The endpoint's number.
-    pub host: u32,
+    pub(crate) host: u32,
     /// The invariant.
-    pub breach: Breach,
+    pub(crate) breach: Breach,
     /// Details.
-    pub details: String,
+    pub(crate) details: String,
 }
 
 impl fmt::Display for Finding {

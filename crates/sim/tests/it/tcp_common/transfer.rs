@@ -8,49 +8,49 @@
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 
-use crate::hash::Words;
-use crate::link::{Counters as LinkCounters, Link, LinkSpec, Verdict};
-use crate::queue::EventQueue;
-use crate::random::Stream;
-use crate::tcp::counters::{Counters, Point};
-use crate::tcp::segment::{Ecn, Segment};
-use crate::tcp::settings::{SettingsError, TcpSettings};
-use crate::tcp::{Event, Output, Socket};
+use carob_sim::hash::Words;
+use carob_sim::link::{Counters as LinkCounters, Link, LinkSpec, Verdict};
+use carob_sim::queue::EventQueue;
+use carob_sim::random::Stream;
+use carob_sim::tcp::counters::{Counters, Point};
+use carob_sim::tcp::segment::{Ecn, Segment};
+use carob_sim::tcp::settings::{SettingsError, TcpSettings};
+use carob_sim::tcp::{Event, Output, Socket};
 
 /// The maximum number of connections of a transfer.
-pub const CLIENTS_MAX: u32 = 4_096;
+pub(crate) const CLIENTS_MAX: u32 = 4_096;
 
 /// A transfer: everything its results depend on.
 #[derive(Clone, Debug)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// The seed all streams derive from.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// The link shared by all connections.
-    pub link: LinkSpec,
+    pub(crate) link: LinkSpec,
     /// Connections, 1 to [`CLIENTS_MAX`].
-    pub clients: u32,
+    pub(crate) clients: u32,
     /// Clients begin uniformly within this span.
-    pub start: Duration,
+    pub(crate) start: Duration,
     /// Settings of the clients' ends.
-    pub client: TcpSettings,
+    pub(crate) client: TcpSettings,
     /// Settings of the server's ends.
-    pub server: TcpSettings,
+    pub(crate) server: TcpSettings,
     /// Bytes of the client's CSM and request.
-    pub request_bytes: u32,
+    pub(crate) request_bytes: u32,
     /// Bytes of the server's CSM.
-    pub greeting_bytes: u32,
+    pub(crate) greeting_bytes: u32,
     /// Bytes of the response.
-    pub response_bytes: u32,
+    pub(crate) response_bytes: u32,
     /// Time limit of the simulation.
-    pub time_limit: Duration,
+    pub(crate) time_limit: Duration,
     /// Maximum points of the server's history per connection.
-    pub points: u32,
+    pub(crate) points: u32,
 }
 
 impl Spec {
     /// The thesis's exchange: 17 bytes of CSM and request, 7 of CSM, 102,408 of response; one
     /// client; 12 hours at most.
-    pub const fn thesis(link: LinkSpec, settings: TcpSettings, seed: u64) -> Self {
+    pub(crate) const fn thesis(link: LinkSpec, settings: TcpSettings, seed: u64) -> Self {
         Self {
             seed,
             link,
@@ -69,34 +69,34 @@ impl Spec {
 
 /// The results of one connection.
 #[derive(Clone, Debug, Default)]
-pub struct Flow {
+pub(crate) struct Flow {
     /// Time from the SYN until the client is connected.
-    pub setup: Option<Duration>,
+    pub(crate) setup: Option<Duration>,
     /// Time from the request until the last byte of the response.
-    pub completion: Option<Duration>,
+    pub(crate) completion: Option<Duration>,
     /// Counters of the server's end at completion, or at the end.
-    pub server: Counters,
+    pub(crate) server: Counters,
     /// Counters of the client's end, likewise.
-    pub client: Counters,
+    pub(crate) client: Counters,
     /// The server's history, if recorded.
-    pub points: Vec<Point>,
+    pub(crate) points: Vec<Point>,
     /// True if every byte of the response was correct.
-    pub intact: bool,
+    pub(crate) intact: bool,
 }
 
 /// The results of a transfer.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// One per client.
-    pub flows: Vec<Flow>,
+    pub(crate) flows: Vec<Flow>,
     /// Towards the clients.
-    pub down: LinkCounters,
+    pub(crate) down: LinkCounters,
     /// Towards the server.
-    pub up: LinkCounters,
+    pub(crate) up: LinkCounters,
     /// Events handled.
-    pub events: u64,
+    pub(crate) events: u64,
     /// A hash over every packet's time, size and fate.
-    pub hash: u64,
+    pub(crate) hash: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -147,7 +147,7 @@ fn pattern(at: u64) -> u8 {
 }
 
 /// Simulates a transfer until every client is complete or the time limit is reached.
-pub fn run(spec: &Spec) -> Result<Outcome, SettingsError> {
+pub(crate) fn run(spec: &Spec) -> Result<Outcome, SettingsError> {
     if !(1..=CLIENTS_MAX).contains(&spec.clients) {
         return Err(SettingsError {
             name: "clients",
@@ -221,7 +221,7 @@ impl Run<'_> {
                 down,
                 slot,
             } => {
-                let segment = core::mem::take(&mut self.slots[slot as usize]);
+                let segment = std::mem::take(&mut self.slots[slot as usize]);
                 self.free.push(slot);
                 let it = &mut connections[connection as usize];
                 let end = if down { &mut it.client } else { &mut it.server };

@@ -9,8 +9,8 @@ use super::host::{group_of, index_of};
 use super::ledger::Breach;
 use super::spec::{Damage, Defect};
 use super::{Fleet, FleetEvent};
-use crate::hash::mix;
-use crate::random::Stream;
+use carob_sim::hash::mix;
+use carob_sim::random::Stream;
 
 /// A datagram in flight.
 #[derive(Clone, Debug)]

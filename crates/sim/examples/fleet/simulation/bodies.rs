@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::hash::mix;
+use carob_sim::hash::mix;
 
 /// The state of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
