@@ -8,6 +8,9 @@ use crate::limits::TRANSMISSIONS_MAX;
 /// Largest cost of a second-best assignment, as a factor of the round-trip time, at which the
 /// best one is still called uncertain.
 const UNCERTAIN_WITHIN: f64 = 0.262_364; // ln 1.3
+/// Logarithm of the factor between the round trip of the best assignment and the recent one from which
+/// on no time decides: a late response, or the response to a retransmission that was late, too.
+const UNCERTAIN_BEYOND: f64 = 1.098_612; // ln 3
 
 /// The first reply of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,8 +153,9 @@ pub(super) fn assign(
     let second = others
         .map(|copy| cost(copy, 0) + best[1][copy + 1])
         .fold(f64::INFINITY, f64::min);
+    let is_usual = cost(first, 0) < UNCERTAIN_BEYOND || second.is_infinite();
     Some(Assignment {
-        is_certain: second - best[0][0] > UNCERTAIN_WITHIN,
+        is_certain: is_usual && second - best[0][0] > UNCERTAIN_WITHIN,
         answered,
     })
 }
@@ -195,6 +199,14 @@ mod tests {
         assert!(certain(&[0, 2_000], &[3_000]));
         // 1.41 s after the first, 0.71 s after the second: both 41 % off.
         assert!(!certain(&[0, 707], &[1_414]));
+        // Neither 2.73 s nor 0.53 s is like the usual 62 ms.
+        let usual = |copies: &[u64], replies: &[u64]| {
+            assign(copies, replies, Some(62.0), Some(60)).is_some_and(|a| a.is_certain)
+        };
+        assert!(!usual(&[0, 2_200], &[2_730]));
+        assert!(usual(&[0, 2_200], &[2_262]));
+        // The reply comes before the retransmission can have been answered.
+        assert!(usual(&[0, 2_200], &[2_210]));
     }
 
     #[test]
