@@ -135,6 +135,7 @@ impl<E> EventQueue<E> {
     }
 
     /// Pops the next event if it is due no later than `until`.
+    #[inline]
     pub fn pop_until(&mut self, until: Instant) -> Option<(Instant, E)> {
         if self.next_at()? > until {
             return None;

@@ -58,6 +58,7 @@ impl LinkNetwork {
     }
 
     /// Offers a packet in as many fragments as it needs. Returns its fate and its arrival.
+    #[inline]
     fn offer(&mut self, now: Instant, direction: usize, bytes: u32) -> (Offer, Instant) {
         let mut offer = Offer {
             fate: Fate::Arrives,
