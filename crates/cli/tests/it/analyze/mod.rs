@@ -3,5 +3,6 @@
 mod commands;
 mod dtls;
 mod namespaces;
+mod predictions;
 mod relay;
 mod shaped;

@@ -26,7 +26,7 @@ use crate::commands::harness::Scratch;
 use crate::installed::Peer;
 use crate::interop::clients::{Client, program};
 
-const PORT: u16 = 5_683;
+pub(super) const PORT: u16 = 5_683;
 const BLOCK: &str = "64";
 const BODY_BYTES: usize = 100 * 64;
 /// Longest time of a client, and of a server's start.
@@ -34,7 +34,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// Bytes of the headers of IPv4 and UDP.
 const HEADER_BYTES: usize = 28;
 
-/// Interfaces of the emulator's capture: the server's end of the link, and the client's.
+/// Interfaces of a link in the emulator's capture: the server's end, and the client's.
 const INTERFACES: [Side; 2] = [Side::Server, Side::Client];
 
 /// A link with losses and, every twelve seconds, a delay beyond the initial timeouts of RFC 7252.
@@ -75,7 +75,9 @@ fn link(seed: u64) -> LinkConfig {
 
 /// A packet between the peers, seen at one end.
 #[derive(Clone, Debug)]
-struct Seen {
+pub(super) struct Seen {
+    /// Index of the link.
+    pub(super) link: usize,
     at_us: u64,
     end: Side,
     is_sent: bool,
@@ -100,7 +102,7 @@ impl Seen {
 }
 
 /// All packets of the emulator's capture.
-fn packets(file: &[u8]) -> Vec<Seen> {
+pub(super) fn packets(file: &[u8]) -> Vec<Seen> {
     let mut reader = PcapNgReader::new(file).expect("a pcapng file");
     let mut seen = Vec::new();
     while let Some(block) = reader.next_block() {
@@ -112,8 +114,9 @@ fn packets(file: &[u8]) -> Vec<Seen> {
             matches!(option, Flags(2))
         });
         seen.push(Seen {
+            link: block.interface_id as usize / INTERFACES.len(),
             at_us: block.timestamp.as_micros() as u64,
-            end: INTERFACES[block.interface_id as usize % 2],
+            end: INTERFACES[block.interface_id as usize % INTERFACES.len()],
             is_sent,
             packet: block.data.to_vec(),
         });
@@ -196,7 +199,7 @@ fn truth(all: &[Seen], link: &LinkConfig) -> Truth {
 }
 
 /// The capture at one end.
-fn capture(all: &[Seen], end: Side) -> Vec<u8> {
+pub(super) fn capture(all: &[Seen], end: Side) -> Vec<u8> {
     let mut file = CaptureFile::new(FileLayout::Pcapng);
     for packet in all.iter().filter(|one| one.end == end) {
         let flag = if packet.is_sent {
@@ -210,7 +213,7 @@ fn capture(all: &[Seen], end: Side) -> Vec<u8> {
 }
 
 /// A program that ends with the value.
-struct Program(Child);
+pub(super) struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
@@ -221,7 +224,7 @@ impl Drop for Program {
 }
 
 /// Starts a program in the namespace of one end.
-fn start(emulator: &Emulator, side: Side, command: &mut Command) -> Program {
+pub(super) fn start(emulator: &Emulator, side: Side, command: &mut Command) -> Program {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -231,7 +234,7 @@ fn start(emulator: &Emulator, side: Side, command: &mut Command) -> Program {
 }
 
 /// Waits until a socket of the server's end has CoAP's port; nothing is sent for it.
-fn wait_for_server(emulator: &Emulator) {
+pub(super) fn wait_for_server(emulator: &Emulator) {
     let is_bound = || {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
         let sockets = text("/proc/thread-self/net/udp") + &text("/proc/thread-self/net/udp6");

@@ -1,0 +1,474 @@
+//! Completion times that `carob lab compare` predicts from a capture of default CoAP, beside those measured
+//! with real sockets over the same emulated link.
+#![cfg(target_os = "linux")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::IpAddr;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use carob_cc::time::Duration as ModelTime;
+use carob_emu::{Config, Emulator, LinkConfig, Side};
+use carob_lab::compare::{Link, WrittenLink};
+use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
+use carob_sim::random::Probability;
+use serde_json::Value;
+
+use super::namespaces::{PORT, Program, capture, packets, start, wait_for_server};
+use crate::commands::harness::Scratch;
+use crate::skipped;
+
+/// Bytes that a session uploads.
+const UPLOAD_BYTES: usize = 8_000;
+/// Bytes that a session downloads.
+const SESSION_BYTES: usize = 16_000;
+/// Short requests of a session.
+const SHORT_REQUESTS: usize = 10;
+/// Blocks of 1,024 B and short requests of a session; each is an exchange.
+const SESSION_EXCHANGES: usize =
+    SHORT_REQUESTS + SESSION_BYTES.div_ceil(1_024) + UPLOAD_BYTES.div_ceil(1_024);
+/// Ratio of a predicted to a measured time, at most, and the inverse at least.
+const AGREEMENT: f64 = 1.2;
+
+/// A link, the body to predict, and how much is measured.
+struct Case {
+    link: Link,
+    bytes: usize,
+    /// Sessions in the capture.
+    sessions: usize,
+    /// Emulated links at a time, and downloads over each.
+    lanes: usize,
+    downloads: usize,
+}
+
+impl Case {
+    fn built_in(name: &str, bytes: usize, sessions: usize) -> Self {
+        let link = Link::built_in(name).expect("built in");
+        Self::of(link, bytes, sessions)
+    }
+
+    fn of(link: Link, bytes: usize, sessions: usize) -> Self {
+        Self {
+            link,
+            bytes,
+            sessions,
+            lanes: 16,
+            downloads: 4,
+        }
+    }
+
+    /// The link as `carob lab compare` simulates it.
+    fn config(&self, seed: u64) -> LinkConfig {
+        let link = &self.link;
+        let micros = ModelTime::from_micros;
+        let direction = |rate_bps, delay| DirectionSpec {
+            delay: micros(delay),
+            extra: ExtraDelay::Uniform {
+                low: ModelTime::ZERO,
+                high: micros(link.jitter_us),
+            },
+            loss: LossSpec::Constant(Probability::ppm(link.loss_ppm)),
+            ..DirectionSpec::new(rate_bps, link.buffer_bytes)
+        };
+        LinkConfig {
+            spec: LinkSpec {
+                down: direction(link.down_bps, link.rtt_us / 2),
+                up: direction(link.up_bps, link.rtt_us - link.rtt_us / 2),
+            },
+            seed,
+            label: "link".to_owned(),
+        }
+    }
+}
+
+/// Links over which downloads are predicted and then measured: the slow ones, and one for which the
+/// machine should have nothing else to do.
+fn cases() -> (Vec<Case>, Case) {
+    let own = WrittenLink {
+        down: Some("20 kbit/s".to_owned()),
+        up: Some("20 kbit/s".to_owned()),
+        rtt: Some("1500 ms".to_owned()),
+        jitter: Some("200 ms".to_owned()),
+        loss: Some("5 %".to_owned()),
+        ..WrittenLink::default()
+    };
+    let own = Link::read("satellite", &own).expect("a link");
+    // The sessions of each take some six minutes.
+    let slow = vec![
+        Case::built_in("nb-iot", 16_384, 9),
+        Case::built_in("lte-m", 65_536, 40),
+        Case::built_in("gprs", 16_384, 6),
+        Case::built_in("umts", 65_536, 30),
+        Case::of(own, 16_384, 4),
+    ];
+    let lan = Case {
+        lanes: 4,
+        downloads: 16,
+        ..Case::built_in("lan", 1 << 20, 600)
+    };
+    (slow, lan)
+}
+
+/// Emulated links with this configuration; a busy machine delivers late, and the results show it.
+fn emulator(links: Vec<LinkConfig>, file: Option<std::path::PathBuf>) -> Emulator {
+    let config = Config {
+        mtu_bytes: 1_500,
+        capture: file,
+        ..Config::system(links)
+    };
+    Emulator::start(&config).expect("links")
+}
+
+fn finish(emulator: Emulator) {
+    match emulator.finish() {
+        Ok(_) | Err(carob_emu::Error::Refused(carob_emu::Refusal::Late { .. })) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Runs `carob` at the client's end, and returns what it printed.
+fn client(emulator: &Emulator, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+    command.args(arguments).stdin(Stdio::null());
+    let spawned = emulator.namespace(Side::Client).enter(|| {
+        let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        piped.spawn()
+    });
+    let child = spawned.expect("a namespace").expect("a program");
+    let output = child.wait_with_output().expect("its output");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// A server at the server's end of all links, of files of these sizes that can be written.
+fn serve(emulator: &Emulator, scratch: &Scratch, sizes: &[usize]) -> Program {
+    let folder = scratch.text("served");
+    fs::create_dir_all(&folder).expect("a folder");
+    for bytes in sizes {
+        let file = format!("{folder}/{bytes}.bin");
+        fs::write(file, vec![b'x'; *bytes]).expect("a file");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+    let bind = format!("0.0.0.0:{PORT}");
+    command.args(["serve", "--bind", &bind, "--dir", &folder, "--writable"]);
+    // Otherwise each client repeats its first request with Echo (RFC 9175).
+    command.args(["--amplification-limit", "10.0.0.0/8=off"]);
+    let serving = start(emulator, Side::Server, &mut command);
+    wait_for_server(emulator);
+    serving
+}
+
+/// Sessions of default CoAP over a link: short requests, a download and an upload, in blocks of 1,024 B.
+fn sessions(emulator: &Emulator, index: usize, count: usize, scratch: &Scratch) {
+    let address = IpAddr::from(emulator.link(index).address(Side::Server));
+    let uri = |path: &str| format!("coap://{address}/{path}");
+    let upload = scratch.with(&format!("upload-{index}"), vec![b'y'; UPLOAD_BYTES]);
+    let target = uri(&format!("upload-{index}.bin"));
+    let down = uri(&format!("{SESSION_BYTES}.bin"));
+    let short = uri("16.bin");
+    let body = scratch.text(&format!("body-{index}"));
+    for _ in 0..count {
+        let deadline = ["--deadline", "1h"];
+        client(
+            emulator,
+            &[&["get"][..], &[short.as_str(); SHORT_REQUESTS], &deadline].concat(),
+        );
+        client(
+            emulator,
+            &[&["get", &down, "-o", &body][..], &deadline].concat(),
+        );
+        client(
+            emulator,
+            &[&["put", &target, "--file", &upload][..], &deadline].concat(),
+        );
+    }
+}
+
+/// Captures of default CoAP at the clients' ends of the links, as files.
+fn captures(cases: &[&Case], scratch: &Scratch) -> Vec<String> {
+    let path = scratch.path("all.pcapng");
+    let links = cases.iter().zip(1..).map(|(case, seed)| case.config(seed));
+    let emulator = emulator(links.collect(), Some(path.clone()));
+    let serving = serve(&emulator, scratch, &[16, SESSION_BYTES]);
+    thread::scope(|scope| {
+        for (index, case) in cases.iter().enumerate() {
+            let emulator = &emulator;
+            scope.spawn(move || sessions(emulator, index, case.sessions, scratch));
+        }
+    });
+    drop(serving);
+    finish(emulator);
+    let all = packets(&fs::read(path).expect("the capture"));
+    let file = |(index, case): (usize, &&Case)| {
+        let one: Vec<_> = all
+            .iter()
+            .filter(|seen| seen.link == index)
+            .cloned()
+            .collect();
+        let name = format!("{}.pcapng", case.link.name);
+        scratch.with(&name, capture(&one, Side::Client))
+    };
+    cases.iter().enumerate().map(file).collect()
+}
+
+/// An answer of `carob lab compare`: a predicted time in seconds with the options of `carob get`.
+struct Prediction {
+    seconds: f64,
+    options: Vec<String>,
+}
+
+impl Prediction {
+    fn of(ranked: &Value) -> Self {
+        let configuration = &ranked["configuration"];
+        let text = |key: &str| configuration[key].as_str().expect("a word").to_owned();
+        let number = |key: &str| configuration[key].to_string();
+        let mut options = vec!["--cc".to_owned(), text("controller")];
+        options.extend(["--block-size".to_owned(), number("block")]);
+        options.extend(["--nstart".to_owned(), number("nstart")]);
+        if text("timers") != "rfc7252" {
+            options.extend(["--profile".to_owned(), text("timers")]);
+        }
+        let seconds = ranked["measured"]["time_s"].as_f64();
+        Self {
+            seconds: seconds.expect("a time"),
+            options,
+        }
+    }
+}
+
+/// The fitted link, and the predictions for default CoAP and for the recommended configuration.
+fn predictions(case: &Case, file: &str) -> (Value, [Prediction; 2]) {
+    let size = case.bytes.to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
+    command.args(["lab", "compare", "--link", file, "--size", &size, "--json"]);
+    let output = command.output().expect("a program");
+    assert!(output.status.success(), "{output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let recommended = answer["recommended"].as_u64().expect("a place") as usize;
+    let each = [0, recommended].map(|place| Prediction::of(&answer["ranked"][place]));
+    (answer["link"].clone(), each)
+}
+
+/// Seconds of all downloads with these options, each lane on a link of its own.
+fn downloads(
+    emulator: &Emulator,
+    lanes: std::ops::Range<usize>,
+    case: &Case,
+    options: &[String],
+    scratch: &Scratch,
+) -> Vec<f64> {
+    let download = |lane: usize| {
+        let address = IpAddr::from(emulator.link(lane).address(Side::Server));
+        let uri = format!("coap://{address}/{}.bin", case.bytes);
+        let body = scratch.text(&format!("lane-{lane}"));
+        let mut arguments = vec![
+            "get",
+            &uri,
+            "-o",
+            &body,
+            "--json",
+            "--timing",
+            "--deadline",
+            "1h",
+        ];
+        arguments.extend(options.iter().map(String::as_str));
+        let printed: Value =
+            serde_json::from_str(&client(emulator, &arguments)).expect("an object");
+        assert_eq!(
+            printed["bytes"].as_u64(),
+            Some(case.bytes as u64),
+            "{printed}"
+        );
+        printed["timing"]["total_ms"].as_f64().expect("a time") / 1_000.0
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = lanes
+            .map(|lane| {
+                scope.spawn(move || {
+                    (0..case.downloads)
+                        .map(|_| download(lane))
+                        .collect::<Vec<f64>>()
+                })
+            })
+            .collect();
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        joined.flat_map(|times| times.expect("downloads")).collect()
+    })
+}
+
+/// Mean, and half of its 95 % interval by the normal distribution.
+fn mean(times: &[f64]) -> (f64, f64) {
+    let count = times.len() as f64;
+    let mean = times.iter().sum::<f64>() / count;
+    let squares = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>();
+    (mean, 1.96 * (squares / (count - 1.0) / count).sqrt())
+}
+
+/// Three significant digits.
+fn digits(value: f64) -> String {
+    let places = 2 - value.abs().max(1e-9).log10().floor() as i32;
+    format!("{value:.*}", places.clamp(0, 6) as usize)
+}
+
+/// Downloads by default CoAP and by the recommended configuration.
+fn measure(case: &Case, predicted: &[Prediction; 2], scratch: &Scratch) -> [Vec<f64>; 2] {
+    let links = (0..2 * case.lanes as u64).map(|seed| case.config(100 + seed));
+    let emulator = emulator(links.collect(), None);
+    let serving = serve(&emulator, scratch, &[case.bytes]);
+    let times = [0, 1].map(|place| {
+        let lanes = place * case.lanes..(place + 1) * case.lanes;
+        downloads(&emulator, lanes, case, &predicted[place].options, scratch)
+    });
+    drop(serving);
+    finish(emulator);
+    times
+}
+
+/// The row of a link, and the ratio of the times predicted and measured for the recommended configuration.
+fn row(
+    case: &Case,
+    fitted: &Value,
+    predicted: &[Prediction; 2],
+    times: &[Vec<f64>; 2],
+) -> (String, f64) {
+    let number = |key: &str| fitted[key].as_f64().expect("a number");
+    let mut row = format!(
+        "| `{}`, {} B | {} | ",
+        case.link.name,
+        case.bytes,
+        case.link.about()
+    );
+    // A String takes every write.
+    let _ = write!(
+        row,
+        "{} and {} kbit/s, {} ms, jitter {} ms, {} %",
+        digits(number("down_bps") / 1e3),
+        digits(number("up_bps") / 1e3),
+        digits(number("rtt_us") / 1e3),
+        digits(number("jitter_us") / 1e3),
+        digits(number("loss_ppm") / 1e4),
+    );
+    let mut ratio = 1.0;
+    for (times, predicted) in times.iter().zip(predicted) {
+        let (measured, half) = mean(times);
+        ratio = predicted.seconds / measured;
+        let _ = write!(
+            row,
+            " | `{}` | {} s | {} s ± {} s | {ratio:.2}",
+            predicted.options.join(" "),
+            digits(predicted.seconds),
+            digits(measured),
+            digits(half),
+        );
+    }
+    (row + " |\n", ratio)
+}
+
+const HEAD: &str = "\
+# Predictions from captures
+
+For those who let `carob lab compare --link CAPTURE` choose a configuration. Prerequisite: [analysis of a
+capture](../../../docs/analyze.md). Written by the test `captures_of_default_coap_predict_downloads`.
+
+";
+
+/// The page: what was done, and a row for each link.
+fn page(rows: &str, cases: &[&Case]) -> String {
+    let exchanges: Vec<String> = cases
+        .iter()
+        .map(|case| format!("{} ({})", case.sessions * SESSION_EXCHANGES, case.link.name))
+        .collect();
+    let downloads: Vec<String> = cases
+        .iter()
+        .map(|case| format!("{} ({})", case.lanes * case.downloads, case.link.name))
+        .collect();
+    format!(
+        "{HEAD}Each link is [emulated](../../../docs/emulation.md) between two network namespaces. `carob` runs there with real sockets.
+The capture is that of the client's device, of default CoAP: sessions of {SHORT_REQUESTS} short requests, a download of
+{SESSION_BYTES} B and an upload of {UPLOAD_BYTES} B in blocks of 1,024 B. `carob lab compare --link CAPTURE --size BYTES` predicts mean times for a
+download by default CoAP and by the configuration that it recommends. Both then download over links of the same kind with other seeds.
+
+Times are means with 95 % intervals, of the client's own measurement. The ratio is the predicted time over the measured one.
+
+- Exchanges in the capture: {}.
+- Downloads of each configuration: {}.
+
+| link | numbers | fitted | default CoAP | predicted | measured | ratio | recommended | predicted | measured | ratio |
+|---|---|---|---|---:|---:|---:|---|---:|---:|---:|
+{rows}",
+        exchanges.join(", "),
+        downloads.join(", "),
+    )
+}
+
+#[test]
+#[ignore = "takes a quarter of an hour; CAROB_PREDICTIONS=FILE keeps the table"]
+fn captures_of_default_coap_predict_downloads() {
+    if !carob_emu::check().can_run() {
+        skipped("emulated links need the right to make namespaces and TUN devices (root)");
+        return;
+    }
+    let (slow, lan) = cases();
+    let slow: Vec<&Case> = slow.iter().collect();
+    let all: Vec<&Case> = slow.iter().copied().chain([&lan]).collect();
+    let scratch = Scratch::new();
+    let mut files = captures(&slow, &scratch);
+    files.extend(captures(&[&lan], &scratch));
+    let answers: Vec<_> = all
+        .iter()
+        .zip(&files)
+        .map(|(case, file)| predictions(case, file))
+        .collect();
+    let scratches: Vec<Scratch> = all.iter().map(|_| Scratch::new()).collect();
+    let measure = &|place: usize| measure(all[place], &answers[place].1, &scratches[place]);
+    let mut times: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..slow.len())
+            .map(|place| scope.spawn(move || measure(place)))
+            .collect();
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        joined.map(|times| times.expect("downloads")).collect()
+    });
+    times.push(measure(slow.len()));
+    let (mut rows, mut misses) = (String::new(), Vec::new());
+    for ((case, (fitted, predicted)), times) in all.iter().zip(&answers).zip(&times) {
+        let (row, ratio) = row(case, fitted, predicted, times);
+        eprint!("{row}");
+        rows += &row;
+        if !(1.0 / AGREEMENT..=AGREEMENT).contains(&ratio) {
+            misses.push(format!("{}: {ratio:.2}", case.link.name));
+        }
+    }
+    if let Ok(path) = std::env::var("CAROB_PREDICTIONS") {
+        fs::write(path, page(&rows, &all)).expect("a folder for the results");
+    }
+    assert!(misses.is_empty(), "{misses:?}");
+}
+
+#[test]
+fn slow_capture_over_an_emulated_link_predicts_downloads() {
+    if !carob_emu::check().can_run() {
+        skipped("emulated links need the right to make namespaces and TUN devices (root)");
+        return;
+    }
+    let written = WrittenLink {
+        down: Some("200 kbit/s".to_owned()),
+        up: Some("100 kbit/s".to_owned()),
+        rtt: Some("80 ms".to_owned()),
+        ..WrittenLink::default()
+    };
+    let case = Case {
+        lanes: 3,
+        downloads: 1,
+        ..Case::of(Link::read("short", &written).expect("a link"), 16_384, 2)
+    };
+    let scratch = Scratch::new();
+    let files = captures(&[&case], &scratch);
+    let (fitted, predicted) = predictions(&case, &files[0]);
+    let times = measure(&case, &predicted, &scratch);
+    let (row, ratio) = row(&case, &fitted, &predicted, &times);
+    eprintln!("{row}");
+    // Other tests run at the same time, on the same processors.
+    assert!((1.0 / 1.35..=1.35).contains(&ratio), "{ratio}: {row}");
+}
