@@ -72,6 +72,8 @@ pub struct GapDetection {
     pub time_threshold: Duration,
     /// Departure of the latest message that was certainly answered.
     pub answered_departure: Instant,
+    /// The time of that answer: timers of messages that are still outstanding begin anew (RFC 6298 5.3).
+    pub answered: Instant,
 }
 
 /// A gauge of a controller's state, for display and traces.

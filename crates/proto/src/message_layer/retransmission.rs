@@ -27,21 +27,39 @@ impl Exchange {
     /// The time until which an expired timer runs on; `None` if the last transmission is lost: after its
     /// timer, or after the time threshold if a later message has been answered. Behind the last message of
     /// a queue it is enough that the peer was heard since. Without either, the next look is a quarter of
-    /// the time later. A transmission after which none is left always has its whole timer (RFC 7252 4.2).
-    fn later_expiry(&self, now: Instant, peer: &Peer, max_retransmit: u8) -> Option<Instant> {
+    /// the time later. Each answer to another message begins the timer anew, as in RFC 6298 5.3: behind a
+    /// queue of its own an answer takes longer than the round trip that the timer was set by. A transmission
+    /// after which none is left always has its whole timer (RFC 7252 4.2).
+    fn later_expiry(
+        &self,
+        now: Instant,
+        peer: &Peer,
+        parameters: &TransmissionParameters,
+    ) -> Option<Instant> {
         let last = self.transmissions.last()?.at;
         let elapsed = now.since(last);
-        let whole = self.timer.timeout;
-        let is_final = self.retransmissions() >= max_retransmit;
-        let due = match peer.congestion.as_ref().gap_detection() {
+        let is_final = self.retransmissions() >= parameters.max_retransmit;
+        let controller = peer.congestion.as_ref();
+        let due = match controller.gap_detection() {
             Some(gap) if !is_final => {
+                let window = controller.window(now, parameters).exchanges.max(1);
+                let share = u64::from(peer.outstanding.div_ceil(window).max(1));
                 let is_tail = peer.queue.is_empty() && peer.last_heard > last;
                 let evident = is_tail || gap.answered_departure > last;
-                let later = elapsed + elapsed.half().half();
-                let due = if evident { gap.time_threshold } else { later };
-                due.min(whole)
+                let look = elapsed + elapsed.half().half();
+                let whole = gap.answered.since(last) + self.timer.timeout;
+                let due = if evident {
+                    gap.time_threshold.min(whole)
+                } else {
+                    whole
+                };
+                let due = due.times(share);
+                if elapsed >= due {
+                    return None;
+                }
+                due.min(look)
             }
-            _ => whole,
+            _ => self.timer.timeout,
         };
         (elapsed < due).then(|| last + due)
     }
@@ -148,8 +166,7 @@ impl Carrier {
             State::Queued => debug_assert!(false, "a queued exchange has no timer"),
             State::Unacknowledged => {
                 let peer = &mut self.peers[exchange.peer];
-                if let Some(later) = exchange.later_expiry(cx.now, peer, parameters.max_retransmit)
-                {
+                if let Some(later) = exchange.later_expiry(cx.now, peer, &parameters) {
                     return cx.timers.set(exchange.timer_id, later);
                 }
                 let last = exchange.transmissions.last().copied().unwrap_or_default();

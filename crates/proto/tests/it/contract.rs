@@ -30,12 +30,15 @@ struct Recorder {
     sent: u64,
     next: Instant,
     answered: Instant,
+    answered_at: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Advice {
     timeout: Duration,
     window: u16,
+    /// The window after the first loss.
+    window_after_loss: Option<u16>,
     gap: Duration,
     confirm: bool,
     threshold: Option<Duration>,
@@ -46,6 +49,7 @@ impl Default for Advice {
         Self {
             timeout: seconds(2),
             window: 1,
+            window_after_loss: None,
             gap: Duration::ZERO,
             confirm: false,
             threshold: None,
@@ -98,6 +102,7 @@ impl Controller for Recorder {
     }
 
     fn on_lost(&mut self, lost: &Lost) {
+        self.advice.window = self.advice.window_after_loss.unwrap_or(self.advice.window);
         self.note(
             lost.now,
             format!(
@@ -110,6 +115,7 @@ impl Controller for Recorder {
     fn on_answered(&mut self, a: &Answered<'_>) {
         let departures = a.transmissions.iter().map(|t| t.at);
         self.answered = departures.fold(self.answered, Instant::max);
+        self.answered_at = a.now;
         let stamps: Vec<_> = a.transmissions.iter().map(|t| t.state.0).collect();
         let how = match (a.answer, a.matched) {
             (Answer::Empty, _) => "empty",
@@ -162,6 +168,7 @@ impl Controller for Recorder {
         self.advice.threshold.map(|time_threshold| GapDetection {
             time_threshold,
             answered_departure: self.answered,
+            answered: self.answered_at,
         })
     }
 
@@ -181,6 +188,7 @@ fn recorded(advice: Advice) -> (Net, Arc<Mutex<Seen>>) {
             sent: 0,
             next: Instant::ZERO,
             answered: Instant::ZERO,
+            answered_at: Instant::ZERO,
         })
     }));
     (Net::new(config, Config::default()), seen)
@@ -291,9 +299,50 @@ fn later_answer_shows_a_loss_after_the_time_threshold() {
     // Looked at after 22, 27.5 and so on; the answer arrives after 25.
     assert_eq!(departures(Some(millis(22)), true), [0, 5, 27]);
     assert_eq!(departures(Some(millis(30)), true), [0, 5, 30]);
-    assert_eq!(departures(Some(seconds(9)), true), [0, 5, 2_000]);
+    // A long threshold leaves the timer, which the answer begins anew.
+    assert_eq!(departures(Some(seconds(9)), true), [0, 5, 2_025]);
     // Without a later answer the whole timer counts.
     assert_eq!(departures(Some(millis(30)), false), [0, 2_000]);
+}
+
+#[test]
+fn answers_to_others_begin_a_timer_anew() {
+    let (mut net, _) = recorded(Advice {
+        timeout: millis(30),
+        window: 2,
+        threshold: Some(seconds(9)),
+        ..Advice::default()
+    });
+    net.send(get("x"));
+    net.run_for(millis(5));
+    net.server_dead = true;
+    net.send(get("x"));
+    net.drain();
+    net.server_dead = false;
+    net.run_for(millis(200));
+    // The first is answered at 20 ms; the second, lost, would have been repeated at 35.
+    assert_eq!(net.client_times(), [0, 5, 50].map(millis));
+}
+
+#[test]
+fn retransmissions_keep_to_a_window_that_shrank() {
+    let (mut net, _) = recorded(Advice {
+        timeout: millis(100),
+        window: 3,
+        window_after_loss: Some(1),
+        threshold: Some(seconds(9)),
+        ..Advice::default()
+    });
+    net.server_dead = true;
+    for _ in 0..3 {
+        net.send(get("x"));
+    }
+    net.run_for(millis(50));
+    net.server_dead = false;
+    net.run_for(seconds(2));
+    // The first is repeated after its timer of 100 ms, and answered at 120. The other two, for which the
+    // window has half the room, wait for twice 120 + 100 ms.
+    assert_eq!(net.client_times(), [0, 0, 0, 100, 440, 440].map(millis));
 }
 
 #[test]

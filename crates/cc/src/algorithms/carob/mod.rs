@@ -71,12 +71,18 @@ constants! {
         memory: Duration,
         /// window after the first answer, in messages
         initial_window: u8,
+        /// rounds with losses at a window of two messages, counted twice, that make it one; those without count back
+        single_after: u8,
+        /// answers without a loss after which a window of one message is two again; 0: never one
+        single_answers: u8,
         /// whether queueing delay lowers the window
         delay_control: bool,
         /// queueing delay aimed at, as a share of the least round trip
         queue_target: Ratio,
         /// least queueing delay aimed at
         queue_target_min: Duration,
+        /// least queue aimed at, in messages
+        queue_messages: Ratio,
         /// round trip from which on more queue may make timers of RFC 7252 expire: half of ACK_TIMEOUT
         default_timers_near: Duration,
         /// round trip from which on they all have: ACK_TIMEOUT times ACK_RANDOM_FACTOR
@@ -87,6 +93,8 @@ constants! {
         drain: bool,
         /// whether the window competes with a sender that fills the queue
         compete: bool,
+        /// growth of the window in a round of competition, in messages
+        compete_growth: Ratio,
         /// whether messages of a window are paced
         pacing: bool,
         /// pacing rate as a multiple of window / round trip
@@ -172,14 +180,18 @@ impl Family for Carob {
             queued_factor: Ratio::new(5, 4),
             memory: Duration::from_secs(60),
             initial_window: 6,
+            single_after: 4,
+            single_answers: 16,
             delay_control: true,
             queue_target: Ratio::new(1, 4),
             queue_target_min: Duration::from_millis(10),
+            queue_messages: Ratio::new(1, 1),
             default_timers_near: Duration::from_secs(1),
             default_timers_past: Duration::from_secs(3),
             loss_factor: Ratio::new(7, 10),
             drain: true,
             compete: true,
+            compete_growth: Ratio::new(1, 1),
             pacing: true,
             pacing_gain: Ratio::new(5, 4),
             rate_limit: Ratio::new(9, 8),
@@ -357,6 +369,7 @@ impl Controller for Carob {
         Some(GapDetection {
             time_threshold: self.path.time_threshold(self.constants)?,
             answered_departure: self.answered_departure,
+            answered: self.transfer.latest_answer(self.answered_departure),
         })
     }
 

@@ -4,7 +4,7 @@
 //! bytes of the larger direction (a block's request or its response), rates bytes/s, times
 //! microseconds. Rules with numbers: `docs/algorithms.md#carob`.
 
-use super::{CarobConstants, low_half};
+use super::{CarobConstants, low_half, micros};
 use super::path::Path;
 use crate::ratio::Ratio;
 use crate::time::{Duration, Instant};
@@ -135,6 +135,12 @@ pub(super) struct Transfer {
     threshold: u32,
     slow_start_over: bool,
     competing: bool,
+    /// One message at a time: senders that each keep two fill the buffer.
+    single: bool,
+    /// Rounds with losses at a window of two messages: two for each, less one for each without.
+    pressed: u8,
+    /// Answers since the last loss while it is single.
+    answers: u8,
     /// Rounds left with the window at its least.
     drain: u8,
     before_drain: u32,
@@ -187,6 +193,16 @@ impl Transfer {
         Some(u16::try_from(messages).unwrap_or(u16::MAX).max(1))
     }
 
+    /// The time of the latest certain answer of this transfer, or `departure`, that of its message, if
+    /// there is none.
+    pub(super) fn latest_answer(&self, departure: Instant) -> Instant {
+        let answered = self.spacing.answered[1].since(Clock::from(departure));
+        match answered {
+            Some(later) if self.spacing.answers > 0 => departure + micros(later),
+            _ => departure,
+        }
+    }
+
     /// Doublings of the RTO while nothing is received.
     pub(super) fn silent_doublings(&self) -> u8 {
         self.silences.saturating_sub(1)
@@ -227,10 +243,10 @@ impl Transfer {
             let room = constants.default_timers_near.as_micros_u32().saturating_sub(base);
             share = share.min(room.max(share / 4));
         }
-        let two = u64::from(self.unit) * 2_000_000 / u64::from(self.capacity().max(1));
-        let two = if self.capacity() > 0 { two } else { 0 };
+        let messages = constants.queue_messages.of(u64::from(self.unit) * 1_000_000);
+        let messages = messages.checked_div(u64::from(self.capacity())).unwrap_or(0);
         let least = constants.queue_target_min.as_micros_u32();
-        share.max(least).max(u32::try_from(two).unwrap_or(u32::MAX))
+        share.max(least).max(u32::try_from(messages).unwrap_or(u32::MAX))
     }
 
     /// The target for this window: a smaller window accepts more delay than a larger one, so that
@@ -261,6 +277,9 @@ impl Transfer {
 
     /// Notes a new exchange beside `running` others.
     pub(super) fn on_start(&mut self, running: u16) {
+        if self.single {
+            return;
+        }
         let room = self.messages().unwrap_or(1);
         self.round.full |= room > 1 && running.saturating_add(1) >= room;
         self.windowed |= self.round.full;
@@ -269,7 +288,7 @@ impl Transfer {
     /// Notes a transmission. One behind which others wait is limited by window or pacing.
     pub(super) fn on_sent(&mut self, now: Instant, application_limited: bool) {
         self.last_sent = now;
-        self.round.full |= !application_limited && self.rounds > 0;
+        self.round.full |= !application_limited && self.rounds > 0 && !self.single;
     }
 
     /// The time to the next transmission; none if it is not paced.
@@ -331,7 +350,16 @@ impl Transfer {
             0 => u32::from(constants.initial_window),
             _ => 2,
         };
-        self.window = self.window.max(self.unit.saturating_mul(first.max(2)));
+        if self.single {
+            self.answers = self.answers.saturating_add(1);
+            let queued = base.saturating_add(self.target(base, constants));
+            self.single = outcome.round_trip > queued && self.answers < constants.single_answers;
+        }
+        if self.single {
+            self.window = self.unit;
+        } else {
+            self.window = self.window.max(self.unit.saturating_mul(first.max(2)));
+        }
         if outcome.also > 0 {
             // Messages reported at once arrive in bursts of their sender, unless it paces them. The first
             // such report shows what the path has held.
@@ -546,7 +574,7 @@ impl Transfer {
                     self.hold = HOLD;
                 }
             } else {
-                self.window = self.window.saturating_add(self.unit.saturating_add(self.unit / 2));
+                self.window = self.window.saturating_add(constants.compete_growth.down(self.unit));
             }
         } else if constants.delay_control && queue > target {
             if self.hold == 0 {
@@ -597,14 +625,23 @@ impl Transfer {
             && most > base.saturating_add(target.saturating_mul(2));
         let upper = greatest > base.saturating_add(self.target(base, constants) / 2)
             && least > base + greatest.saturating_sub(base) / 2;
+        let usual = self.quiet_loss.saturating_mul(2).saturating_add(EXCESS);
+        if share <= usual {
+            self.pressed = self.pressed.saturating_sub(1);
+        }
         if !(above || upper) {
             let quiet = u16::from(self.quiet_loss) * 7 + u16::from(share);
             self.quiet_loss = u8::try_from(quiet.div_ceil(8)).unwrap_or(u8::MAX);
             return;
         }
-        let usual = self.quiet_loss.saturating_mul(2).saturating_add(EXCESS);
         if share > usual && !self.competing {
             self.slow_start_over = true;
+            if self.window <= self.unit.saturating_mul(2) {
+                self.pressed += 2;
+                if self.pressed >= constants.single_after {
+                    (self.single, self.answers, self.pressed) = (true, 0, 0);
+                }
+            }
             self.window = constants.loss_factor.down(self.window);
             self.hold = HOLD;
         }
@@ -621,12 +658,13 @@ impl Transfer {
             let most = self.most_delivered().saturating_mul(2).saturating_add(two);
             self.window = self.window.min(most);
         }
-        self.window = self.window.max(two);
+        self.window = if self.single { self.unit } else { self.window.max(two) };
     }
 
     /// Handles a transmission whose timer expired.
     pub(super) fn on_lost(&mut self, now: Instant, silent: bool, srtt: u32) {
         self.round.lost = self.round.lost.saturating_add(self.unit);
+        self.answers = 0;
         // Several messages of a window expire in one silence, which counts once.
         let now = Clock::from(now);
         let since = now.since(self.silent_at).unwrap_or(u32::MAX);
