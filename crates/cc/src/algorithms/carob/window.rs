@@ -135,12 +135,11 @@ pub(super) struct Transfer {
     threshold: u32,
     slow_start_over: bool,
     competing: bool,
-    /// One message at a time: senders that each keep two fill the buffer.
-    single: bool,
+    /// Answers since the last loss while there is one message at a time, because senders that each keep
+    /// two fill the buffer.
+    single: Option<u8>,
     /// Rounds with losses at a window of two messages: two for each, less one for each without.
     pressed: u8,
-    /// Answers since the last loss while it is single.
-    answers: u8,
     /// Rounds left with the window at its least.
     drain: u8,
     before_drain: u32,
@@ -277,7 +276,7 @@ impl Transfer {
 
     /// Notes a new exchange beside `running` others.
     pub(super) fn on_start(&mut self, running: u16) {
-        if self.single {
+        if self.single.is_some() {
             return;
         }
         let room = self.messages().unwrap_or(1);
@@ -288,7 +287,7 @@ impl Transfer {
     /// Notes a transmission. One behind which others wait is limited by window or pacing.
     pub(super) fn on_sent(&mut self, now: Instant, application_limited: bool) {
         self.last_sent = now;
-        self.round.full |= !application_limited && self.rounds > 0 && !self.single;
+        self.round.full |= !application_limited && self.rounds > 0 && self.single.is_none();
     }
 
     /// The time to the next transmission; none if it is not paced.
@@ -350,12 +349,13 @@ impl Transfer {
             0 => u32::from(constants.initial_window),
             _ => 2,
         };
-        if self.single {
-            self.answers = self.answers.saturating_add(1);
+        if let Some(answers) = self.single {
+            let answers = answers.saturating_add(1);
             let queued = base.saturating_add(self.target(base, constants));
-            self.single = outcome.round_trip > queued && self.answers < constants.single_answers;
+            let stays = outcome.round_trip > queued && answers < constants.single_answers;
+            self.single = stays.then_some(answers);
         }
-        if self.single {
+        if self.single.is_some() {
             self.window = self.unit;
         } else {
             self.window = self.window.max(self.unit.saturating_mul(first.max(2)));
@@ -637,9 +637,9 @@ impl Transfer {
         if share > usual && !self.competing {
             self.slow_start_over = true;
             if self.window <= self.unit.saturating_mul(2) {
-                self.pressed += 2;
-                if self.pressed >= constants.single_after {
-                    (self.single, self.answers, self.pressed) = (true, 0, 0);
+                self.pressed = self.pressed.saturating_add(2);
+                if constants.single_answers > 0 && self.pressed >= constants.single_after {
+                    (self.single, self.pressed) = (Some(0), 0);
                 }
             }
             self.window = constants.loss_factor.down(self.window);
@@ -658,13 +658,13 @@ impl Transfer {
             let most = self.most_delivered().saturating_mul(2).saturating_add(two);
             self.window = self.window.min(most);
         }
-        self.window = if self.single { self.unit } else { self.window.max(two) };
+        self.window = if self.single.is_some() { self.unit } else { self.window.max(two) };
     }
 
     /// Handles a transmission whose timer expired.
     pub(super) fn on_lost(&mut self, now: Instant, silent: bool, srtt: u32) {
         self.round.lost = self.round.lost.saturating_add(self.unit);
-        self.answers = 0;
+        self.single = self.single.map(|_| 0);
         // Several messages of a window expire in one silence, which counts once.
         let now = Clock::from(now);
         let since = now.since(self.silent_at).unwrap_or(u32::MAX);
