@@ -8,7 +8,7 @@ pub enum Layout {
     /// 860 units: a page, or the width of a sheet.
     #[default]
     Wide,
-    /// 360 units: a phone, or a column of print. Panels are below each other.
+    /// 360 units: a phone, or a column of print. Panels are stacked.
     Narrow,
 }
 

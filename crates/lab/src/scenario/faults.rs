@@ -78,19 +78,10 @@ pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
 mod tests {
     use carob_cc::time::Duration;
     use carob_sim::engine;
-    use carob_sim::spec::{RunRecord, RunSpec};
+    use carob_sim::spec::RunRecord;
     use carob_sim::trace::SimEvent;
 
-    use crate::scenario::{Scenario, builtin};
-
-    fn spec(name: &str, cell: &str, set: &[&str]) -> Result<RunSpec, String> {
-        let (file, _) = builtin::find(name).expect("a scenario");
-        let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
-        let scenario =
-            Scenario::read(file.name, file.text, &set).map_err(|error| error.to_string())?;
-        let cell = scenario.cell(cell).expect("a cell");
-        Ok(scenario.spec(cell, &scenario.algorithms()[0], 1))
-    }
+    use crate::scenario::testing::spec;
 
     fn record(cell: &str) -> RunRecord {
         let mut spec = spec("carob/faults", cell, &[]).expect("valid");

@@ -30,16 +30,7 @@ mod tests {
     use carob_cc::time::Duration;
     use carob_sim::spec::{AfterFailure, Copies, RunSpec, ServerSpec};
 
-    use crate::scenario::{Scenario, builtin};
-
-    fn run(name: &str, cell: &str, set: &[&str]) -> Result<RunSpec, String> {
-        let (file, _) = builtin::find(name).expect("a scenario");
-        let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
-        let scenario =
-            Scenario::read(file.name, file.text, &set).map_err(|error| error.to_string())?;
-        let cell = scenario.cell(cell).expect("a cell");
-        Ok(scenario.spec(cell, &scenario.algorithms()[0], 1))
-    }
+    use crate::scenario::testing::spec as run;
 
     #[test]
     fn a_server_takes_no_time_unless_told_to() {

@@ -1,4 +1,4 @@
-//! What simulated fleets (the example `fleet` of `carob-sim`) found, each by itself.
+//! Defects that simulated fleets found (the example `fleet` of `carob-sim`), one test each.
 
 use crate::net::{Net, Stream, get, seconds};
 use carob_proto::Request;

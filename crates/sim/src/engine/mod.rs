@@ -2,8 +2,8 @@
 //!
 //! A `Network` carries datagrams, applications use the endpoints; neither knows the
 //! other. Events are those of the network, wake-ups of endpoints and applications' timers, and those
-//! of TCP sockets, a busy server and [faults](crate::fault). A wake-up before an endpoint's deadline only polls it again,
-//! which keeps cancelled timers out of the queue.
+//! of TCP sockets, a busy server and [faults](crate::fault). An endpoint woken before its deadline is polled and
+//! waits on, which keeps cancelled timers out of the queue.
 //!
 //! After every input an endpoint is polled until it waits, by `Engine::drain` alone. Nothing here
 //! knows about retransmission or congestion control.

@@ -1,9 +1,9 @@
 //! Fault: rebinding of a client's address by a network address translator (RFC 4787 4.3).
 //!
 //! The mapping has expired or the translator has restarted: from then on the server sees the client's
-//! datagrams come from another port, and what it sends to the old one is lost. The client does not
-//! notice. To the server the address is a new peer: its duplicates, controllers and transfers are those
-//! of the old one.
+//! datagrams come from another port, and datagrams to the previous port are lost. The client does not
+//! notice. To the server the address is a new peer, without the duplicates, controllers and transfers of
+//! the previous address.
 
 use carob_cc::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::trace::SimEvent;
 /// Rebinding of the addresses of clients. Datagrams only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebindings {
-    /// Time of a client's first rebinding, drawn uniformly (stream `"fault/rebinding"`, client). A span
-    /// of a single time is a translator of all clients that restarts.
+    /// Time of a client's first rebinding, drawn uniformly (stream `"fault/rebinding"`, client). With
+    /// equal bounds all clients are rebound at once, as by the restart of a shared translator.
     pub first: Span,
     /// Time from a rebinding to the next; zero for a single one.
     pub interval: Duration,

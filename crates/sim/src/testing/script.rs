@@ -4,8 +4,8 @@
 //! both endpoints, in order. The same script can be played over real sockets, and its events must
 //! be the same except for times.
 //!
-//! It is an application of the [engine](crate::engine) on a link that also loses the datagrams that
-//! the script names.
+//! It is an application of the [engine](crate::engine) on a link that drops the datagrams
+//! listed in the script.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::specs::run_spec;
 use crate::tcp_common::transfer;
-use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_sim::engine::{self, RunError};
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
-use carob_sim::spec::{
-    ControllerSpec, Faults, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span, Transport,
-    Until, Workload,
-};
+use carob_sim::spec::{Recording, Requests, RunRecord, RunSpec, Span, Transport, Workload};
 use carob_sim::tcp::settings::Algorithm;
 use carob_sim::tcp::{TcpSettings, wire};
 use carob_sim::trace::SimEvent;
@@ -36,33 +33,24 @@ fn link(error: &str, buffer: u64) -> LinkSpec {
 }
 
 fn spec(tcp: TcpSettings, error: &str, buffer: u64, clients: u32, seed: u64) -> RunSpec {
+    let link = link(error, buffer);
+    let workload = Workload::Requests(Requests {
+        count: 1,
+        response_bytes: 102_400,
+        block_bytes: 256,
+        path: "hello".to_owned(),
+        ..Requests::default()
+    });
     RunSpec {
         seed,
-        clients,
         start: Span {
             low: Duration::ZERO,
             high: Duration::from_secs(u64::from(clients > 1)),
         },
-        link: link(error, buffer),
-        mesh: None,
-        header_bytes: 28,
         mtu_bytes: 296,
         transport: Transport::Connections(tcp),
-        workload: Workload::Requests(Requests {
-            count: 1,
-            response_bytes: 102_400,
-            block_bytes: 256,
-            path: "hello".to_owned(),
-            ..Requests::default()
-        }),
-        transmission: TransmissionParameters::DEFAULT,
-        controller: ControllerSpec::new("default", []).expect("a controller"),
-        server: ServerSpec::default(),
-        others: Vec::new(),
-        faults: Faults::default(),
-        until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
-        record: Recording::default(),
+        ..run_spec(clients, link, workload)
     }
 }
 

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use crate::specs::run_spec;
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_sim::capture::Content;
 use carob_sim::engine;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
-    Batches, Bin, ControllerSpec, Faults, Reconnect, Recording, Requests, RunRecord, RunSpec,
-    ServerSpec, Span, Transport, Until, Workload,
+    Batches, Bin, ControllerSpec, Reconnect, Requests, RunRecord, RunSpec, Span, Transport,
+    Workload,
 };
 use carob_sim::tcp::TcpSettings;
 
@@ -31,37 +32,28 @@ fn spec(clients: u32, controller: &str, error: &str) -> RunSpec {
     let mut transmission = TransmissionParameters::DEFAULT;
     transmission.max_retransmit = 20;
     transmission.rto_max = Some(Duration::from_secs(60));
+    let link = LinkSpec {
+        down: direction(30_000, 400, error),
+        up: direction(60_000, 200, error),
+    };
+    let workload = Workload::Requests(Requests {
+        count: 50,
+        request_bytes: 49,
+        response_bytes: 55,
+        block_bytes: 256,
+        path: "hello".to_owned(),
+        ..Requests::default()
+    });
     RunSpec {
-        seed: 1,
-        clients,
         start: Span {
             low: Duration::ZERO,
             high: Duration::from_secs(10),
         },
-        link: LinkSpec {
-            down: direction(30_000, 400, error),
-            up: direction(60_000, 200, error),
-        },
-        mesh: None,
-        header_bytes: 28,
         mtu_bytes: 296,
-        transport: Transport::Datagrams,
-        workload: Workload::Requests(Requests {
-            count: 50,
-            request_bytes: 49,
-            response_bytes: 55,
-            block_bytes: 256,
-            path: "hello".to_owned(),
-            ..Requests::default()
-        }),
         transmission,
         controller: ControllerSpec::new(controller, []).expect("a controller"),
-        server: ServerSpec::default(),
-        others: Vec::new(),
-        faults: Faults::default(),
-        until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
-        record: Recording::default(),
+        ..run_spec(clients, link, workload)
     }
 }
 

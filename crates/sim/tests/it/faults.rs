@@ -1,14 +1,14 @@
 //! Faults: restarts of clients and servers, rebinding of addresses, outages of the link.
 
-use carob_cc::TransmissionParameters;
+use crate::specs::{run_spec, symmetric};
 use carob_cc::time::{Duration, Instant};
 use carob_sim::capture::{Captured, Content};
 use carob_sim::engine::{self, RunError};
 use carob_sim::fault::FaultError;
-use carob_sim::link::{DirectionSpec, LinkSpec};
+use carob_sim::link::DirectionSpec;
 use carob_sim::spec::{
-    AfterFailure, ClientRestarts, ControllerSpec, Faults, Outages, Periodic, Rebindings, Recording,
-    Requests, RunRecord, RunSpec, ServerRestarts, ServerSpec, Span, Transport, Until, Workload,
+    AfterFailure, ClientRestarts, Faults, Outages, Periodic, Rebindings, Recording, Requests,
+    RunRecord, RunSpec, ServerRestarts, Span, Transport, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::trace::SimEvent;
@@ -30,40 +30,27 @@ fn spec(faults: Faults) -> RunSpec {
         delay: MS(500),
         ..DirectionSpec::new(1_000_000, 64_000)
     };
+    let link = symmetric(direction);
+    let workload = Workload::Requests(Requests {
+        count: 20,
+        request_bytes: 32,
+        block_bytes: 1_024,
+        path: "report".to_owned(),
+        token_bytes: 2,
+        after_failure: AfterFailure::Next,
+        ..Requests::default()
+    });
     RunSpec {
         seed: 3,
-        clients: 2,
-        start: Span::default(),
-        link: LinkSpec {
-            down: direction.clone(),
-            up: direction,
-        },
-        mesh: None,
-        header_bytes: 28,
         mtu_bytes: 1_500,
-        transport: Transport::Datagrams,
-        workload: Workload::Requests(Requests {
-            count: 20,
-            request_bytes: 32,
-            block_bytes: 1_024,
-            path: "report".to_owned(),
-            token_bytes: 2,
-            after_failure: AfterFailure::Next,
-            ..Requests::default()
-        }),
-        transmission: TransmissionParameters::DEFAULT,
-        controller: ControllerSpec::default(),
-        server: ServerSpec::default(),
-        others: Vec::new(),
         faults,
-        until: Until::Answered,
-        time_limit: S(3_600),
         record: Recording {
             events: 100_000,
             packets: 10_000,
             log: 10_000,
             ..Recording::default()
         },
+        ..run_spec(2, link, workload)
     }
 }
 

@@ -1,12 +1,11 @@
 //! Clients of different kinds on one link, several requests at once, and runs of a fixed time.
 
-use carob_cc::TransmissionParameters;
+use crate::specs::run_spec;
 use carob_cc::time::{Duration, Instant};
 use carob_sim::engine::{RunError, run};
 use carob_sim::link::{Buffer, DirectionSpec, LinkSpec};
 use carob_sim::spec::{
-    ClientGroup, ControllerSpec, Faults, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span,
-    Transport, Until, Workload,
+    ClientGroup, ControllerSpec, Requests, RunRecord, RunSpec, Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 
@@ -31,27 +30,13 @@ fn transfers(bytes: u32) -> Workload {
 }
 
 fn spec(clients: u32, workload: Workload) -> RunSpec {
+    let link = LinkSpec {
+        down: direction(30_000, 400),
+        up: direction(60_000, 200),
+    };
     RunSpec {
-        seed: 1,
-        clients,
-        start: Span::default(),
-        link: LinkSpec {
-            down: direction(30_000, 400),
-            up: direction(60_000, 200),
-        },
-        mesh: None,
-        header_bytes: 28,
         mtu_bytes: 296,
-        transport: Transport::Datagrams,
-        workload,
-        transmission: TransmissionParameters::DEFAULT,
-        controller: ControllerSpec::default(),
-        others: Vec::new(),
-        faults: Faults::default(),
-        server: ServerSpec::default(),
-        until: Until::Answered,
-        time_limit: Duration::from_secs(3_600),
-        record: Recording::default(),
+        ..run_spec(clients, link, workload)
     }
 }
 

@@ -13,6 +13,7 @@ mod notifications;
 mod periodic;
 mod saturation;
 mod server;
+mod specs;
 mod stop_and_wait;
 mod tcp_common;
 mod tcp_pacing;

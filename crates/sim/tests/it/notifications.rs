@@ -1,6 +1,6 @@
 //! Notification fan-out over a constrained link, counted by hand.
 
-use carob_cc::TransmissionParameters;
+use crate::specs::run_spec;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::NotificationQueue;
 use carob_sim::engine::{self, RunError};
@@ -8,8 +8,8 @@ use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
 use carob_sim::notifications::{ConfigError, LAG};
 use carob_sim::random::Probability;
 use carob_sim::spec::{
-    ControllerSpec, Faults, NotificationRecord, Notifications, Recording, RunRecord, RunSpec,
-    ServerSpec, Span, Subscriber, Transport, Until, Workload,
+    ControllerSpec, NotificationRecord, Notifications, Recording, RunRecord, RunSpec, Span,
+    Subscriber, Workload,
 };
 
 const fn seconds(seconds: u64) -> Duration {
@@ -66,27 +66,15 @@ fn told() -> Notifications {
 }
 
 fn spec(clients: u32, controller: &str, link: LinkSpec, told: Notifications) -> RunSpec {
+    let workload = Workload::Notifications(told);
     RunSpec {
-        seed: 1,
-        clients,
         start: Span {
             low: Duration::ZERO,
             high: seconds(30),
         },
-        link,
-        mesh: None,
-        header_bytes: 28,
-        mtu_bytes: 1_280,
-        transport: Transport::Datagrams,
-        workload: Workload::Notifications(told),
-        transmission: TransmissionParameters::DEFAULT,
         controller: ControllerSpec::new(controller, []).expect("a controller"),
-        others: Vec::new(),
-        faults: Faults::default(),
-        server: ServerSpec::default(),
-        until: Until::Answered,
         time_limit: seconds(12 * 3_600),
-        record: Recording::default(),
+        ..run_spec(clients, link, workload)
     }
 }
 

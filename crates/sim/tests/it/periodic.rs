@@ -1,14 +1,11 @@
 //! Periodic requests of clients that keep their state, and sleepy clients.
 
-use carob_cc::TransmissionParameters;
+use crate::specs::{run_spec, symmetric};
 use carob_cc::time::Duration;
 use carob_sim::engine::{self, RunError};
-use carob_sim::link::{DirectionSpec, LinkSpec};
+use carob_sim::link::DirectionSpec;
 use carob_sim::random::Probability;
-use carob_sim::spec::{
-    AfterFailure, ControllerSpec, Faults, Periodic, Recording, Requests, RunSpec, ServerSpec, Span,
-    Transport, Until, Workload,
-};
+use carob_sim::spec::{AfterFailure, Periodic, Requests, RunSpec, Transport, Workload};
 use carob_sim::tcp::TcpSettings;
 
 const PERIOD: Duration = Duration::from_secs(60);
@@ -37,27 +34,11 @@ fn spec(clients: u32, requests: Requests) -> RunSpec {
         delay: Duration::from_millis(50),
         ..DirectionSpec::new(1_000_000, 64_000)
     };
+    let link = symmetric(direction);
+    let workload = Workload::Requests(requests);
     RunSpec {
         seed: 3,
-        clients,
-        start: Span::default(),
-        link: LinkSpec {
-            down: direction.clone(),
-            up: direction,
-        },
-        mesh: None,
-        header_bytes: 28,
-        mtu_bytes: 1_280,
-        transport: Transport::Datagrams,
-        workload: Workload::Requests(requests),
-        transmission: TransmissionParameters::DEFAULT,
-        controller: ControllerSpec::default(),
-        server: ServerSpec::default(),
-        others: Vec::new(),
-        faults: Faults::default(),
-        until: Until::Answered,
-        time_limit: Duration::from_secs(3_600),
-        record: Recording::default(),
+        ..run_spec(clients, link, workload)
     }
 }
 

@@ -1,13 +1,13 @@
 //! A server that works on one datagram at a time, and clients that go on after a failure.
 
-use carob_cc::TransmissionParameters;
+use crate::specs::{run_spec, symmetric};
 use carob_cc::time::Duration;
 use carob_sim::engine::{self, RunError};
-use carob_sim::link::{DirectionSpec, LinkSpec, LossSpec};
+use carob_sim::link::{DirectionSpec, LossSpec};
 use carob_sim::random::Probability;
 use carob_sim::spec::{
-    AfterFailure, ControllerSpec, Copies, Faults, Recording, Requests, RunRecord, RunSpec,
-    SERVER_QUEUE_MAX, ServerRecord, ServerSpec, Span, Transport, Until, Workload,
+    AfterFailure, Copies, Requests, RunRecord, RunSpec, SERVER_QUEUE_MAX, ServerRecord, ServerSpec,
+    Span, Transport, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::trace::SimEvent;
@@ -22,29 +22,15 @@ fn spec(clients: u32, count: u32, service: Duration, queue: u32) -> RunSpec {
         delay: DELAY,
         ..DirectionSpec::new(1_000_000_000, 1_000_000)
     };
+    let link = symmetric(direction);
+    let workload = Workload::Requests(Requests {
+        count,
+        response_bytes: 12,
+        block_bytes: 256,
+        path: "hello".to_owned(),
+        ..Requests::default()
+    });
     RunSpec {
-        seed: 1,
-        clients,
-        start: Span::default(),
-        link: LinkSpec {
-            down: direction.clone(),
-            up: direction,
-        },
-        mesh: None,
-        header_bytes: 28,
-        mtu_bytes: 1_280,
-        transport: Transport::Datagrams,
-        workload: Workload::Requests(Requests {
-            count,
-            response_bytes: 12,
-            block_bytes: 256,
-            path: "hello".to_owned(),
-            ..Requests::default()
-        }),
-        transmission: TransmissionParameters::DEFAULT,
-        controller: ControllerSpec::new("default", []).expect("a controller"),
-        others: Vec::new(),
-        faults: Faults::default(),
         server: ServerSpec {
             service: Span {
                 low: service,
@@ -53,9 +39,7 @@ fn spec(clients: u32, count: u32, service: Duration, queue: u32) -> RunSpec {
             queue,
             copies: Copies::Cost,
         },
-        until: Until::Answered,
-        time_limit: Duration::from_secs(3_600),
-        record: Recording::default(),
+        ..run_spec(clients, link, workload)
     }
 }
 

@@ -304,7 +304,7 @@ pub(crate) struct RunArgs {
 pub(crate) struct LayoutArgs {
     /// Print the figure for a phone or a column of print
     ///
-    /// It is 360 units wide instead of 860: panels are below each other, texts keep their size.
+    /// The figure is 360 units wide instead of 860: its panels are stacked, the size of text is the same.
     #[arg(long, requires = "svg", hide_short_help = true)]
     pub(crate) narrow: bool,
 }

@@ -257,7 +257,7 @@ pub(super) fn show(
     }
 }
 
-/// The network and workload that were simulated, a line each.
+/// The network, workload, server and faults that were simulated, a line each.
 fn network(runs: &Runs<'_>) -> Vec<String> {
     let mut cells: Vec<&Cell> = Vec::new();
     for job in runs.plan().jobs() {
@@ -280,6 +280,8 @@ fn network(runs: &Runs<'_>) -> Vec<String> {
         of("Wireless network"),
         Some(queue.join(". ")),
         of("Workload"),
+        of("Server"),
+        of("Faults"),
     ];
     lines
         .into_iter()

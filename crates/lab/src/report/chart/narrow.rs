@@ -1,4 +1,4 @@
-//! A chart for a phone: panels below each other, names above their rows, crowded categories in several panels.
+//! A chart for a phone: stacked panels, names above their rows, crowded categories in several panels.
 
 use super::axis::Ticks;
 use super::{Chart, Layer, Panel, Part, Shared};
@@ -10,7 +10,7 @@ const ROOM: f64 = 300.0;
 const RIGHT: f64 = 12.0;
 /// Width of a mark among several of one category, at least.
 const MARK: f64 = 12.0;
-/// Up to so many panels are below each other where more are side by side in the wide layout.
+/// The greatest number of stacked panels; in the wide layout they are side by side.
 const STACKED_MAX: usize = 4;
 /// Heights beside those of the wide layout: of rows with names above them, of squares, of others; and the least.
 const ROWS: f64 = 1.7;
