@@ -101,6 +101,31 @@ fn seed_replays_same_trace_on_any_number_of_threads() {
 }
 
 #[test]
+fn header_states_faults_and_server_where_there_are_any() {
+    let folder = Folder::new("header");
+    let run = |set: &str| {
+        let name = "carob/faults-outage";
+        folder.says(&[
+            "lab",
+            "run",
+            name,
+            "--seeds",
+            "1",
+            "--algorithm",
+            "default",
+            "--set",
+            set,
+        ])
+    };
+    let plain = run("workload.requests=5");
+    let faults = "\nFaults: outage 10 s, outage interval 20 s, outage duration 3 s\n";
+    assert!(plain.contains(faults), "{plain}");
+    assert!(!plain.contains("\nServer: "), "{plain}");
+    let busy = run("server.service=20 ms");
+    assert!(busy.contains("\nServer: service 20 ms"), "{busy}");
+}
+
+#[test]
 fn set_changes_what_is_run() {
     let folder = Folder::new("set");
     let median = |set: &[&str]| {
