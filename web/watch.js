@@ -162,7 +162,8 @@ export class Player {
     this.redraw();
   }
 
-  /** Moves to the next or previous moment at which a packet is sent, leaves, arrives, or a timer ends. */
+  /** Moves to the next or previous moment at which a packet is sent, leaves, arrives, or a timer ends; before the
+      first one is the beginning. */
   step(way) {
     if (!this.run) return;
     this.pause();
@@ -174,7 +175,7 @@ export class Player {
       else high = middle;
     }
     const place = way > 0 ? low : low - 1;
-    if (place >= 0 && place < moments.length) this.seek(moments[place]);
+    if (place < moments.length) this.seek(place < 0 ? 0 : moments[place]);
     this.remember({ at: Number((this.time / 1e6).toFixed(3)) });
   }
 
