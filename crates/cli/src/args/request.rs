@@ -360,9 +360,9 @@ pub(crate) struct ObserveArgs {
 /// Arguments of `carob ping`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PingArgs {
-    /// Ping coap://HOST[:PORT]; several are pinged one after the other
-    #[arg(value_name = "URI", required = true)]
-    pub(crate) uris: Vec<String>,
+    /// Ping HOST[:PORT], or a URI; several are pinged one after the other
+    #[arg(value_name = "HOST", required = true)]
+    pub(crate) hosts: Vec<String>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
     #[command(flatten)]

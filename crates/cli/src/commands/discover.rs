@@ -1,7 +1,5 @@
 //! `carob discover`: what a host offers, by its `/.well-known/core` (RFC 6690).
 
-use std::net::Ipv6Addr;
-
 use carob::client::RequestBuilder;
 use carob::link_format::{Link, LinkError, Links, matching};
 use carob::{Code, ContentFormat, OptionNumber, Uri};
@@ -137,13 +135,7 @@ fn read(bytes: &[u8]) -> Result<&str, LinkError> {
 
 /// Where a host's list is: a URI with a path names another list, such as that of a collection.
 fn uri_of(host: &str) -> String {
-    let whole = if host.contains("://") {
-        host.to_owned()
-    } else if host.parse::<Ipv6Addr>().is_ok() {
-        format!("coap://[{host}]")
-    } else {
-        format!("coap://{host}")
-    };
+    let whole = super::with_scheme(host);
     // A request to it reports the error.
     match Uri::parse(&whole) {
         Ok(uri) if uri.options().is_empty() || uri.path().next().is_none() => {

@@ -20,6 +20,7 @@ pub(crate) mod topics;
 
 use std::future::Future;
 use std::io::IsTerminal as _;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use carob::client::RequestBuilder;
@@ -149,6 +150,17 @@ fn adjusted(settings: Config, args: &TransmissionArgs) -> Config {
 /// A time as controllers have it.
 fn micros(time: Duration) -> carob_cc::time::Duration {
     carob_cc::time::Duration::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// URI of a host; without a scheme the scheme is `coap`.
+fn with_scheme(host: &str) -> String {
+    if host.contains("://") {
+        host.to_owned()
+    } else if host.parse::<Ipv6Addr>().is_ok() {
+        format!("coap://[{host}]")
+    } else {
+        format!("coap://{host}")
+    }
 }
 
 /// Refuses a pre-shared key for requests that use none of it: only `coaps` does.

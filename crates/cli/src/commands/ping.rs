@@ -11,11 +11,12 @@ use crate::printer;
 /// Pings each once and shows the round-trip time.
 pub(crate) async fn run(args: PingArgs) -> Result<Outcome, Failure> {
     let PingArgs {
-        uris,
+        hosts,
         show,
         network,
         watch,
     } = args;
+    let uris: Vec<String> = hosts.iter().map(|host| super::with_scheme(host)).collect();
     super::check_keys(&network.psk, None, &uris)?;
     let monitor = Monitor::open(&watch)?;
     let client = client(&network, &monitor, |settings| settings)?;

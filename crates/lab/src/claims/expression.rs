@@ -477,7 +477,7 @@ impl<'a> Parser<'a> {
                 let (metric, mut of) = self.runs()?;
                 let algorithm = std::mem::take(&mut of.cell);
                 self.expect(',')?;
-                let cell = self.word(is_of_name).to_owned();
+                let cell = self.cell()?;
                 self.expect(')')?;
                 of.cell.clone_from(&cell);
                 let base = Reference { cell, algorithm };
@@ -536,8 +536,17 @@ impl<'a> Parser<'a> {
         self.expect(',')?;
         let algorithm = self.word(is_of_name).to_owned();
         self.expect(',')?;
-        let cell = self.word(is_of_name).to_owned();
+        let cell = self.cell()?;
         Ok((metric, Reference { cell, algorithm }))
+    }
+
+    /// A cell's name.
+    fn cell(&mut self) -> Result<String, SyntaxError> {
+        let cell = self.word(is_of_name);
+        if self.rest().starts_with('/') {
+            return Err(self.error("a cell is named without its study"));
+        }
+        Ok(cell.to_owned())
     }
 }
 

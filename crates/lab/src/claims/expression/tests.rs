@@ -75,6 +75,11 @@ fn what_cannot_be_read_is_named_with_its_place() {
         ("1 +", 3, "expected a number or a quantity"),
         ("p50(fct_s, a)", 12, "expected \",\""),
         ("2 2", 2, "expected an operator"),
+        (
+            "p50(fct_s, a, own/b)",
+            17,
+            "a cell is named without its study",
+        ),
         ("half(1)", 5, "\"half\" is no function"),
     ] {
         let error = Expression::parse(text).expect_err(text);
