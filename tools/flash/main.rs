@@ -14,7 +14,8 @@ use core::ptr::{addr_of_mut, read_volatile, write_volatile};
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::{Controller, Timer};
 use carob_cc::evidence::{
-    Abandoned, Answered, Departure, Expired, Kind, Memo, Reason, Sent, Stamp, Start, Transmission,
+    Abandoned, Answer, Answered, ExchangeState, Expired, Kind, LateAnswer, Lost, PacketState, Reason,
+    SendCandidate, Sent, Signal, Start, Transmission,
 };
 use carob_cc::random::Random;
 use carob_cc::registry::{Family, Profile, Suggested};
@@ -124,49 +125,81 @@ pub extern "C" fn _start() -> ! {
     loop {
         let now = instant();
         let kind = if value() == 1 { Kind::Request } else { Kind::Notification };
-        let copies = [Transmission { at: instant(), stamp: Stamp(value()) }; 2];
-        let copies = if value() == 1 { &copies[..1] } else { &copies[..] };
+        let transmission = Transmission {
+            at: instant(),
+            state: PacketState(value()),
+        };
+        let transmissions = [transmission; 2];
+        let transmissions = if value() == 1 { &transmissions[..1] } else { &transmissions[..] };
+        let state = ExchangeState(value());
+        let answered = Answered::new(now, &parameters, state, transmissions, duration())
+            .with_answer(Answer::Piggybacked, value() as u32)
+            .with_also(value() as u32, value() as u32);
         match value() {
             0 => {
-                let start = Start::new(now, &parameters).with_running(value() as u16);
+                let start = Start::new(now, &parameters)
+                    .with_running(value() as u16)
+                    .with_kind(kind);
                 let timer = controller.first_timeout(&start, &mut Chance);
                 show(timer.timeout.as_micros());
-                show(timer.memo.0);
+                show(timer.state.0);
             }
             1 => {
-                let memo = Memo(value());
-                let expired = Expired::new(now, &parameters, memo, value() as u8, duration());
+                let expired = Expired::new(now, &parameters, state, value() as u8, duration())
+                    .with_silent(value() == 1);
                 let timer = controller.next_timeout(&expired, &mut Chance);
                 show(timer.timeout.as_micros());
             }
             2 => {
                 let sent = Sent::new(now, &parameters, value() as u32)
+                    .with_retransmissions(value() as u8)
                     .with_kind(kind)
                     .with_confirmable(value() == 1);
                 show(controller.on_sent(&sent, &mut Chance).0);
             }
-            3 => {
-                let answered = Answered::new(now, &parameters, Memo(value()), copies, duration());
-                controller.on_answered(&answered);
-            }
-            4 => {
-                let answered = Answered::new(now, &parameters, Memo(value()), copies, duration());
-                controller.on_response(&answered);
-            }
+            3 => controller.on_answered(&answered),
+            4 => controller.on_response(&answered),
             5 => {
-                let memo = Memo(value());
-                let copies = value() as u8;
-                let abandoned =
-                    Abandoned::new(now, &parameters, memo, Reason::TimedOut, copies, duration());
+                let retransmissions = value() as u8;
+                let abandoned = Abandoned::new(
+                    now,
+                    &parameters,
+                    state,
+                    Reason::TimedOut,
+                    retransmissions,
+                    duration(),
+                );
                 controller.on_abandoned(&abandoned);
             }
-            6 => show(u64::from(controller.window(now, &parameters).exchanges)),
+            6 => {
+                let window = controller.window(now, &parameters);
+                show(u64::from(window.exchanges));
+                show(u64::from(window.bytes));
+            }
+            7 => {
+                let lost = Lost::new(now, transmission, value() as u32, value() == 1);
+                controller.on_lost(&lost);
+            }
+            8 => {
+                let late = LateAnswer::new(now, value() as u8, value() as u8, duration())
+                    .with_abandoned(value() == 1);
+                controller.on_late_answer(&late);
+            }
+            9 => controller.on_signal(now, Signal::SlowDown(duration())),
+            10 => controller.on_signal(now, Signal::Unreachable),
+            11 => {
+                if let Some(gaps) = controller.gap_detection() {
+                    show(gaps.time_threshold.as_micros());
+                    show(gaps.answered_departure.as_micros());
+                    show(gaps.answered.as_micros());
+                }
+            }
             _ => {
-                let departure = Departure::new(now, &parameters, value() as u32)
+                let candidate = SendCandidate::new(now, &parameters, value() as u32)
                     .with_kind(kind)
                     .with_confirmable(value() == 1);
-                show(controller.departure(&departure).as_micros());
-                show(u64::from(controller.must_confirm(&departure)));
+                show(controller.earliest_departure_time(&candidate).as_micros());
+                show(u64::from(controller.must_confirm(&candidate)));
             }
         }
     }

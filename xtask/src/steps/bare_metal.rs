@@ -1,6 +1,6 @@
 //! Proof that the controllers need no operating system: a build for a bare Cortex-M4.
 
-use std::{path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::Result;
 
@@ -16,6 +16,9 @@ pub(crate) const INSTALL: &str = "apt-get install rustc-web rust-web-src";
 /// heap.
 const BUILDS: &[(&str, &str)] = &[("carob-cc", "core"), ("carob-proto", "core,alloc")];
 
+/// The program with which `cargo xtask bench controllers` measures; it calls each method of a controller.
+const FLASH: &str = "tools/flash";
+
 /// Builds the portable crates for the bare target, in a build directory of its own.
 pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     if !has_library_source()? {
@@ -25,21 +28,35 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     }
     // Two compilers must not share a directory: each would rebuild what the other left.
     let directory = workspace.target()?.join("bare-metal");
-    for (package, library) in BUILDS {
-        println!("{package} for {TARGET} with {library}");
+    let cargo = |library: &str| {
         let mut command = process::cargo();
         command
             .env("RUSTC", DISTRIBUTION_RUSTC)
             // `-Z build-std` asks for a nightly or for this.
             .env("RUSTC_BOOTSTRAP", "1")
             .env("CARGO_TARGET_DIR", &directory)
-            .args(["build", "--release", "--package", package])
-            .args(["-Z", &format!("build-std={library}"), "--target", TARGET]);
+            .args(["-Z", &format!("build-std={library}")]);
+        command
+    };
+    for (package, library) in BUILDS {
+        println!("{package} for {TARGET} with {library}");
+        let mut command = cargo(library);
+        command.args(["build", "--release", "--package", package]);
+        command.args(["--target", TARGET]);
         if !watch::succeeds(command.current_dir(&workspace.root))? {
             return Ok(Outcome::Failed);
         }
     }
-    Ok(Outcome::Passed)
+    println!("{FLASH} for {TARGET}");
+    let subject = directory.join("subject.rs");
+    fs::write(
+        &subject,
+        "use crate::Nothing as Subject;\nconst NAME: &str = \"nothing\";\n",
+    )?;
+    let mut command = cargo("core");
+    command.env("FLASH_SUBJECT", &subject);
+    command.args(["check", "--release", "--locked", "--target", TARGET]);
+    watch::succeeds(command.current_dir(workspace.root.join(FLASH))).map(Outcome::of)
 }
 
 pub(crate) fn has_library_source() -> Result<bool> {
