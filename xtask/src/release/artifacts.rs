@@ -26,8 +26,8 @@ pub(super) const PUBLISHED: &[&str] = &[
     "carob-cli",
 ];
 
-const MUSL: &str = "x86_64-unknown-linux-musl";
-const GNU: &str = "x86_64-unknown-linux-gnu";
+pub(super) const MUSL: &str = "x86_64-unknown-linux-musl";
+pub(super) const GNU: &str = "x86_64-unknown-linux-gnu";
 const MUSL_GCC: &str = "/usr/bin/musl-gcc";
 /// The unwinder of LLVM.
 const UNWINDER: &str = "/usr/lib/llvm-16/lib/libunwind.a";
@@ -197,9 +197,9 @@ fn unwinder(directory: &Path) -> Result<PathBuf> {
     Ok(libraries)
 }
 
-fn with_musl(release: &Release<'_>) -> Result<Option<PathBuf>> {
-    let directory = release.workspace.target()?.join("musl");
-    let libraries = unwinder(&directory)?;
+/// A cargo that builds for musl in the folder, with the flags of the static program.
+fn musl_cargo(directory: &Path) -> Result<Command> {
+    let libraries = unwinder(directory)?;
     // Debian's musl-gcc knows no static programs at a random address: it names a loader for them.
     let flags = format!(
         "-C target-feature=+crt-static -C relocation-model=static -C link-self-contained=no -L native={}",
@@ -210,14 +210,38 @@ fn with_musl(release: &Release<'_>) -> Result<Option<PathBuf>> {
         .env("RUSTC", bare_metal::DISTRIBUTION_RUSTC)
         // `-Z build-std` asks for a nightly or for this.
         .env("RUSTC_BOOTSTRAP", "1")
-        .env("CARGO_TARGET_DIR", &directory)
+        .env("CARGO_TARGET_DIR", directory)
         .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER", MUSL_GCC)
         .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags)
-        .env("CC_x86_64_unknown_linux_musl", MUSL_GCC)
-        .args(BUILD)
-        .args(["-Z", "build-std=std,panic_unwind", "--target", MUSL]);
+        .env("CC_x86_64_unknown_linux_musl", MUSL_GCC);
+    Ok(command)
+}
+
+const MUSL_TARGET: [&str; 4] = ["-Z", "build-std=std,panic_unwind", "--target", MUSL];
+
+fn with_musl(release: &Release<'_>) -> Result<Option<PathBuf>> {
+    let directory = release.workspace.target()?.join("musl");
+    if !panics_unwind(release, &directory)? {
+        return Ok(None);
+    }
+    let mut command = musl_cargo(&directory)?;
+    command.args(BUILD).args(MUSL_TARGET);
     let built = watch::succeeds(command.current_dir(&release.workspace.root))?;
     Ok(built.then(|| directory.join(MUSL).join("dist/carob")))
+}
+
+/// Builds `tools/unwind` as the static program is built, and runs it: a handler that panics must not end
+/// the server.
+fn panics_unwind(release: &Release<'_>, directory: &Path) -> Result<bool> {
+    let mut command = musl_cargo(directory)?;
+    command
+        .args(["build", "--profile", "dist", "--locked"])
+        .args(MUSL_TARGET);
+    let folder = release.workspace.root.join("tools/unwind");
+    if !watch::succeeds(command.current_dir(folder))? {
+        return Ok(false);
+    }
+    watch::succeeds(&mut Command::new(directory.join(MUSL).join("dist/unwind")))
 }
 
 fn with_glibc(release: &Release<'_>) -> Result<Option<PathBuf>> {

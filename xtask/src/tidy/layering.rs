@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u8)] = &[
     // On no floor: tools that nothing else may use.
     ("carob-fuzz", 6),
     ("flash", 6),
+    ("unwind", 6),
     ("xtask", 6),
 ];
 
