@@ -63,6 +63,9 @@ pub(crate) struct Download {
     announced: Option<u64>,
     /// The end, known from the last block.
     end: Option<u64>,
+    /// Blocks received, and their number when a block was last requested again.
+    received: u32,
+    received_at_repeat: u32,
 }
 
 impl Download {
@@ -78,6 +81,8 @@ impl Download {
             ahead: BTreeMap::new(),
             announced: None,
             end: None,
+            received: 0,
+            received_at_repeat: 0,
         }
     }
 
@@ -124,6 +129,7 @@ impl Download {
         if !block.more {
             self.end = Some(end);
         }
+        self.received = self.received.saturating_add(1);
         if offset < self.complete {
             return Ok(()); // requested twice after a change of size
         }
@@ -202,6 +208,22 @@ impl Download {
         };
         Some(Ok(block))
     }
+
+    /// Returns whether a block whose request timed out is to be requested again: a block has been
+    /// received since the last such request, so that the peer did answer, and requests in flight or a
+    /// later block show whether it still does.
+    pub(crate) fn repeats(&mut self, block: BlockValue, in_flight: usize) -> bool {
+        let offset = block.offset() as u64;
+        let last = self.ahead.last_key_value();
+        let is_later = last.is_some_and(|(ahead, _)| *ahead > offset);
+        let repeats = block.szx == self.size
+            && self.received > self.received_at_repeat
+            && (is_later || in_flight > 0);
+        if repeats {
+            self.received_at_repeat = self.received;
+        }
+        repeats
+    }
 }
 
 #[cfg(test)]
@@ -237,6 +259,27 @@ mod tests {
         assert!(download.is_complete());
         assert_eq!(download.next_request(0), None);
         assert_eq!(body.concat().len(), 19);
+    }
+
+    #[test]
+    fn a_block_is_requested_again_once_for_each_that_arrives() {
+        let (mut download, mut body) = (Download::new(SIZE, 1_000), Vec::new());
+        download
+            .accept(block(0, true), None, Some(80), part(0, 16), &mut body)
+            .expect("good");
+        for in_flight in 0..4 {
+            assert!(download.next_request(in_flight).is_some());
+        }
+        let last = block(4, false);
+        assert!(!download.repeats(last, 0), "nothing shows a dead peer");
+        assert!(download.repeats(last, 3));
+        assert!(!download.repeats(block(3, false), 2), "none since");
+        download
+            .accept(block(3, true), None, None, part(3, 16), &mut body)
+            .expect("good");
+        let first = block(1, false);
+        assert!(download.repeats(first, 0), "a later one has arrived");
+        assert!(!download.repeats(first, 0), "none since");
     }
 
     #[test]

@@ -229,9 +229,17 @@ impl Client {
         // before this one.
         if let Some(operation) = purpose.operation()
             && self.leave_operation(operation, exchange)
-            && !(failure == Failure::Reset && self.on_q_block_reset(cx, carrier, operation))
         {
-            self.fail_operation(cx, carrier, operation, failure);
+            let goes_on = match failure {
+                Failure::Reset => self.on_q_block_reset(cx, carrier, operation),
+                Failure::TimedOut { .. } => {
+                    self.on_block_timed_out(cx, carrier, operation, purpose)
+                }
+                _ => false,
+            };
+            if !goes_on {
+                self.fail_operation(cx, carrier, operation, failure);
+            }
         }
         if let Some(request) = purpose.multicast() {
             self.fail_group(cx, carrier, request, failure);

@@ -14,6 +14,7 @@ use crate::config::RESTARTS;
 use crate::context::Context;
 use crate::event::{Event, Failure};
 use crate::message::{Payload, Response};
+use crate::message_layer::Purpose;
 
 /// The block-wise options of a response, read in one pass.
 #[derive(Default)]
@@ -324,21 +325,59 @@ impl Client {
                     return self.fail_operation(cx, carrier, index, Failure::Body(error));
                 }
                 Some(Ok(block2)) => {
-                    // FETCH carries its body in the request for every block (RFC 8132 2.1); the
-                    // other methods have delivered theirs (RFC 7959 3.3).
-                    let again = operation.request.code == Code::FETCH && operation.upload.is_none();
-                    let payload = if again {
-                        operation.request.payload.clone()
-                    } else {
-                        Bytes::new()
-                    };
-                    self.send_part(cx, carrier, index, Blocks::of_response(block2), &payload);
+                    self.request_block(cx, carrier, index, block2);
                     if self.operations.get(index as usize).is_none() {
                         return; // failed to send
                     }
                 }
             }
         }
+    }
+
+    /// Requests a block of the response after the first.
+    fn request_block(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        block2: BlockValue,
+    ) {
+        let operation = &self.operations[index as usize];
+        // FETCH carries its body in the request for every block (RFC 8132 2.1); the
+        // other methods have delivered theirs (RFC 7959 3.3).
+        let again = operation.request.code == Code::FETCH && operation.upload.is_none();
+        let payload = if again {
+            operation.request.payload.clone()
+        } else {
+            Bytes::new()
+        };
+        self.send_part(cx, carrier, index, Blocks::of_response(block2), &payload);
+    }
+
+    /// Requests a block again whose request timed out, if others are answered. Returns whether it did.
+    pub(crate) fn on_block_timed_out(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        index: u32,
+        purpose: Purpose,
+    ) -> bool {
+        let Purpose::Request {
+            block1: None,
+            block2: Some(block2),
+            ..
+        } = purpose
+        else {
+            return false;
+        };
+        let operation = &mut self.operations[index as usize];
+        let in_flight = operation.exchanges.len();
+        let download = operation.response.download.as_mut();
+        let repeats = download.is_some_and(|download| download.repeats(block2, in_flight));
+        if repeats {
+            self.request_block(cx, carrier, index, block2);
+        }
+        repeats
     }
 
     /// Restarts the transfer of a body that has changed.

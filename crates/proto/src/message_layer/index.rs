@@ -40,6 +40,9 @@ impl ExchangeIndex {
         peer: PeerIndex,
         id: MessageId,
     ) -> Option<u32> {
+        if self.by_id.is_empty() {
+            return None; // without a hash, like below
+        }
         let matches = |&i: &u32| all[i as usize].id == Some(id) && all[i as usize].peer == peer;
         self.by_id.find(self.hash((peer, id.0)), matches).copied()
     }
@@ -63,6 +66,9 @@ impl ExchangeIndex {
         token: &TokenKey,
         is: impl Fn(&Exchange) -> bool,
     ) -> Option<u32> {
+        if self.by_token.is_empty() {
+            return None;
+        }
         let matches = |&i: &u32| {
             let exchange = &all[i as usize];
             exchange.peer == peer && is(exchange)
@@ -94,12 +100,9 @@ impl ExchangeIndex {
     }
 
     pub(crate) fn remove_id(&mut self, exchange: &Exchange, index: u32) {
-        if let Some(id) = exchange.id
-            && let Ok(found) = self
-                .by_id
-                .find_entry(self.hash((exchange.peer, id.0)), |&i| i == index)
-        {
-            found.remove();
+        if let Some(id) = exchange.id {
+            let Self { state, by_id, .. } = self;
+            remove_from(by_id, index, || state.hash_one((exchange.peer, id.0)));
         }
     }
 
@@ -110,9 +113,20 @@ impl ExchangeIndex {
 
     /// Removes an exchange from the token index, before its token changes.
     pub(crate) fn remove_token(&mut self, exchange: &Exchange, index: u32) {
-        let hash = self.hash((exchange.peer, exchange.token.stem()));
-        if let Ok(found) = self.by_token.find_entry(hash, |&i| i == index) {
-            found.remove();
-        }
+        let Self {
+            state, by_token, ..
+        } = self;
+        remove_from(by_token, index, || {
+            state.hash_one((exchange.peer, exchange.token.stem()))
+        });
+    }
+}
+
+/// Removes an exchange from a table. A lone one needs no hash.
+fn remove_from(table: &mut HashTable<u32>, index: u32, hash: impl FnOnce() -> u64) {
+    if table.len() == 1 && table.iter().next() == Some(&index) {
+        table.clear();
+    } else if let Ok(found) = table.find_entry(hash(), |&i| i == index) {
+        found.remove();
     }
 }

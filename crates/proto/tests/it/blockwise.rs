@@ -426,8 +426,8 @@ fn streamed_upload_is_sent_and_delivered_in_chunks() {
 
 #[test]
 fn a_peer_that_dies_in_the_middle_fails_the_transfer() {
-    for upload in [false, true] {
-        let mut net = Net::plain();
+    for (upload, window) in [(false, 1), (true, 1), (false, 8)] {
+        let mut net = Net::new(wide(window, u32::MAX), Config::default());
         net.app.resources.insert("x".into(), pattern(1 << 20));
         net.send(if upload {
             put("x", pattern(1 << 20))
@@ -463,6 +463,41 @@ fn a_wider_window_has_several_blocks_in_flight() {
             .count()
     };
     assert_eq!((at(0), at(20), at(40)), (1, 8, 8));
+}
+
+#[test]
+fn a_block_that_timed_out_is_requested_again_while_others_come() {
+    let is_block_3 = |from_client: bool, bytes: &[u8]| {
+        from_client && blocks(&[bytes], OptionNumber::BLOCK2)[0].is_some_and(|(n, ..)| n == 3)
+    };
+    let body = pattern(1024 * 9);
+    for (seconds_lost, copies) in [(70, Some(9)), (200, None)] {
+        let mut net = Net::new(wide(4, u32::MAX), Config::default());
+        net.app.resources.insert("x".into(), body.clone());
+        net.drop_if = Some(is_block_3);
+        net.send(get("x"));
+        net.run_for(seconds(seconds_lost));
+        net.drop_if = None;
+        net.run_for(seconds(30));
+        let sent = net.sent_by_client();
+        let requests = sent.iter().filter(|bytes| is_block_3(true, bytes));
+        match copies {
+            Some(copies) => {
+                // Five of the first request, and four of the other: after 0, 2, 6 and 14 s.
+                assert_eq!(requests.count(), copies);
+                assert_eq!(net.response().expect("the whole body").bytes(), &body);
+            }
+            None => {
+                assert_eq!(
+                    requests.count(),
+                    10,
+                    "nothing came after it was requested again"
+                );
+                assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 5 }));
+            }
+        }
+        assert!(net.client.is_idle());
+    }
 }
 
 #[test]

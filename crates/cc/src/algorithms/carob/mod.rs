@@ -259,8 +259,10 @@ impl Controller for Carob {
             }
             _ => timers::backed_off(expired.timeout, constants),
         };
+        let is_last = expired.retransmissions.saturating_add(1) >= expired.parameters.max_retransmit;
+        let timeout = timers::capped(timeout, expired.parameters);
         Timer {
-            timeout: timers::capped(timeout, expired.parameters),
+            timeout: timers::until_given_up(timeout, is_last, expired.parameters),
             state: expired.state,
         }
     }

@@ -53,6 +53,24 @@ fn timers_are_rfc_7252_until_the_first_sample() {
 }
 
 #[test]
+fn a_pausing_peer_has_ack_timeout_to_answer_the_last_copy() {
+    for running in [0, 5] {
+        let mut carob = carob();
+        let (_, first) = send(&mut carob, 0, 0);
+        answer(&mut carob, 10, first, 60);
+        let (timer, _) = send(&mut carob, 20, running);
+        assert!(timer.timeout < MS.times(100), "short: {:?}", timer.timeout);
+        let mut timers = [timer.timeout; 5];
+        for sent in 0..4 {
+            let expired = Expired::new(at(1_000), &PARAMETERS, timer.state, sent, timers[usize::from(sent)]);
+            timers[usize::from(sent) + 1] = carob.next_timeout(&expired, &mut Fixed::low()).timeout;
+        }
+        assert!(timers[3] < MS.times(2_000), "{timers:?}");
+        assert!(timers[4] >= MS.times(2_000), "{timers:?}");
+    }
+}
+
+#[test]
 fn ambiguous_reply_keeps_backoff_until_unambiguous_one() {
     let mut carob = carob();
     let (_, first) = send(&mut carob, 0, 0);

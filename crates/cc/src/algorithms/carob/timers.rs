@@ -77,6 +77,19 @@ pub(super) fn backed_off(timeout: Duration, constants: &CarobConstants) -> Durat
     timeout.scale(constants.backoff).max(short)
 }
 
+/// The timer after a retransmission. After the last one a peer that only pauses has time to answer.
+pub(super) fn until_given_up(
+    timeout: Duration,
+    is_last: bool,
+    parameters: &TransmissionParameters,
+) -> Duration {
+    if is_last {
+        timeout.max(parameters.ack_timeout)
+    } else {
+        timeout
+    }
+}
+
 /// The timer of a window's message: the RTO, doubled while nothing is received. Messages of a window
 /// leave one after the other, so there is nothing to dither.
 pub(super) fn in_window(
