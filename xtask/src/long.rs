@@ -51,6 +51,7 @@ const fn sweep(file: &'static str) -> [&'static str; 10] {
 const RUNS: &[Long] = &[
     AGGREGATE_SENSITIVITY,
     ALL_CONTROLLERS,
+    CAPTURE_PREDICTIONS,
     CONTRACT,
     CROWD_SENSITIVITY,
     DEFENCES,
@@ -103,6 +104,13 @@ const ALL_CONTROLLERS: Long = Long {
         "200",
     ]),
     results: "crates/lab/results/all-controllers.txt",
+};
+
+const CAPTURE_PREDICTIONS: Long = Long {
+    name: "capture-predictions",
+    about: "downloads over five emulated links and a LAN, as predicted from a capture and as measured (20 minutes, root)",
+    work: Work::Function(predict_captures),
+    results: "crates/lab/results/capture-predictions.md",
 };
 
 const CONTRACT: Long = Long {
@@ -306,6 +314,26 @@ const TCP_SENSITIVITY: Long = Long {
     work: Work::Command(&sweep("crates/lab/results/tcp-sensitivity.toml")),
     results: "crates/lab/results/tcp-sensitivity.md",
 };
+
+/// Runs the tests that compare predictions with real sockets, which write the results.
+fn predict_captures(workspace: &Workspace, results: &Path) -> Result<bool> {
+    let status = Command::new("cargo")
+        .args([
+            "test",
+            "--release",
+            "--package",
+            "carob-cli",
+            "--test",
+            "it",
+        ])
+        .arg("captures_of_default_coap")
+        .args(["--", "--ignored", "--nocapture", "--test-threads=1"])
+        .current_dir(&workspace.root)
+        .env("CAROB_PREDICTIONS", results)
+        .status()
+        .context("cargo")?;
+    Ok(status.success())
+}
 
 /// Runs the named long run, or lists what there is.
 pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<bool> {

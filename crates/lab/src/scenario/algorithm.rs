@@ -127,7 +127,46 @@ pub(super) fn algorithms_of(
             only,
         })
     };
-    names.iter().map(one).collect()
+    let algorithms = names.iter().map(one).collect::<Result<_, _>>()?;
+    all_constants_are_used(names, settings, registry)?;
+    Ok(algorithms)
+}
+
+/// Fails for a constant that is set for all algorithms of the run and that none of them has.
+fn all_constants_are_used(
+    names: &[String],
+    settings: &Settings,
+    registry: Registry,
+) -> Result<(), ScenarioError> {
+    let second = match settings.get("mix.second").map(|setting| &setting.value) {
+        Some(Value::Text(name)) => Some(name),
+        _ => None,
+    };
+    let names: Vec<&str> = names.iter().chain(second).map(String::as_str).collect();
+    for (path, setting) in settings.below("cc.") {
+        let constant = path.trim_start_matches("cc.");
+        let value = setting.value.to_string();
+        let has = |name: &&str| {
+            let name = profile(name).map_or(*name, |profile| profile.controller().name);
+            has_constant(name, (constant, &value), registry)
+        };
+        if !names.iter().any(has) {
+            let why = format!("none of {} has a constant \"{constant}\"", names.join(", "));
+            return Err(impossible(&setting.place, why));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if the named controller has this constant, whether or not it takes the value.
+fn has_constant(name: &str, (constant, value): (&str, &str), registry: Registry) -> bool {
+    !matches!(
+        ControllerSpec::registered(registry, name, [(constant, value)]),
+        Err(ControllerError::BadConstant {
+            why: SetError::UnknownName,
+            ..
+        } | ControllerError::UnknownController { .. })
+    )
 }
 
 /// The algorithm of other clients, which runs in any cell.
@@ -223,13 +262,8 @@ fn protocol_of(
     // For all algorithms: those that have the constant take it.
     let shared = constants_of("cc.");
     for (constant, value, place) in &shared {
-        let one = [(constant.as_str(), value.as_str())];
-        match ControllerSpec::registered(registry, name, one) {
-            Err(ControllerError::BadConstant {
-                why: SetError::UnknownName,
-                ..
-            }) if !alone => {}
-            _ => constants.push((constant.clone(), value.clone(), place.clone())),
+        if alone || has_constant(name, (constant, value), registry) {
+            constants.push((constant.clone(), value.clone(), place.clone()));
         }
     }
     let place = constants.last().map_or(place, |(_, _, place)| place);

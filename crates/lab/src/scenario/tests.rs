@@ -205,6 +205,11 @@ fn constants_reach_the_controllers_that_have_them() {
         error.starts_with("--set cc.alpha=much: ") && error.contains("ratio"),
         "{error}"
     );
+    let error = read(LONG, &["cc.k_weak=4", "run.algorithms=default,fasor"]).expect_err("nobody's");
+    assert_eq!(
+        error,
+        "--set cc.k_weak=4: none of default, fasor has a constant \"k_weak\""
+    );
     let error = read(LONG, &["algorithm.default.cc.alpha=1/4"]).expect_err("no such constant");
     assert!(
         error.contains("default has no constant \"alpha\""),

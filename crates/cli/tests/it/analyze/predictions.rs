@@ -82,9 +82,8 @@ impl Case {
     }
 }
 
-/// Links over which downloads are predicted and then measured: the slow ones, and one for which the
-/// machine should have nothing else to do.
-fn cases() -> (Vec<Case>, Case) {
+/// Links over which downloads are predicted and then measured, at the same time.
+fn slow_links() -> Vec<Case> {
     let own = WrittenLink {
         down: Some("20 kbit/s".to_owned()),
         up: Some("20 kbit/s".to_owned()),
@@ -95,19 +94,22 @@ fn cases() -> (Vec<Case>, Case) {
     };
     let own = Link::read("satellite", &own).expect("a link");
     // The sessions of each take some six minutes.
-    let slow = vec![
+    vec![
         Case::built_in("nb-iot", 16_384, 9),
         Case::built_in("lte-m", 65_536, 40),
         Case::built_in("gprs", 16_384, 6),
         Case::built_in("umts", 65_536, 30),
         Case::of(own, 16_384, 4),
-    ];
-    let lan = Case {
+    ]
+}
+
+/// A fast link, for which the machine should have nothing else to do.
+fn lan() -> Case {
+    Case {
         lanes: 4,
         downloads: 16,
         ..Case::built_in("lan", 1 << 20, 600)
-    };
-    (slow, lan)
+    }
 }
 
 /// Emulated links with this configuration; a busy machine delivers late, and the results show it.
@@ -370,7 +372,7 @@ const HEAD: &str = "\
 # Predictions from captures
 
 For those who let `carob lab compare --link CAPTURE` choose a configuration. Prerequisite: [analysis of a
-capture](../../../docs/analyze.md). Written by the test `captures_of_default_coap_predict_downloads`.
+capture](../../../docs/analyze.md). Written by `cargo xtask long capture-predictions`.
 
 ";
 
@@ -403,19 +405,12 @@ Times are means with 95 % intervals, of the client's own measurement. The ratio 
     )
 }
 
-#[test]
-#[ignore = "takes a quarter of an hour; CAROB_PREDICTIONS=FILE keeps the table"]
-fn captures_of_default_coap_predict_downloads() {
-    if !carob_emu::check().can_run() {
-        skipped("emulated links need the right to make namespaces and TUN devices (root)");
-        return;
-    }
-    let (slow, lan) = cases();
-    let slow: Vec<&Case> = slow.iter().collect();
-    let all: Vec<&Case> = slow.iter().copied().chain([&lan]).collect();
+/// Predicts and measures downloads over these links. Returns their rows, and fails for a ratio beyond
+/// the agreement.
+fn predict_and_measure(cases: &[Case], keep: impl FnOnce(&str)) {
+    let all: Vec<&Case> = cases.iter().collect();
     let scratch = Scratch::new();
-    let mut files = captures(&slow, &scratch);
-    files.extend(captures(&[&lan], &scratch));
+    let files = captures(&all, &scratch);
     let answers: Vec<_> = all
         .iter()
         .zip(&files)
@@ -423,14 +418,13 @@ fn captures_of_default_coap_predict_downloads() {
         .collect();
     let scratches: Vec<Scratch> = all.iter().map(|_| Scratch::new()).collect();
     let measure = &|place: usize| measure(all[place], &answers[place].1, &scratches[place]);
-    let mut times: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..slow.len())
+    let times: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..all.len())
             .map(|place| scope.spawn(move || measure(place)))
             .collect();
         let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
         joined.map(|times| times.expect("downloads")).collect()
     });
-    times.push(measure(slow.len()));
     let (mut rows, mut misses) = (String::new(), Vec::new());
     for ((case, (fitted, predicted)), times) in all.iter().zip(&answers).zip(&times) {
         let (row, ratio) = row(case, fitted, predicted, times);
@@ -440,10 +434,44 @@ fn captures_of_default_coap_predict_downloads() {
             misses.push(format!("{}: {ratio:.2}", case.link.name));
         }
     }
-    if let Ok(path) = std::env::var("CAROB_PREDICTIONS") {
-        fs::write(path, page(&rows, &all)).expect("a folder for the results");
-    }
+    keep(&rows);
     assert!(misses.is_empty(), "{misses:?}");
+}
+
+/// The file for the results, if they are kept.
+fn kept() -> Option<String> {
+    std::env::var("CAROB_PREDICTIONS").ok()
+}
+
+#[test]
+#[ignore = "takes a quarter of an hour; `cargo xtask long capture-predictions` keeps the table"]
+fn captures_of_default_coap_predict_downloads() {
+    if !carob_emu::check().can_run() {
+        skipped("emulated links need the right to make namespaces and TUN devices (root)");
+        return;
+    }
+    let cases = slow_links();
+    predict_and_measure(&cases, |rows| {
+        if let Some(path) = kept() {
+            let all: Vec<&Case> = cases.iter().collect();
+            fs::write(path, page(rows, &all)).expect("a folder for the results");
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs an idle machine; its row follows those of the slow links"]
+fn captures_of_default_coap_predict_downloads_over_a_lan() {
+    if !carob_emu::check().can_run() {
+        skipped("emulated links need the right to make namespaces and TUN devices (root)");
+        return;
+    }
+    predict_and_measure(&[lan()], |row| {
+        if let Some(path) = kept() {
+            let page = fs::read_to_string(&path).unwrap_or_default();
+            fs::write(path, page + row).expect("a folder for the results");
+        }
+    });
 }
 
 #[test]
