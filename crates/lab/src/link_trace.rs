@@ -2,10 +2,14 @@
 //!
 //! Formats: `docs/traces.md`.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use carob_cc::time::Duration;
+use carob_sim::hash::fnv1a;
 use carob_sim::link::{LinkTrace, TRACE_ROWS_MAX, TraceError, TraceRow};
 use carob_sim::random::Probability;
 
@@ -186,9 +190,105 @@ pub fn read_file(path: &Path) -> Result<(LinkTrace, String), String> {
     Ok((trace, text))
 }
 
+/// Name of a trace whose text stands in its place.
+pub const WRITTEN: &str = "in place";
+
+/// A trace that a key names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// Path of its file, or [`WRITTEN`].
+    pub name: String,
+    /// Hash of its text.
+    pub hash: u64,
+    /// Its series.
+    pub trace: Arc<LinkTrace>,
+}
+
+impl Source {
+    fn new(name: String, text: &str, trace: LinkTrace) -> Self {
+        Self {
+            name,
+            hash: fnv1a(text.as_bytes()),
+            trace: Arc::new(trace),
+        }
+    }
+}
+
+thread_local! {
+    /// Files of this thread by name, for programs without a file system.
+    static ATTACHED: RefCell<BTreeMap<String, Source>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// The most files that are attached to a thread.
+pub const ATTACHED_MAX: usize = 8;
+
+/// Attaches the text of a file, which keys of this thread name in the place of a path from now on. One of the same
+/// name is replaced.
+///
+/// # Errors
+///
+/// Those of [`read`], and more than [`ATTACHED_MAX`] files.
+pub fn attach(name: &str, text: &str) -> Result<Source, LinkTraceError> {
+    let source = Source::new(name.to_owned(), text, read(text)?);
+    ATTACHED.with_borrow_mut(|attached| {
+        if attached.len() >= ATTACHED_MAX && !attached.contains_key(name) {
+            let problem = format!("{ATTACHED_MAX} other files are open, which is the limit");
+            return Err(error(0, problem));
+        }
+        attached.insert(name.to_owned(), source.clone());
+        Ok(source)
+    })
+}
+
+/// Returns true for the text of a trace, which has lines; a path has none.
+pub fn is_text(value: &str) -> bool {
+    value.contains('\n')
+}
+
+/// Reads the trace that a value states: its text, the name of an attached file, or the path of a file relative to a
+/// folder.
+///
+/// # Errors
+///
+/// Those of [`read_file`], or of the text with its line.
+pub fn read_value(value: &str, folder: &Path) -> Result<Source, String> {
+    if is_text(value) {
+        let trace = read(value).map_err(|why| why.to_string())?;
+        return Ok(Source::new(WRITTEN.to_owned(), value, trace));
+    }
+    if let Some(source) = ATTACHED.with_borrow(|attached| attached.get(value).cloned()) {
+        return Ok(source);
+    }
+    let path = folder.join(value);
+    let (trace, text) = read_file(&path)?;
+    Ok(Source::new(path.display().to_string(), &text, trace))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_attached_file_is_named_like_one_of_the_disk() {
+        let text = "time_ms,rate_kbit_s\n0,20\n";
+        attach("attached.csv", text).expect("a trace");
+        let source = read_value("attached.csv", Path::new("")).expect("attached");
+        assert_eq!(
+            (source.name.as_str(), source.trace.rows()),
+            ("attached.csv", 1)
+        );
+        assert_eq!(
+            source.hash,
+            read_value(text, Path::new("")).expect("a trace").hash
+        );
+        assert!(read_value("other.csv", Path::new("no folder")).is_err());
+        for k in 1..ATTACHED_MAX {
+            attach(&format!("{k}.csv"), text).expect("a trace");
+        }
+        let error = attach("more.csv", text).expect_err("too many");
+        assert!(error.problem.contains("limit"), "{error}");
+        attach("attached.csv", text).expect("the same again");
+    }
 
     fn wrong(text: &str) -> String {
         read(text).expect_err("no trace").to_string()

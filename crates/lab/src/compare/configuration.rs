@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use carob_cc::TransmissionProfile;
 use carob_cc::registry;
 use carob_sim::registry::Registry;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Controllers that are not compared, with the reason: they repeat what one study or program did, or
 /// need more than a peer with RFC 7252.
@@ -47,7 +47,7 @@ pub(super) fn controllers_of(registry: Registry) -> Vec<&'static str> {
 }
 
 /// Timers of a configuration: those of RFC 7252, or those of a transmission profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timers {
     /// ACK_TIMEOUT 2 s, MAX_RETRANSMIT 4 (RFC 7252 4.8).

@@ -5,7 +5,7 @@ use carob_cc::time::Duration;
 use carob_sim::histogram::Histogram;
 use carob_sim::random::Stream;
 use carob_sim::spec::RunRecord;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A quantity that counts. Less is better in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -114,7 +114,7 @@ pub(super) const UNANSWERED: f64 = 93.0;
 const TIMES_MAX: usize = 200;
 
 /// What is kept of one run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunSummary {
     /// Times with the number of times that each stands for.
     times: Vec<(f64, f64)>,
@@ -267,13 +267,13 @@ impl Measured {
     }
 
     /// The cost beside another configuration: the weighted geometric mean of the ratios, so that 0.5 is
-    /// half of its cost.
+    /// half of its cost. Logarithms are those of `libm`, which are the same on all platforms.
     pub(super) fn cost(&self, reference: &Self, weights: &Weights) -> f64 {
         let sum: f64 = Component::ALL
             .iter()
-            .map(|component| weights.of(*component) * self.ratio(reference, *component).ln())
+            .map(|component| weights.of(*component) * libm::log(self.ratio(reference, *component)))
             .sum();
-        sum.exp()
+        libm::exp(sum)
     }
 }
 

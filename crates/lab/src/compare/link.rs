@@ -5,7 +5,7 @@ use carob_cc::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::CompareError;
-use super::traces::LinkTraces;
+use super::traces::{LinkTraces, NamedTrace};
 use crate::scenario::value::{Kind, Value};
 
 /// A link, in numbers.
@@ -132,9 +132,9 @@ pub struct WrittenLink {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WrittenTraces {
-    /// File of the direction towards the devices.
+    /// Direction towards the devices: path of its file, or its text.
     pub down: Option<String>,
-    /// File of the direction from the devices.
+    /// Direction from the devices, in the same way.
     pub up: Option<String>,
     /// `loop` or `cut`.
     pub end: Option<String>,
@@ -425,6 +425,7 @@ impl Link {
             return MESH.to_owned();
         }
         let down = self.rtt_us / 2;
+        let traces = &self.traces;
         format!(
             r#"[link]
 mtu = "{} B"
@@ -434,23 +435,26 @@ extra_delay = "0-{} us"
 loss = "{} %"
 loss_burst = "{}"
 error_directions = "both"
-
+{}
 [link.down]
 rate = "{} bit/s"
 delay = "{down} us"
-
+{}
 [link.up]
 rate = "{} bit/s"
 delay = "{} us"
-"#,
+{}"#,
             self.mtu,
             self.buffer_bytes.max(u64::from(self.mtu)),
             self.jitter_us,
             decimal(self.loss_ppm, 10_000),
             decimal(self.loss_burst_milli, 1_000),
+            traces.toml(),
             self.down_bps,
+            NamedTrace::toml(traces.down.as_ref()),
             self.up_bps,
             self.rtt_us - down,
+            NamedTrace::toml(traces.up.as_ref()),
         )
     }
 }

@@ -24,6 +24,7 @@ mod link;
 mod neighbourhood;
 pub mod profiles;
 mod report;
+mod resumable;
 mod runs;
 mod search;
 mod traces;
@@ -38,10 +39,9 @@ use serde::Serialize;
 pub use configuration::{Configuration, LEFT_OUT, Timers, controllers};
 pub use judge::{Component, Cost, Measured, Weights};
 pub use link::{BUILT_IN, BuiltInLink, Link, WrittenLink, WrittenTraces};
+pub use resumable::{ResumableSearch, RunBytes, RunMaker, RunRequest, Step};
 pub use traces::{LinkTraces, NamedTrace};
 pub use traffic::{SIZE_DEFAULT, TRAFFIC, Traffic, TrafficKind};
-
-use search::Search;
 
 /// Why there is no comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -249,7 +249,25 @@ impl Question {
     ///
     /// A link or a traffic that cannot be simulated.
     pub fn answer(&self, progress: &(dyn Fn(Progress) + Sync)) -> Result<Answer, CompareError> {
-        Search::new(self, progress).answer()
+        let (mut search, maker) = (self.search(), self.run_maker());
+        loop {
+            if let Step::Answer(answer) = search.step() {
+                return Ok(*answer);
+            }
+            let made = search.batch().map(|batch| maker.make_all(batch, progress));
+            search.add_all(made.transpose()?.unwrap_or_default());
+        }
+    }
+
+    /// The search for its answer, for a caller that has the runs made by a [`RunMaker`] or several. The answer is
+    /// that of [`answer`](Self::answer) to the last bit.
+    pub fn search(&self) -> ResumableSearch {
+        ResumableSearch::new(self)
+    }
+
+    /// The maker of the runs that its search requests.
+    pub fn run_maker(&self) -> RunMaker {
+        RunMaker::new(self)
     }
 }
 

@@ -7,6 +7,7 @@ use super::traffic::Traffic;
 use super::{Flip, Ranked};
 
 /// A link of the neighbourhood.
+#[derive(Debug)]
 pub(super) struct Near {
     pub(super) at: String,
     pub(super) link: Link,
@@ -102,7 +103,7 @@ pub(super) fn firsts_of(costs: &[Vec<f64>]) -> Vec<f64> {
 pub(super) fn regret(there: &[Vec<Vec<f64>>], place: usize) -> f64 {
     let of = |costs: &Vec<Vec<f64>>| {
         let all = firsts_of(costs).into_iter();
-        (costs[place][0] / all.fold(f64::INFINITY, f64::min)).ln()
+        libm::log(costs[place][0] / all.fold(f64::INFINITY, f64::min))
     };
     let sum: f64 = there.iter().map(of).sum();
     sum / there.len().max(1) as f64

@@ -176,9 +176,14 @@ study = "compare"
 family = "compare"
 cell = "compare"
 "#;
+    // Runs get the traces themselves, those of links nearby too.
+    let link = Link {
+        traces: super::LinkTraces::default(),
+        ..stage.link.clone()
+    };
     let mut text = head.to_owned()
         + &tables(
-            stage.link,
+            &link,
             stage.traffic,
             &[configuration.controller],
             configuration,

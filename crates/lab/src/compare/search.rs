@@ -10,9 +10,10 @@ use super::configuration::{Configuration, controllers_of};
 use super::judge::{Component, Cost, Measured, Pool, RESAMPLES, RunSummary, Weights, is_settled};
 use super::link::Link;
 use super::neighbourhood::{Near, firsts_of, flips, neighbourhood, regret};
-use super::runs::{Stage, costs_of, make, point_costs, rare_loss_seeds, resampled, work};
+use super::resumable::{Desk, RunBatch};
+use super::runs::{costs_of, point_costs, rare_loss_seeds, resampled, work};
 use super::traffic::Traffic;
-use super::{Answer, CompareError, Progress, Question, Ranked, SEEDS_MAX};
+use super::{Answer, Question, Ranked, SEEDS_MAX};
 
 /// Distance of the seeds of the first stages from those of the last, which are fresh.
 const SEEDS_APART: u64 = 1_000_000;
@@ -71,7 +72,7 @@ const FAILURES_MORE: f64 = 0.01;
 /// The search for an answer.
 pub(super) struct Search<'a> {
     question: &'a Question,
-    progress: &'a (dyn Fn(Progress) + Sync),
+    desk: &'a Desk,
     /// Default CoAP.
     base: Configuration,
     with_harm: bool,
@@ -108,27 +109,27 @@ struct Finals {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(question: &'a Question, progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
+    pub(super) fn new(question: &'a Question, desk: &'a Desk) -> Self {
         Self {
             question,
-            progress,
+            desk,
             base: Configuration::default_coap(largest_block(&question.link)),
             with_harm: Question::has_harm(&question.link, &question.traffic),
             runs: 0,
         }
     }
 
-    pub(super) fn answer(mut self) -> Result<Answer, CompareError> {
-        let tried = self.explore()?;
+    pub(super) async fn answer(mut self) -> Answer {
+        let tried = self.explore().await;
         let near = neighbourhood(&self.question.link, &self.question.traffic);
-        let is_out = self.screen(&near, &tried.configurations)?;
+        let is_out = self.screen(&near, &tried.configurations).await;
         let finalists = finalists(&tried.configurations, &tried.costs, &is_out, &self.base);
-        let mut finals = self.settle(&finalists)?;
-        let there = self.visit(&near, &mut finals.ranked)?;
+        let mut finals = self.settle(&finalists).await;
+        let there = self.visit(&near, &mut finals.ranked).await;
         let recommended = recommend(&finals.ranked, &there, &self.base);
         let flips = flips(&near, &there, &finals.ranked, recommended);
         let required = near.iter().filter(|one| one.is_required);
-        Ok(Answer {
+        Answer {
             link: self.question.link.clone(),
             traffic: self.question.traffic.clone(),
             weights: self.question.weights,
@@ -140,33 +141,33 @@ impl<'a> Search<'a> {
             seeds: finals.seeds,
             is_settled: finals.is_settled,
             runs: self.runs,
-        })
-    }
-
-    /// A stage on the link asked about.
-    fn here(&self, seeds: Range<u64>) -> Stage<'a> {
-        Stage {
-            link: &self.question.link,
-            traffic: &self.question.traffic,
-            seeds,
-            with_harm: self.with_harm,
-            registry: self.question.registry,
         }
     }
 
-    fn make(
+    /// Summaries of runs on a link of the neighbourhood, or on the link asked about, by configuration.
+    async fn make(
         &mut self,
-        stage: &Stage<'_>,
+        near: Option<usize>,
+        seeds: Range<u64>,
         configurations: &[Configuration],
-    ) -> Result<Vec<Vec<RunSummary>>, CompareError> {
-        let seeds = (stage.seeds.end - stage.seeds.start) as usize;
-        self.runs += configurations.len() * seeds * (1 + usize::from(stage.with_harm));
-        make(stage, configurations, self.progress)
+    ) -> Vec<Vec<RunSummary>> {
+        let with_harm = self.with_harm && near.is_none();
+        let count = (seeds.end - seeds.start) as usize;
+        self.runs += configurations.len() * count * (1 + usize::from(with_harm));
+        let configurations = configurations.to_vec();
+        self.desk
+            .make(RunBatch {
+                near,
+                with_harm,
+                seeds,
+                configurations,
+            })
+            .await
     }
 
     /// Tries every controller under RFC 7252's timers and under those that are best for default CoAP,
     /// then settings of the best alone, then those that gain together.
-    fn explore(&mut self) -> Result<Tried, CompareError> {
+    async fn explore(&mut self) -> Tried {
         let (base, traffic) = (self.base, &self.question.traffic);
         let of = |controller| Configuration { controller, ..base };
         let controllers = controllers_of(self.question.registry);
@@ -175,18 +176,18 @@ impl<'a> Search<'a> {
         first.extend(variations(base, traffic));
         let seeds = self.seeds_here(FIRST, first.len());
         let mut trials = Trials::default();
-        self.add(&mut trials, first, seeds)?;
+        self.add(&mut trials, first, seeds).await;
         let costs = trials.costs(&self.question.weights);
         let pairs = trials.known[..plain].iter().zip(costs);
         let mut by_cost: Vec<(&'static str, f64)> =
             pairs.map(|(one, cost)| (one.controller, cost)).collect();
         by_cost.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let best = self.best_of_each(&mut trials, &by_cost, seeds)?;
+        let best = self.best_of_each(&mut trials, &by_cost, seeds).await;
         let tuned = tuned(&best, seeds, TUNED_MAX);
         let alone = tuned.iter().flat_map(|one| variations(of(one), traffic));
         let more: Vec<Configuration> = alone.filter(|one| !trials.known.contains(one)).collect();
         let seeds = seeds.min(self.seeds_here(FIRST, more.len()));
-        self.add(&mut trials, more, seeds)?;
+        self.add(&mut trials, more, seeds).await;
         let costs = trials.costs(&self.question.weights);
         let mut more: Vec<Configuration> = Vec::new();
         for controller in tuned {
@@ -196,24 +197,24 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        self.add(&mut trials, more, seeds)?;
-        let mut tried = self.narrow(&trials.known, trials.summaries, seeds)?;
+        self.add(&mut trials, more, seeds).await;
+        let mut tried = self.narrow(&trials.known, trials.summaries, seeds).await;
         tried.controllers = by_cost;
-        Ok(tried)
+        tried
     }
 
     /// Tries controllers under the timers that are best for default CoAP. Returns the lower cost of each,
     /// the cheapest first.
-    fn best_of_each(
+    async fn best_of_each(
         &mut self,
         trials: &mut Trials,
         by_cost: &[(&'static str, f64)],
         seeds: u64,
-    ) -> Result<Vec<(&'static str, f64)>, CompareError> {
+    ) -> Vec<(&'static str, f64)> {
         let mut best = by_cost.to_vec();
         let costs = trials.costs(&self.question.weights);
         let Some(timers) = best_timers(&trials.known, &costs) else {
-            return Ok(best);
+            return best;
         };
         let names = tuned(by_cost, seeds, by_cost.len()).into_iter().skip(1);
         let with_timers = |controller| Configuration {
@@ -223,7 +224,7 @@ impl<'a> Search<'a> {
         };
         let more: Vec<Configuration> = names.map(with_timers).collect();
         let first = trials.known.len();
-        self.add(trials, more, seeds)?;
+        self.add(trials, more, seeds).await;
         let costs = trials.costs(&self.question.weights);
         for (one, cost) in trials.known.iter().zip(costs).skip(first) {
             let mut all = best.iter_mut();
@@ -232,37 +233,31 @@ impl<'a> Search<'a> {
             }
         }
         best.sort_by(|a, b| a.1.total_cmp(&b.1));
-        Ok(best)
+        best
     }
 
     /// Runs configurations with the seeds of the first stages.
-    fn add(
-        &mut self,
-        trials: &mut Trials,
-        more: Vec<Configuration>,
-        seeds: u64,
-    ) -> Result<(), CompareError> {
+    async fn add(&mut self, trials: &mut Trials, more: Vec<Configuration>, seeds: u64) {
         let first_seed = self.question.first_seed + SEEDS_APART;
-        let stage = self.here(first_seed..first_seed + seeds);
-        trials.summaries.extend(self.make(&stage, &more)?);
+        let made = self.make(None, first_seed..first_seed + seeds, &more);
+        trials.summaries.extend(made.await);
         trials.known.extend(more);
-        Ok(())
     }
 
     /// Runs default CoAP and the cheapest configurations with more seeds than the first `seeds`.
-    fn narrow(
+    async fn narrow(
         &mut self,
         known: &[Configuration],
         mut summaries: Vec<Vec<RunSummary>>,
         seeds: u64,
-    ) -> Result<Tried, CompareError> {
+    ) -> Tried {
         let costs = point_costs(&summaries, &self.question.weights);
         let places = narrowed(known, &costs);
         let configurations: Vec<Configuration> = places.iter().map(|place| known[*place]).collect();
         let more = self.seeds_here(NARROWED, places.len());
         let first_seed = self.question.first_seed + SEEDS_APART + seeds;
-        let stage = self.here(first_seed..first_seed + more);
-        let made = self.make(&stage, &configurations)?;
+        let made = self.make(None, first_seed..first_seed + more, &configurations);
+        let made = made.await;
         let pooled = places.iter().zip(made).map(|(place, more)| {
             let mut all = std::mem::take(&mut summaries[*place]);
             all.truncate(seeds as usize);
@@ -270,57 +265,49 @@ impl<'a> Search<'a> {
             all
         });
         let summaries: Vec<Vec<RunSummary>> = pooled.collect();
-        Ok(Tried {
+        Tried {
             costs: point_costs(&summaries, &self.question.weights),
             configurations,
             controllers: Vec::new(),
-        })
+        }
     }
 
     /// Runs configurations, the first of them default CoAP, on links nearby with few seeds. Returns which
     /// of them cost more than default CoAP there, or fail more often, beyond chance. A link on which
     /// too few seeds are affordable is left to the last stage.
-    fn screen(
-        &mut self,
-        near: &[Near],
-        configurations: &[Configuration],
-    ) -> Result<Vec<bool>, CompareError> {
+    async fn screen(&mut self, near: &[Near], configurations: &[Configuration]) -> Vec<bool> {
         let weights = self.question.weights.without(Component::Harm);
-        let required: Vec<&Near> = near.iter().filter(|one| one.is_required).collect();
+        let places = (0..near.len()).filter(|place| near[*place].is_required);
+        let required: Vec<usize> = places.collect();
         let mut is_out = vec![false; configurations.len()];
         let first_seed = self.question.first_seed + SEEDS_APART;
-        for one in &required {
+        for place in required.iter().copied() {
+            let one = &near[place];
             let together = configurations.len() * required.len();
             let seeds = self.seeds(SCREENED, together, &one.link, &one.traffic, false);
             if seeds < SCREENED_LEAST {
                 continue;
             }
-            let stage = Stage {
-                link: &one.link,
-                traffic: &one.traffic,
-                seeds: first_seed..first_seed + seeds,
-                with_harm: false,
-                registry: self.question.registry,
-            };
-            let values = resampled(&self.make(&stage, configurations)?);
+            let seeds = first_seed..first_seed + seeds;
+            let values = resampled(&self.make(Some(place), seeds, configurations).await);
             let costs = costs_of(&values, &weights);
             for ((is_out, cost), of_one) in is_out.iter_mut().zip(&costs).zip(&values) {
                 *is_out |= is_worse(cost, of_one, &values[0]);
             }
         }
-        Ok(is_out)
+        is_out
     }
 
     /// Runs configurations, the first of them default CoAP, with twice as many fresh seeds again and
     /// again, until the order of the first three is settled.
-    fn settle(&mut self, finalists: &[Configuration]) -> Result<Finals, CompareError> {
+    async fn settle(&mut self, finalists: &[Configuration]) -> Finals {
         let mut seeds = self.seeds_here(LAST, finalists.len());
         let mut summaries: Vec<Vec<RunSummary>> = vec![Vec::new(); finalists.len()];
         let mut made = 0;
         let (costs, is_ordered) = loop {
             let first = self.question.first_seed;
-            let stage = self.here(first + made..first + seeds);
-            for (all, more) in summaries.iter_mut().zip(self.make(&stage, finalists)?) {
+            let more = self.make(None, first + made..first + seeds, finalists);
+            for (all, more) in summaries.iter_mut().zip(more.await) {
                 all.extend(more);
             }
             made = seeds;
@@ -349,35 +336,25 @@ impl<'a> Search<'a> {
         let others = order(&firsts_of(&costs))
             .into_iter()
             .filter(|place| *place != 0);
-        Ok(Finals {
+        Finals {
             ranked: std::iter::once(0).chain(others).map(ranked).collect(),
             seeds: made,
             is_settled: is_ordered,
-        })
+        }
     }
 
     /// Runs the ranked configurations on links nearby, and notes where they are worse than the first,
     /// default CoAP. Returns their costs there.
-    fn visit(
-        &mut self,
-        near: &[Near],
-        ranked: &mut [Ranked],
-    ) -> Result<Vec<Vec<Vec<f64>>>, CompareError> {
+    async fn visit(&mut self, near: &[Near], ranked: &mut [Ranked]) -> Vec<Vec<Vec<f64>>> {
         let configurations: Vec<Configuration> =
             ranked.iter().map(|one| one.configuration).collect();
         let weights = self.question.weights.without(Component::Harm);
         let mut all = Vec::with_capacity(near.len());
-        for one in near {
+        for (place, one) in near.iter().enumerate() {
             let together = configurations.len() * near.len();
             let seeds = self.seeds(NEARBY, together, &one.link, &one.traffic, false);
-            let stage = Stage {
-                link: &one.link,
-                traffic: &one.traffic,
-                seeds: self.question.first_seed..self.question.first_seed + seeds,
-                with_harm: false,
-                registry: self.question.registry,
-            };
-            let values = resampled(&self.make(&stage, &configurations)?);
+            let seeds = self.question.first_seed..self.question.first_seed + seeds;
+            let values = resampled(&self.make(Some(place), seeds, &configurations).await);
             let costs = costs_of(&values, &weights);
             for ((ranked, cost), of_one) in ranked.iter_mut().zip(&costs).zip(&values) {
                 if one.is_required && is_worse(cost, of_one, &values[0]) {
@@ -386,7 +363,7 @@ impl<'a> Search<'a> {
             }
             all.push(costs);
         }
-        Ok(all)
+        all
     }
 
     /// Seeds of a stage with so many configurations on the link asked about.

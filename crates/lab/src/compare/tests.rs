@@ -21,6 +21,77 @@ fn the_answer_does_not_depend_on_threads() {
     assert_eq!(of(1), of(3));
 }
 
+/// The answer of a search whose runs are made in pieces of so many seeds, the last piece first.
+fn in_pieces(question: &Question, most: u64) -> Answer {
+    let (mut search, maker) = (question.search(), question.run_maker());
+    loop {
+        let requests = match search.step() {
+            Step::Answer(answer) => return *answer,
+            Step::Runs(requests) => requests,
+        };
+        let mut pieces = Vec::new();
+        let mut place = 0;
+        for request in requests {
+            for first in (0..request.count).step_by(most as usize) {
+                let count = most.min(request.count - first);
+                let text = serde_json::to_string(&RunRequest {
+                    first: request.first + first,
+                    count,
+                    ..request.clone()
+                });
+                pieces.push((place, text.expect("plain data")));
+                place += count as usize;
+            }
+        }
+        for (place, text) in pieces.into_iter().rev() {
+            let request: RunRequest = serde_json::from_str(&text).expect("a request");
+            let results = maker.make(&request).expect("possible");
+            for (k, result) in results.iter().enumerate() {
+                search.add(place + k, result).expect("its place");
+            }
+        }
+    }
+}
+
+#[test]
+fn runs_made_in_pieces_elsewhere_give_the_same_answer() {
+    for (link, traffic, most) in [("umts", "command", 7), ("nb-iot", "telemetry", 100)] {
+        let question = question(link, traffic);
+        let one = question.answer(&|_| {}).expect("possible");
+        let other = in_pieces(&question, most);
+        let [one, other] =
+            [one, other].map(|answer| serde_json::to_string(&answer).expect("plain data"));
+        assert_eq!(one, other);
+    }
+}
+
+#[test]
+fn a_result_is_of_a_run_that_was_asked_for() {
+    let question = question("umts", "command");
+    let (mut search, maker) = (question.search(), question.run_maker());
+    let Step::Runs(requests) = search.step() else {
+        panic!("no search is without runs");
+    };
+    let total: u64 = requests.iter().map(|request| request.count).sum();
+    let one = RunRequest {
+        count: 1,
+        ..requests[0].clone()
+    };
+    let results = maker.make(&one).expect("possible");
+    assert_eq!(results.len(), 1);
+    assert!(search.add(0, &results[0]).is_ok());
+    let beyond = search.add(total as usize, &results[0]).expect_err("beyond");
+    assert!(beyond.what.contains("is unknown"), "{beyond}");
+    assert!(search.add(1, &results[0][..3]).is_err());
+    // The same runs are requested until all have their results.
+    assert!(matches!(search.step(), Step::Runs(again) if again == requests));
+    let unknown = RunRequest {
+        controller: "none".to_owned(),
+        ..one
+    };
+    assert!(maker.make(&unknown).is_err());
+}
+
 #[test]
 fn runs_are_planned_and_made() {
     let (planned, made) = (AtomicUsize::new(0), AtomicUsize::new(0));

@@ -9,15 +9,44 @@ use serde::{Serialize, Serializer};
 
 use super::CompareError;
 use super::link::{Link, WrittenTraces};
-use crate::link_trace::read_file;
+use crate::link_trace::{is_text, read_value};
 
 /// A trace with the name of its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedTrace {
-    /// Path of the file.
+    /// Path of the file, or `in place`.
     pub name: String,
+    /// Its text, where it stands in the place of a path.
+    pub text: Option<Arc<str>>,
     /// Its series.
     pub trace: Arc<LinkTrace>,
+}
+
+impl NamedTrace {
+    /// The value of a setting: its text, or its path, which a scenario takes relative to itself.
+    fn value(&self) -> String {
+        if let Some(text) = &self.text {
+            return text.to_string();
+        }
+        let path = std::path::absolute(&self.name).map(|path| path.display().to_string());
+        path.unwrap_or_else(|_| self.name.clone())
+    }
+
+    /// The line of a direction's table of a scenario; a path as it is written.
+    pub(super) fn toml(one: Option<&Self>) -> String {
+        let Some(one) = one else {
+            return String::new();
+        };
+        match &one.text {
+            Some(text) if !text.contains(['"', '\\', '\r']) => {
+                format!("trace = \"\"\"\n{text}\"\"\"\n")
+            }
+            text => {
+                let value = text.as_deref().unwrap_or(&one.name);
+                format!("trace = {}\n", toml::Value::String(value.to_owned()))
+            }
+        }
+    }
 }
 
 impl Serialize for NamedTrace {
@@ -50,8 +79,7 @@ impl LinkTraces {
             let Some(path) = path else {
                 return Ok(None);
             };
-            let path = folder.join(path);
-            let (trace, _) = read_file(&path).map_err(|why| {
+            let source = read_value(path, folder).map_err(|why| {
                 CompareError::of(
                     format_args!("{link}: trace.{key}: {why}"),
                     "a trace is a CSV with time_ms and rate_kbit_s, delay_ms or loss_percent, or \
@@ -59,8 +87,9 @@ impl LinkTraces {
                 )
             })?;
             Ok(Some(NamedTrace {
-                name: path.display().to_string(),
-                trace: Arc::new(trace),
+                text: is_text(path).then(|| path.as_str().into()),
+                name: source.name,
+                trace: source.trace,
             }))
         };
         let is_cut = match written.end.as_deref() {
@@ -98,6 +127,7 @@ impl LinkTraces {
     pub(super) fn scaled(&self, delay: Ratio, loss: Ratio) -> Self {
         let scaled = |one: &NamedTrace| NamedTrace {
             name: one.name.clone(),
+            text: None,
             trace: Arc::new(one.trace.scaled(delay, loss)),
         };
         Self {
@@ -110,13 +140,7 @@ impl LinkTraces {
     /// Their settings for a scenario, as `--set` has them.
     pub(super) fn settings(&self) -> Vec<String> {
         let of = |way: &str, one: &Option<NamedTrace>| {
-            let name = &one.as_ref()?.name;
-            // A scenario takes paths relative to itself.
-            let path = std::path::absolute(name).map(|path| path.display().to_string());
-            Some(format!(
-                "link.{way}.trace={}",
-                path.unwrap_or_else(|_| name.clone())
-            ))
+            Some(format!("link.{way}.trace={}", one.as_ref()?.value()))
         };
         let both = [of("down", &self.down), of("up", &self.up)];
         let mut settings: Vec<String> = both.into_iter().flatten().collect();
@@ -126,6 +150,15 @@ impl LinkTraces {
             settings.push("link.trace_start=drawn".to_owned());
         }
         settings
+    }
+
+    /// The keys of the table `link` of a scenario, a line each.
+    pub(super) fn toml(&self) -> String {
+        if self.is_empty() {
+            return String::new();
+        }
+        let end = if self.is_cut { "cut" } else { "loop" };
+        format!("trace_end = \"{end}\"\ntrace_start = \"drawn\"\n")
     }
 
     /// The end of a line about the link.
@@ -161,6 +194,34 @@ impl Link {
 mod tests {
     use super::super::{Question, Traffic};
     use super::*;
+    use crate::compare::WrittenLink;
+    use crate::run::{Plan, Selection};
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn a_written_trace_is_in_the_scenario() {
+        let written = WrittenLink {
+            down: Some("60 kbit/s".to_owned()),
+            trace: WrittenTraces {
+                up: Some("time_ms,rate_kbit_s,loss_percent\n0,40,0\n5000,80,5\n".to_owned()),
+                ..WrittenTraces::default()
+            },
+            ..WrittenLink::default()
+        };
+        let link = Link::read("a link", &written).expect("a link");
+        assert!(
+            link.about().contains("trace up in place"),
+            "{}",
+            link.about()
+        );
+        let question = Question::new(link, Traffic::named("command").expect("known"));
+        let text = question.scenario_text(&["default"], &question.default_coap(), 2);
+        assert!(text.contains("trace = \"\"\"\ntime_ms,"), "{text}");
+        let scenario = Scenario::read("a.toml", &text, &[]).expect("a scenario");
+        let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
+        let spec = plan.spec(&plan.jobs()[0]);
+        assert_eq!(spec.link.up.replay.expect("a trace").trace.rows(), 2);
+    }
 
     #[test]
     fn a_link_file_names_traces_beside_it() {

@@ -1,27 +1,19 @@
-//! Traces of a link: files named by `link.down.trace` and `link.up.trace`.
+//! Traces of a link: files named by `link.down.trace` and `link.up.trace`, or their texts in these keys.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use carob_sim::hash::fnv1a;
-use carob_sim::link::{LinkTrace, Replay, TraceEnd, TraceStart};
+use carob_sim::link::{Replay, TraceEnd, TraceStart};
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
 use super::impossible;
-use crate::link_trace::read_file;
+use crate::link_trace::{Source, read_value};
 
-/// A trace with the hash of its file.
-#[derive(Clone, Debug)]
-struct Loaded {
-    trace: Arc<LinkTrace>,
-    hash: u64,
-}
-
-/// Traces of a scenario by path, each read once.
+/// Traces of a scenario by the folder of their path and their value, each read once.
 #[derive(Debug, Default)]
-pub(super) struct TraceFiles(BTreeMap<PathBuf, Loaded>);
+pub(super) struct TraceFiles(BTreeMap<(String, String), Source>);
 
 impl TraceFiles {
     /// Reads the traces of a cell. Their contents are part of its hash. A path is relative to the
@@ -37,18 +29,15 @@ impl TraceFiles {
                 Place::File { name, .. } => Path::new(name).parent().unwrap_or(Path::new("")),
                 _ => Path::new(""),
             };
-            let file = folder.join(cell.text(&path)?);
-            let loaded = if let Some(loaded) = self.0.get(&file) {
+            let value = cell.text(&path)?;
+            let id = (folder.display().to_string(), value.to_owned());
+            let loaded = if let Some(loaded) = self.0.get(&id) {
                 loaded.clone()
             } else {
-                let (trace, text) =
-                    read_file(&file).map_err(|why| impossible(place, format!("{path}: {why}")))?;
-                let loaded = Loaded {
-                    trace: Arc::new(trace),
-                    hash: fnv1a(text.as_bytes()),
-                };
-                self.0.insert(file, loaded.clone());
-                loaded
+                let source = read_value(value, folder)
+                    .map_err(|why| impossible(place, format!("{path}: {why}")))?;
+                self.0.insert(id, source.clone());
+                source
             };
             let both = format!("{:016x}:{path}:{:016x}", cell.hash, loaded.hash);
             cell.hash = fnv1a(both.as_bytes());
@@ -86,7 +75,7 @@ mod tests {
     use super::*;
 
     /// A folder with the traces of a test.
-    struct Folder(PathBuf);
+    struct Folder(std::path::PathBuf);
 
     impl Folder {
         fn new(name: &str, files: &[(&str, &str)]) -> Self {
@@ -137,6 +126,24 @@ mod tests {
         let before = scenario.hash();
         std::fs::write(folder.0.join("down"), "1\n2\n31\n").expect("a file");
         assert_ne!(folder.read(link).expect("a scenario").hash(), before);
+    }
+
+    #[test]
+    fn a_text_in_the_place_of_a_path_is_the_trace() {
+        let folder = Folder::new("written-traces", &[]);
+        let link = "[link]\n[link.down]\nrate = \"9 kbit/s\"\n[link.up]\ntrace = \"\"\"\n\
+                    time_ms,rate_kbit_s\n0,20\n500,40\n\"\"\"\n";
+        let scenario = folder.read(link).expect("a scenario");
+        let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
+        assert_eq!(spec.link.up.rate_bps, 30_000);
+        assert_eq!(spec.link.up.replay.expect("a trace").trace.rows(), 2);
+        let error = folder
+            .read(&link.replace("500,40", "500,x"))
+            .expect_err("no trace");
+        assert!(
+            error.contains("link.up.trace: line 3: rate_kbit_s"),
+            "{error}"
+        );
     }
 
     #[test]

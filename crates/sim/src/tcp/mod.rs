@@ -8,6 +8,7 @@
 pub mod congestion;
 pub mod counters;
 mod estimator;
+mod ranges;
 mod receiver;
 pub mod segment;
 mod sender;
@@ -15,6 +16,7 @@ pub mod settings;
 mod socket;
 pub mod wire;
 
+pub use ranges::Ranges;
 pub use receiver::OUT_OF_ORDER_MAX;
 pub use segment::Segment;
 pub use settings::TcpSettings;

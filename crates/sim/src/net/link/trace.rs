@@ -179,6 +179,61 @@ impl LinkTrace {
         matches!(&self.series, Series::Rows { rows, .. } if rows[0].delay.is_some())
     }
 
+    /// Its rows; none of opportunities.
+    pub fn values(&self) -> &[TraceRow] {
+        match &self.series {
+            Series::Rows { rows, .. } => rows,
+            Series::Opportunities(_) => &[],
+        }
+    }
+
+    /// The means of so many equal steps, at least one: rates by time, and delays and losses too.
+    pub fn steps(&self, count: usize) -> Vec<TraceRow> {
+        let length = self.length.as_micros();
+        let count = count.max(1) as u64;
+        let end = |step: u64| (u128::from(length) * u128::from(step) / u128::from(count)) as u64;
+        let mean = |step: u64| self.mean(end(step), end(step + 1).max(end(step) + 1));
+        (0..count).map(mean).collect()
+    }
+
+    /// Means from one time to a later one, in microseconds.
+    fn mean(&self, from: u64, to: u64) -> TraceRow {
+        let [at, end] = [from, to].map(Duration::from_micros);
+        let width = u128::from(to - from);
+        let rows = match &self.series {
+            Series::Rows { rows, .. } => rows,
+            Series::Opportunities(times) => {
+                let until = |end: Duration| times.partition_point(|time| *time <= end);
+                let before = if from == 0 { 0 } else { until(at) };
+                let bits = (until(end) - before) as u128 * u128::from(OPPORTUNITY_BYTES) * 8;
+                return TraceRow {
+                    at,
+                    rate_bps: Some((bits * 1_000_000 / width) as u64),
+                    delay: None,
+                    loss: None,
+                };
+            }
+        };
+        let first = rows.partition_point(|row| row.at <= at).saturating_sub(1);
+        let last = rows.partition_point(|row| row.at < end);
+        let of = |value: &dyn Fn(&TraceRow) -> Option<u64>| {
+            let mut sum = 0;
+            for place in first..last {
+                let next = rows.get(place + 1).map_or(self.length, |row| row.at);
+                let share = next.min(end).saturating_sub(rows[place].at.max(at));
+                sum += u128::from(value(&rows[place])?) * u128::from(share.as_micros());
+            }
+            Some((sum / width) as u64)
+        };
+        TraceRow {
+            at,
+            rate_bps: of(&|row| row.rate_bps),
+            delay: of(&|row| row.delay.map(Duration::as_micros)).map(Duration::from_micros),
+            loss: of(&|row| row.loss.map(|loss| (loss.as_f64() * 1e6 + 0.5) as u64))
+                .map(|ppm| Probability::ppm(ppm as u32)),
+        }
+    }
+
     /// The same with delays and losses times a ratio each; a loss is at most 1.
     #[must_use]
     pub fn scaled(&self, delay: Ratio, loss: Ratio) -> Self {
@@ -258,19 +313,25 @@ pub(super) struct Player {
     own_rate_bps: u64,
 }
 
-impl Player {
-    pub(super) fn new(replay: &Replay, own_rate_bps: u64, seed: u64) -> Self {
-        let length = replay.trace.length;
-        let offset = match replay.start {
+impl Replay {
+    /// Time of the trace at the beginning of a run with this seed.
+    pub fn offset(&self, seed: u64) -> Duration {
+        match self.start {
             TraceStart::First => Duration::ZERO,
             TraceStart::Drawn => {
                 let draw = u128::from(Stream::new(seed, "link/trace").next_u64());
-                Duration::from_micros(((draw * u128::from(length.as_micros())) >> 64) as u64)
+                let length = u128::from(self.trace.length.as_micros());
+                Duration::from_micros(((draw * length) >> 64) as u64)
             }
-        };
+        }
+    }
+}
+
+impl Player {
+    pub(super) fn new(replay: &Replay, own_rate_bps: u64, seed: u64) -> Self {
         Self {
             replay: replay.clone(),
-            offset,
+            offset: replay.offset(seed),
             own_rate_bps,
         }
     }
@@ -415,6 +476,21 @@ mod tests {
             delay: None,
             loss: None,
         }
+    }
+
+    #[test]
+    fn steps_are_means_of_what_they_cover() {
+        let trace = LinkTrace::of_rows(vec![row(0, 10_000), row(1_000, 30_000)]).expect("a trace");
+        let rates = |trace: &LinkTrace, count| -> Vec<Option<u64>> {
+            trace.steps(count).iter().map(|row| row.rate_bps).collect()
+        };
+        assert_eq!(rates(&trace, 1), [Some(20_000)]);
+        assert_eq!(rates(&trace, 4), [10_000, 10_000, 30_000, 30_000].map(Some));
+        // Two packets of 1500 B in the first half second, one in the second.
+        let times = [100, 500, 1_000].map(ms).to_vec();
+        let trace = LinkTrace::of_opportunities(times).expect("a trace");
+        assert_eq!(rates(&trace, 2), [48_000, 24_000].map(Some));
+        assert!(trace.values().is_empty());
     }
 
     fn direction(trace: LinkTrace, end: TraceEnd, start: TraceStart) -> Direction {
