@@ -1,10 +1,13 @@
 // The page: its form, its tabs, and the runs of its question.
 
-import { compiled, Lab, Pool } from "./pool.js";
+import { recommend } from "./advice.js";
+import { compiled } from "./assets.js";
+import { attach, fileOf, Lab, Pool } from "./pool.js";
 import { PRESETS } from "./presets.js";
 import { Runs, show } from "./ranking.js";
-import { DEFAULTS, NUMBERS, UNSET, decode, encode, parse, quantity, source } from "./state.js";
+import { DEFAULTS, NUMBERS, UNSET, decode, encode, parse, quantity, source, united } from "./state.js";
 import { key } from "./chart.js";
+import { Pad } from "./draw.js";
 import { Player } from "./watch.js";
 
 const by = (id) => document.getElementById(id);
@@ -20,12 +23,15 @@ let pool;
 let desk;
 let checked;
 let player;
-let asked = "";
+let pad;
+/** Number of the question that is asked or answered; another one, or a stop, ends its runs. */
+let asked = 0;
 const looks = (name) => about.controllers.find((one) => one.name === name) ?? { colour: 6, marker: 0 };
 
 /** Puts the state into the address without a new entry in the history. */
 function remember() {
   const text = encode(state);
+  summarize();
   history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
 }
 
@@ -79,7 +85,7 @@ function numberRow({ key: name, label, low, high, zero, units }) {
   slider.max = 1000;
   slider.setAttribute("aria-label", `${label}, on a logarithmic scale`);
   const place = () => {
-    const value = parse(text.value || text.placeholder, units);
+    const value = parse(united(text.value, text.placeholder) || text.placeholder, units);
     slider.value = value > low ? 1000 * Math.log(value / low) / Math.log(high / low) : 0;
     slider.setAttribute("aria-valuetext", text.value || text.placeholder);
   };
@@ -90,6 +96,7 @@ function numberRow({ key: name, label, low, high, zero, units }) {
     text.dispatchEvent(new Event("input", { bubbles: true }));
   });
   text.addEventListener("input", place);
+  text.addEventListener("change", () => { text.value = united(text.value, text.placeholder); });
   text.place = place;
   row.append(caption, text, slider);
   return row;
@@ -116,17 +123,29 @@ function fill() {
   for (const row of document.querySelectorAll(".only-blocks")) row.hidden = state.traffic !== "firmware";
   const link = about.links.find((one) => one.name === state.link);
   by("link-source").textContent = link ? `Source: ${link.source}` : "";
-  by("numbers").hidden = link?.mesh ?? false;
+  for (const id of ["numbers", "drawn"]) by(id).hidden = link?.mesh ?? false;
   for (const { key: name } of NUMBERS) {
     by(name).value = state[name];
     by(name).placeholder = link?.[name] ?? UNSET[name];
     by(name).place();
   }
+  pad.load(state);
+  by("drawn").open ||= Boolean(state.drawn_down || state.drawn_up);
   const chosen = new Set(state.cc.split(","));
   for (const box of document.querySelectorAll("input[name=cc]")) box.checked = chosen.has(box.value);
   const variants = by("variants").closest("details");
   variants.open ||= variants.querySelector("input:checked") !== null;
   selectTab(state.view, false);
+}
+
+/** The state in the headings of closed parts of the form. */
+function summarize() {
+  const link = about.links.find((one) => one.name === state.link);
+  const value = (name) => state[name] || link?.[name] || UNSET[name];
+  const numbers = link?.mesh ? [] : [`${value("down")} down`, `${value("up")} up`, value("rtt"), `${value("loss")} loss`];
+  by("link-summary").textContent = [state.link === "own" ? "" : state.link, ...numbers].filter(Boolean).join(", ");
+  by("traffic-summary").textContent = `${state.traffic}, ${state.clients} ${state.clients === 1 ? "device" : "devices"}`;
+  by("controllers-summary").textContent = state.cc.split(",").filter(Boolean).join(", ");
 }
 
 /** Reads the form into the state. */
@@ -143,6 +162,7 @@ function read(target) {
   if (target.id === "link") {
     for (const { key: name } of NUMBERS) state[name] = "";
     state.link = target.value;
+    if (about.links.find((one) => one.name === state.link)?.mesh) state.drawn_down = state.drawn_up = "";
     fill();
     return;
   }
@@ -158,7 +178,7 @@ function read(target) {
     chosen.sort((a, b) => (b === "default") - (a === "default"));
     state.cc = chosen.join(",");
   }
-  for (const { key: name } of NUMBERS) state[name] = text(name);
+  for (const { key: name } of NUMBERS) state[name] = united(text(name), by(name).placeholder);
   state.traffic = text("traffic");
   state.block = text("block");
   state.set = by("set").value.trim();
@@ -177,11 +197,12 @@ function fail(error) {
 async function ask() {
   remember();
   const question = source(state);
-  const mine = asked = JSON.stringify([question, state.seeds]);
-  pool.stop();
+  const mine = ++asked;
   let result;
   try {
     if (!question.algorithms.length && question.link) throw new Error("no controller is chosen");
+    const missing = question.link ? pad.missing() : [];
+    if (missing.length) throw new Error(`the address names ${missing.join(" and ")}, which it does not hold: open it under Changes over time`);
     result = await desk.call({ call: "check", source: question, seeds: state.seeds });
   } catch (error) {
     if (asked === mine) fail(error);
@@ -199,6 +220,8 @@ async function ask() {
   checked = result;
   by("cell").replaceChildren(...result.cells.map((name) => option(name)));
   if (state.cell) by("cell").value = state.cell;
+  by("simulated").textContent = question.link ? `Simulated: ${result.about}` : "";
+  by("more-advice").hidden = !question.link;
   showFacts(result.network);
   showCopies(result);
   player.offer(question, result, state);
@@ -207,27 +230,29 @@ async function ask() {
 
 async function collect(question, result, mine) {
   const algorithms = question.algorithms.length ? question.algorithms : result.algorithms;
+  const { seeds } = state;
   runs = new Runs(result.first_seed, algorithms);
   const mineRuns = runs;
   by("stop").disabled = false;
-  const of = state.seeds * result.jobs_per_seed;
+  const of = seeds * result.jobs_per_seed;
   by("progress").max = of;
   const began = performance.now();
   const status = (done, end = "") => {
     by("progress").value = done;
     by("count").textContent = `${done} of ${of} runs${end}`;
+    by("to-results").textContent = `Results: ${done} of ${of} runs`;
     // A screen reader hears of the beginning and of the end only.
     if (end || done === 0) by("status").textContent = by("count").textContent;
   };
   status(0);
+  const samples = ["fct_s", "setup_s", "goodput_bps", "retransmissions", "spurious", "etx", "rank", "hops", "node_rto_s"];
+  const request = (from, count) => ({ count, call: { call: "runs", source: question, first: result.first_seed + from, count, samples } });
   try {
-    const samples = ["fct_s", "setup_s", "goodput_bps", "retransmissions", "spurious", "etx", "rank", "hops", "node_rto_s"];
-    const busy = await pool.run(question, result.first_seed, state.seeds, samples, (some) => {
-      if (runs !== mineRuns) return;
+    const busy = await pool.spread(seeds, request, (some) => {
       runs.add(some);
       status(runs.count);
       draw();
-    });
+    }, () => asked !== mine);
     if (runs !== mineRuns) return;
     const wall = (performance.now() - began) / 1000;
     if (busy !== undefined) status(runs.count, ` in ${wall.toFixed(1)} s on ${pool.size} ${pool.size === 1 ? "worker" : "workers"}`);
@@ -238,7 +263,7 @@ async function collect(question, result, mine) {
     if (runs === mineRuns) by("stop").disabled = true;
   }
   draw(true);
-  lab.finished = mine;
+  lab.finished = JSON.stringify([question, seeds]);
 }
 
 let drawing = false;
@@ -263,11 +288,17 @@ function draw(now = false) {
   }, now ? 0 : DRAW_MS);
 }
 
+/** The name of a metric in words: the beginning of its description. */
+function title({ about: text }) {
+  const words = text.split(/[:;.,(]/)[0];
+  return words.length > 48 ? `${words.slice(0, 47).replace(/ [^ ]*$/, "")} …` : words;
+}
+
 async function drawRanking() {
   if (!runs?.count || by("view-ranking").hidden) return;
   const names = about.metrics.filter((one) => runs.metrics.has(one.name));
   const select = by("metric");
-  if (select.length !== names.length) select.replaceChildren(...names.map((one) => option(one.name)));
+  if (select.length !== names.length) select.replaceChildren(...names.map((one) => option(one.name, `${title(one)} (${one.name})`)));
   const chosen = runs.metrics.has(state.metric) ? state.metric : runs.preferred();
   select.value = chosen;
   const metric = names.find((one) => one.name === chosen);
@@ -297,7 +328,17 @@ function showCopies(result) {
     ["Python", "The same runs in Python", result.python],
     ["Address", "This page in this state", location.href],
   ];
-  by("copies").replaceChildren(...parts.filter(([, , text]) => text).map(([name, about, text]) => {
+  const files = result.files.map((name) => {
+    const line = document.createElement("p");
+    const link = document.createElement("a");
+    link.download = name;
+    link.href = URL.createObjectURL(fileOf(name));
+    link.textContent = name;
+    line.append("The command, the scenario file and Python read ", link, " from the working folder.");
+    return line;
+  });
+  for (const old of by("copies").querySelectorAll("a")) URL.revokeObjectURL(old.href);
+  by("copies").replaceChildren(...files, ...parts.filter(([, , text]) => text).map(([name, about, text]) => {
     const block = document.createElement("div");
     block.className = "copy";
     const head = document.createElement("div");
@@ -330,34 +371,55 @@ async function copy(text, button) {
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 }
 
-/** Makes a recommendation in a worker of its own. */
-let adviser;
+/** The link and the traffic of a recommendation, which chooses the settings itself. */
+function adviceLink() {
+  const { block, nstart, ...link } = source(state).link;
+  return link;
+}
+
+/** Number of the recommendation that is being made; another one, or a stop, ends it. */
+let adviser = 0;
 async function advise() {
   const question = source(state);
   if (!question.link) {
     by("advice").textContent = "A recommendation is for a link with traffic: choose the experiment Your own link.";
     return;
   }
-  adviser?.end();
-  adviser = new Lab();
-  const bar = by("advice-progress");
-  bar.hidden = false;
+  const mine = ++adviser;
+  const isOver = () => adviser !== mine;
+  by("advice-state").hidden = false;
   by("advise-stop").disabled = false;
   by("advice").textContent = "";
-  const { block, nstart, ...link } = question.link;
+  const began = performance.now();
   try {
-    const answer = await adviser.call({ call: "answer", link }, (done, planned) => {
-      bar.max = planned;
-      bar.value = done;
-    });
+    const answer = await recommend(adviceLink(), pool, (done, planned) => {
+      if (isOver()) return;
+      by("advice-progress").max = planned;
+      by("advice-progress").value = done;
+      by("advice-count").textContent = `${done} of the ${planned} runs planned so far`;
+    }, isOver);
+    if (!answer) return;
     showAdvice(answer);
+    by("advice").append(note(`${answer.runs} runs in ${((performance.now() - began) / 1000).toFixed(1)} s on ${pool.size} ${pool.size === 1 ? "worker" : "workers"}.`));
     lab.answer = answer;
   } catch (error) {
-    by("advice").textContent = `${error.message}: ${error.remedy ?? ""}`;
+    if (!isOver()) by("advice").textContent = `${error.message}: ${error.remedy ?? ""}`;
   } finally {
-    bar.hidden = true;
-    by("advise-stop").disabled = true;
+    if (!isOver()) stopAdvice();
   }
+}
+
+function stopAdvice() {
+  adviser++;
+  by("advice-state").hidden = true;
+  by("advise-stop").disabled = true;
+}
+
+function note(text) {
+  const line = document.createElement("p");
+  line.className = "about";
+  line.textContent = text;
+  return line;
 }
 
 function showAdvice(answer) {
@@ -366,9 +428,7 @@ function showAdvice(answer) {
     paragraph.textContent = words;
     return paragraph;
   });
-  const about = document.createElement("p");
-  about.className = "about";
-  about.textContent = `Link: ${answer.link}. Traffic: ${answer.traffic}. ${answer.runs} runs.`;
+  const about = note(`Link: ${answer.link}. Traffic: ${answer.traffic}.`);
   const table = document.createElement("table");
   const head = table.createTHead().insertRow();
   for (const name of ["controller", "settings", "mean s", "slowest 5 % s", "failed", "cost", "interval"]) {
@@ -425,25 +485,40 @@ function wireTabs() {
   });
 }
 
+/** The constant value of what is drawn for a direction, in its unit. */
+function usual(what, way) {
+  const [id, factor] = { rate: [way === "up" ? "up" : "down", 1e-3], delay: ["rtt", 0.5e-3], loss: ["loss", 1] }[what];
+  const { units } = NUMBERS.find((one) => one.key === id);
+  return (parse(state[id] || by(id).placeholder, units) ?? 0) * factor;
+}
+
+let timer;
+/** Asks once the form is at rest. */
+function soon() {
+  remember();
+  clearTimeout(timer);
+  timer = setTimeout(ask, SETTLE_MS);
+}
+
 function wire() {
-  let timer;
   const change = ({ target }) => {
     if (!target.id && target.name !== "cc") return;
     read(target);
-    remember();
-    clearTimeout(timer);
-    timer = setTimeout(ask, SETTLE_MS);
+    if (NUMBERS.some((one) => one.key === target.id)) pad.show();
+    soon();
   };
   by("question").addEventListener("input", change);
   by("question").addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(timer); ask(); });
-  by("stop").addEventListener("click", () => { pool.stop(); by("stop").disabled = true; });
+  by("stop").addEventListener("click", () => { asked++; by("stop").disabled = true; });
   by("metric").addEventListener("change", () => { state.metric = by("metric").value; remember(); draw(true); });
   by("advise").addEventListener("click", advise);
-  by("advise-stop").addEventListener("click", () => {
-    adviser?.end();
-    by("advice-progress").hidden = true;
-    by("advise-stop").disabled = true;
-  });
+  by("to-advice").addEventListener("click", () => { selectTab("advice"); remember(); advise(); });
+  // The address after # is the state: links within the page would replace it.
+  const toResults = () => { by("results").scrollIntoView(); by("results").focus({ preventScroll: true }); };
+  document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); toResults(); });
+  by("to-results").addEventListener("click", toResults);
+  new IntersectionObserver(([seen]) => { by("to-results").hidden = seen.isIntersecting || seen.boundingClientRect.top < 0; }).observe(by("results"));
+  by("advise-stop").addEventListener("click", stopAdvice);
   addEventListener("hashchange", () => { state = decode(location.hash.slice(1)); fill(); ask(); });
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => { draw(true); player.resize(); }, 150); });
@@ -460,16 +535,22 @@ async function start() {
   about = await desk.call({ call: "about" });
   pool = new Pool();
   lab.call = (request) => desk.call(request);
+  lab.recommend = (workers) => recommend(adviceLink(), pool, () => {}, () => false, workers);
   const parts = { state: () => state, checked: () => checked, runs: () => runs, player: () => player };
   for (const [name, get] of Object.entries(parts)) Object.defineProperty(lab, name, { get });
   player = new Player(by, desk, (changes) => { Object.assign(state, changes); remember(); });
   by("not-started").remove();
   document.querySelector("main").hidden = false;
   buildLists();
+  pad = new Pad(by, {
+    usual,
+    attach: (name, file, steps) => attach(name, file, steps, desk),
+    changed: (texts) => { Object.assign(state, texts); soon(); },
+  });
   // On a phone the results are below the form: its parts open on demand.
   const narrow = matchMedia("(max-width: 860px)");
   const open = () => {
-    for (const group of document.querySelectorAll(".group")) group.open = !narrow.matches;
+    for (const group of document.querySelectorAll(".group:not(#drawn)")) group.open = !narrow.matches;
   };
   narrow.addEventListener("change", open);
   open();

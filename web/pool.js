@@ -1,7 +1,6 @@
 // Web Workers with one instance of the lab each.
 
-/** The module, compiled once and shared by all workers. */
-export const compiled = WebAssembly.compileStreaming(fetch("lab.wasm"));
+import { compiled, worker } from "./assets.js";
 
 /** An error of a call, with its remedy. */
 export class LabError extends Error {
@@ -9,6 +8,25 @@ export class LabError extends Error {
     super(result.error);
     this.remedy = result.remedy;
   }
+}
+
+/** The most files; the limit of `carob_lab::link_trace::attach`. */
+const FILES_MAX = 8;
+/** Files that all instances have, by name, and the instances. */
+const files = new Map();
+const labs = new Set();
+
+/** Gives a trace to all instances, first to one. Resolves to its means over so many steps. */
+export async function attach(name, file, steps, first) {
+  if (files.size >= FILES_MAX && !files.has(name)) throw new Error(`${FILES_MAX} traces are open; reload the page to open others`);
+  const { value } = await first.attach(name, file, steps);
+  files.set(name, file);
+  await Promise.all([...labs].filter((one) => one !== first).map((one) => one.attach(name, file, steps)));
+  return value;
+}
+
+export function fileOf(name) {
+  return files.get(name);
 }
 
 /** A worker that handles one call after the other. */
@@ -19,14 +37,15 @@ export class Lab {
   #ready;
 
   constructor() {
-    this.#worker = new Worker("worker.js");
+    this.#worker = new Worker(worker);
     let ready;
-    this.#ready = new Promise((resolve) => { ready = resolve; });
+    this.#ready = new Promise((resolve) => { ready = resolve; })
+      .then(() => Promise.all([...files].map(([name, file]) => this.#send({ name, file, steps: 1 }))));
+    labs.add(this);
     this.#worker.onmessage = ({ data }) => {
       if (data.ready) return ready();
       const waiting = this.#waiting.get(data.id);
       if (!waiting) return;
-      if (data.planned !== undefined) return waiting.progress?.(data.done, data.planned);
       this.#waiting.delete(data.id);
       if (data.result.error !== undefined) waiting.reject(new LabError(data.result));
       else waiting.resolve({ value: data.result.ok, took_ms: data.took_ms });
@@ -35,20 +54,31 @@ export class Lab {
   }
 
   /** Resolves to {value, took_ms}. */
-  async timed(request, progress) {
+  async timed(request) {
     await this.#ready;
+    return this.#send({ request: JSON.stringify(request) });
+  }
+
+  /** Gives it a file, which the worker reads. */
+  async attach(name, file, steps) {
+    await this.#ready;
+    return this.#send({ name, file, steps });
+  }
+
+  #send(message) {
     const id = this.#next++;
     return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject, progress });
-      this.#worker.postMessage({ id, request: JSON.stringify(request) });
+      this.#waiting.set(id, { resolve, reject });
+      this.#worker.postMessage({ id, ...message });
     });
   }
 
-  async call(request, progress) {
-    return (await this.timed(request, progress)).value;
+  async call(request) {
+    return (await this.timed(request)).value;
   }
 
   end() {
+    labs.delete(this);
     this.#worker.terminate();
   }
 }
@@ -58,10 +88,9 @@ const BATCH_MS = 120;
 const BATCH_MAX = 64;
 const WORKERS_MAX = 8;
 
-/** Runs of consecutive seeds on all cores. */
+/** Runs on all cores. Several callers share the workers, message by message. */
 export class Pool {
   #labs = [];
-  #generation = 0;
 
   constructor() {
     const cores = navigator.hardwareConcurrency || 2;
@@ -72,32 +101,29 @@ export class Pool {
     return this.#labs.length;
   }
 
-  stop() {
-    this.#generation++;
-  }
-
-  /** Runs seeds first to first + seeds - 1; `add` gets the runs of a few seeds at a time. Resolves to the
-   *  time that workers were busy, or to undefined if it was stopped. */
-  async run(source, first, seeds, samples, add) {
-    const generation = ++this.#generation;
-    const end = first + seeds;
-    let next = first;
+  /** Makes so many runs, a few in each message: `request(from, most)` is the call for `count` runs, at most `most`,
+   *  and `add(value, from)` gets its value. `isOver` is asked after each message, and no more than so many `workers` get
+   *  one. Resolves to the time in ms that workers were busy, or to undefined if it was over before the end. */
+  async spread(runs, request, add, isOver, workers = this.size) {
+    const labs = this.#labs.slice(0, workers);
+    let next = 0;
     let busy_ms = 0;
     const work = async (lab) => {
       let batch = 1;
-      while (next < end && generation === this.#generation) {
-        const count = Math.min(batch, end - next);
+      while (next < runs && !isOver()) {
         const from = next;
+        // Towards the end messages become small, so that all workers end together.
+        const { call, count } = request(from, Math.min(batch, Math.ceil((runs - from) / labs.length)));
         next += count;
-        const { value, took_ms } = await lab.timed({ call: "runs", source, first: from, count, samples });
+        const { value, took_ms } = await lab.timed(call);
+        if (isOver()) return;
         busy_ms += took_ms;
-        if (generation !== this.#generation) return;
-        add(value);
+        add(value, from);
         const ideal = Math.round(BATCH_MS * count / Math.max(took_ms, 0.1));
         batch = Math.max(1, Math.min(ideal, 2 * batch, BATCH_MAX));
       }
     };
-    await Promise.all(this.#labs.map(work));
-    return generation === this.#generation ? busy_ms : undefined;
+    await Promise.all(labs.map(work));
+    return isOver() ? undefined : busy_ms;
   }
 }

@@ -22,6 +22,13 @@ function code(value) {
   return METHODS[value] ?? `${value >> 5}.${String(value & 31).padStart(2, "0")}`;
 }
 
+/** A TCP segment in words. */
+function segment(p, k) {
+  const flags = ["FIN", "SYN", "RST", "PSH", "ACK"].filter((_, bit) => p.code[k] >> bit & 1).join(" ");
+  const data = p.id[k] ? `${p.id[k]} B from ${p.item[k]}` : "no data";
+  return `${flags}, ${data}, acknowledgment ${p.ack[k]}, ${p.bytes[k]} B with headers, transmission ${p.attempt[k] + 1}`;
+}
+
 export class LinkScene {
   constructor(canvas, run, list) {
     Object.assign(this, { canvas, run, list });
@@ -67,8 +74,9 @@ export class LinkScene {
     this.height = this.canvas.clientHeight;
     this.context = fit(this.canvas, this.width, this.height);
     const c = this.colours;
+    const names = this.run.tcp ? ["segment with data", "acknowledgment"] : ["first transmission", "reply"];
     legend(this.list, [
-      ["first transmission", c.c0, c.c0], ["reply", c.c2, c.c2], ["retransmission", c.c1, "transparent"],
+      [names[0], c.c0, c.c0], [names[1], c.c2, c.c2], ["retransmission", c.c1, "transparent"],
       ["spurious retransmission", c.c3, c.c3], ["lost ✕", c.ink, "transparent"],
     ]);
   }
@@ -156,19 +164,20 @@ export class LinkScene {
         drawn++;
       }
     }
-    this.labels(lane, at, waiting, bytes);
+    this.labels(lane, at, waiting, bytes, time);
   }
 
   /** Rate and delay above a lane, its queue below. */
-  labels(lane, { y, from, to, queue, narrow }, waiting, bytes) {
+  labels(lane, { y, from, to, queue, narrow }, waiting, bytes, time) {
     const { context, colours: c } = this;
     const { spec } = lane;
     context.font = FONT;
     context.textAlign = "center";
     context.fillStyle = c.soft;
-    const rate = spec.rate_bps >= 1e6 ? `${spec.rate_bps / 1e6} Mbit/s` : `${spec.rate_bps / 1e3} kbit/s`;
+    const now = valuesAt(spec, time);
+    const rate = now.rate_bps >= 1e6 ? `${now.rate_bps / 1e6} Mbit/s` : `${now.rate_bps / 1e3} kbit/s`;
     const middle = (from + queue + to) / 2;
-    context.fillText(`${lane.up ? "up" : "down"}: ${rate}, ${seconds(spec.delay)}`, middle, y - 22);
+    context.fillText(`${lane.up ? "up" : "down"}: ${rate}, ${seconds(now.delay)}`, middle, y - 22);
     const text = narrow ? `${bytes} B` : `queue: ${waiting} ${waiting === 1 ? "packet" : "packets"}, ${bytes} B`;
     context.fillText(text, from + queue / 2, y + 34);
   }
@@ -176,7 +185,7 @@ export class LinkScene {
   packet(place, x, y, width, height) {
     const { context, colours: c } = this;
     const p = this.run.packets;
-    const isReply = p.type[place] > 1 || p.code[place] >= 64;
+    const isReply = this.run.tcp ? p.id[place] === 0 : p.type[place] > 1 || p.code[place] >= 64;
     const isAgain = p.again[place] === 1;
     const colour = p.spurious[place] ? c.c3 : isAgain ? c.c1 : isReply ? c.c2 : c.c0;
     context.beginPath();
@@ -209,7 +218,7 @@ export class LinkScene {
     const sent = upTo(p.sent, time);
     const at = (sums) => sums[sent];
     const last = sent > 0 ? sent - 1 : undefined;
-    const latest = last === undefined ? "none"
+    const latest = last === undefined ? "none" : this.run.tcp ? segment(p, last)
       : `${["CON", "NON", "ACK", "RST"][p.type[last]]} ${code(p.code[last])}, Message ID ${p.id[last]}, ${p.bytes[last]} B, exchange ${p.item[last]}, transmission ${p.attempt[last] + 1}`;
     const rtt = upTo(this.run.rtt.at, time);
     const rto = upTo(this.run.rto.at, time);
@@ -218,11 +227,23 @@ export class LinkScene {
       ["Retransmissions", `${at(this.sums.again)}, ${at(this.sums.spurious)} of them spurious`],
       ["Lost", `${at(this.sums.lost)} on the way, ${at(this.sums.dropped)} by a full buffer`],
       ["Exchanges", `${upTo(this.run.answered.at, time)} answered, ${upTo(this.run.abandoned.at, time)} given up, ${upTo(this.run.timeouts.at, time)} timeouts`],
-      ["Latest RTT", rtt ? seconds(this.run.rtt.value[rtt - 1]) : "none"],
-      ["RTO", rto ? seconds(this.run.rto.value[rto - 1]) : "none kept by this controller"],
+      ...(this.run.tcp ? [] : [
+        ["Latest RTT", rtt ? seconds(this.run.rtt.value[rtt - 1]) : "none"],
+        ["RTO", rto ? seconds(this.run.rto.value[rto - 1]) : "none kept by this controller"],
+      ]),
       ["Latest packet", latest],
     ];
   }
+}
+
+/** Rate and delay of a direction at a time: those of its trace, where it has one. */
+function valuesAt(spec, time) {
+  const { trace } = spec;
+  if (!trace?.at.length) return spec;
+  const into = time + trace.offset;
+  if (!trace.loops && into >= trace.length) return spec;
+  const row = Math.max(0, upTo(trace.at, into % trace.length) - 1);
+  return { rate_bps: trace.rate_bps[row] ?? spec.rate_bps, delay: trace.delay[row] ?? spec.delay };
 }
 
 /** Sums of a column up to each place; of how often it is `value`, if there is one. */

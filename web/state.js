@@ -1,5 +1,7 @@
 // The state of the page, and its form in the address after `#`: only what differs from the defaults.
 
+import { traceOf } from "./draw.js";
+
 /** Numbers of a link: key, label, default unit, and the range of the slider in that unit's base. */
 export const NUMBERS = [
   { key: "down", label: "Rate down", low: 1e3, high: 1e8, units: { "bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6 } },
@@ -16,7 +18,7 @@ export const UNSET = { down: "30 kbit/s", up: "60 kbit/s", rtt: "100 ms", jitter
 
 export const DEFAULTS = {
   preset: "own",
-  link: "nb-iot", down: "", up: "", rtt: "", jitter: "", loss: "", loss_burst: "", buffer: "",
+  link: "nb-iot", down: "", up: "", rtt: "", jitter: "", loss: "", loss_burst: "", buffer: "", drawn_down: "", drawn_up: "",
   traffic: "firmware", clients: 1, size: 0, block: "", nstart: 1,
   scenario: "", cell: "", set: "",
   cc: "default,cocoa-plus,fasor,carob", seeds: 40, metric: "",
@@ -56,12 +58,22 @@ export function source(state) {
     if (state[key]) link[key] = state[key];
     else if (state.link === "own") link[key] = UNSET[key];
   }
+  for (const way of ["down", "up"]) {
+    const trace = traceOf(state[`drawn_${way}`]);
+    if (trace) link[`trace_${way}`] = trace;
+  }
   if (state.traffic === "firmware") {
     if (state.size) link.size = state.size;
     if (state.block) link.block = Number(state.block);
     if (state.nstart > 1) link.nstart = state.nstart;
   }
   return { link, algorithms };
+}
+
+/** A quantity as it is; a number alone gets the unit of another quantity. */
+export function united(text, other) {
+  const unit = /[A-Za-z%].*$/.exec(other);
+  return unit && /^\s*[0-9.]+\s*$/.test(text) ? `${text.trim()} ${unit[0]}` : text.trim();
 }
 
 /** A quantity such as "30 kbit/s" in base units; undefined if it is none. */

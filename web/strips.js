@@ -91,22 +91,28 @@ function line(context, x1, y1, x2, y2) {
   context.stroke();
 }
 
-/** Transmissions of each exchange. */
+/** Transmissions of each exchange; of TCP those of the data of the direction that has more. */
 export class SequenceChart extends Strip {
   prepare() {
-    const p = this.run.packets;
-    this.places = [];
-    for (let k = 0; k < p.sent.length; k++) {
-      const isReply = p.type[k] > 1 || p.code[k] >= 64 && p.type[k] !== 0;
-      if (p.client[k] === this.client && !isReply) this.places.push(k);
+    const { tcp, packets: p } = this.run;
+    const own = [];
+    for (let k = 0; k < p.sent.length; k++) if (p.client[k] === this.client) own.push(k);
+    if (tcp) {
+      const data = [0, 0];
+      for (const k of own) data[p.up[k]] += p.id[k];
+      const way = Number(data[1] > data[0]);
+      this.places = own.filter((k) => p.up[k] === way && p.id[k] > 0);
+    } else {
+      this.places = own.filter((k) => !(p.type[k] > 1 || p.code[k] >= 64 && p.type[k] !== 0));
     }
     this.times = Float64Array.from(this.places, (k) => p.sent[k]);
     this.most = this.places.reduce((most, k) => Math.max(most, p.item[k]), 1);
   }
 
   title() {
-    if (this.width < 560) return "Exchange (triangles: retransmissions)";
-    return "Exchange: first transmissions, retransmissions (triangles; spurious ones filled), losses (✕)";
+    const name = this.run.tcp ? "Sequence number (B)" : "Exchange";
+    if (this.width < 560) return `${name} (triangles: retransmissions)`;
+    return `${name}: first transmissions, retransmissions (triangles; spurious ones filled), losses (✕)`;
   }
 
   levels() {

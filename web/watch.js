@@ -31,7 +31,7 @@ export class Player {
 
   /** A question that can be watched: its source, what the check found, and the state of the page. */
   offer(question, checked, state) {
-    const names = (question.algorithms.length ? question.algorithms : checked.algorithms).filter((name) => !name.startsWith("tcp-"));
+    const names = question.algorithms.length ? question.algorithms : checked.algorithms;
     this.question = question;
     this.checked = checked;
     const watched = names.includes(state.watched) ? state.watched : names[0];
@@ -76,6 +76,7 @@ export class Player {
     const parts = await (run.mesh ? this.meshParts(run) : this.linkParts(run));
     if (isStale()) return;
     Object.assign(this, parts, { run, end: run.recorded_until });
+    this.by("timers").hidden = Boolean(run.tcp);
     this.fillClients(run.mesh ? "Node" : "Client", run.mesh ? run.x.length : run.clients, parts.chosen);
     this.resize();
     const at = this.wanted.at * 1e6;
@@ -89,9 +90,11 @@ export class Player {
     const chosen = Math.min(this.wanted.client, run.clients - 1);
     const scene = new LinkScene(this.by("scene"), run, this.by("scene-legend"));
     await scene.prepare();
-    const sequence = new SequenceChart(this.by("sequence"), run, chosen);
+    const strips = [new SequenceChart(this.by("sequence"), run, chosen)];
     await pause();
-    return { chosen, scene, strips: [sequence, new TimerChart(this.by("timers"), run, chosen)] };
+    // Timers of TCP are not recorded.
+    if (!run.tcp) strips.push(new TimerChart(this.by("timers"), run, chosen));
+    return { chosen, scene, strips };
   }
 
   async meshParts(run) {

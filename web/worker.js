@@ -1,13 +1,6 @@
-// One instance of the lab. The page posts {id, request}; the worker posts {id, result, took_ms}.
+// One instance of the lab. The page posts {id, request}, or {id, name, file, steps} with a trace; the worker posts {id, result, took_ms}.
 
 let lab;
-let current = 0;
-
-const page = {
-  progress(done, planned) {
-    postMessage({ id: current, done, planned });
-  },
-};
 
 function call(request) {
   const { memory, carob_input, carob_call, carob_output } = lab.exports;
@@ -33,14 +26,15 @@ function columns(value, moved) {
 
 onmessage = async ({ data }) => {
   if (data.module) {
-    lab = await WebAssembly.instantiate(data.module, { page });
+    lab = await WebAssembly.instantiate(data.module, {});
     postMessage({ ready: true });
     return;
   }
-  current = data.id;
   const began = performance.now();
   try {
-    const text = call(data.request);
+    const { name, file, steps } = data;
+    const request = file ? JSON.stringify({ call: "trace", name, text: await file.text(), steps }) : data.request;
+    const text = call(request);
     const result = JSON.parse(text);
     const took_ms = performance.now() - began;
     postMessage({ id: data.id, result, took_ms }, columns(result.ok, []));

@@ -46,7 +46,7 @@ cargo xtask COMMAND
   interop             the tests with other implementations, and their tables in
                       docs/interoperability.md and docs/plugtest.md
   book                build the documentation's site in target/book/html and check it
-  web                 build the lab's page in target/web
+  web                 build the lab's page in target/web, and as a single file
   peers               install and build the programs the interop tests talk to
   bench server        CPU per request beside a bare socket loop and libcoap; `bench server --help`
   bench observe       a crowd of observers told, beside libcoap; `bench observe --help`

@@ -1,21 +1,12 @@
 //! The plain C ABI of the module. JavaScript writes a request into the input, calls, and reads the output.
 
-#![allow(
-    unsafe_code,
-    reason = "exported and imported names are unsafe attributes"
-)]
+#![allow(unsafe_code, reason = "exported names are unsafe attributes")]
 
 use std::cell::RefCell;
 
 thread_local! {
     static INPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     static OUTPUT: RefCell<String> = const { RefCell::new(String::new()) };
-}
-
-#[link(wasm_import_module = "page")]
-unsafe extern "C" {
-    /// Reports (done, planned) runs.
-    safe fn progress(done: u32, planned: u32);
 }
 
 /// Sets the length of the input in bytes, for a request in UTF-8, and returns its address. It is valid until the next
@@ -34,7 +25,7 @@ pub extern "C" fn carob_input(length: usize) -> *mut u8 {
 pub extern "C" fn carob_call() -> usize {
     let request = INPUT.take();
     let request = String::from_utf8_lossy(&request);
-    let result = crate::call(&request, &|done, planned| progress(done, planned));
+    let result = crate::call(&request);
     OUTPUT.with_borrow_mut(|output| {
         *output = result;
         output.len()

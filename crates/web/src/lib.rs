@@ -2,7 +2,8 @@
 //!
 //! [`call`] takes one object of JSON and returns one: `{"ok": ...}`, or `{"error": ..., "remedy": ...}`. On
 //! wasm32, `abi` exports it to JavaScript. Reading order: `source` (the scenario that a request names), `runs`
-//! (rows, samples and rankings), `answer` (recommendation), `transcript` (one run to watch), `about` (lists).
+//! (rows, samples and rankings), `search` (recommendation),
+//! `trace` (one that a user opens), `transcript` (one run to watch), `about` (lists).
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]
@@ -11,13 +12,15 @@ struct Readme;
 #[cfg(target_arch = "wasm32")]
 pub mod abi;
 mod about;
-mod answer;
 mod error;
 mod mesh_transcript;
 mod runs;
+mod search;
 mod source;
+mod trace;
 mod transcript;
 
+use carob_lab::compare::RunRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -41,10 +44,22 @@ enum Call {
         count: u64,
         samples: Vec<String>,
     },
+    /// Attaches a trace under the name of its file, and returns its means over equal steps.
+    Trace {
+        name: String,
+        text: String,
+        steps: usize,
+    },
     /// Statistics and paired differences of values by seed.
     Ranking(runs::Values),
-    /// The recommendation of `carob lab compare`.
-    Answer { link: LinkForm },
+    /// Begins the search of `carob lab compare`, whose runs other instances make.
+    Search { link: LinkForm },
+    /// Results for the search.
+    SearchResults(search::Results),
+    /// The next step of the search: runs that it needs, or its answer.
+    SearchStep,
+    /// Runs of a search that another instance makes.
+    SearchRuns { link: LinkForm, request: RunRequest },
     /// One run, packet by packet.
     Watch {
         source: Source,
@@ -53,10 +68,10 @@ enum Call {
     },
 }
 
-/// Handles a call. `progress` is called with (done, planned) runs while a recommendation is made.
-pub fn call(request: &str, progress: &(dyn Fn(u32, u32) + Sync)) -> String {
+/// Handles a call.
+pub fn call(request: &str) -> String {
     let result = match serde_json::from_str(request) {
-        Ok(call) => handle(call, progress),
+        Ok(call) => handle(call),
         Err(error) => Err(CallError::new(error, "reload the page")),
     };
     match result {
@@ -65,7 +80,7 @@ pub fn call(request: &str, progress: &(dyn Fn(u32, u32) + Sync)) -> String {
     }
 }
 
-fn handle(call: Call, progress: &(dyn Fn(u32, u32) + Sync)) -> Result<Value, CallError> {
+fn handle(call: Call) -> Result<Value, CallError> {
     match call {
         Call::About => Ok(about::about()),
         Call::Check { source, seeds } => source.check(seeds),
@@ -76,8 +91,12 @@ fn handle(call: Call, progress: &(dyn Fn(u32, u32) + Sync)) -> Result<Value, Cal
             count,
             samples,
         } => runs::runs(&source, first, count, &samples),
+        Call::Trace { name, text, steps } => trace::attach(&name, &text, steps),
         Call::Ranking(values) => Ok(runs::ranking(&values)),
-        Call::Answer { link } => answer::answer(&link, progress),
+        Call::Search { link } => search::begin(&link),
+        Call::SearchResults(results) => search::add(&results),
+        Call::SearchStep => search::step(),
+        Call::SearchRuns { link, request } => search::make(&link, &request),
         Call::Watch {
             source,
             algorithm,

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use carob_lab::compare::{CLIENTS_MAX, Link, Question, Traffic, WrittenLink};
+use carob_lab::compare::{CLIENTS_MAX, Link, Question, Traffic, WrittenLink, WrittenTraces};
+use carob_lab::link_trace::is_text;
 use carob_lab::run::{Plan, Selection};
 use carob_lab::scenario::{Scenario, builtin};
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,10 @@ pub(crate) struct LinkForm {
     loss_burst: Option<String>,
     buffer: Option<String>,
     mtu: Option<String>,
+    /// Trace in the place of rate, delay and loss towards the devices: its text, or the name of an attached file.
+    trace_down: Option<String>,
+    /// The same from the devices.
+    trace_up: Option<String>,
     /// `firmware`, `command`, `telemetry` or `observe`.
     traffic: String,
     clients: u32,
@@ -71,6 +76,11 @@ impl LinkForm {
             loss_burst: self.loss_burst.clone(),
             buffer: self.buffer.clone(),
             mtu: self.mtu.clone(),
+            trace: WrittenTraces {
+                down: self.trace_down.clone(),
+                up: self.trace_up.clone(),
+                end: None,
+            },
             ..WrittenLink::default()
         }
     }
@@ -119,9 +129,33 @@ impl LinkForm {
         Ok(question.scenario_text(&names, &settings, seeds))
     }
 
+    /// Names of the files that its scenario and commands need.
+    fn files(&self) -> Vec<&str> {
+        let both = self.trace_down.iter().chain(&self.trace_up);
+        let mut names: Vec<&str> = both
+            .map(String::as_str)
+            .filter(|name| !is_text(name))
+            .collect();
+        names.dedup();
+        names
+    }
+
     /// The command that recommends a configuration for it.
     fn command(&self) -> String {
-        let mut words = "carob lab compare".to_owned();
+        let mut words = String::new();
+        let traces = [("down", &self.trace_down), ("up", &self.trace_up)];
+        let mut options = String::new();
+        for (direction, trace) in traces {
+            let Some(trace) = trace else { continue };
+            let mut name = trace.clone();
+            if is_text(trace) {
+                name = format!("{direction}.csv");
+                // A String takes every write.
+                let _ = writeln!(words, "cat > {name} <<'EOF'\n{}\nEOF", trace.trim_end());
+            }
+            let _ = write!(options, " --trace-{direction} {}", quoted(&name));
+        }
+        words.push_str("carob lab compare");
         let numbers = [
             ("link", &self.name),
             ("down", &self.down),
@@ -139,6 +173,7 @@ impl LinkForm {
                 let _ = write!(words, " --{option} {}", quoted(value));
             }
         }
+        words += &options;
         let _ = write!(words, " --traffic {}", quoted(&self.traffic));
         let counts = [
             ("clients", (self.clients != 1).then_some(self.clients)),
@@ -247,6 +282,7 @@ impl Source {
             "command": self.command(&read, seeds),
             "compare": self.link.as_ref().map(LinkForm::command),
             "text": self.file(&read),
+            "files": self.link.as_ref().map_or(Vec::new(), LinkForm::files),
             "python": self.python(&read, seeds),
         }))
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::call;
 
 fn result(request: &Value) -> Value {
-    serde_json::from_str(&call(&request.to_string(), &|_, _| {})).expect("JSON")
+    serde_json::from_str(&call(&request.to_string())).expect("JSON")
 }
 
 fn ok(request: &Value) -> Value {
@@ -56,6 +56,125 @@ fn a_source_is_checked_and_copied() {
     assert_eq!(
         checked["command"],
         "carob lab run thesis/long-1c-none-2500 --algorithm default --seeds 5 --set 'down.rate=60 kbit/s'"
+    );
+}
+
+/// A trace of a link with an outage, for both directions.
+const TRACE: &str =
+    "time_ms,rate_kbit_s,delay_ms\n0,30,300\n4000,0,300\n6000,60,100\n9000,30,200\n";
+
+/// [`download`] over [`TRACE`].
+fn drawn() -> Value {
+    let mut source = download();
+    for key in ["trace_down", "trace_up"] {
+        source["link"][key] = TRACE.into();
+    }
+    source
+}
+
+#[test]
+fn a_drawn_link_is_checked_and_copied() {
+    let checked = ok(&json!({ "call": "check", "source": drawn(), "seeds": 3 }));
+    let text = checked["text"].as_str().expect("text");
+    assert_eq!(
+        text.matches(&format!("trace = \"\"\"\n{TRACE}\"\"\""))
+            .count(),
+        2,
+        "{text}"
+    );
+    let compare = checked["compare"].as_str().expect("a command");
+    assert!(
+        compare.starts_with("cat > down.csv <<'EOF'\ntime_ms,"),
+        "{compare}"
+    );
+    assert!(
+        compare.contains(" --trace-down down.csv --trace-up up.csv --traffic firmware"),
+        "{compare}"
+    );
+    let mut bad = drawn();
+    bad["link"]["trace_up"] = "time_ms,delay_ms\n0,x\n".into();
+    let wrong = result(&json!({ "call": "check", "source": bad, "seeds": 1 }));
+    assert!(
+        wrong["error"]
+            .as_str()
+            .expect("an error")
+            .contains("line 2"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn packets_of_a_drawn_link_leave_as_its_trace_says() {
+    let run = ok(&json!({ "call": "watch", "source": drawn(), "algorithm": "default", "seed": 1 }));
+    let trace = &run["down"]["trace"];
+    assert_eq!(trace["rate_bps"], json!([30_000, 0, 60_000, 30_000]));
+    let column = |name: &str| -> Vec<u64> {
+        let all = run["packets"][name].as_array().expect("a column");
+        all.iter()
+            .map(|value| value.as_u64().expect("a number"))
+            .collect()
+    };
+    let [up, fate, departed, arrived] = ["up", "fate", "departed", "arrived"].map(column);
+    let numbers = |name: &str| -> Vec<u64> {
+        let all = trace[name].as_array().expect("a column");
+        all.iter()
+            .map(|value| value.as_u64().expect("a number"))
+            .collect()
+    };
+    let (at, delays) = (numbers("at"), numbers("delay"));
+    let (offset, length) = (
+        trace["offset"].as_u64().expect("a time"),
+        trace["length"].as_u64().expect("a time"),
+    );
+    let mut latest = 0;
+    let mut counted = 0;
+    for k in 0..up.len() {
+        if up[k] == 1 || fate[k] != 1 {
+            continue;
+        }
+        let into = (departed[k] + offset) % length;
+        let row = at.partition_point(|row| *row <= into) - 1;
+        // The link does not reorder packets.
+        latest = latest.max(departed[k] + delays[row]);
+        assert_eq!(arrived[k], latest, "packet {k}");
+        counted += 1;
+    }
+    assert!(counted > 30, "{counted}");
+}
+
+#[test]
+fn an_opened_trace_has_means_over_steps_and_a_name() {
+    let steps = ok(&json!({ "call": "trace", "name": "a.csv", "text": TRACE, "steps": 4 }));
+    assert_eq!(steps["seconds"], 12.0);
+    assert_eq!(steps["rate"], json!([30.0, 10.0, 60.0, 30.0]));
+    assert_eq!(steps["loss"], json!([]));
+    // Its name gives the same runs as its text, and stands in the copies.
+    let mut source = drawn();
+    for key in ["trace_down", "trace_up"] {
+        source["link"][key] = "a.csv".into();
+    }
+    let runs = |source: &Value| {
+        ok(&json!({ "call": "runs", "source": source, "first": 1, "count": 2, "samples": [] }))
+    };
+    assert_eq!(runs(&source), runs(&drawn()));
+    let checked = ok(&json!({ "call": "check", "source": source, "seeds": 3 }));
+    assert_eq!(checked["files"], json!(["a.csv"]));
+    let text = checked["text"].as_str().expect("text");
+    assert_eq!(text.matches("trace = \"a.csv\"").count(), 2, "{text}");
+    let compare = checked["compare"].as_str().expect("a command");
+    assert!(
+        compare.starts_with("carob lab compare") && compare.contains(" --trace-up a.csv "),
+        "{compare}"
+    );
+    let wrong = result(
+        &json!({ "call": "trace", "name": "b.csv", "text": "time_ms,speed\n0,1\n", "steps": 4 }),
+    );
+    assert!(
+        wrong["remedy"]
+            .as_str()
+            .expect("a remedy")
+            .contains("Mahimahi"),
+        "{wrong}"
     );
 }
 
@@ -132,6 +251,34 @@ fn a_ranking_has_no_interval_below_ten_seeds() {
     );
 }
 
+#[test]
+fn a_search_gets_its_runs_from_other_instances() {
+    let link = json!({ "name": "umts", "traffic": "command", "clients": 2 });
+    let mut step = ok(&json!({ "call": "search", "link": link }));
+    let mut made = 0;
+    while step["answer"].is_null() {
+        let mut place = 0;
+        for request in step["requests"].as_array().expect("requests") {
+            let results = ok(&json!({ "call": "search-runs", "link": link, "request": request }));
+            let count = results.as_array().expect("results").len();
+            ok(&json!({ "call": "search-results", "place": place, "results": results }));
+            place += count;
+        }
+        made += place;
+        step = ok(&json!({ "call": "search-step" }));
+    }
+    let mut question = carob_lab::compare::Traffic::named("command").expect("known");
+    question.clients = 2;
+    let link = carob_lab::compare::Link::built_in("umts").expect("built in");
+    let answer = carob_lab::compare::Question::new(link, question).answer(&|_| {});
+    let answer = answer.expect("possible");
+    assert_eq!(step["answer"]["words"], json!(answer.words()));
+    assert!(made > 1_000 && step["answer"]["runs"].as_u64() >= Some(made as u64));
+    // The answer ends the search.
+    let over = result(&json!({ "call": "search-step" }));
+    assert_eq!(over["remedy"], "begin it again");
+}
+
 /// Columns of a watched run, and what its record says.
 fn watched(source: &Value, algorithm: &str, seed: u64) -> Value {
     ok(&json!({ "call": "watch", "source": source, "algorithm": algorithm, "seed": seed }))
@@ -181,6 +328,55 @@ fn a_watched_run_is_the_run_of_its_row() {
         spurious_seen += marked("spurious");
     }
     assert!(spurious_seen > 10);
+}
+
+#[test]
+fn a_run_over_tcp_has_its_segments() {
+    for (algorithm, seed) in [("tcp-newreno", 1), ("tcp-cubic", 2), ("tcp-bbr1", 3)] {
+        let mut source = download();
+        source["algorithms"] = json!([algorithm]);
+        let runs = ok(
+            &json!({ "call": "runs", "source": source, "first": seed, "count": 1, "samples": [] }),
+        );
+        let watched = watched(&source, algorithm, seed);
+        assert_eq!(watched["hash"], runs[0]["hash"], "{algorithm}");
+        assert_eq!(watched["tcp"], true);
+        let packets = &watched["packets"];
+        let column = |name: &str| numbers(&packets[name]);
+        // Two clients.
+        let of = |name: &str| (runs[0]["means"][name].as_f64().expect("a mean") * 2.0).round();
+        let of = |name: &str| of(name) as u64;
+        let data = column("id");
+        let [way, client, seq, again, spurious] =
+            ["up", "client", "item", "again", "spurious"].map(column);
+        let mut seen = std::collections::BTreeSet::new();
+        let mut counted = [0, 0];
+        for k in (0..data.len()).filter(|k| data[*k] > 0) {
+            let is_first = seen.insert((way[k], client[k], seq[k]));
+            assert_eq!(again[k] == 0, is_first, "{algorithm}, packet {k}");
+            assert!(again[k] >= spurious[k]);
+            counted = [counted[0] + again[k], counted[1] + spurious[k]];
+        }
+        // A flow counts until its end, and a retransmission may follow.
+        for (count, name) in counted.into_iter().zip(["retransmissions", "spurious"]) {
+            assert!(
+                (of(name)..=of(name) + 2).contains(&count),
+                "{algorithm}: {count} {name}"
+            );
+        }
+        assert!(counted[0] > 0, "{algorithm}");
+        // Data of the download reach the clients once and for all.
+        let [up, sent, departed, arrived, fate] =
+            ["up", "sent", "departed", "arrived", "fate"].map(column);
+        let down = |k: &usize| up[*k] == 0 && fate[*k] == 1;
+        let got: u64 = (0..up.len()).filter(down).map(|k| data[k]).sum();
+        assert!(got >= 40_000, "{got}");
+        let delay = watched["down"]["delay"].as_u64().expect("a delay");
+        for k in (0..up.len()).filter(down) {
+            assert!(departed[k] >= sent[k]);
+            assert_eq!(arrived[k], departed[k] + delay, "{algorithm}, packet {k}");
+        }
+    }
 }
 
 #[test]

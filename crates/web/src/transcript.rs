@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use carob_cc::time::Duration;
+use carob_cc::time::{Duration, Instant};
 use carob_lab::engine;
-use carob_lab::run::{Content, RunRecord};
-use carob_sim::link::{DirectionSpec, ExtraDelay};
+use carob_lab::run::{Captured, Content, RunRecord};
+use carob_sim::link::{Buffer, Direction, DirectionSpec, ExtraDelay, LossSpec, TraceEnd, TraceRow};
 use carob_sim::spec::{Recording, RunSpec, Transport, Workload};
+use carob_sim::tcp::Ranges;
 use carob_sim::trace::{Event, SimEvent};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -21,10 +22,16 @@ use crate::source::Source;
 const CAPTURED_MAX: u32 = 60_000;
 /// The most events that are recorded.
 const EVENTS_MAX: u32 = 400_000;
+/// The most rows of a trace in a transcript; of a longer one the means over so many steps.
+const TRACE_STEPS: usize = 1_024;
 /// Bytes of an IPv4 header, which each further fragment has.
 const IP_HEADER: u32 = 20;
 /// Type of a confirmable message (RFC 7252 3).
 const CONFIRMABLE: u8 = 0;
+/// What stands for the type of a TCP segment.
+const SEGMENT: u8 = 4;
+/// The control bit SYN (RFC 9293 3.1).
+const SYN: u8 = 2;
 
 /// The end of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,23 +49,21 @@ struct Packet {
     is_up: bool,
     from: u32,
     to: u32,
+    /// Exchange, or sequence number of a segment.
     item: u32,
     attempt: u8,
+    is_retransmission: bool,
+    /// Acknowledgment number of a segment.
+    ack: u32,
     bytes: u32,
     sent: u64,
     /// Time at which its last bit left the bottleneck.
     departed: u64,
     arrived: u64,
     fate: Fate,
-    /// Type, code and Message ID of its CoAP header.
+    /// Type, code and Message ID of its CoAP header; [`SEGMENT`], control bits and bytes of data of a segment.
     header: (u8, u8, u16),
     is_spurious: bool,
-}
-
-impl Packet {
-    fn is_retransmission(&self) -> bool {
-        self.header.0 == CONFIRMABLE && self.attempt > 0
-    }
 }
 
 /// A sample of a client: round-trip time, RTO or timer.
@@ -95,12 +100,6 @@ pub(crate) fn watch(source: &Source, algorithm: &str, seed: u64) -> Result<Value
             )
         })?;
     let mut spec = plan.spec(job);
-    if spec.transport != Transport::Datagrams {
-        return Err(CallError::new(
-            "only CoAP over UDP can be watched",
-            "choose a controller that does not begin with tcp-",
-        ));
-    }
     spec.record = Recording {
         events: EVENTS_MAX,
         packets: if spec.mesh.is_none() { CAPTURED_MAX } else { 0 },
@@ -129,8 +128,8 @@ fn transcript(spec: &RunSpec, record: &RunRecord) -> Value {
         "ended": record.ended.as_micros(),
         "recorded_until": recorded_until,
         "hash": format!("{:016x}", record.trace_hash),
-        "down": direction(&spec.link.down),
-        "up": direction(&spec.link.up),
+        "down": direction(&spec.link.down, spec.seed),
+        "up": direction(&spec.link.up, spec.seed),
         "packets": {
             "up": column(&|p| u8::from(p.is_up).into()),
             "client": column(&|p| (if p.from < hosts { p.from } else { p.to }).into()),
@@ -144,10 +143,14 @@ fn transcript(spec: &RunSpec, record: &RunRecord) -> Value {
             "type": column(&|p| p.header.0.into()),
             "code": column(&|p| p.header.1.into()),
             "id": column(&|p| p.header.2.into()),
-            "again": column(&|p| u8::from(p.is_retransmission()).into()),
+            "again": column(&|p| u8::from(p.is_retransmission).into()),
             "spurious": column(&|p| u8::from(p.is_spurious).into()),
         },
     });
+    value["tcp"] = (spec.transport != Transport::Datagrams).into();
+    if value["tcp"] == true {
+        value["packets"]["ack"] = column(&|p| p.ack.into()).into();
+    }
     for (name, samples) in samples(record) {
         value[name] = json!(samples);
     }
@@ -170,7 +173,7 @@ fn moments(packets: &[Packet], events: &[Event]) -> Vec<u64> {
     all
 }
 
-fn direction(spec: &DirectionSpec) -> Value {
+fn direction(spec: &DirectionSpec, seed: u64) -> Value {
     let extra = match spec.extra {
         ExtraDelay::Constant(extra) => (extra, extra),
         ExtraDelay::Uniform { low, high } => (low, high),
@@ -180,6 +183,23 @@ fn direction(spec: &DirectionSpec) -> Value {
         "buffer_bytes": spec.buffer.bytes,
         "delay": spec.delay.as_micros(),
         "extra": [extra.0.as_micros(), extra.1.as_micros()],
+        "trace": spec.replay.as_ref().map(|replay| {
+            let means = replay.trace.steps(TRACE_STEPS);
+            let values = match replay.trace.values() {
+                [] => &means[..],
+                rows if rows.len() > TRACE_STEPS => &means[..],
+                rows => rows,
+            };
+            let column = |of: &dyn Fn(&TraceRow) -> Value| values.iter().map(of).collect::<Vec<Value>>();
+            json!({
+                "offset": replay.offset(seed).as_micros(),
+                "length": replay.trace.length().as_micros(),
+                "loops": replay.end == TraceEnd::Loop,
+                "at": column(&|row| row.at.as_micros().into()),
+                "rate_bps": column(&|row| row.rate_bps.into()),
+                "delay": column(&|row| row.delay.map(Duration::as_micros).into()),
+            })
+        }),
     })
 }
 
@@ -211,54 +231,46 @@ fn packets(spec: &RunSpec, record: &RunRecord) -> Vec<Packet> {
     let mut captures = record.packets.iter();
     let mut packets: Vec<Packet> = Vec::new();
     let mut under_way: BTreeMap<(u32, u32), VecDeque<usize>> = BTreeMap::new();
-    let mut lines = [Line::of(&spec.link.down), Line::of(&spec.link.up)];
+    let mut lines =
+        [&spec.link.down, &spec.link.up].map(|direction| Line::of(direction, spec.seed));
+    let mut segments = Segments::default();
     for event in &record.events {
         let at = event.at.as_micros();
         match event.what {
-            SimEvent::Sent {
-                item,
-                attempt,
-                bytes,
-            } => {
+            SimEvent::Sent { .. } | SimEvent::Segment { .. } => {
                 let Some(captured) = captures.next() else {
                     break;
                 };
-                let is_up = (captured.from < clients) != is_server_constrained;
                 under_way
                     .entry((captured.from, captured.to))
                     .or_default()
                     .push_back(packets.len());
-                packets.push(Packet {
-                    is_up,
-                    from: captured.from,
-                    to: captured.to,
-                    item,
-                    attempt,
-                    bytes,
-                    sent: at,
-                    departed: lines[usize::from(is_up)].departure(at, bytes, spec.mtu_bytes),
-                    arrived: 0,
-                    fate: Fate::Pending,
-                    header: header(&captured.content),
-                    is_spurious: false,
-                });
+                let mut packet = segments.sent(event, captured);
+                packet.is_up = (captured.from < clients) != is_server_constrained;
+                let line = &mut lines[usize::from(packet.is_up)];
+                packet.departed = line.departure(at, packet.bytes, spec.mtu_bytes);
+                packets.push(packet);
             }
-            SimEvent::Lost { .. } | SimEvent::DropFull { .. } => {
+            SimEvent::Lost { .. }
+            | SimEvent::DropFull { .. }
+            | SimEvent::SegmentLost { .. }
+            | SimEvent::SegmentDropFull { .. } => {
                 let Some(packet) = packets.last_mut() else {
                     continue;
                 };
                 let (from, to) = (packet.from, packet.to);
                 under_way.entry((from, to)).or_default().pop_back();
-                let line = &mut lines[usize::from(packet.is_up)];
                 packet.fate = Fate::Lost;
-                if matches!(event.what, SimEvent::DropFull { .. }) {
+                if matches!(
+                    event.what,
+                    SimEvent::DropFull { .. } | SimEvent::SegmentDropFull { .. }
+                ) {
                     packet.fate = Fate::Dropped;
                     packet.departed = at;
-                    line.undo();
+                    lines[usize::from(packet.is_up)].drop_last();
                 }
-                line.accept();
             }
-            SimEvent::Arrived { .. } => {
+            SimEvent::Arrived { .. } | SimEvent::SegmentArrived { .. } => {
                 let Some(captured) = captures.next() else {
                     break;
                 };
@@ -271,10 +283,61 @@ fn packets(spec: &RunSpec, record: &RunRecord) -> Vec<Packet> {
         }
     }
     mark_spurious(&mut packets);
+    mark_spurious_segments(&mut packets);
     packets
 }
 
-/// Type, code and Message ID of a CoAP message (RFC 7252 3).
+/// Transmissions of the segments of connections so far, by sender, receiver and sequence number.
+#[derive(Debug, Default)]
+struct Segments(BTreeMap<(u32, u32, u32), u8>);
+
+impl Segments {
+    /// A packet as it leaves its sender, without its direction.
+    fn sent(&mut self, event: &Event, captured: &Captured) -> Packet {
+        let at = event.at.as_micros();
+        let mut packet = Packet {
+            is_up: false,
+            from: captured.from,
+            to: captured.to,
+            item: 0,
+            attempt: 0,
+            is_retransmission: false,
+            ack: 0,
+            bytes: 0,
+            sent: at,
+            departed: at,
+            arrived: 0,
+            fate: Fate::Pending,
+            header: header(&captured.content),
+            is_spurious: false,
+        };
+        match event.what {
+            SimEvent::Sent {
+                item,
+                attempt,
+                bytes,
+            } => {
+                (packet.item, packet.attempt, packet.bytes) = (item, attempt, bytes);
+                packet.is_retransmission = packet.header.0 == CONFIRMABLE && attempt > 0;
+            }
+            SimEvent::Segment { segment, again } => {
+                (packet.item, packet.ack) = (segment.seq, segment.ack);
+                packet.is_retransmission = again;
+                let key = (packet.from, packet.to, packet.item);
+                let earlier = self.0.entry(key).or_default();
+                *earlier = if again { earlier.saturating_add(1) } else { 0 };
+                packet.attempt = *earlier;
+            }
+            _ => {}
+        }
+        if let Content::Segment(segment) = &captured.content {
+            packet.bytes = segment.wire_bytes();
+        }
+        packet
+    }
+}
+
+/// Type, code and Message ID of a CoAP message (RFC 7252 3); [`SEGMENT`], control bits and bytes of data of a segment.
 fn header(content: &Content) -> (u8, u8, u16) {
     match content {
         Content::Datagram(bytes) if bytes.len() >= 4 => (
@@ -282,7 +345,8 @@ fn header(content: &Content) -> (u8, u8, u16) {
             bytes[1],
             u16::from_be_bytes([bytes[2], bytes[3]]),
         ),
-        _ => (0, 0, 0),
+        Content::Segment(segment) => (SEGMENT, segment.flags.0, segment.payload.len() as u16),
+        Content::Datagram(_) => (0, 0, 0),
     }
 }
 
@@ -291,7 +355,8 @@ fn mark_spurious(packets: &mut [Packet]) {
     // By the sender and the receiver of a message, its item and its transmission.
     let mut replied: BTreeMap<(u32, u32, u32), u8> = BTreeMap::new();
     let mut arrived: BTreeSet<(u32, u32, u32, u8)> = BTreeSet::new();
-    for packet in packets.iter().filter(|p| p.fate == Fate::Arrived) {
+    let datagrams = packets.iter().filter(|p| p.header.0 != SEGMENT);
+    for packet in datagrams.filter(|p| p.fate == Fate::Arrived) {
         arrived.insert((packet.from, packet.to, packet.item, packet.attempt));
     }
     for (from, to, item, attempt) in &arrived {
@@ -300,52 +365,71 @@ fn mark_spurious(packets: &mut [Packet]) {
             *first = (*first).min(*attempt);
         }
     }
-    for packet in packets.iter_mut().filter(|p| p.is_retransmission()) {
+    for packet in packets
+        .iter_mut()
+        .filter(|p| p.is_retransmission && p.header.0 != SEGMENT)
+    {
         let first = replied.get(&(packet.from, packet.to, packet.item));
         packet.is_spurious = first.is_some_and(|first| *first < packet.attempt);
     }
 }
 
+/// Marks retransmissions of data of which all has passed the link before.
+fn mark_spurious_segments(packets: &mut [Packet]) {
+    let mut carried: BTreeMap<(u32, u32), Ranges> = BTreeMap::new();
+    for packet in packets.iter_mut().filter(|p| p.header.0 == SEGMENT) {
+        let (from, to) = (packet.from, packet.to);
+        if packet.header.1 & SYN != 0 && !packet.is_retransmission {
+            // A new connection counts anew.
+            carried.remove(&(from, to));
+        }
+        let data = u32::from(packet.header.2);
+        let ranges = carried.entry((from, to)).or_default();
+        let end = packet.item.wrapping_add(data);
+        packet.is_spurious = packet.is_retransmission && data > 0 && ranges.has(packet.item, end);
+        if data > 0 && !matches!(packet.fate, Fate::Lost | Fate::Dropped) {
+            ranges.add(packet.item, end);
+        }
+    }
+}
+
 /// The line of a direction: times at which packets leave its bottleneck, as the link computes them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Line {
-    rate_bps: u64,
-    /// The end of the last packet in microseconds, and what is left over, divided by the rate.
-    free: (u64, u64),
-    before: (u64, u64),
+    direction: Direction,
+    /// The last packet, until it is known whether the buffer had room for it.
+    last: Option<(Instant, u32)>,
 }
 
 impl Line {
-    fn of(spec: &DirectionSpec) -> Self {
+    /// The line without losses, with room for every packet.
+    fn of(spec: &DirectionSpec, seed: u64) -> Self {
+        let spec = DirectionSpec {
+            buffer: Buffer::bytes(u64::MAX),
+            loss: LossSpec::None,
+            ..spec.clone()
+        };
         Self {
-            rate_bps: spec.rate_bps,
-            free: (0, 0),
-            before: (0, 0),
+            direction: Direction::new(&spec, seed, "line"),
+            last: None,
         }
     }
 
     fn departure(&mut self, now: u64, bytes: u32, mtu: u32) -> u64 {
-        self.before = self.free;
+        if let Some((at, bytes)) = self.last.take() {
+            self.direction.offer(at, bytes);
+        }
         let more = bytes
             .saturating_sub(IP_HEADER)
             .div_ceil(mtu.saturating_sub(IP_HEADER).max(1));
         let bytes = bytes + more.saturating_sub(1) * IP_HEADER;
-        let start = if self.free.0 >= now {
-            self.free
-        } else {
-            (now, 0)
-        };
-        let work = u64::from(bytes) * 8_000_000 + start.1;
-        self.free = (start.0 + work / self.rate_bps, work % self.rate_bps);
-        self.free.0
+        let now = Instant::from_micros(now);
+        self.last = Some((now, bytes));
+        (now + self.direction.backlog(now, bytes)).as_micros()
     }
 
-    /// Takes back the last departure: the packet was dropped before the bottleneck.
-    fn undo(&mut self) {
-        self.free = self.before;
-    }
-
-    fn accept(&mut self) {
-        self.before = self.free;
+    /// Takes back the last packet, which was dropped before the bottleneck.
+    fn drop_last(&mut self) {
+        self.last = None;
     }
 }

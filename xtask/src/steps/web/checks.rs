@@ -31,8 +31,16 @@ const OWN_LINK: &str =
     "link=gprs&loss=5+%25&rtt=900+ms&clients=3&size=20000&cc=default%2Ccarob&seeds=12";
 /// A wireless network in the address.
 const MESH: &str = "preset=mesh&scenario=cocoaplus%2Fconstant&cell=constant-chain-lossy-4kbit&set=workload.duration%3D1+min&cc=default%2Ccocoa-plus&seeds=2";
+/// A link that is drawn over time, in the address.
+const DRAWN: &str = "drawn_down=60_30x16-5x16_300x8-900x24_&drawn_up=60_30x16-5x16_300x8-900x24_&size=4000&cc=default%2Ccarob&seeds=4";
+/// A download over TCP beside one over UDP.
+const TCP: &str = "link=gprs&loss=4+%25&size=20000&cc=tcp-newreno%2Cdefault&seeds=2";
 /// The browser's time over that of the command up to which the page is as fast as it should be.
 const TIME_RATIO: f64 = 2.5;
+
+/// Lines with the controller, seed and trace hash of each run of the page.
+const HASHES: &str = "[...lab.runs.byName].flatMap(([name, runs]) => [...runs.values()].sort((a, b) => a.seed - b.seed)\
+    .map((run) => `${name} ${run.seed} ${run.hash}\\n`)).join('')";
 
 /// Script that measures the layout and the colours of a tab.
 const PROBE: &str = include_str!("probe.js");
@@ -52,6 +60,8 @@ impl Drop for Server {
 pub(super) struct Bench {
     pub(super) browser: Browser,
     pub(super) address: String,
+    /// Address of the single file.
+    single: String,
     carob: PathBuf,
     folder: PathBuf,
     /// Defects so far.
@@ -70,6 +80,7 @@ pub(super) fn run(workspace: &Workspace, site: &Path) -> Result<Vec<String>> {
     let mut bench = Bench {
         browser: Browser::start(&folder.join("profile"))?,
         address,
+        single: format!("file://{}", site.with_file_name(super::SINGLE).display()),
         carob,
         folder,
         wrong: Vec::new(),
@@ -82,7 +93,9 @@ pub(super) fn run(workspace: &Workspace, site: &Path) -> Result<Vec<String>> {
         ("views", views),
         ("address", address_of_state),
         ("keyboard", keyboard),
+        ("drawing", drawing),
         ("main thread", tasks::check),
+        ("single file", single_file),
         ("messages", messages),
     ] {
         let began = Instant::now();
@@ -157,58 +170,53 @@ fn numbers(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// The copied command makes the runs of the page.
+/// The copied commands make the runs of the page.
 fn copies(bench: &mut Bench) -> Result<()> {
-    for state in [OWN_LINK, MESH] {
+    for state in [OWN_LINK, MESH, DRAWN, TCP] {
         bench.open(state)?;
-        let command = bench.browser.evaluate("lab.checked.command")?;
-        let page = bench
-            .browser
-            .evaluate(
-                "[...lab.runs.byName].flatMap(([name, runs]) => [...runs.values()].sort((a, b) => a.seed - b.seed)\
-                 .map((run) => `${name} ${run.seed} ${run.hash}\\n`)).join('')",
-            )?;
-        let command = format!("{} --each --json", command.as_str().unwrap_or_default());
-        let directory = bench
-            .carob
-            .parent()
-            .context("a folder")?
-            .display()
-            .to_string();
-        let path = std::env::var("PATH").unwrap_or_default();
-        let mut shell = Command::new("sh");
-        shell
-            .args(["-c", &command])
-            .current_dir(&bench.folder)
-            .env("PATH", format!("{directory}:{path}"));
-        let mut native = String::new();
-        for line in process::output(&mut shell)?.lines() {
-            let row: Value = serde_json::from_str(line)?;
-            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
-            // A String takes every write.
-            let _ = writeln!(
-                native,
-                "{} {} {}",
-                text("algorithm"),
-                row["seed"],
-                text("trace_hash")
-            );
-        }
-        bench.same("copied command", &native, page.as_str().unwrap_or_default());
+        copied(bench, "copied command")?;
     }
     Ok(())
 }
 
-/// Values of a recommendation, of which the costs have logarithms: those of the platforms differ in the last
-/// digits.
-fn is_alike(one: &Value, other: &Value) -> bool {
+/// The command of the page as it is makes the same runs.
+fn copied(bench: &mut Bench, what: &str) -> Result<()> {
+    let command = bench.browser.evaluate("lab.checked.command")?;
+    let page = bench.browser.evaluate(HASHES)?;
+    let command = format!("{} --each --json", command.as_str().unwrap_or_default());
+    let directory = bench.carob.parent().context("a folder")?;
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &command])
+        .current_dir(&bench.folder)
+        .env("PATH", format!("{}:{path}", directory.display()));
+    let mut native = String::new();
+    for line in process::output(&mut shell)?.lines() {
+        let row: Value = serde_json::from_str(line)?;
+        let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        // A String takes every write.
+        let _ = writeln!(
+            native,
+            "{} {} {}",
+            text("algorithm"),
+            row["seed"],
+            text("trace_hash")
+        );
+    }
+    bench.same(what, &native, page.as_str().unwrap_or_default());
+    Ok(())
+}
+
+/// Values that are equal to the last bit; 1 and 1.0 are.
+fn is_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(others)) => {
-            let alike = |(key, value)| others.get(key).is_some_and(|other| is_alike(value, other));
-            one.len() == others.len() && one.iter().all(alike)
+            let equal = |(key, value)| others.get(key).is_some_and(|other| is_equal(value, other));
+            one.len() == others.len() && one.iter().all(equal)
         }
         _ => match (one.as_f64(), other.as_f64()) {
-            (Some(one), Some(other)) => (one - other).abs() <= 1e-12 * one.abs().max(other.abs()),
+            (Some(one), Some(other)) => one.to_bits() == other.to_bits(),
             _ => one == other,
         },
     }
@@ -229,20 +237,14 @@ fn recommendation(bench: &mut Bench) -> Result<()> {
     let native = process::output(native.args(&words).arg("--json"))?;
     let native: Value = serde_json::from_str(&native)?;
     for place in 0..native["ranked"].as_array().map_or(0, Vec::len) {
-        let names = [
-            &native["ranked"][place]["configuration"],
-            &page["ranked"][place],
-        ];
-        let [one, other] = names.map(|of| of["controller"].clone());
-        bench.expect(one == other, || {
+        let (one, other) = (&native["ranked"][place], &page["ranked"][place]);
+        let is_same = one["configuration"]["controller"] == other["controller"]
+            && ["measured", "cost"]
+                .iter()
+                .all(|key| is_equal(&one[key], &other[key]));
+        bench.expect(is_same, || {
             format!("{command}, rank {place}: {one} or {other}")
         });
-        for key in ["measured", "cost"] {
-            let [one, other] = [&native, &page].map(|answer| answer["ranked"][place][key].clone());
-            bench.expect(is_alike(&one, &other), || {
-                format!("{command}, rank {place}: {one} or {other}")
-            });
-        }
     }
     bench.expect(
         native["recommended"] == page["recommended"] && native["runs"] == page["runs"],
@@ -250,6 +252,23 @@ fn recommendation(bench: &mut Bench) -> Result<()> {
     );
     let first = page["words"][0].as_str().unwrap_or_default().to_owned();
     println!("{command}: {} runs: {first}", page["runs"]);
+    // The answer does not depend on the number of workers.
+    let one = bench.browser.evaluate(
+        "(async () => { const times = []; let same = true; for (const workers of [1, undefined]) { \
+         const began = performance.now(); const answer = await lab.recommend(workers); \
+         times.push(performance.now() - began); same &&= JSON.stringify(answer) === JSON.stringify(lab.answer); } \
+         return { same, times }; })()",
+    )?;
+    bench.expect(one["same"] == true, || {
+        format!("{command}: one worker recommends something else")
+    });
+    let times = [0, 1].map(|place| one["times"][place].as_f64().unwrap_or_default() / 1_000.0);
+    println!(
+        "recommendation: {:.2} s in one worker, {:.2} s in all: {:.2} times as fast",
+        times[0],
+        times[1],
+        times[0] / times[1]
+    );
     Ok(())
 }
 
@@ -292,7 +311,7 @@ fn time(bench: &mut Bench) -> Result<()> {
 
 /// Each tab at each width in each colour: nothing wider than the page, no text that stands out too little.
 fn views(bench: &mut Bench) -> Result<()> {
-    for state in [OWN_LINK, MESH] {
+    for state in [OWN_LINK, MESH, DRAWN, TCP] {
         for (width, is_dark) in WIDTHS
             .into_iter()
             .flat_map(|width| [(width, false), (width, true)])
@@ -328,6 +347,7 @@ fn address_of_state(bench: &mut Bench) -> Result<()> {
     for state in [
         OWN_LINK,
         MESH,
+        DRAWN,
         "traffic=observe&clients=8&seeds=3&view=copy",
     ] {
         bench.open(state)?;
@@ -381,6 +401,90 @@ fn keyboard(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
+/// A link is drawn by keys and by a pointer, and by a trace that is opened, which the copies name.
+fn drawing(bench: &mut Bench) -> Result<()> {
+    bench.open("seeds=2&cc=default&size=2000&link=nb-iot")?;
+    bench.browser.evaluate(
+        "document.getElementById('drawn').open = true; document.getElementById('pad').focus()",
+    )?;
+    for key in ["ArrowRight", "ArrowDown", "PageDown"] {
+        press(bench, key)?;
+    }
+    let expected = "60_30-22.8-30x30__";
+    let drawn = bench
+        .browser
+        .evaluate("[lab.state.drawn_down, lab.state.drawn_up]")?;
+    bench.expect(drawn == json!([expected, expected]), || {
+        format!("keys draw {drawn}")
+    });
+    bench
+        .browser
+        .wait("lab.finished.includes('1875,22.8\\\\n')")?;
+    let box_of = "(() => { const pad = document.getElementById('pad'); pad.scrollIntoView({ block: 'center' }); \
+                  const { left, top, width, height } = pad.getBoundingClientRect(); return { left, top, width, height }; })()";
+    let pad = bench.browser.evaluate(box_of)?;
+    let at = |key: &str| pad[key].as_f64().unwrap_or_default();
+    for (kind, x, y) in [
+        ("mousePressed", 0.3, 0.2),
+        ("mouseMoved", 0.6, 0.7),
+        ("mouseReleased", 0.6, 0.7),
+    ] {
+        let event = json!({
+            "type": kind, "button": "left", "buttons": 1, "clickCount": 1,
+            "x": at("left") + x * at("width"), "y": at("top") + y * at("height"),
+        });
+        bench.browser.call("Input.dispatchMouseEvent", &event)?;
+    }
+    let values = bench
+        .browser
+        .evaluate("new Set(lab.state.drawn_down.split('_')[1].split('-')).size")?;
+    bench.expect(values.as_u64() > Some(8), || {
+        format!("a stroke draws {values} values")
+    });
+    bench.browser.evaluate(
+        "(() => { const way = document.getElementById('drawn-way'); way.value = 'up'; \
+         way.dispatchEvent(new Event('input', { bubbles: true })); })()",
+    )?;
+    let text = "time_ms,rate_kbit_s\n0,20\n8000,40\n";
+    give_file(
+        bench,
+        &format!("new File([{}], 'my trace.csv')", json!(text)),
+    )?;
+    bench
+        .browser
+        .wait("lab.finished.includes('my_trace.csv')")?;
+    let state = bench
+        .browser
+        .evaluate("lab.state.drawn_up.replace(/[0-9a-f]{16}$/, 'HASH')")?;
+    bench.expect(state == "file_my_trace.csv_HASH", || {
+        format!("a file is in the address as {state}")
+    });
+    fs::write(bench.folder.join("my_trace.csv"), text)?;
+    copied(bench, "copied command with a file")?;
+    // An address does not hold the file; an error names it.
+    let state = bench.browser.evaluate("location.hash.slice(1)")?;
+    bench.browser.open("about:blank")?;
+    let address = format!("{}#{}", bench.address, state.as_str().unwrap_or_default());
+    bench.browser.open(&address)?;
+    bench.browser.wait(
+        "!document.getElementById('wrong').hidden && document.getElementById('wrong').textContent.includes('my_trace.csv')",
+    )?;
+    give_file(bench, "new File(['time_ms,speed\\n0,1\\n'], 'bad.csv')")?;
+    bench.browser.wait(
+        "document.getElementById('drawn-note').textContent.startsWith('bad.csv: line 1: unknown column')",
+    )
+}
+
+/// Opens a file as a user does.
+pub(super) fn give_file(bench: &mut Bench, file: &str) -> Result<()> {
+    let script = format!(
+        "(async () => {{ const files = new DataTransfer(); files.items.add(await ({file})); \
+         const input = document.getElementById('drawn-file'); input.files = files.files; \
+         input.dispatchEvent(new Event('input', {{ bubbles: true }})); }})()"
+    );
+    bench.browser.evaluate(&script).map(drop)
+}
+
 fn press(bench: &mut Bench, key: &str) -> Result<()> {
     let text = if key.len() == 1 { key } else { "" };
     for kind in ["keyDown", "keyUp"] {
@@ -414,7 +518,8 @@ fn messages(bench: &mut Bench) -> Result<()> {
             "Network.requestWillBeSent" => {
                 let url = of["request"]["url"].as_str().unwrap_or_default().to_owned();
                 requests += 1;
-                let is_own = url.starts_with(&own) || url.starts_with("data:");
+                let places = [&own, &bench.single, "data:", "blob:"];
+                let is_own = places.iter().any(|place| url.starts_with(place));
                 bench.expect(is_own, || format!("{url} is loaded from outside"));
             }
             _ => {}
@@ -422,6 +527,31 @@ fn messages(bench: &mut Bench) -> Result<()> {
     }
     ensure!(requests > 0, "no request was seen");
     println!("{requests} requests, none from outside");
+    Ok(())
+}
+
+/// The single file makes the same runs from a `file:` address.
+fn single_file(bench: &mut Bench) -> Result<()> {
+    bench.open(OWN_LINK)?;
+    let served = bench.browser.evaluate(HASHES)?;
+    let served_address = std::mem::replace(&mut bench.address, bench.single.clone());
+    bench.open(OWN_LINK)?;
+    let single = bench.browser.evaluate(HASHES)?;
+    bench.same(
+        "single file",
+        served.as_str().unwrap_or_default(),
+        single.as_str().unwrap_or_default(),
+    );
+    for tab in TABS {
+        let found = bench.browser.evaluate(&format!("({PROBE})('{tab}')"))?;
+        bench.expect(found["overflow"].as_i64() <= Some(0), || {
+            format!("{tab} of the single file is too wide")
+        });
+    }
+    bench
+        .browser
+        .wait("Boolean(lab.player.run) && location.protocol === 'file:'")?;
+    bench.address = served_address;
     Ok(())
 }
 
@@ -443,14 +573,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_alike_up_to_the_last_digits() {
+    fn values_are_equal_to_the_last_bit() {
         let value = json!({ "low": 0.17182083438942358, "none": 0 });
-        assert!(is_alike(
+        assert!(is_equal(
             &value,
-            &json!({ "low": 0.17182083438942355, "none": 0.0 })
+            &json!({ "low": 0.17182083438942358, "none": 0.0 })
         ));
-        assert!(!is_alike(&value, &json!({ "low": 0.1718208, "none": 0 })));
-        assert!(!is_alike(&value, &json!({ "low": 0.17182083438942358 })));
-        assert!(!is_alike(&json!(null), &json!(0)));
+        assert!(!is_equal(
+            &value,
+            &json!({ "low": 0.17182083438942355, "none": 0 })
+        ));
+        assert!(!is_equal(&value, &json!({ "low": 0.17182083438942358 })));
+        assert!(!is_equal(&json!(null), &json!(0)));
     }
 }

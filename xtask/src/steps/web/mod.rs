@@ -1,8 +1,10 @@
-//! The lab's page: `web/` and `crates/web` as WebAssembly in `target/web`, its size, and its tests in Chromium.
+//! The lab's page: `web/` and `crates/web` as WebAssembly in `target/web`, the same as a single file, their sizes, and
+//! their tests in Chromium.
 
 mod checks;
 mod chromium;
 mod rows;
+mod single;
 mod tasks;
 
 use std::{
@@ -19,10 +21,12 @@ use crate::{carob, process, workspace::Workspace};
 const TARGET: &str = "wasm32-unknown-unknown";
 const LINKER: &str = "/usr/bin/wasm-ld-16";
 const INSTALL: &str = "apt-get install rustc-web rust-web-src lld-16";
+/// The page as a single file, beside its folder.
+const SINGLE: &str = "carob-lab.html";
 /// The largest sum of all files, each compressed by gzip, in bytes.
 const SIZE_MAX: u64 = 1_500_000;
 
-/// Builds the page in `target/web`.
+/// Builds the page in `target/web`, and as a single file in `target/carob-lab.html`.
 ///
 /// # Errors
 /// If files cannot be read or written.
@@ -46,7 +50,9 @@ pub(crate) fn build(workspace: &Workspace) -> Result<Outcome> {
         fs::copy(&path, site.join(name))?;
     }
     fs::copy(&module, site.join("lab.wasm"))?;
-    size(&site)
+    let single = site.with_file_name(SINGLE);
+    fs::write(&single, single::page(&site)?)?;
+    size(&site, &single)
 }
 
 /// Builds the page, then opens it in Chromium.
@@ -92,25 +98,29 @@ fn compile(workspace: &Workspace) -> Result<Option<PathBuf>> {
     Ok(built.then_some(module))
 }
 
-/// Prints the size of each file, and judges their sum.
-fn size(site: &Path) -> Result<Outcome> {
+/// Prints the size of each file, and judges their sum without the single file.
+fn size(site: &Path, single: &Path) -> Result<Outcome> {
     let mut files: Vec<PathBuf> = fs::read_dir(site)?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<_, _>>()?;
     files.sort();
-    let (mut plain, mut compressed) = (0, 0);
-    for file in &files {
-        let bytes = fs::metadata(file)?.len();
+    let sizes = |file: &Path| -> Result<[u64; 2]> {
         let gzip = Command::new("gzip").args(["-9", "-c"]).arg(file).output();
         let gzip = gzip.context("cannot start gzip")?;
         ensure!(gzip.status.success(), "gzip failed: {}", gzip.status);
-        let packed = gzip.stdout.len() as u64;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        println!("{name:<14} {bytes:>9} B {packed:>9} B compressed");
+        let sizes = [fs::metadata(file)?.len(), gzip.stdout.len() as u64];
+        println!("{name:<14} {:>9} B {:>9} B compressed", sizes[0], sizes[1]);
+        Ok(sizes)
+    };
+    let (mut plain, mut compressed) = (0, 0);
+    for file in &files {
+        let [bytes, packed] = sizes(file)?;
         plain += bytes;
         compressed += packed;
     }
     println!("{:<14} {plain:>9} B {compressed:>9} B compressed", "all");
+    sizes(single)?;
     if compressed > SIZE_MAX {
         println!("the page is larger than {SIZE_MAX} B");
     }
