@@ -108,7 +108,7 @@ const ALL_CONTROLLERS: Long = Long {
 
 const CAPTURE_PREDICTIONS: Long = Long {
     name: "capture-predictions",
-    about: "downloads over five emulated links and a LAN, as predicted from a capture and as measured (20 minutes, root)",
+    about: "downloads over five emulated links and a LAN, as predicted from a capture and as measured (20 minutes, root, idle)",
     work: Work::Function(predict_captures),
     results: "crates/lab/results/capture-predictions.md",
 };

@@ -310,6 +310,9 @@ fn mean(times: &[f64]) -> (f64, f64) {
 
 /// Three significant digits.
 fn digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
     let places = 2 - value.abs().max(1e-9).log10().floor() as i32;
     format!("{value:.*}", places.clamp(0, 6) as usize)
 }
