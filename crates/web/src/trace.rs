@@ -9,7 +9,7 @@ use crate::error::CallError;
 const STEPS_MAX: usize = 64;
 
 /// Attaches a trace under the name of its file. Returns its means over so many steps: its length in seconds, and lists
-/// of kbit/s, ms and percent. A list is empty where the trace has no such column.
+/// of kbit/s, ms and percent. A list is empty if the trace lacks that column.
 pub(crate) fn attach(name: &str, text: &str, count: usize) -> Result<Value, CallError> {
     let source = link_trace::attach(name, text).map_err(|why| {
         CallError::new(

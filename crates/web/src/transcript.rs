@@ -28,7 +28,7 @@ const TRACE_STEPS: usize = 1_024;
 const IP_HEADER: u32 = 20;
 /// Type of a confirmable message (RFC 7252 3).
 const CONFIRMABLE: u8 = 0;
-/// What stands for the type of a TCP segment.
+/// Type of a TCP segment, which is none of RFC 7252.
 const SEGMENT: u8 = 4;
 /// The control bit SYN (RFC 9293 3.1).
 const SYN: u8 = 2;

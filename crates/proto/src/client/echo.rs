@@ -5,10 +5,7 @@
 
 use alloc::boxed::Box;
 
-use bytes::Bytes;
-
 use crate::carrier::Carrier;
-use crate::client::message::Blocks;
 use crate::client::{BodyMode, Client, Operation, Progress};
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber, Options};
 use crate::context::Context;
@@ -80,13 +77,7 @@ impl Client {
         let operation = &mut self.operations[index as usize];
         // Asked for its beginning, it was the request itself, which may have named a block size.
         if let Some(block2) = block2.filter(|block2| block2.number > 0) {
-            let again = operation.request.code == Code::FETCH && operation.upload.is_none();
-            let payload = if again {
-                operation.request.payload.clone()
-            } else {
-                Bytes::new()
-            };
-            self.send_part(cx, carrier, index, Blocks::of_response(block2), &payload);
+            self.request_block(cx, carrier, index, block2);
             return true;
         }
         // A server that reassembles has discarded the body with its rejection.

@@ -335,7 +335,7 @@ impl Client {
     }
 
     /// Requests a block of the response after the first.
-    fn request_block(
+    pub(crate) fn request_block(
         &mut self,
         cx: &mut Context,
         carrier: &mut Carrier,

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// What takes the place of `assets.js`.
+/// Replacement of `assets.js`.
 const ASSETS: &str = include_str!("single.js");
 /// All that the file may load: itself.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; style-src 'unsafe-inline'; \

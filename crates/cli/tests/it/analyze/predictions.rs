@@ -408,9 +408,13 @@ Times are means with 95 % intervals, of the client's own measurement. The ratio 
     )
 }
 
-/// Predicts and measures downloads over these links. Returns their rows, and fails for a ratio beyond
-/// the agreement.
+/// Predicts and measures downloads over these links, and keeps their rows. Fails for a ratio beyond the
+/// agreement.
 fn predict_and_measure(cases: &[Case], keep: impl FnOnce(&str)) {
+    if !carob_emu::check().can_run() {
+        skipped("emulated links need the right to make namespaces and TUN devices (root)");
+        return;
+    }
     let all: Vec<&Case> = cases.iter().collect();
     let scratch = Scratch::new();
     let files = captures(&all, &scratch);
@@ -449,10 +453,6 @@ fn kept() -> Option<String> {
 #[test]
 #[ignore = "takes a quarter of an hour; `cargo xtask long capture-predictions` keeps the table"]
 fn captures_of_default_coap_predict_downloads() {
-    if !carob_emu::check().can_run() {
-        skipped("emulated links need the right to make namespaces and TUN devices (root)");
-        return;
-    }
     let cases = slow_links();
     predict_and_measure(&cases, |rows| {
         if let Some(path) = kept() {
@@ -465,10 +465,6 @@ fn captures_of_default_coap_predict_downloads() {
 #[test]
 #[ignore = "needs an idle machine; its row follows those of the slow links"]
 fn captures_of_default_coap_predict_downloads_over_a_lan() {
-    if !carob_emu::check().can_run() {
-        skipped("emulated links need the right to make namespaces and TUN devices (root)");
-        return;
-    }
     predict_and_measure(&[lan()], |row| {
         if let Some(path) = kept() {
             let page = fs::read_to_string(&path).unwrap_or_default();
