@@ -1,8 +1,8 @@
 //! Validation of `carob lab compare`: judges the recommendation for links of a set with fresh seeds.
 //!
-//! `recommendations [LINK] [--set N]` prints a line of JSON per link; LINK is 1 to 24, and all of them
-//! without it. The set is the published one unless another is named. `cargo xtask long
-//! recommendations` makes a table of it.
+//! `recommendations [LINK] [--set N] [--traffic NAME]` prints a line of JSON per link; LINK is 1 to 24,
+//! and all of them, or all with this traffic, without it. The set is the published one unless another is
+//! named. `cargo xtask long recommendations` makes a table of it.
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
 use std::process::ExitCode;
@@ -20,12 +20,14 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &[String]) -> Result<(), String> {
-    let (mut set, mut links) = (SET_ASIDE, 1..=CASES);
+    let (mut set, mut links, mut traffic) = (SET_ASIDE, 1..=CASES, None);
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         if argument == "--set" {
             let number = rest.next().and_then(|number| number.parse().ok());
             set = number.ok_or("--set takes a number")?;
+        } else if argument == "--traffic" {
+            traffic = Some(rest.next().ok_or("--traffic takes a name")?);
         } else {
             let number = argument.parse().ok().filter(|link| links.contains(link));
             let link = number.ok_or(format!("{argument} is not a link from 1 to {CASES}"))?;
@@ -33,7 +35,10 @@ fn run(arguments: &[String]) -> Result<(), String> {
         }
     }
     let cases = cases(set);
-    for link in links {
+    let cases = &cases;
+    let has_traffic =
+        |link: &usize| traffic.is_none_or(|name| cases[link - 1].traffic.name() == name);
+    for link in links.filter(has_traffic) {
         let found = validate(&cases[link - 1], &|_| {}).map_err(|error| error.to_string())?;
         println!(
             "{}",

@@ -8,6 +8,8 @@ use super::traffic::{Traffic, TrafficKind};
 pub(super) const TUNED_MAX: usize = 8;
 /// Seeds of the first stage from which on runs are short.
 const SEEDS_MANY: u64 = 20;
+/// Cheapest configurations, of one controller each, near which more are tried.
+const REFINED_MAX: usize = 3;
 /// Configurations that run with more seeds, default CoAP apart.
 const NARROWED_MAX: usize = 14;
 /// Those of them with the same settings: where the settings that gain here lose on a link nearby, others
@@ -153,6 +155,38 @@ pub(super) fn combinations(
             ..all
         },
     ]
+}
+
+/// What has not been tried of the configurations that differ in one setting from one of the cheapest,
+/// or only in the controller from the cheapest of all: a setting can gain beside others that loses alone.
+pub(super) fn refinements(
+    known: &[Configuration],
+    costs: &[f64],
+    traffic: &Traffic,
+) -> Vec<Configuration> {
+    let mut refined: Vec<Configuration> = Vec::new();
+    for place in order(costs) {
+        let one = known[place];
+        if refined.len() < REFINED_MAX && refined.iter().all(|c| c.controller != one.controller) {
+            refined.push(one);
+        }
+    }
+    let mut all: Vec<Configuration> = Vec::new();
+    let mut add = |one: Configuration| {
+        if !known.contains(&one) && !all.contains(&one) {
+            all.push(one);
+        }
+    };
+    let near = refined.iter().flat_map(|one| variations(*one, traffic));
+    near.for_each(&mut add);
+    if let Some(cheapest) = refined.first() {
+        let of = |one: &Configuration| Configuration {
+            controller: one.controller,
+            ..*cheapest
+        };
+        known.iter().map(of).for_each(&mut add);
+    }
+    all
 }
 
 /// Default CoAP, then the configurations that cost least: at most two of one controller. Those that are

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::candidates::{
     GAIN_LEAST, TUNED_MAX, best_timers, combinations, finalists, largest_block, narrowed, order,
-    tuned, variations,
+    refinements, tuned, variations,
 };
 use super::configuration::{Configuration, controllers_of};
 use super::judge::{Component, Cost, Measured, Pool, RESAMPLES, RunSummary, Weights, is_settled};
@@ -166,7 +166,7 @@ impl<'a> Search<'a> {
     }
 
     /// Tries every controller under RFC 7252's timers and under those that are best for default CoAP,
-    /// then settings of the best alone, then those that gain together.
+    /// then settings of the best alone, those that gain together, and what is near the cheapest.
     async fn explore(&mut self) -> Tried {
         let (base, traffic) = (self.base, &self.question.traffic);
         let of = |controller| Configuration { controller, ..base };
@@ -197,6 +197,9 @@ impl<'a> Search<'a> {
                 }
             }
         }
+        self.add(&mut trials, more, seeds).await;
+        let costs = trials.costs(&self.question.weights);
+        let more = refinements(&trials.known, &costs, traffic);
         self.add(&mut trials, more, seeds).await;
         let mut tried = self.narrow(&trials.known, trials.summaries, seeds).await;
         tried.controllers = by_cost;
