@@ -79,10 +79,12 @@ pub(crate) enum Delivered<'m> {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// An exchange ended without a reply.
+    /// `heard`: something came from the peer since the exchange began.
     Failed {
         purpose: Purpose,
         exchange: u32,
         failure: Failure,
+        heard: bool,
     },
     /// The timer of a reported message expired; `silence` is that timer if nothing came from the peer
     /// since.

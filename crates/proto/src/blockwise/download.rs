@@ -63,9 +63,9 @@ pub(crate) struct Download {
     announced: Option<u64>,
     /// The end, known from the last block.
     end: Option<u64>,
-    /// Blocks received, and their number when a block was last requested again.
+    /// Blocks received, and requested again after a timeout.
     received: u32,
-    received_at_repeat: u32,
+    repeated: u32,
 }
 
 impl Download {
@@ -82,7 +82,7 @@ impl Download {
             announced: None,
             end: None,
             received: 0,
-            received_at_repeat: 0,
+            repeated: 0,
         }
     }
 
@@ -209,19 +209,16 @@ impl Download {
         Some(Ok(block))
     }
 
-    /// Returns whether a block whose request timed out is to be requested again: a block has been
-    /// received since the last such request, so that the peer did answer, and requests in flight or a
-    /// later block show whether it still does.
+    /// Returns whether a block whose request timed out is to be requested again: more blocks have been
+    /// received than requested again, and requests in flight or a later block show whether the peer
+    /// still answers.
     pub(crate) fn repeats(&mut self, block: BlockValue, in_flight: usize) -> bool {
         let offset = block.offset() as u64;
         let last = self.ahead.last_key_value();
         let is_later = last.is_some_and(|(ahead, _)| *ahead > offset);
-        let repeats = block.szx == self.size
-            && self.received > self.received_at_repeat
-            && (is_later || in_flight > 0);
-        if repeats {
-            self.received_at_repeat = self.received;
-        }
+        let repeats =
+            block.szx == self.size && self.repeated < self.received && (is_later || in_flight > 0);
+        self.repeated += u32::from(repeats);
         repeats
     }
 }

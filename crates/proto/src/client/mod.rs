@@ -224,6 +224,7 @@ impl Client {
         purpose: Purpose,
         exchange: u32,
         failure: Failure,
+        heard: bool,
     ) {
         // An exchange that its request does not list ended together with it, or is of a request
         // before this one.
@@ -232,7 +233,7 @@ impl Client {
         {
             let goes_on = match failure {
                 Failure::Reset => self.on_q_block_reset(cx, carrier, operation),
-                Failure::TimedOut { .. } => {
+                Failure::TimedOut { .. } if heard => {
                     self.on_block_timed_out(cx, carrier, operation, purpose)
                 }
                 _ => false,

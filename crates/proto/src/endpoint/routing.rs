@@ -240,7 +240,8 @@ impl Endpoint {
                 purpose,
                 exchange,
                 failure,
-            } => client.on_exchange_failed(cx, carrier, purpose, exchange, failure),
+                heard,
+            } => client.on_exchange_failed(cx, carrier, purpose, exchange, failure, heard),
             Outcome::Unreported {
                 purpose,
                 exchange,

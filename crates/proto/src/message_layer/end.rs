@@ -35,6 +35,7 @@ impl Carrier {
         let exchange = &self.exchanges[index as usize];
         let (peer, purpose, token) = (exchange.peer, exchange.purpose, exchange.token);
         let began = exchange.transmissions.first().map_or(cx.now, |t| t.at);
+        let heard = self.peers[peer].last_heard > began;
         if matches!(failure, Failure::TimedOut { .. }) {
             self.suspect_session(cx, peer);
             if token.is_long() && purpose.wants_response() {
@@ -51,6 +52,7 @@ impl Carrier {
                 purpose,
                 exchange: index,
                 failure,
+                heard,
             });
         }
         // A peer that rejects a notification, or never acknowledges one, is no longer interested

@@ -486,11 +486,43 @@ fn a_block_that_timed_out_is_requested_again_while_others_come() {
         if is_whole {
             assert_eq!(net.response().expect("a response").bytes(), &body);
         } else {
-            // Nothing came after the block was requested again.
+            // Nothing came since the block was requested again.
             assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 5 }));
         }
         assert!(net.client.is_idle());
     }
+}
+
+#[test]
+fn blocks_that_time_out_together_are_all_requested_again() {
+    let mut net = Net::new(wide(4, u32::MAX), Config::default());
+    let body = pattern(1024 * 9);
+    net.app.resources.insert("x".into(), body.clone());
+    net.drop_if = Some(|from_client, bytes| {
+        let block = blocks(&[bytes], OptionNumber::BLOCK2)[0];
+        from_client && block.is_some_and(|(n, ..)| n == 2 || n == 3)
+    });
+    net.send(get("x"));
+    net.run_for(seconds(70));
+    net.drop_if = None;
+    net.run_for(seconds(30));
+    assert_eq!(net.response().expect("a response").bytes(), &body);
+}
+
+#[test]
+fn a_peer_that_dies_within_a_download_has_one_more_chance() {
+    let mut net = Net::new(wide(4, u32::MAX), Config::default());
+    net.app.resources.insert("x".into(), pattern(1024 * 64));
+    net.send(get("x"));
+    net.run_for(millis(50));
+    let before = net.sent_by_client().len();
+    net.drop_if = Some(|from_client, _| !from_client);
+    net.run_for(seconds(200));
+    assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 5 }));
+    let after = net.sent_by_client().len() - before;
+    // Four requests, and the same again, each sent five times; the rest ends with the first failure.
+    assert!((20..=40).contains(&after), "{after} sent after its death");
+    assert!(net.client.is_idle());
 }
 
 #[test]
