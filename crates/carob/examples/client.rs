@@ -7,13 +7,12 @@
 use std::time::Duration;
 
 use carob::{Client, Config, ContentFormat};
-use carob_cc::time::Duration as Micros;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let uri = std::env::args().nth(1);
     let uri = uri.unwrap_or_else(|| "coap://127.0.0.1/count".into());
-    let config = Config::new().controller_named("cocoa-plus")?;
+    let config = Config::new().controller_named("carob")?;
     let client = Client::builder().config(config).open()?;
 
     let reply = client
@@ -25,14 +24,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} {:?}", reply.code, reply.text());
     println!("from {} after {:?}", reply.peer, reply.after);
 
-    if let Some(peer) = client.snapshot(reply.peer).await {
-        let text =
-            |time: Option<Micros>| time.map_or_else(|| "unknown".into(), |time| format!("{time}"));
-        println!(
-            "round trip {}, RTO {}",
-            text(peer.round_trip),
-            text(peer.rto)
-        );
+    if let Some(peer) = client.snapshot(reply.peer).await
+        && let (Some(round_trip), Some(rto)) = (peer.round_trip, peer.rto)
+    {
+        println!("round trip {round_trip}, RTO {rto}");
     }
     client.shutdown(Duration::from_secs(1)).await;
     Ok(())

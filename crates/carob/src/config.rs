@@ -71,10 +71,34 @@ impl PeerConfig {
         Ok(self.controller(CongestionControl::named(name)?))
     }
 
-    /// Sets the transmission parameters (RFC 7252 section 4.8).
+    /// Sets the transmission parameters (RFC 7252 section 4.8). Default: those of the endpoint, or if
+    /// that has none of its own, those of RFC 7252 with the changes that the controller suggests.
     pub fn parameters(mut self, parameters: TransmissionParameters) -> Self {
         self.parameters = Some(parameters);
         self
+    }
+
+    /// Changes some of the transmission parameters: those set before, or else those of RFC 7252 with
+    /// the changes that the controller suggests. Call it after a controller or profile is set.
+    ///
+    /// ```
+    /// use carob::PeerConfig;
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let satellite = PeerConfig::new()
+    ///     .controller_named("carob")?
+    ///     .adjust_parameters(|parameters| parameters.ack_timeout = Duration::from_secs(4).into());
+    /// # let _ = satellite;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn adjust_parameters(self, change: impl FnOnce(&mut TransmissionParameters)) -> Self {
+        let mut parameters = (self.parameters).unwrap_or_else(|| {
+            suggested(self.controller.as_ref(), TransmissionParameters::DEFAULT)
+        });
+        change(&mut parameters);
+        self.parameters(parameters)
     }
 
     /// Sets the controller and the parameters of a profile. The block size remains that of the
@@ -82,6 +106,17 @@ impl PeerConfig {
     pub fn profile(self, profile: TransmissionProfile) -> Self {
         self.controller(CongestionControl::Registered(profile.controller()))
             .parameters(profile.parameters())
+    }
+}
+
+/// The parameters with the changes that the controller suggests, if there are any.
+fn suggested(
+    controller: Option<&CongestionControl>,
+    parameters: TransmissionParameters,
+) -> TransmissionParameters {
+    match controller {
+        Some(CongestionControl::Registered(entry)) => entry.suggested.apply(parameters),
+        _ => parameters,
     }
 }
 
@@ -234,10 +269,10 @@ impl Config {
     ///
     /// ```
     /// use carob::Config;
-    /// use carob_cc::time::Duration;
+    /// use std::time::Duration;
     ///
     /// let config = Config::new().adjust_parameters(|parameters| {
-    ///     parameters.ack_timeout = Duration::from_millis(500);
+    ///     parameters.ack_timeout = Duration::from_millis(500).into();
     ///     parameters.nstart = 4;
     /// });
     /// assert_eq!(config.transmission_parameters().max_retransmit, 4);
@@ -251,12 +286,17 @@ impl Config {
     /// Returns the transmission parameters for all peers without their own.
     pub fn transmission_parameters(&self) -> TransmissionParameters {
         self.parameters
-            .unwrap_or_else(|| match &self.engine.controller {
-                CongestionControl::Registered(entry) => {
-                    entry.suggested.apply(self.engine.parameters)
-                }
-                _ => self.engine.parameters,
-            })
+            .unwrap_or_else(|| suggested(Some(&self.engine.controller), self.engine.parameters))
+    }
+
+    /// Returns the configuration of a peer with the parameters that its controller suggests, unless
+    /// parameters are set for the peer or the endpoint.
+    pub(crate) fn of_peer(&self, own: &PeerConfig) -> PeerConfig {
+        let mut own = own.clone();
+        if own.controller.is_some() && own.parameters.is_none() && self.parameters.is_none() {
+            own.parameters = Some(suggested(own.controller.as_ref(), self.engine.parameters));
+        }
+        own
     }
 
     /// Raises the limit on the duration of a DTLS handshake to MAX_TRANSMIT_WAIT.

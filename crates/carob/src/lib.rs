@@ -106,6 +106,7 @@
 //! | `client` | a request with its response and the state of the controller |
 //! | `counter` | a server with an observable resource |
 //! | `observe` | an observation |
+//! | `gateway` | many devices polled, with a controller for each, a download and an observation |
 //! | `dtls` | a server and a client with pre-shared keys |
 //! | `proxy` | a forward- and reverse-proxy with a cache |
 //! | `custom_controller` | a congestion controller outside the registry |
@@ -227,6 +228,7 @@ mod pages {
         Device include_str!("../pages/device.md");
         ChooseController include_str!("../pages/choose-controller.md");
         Controller include_str!("../pages/controller.md");
+        Gateway include_str!("../pages/gateway.md");
         Observe include_str!("../pages/observe.md");
         Bodies include_str!("../pages/bodies.md");
         Dtls include_str!("../pages/dtls.md");

@@ -348,7 +348,8 @@ impl Client {
             return Err(Error::OverConnection { peer, scheme });
         }
         let mut taken = false;
-        for (_, handle) in self.transports.set_peer(peer, &config) {
+        let (config, endpoints) = self.transports.set_peer(peer, config);
+        for (_, handle) in endpoints {
             let command = Command::SetPeer(Box::new((peer, config.clone())));
             taken |= handle.command(command).await;
         }

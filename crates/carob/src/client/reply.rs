@@ -106,6 +106,22 @@ pub struct StreamedReply {
 }
 
 impl StreamedReply {
+    /// Returns the reply if its code is not of class 4 or 5.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Response`] for codes 4.xx and 5.xx, with the first part of the body as diagnostic
+    /// payload.
+    pub async fn success(mut self) -> Result<Self, Error> {
+        if Error::of_response(&self.head).is_none() {
+            return Ok(self);
+        }
+        // The code is reported even if the diagnostic payload does not arrive.
+        let text = self.body.chunk().await.ok().flatten().unwrap_or_default();
+        self.head.payload = Payload::Whole(text);
+        Error::of_response(&self.head).map_or(Ok(self), Err)
+    }
+
     /// Converts a complete reply into a streamed one.
     pub(super) fn of(reply: Reply, handle: Arc<Handle>) -> Self {
         let Reply {

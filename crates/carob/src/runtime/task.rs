@@ -51,7 +51,8 @@ pub(super) fn start<T: Transport + 'static>(
     let controller = engine.controller.name();
     let mut endpoint = Endpoint::new(engine, entropy);
     for (peer, own) in &config.peers {
-        endpoint.set_peer(*peer, own.controller.clone(), own.parameters);
+        let own = config.of_peer(own);
+        endpoint.set_peer(*peer, own.controller, own.parameters);
     }
     let (commands, command_queue) = mpsc::channel(COMMANDS);
     let (control, control_queue) = mpsc::unbounded_channel();

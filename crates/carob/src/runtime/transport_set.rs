@@ -97,21 +97,22 @@ impl TransportSet {
         all.find_map(|(of, handle)| (of == scheme).then_some(handle))
     }
 
-    /// Stores a peer's configuration for datagram endpoints started later. Returns the running
-    /// ones.
+    /// Stores a peer's configuration for datagram endpoints started later. Returns it with the
+    /// parameters that its controller suggests, and the running endpoints.
     pub(crate) fn set_peer(
         &self,
         peer: SocketAddr,
-        own: &PeerConfig,
-    ) -> Vec<(Scheme, Arc<Handle>)> {
+        own: PeerConfig,
+    ) -> (PeerConfig, Vec<(Scheme, Arc<Handle>)>) {
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let complete = config.of_peer(&own);
         config.peers.retain(|(known, _)| *known != peer);
-        config.peers.push((peer, own.clone()));
+        config.peers.push((peer, own));
         // Endpoints started later use it.
         drop(config);
         let mut all = self.all_by_scheme();
         all.retain(|(scheme, _)| StreamKind::of(*scheme).is_none());
-        all
+        (complete, all)
     }
 
     /// All endpoints that have been started, with their schemes.

@@ -198,6 +198,13 @@ impl IntoResponse for Bytes {
     }
 }
 
+/// 2.05 with the bytes as `application/octet-stream`.
+impl IntoResponse for Vec<u8> {
+    fn into_response(self) -> Response {
+        Bytes::from(self).into_response()
+    }
+}
+
 /// Response of the value or of the error.
 impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
     fn into_response(self) -> Response {

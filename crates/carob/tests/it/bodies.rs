@@ -1,6 +1,7 @@
 //! Bodies of many blocks, both ways, whole and streamed.
 
 use crate::common::{client, client_with, impatient, large, limited, resources, start};
+use carob::server::{Refusal, Request, Resource};
 use carob::{Body, Code, Config, Error, QBlockMode};
 
 const MEBIBYTE: usize = 1 << 20;
@@ -34,6 +35,33 @@ async fn a_mebibyte_comes_down_as_a_stream() {
         None,
         "the end stays the end"
     );
+}
+
+#[tokio::test]
+async fn a_streamed_refusal_is_an_error_with_its_diagnostic() {
+    let no = |_: Request| async { Refusal::forbidden("no log for you") };
+    let builder = resources().resource("/closed", Resource::new().get(no));
+    let (_server, uri) = start(builder).await;
+    let client = client();
+    let closed = limited(client.get(format!("{uri}/closed")).send_streaming())
+        .await
+        .unwrap();
+    let error = limited(closed.success()).await.unwrap_err();
+    let Error::Response {
+        code, diagnostic, ..
+    } = &error
+    else {
+        panic!("{error:?}")
+    };
+    assert_eq!(
+        (*code, diagnostic.as_deref()),
+        (Code::FORBIDDEN, Some("no log for you"))
+    );
+    let open = limited(client.get(format!("{uri}/large")).send_streaming())
+        .await
+        .unwrap();
+    let mut open = limited(open.success()).await.unwrap();
+    assert!(limited(open.body.chunk()).await.unwrap().is_some());
 }
 
 #[tokio::test]

@@ -4,7 +4,11 @@
 #[allow(dead_code, reason = "its `main` belongs to the program")]
 mod counter;
 
-use crate::common::{client, limited, start};
+#[path = "../../examples/gateway.rs"]
+#[allow(dead_code, reason = "its `main` belongs to the program")]
+mod gateway;
+
+use crate::common::{client, limited, silent_peer, start};
 use carob::client::Update;
 use carob::{Code, Server};
 
@@ -42,5 +46,51 @@ async fn the_counter_counts_refuses_and_is_observed() {
         );
         assert_eq!(client.get(&uri).await.unwrap().text(), Some("-1"));
     })
+    .await;
+}
+
+#[tokio::test]
+async fn the_gateway_polls_downloads_observes_and_times_out() {
+    limited(Box::pin(async {
+        let links = [
+            gateway::Link::NbIot,
+            gateway::Link::Mesh,
+            gateway::Link::Satellite,
+        ];
+        let (mut servers, mut devices) = (Vec::new(), Vec::new());
+        for (number, link) in (1..).zip(links) {
+            let server = gateway::device(number).await.unwrap();
+            devices.push((server.local_address(), link));
+            servers.push(server);
+        }
+        let (_socket, silent) = silent_peer();
+        let all: Vec<_> = devices
+            .iter()
+            .copied()
+            .chain([(silent, links[0])])
+            .collect();
+        let client = gateway::client(&all).unwrap();
+        let (mut readings, unanswered) = gateway::poll(&client, &all).await.unwrap();
+        readings.sort_by(f64::total_cmp);
+        assert_eq!((readings, unanswered), (vec![1.5, 2.5, 3.5], vec![silent]));
+
+        // Each peer has the controller of its link.
+        let mut gauges = Vec::new();
+        for (device, _) in &devices {
+            let of_peer = client.gauges(*device).await.unwrap();
+            gauges.push(of_peer.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        }
+        assert!(gauges[0] != gauges[1] && gauges[1] != gauges[2] && gauges[0] != gauges[2]);
+
+        let bytes = gateway::log_bytes(&client, devices[2].0).await.unwrap();
+        assert_eq!(bytes, 200_000);
+        let door = devices[0].0;
+        let (posted, watched) = tokio::join!(
+            client.post(format!("coap://{door}/door")).send(),
+            gateway::watch_door(&client, door, 1)
+        );
+        assert_eq!(posted.unwrap().code, Code::CHANGED);
+        watched.unwrap();
+    }))
     .await;
 }

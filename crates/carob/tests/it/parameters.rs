@@ -38,6 +38,51 @@ async fn a_peers_parameters_come_before_the_endpoints() {
     assert!(patience(&client, patient).await < SHORT);
 }
 
+/// Transmissions of one request by peer, until the client gives up.
+async fn transmissions(config: Config, peer: SocketAddr, set: Option<PeerConfig>) -> usize {
+    let sent = Arc::new(AtomicU32::new(0));
+    let counted = sent.clone();
+    let client = client_with(config.on_trace(move |trace| {
+        if matches!(trace.event, TraceEvent::Sent { .. }) {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    }));
+    if let Some(own) = set {
+        client.set_peer(peer, own).await.unwrap();
+    }
+    let request = client.get(format!("coap://{peer}/"));
+    assert!(limited(request.send()).await.unwrap_err().is_timeout());
+    sent.load(Ordering::Relaxed) as usize
+}
+
+/// Suggests a MAX_RETRANSMIT of 3.
+fn three_retransmissions() -> PeerConfig {
+    (PeerConfig::new().controller_named("cocoa-004-as-run")).expect("it is registered")
+}
+
+#[tokio::test]
+async fn a_peers_controller_brings_the_parameters_it_suggests() {
+    let (_socket, peer) = silent_peer();
+    let short = carob_cc::time::Duration::from_millis(5);
+    let quick = Config::new().engine(|engine| engine.parameters.ack_timeout = short);
+    assert_eq!(transmissions(quick.clone(), peer, None).await, 5);
+    let from_start = quick.clone().peer(peer, three_retransmissions());
+    assert_eq!(transmissions(from_start, peer, None).await, 4);
+    let set = Some(three_retransmissions());
+    assert_eq!(transmissions(quick, peer, set).await, 4);
+
+    // Explicit parameters come first: those of the endpoint, and those of the peer.
+    let set = Some(three_retransmissions());
+    let explicit = Config::new().parameters(impatient());
+    assert_eq!(transmissions(explicit, peer, set).await, 3);
+    let adjusted = three_retransmissions().adjust_parameters(|parameters| {
+        assert_eq!(parameters.max_retransmit, 3);
+        parameters.ack_timeout = short;
+        parameters.max_retransmit = 1;
+    });
+    assert_eq!(transmissions(Config::new(), peer, Some(adjusted)).await, 2);
+}
+
 #[tokio::test]
 async fn a_requests_parameters_come_before_all_others() {
     let (_peer, address) = silent_peer();
