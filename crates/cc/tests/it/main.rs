@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod contract;
+mod exchange;
 mod vectors;
