@@ -129,6 +129,11 @@ pub(crate) enum LabCommand {
         /// Draw the tree of the run with this seed [default: the first]
         #[arg(long, value_name = "SEED", requires = "topology")]
         seed: Option<u64>,
+        /// Draw it for a phone or a column of print
+        ///
+        /// The figure is 360 units wide instead of 860; the size of text is the same.
+        #[arg(long, requires = "topology", hide_short_help = true)]
+        narrow: bool,
     },
     /// Write a scenario file to begin with
     #[command(after_long_help = NEW_EXAMPLES)]
@@ -309,13 +314,17 @@ pub(crate) struct LayoutArgs {
     pub(crate) narrow: bool,
 }
 
+pub(super) fn layout(is_narrow: bool) -> Layout {
+    if is_narrow {
+        Layout::Narrow
+    } else {
+        Layout::Wide
+    }
+}
+
 impl LayoutArgs {
     pub(crate) fn layout(self) -> Layout {
-        if self.narrow {
-            Layout::Narrow
-        } else {
-            Layout::Wide
-        }
+        layout(self.narrow)
     }
 }
 

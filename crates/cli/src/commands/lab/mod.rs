@@ -42,8 +42,9 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
             algorithm,
             topology: true,
             seed,
+            narrow,
             ..
-        } => topology::run(&name, &set, &algorithm, seed),
+        } => topology::run(&name, &set, &algorithm, seed, args::layout(narrow)),
         LabCommand::Show {
             name,
             set,

@@ -11,6 +11,7 @@ pub(super) fn run(
     set: &[String],
     algorithms: &[String],
     seed: Option<u64>,
+    layout: Layout,
 ) -> Result<Outcome, Failure> {
     let source = Source::open(name, set, algorithms)?.without_pattern()?;
     let scenario = &source.scenario;
@@ -25,6 +26,6 @@ pub(super) fn run(
         let hint = "`carob lab list` names all scenarios; those of cocoaplus have networks";
         return Err(Failure::new(Kind::Usage, message).hint(hint));
     };
-    raw(picture.standalone(Layout::Wide).trim_end());
+    raw(picture.standalone(layout).trim_end());
     Ok(Outcome::Done)
 }
