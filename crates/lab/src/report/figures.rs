@@ -76,7 +76,7 @@ figures! {
     "load", "Carried load of a wireless network against its offered load",
         "cells that differ in the load of a wireless network, and in at most two other keys",
         Runs(|d| Ok(swept(d, &[&line_plot::LOAD, &line_plot::PERIOD])));
-    "circle", "Rank, ETX, RTO and transmissions of one node over time",
+    "circle", "Rank, ETX, changes of the parent, RTO and transmissions of one node over time",
         "a wireless network in which a parent changes",
         Runs(|d| { Ok(node_timeline::figure(d.outcome, &d.rows) .into_iter() .collect()) });
     "depth", "Hops and neighbours of the nodes of a wireless network",

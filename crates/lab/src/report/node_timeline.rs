@@ -1,5 +1,5 @@
 //! Interaction of routing and congestion control at one node over time. Panels: rank, ETX of the
-//! link, RTO and transmissions; every change of the parent is marked.
+//! link, changes of the parent, RTO and transmissions.
 
 use carob_cc::time::Instant;
 use carob_sim::mesh::record::{MeshRecord, Traced};
@@ -15,7 +15,7 @@ use crate::run::{Outcome, Row};
 const COLUMNS_MAX: usize = 3;
 /// Height of a panel.
 const AREA: f64 = 104.0;
-/// Transmissions are summed over so many minutes: 10 s.
+/// Changes and transmissions are summed over so many minutes: 10 s.
 const SPAN: f64 = 1.0 / 6.0;
 /// A rank without a parent.
 const INFINITE_RANK: u16 = u16::MAX;
@@ -23,35 +23,50 @@ const INFINITE_RANK: u16 = u16::MAX;
 /// The value of a sample that a panel shows, if the sample has one.
 type Value = fn(&Traced) -> Option<f64>;
 
+/// Values of a panel.
+#[derive(Clone, Copy)]
+enum Values {
+    /// A line through the values of the samples.
+    Line(Value),
+    /// Bars: sums over [`SPAN`] of a count of a sample, which may depend on the sample before.
+    Bars(fn(Option<&Traced>, &Traced) -> u32),
+}
+
 /// One of a column's panels.
 struct Shown {
     label: &'static str,
     mapping: Mapping,
-    /// Transmissions, which are bars, have none.
-    of: Option<Value>,
+    values: Values,
 }
 
 /// Ranks without a way back and timers span decades.
-const PANELS: [Shown; 4] = [
+const PANELS: [Shown; 5] = [
     Shown {
         label: "Rank",
         mapping: Mapping::Logarithmic,
-        of: Some(rank),
+        values: Values::Line(rank),
     },
     Shown {
         label: "ETX",
         mapping: Mapping::Linear,
-        of: Some(etx),
+        values: Values::Line(etx),
+    },
+    Shown {
+        label: "Changes in 10 s",
+        mapping: Mapping::Linear,
+        values: Values::Bars(|before, sample| {
+            u32::from(before.is_some_and(|before| before.parent != sample.parent))
+        }),
     },
     Shown {
         label: "RTO (s)",
         mapping: Mapping::Logarithmic,
-        of: Some(rto),
+        values: Values::Line(rto),
     },
     Shown {
         label: "Transmissions in 10 s",
         mapping: Mapping::Linear,
-        of: None,
+        values: Values::Bars(|_, sample| sample.retransmissions),
     },
 ];
 
@@ -84,34 +99,33 @@ impl Column {
         self.samples.iter().filter_map(of)
     }
 
-    /// When the preferred parent was another than before.
-    fn changes(&self) -> impl Iterator<Item = f64> {
-        let pairs = self.samples.windows(2);
-        let changed = pairs.filter(|two| two[0].parent != two[1].parent);
-        changed.map(|two| self.at(&two[1]))
-    }
-
     /// From when to when there was no parent.
     fn orphaned(&self) -> Vec<(f64, f64)> {
-        let runs = self
-            .samples
-            .chunk_by(|a, b| a.parent.is_some() == b.parent.is_some());
-        let mut spans = Vec::new();
-        for run in runs.filter(|run| run[0].parent.is_none()) {
-            spans.push((self.at(&run[0]), self.at(&run[run.len() - 1])));
+        let mut spans: Vec<(f64, f64)> = Vec::new();
+        for two in self.samples.windows(2) {
+            if two[0].parent.is_some() {
+                continue;
+            }
+            let (from, to) = (self.at(&two[0]), self.at(&two[1]));
+            match spans.last_mut() {
+                Some(last) if last.1.to_bits() == from.to_bits() => last.1 = to,
+                _ => spans.push((from, to)),
+            }
         }
         spans
     }
 
-    /// Transmissions by spans of [`SPAN`].
-    fn transmissions(&self) -> Vec<f64> {
+    /// Sums of a count over spans of [`SPAN`].
+    fn sums(&self, count: fn(Option<&Traced>, &Traced) -> u32) -> Vec<f64> {
         let mut sums = Vec::new();
+        let mut before = None;
         for sample in &self.samples {
             let index = (self.at(sample) / SPAN) as usize;
             if sums.len() <= index {
                 sums.resize(index + 1, 0.0);
             }
-            sums[index] += f64::from(sample.retransmissions);
+            sums[index] += f64::from(count(before, sample));
+            before = Some(sample);
         }
         sums
     }
@@ -158,7 +172,9 @@ fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<(Picture, String)> {
     if columns.is_empty() {
         return None;
     }
-    let label = format!("Node {node} of {cell}: rank, ETX, RTO and transmissions over time");
+    let label = format!(
+        "Node {node} of {cell}: rank, ETX, changes of the parent, RTO and transmissions over time"
+    );
     Some((panels(&columns, &label), label))
 }
 
@@ -194,43 +210,33 @@ fn panels(columns: &[Column], label: &str) -> Picture {
 
 impl Column {
     fn panel(&self, shown: &Shown) -> Panel {
-        let all: Vec<f64> = match shown.of {
-            Some(of) => self.values(of).collect(),
-            None => self.transmissions(),
+        let all: Vec<f64> = match shown.values {
+            Values::Line(of) => self.values(of).collect(),
+            Values::Bars(count) => self.sums(count),
         };
         let high = all.iter().copied().fold(0.0, f64::max);
         let range = match shown.mapping {
             _ if all.is_empty() => (f64::INFINITY, f64::NEG_INFINITY),
             Mapping::Linear => (0.0, high),
-            Mapping::Logarithmic => (all.into_iter().fold(high.max(1e-3), f64::min), high),
+            Mapping::Logarithmic => (all.iter().copied().fold(high.max(1e-3), f64::min), high),
         };
         let (below, above) = (f64::NEG_INFINITY, f64::INFINITY);
         let orphaned = self.orphaned().into_iter();
-        let orphaned = orphaned.fold(Layer::new("no parent"), |layer, (from, to)| {
-            layer.part(Part::Rect(
-                "pause".to_owned(),
-                (from, below),
-                (to, above),
-                None,
-            ))
-        });
-        let changes = Part::uprights("circle-change", self.changes());
-        let lines = shown.of.map_or_else(Vec::new, |of| self.lines(of));
-        let lines = Part::Line("circle-line".to_owned(), lines);
-        let mut layers = vec![
-            orphaned,
-            Layer::new("another parent").part(changes),
-            Layer::new("value, each second").part(lines),
-        ];
-        match shown.of {
-            None => layers.push(Layer::new("").item("", self.bars())),
-            Some(of) if self.values(of).next().is_none() => {
+        let orphaned = orphaned.map(|(from, to)| ((from, below), (to, above)));
+        let orphaned = Part::Rects("pause".to_owned(), orphaned.collect());
+        let mut layers = vec![Layer::new("no parent").part(orphaned)];
+        match shown.values {
+            Values::Line(_) if all.is_empty() => {
                 let text = "keeps none: 2 to 3 s, doubled".to_owned();
                 let class = "note middle halo".to_owned();
                 let middle = (self.end() / 2.0, 2.5);
                 layers.push(Layer::new("").part(Part::Text(class, middle, text, false)));
             }
-            Some(_) => {}
+            Values::Line(of) => {
+                let lines = Part::Line("circle-line".to_owned(), self.lines(of));
+                layers.push(Layer::new("value, each second").part(lines));
+            }
+            Values::Bars(_) => layers.push(Layer::new("sum over 10 s").part(self.bars(all))),
         }
         Panel {
             x: Axis::new("", Mapping::Linear, (0.0, self.end()), 4),
@@ -253,13 +259,14 @@ impl Column {
         runs.map(line).filter(|line| !line.is_empty()).collect()
     }
 
-    fn bars(&self) -> Vec<Part> {
-        let sums = (0..).map(f64::from).zip(self.transmissions());
+    fn bars(&self, sums: Vec<f64>) -> Part {
         let bar = |(n, sum): (f64, f64)| {
             let (from, to) = (n * SPAN, ((n + 1.0) * SPAN).min(self.end()));
-            Part::Rect("circle-copies".to_owned(), (from, 0.0), (to, sum), None)
+            ((from, 0.0), (to, sum))
         };
-        sums.filter(|(_, sum)| *sum > 0.0).map(bar).collect()
+        let sums = (0..).map(f64::from).zip(sums);
+        let bars = sums.filter(|(_, sum)| *sum > 0.0).map(bar);
+        Part::Rects("circle-bars".to_owned(), bars.collect())
     }
 }
 
@@ -286,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn each_algorithm_has_a_column_of_four_panels() {
+    fn each_algorithm_has_a_column_of_five_panels() {
         let (picture, label) = drawn("rpl/pint-rpl", "pint-rpl-1s").expect("a figure");
         let svg = picture.wide;
         assert!(label.contains("pint-rpl-1s"), "{label}");
@@ -294,7 +301,7 @@ mod tests {
             assert!(svg.contains(title), "{title}");
         }
         assert!(svg.matches("class=\"circle-line\"").count() >= 8, "{svg}");
-        assert!(svg.contains("class=\"circle-change\"") && !svg.contains("NaN"));
+        assert!(svg.contains(">Changes in 10 s<") && !svg.contains("NaN"));
         // Default CoAP has no RTO to show.
         assert_eq!(svg.matches("keeps none").count(), 1);
     }

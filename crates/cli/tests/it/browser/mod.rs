@@ -30,6 +30,8 @@ const RUNS: [&[&str]; 3] = [
 
 /// Longest report, with figures, values and script.
 const BYTES_MAX: usize = 400_000;
+/// What intervals of ten seeds add to a report with 27 rows.
+const INTERVAL_BYTES: usize = 40_000;
 
 fn is_missing() -> bool {
     let missing = Command::new("chromium").arg("--version").output().is_err();
@@ -69,6 +71,29 @@ fn numbers(values: &Value) -> Vec<f64> {
     texts
         .filter_map(|text| text.as_str()?.replace('\u{202f}', "").parse().ok())
         .collect()
+}
+
+/// Routes change all the time under its loads. The scenario's ten seeds add intervals to the report of two.
+#[test]
+fn slow_a_report_of_routes_that_change_is_short() {
+    let folder = Folder::new("changing-routes");
+    let report = "report.html";
+    folder.says(&[
+        "lab",
+        "run",
+        "rpl/pint-rpl",
+        "--seeds",
+        "2",
+        "--report",
+        report,
+    ]);
+    let html = fs::read_to_string(folder.0.join(report)).expect("the report");
+    assert!(
+        html.contains("changes of the parent"),
+        "no figure of a node"
+    );
+    let length = html.len() + INTERVAL_BYTES;
+    assert!(length < BYTES_MAX, "{length} bytes");
 }
 
 #[test]

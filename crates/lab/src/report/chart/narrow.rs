@@ -183,6 +183,7 @@ impl Part {
             Self::Marks(_, _, _, at) | Self::Area(_, at) => at.first()?.0,
             Self::Line(_, runs) => runs.first()?.first()?.0,
             Self::Rect(_, from, to, _) => f64::midpoint(from.0, to.0),
+            Self::Rects(_, all) => all.first().map(|(from, to)| f64::midpoint(from.0, to.0))?,
             Self::Text(_, at, _, _) => at.0,
         };
         x.is_finite().then_some(x)
@@ -203,6 +204,7 @@ impl Part {
                     *self = Self::Area(std::mem::take(class), Vec::new());
                 }
             }
+            Self::Rects(_, all) => all.retain(|(a, b)| inside(f64::midpoint(a.0, b.0))),
             Self::Text(class, at, _, _) => {
                 if !inside(at.0) {
                     *self = Self::Area(std::mem::take(class), Vec::new());
