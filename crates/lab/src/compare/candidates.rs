@@ -8,15 +8,13 @@ use super::traffic::{Traffic, TrafficKind};
 pub(super) const TUNED_MAX: usize = 8;
 /// Seeds of the first stage from which on runs are short.
 const SEEDS_MANY: u64 = 20;
-/// Cheapest configurations, of one controller each, near which more are tried.
-const REFINED_MAX: usize = 3;
 /// Configurations that run with more seeds, default CoAP apart.
 const NARROWED_MAX: usize = 14;
 /// Those of them with the same settings: where the settings that gain here lose on a link nearby, others
 /// must be left to choose from.
 const NARROWED_ALIKE_MAX: usize = 5;
 /// Configurations of the last stages, default CoAP apart.
-const FINALISTS_MAX: usize = 6;
+const FINALISTS_MAX: usize = 8;
 /// Block sizes that are tried.
 pub(super) const BLOCKS: [u16; 5] = [1_024, 512, 256, 128, 64];
 /// Bytes of headers around a block: IPv4 and UDP 28, CoAP 9, token 2.
@@ -157,35 +155,25 @@ pub(super) fn combinations(
     ]
 }
 
-/// What has not been tried of the configurations that differ in one setting from one of the cheapest,
-/// or only in the controller from the cheapest of all: a setting can gain beside others that loses alone.
+/// What has not been tried of the configurations that differ from the cheapest in one setting, or only in
+/// the controller: a setting can gain beside others that loses alone.
 pub(super) fn refinements(
     known: &[Configuration],
     costs: &[f64],
+    controllers: &[&'static str],
     traffic: &Traffic,
 ) -> Vec<Configuration> {
-    let mut refined: Vec<Configuration> = Vec::new();
-    for place in order(costs) {
-        let one = known[place];
-        if refined.len() < REFINED_MAX && refined.iter().all(|c| c.controller != one.controller) {
-            refined.push(one);
-        }
-    }
-    let mut all: Vec<Configuration> = Vec::new();
-    let mut add = |one: Configuration| {
-        if !known.contains(&one) && !all.contains(&one) {
-            all.push(one);
-        }
+    let Some(place) = order(costs).into_iter().next() else {
+        return Vec::new();
     };
-    let near = refined.iter().flat_map(|one| variations(*one, traffic));
-    near.for_each(&mut add);
-    if let Some(cheapest) = refined.first() {
-        let of = |one: &Configuration| Configuration {
-            controller: one.controller,
-            ..*cheapest
-        };
-        known.iter().map(of).for_each(&mut add);
-    }
+    let cheapest = known[place];
+    let mut all = variations(cheapest, traffic);
+    let of = |controller: &&'static str| Configuration {
+        controller,
+        ..cheapest
+    };
+    all.extend(controllers.iter().map(of));
+    all.retain(|one| !known.contains(one));
     all
 }
 

@@ -39,7 +39,7 @@ const FIRST: Seeds = Seeds {
 const NARROWED: Seeds = Seeds {
     least: 2,
     most: 40,
-    exchanges: 800_000,
+    exchanges: 1_600_000,
 };
 /// The best configurations; ten seeds are the fewest of a ranking.
 const LAST: Seeds = Seeds {
@@ -199,7 +199,9 @@ impl<'a> Search<'a> {
         }
         self.add(&mut trials, more, seeds).await;
         let costs = trials.costs(&self.question.weights);
-        let more = refinements(&trials.known, &costs, traffic);
+        let names = best.iter().map(|(name, _)| *name).take(TUNED_MAX);
+        let names: Vec<&str> = names.collect();
+        let more = refinements(&trials.known, &costs, &names, traffic);
         self.add(&mut trials, more, seeds).await;
         let mut tried = self.narrow(&trials.known, trials.summaries, seeds).await;
         tried.controllers = by_cost;
