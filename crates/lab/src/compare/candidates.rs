@@ -201,3 +201,29 @@ pub(super) fn finalists(
     chosen.extend(cheapest.filter(|one| !chosen.contains(one)));
     chosen
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_in_one_thing_from_the_cheapest_is_tried_once() {
+        let base = Configuration::default_coap(1_024);
+        let traffic = Traffic::named("firmware").expect("it is in the table");
+        let cheapest = Configuration {
+            controller: "cocoa-plus",
+            nstart: 4,
+            ..base
+        };
+        let known = [base, cheapest];
+        let more = refinements(&known, &[1.0, 0.5], &["default", "cocoa-plus"], &traffic);
+        let of_default = Configuration { nstart: 4, ..base };
+        assert!(more.contains(&of_default));
+        let differs = |one: &Configuration| {
+            usize::from(one.controller != cheapest.controller) + one.changes(&cheapest)
+        };
+        assert!(more.iter().all(|one| differs(one) == 1), "{more:?}");
+        let again = |place: usize| more[..place].contains(&more[place]);
+        assert!(!(0..more.len()).any(again));
+    }
+}
