@@ -1,7 +1,7 @@
 //! The message layer of one peer, one CON message at a time, with a controller of `carob-cc`.
 //!
-//! `Peer` needs neither heap nor standard library. `cargo run -p carob-cc --example exchange` runs
-//! it over a simulated link with a round trip of 2 s that loses every fifth datagram.
+//! `Peer` needs neither heap nor standard library. `cargo run -p carob-cc --example exchange`
+//! simulates a link with a round trip of 2 s and a loss of every fifth datagram.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use carob_cc::algorithms::fasor::Fasor;
@@ -26,7 +26,7 @@ struct Exchange {
     count: usize,
 }
 
-/// What the caller has to do when a timer expires.
+/// Action of the caller when a timer expires.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Send the same message again.

@@ -7,6 +7,7 @@
 
 use std::process::ExitCode;
 
+use carob_lab::compare::Traffic;
 use carob_lab::compare::hindsight::{CASES, SET_ASIDE, cases, validate};
 
 fn main() -> ExitCode {
@@ -27,7 +28,9 @@ fn run(arguments: &[String]) -> Result<(), String> {
             let number = rest.next().and_then(|number| number.parse().ok());
             set = number.ok_or("--set takes a number")?;
         } else if argument == "--traffic" {
-            traffic = Some(rest.next().ok_or("--traffic takes a name")?);
+            let name = rest.next().ok_or("--traffic takes a name")?;
+            Traffic::named(name).ok_or(format!("{name} is not a traffic of `lab compare`"))?;
+            traffic = Some(name);
         } else {
             let number = argument.parse().ok().filter(|link| links.contains(link));
             let link = number.ok_or(format!("{argument} is not a link from 1 to {CASES}"))?;

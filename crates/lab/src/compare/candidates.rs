@@ -155,8 +155,8 @@ pub(super) fn combinations(
     ]
 }
 
-/// What has not been tried of the configurations that differ from the cheapest in one setting, or only in
-/// the controller: a setting can gain beside others that loses alone.
+/// Untried configurations that differ from the cheapest in one setting, or only in the controller: a
+/// setting can gain beside others that loses alone.
 pub(super) fn refinements(
     known: &[Configuration],
     costs: &[f64],

@@ -1,6 +1,6 @@
 //! Headless Chromium over a pipe of its DevTools protocol: messages of JSON that end with a zero byte.
 //!
-//! It drives a page in real time. `frames.rs` of the command's tests, which the book's check includes, opens pages that
+//! This client drives a page in real time. `frames.rs` of the command's tests, which the book's check includes, opens pages that
 //! need no input, all at once and in virtual time. Only the arguments of Chromium are the same.
 
 use std::{

@@ -30,7 +30,7 @@ const RUNS: [&[&str]; 3] = [
 
 /// Longest report, with figures, values and script.
 const BYTES_MAX: usize = 400_000;
-/// What intervals of ten seeds add to a report with 27 rows.
+/// Bytes that intervals of ten seeds add to a report with 27 rows.
 const INTERVAL_BYTES: usize = 40_000;
 
 fn is_missing() -> bool {
