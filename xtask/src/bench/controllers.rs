@@ -159,7 +159,8 @@ fn document(rows: &[(&Controller, Program, f64)]) -> String {
          one code unit). It includes its constants and the\n64-bit division that some need. Time is \
          the median of nine rounds, a step being one call of the engine\n\
          (`crates/cc/benches/step.rs`). The machine is that of \
-         [performance.md](performance.md).\n\n\
+         [performance.md](performance.md);\nat some hours it is half as fast as at others, so compare rows of \
+         this table alone.\n\n\
          | controller | state, Cortex-M4 | state, 64 bit | flash, Cortex-M4 | time a step |\n\
          |---|---|---|---|---|\n",
     );
