@@ -3,7 +3,6 @@
 import { recommend } from "./advice.js";
 import { compiled } from "./assets.js";
 import { attach, fileOf, Lab, Pool } from "./pool.js";
-import { PRESETS } from "./presets.js";
 import { Runs, show } from "./ranking.js";
 import { DEFAULTS, NUMBERS, UNSET, decode, encode, parse, quantity, source, united } from "./state.js";
 import { key } from "./chart.js";
@@ -15,6 +14,12 @@ const by = (id) => document.getElementById(id);
 const SETTLE_MS = 350;
 /** Pause between two drawings of a ranking that grows. */
 const DRAW_MS = 250;
+/** The preset that is no experiment of a study. */
+const OWN = {
+  id: "own", name: "Your own link",
+  about: "Choose the link nearest to yours and change its numbers. Runs are paired: each seed has the same losses for all controllers.",
+  state: {},
+};
 
 let state = decode(location.hash.slice(1));
 let about;
@@ -41,7 +46,8 @@ function option(value, text = value) {
 }
 
 function buildLists() {
-  by("preset").append(...PRESETS.map((one) => option(one.id, one.name)), option("scenario", "A built-in scenario"));
+  about.presets.unshift(OWN);
+  by("preset").append(...about.presets.map((one) => option(one.id, one.name)), option("scenario", "A built-in scenario"));
   by("link").append(...about.links.map((one) => option(one.name)), option("own", "other numbers"));
   by("traffic").append(...about.traffic.map((one) => option(one.name, `${one.name}: ${one.about}`)));
   by("scenario").append(...about.scenarios.map((one) => option(one.name)));
@@ -106,7 +112,7 @@ function numberRow({ key: name, label, low, high, zero, units }) {
 function fill() {
   by("preset").value = state.preset;
   if (by("preset").selectedIndex < 0) by("preset").value = "own";
-  const preset = PRESETS.find((one) => one.id === state.preset);
+  const preset = about.presets.find((one) => one.id === state.preset);
   const scenario = about.scenarios.find((one) => one.name === state.scenario);
   by("preset-about").textContent = preset?.about ?? "";
   if (state.preset === "scenario") by("preset-about").textContent = scenario?.about ?? "";
@@ -153,7 +159,7 @@ function read(target) {
   const text = (id) => by(id).value.trim();
   const number = (id) => Math.max(0, Math.floor(Number(text(id)) || 0));
   if (target.id === "preset") {
-    const preset = PRESETS.find((one) => one.id === target.value);
+    const preset = about.presets.find((one) => one.id === target.value);
     const kept = { view: state.view };
     state = { ...DEFAULTS, ...kept, ...(preset?.state ?? { scenario: "carob/default", cc: "" }), preset: target.value };
     fill();

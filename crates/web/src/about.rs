@@ -1,4 +1,4 @@
-//! Lists for the page: links, traffic, controllers, scenarios, metrics.
+//! Lists for the page: presets, links, traffic, controllers, scenarios, metrics.
 
 use carob_lab::compare::{BUILT_IN, LEFT_OUT, TRAFFIC, WrittenLink};
 use carob_lab::metrics::METRICS;
@@ -6,6 +6,8 @@ use carob_lab::registry::Registry;
 use carob_lab::report::look;
 use carob_lab::scenario::{Scenario, builtin};
 use serde_json::{Value, json};
+
+use crate::presets::presets;
 
 pub(crate) fn about() -> Value {
     let controllers = Registry::BUILT_IN.entries().map(|entry| {
@@ -24,6 +26,7 @@ pub(crate) fn about() -> Value {
         .map(|metric| json!({ "name": metric.name, "unit": metric.unit, "about": metric.about }));
     json!({
         "version": env!("CARGO_PKG_VERSION"),
+        "presets": presets(),
         "links": BUILT_IN.iter().map(|link| link_entry(link.name, link.source)).collect::<Vec<_>>(),
         "traffic": traffic.collect::<Vec<_>>(),
         "controllers": controllers.collect::<Vec<_>>(),

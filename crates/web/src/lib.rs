@@ -3,7 +3,8 @@
 //! [`call`] takes one object of JSON and returns one: `{"ok": ...}`, or `{"error": ..., "remedy": ...}`. On
 //! wasm32, `abi` exports it to JavaScript. Reading order: `source` (the scenario that a request names), `runs`
 //! (rows, samples and rankings), `search` (recommendation),
-//! `trace` (one that a user opens), `transcript` (one run to watch), `about` (lists).
+//! `trace` (one that a user opens), `transcript` (one run to watch), `about` with
+//! `presets` (lists).
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]
@@ -14,6 +15,7 @@ pub mod abi;
 mod about;
 mod error;
 mod mesh_transcript;
+mod presets;
 mod runs;
 mod search;
 mod source;
@@ -31,7 +33,7 @@ use source::{LinkForm, Source};
 #[derive(Debug, Deserialize)]
 #[serde(tag = "call", rename_all = "kebab-case")]
 enum Call {
-    /// Links, traffic, controllers, scenarios and metrics.
+    /// Presets, links, traffic, controllers, scenarios and metrics.
     About,
     /// Cells and algorithms of a source, and its text for other programs.
     Check { source: Source, seeds: u64 },

@@ -31,6 +31,10 @@ fn lists_name_links_controllers_and_scenarios() {
     };
     assert!(has("links", "nb-iot") && has("controllers", "carob"));
     assert!(has("scenarios", "carob/default") && has("metrics", "fct_s"));
+    assert!(has(
+        "presets",
+        "Lee et al. 2016: 100 clients, one slow link"
+    ));
 }
 
 #[test]
