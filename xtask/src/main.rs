@@ -77,7 +77,13 @@ fn run(arguments: &[String]) -> Result<bool> {
         return Ok(true);
     };
     let workspace = Workspace::find()?;
+    let asks_for_help = matches!(rest, [only] if only == "--help" || only == "-h");
     match command.as_str() {
+        "long" if asks_for_help => long::run(&workspace, &[]),
+        _ if asks_for_help => {
+            print!("{HELP}");
+            Ok(true)
+        }
         "test" => steps::run(&workspace, rest),
         "quick" => steps::quick(&workspace, rest),
         "tidy" => tidy::run(&workspace, rest),

@@ -88,6 +88,17 @@ pub(super) fn has_repository(workspace: &Workspace) -> Result<bool> {
     Ok(manifest["workspace"]["package"].get("repository").is_some())
 }
 
+/// True if an author has an address, by which a Debian package names its maintainer.
+pub(super) fn has_address(workspace: &Workspace) -> Result<bool> {
+    let manifest: toml::Table = fs::read_to_string(workspace.root.join("Cargo.toml"))?.parse()?;
+    let authors = manifest["workspace"]["package"]["authors"].as_array();
+    let mut names = authors
+        .into_iter()
+        .flatten()
+        .filter_map(toml::Value::as_str);
+    Ok(names.any(|name| name.contains('@')))
+}
+
 pub(super) fn bill_of_materials(release: &Release<'_>) -> Result<Outcome> {
     let document = sbom::document(release.workspace)?;
     let file = release.folder.join("carob.cdx.json");

@@ -146,6 +146,12 @@ fn by_hand(release: &Release<'_>) -> Result<String> {
         steps
             .push("in Cargo.toml, set `workspace.package.repository` to the public URL".to_owned());
     }
+    if !artifacts::has_address(release.workspace)? {
+        steps.push(
+            "in Cargo.toml, give `workspace.package.authors` an address: that of the Debian package's maintainer"
+                .to_owned(),
+        );
+    }
     steps.push(format!("git tag --sign v{version}"));
     let order = artifacts::PUBLISHED.join(", ");
     steps.push(format!("cargo publish, one crate after the other: {order}"));

@@ -29,9 +29,9 @@ struct Seeds {
     exchanges: u64,
 }
 
-/// All controllers, and then settings.
+/// All controllers, and then settings. Four seeds are the fewest by which the better settings of a crowd are found.
 const FIRST: Seeds = Seeds {
-    least: 2,
+    least: 4,
     most: 40,
     exchanges: 600_000,
 };
@@ -199,8 +199,7 @@ impl<'a> Search<'a> {
         }
         self.add(&mut trials, more, seeds).await;
         let costs = trials.costs(&self.question.weights);
-        let names = best.iter().map(|(name, _)| *name).take(TUNED_MAX);
-        let names: Vec<&str> = names.collect();
+        let names: Vec<&str> = best.iter().map(|(name, _)| *name).collect();
         let more = refinements(&trials.known, &costs, &names, traffic);
         self.add(&mut trials, more, seeds).await;
         let mut tried = self.narrow(&trials.known, trials.summaries, seeds).await;
