@@ -4,6 +4,7 @@
 //! [[claim]]
 //! id = "thesis-075"
 //! about = "medians of the UDP controllers over those of New Reno and BBR"
+//! cause = "..."                        # why it fails, if it does: evidence, no criterion
 //! [[claim.text]]                       # by the text; [[claim.table]] by the study's own tables
 //! each.udp = ["default", "cocoa-001"]  # {udp} stands for each of these: a case of its own
 //! quantity = "p50(fct_s, {udp}, long-1c-none-2500) / p50(fct_s, tcp-newreno, long-1c-none-2500)"
@@ -130,6 +131,7 @@ struct File {
 struct Written {
     id: String,
     about: String,
+    cause: Option<String>,
     #[serde(default)]
     text: Vec<WrittenCheck>,
     #[serde(default)]
@@ -156,10 +158,7 @@ pub(crate) struct WrittenCheck {
 
 /// Reads rules, with the facts that their quantities may use.
 pub fn read(text: &str, facts: Facts<'_>) -> Result<Vec<Rule>, RuleError> {
-    let file: File = toml::from_str(text).map_err(|error| RuleError {
-        claim: "the file".to_owned(),
-        what: error.to_string(),
-    })?;
+    let file: File = toml::from_str(text).map_err(|error| unreadable(&error))?;
     let one = |written: Written| {
         let id = written.id;
         let all = |checks: &[WrittenCheck]| -> Result<Vec<Check>, RuleError> {
@@ -186,6 +185,25 @@ pub fn read(text: &str, facts: Facts<'_>) -> Result<Vec<Rule>, RuleError> {
         })
     };
     file.claim.into_iter().map(one).collect()
+}
+
+/// Reads the causes that claims of a file name, by claim.
+///
+/// A cause is written after the runs, so it is no part of a [`Rule`]: stored verdicts do not depend on it.
+pub fn causes(text: &str) -> Result<BTreeMap<String, String>, RuleError> {
+    let file: File = toml::from_str(text).map_err(|error| unreadable(&error))?;
+    let named = file
+        .claim
+        .into_iter()
+        .filter_map(|written| Some((written.id, written.cause?)));
+    Ok(named.collect())
+}
+
+fn unreadable(error: &toml::de::Error) -> RuleError {
+    RuleError {
+        claim: "the file".to_owned(),
+        what: error.to_string(),
+    }
 }
 
 impl WrittenCheck {
@@ -376,6 +394,20 @@ mod tests {
         let (quantity, _) = &rules[0].text[0].cases[0];
         assert_eq!(quantity.text(), "((exceeds(1, 1.5) + exceeds(2, 1.5)) / 2)");
         assert_eq!(quantity.value(&Source::default(), &[]), Some(0.5));
+    }
+
+    #[test]
+    fn a_cause_is_read_apart_and_changes_no_rule() {
+        let with = |cause: &str| {
+            format!(
+                "[[claim]]\nid = \"x-1\"\nabout = \"\"\n{cause}[[claim.text]]\nquantity = \"1\"\nabout = 1"
+            )
+        };
+        let (plain, caused) = (with(""), with("cause = \"the buffer\"\n"));
+        assert_eq!(read_plain(&plain), read_plain(&caused));
+        assert_eq!(causes(&plain), Ok(BTreeMap::new()));
+        let causes = causes(&caused).expect("it reads");
+        assert_eq!(causes.get("x-1").map(String::as_str), Some("the buffer"));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!
 //! Expected values come with tolerances; either they or rules may be left out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -93,6 +93,7 @@ pub struct StudyFolder {
     expected: Vec<Expected>,
     tolerances: Tolerances,
     rules: Vec<Rule>,
+    causes: BTreeMap<String, String>,
     seeds: u64,
 }
 
@@ -122,7 +123,7 @@ impl StudyFolder {
             Study::unpublished(&name.to_string_lossy())
         };
         let (files, scenarios) = scenarios(folder, registry)?;
-        let rules = rules(folder, facts)?;
+        let (rules, causes) = rules(folder, facts)?;
         let expected = expected(folder, &study)?;
         let tolerances = tolerances(folder, &expected)?;
         if expected.is_empty() && rules.is_empty() {
@@ -136,6 +137,7 @@ impl StudyFolder {
             expected,
             tolerances,
             rules,
+            causes,
             seeds,
         };
         for of in read.needed() {
@@ -168,6 +170,11 @@ impl StudyFolder {
     /// The rules, file by file.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// The reason why a claim fails, if its rule names one.
+    pub fn cause(&self, id: &str) -> Option<&str> {
+        self.causes.get(id).map(String::as_str)
     }
 
     /// Cells and algorithms that values and rules speak of, each once, in order.
@@ -283,13 +290,20 @@ fn scenarios(
     Ok((files, read))
 }
 
-fn rules(folder: &Path, facts: Facts<'_>) -> Result<Vec<Rule>, FolderError> {
-    let (mut all, mut ids) = (Vec::new(), BTreeSet::new());
+/// The rules of a folder, and the causes they name.
+fn rules(
+    folder: &Path,
+    facts: Facts<'_>,
+) -> Result<(Vec<Rule>, BTreeMap<String, String>), FolderError> {
+    let (mut all, mut ids, mut causes) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
     for path in toml_files(&folder.join("rules"))? {
-        let rules = rule::read(&text(&path)?, facts).map_err(|error| {
+        let text = text(&path)?;
+        let wrong = |error| {
             let remedy = "a claim has id, about and [[claim.text]] with quantity and about, between, below or above";
             FolderError::contents(&path, error, remedy)
-        })?;
+        };
+        let rules = rule::read(&text, facts).map_err(wrong)?;
+        causes.extend(rule::causes(&text).map_err(wrong)?);
         for rule in rules {
             if !ids.insert(rule.id.clone()) {
                 let what = format!("two claims have the id \"{}\"", rule.id);
@@ -298,7 +312,7 @@ fn rules(folder: &Path, facts: Facts<'_>) -> Result<Vec<Rule>, FolderError> {
             all.push(rule);
         }
     }
-    Ok(all)
+    Ok((all, causes))
 }
 
 fn expected(folder: &Path, study: &Study) -> Result<Vec<Expected>, FolderError> {

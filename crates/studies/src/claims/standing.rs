@@ -1,11 +1,12 @@
 //! Standing of a claim: the verdict of our runs, the study's own data, and the share of plausible
-//! interpretations in which it holds.
+//! interpretations in which it holds; the cause, if it fails.
 
 use std::collections::BTreeMap;
 
 use carob_lab::calibration::{Class, VerdictShares};
-use carob_lab::claims::{Judged, Verdict};
+use carob_lab::claims::{Judged, Verdict, rule};
 
+use super::part::Part;
 use crate::calibration::Calibrated;
 use crate::papers::{self, Refutation, Unpublished};
 
@@ -57,23 +58,27 @@ pub struct ClaimStatuses {
     refutations: Vec<Refutation>,
     unpublished: Vec<Unpublished>,
     shares: BTreeMap<String, VerdictShares>,
+    causes: BTreeMap<String, String>,
 }
 
 impl ClaimStatuses {
-    /// Reads a study's refutations and the stored result of its calibration.
+    /// Reads a study's refutations and causes, and the stored result of its calibration.
+    ///
+    /// # Panics
+    ///
+    /// Never: a test reads every built-in rule.
     pub fn of(study: &str) -> Self {
         let shares = Calibrated::of(study).and_then(|calibrated| {
             let kept = calibrated.kept()?;
             let findings = calibrated.findings().into_iter().enumerate();
-            let share = |(n, rule): (usize, carob_lab::claims::rule::Rule)| {
-                Some((rule.id, kept.shares(n, false)?))
-            };
+            let share = |(n, rule): (usize, rule::Rule)| Some((rule.id, kept.shares(n, false)?));
             Some(findings.filter_map(share).collect())
         });
         Self {
             refutations: papers::refutations(study),
             unpublished: papers::unpublished(study),
             shares: shares.unwrap_or_default(),
+            causes: Part::of(study).flat_map(causes).collect(),
         }
     }
 
@@ -109,16 +114,34 @@ impl ClaimStatuses {
         self.unpublished.iter().find(|one| one.id == id)
     }
 
+    /// Those of the claims that fail and whose rules name a cause, with it.
+    pub fn causes<'a>(
+        &'a self,
+        claims: impl IntoIterator<Item = &'a Judged> + 'a,
+    ) -> impl Iterator<Item = (&'a Judged, &'a str)> + 'a {
+        let failing = claims
+            .into_iter()
+            .filter(|judged| self.standing(judged) == ClaimStatus::Fails);
+        failing.filter_map(|judged| Some((judged, self.causes.get(&judged.id)?.as_str())))
+    }
+
     /// Returns whether any claim has a share.
     pub fn has_shares(&self) -> bool {
         !self.shares.is_empty()
     }
 }
 
+fn causes(part: &Part) -> BTreeMap<String, String> {
+    rule::causes(part.rules).expect("a test reads every built-in rule")
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use carob_lab::claims::Judgement;
 
+    use super::super::{StoredVerdicts, claim};
     use super::*;
     use crate::calibration::CALIBRATED;
 
@@ -157,6 +180,7 @@ mod tests {
                 reason: "they decide".to_owned(),
             }],
             shares: shares.map(|(id, share)| (id.to_owned(), share)).into(),
+            causes: BTreeMap::new(),
         };
         for (id, verdict, by_table, expected) in [
             ("some-1", Verdict::Holds, false, ClaimStatus::Holds),
@@ -193,6 +217,56 @@ mod tests {
         ] {
             let found = standings.standing(&judged(id, verdict, by_table));
             assert_eq!(found, expected, "{id} {verdict:?}");
+        }
+    }
+
+    /// Sentences of a cause at most.
+    const SENTENCES_MAX: usize = 4;
+    /// Words of each at most.
+    const WORDS_MAX: usize = 25;
+
+    #[test]
+    fn claims_that_fail_have_a_cause_and_those_that_hold_none() {
+        let mut explained = 0;
+        for study in papers::studies() {
+            let statuses = ClaimStatuses::of(&study.short_name);
+            let stored = Part::of(&study.short_name).filter_map(StoredVerdicts::of);
+            let mut unjudged: BTreeSet<&String> = statuses.causes.keys().collect();
+            for judged in stored.flat_map(|stored| stored.claims) {
+                let id = &judged.id;
+                let weight = claim(&judged).map(|claim| claim.weight);
+                let weighs = weight.is_some_and(|weight| weight != "detail");
+                match statuses.standing(&judged) {
+                    ClaimStatus::Fails if weighs => {
+                        assert!(
+                            statuses.causes.contains_key(id),
+                            "{id} fails without a cause"
+                        );
+                        explained += 1;
+                    }
+                    ClaimStatus::Fails => {}
+                    other => assert_eq!(statuses.causes.get(id), None, "{id}: {}", other.name()),
+                }
+                unjudged.remove(id);
+            }
+            assert!(unjudged.is_empty(), "{unjudged:?}");
+        }
+        assert!(explained > 0);
+    }
+
+    #[test]
+    fn causes_are_a_few_short_sentences() {
+        for study in papers::studies() {
+            for (id, cause) in ClaimStatuses::of(&study.short_name).causes {
+                let sentences: Vec<&str> = cause.split_inclusive(". ").collect();
+                let count = sentences.len();
+                assert!((1..=SENTENCES_MAX).contains(&count), "{id}: {count}");
+                assert!(cause.ends_with('.'), "{id}: {cause}");
+                for sentence in sentences {
+                    let words = sentence.split_whitespace().count();
+                    assert!(words <= WORDS_MAX, "{id}: {words} words: {sentence}");
+                }
+            }
         }
     }
 

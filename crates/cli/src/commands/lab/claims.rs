@@ -146,6 +146,7 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
         say(format_args!("\n{about}{seeds}:"));
         say_table(&table(kept, &standings, false), 0);
         say("");
+        say_causes(kept, &standings);
     }
     say_table(&tally(&all, &standings), 0);
     say("");
@@ -154,6 +155,19 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
         first.study
     ));
     Ok(())
+}
+
+/// Prints the causes of a part's claims that fail.
+fn say_causes(kept: &StoredVerdicts, standings: &ClaimStatuses) {
+    let causes: Vec<(&Judged, &str)> = standings.causes(&kept.claims).collect();
+    if causes.is_empty() {
+        return;
+    }
+    say("Causes:");
+    for (judged, cause) in causes {
+        say(format_args!("  {}: {cause}", judged.id));
+    }
+    say("");
 }
 
 fn compute(
@@ -301,6 +315,9 @@ fn to_json(
             "reason": unpublished.reason,
         });
     }
+    if let Some((_, cause)) = standings.causes([judged]).next() {
+        value["cause"] = json!(cause);
+    }
     if let Some(table) = &judged.table {
         value["by_table"] = json!({
             "verdict": table.verdict.name(),
@@ -446,7 +463,7 @@ raw data contradict it. A claim that does not hold *cannot be decided* if it hol
 that the study's baseline facts do not exclude. Nor can one that depends on something that is not published. The last column counts the verdict
 *fails* by the text, without these exceptions.{calibrated}
 
-{tally}{refuted}{unpublished}",
+{tally}{refuted}{unpublished}{causes}",
         citation = study.citation(),
         name = study.short_name,
         authors = study.authors.join(", "),
@@ -464,6 +481,7 @@ that the study's baseline facts do not exclude. Nor can one that depends on some
         tally = tally(all, standings).markdown(),
         refuted = refuted(all, standings),
         unpublished = unpublished(all, standings),
+        causes = causes(all, standings),
     );
     for kept in all {
         let Some(part) = kept.part() else {
@@ -529,6 +547,18 @@ fn unpublished(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
         "\nNot decidable by what the study publishes:\n\n{}",
         lines.concat()
     )
+}
+
+/// The causes of the claims that fail, as a list.
+fn causes(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
+    let causes = standings.causes(all.iter().flat_map(|kept| &kept.claims));
+    let lines: Vec<String> = causes
+        .map(|(judged, cause)| format!("* {}. {cause}\n", judged.id))
+        .collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("\nCauses of claims that fail:\n\n{}", lines.concat())
 }
 
 #[cfg(test)]

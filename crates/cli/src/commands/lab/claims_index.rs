@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use carob_lab::claims::Judged;
 use carob_lab::report::{Report, Section};
+use carob_lab::study::Claim;
 use carob_lab::text::{Align, TextTable};
 use carob_studies::claims::{self, ClaimStatus, ClaimStatuses, Part, StoredVerdicts};
 use carob_studies::papers;
@@ -45,6 +46,13 @@ impl StudyVerdicts {
         let is_it =
             |(_, judged): &(&StoredVerdicts, &Judged)| self.standings.standing(judged) == status;
         self.judged().filter(is_it).count()
+    }
+
+    /// The claims that fail and have a cause, with their study's claims, and the cause.
+    fn causes(&self) -> impl Iterator<Item = (Claim, &str)> {
+        let judged = self.kept.iter().flat_map(|kept| &kept.claims);
+        let causes = self.standings.causes(judged);
+        causes.filter_map(|(judged, cause)| Some((claims::claim(judged)?, cause)))
     }
 
     /// The page of its claims in the documentation.
@@ -135,8 +143,23 @@ pub(super) fn page(studies: &[StudyVerdicts], command: String) -> Report {
                 tables: vec![claims],
                 ..Section::default()
             },
+            Section {
+                heading: "Causes of claims that fail".to_owned(),
+                tables: vec![causes(studies)],
+                ..Section::default()
+            },
         ],
     }
+}
+
+/// The causes of the claims that fail.
+fn causes(studies: &[StudyVerdicts]) -> TextTable {
+    let names = ["claim", "weight", "claimed", "cause"];
+    let mut table = header(&names.map(|name| (name, Align::Left)));
+    for (claim, cause) in studies.iter().flat_map(StudyVerdicts::causes) {
+        table.add(vec![claim.id, claim.weight, claim.claim, cause.to_owned()]);
+    }
+    table
 }
 
 /// The document docs/evidence/claims.md.
@@ -182,6 +205,12 @@ Headline claims that do not hold, with what was measured:
             );
         }
     }
+    // Writing to a String cannot fail.
+    let _ = write!(
+        text,
+        "\nClaims that fail, with their causes:\n\n{}",
+        causes(studies).markdown()
+    );
     text += "\nNext: [calibration of open settings](../calibration.md).\n";
     text
 }
@@ -214,5 +243,22 @@ mod tests {
             .map(|n| n.parse::<usize>().expect("a number"))
             .sum();
         assert_eq!(parts, count);
+    }
+
+    #[test]
+    fn the_page_has_the_cause_of_each_failing_claim_of_weight() {
+        let report = page(&all(), String::new());
+        let claims = report.sections[1].tables[0].rows();
+        let failing = claims
+            .iter()
+            .filter(|row| row[3] == "fails" && row[2] != "detail");
+        let causes = report.sections[2].tables[0].rows();
+        let mut count = 0;
+        for claim in failing {
+            let row = causes.iter().find(|row| row[0] == claim[0]);
+            assert!(row.is_some_and(|row| !row[3].is_empty()), "{}", claim[0]);
+            count += 1;
+        }
+        assert!(count > 0 && count <= causes.len(), "{count}");
     }
 }

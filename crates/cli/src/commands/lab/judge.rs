@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use carob_lab::claims::{Judged, Making};
+use carob_lab::claims::{Judged, Making, Verdict};
 use carob_lab::expected::Comparison;
 use carob_lab::study::{StudyFolder, StudyVerdicts};
 use carob_lab::summary::seconds;
@@ -77,13 +77,17 @@ fn values(folder: &StudyFolder, verdicts: &StudyVerdicts) -> Vec<serde_json::Val
         })
     });
     let claims = verdicts.claims.iter().map(|judged| {
-        json!({
+        let mut value = json!({
             "study": name,
             "id": judged.id,
             "seeds": verdicts.seeds,
             "verdict": judged.text.verdict.name(),
             "checks": judged.text.checks,
-        })
+        });
+        if let Some(cause) = cause(folder, judged) {
+            value["cause"] = json!(cause);
+        }
+        value
     });
     expected.chain(claims).collect()
 }
@@ -108,6 +112,17 @@ fn show(folder: &StudyFolder, verdicts: &StudyVerdicts, took: &str) {
         say_table(&claims(folder, &verdicts.claims), 0);
         say("");
     }
+    for judged in &verdicts.claims {
+        if let Some(cause) = cause(folder, judged) {
+            say(format_args!("Cause of {}: {cause}", judged.id));
+        }
+    }
+}
+
+/// The cause that the rule of a failing claim names.
+fn cause<'a>(folder: &'a StudyFolder, judged: &Judged) -> Option<&'a str> {
+    let fails = judged.text.verdict == Verdict::Fails;
+    folder.cause(&judged.id).filter(|_| fails)
 }
 
 fn table(columns: &[(&str, Align)]) -> TextTable {

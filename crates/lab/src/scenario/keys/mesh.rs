@@ -250,7 +250,7 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "mac.backoff_unit",
         Kind::Time,
         Some("125 ms"),
-        "Unit of the back-off of Contiki 2.7 and 3.0, rounded to ticks of 1/128 s: the period of NETSTACK_RDC_CHANNEL_CHECK_RATE, which is 8 a second by default. Other MACs have a unit of their own.",
+        "Unit of the back-off of Contiki 2.7 and 3.0, rounded to ticks of 1/128 s, so that 10 ms are 7.8 ms: the period of NETSTACK_RDC_CHANNEL_CHECK_RATE, which is 8 a second by default. Other MACs have a unit of their own.",
     ),
     key(
         "mac.neighbours_max",
