@@ -31,7 +31,6 @@ const LONG_SENTENCES: &[(&str, usize)] = &[
     ("docs/controllers.md", 13),
     ("docs/notifications.md", 20),
     ("docs/retrycount.md", 4),
-    ("docs/rpl-claims.md", 2),
     ("docs/rpl.md", 23),
     ("docs/wireless.md", 4),
 ];
