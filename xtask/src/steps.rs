@@ -4,7 +4,7 @@ pub(crate) mod bare_metal;
 pub(crate) mod book;
 mod dependencies;
 mod features;
-mod python;
+pub(crate) mod python;
 mod quick;
 pub(crate) mod suite;
 pub(crate) mod watch;

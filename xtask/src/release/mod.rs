@@ -2,13 +2,14 @@
 //!
 //! Its results are in `target/release-check/`: packages of the crates, the program with its dependencies
 //! recorded (`cargo auditable`), a static program, a Debian package, a container image, a bill of
-//! materials, and their SHA-256 sums.
+//! materials, Python wheels, and their SHA-256 sums.
 
 mod artifacts;
 mod documents;
 mod image;
 mod sbom;
 mod tar;
+mod wheels;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -74,6 +75,11 @@ const CHECKS: &[Check] = &[
         artifacts::image,
     ),
     ("deb", "a Debian package", artifacts::debian),
+    (
+        "wheels",
+        "the Python package for older glibc and for musl",
+        wheels::check,
+    ),
     ("sums", "SHA-256 of the results", artifacts::sums),
 ];
 

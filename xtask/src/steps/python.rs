@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use super::{Outcome, watch};
 use crate::{process, workspace::Workspace};
 
-const INSTALL: &str = "apt-get install python3 python3-venv";
+pub(crate) const INSTALL: &str = "apt-get install python3 python3-venv";
 /// The oldest minor version of Python 3 that the package supports; `pyproject.toml` has it too.
 const OLDEST: u32 = 10;
 /// Packages that the tests and examples import, and what checks their types.
@@ -100,13 +100,13 @@ pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
 }
 
 /// An interpreter with the module `venv`.
-struct Python {
-    path: PathBuf,
+pub(crate) struct Python {
+    pub(crate) path: PathBuf,
     minor: u32,
 }
 
 /// Interpreters from the oldest supported version on: those on the path, and those of pyenv.
-fn interpreters() -> Result<Vec<Python>> {
+pub(crate) fn interpreters() -> Result<Vec<Python>> {
     let mut paths = vec![PathBuf::from("python3")];
     if let Some(home) = std::env::var_os("HOME") {
         let versions = Path::new(&home).join(".pyenv/versions");
@@ -139,7 +139,7 @@ fn minor(path: &Path) -> Option<u32> {
 }
 
 /// A virtual environment with packages; one that is there is used again.
-fn environment(folder: &Path, python: &Python, packages: &[&str]) -> Result<PathBuf> {
+pub(crate) fn environment(folder: &Path, python: &Python, packages: &[&str]) -> Result<PathBuf> {
     let marker = folder.join("packages");
     let wanted = packages.join("\n");
     if fs::read_to_string(&marker).is_ok_and(|there| there == wanted) {
@@ -172,7 +172,7 @@ fn maturin(workspace: &Workspace, tools: &Path, arguments: &[&str], out: &Path) 
 }
 
 /// The only file of a folder.
-fn only_file(folder: &Path) -> Result<PathBuf> {
+pub(crate) fn only_file(folder: &Path) -> Result<PathBuf> {
     let mut files = fs::read_dir(folder)?;
     let Some(file) = files.next() else {
         bail!("maturin left no file in {}", folder.display());
