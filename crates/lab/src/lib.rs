@@ -46,6 +46,7 @@ pub mod study;
 pub mod summary;
 pub mod sweep;
 pub mod text;
+pub mod timed;
 pub mod timer_log;
 mod transmission;
 

@@ -1,10 +1,10 @@
 //! Medians of many algorithms side by side.
 
 use crate::footnotes::mark;
-use crate::metrics;
 use crate::run::Row;
 use crate::summary::{RANKED_FROM, SAME, dash, label, seconds};
 use crate::text::{Align, Emphasis, TextTable};
+use crate::timed::Timed;
 
 /// The fewest algorithms that are also set side by side.
 const SIDE_BY_SIDE_FROM: usize = 4;
@@ -14,10 +14,8 @@ const COLUMNS_MAX: usize = 12;
 /// Medians of completion times: a line per algorithm, a column per cell, if there are several of
 /// both, but not too many cells. The shortest of a column is marked.
 pub fn table(rows: &[Row]) -> Option<TextTable> {
-    if rows
-        .iter()
-        .all(|row| !row.metrics.contains_key(metrics::FCT_S.name))
-    {
+    let timed = Timed::of(rows);
+    if rows.iter().all(|row| timed.times(row).is_none()) {
         return None;
     }
     let mut cells: Vec<&Row> = Vec::new();
@@ -37,14 +35,8 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
         let row = rows
             .iter()
             .find(|row| row.scenario == cell.scenario && row.algorithm == algorithm)?;
-        let fct = row
-            .metrics
-            .get(metrics::FCT_S.name)
-            .filter(|fct| fct.n > 0)?;
-        let all_done = row
-            .metrics
-            .get(metrics::SUCCESS_RATIO.name)
-            .is_none_or(|s| s.mean >= 1.0);
+        let fct = timed.times(row).filter(|fct| fct.n > 0)?;
+        let all_done = timed.done(row).is_none_or(|done| done >= 1.0);
         Some((fct.p50, all_done))
     };
     let shortest: Vec<f64> = cells
@@ -84,7 +76,7 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
         }
     }
     mark(&mut table, "algorithm");
-    table.add_note("Medians of flow completion times, in seconds.");
+    table.add_note(&format!("Medians of {}, in seconds.", timed.of_what()));
     if marked_shortest {
         table.add_note("< the shortest of its column, or within 1 % of it.");
     }

@@ -2,7 +2,7 @@
 //!
 //! Algorithms are compared by paired differences, and ranked from `SEEDS_MIN` seeds on.
 
-use carob_sim::spec::{FlowRecord, RunRecord};
+use carob_sim::spec::RunRecord;
 
 use crate::delivery;
 use crate::metrics;
@@ -10,6 +10,7 @@ use crate::paired::{Paired, SEEDS_MIN, pairs};
 use crate::run::{EachRow, Outcome, Row};
 use crate::scenario::builtin;
 use crate::summary::{SAME, label, seconds};
+use crate::timed::Timed;
 
 /// Spurious retransmissions of a flow that are not called a difference.
 const SPURIOUS_SAME: f64 = 0.05;
@@ -84,7 +85,8 @@ fn has_several(rows: &[Row]) -> bool {
 
 /// Returns whether flows of two kinds share a link and none completes, so that rates are what counts.
 pub(crate) fn is_shared(rows: &[Row]) -> bool {
-    let completes = |row: &Row| row.metrics.contains_key(metrics::FCT_S.name);
+    let timed = Timed::of(rows);
+    let completes = |row: &Row| timed.times(row).is_some();
     let has_rate = |row: &Row| row.metrics.contains_key(metrics::SECOND_RECEIVED_BPS.name);
     !rows.iter().any(completes) && rows.iter().any(has_rate)
 }
@@ -179,7 +181,8 @@ pub(crate) fn chosen(comparisons: usize) -> Option<String> {
 
 /// Sentences on differences between completion times.
 fn times(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
-    let series = series(outcome, |record| Some(completion(record)?.ln()));
+    let timed = Timed::of(rows);
+    let series = series(outcome, |record| Some(timed.of_run(record)?.ln()));
     let mut sentences = Vec::new();
     match widest(&series).filter(|w| w.by.least() > 0.0) {
         Some(widest) => {
@@ -196,20 +199,13 @@ fn times(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
             sentences.extend(chosen(widest.comparisons));
             sentences.extend(tail(rows, &widest));
         }
-        None => sentences.push(
-            "No difference between completion times is certain at 95 % with these seeds."
-                .to_owned(),
-        ),
+        None => sentences.push(format!(
+            "No difference between {} is certain at 95 % with these seeds.",
+            timed.plural()
+        )),
     }
     sentences.extend(equals(&series, rows));
     sentences
-}
-
-/// The mean time of a run's flows in seconds, if all completed.
-pub(crate) fn completion(record: &RunRecord) -> Option<f64> {
-    let all = record.flows.iter().map(FlowRecord::completion);
-    let sum: u64 = all.map(|c| Some(c?.as_micros())).sum::<Option<u64>>()?;
-    (sum > 0).then(|| sum as f64 / 1e6 / record.flows.len() as f64)
 }
 
 /// A difference of logarithms as a percentage.
@@ -233,7 +229,8 @@ fn interval(by: &Paired) -> String {
 /// The algorithm with the longest tail, where it is not the slower one of a pair.
 fn tail(rows: &[Row], widest: &Widest<'_>) -> Option<String> {
     let cell = rows.iter().filter(|row| row.scenario == widest.scenario);
-    let p95 = |row: &Row| row.metrics.get(metrics::FCT_S.name).map_or(0.0, |s| s.p95);
+    let timed = Timed::of(rows);
+    let p95 = |row: &Row| timed.times(row).map_or(0.0, |s| s.p95);
     let longest = cell.clone().max_by(|a, b| p95(a).total_cmp(&p95(b)))?;
     let slower = cell.clone().find(|row| row.algorithm == widest.more)?;
     let differs =
@@ -251,6 +248,7 @@ fn tail(rows: &[Row], widest: &Widest<'_>) -> Option<String> {
 
 /// Cells in which nothing differs, and those in which medians alone do not.
 fn equals(series: &[Series], rows: &[Row]) -> Vec<String> {
+    let timed = Timed::of(rows);
     let (mut same, mut hidden) = (Vec::new(), Vec::new());
     for cell in rows.chunk_by(|a, b| a.scenario == b.scenario) {
         let theirs: Vec<&Series> = (series.iter())
@@ -263,11 +261,11 @@ fn equals(series: &[Series], rows: &[Row]) -> Vec<String> {
             Some((low, high))
         };
         let is_near = |(low, high): &(f64, f64)| *high <= low * (1.0 + SAME);
-        let median = range(&|row| row.metrics.get(metrics::FCT_S.name).map(|s| s.p50));
+        let median = range(&|row| timed.times(row).map(|s| s.p50));
         if cell.len() < 2 || !median.is_some_and(|m| is_near(&m)) {
             continue;
         }
-        let p95 = range(&|row| row.metrics.get(metrics::FCT_S.name).map(|s| s.p95));
+        let p95 = range(&|row| timed.times(row).map(|s| s.p95));
         let spurious = range(&|row| row.metrics.get(metrics::SPURIOUS.name).map(|s| s.mean));
         let name = label(rows, &cell[0]);
         match (
@@ -382,23 +380,29 @@ fn unfinished(rows: &[Row]) -> Option<String> {
     if is_shared(rows) {
         return None;
     }
-    let done = |row: &Row| {
-        row.metrics
-            .get(metrics::SUCCESS_RATIO.name)
-            .map_or(1.0, |s| s.mean)
-    };
+    let timed = Timed::of(rows);
+    let done = |row: &Row| timed.done(row).unwrap_or(1.0);
     let mut rows_with: Vec<&Row> = rows.iter().filter(|row| done(row) < 1.0).collect();
     rows_with.sort_by(|a, b| done(a).total_cmp(&done(b)));
     let names: Vec<String> = rows_with
         .iter()
         .map(|row| {
             let (name, cell) = (&row.algorithm, label(rows, row));
-            format!("{name} with {cell} ({:.1} % done)", done(row) * 100.0)
+            // Not 100.0 %, if one of thousands is missing.
+            let percent = (done(row) * 1_000.0).floor() / 10.0;
+            format!("{name} with {cell} ({percent:.1} % done)")
         })
         .collect();
     (!names.is_empty()).then(|| {
         let names = some(&names);
-        format!("Not every transfer completed: {names}. Times are of those that did.")
+        match timed {
+            Timed::Flows => {
+                format!("Not every transfer completed: {names}. Times are of those that did.")
+            }
+            Timed::Responses => {
+                format!("Not every request was answered: {names}. Times are of those that were.")
+            }
+        }
     })
 }
 
@@ -420,6 +424,8 @@ fn left_out(outcome: &Outcome<'_>, rows: &[Row]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use carob_sim::spec::FlowRecord;
+
     use super::*;
     use crate::run::{Plan, Selection};
     use crate::scenario::Scenario;

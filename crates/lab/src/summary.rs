@@ -14,6 +14,7 @@ use crate::shares;
 use crate::statistics::{Statistic, Statistics};
 use crate::study::Study;
 use crate::text::{Align, Emphasis, TextTable};
+use crate::timed::Timed;
 use crate::transmission;
 
 /// Medians this near to each other are called the same.
@@ -58,11 +59,8 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
             .value(Statistic::P50)
     };
     let any_published = rows.iter().any(|row| printed(row).is_some());
-    let unfinished = |row: &Row| {
-        row.metrics
-            .get(metrics::SUCCESS_RATIO.name)
-            .is_some_and(|s| s.mean < 1.0)
-    };
+    let timed = Timed::of(rows);
+    let unfinished = |row: &Row| timed.done(row).is_some_and(|done| done < 1.0);
     if reading::is_shared(rows) {
         return shares::table(rows, hashes);
     }
@@ -91,7 +89,7 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     let best = best_medians(rows);
     let mut before = "";
     for row in rows {
-        let fct = row.metrics.get(metrics::FCT_S.name);
+        let fct = timed.times(row);
         let time = |s: Statistic| fct.map_or_else(dash, |f| seconds(f.get(s)));
         let mean = |metric: &str| {
             let found = row.metrics.get(metric);
@@ -116,8 +114,8 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
             mean(metrics::SPURIOUS.name),
         ]);
         if any_unfinished {
-            let done = row.metrics.get(metrics::SUCCESS_RATIO.name);
-            cells.push(done.map_or_else(dash, |s| format!("{:.1} %", s.mean * 100.0)));
+            let done = timed.done(row);
+            cells.push(done.map_or_else(dash, |share| format!("{:.1} %", share * 100.0)));
         }
         if serves {
             cells.push(mean(metrics::THROUGHPUT_RPS.name));
@@ -231,9 +229,10 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
     ];
     let mut table = TextTable::new(header.map(column).to_vec());
     table.optional(&["spurious", "max s", "retransmissions"]);
+    let timed = Timed::of_each(rows);
     let mut before = "";
     for row in rows {
-        let fct = row.metrics.get(metrics::FCT_S.name);
+        let fct = timed.times_of(row);
         let sum = |metric: &str| {
             let found = row.metrics.get(metric);
             found.map_or_else(dash, |m| format!("{:.0}", m.mean * m.n as f64))
@@ -260,16 +259,19 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
 }
 
 /// Legend of the columns of the [`table`] of these rows.
-pub fn columns(rows: &[Row]) -> &'static str {
+pub fn columns(rows: &[Row]) -> String {
     if reading::is_shared(rows) {
-        return shares::COLUMNS;
+        return shares::COLUMNS.to_owned();
     }
-    let delivered = rows.iter().find(|row| delivery::is_of(&row.metrics));
-    delivered.map_or(COLUMNS, |row| delivery::legend(&row.metrics))
+    if let Some(row) = rows.iter().find(|row| delivery::is_of(&row.metrics)) {
+        return delivery::legend(&row.metrics).to_owned();
+    }
+    format!(
+        "p10, median and p90 are of {}; retransmissions and spurious are per flow, spurious being those \
+         of which an earlier transmission and its response were not lost.",
+        Timed::of(rows).of_what()
+    )
 }
-
-const COLUMNS: &str = "p10, median and p90 are of flow completion times; retransmissions and \
-spurious are per flow, spurious being those of which an earlier transmission and its response were not lost.";
 
 /// Legend of the columns that [`table`] adds where requests take the server time.
 pub const SERVED_COLUMNS: &str = "answers/s are requests answered per second of a run; answered and \
@@ -330,8 +332,9 @@ pub fn widest_cell(rows: &[Row]) -> Option<&str> {
 /// The rows of each cell that completed flows, fastest first.
 fn by_cell(rows: &[Row]) -> Vec<Ranked<'_>> {
     let mut cells: Vec<Ranked<'_>> = Vec::new();
+    let timed = Timed::of(rows);
     for row in rows {
-        let Some(fct) = row.metrics.get(metrics::FCT_S.name) else {
+        let Some(fct) = timed.times(row) else {
             continue;
         };
         match cells.last_mut() {

@@ -43,11 +43,8 @@ fn recommendation(answer: &Answer) -> String {
     if answer.recommended == 0 {
         let closest = answer.ranked.get(1);
         let why = match closest {
-            Some(one) if one.cost.high < 1.0 && one.fails_more => {
-                "what costs less here fails more often".to_owned()
-            }
-            Some(one) if one.cost.high < 1.0 && !one.worse_at.is_empty() => {
-                "what costs less here costs more on a link nearby".to_owned()
+            Some(one) if one.cost.high < 1.0 && (one.fails_more || !one.worse_at.is_empty()) => {
+                ruled_out(one)
             }
             _ => "no configuration costs 2 % less beyond chance".to_owned(),
         };
@@ -65,6 +62,16 @@ fn recommendation(answer: &Answer) -> String {
     let last = parts.pop().unwrap_or_default();
     let settings = format!(" with {} and {last}", parts.join(", "));
     format!("Use {}{settings}.", best.configuration.controller)
+}
+
+/// Why a configuration that costs less is not recommended.
+fn ruled_out(one: &Ranked) -> String {
+    let (name, cost) = (&one.configuration, one.cost.value);
+    if one.fails_more {
+        return format!("{name} costs less ({cost:.2}), but fails more often than default CoAP");
+    }
+    let at = one.worse_at.join(", ");
+    format!("{name} costs less here ({cost:.2}), but more than default CoAP at {at}")
 }
 
 /// Times and failures beside default CoAP.
@@ -132,13 +139,7 @@ fn certainty(answer: &Answer) -> String {
             one.cost.value < best.cost.value && (one.fails_more || !one.worse_at.is_empty())
         };
         if let Some(one) = answer.ranked.iter().skip(1).find(is_ruled_out) {
-            let (name, cost) = (&one.configuration, one.cost.value);
-            sentences.push(if one.fails_more {
-                format!("{name} costs less ({cost:.2}), but fails more often than default CoAP.")
-            } else {
-                let at = one.worse_at.join(", ");
-                format!("{name} costs less here ({cost:.2}), but more than default CoAP at {at}.")
-            });
+            sentences.push(format!("{}.", ruled_out(one)));
         }
     }
     sentences.push(format!(

@@ -100,8 +100,9 @@ const MARKER: f64 = 3.4;
 const LINEAR_UP_TO: f64 = 30.0;
 
 impl BoxPlot {
-    /// A plot of flow completion times, logarithmic where they differ much.
-    pub fn of_completion_times(
+    /// A plot of times in seconds with this name, logarithmic where they differ much.
+    pub fn of_times(
+        name: &str,
         groups: Vec<(String, String)>,
         series: Vec<String>,
         boxes: Vec<BoxMark>,
@@ -111,7 +112,7 @@ impl BoxPlot {
         let low = low.fold(f64::INFINITY, f64::min);
         let high = boxes.iter().map(|b| b.statistics.max).fold(0.0, f64::max);
         Self {
-            y_label: "Flow completion time (s)".to_owned(),
+            y_label: format!("{name} (s)"),
             shared: None,
             mapping: if high > LINEAR_UP_TO * low {
                 Mapping::Logarithmic
@@ -248,7 +249,7 @@ impl BoxPlot {
         ];
         if self.whiskers == Whiskers::P10P90 {
             let dots = vec![(x, s.min), (x, s.max)];
-            parts.push(Part::Marks(format!("dot {colour}"), Shape::Disc, 1.8, dots));
+            parts.push(Part::Marks(format!("dot {colour}"), Shape::Dot, 0.0, dots));
         }
         parts
     }

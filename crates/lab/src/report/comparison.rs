@@ -8,13 +8,13 @@ use crate::delivery;
 use crate::export;
 use crate::footnotes;
 use crate::medians;
-use crate::metrics;
 use crate::reading;
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::scenario::Cell;
 use crate::scenario::value::Value;
 use crate::study::Study;
 use crate::summary::{self, Print};
+use crate::timed::Timed;
 
 /// The most groups of boxes in one figure.
 const GROUPS_MAX: usize = 12;
@@ -44,15 +44,19 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
     let rows = &drawing.rows;
     let mut sections = Vec::new();
     let is_shared = reading::is_shared(rows);
+    let timed = Timed::of(rows);
     let times = Section {
         heading: if is_shared {
             "Received rates"
         } else {
-            "Completion times"
+            timed.heading()
         }
         .to_owned(),
         text: reading::reading(outcome),
-        figures: if rows.iter().any(|row| fct_count(row) > 1) {
+        figures: if rows
+            .iter()
+            .any(|row| timed.times(row).is_some_and(|s| s.n > 1))
+        {
             drawing.blocks(&["ratios", "boxes"])?
         } else {
             Vec::new()
@@ -97,7 +101,11 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
                     .to_owned(),
             ],
             details: vec![Details {
-                summary: format!("{} runs: seeds, completion times, trace hashes", each.len()),
+                summary: format!(
+                    "{} runs: seeds, {}, trace hashes",
+                    each.len(),
+                    timed.plural()
+                ),
                 text: summary::each_table(&each).to_string(),
             }],
             ..Section::default()
@@ -144,10 +152,6 @@ fn all_metrics(rows: &[Row], command: &str) -> Details {
             text
         },
     }
-}
-
-fn fct_count(row: &Row) -> usize {
-    row.metrics.get(metrics::FCT_S.name).map_or(0, |s| s.n)
 }
 
 /// The study of the published values that rows are compared with.
@@ -249,7 +253,8 @@ pub(super) fn varying(cells: &[&Cell]) -> Vec<String> {
 
 /// Box plots of all cells; none if no flow completed. So many cells that boxes would be too thin are split by the first key.
 pub(super) fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> Vec<FigureBlock> {
-    if rows.iter().all(|row| fct_count(row) == 0) {
+    let timed = Timed::of(rows);
+    if rows.iter().all(|row| timed.times(row).is_none()) {
         return Vec::new();
     }
     let scenario = outcome.plan().scenario();
@@ -278,10 +283,8 @@ pub(super) fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> V
         }
     }
     // Figures of one run share their axis.
-    let completed = || {
-        rows.iter()
-            .filter_map(|row| row.metrics.get(metrics::FCT_S.name))
-    };
+    let timed = Timed::of(rows);
+    let completed = || rows.iter().filter_map(|row| timed.times(row));
     let low = completed().map(|s| s.min).fold(f64::INFINITY, f64::min);
     let high = completed().map(|s| s.max).fold(0.0, f64::max);
     let several = algorithms.len() > COLOURS && high > 0.0;
@@ -307,6 +310,7 @@ fn box_plot(
     shared: Option<(f64, f64)>,
 ) -> FigureBlock {
     let mut series: Vec<String> = Vec::new();
+    let timed = Timed::of(rows);
     let (mut groups, mut boxes) = (Vec::new(), Vec::new());
     let mut citation = String::new();
     for cell in cells {
@@ -321,7 +325,7 @@ fn box_plot(
         });
         let of_cell = |row: &&Row| row.cell_name() == cell.name;
         for row in rows.iter().filter(of_cell) {
-            let Some(statistics) = row.metrics.get(metrics::FCT_S.name) else {
+            let Some(statistics) = timed.times(row) else {
                 continue;
             };
             let index = series
@@ -343,13 +347,13 @@ fn box_plot(
             });
         }
     }
-    let plot = BoxPlot::of_completion_times(groups, series, boxes, citation);
+    let plot = BoxPlot::of_times(timed.name(), groups, series, boxes, citation);
     let plot = match shared {
         Some((low, high)) => plot.sharing(low, high),
         None => plot,
     };
-    let picture = plot.picture("Box plots of flow completion times");
-    FigureBlock::new(picture, "Flow completion time.".to_owned(), &plot.reading())
+    let picture = plot.picture(&format!("Box plots of {}", timed.of_what()));
+    FigureBlock::new(picture, format!("{}.", timed.name()), &plot.reading())
 }
 
 #[cfg(test)]

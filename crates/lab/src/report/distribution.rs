@@ -20,7 +20,7 @@ pub fn distribution(values: &[f64], label: &str, axis: &str, unit: &str) -> Opti
     let mut quantiles = Layer::new("");
     for (share, name) in MARKED {
         let value = quantile(&sorted, share);
-        let mark = Part::Marks("dot c0".to_owned(), Shape::Disc, 4.0, vec![(value, share)]);
+        let mark = Part::Marks("mark c0".to_owned(), Shape::Disc, 4.0, vec![(value, share)]);
         quantiles = quantiles.item(&format!("{name}: {value:.4} {unit}"), vec![mark]);
     }
     let line = Part::Line("rto".to_owned(), vec![chart::steps(line, high)]);

@@ -52,7 +52,7 @@ const PANELS: [Shown; 5] = [
         values: Values::Line(etx),
     },
     Shown {
-        label: "Changes in 10 s",
+        label: "Parent changes",
         mapping: Mapping::Linear,
         values: Values::Bars(|before, sample| {
             u32::from(before.is_some_and(|before| before.parent != sample.parent))
@@ -64,7 +64,7 @@ const PANELS: [Shown; 5] = [
         values: Values::Line(rto),
     },
     Shown {
-        label: "Transmissions in 10 s",
+        label: "Transmissions",
         mapping: Mapping::Linear,
         values: Values::Bars(|_, sample| sample.retransmissions),
     },
@@ -301,7 +301,7 @@ mod tests {
             assert!(svg.contains(title), "{title}");
         }
         assert!(svg.matches("class=\"circle-line\"").count() >= 8, "{svg}");
-        assert!(svg.contains(">Changes in 10 s<") && !svg.contains("NaN"));
+        assert!(svg.contains(">Parent changes<") && !svg.contains("NaN"));
         // Default CoAP has no RTO to show.
         assert_eq!(svg.matches("keeps none").count(), 1);
     }

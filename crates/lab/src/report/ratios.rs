@@ -9,6 +9,7 @@ use crate::paired::Paired;
 use crate::reading::{self, Series};
 use crate::run::{Outcome, Row};
 use crate::summary::label;
+use crate::timed::Timed;
 
 /// The most lines of one figure; box plots show more.
 const LINES_MAX: usize = 90;
@@ -80,12 +81,18 @@ pub(super) fn figure(outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock>
          comparisons together at 95 % (Student's t, Bonferroni). A ratio of 0.5 is half of the time.",
         lines - groups.len()
     );
-    let title = format!("Completion times relative to {baseline}.");
-    Some(FigureBlock::new(draw(&groups, baseline), title, &caption))
+    let timed = Timed::of(rows);
+    let title = format!("{} relative to {baseline}.", timed.heading());
+    Some(FigureBlock::new(
+        draw(&groups, timed, baseline),
+        title,
+        &caption,
+    ))
 }
 
 fn groups(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<Group> {
-    let series = reading::series(outcome, |record| Some(reading::completion(record)?.ln()));
+    let timed = Timed::of(rows);
+    let series = reading::series(outcome, |record| Some(timed.of_run(record)?.ln()));
     let cells: Vec<&[Series]> = series
         .chunk_by(|a, b| a.scenario() == b.scenario())
         .filter(|cell| cell.len() > 1)
@@ -123,13 +130,16 @@ fn groups(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<Group> {
     groups
 }
 
-fn draw(groups: &[Group], baseline: &str) -> Picture {
+fn draw(groups: &[Group], timed: Timed, baseline: &str) -> Picture {
     let group = |group: &Group| PairedGroup {
         heading: group.heading.clone(),
         rows: group.lines.iter().map(Line::row).collect(),
     };
     let rows = PairedRows {
-        label: format!("Completion time relative to {baseline}"),
+        label: format!(
+            "{} relative to {baseline}",
+            timed.heading().trim_end_matches('s')
+        ),
         mapping: Mapping::Logarithmic,
         baseline: 1.0,
         groups: groups.iter().map(group).collect(),

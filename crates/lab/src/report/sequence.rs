@@ -224,7 +224,10 @@ impl SequenceGraph {
 
     fn layer(&self, style: &Style, size: f64, tooltips: bool) -> Layer {
         let Style(kind, name, what, class, shape, radius) = *style;
-        let marks = |at| Part::Marks(class.to_owned(), shape, size * radius, at);
+        // The figure's style has the size of a dot.
+        let is_small_dot = shape == Shape::Dot && size < 1.0;
+        let class = format!("{class}{}", if is_small_dot { " small" } else { "" });
+        let marks = |at| Part::Marks(class.clone(), shape, size * radius, at);
         let layer = Layer::new(name);
         if !tooltips {
             return layer.part(marks(self.places(kind)));
@@ -262,7 +265,7 @@ pub(super) const KINDS: [Style; 5] = [
         "first transmission",
         "sent",
         "seq-first",
-        Shape::Disc,
+        Shape::Dot,
         1.9,
     ),
     Style(

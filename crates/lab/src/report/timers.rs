@@ -117,8 +117,11 @@ pub fn timers(traces: &[(String, TimerTrace)], label: &str) -> Picture {
 }
 
 fn dots(name: &str, class: &str, what: &str, points: &[Point], most: usize) -> Layer {
-    let radius = if class == "rtt-weak" { 2.8 } else { 2.0 };
-    let marks = |at| Part::Marks(class.to_owned(), Shape::Disc, radius, at);
+    let (shape, radius) = match class {
+        "rtt-weak" => (Shape::Disc, 2.8),
+        _ => (Shape::Dot, 2.0),
+    };
+    let marks = |at| Part::Marks(class.to_owned(), shape, radius, at);
     let at = |point: &Point| (point.at_s, point.value_s);
     let (told, untold) = points.split_at(most.min(points.len()));
     let layer = told.iter().fold(Layer::new(name), |layer, point| {

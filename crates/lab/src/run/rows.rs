@@ -10,6 +10,7 @@ use super::plan::Job;
 use crate::metrics::{self, Samples};
 use crate::scenario::Cell;
 use crate::statistics::Statistics;
+use crate::timed::Timed;
 
 /// All runs of one cell and algorithm, as in the machine interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -46,6 +47,9 @@ pub struct Row {
     /// The transmission parameters of the algorithm in the cell, as (name, value); none over TCP.
     #[serde(skip)]
     pub transmission: Vec<(&'static str, String)>,
+    /// Which times people compare.
+    #[serde(skip)]
+    pub timed: Timed,
 }
 
 /// A [`Row`] with hashes, which are equal if two programs did the same.
@@ -95,6 +99,9 @@ pub struct EachRow {
     /// The cell's full name with what the command line changes, for people.
     #[serde(skip)]
     pub title: String,
+    /// Which times people compare.
+    #[serde(skip)]
+    pub timed: Timed,
 }
 
 impl Outcome<'_> {
@@ -122,6 +129,7 @@ impl Outcome<'_> {
                     title: self.title(job.cell),
                     values: values(job.cell),
                     transmission: self.transmission(job),
+                    timed: timed(job.cell),
                 })
             })
             .collect()
@@ -142,6 +150,7 @@ impl Outcome<'_> {
                     metrics: metrics::summarise(&samples),
                     scenario_hash: format!("{:016x}", job.cell.hash),
                     title: self.title(job.cell),
+                    timed: timed(job.cell),
                 }
             })
             .collect()
@@ -158,6 +167,13 @@ impl Outcome<'_> {
 
     fn full_name(&self, cell: &Cell) -> String {
         format!("{}/{}", self.plan().scenario().study(), cell.name)
+    }
+}
+
+fn timed(cell: &Cell) -> Timed {
+    match cell.time("workload.request_period") {
+        Ok(period) if !period.is_zero() => Timed::Responses,
+        _ => Timed::Flows,
     }
 }
 

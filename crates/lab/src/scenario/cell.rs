@@ -439,7 +439,7 @@ impl Cell {
         }
     }
 
-    pub(super) fn time(&self, path: &str) -> Result<Duration, ScenarioError> {
+    pub(crate) fn time(&self, path: &str) -> Result<Duration, ScenarioError> {
         match self.value_of(path)? {
             Value::Time(Some(t)) => Ok(*t),
             _ => Err(self.wrong_kind(path)),

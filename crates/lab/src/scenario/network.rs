@@ -9,8 +9,16 @@ const LISTED_MAX: usize = 6;
 /// The longest value that is shown whole, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// Tables of wireless networks, in the order of the description.
-const MESH_TABLES: [&str; 7] = ["mesh", "radio", "mac", "lowpan", "rpl", "node", "traffic"];
+/// Tables of wireless networks, in the order of the description, with what each is about.
+const MESH_TABLES: [(&str, &str); 7] = [
+    ("mesh", "Wireless network"),
+    ("radio", "Radio"),
+    ("mac", "MAC"),
+    ("lowpan", "6LoWPAN"),
+    ("rpl", "RPL"),
+    ("node", "Nodes"),
+    ("traffic", "Traffic"),
+];
 
 impl Scenario {
     /// The simulated network of these cells, as (name, value): the link or the wireless network, and the
@@ -20,9 +28,9 @@ impl Scenario {
             return Vec::new();
         };
         let mut facts = if mesh::is_one(&first.settings) {
-            let tables = MESH_TABLES.iter();
-            let told: Vec<String> = tables.flat_map(|table| changed(cells, table)).collect();
-            vec![("Wireless network".to_owned(), told.join(", "))]
+            let told =
+                |(table, name): (&str, &str)| (name.to_owned(), changed(cells, table).join(", "));
+            MESH_TABLES.map(told).into()
         } else {
             self.link(cells)
         };

@@ -145,7 +145,13 @@ fn plot(
             });
         }
     }
-    BoxPlot::of_completion_times(groups, series, boxes, study.citation())
+    BoxPlot::of_times(
+        "Flow completion time",
+        groups,
+        series,
+        boxes,
+        study.citation(),
+    )
 }
 
 #[cfg(test)]

@@ -79,23 +79,29 @@ pub(super) fn print(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>
     path();
 }
 
-/// Prints how to put this program on the PATH, unless it is there.
+/// Prints how the shell finds this program as `carob`, unless it does.
 pub(super) fn path() {
-    if let Some(folder) = folder_to_add() {
+    let Ok(own) = std::env::current_exe() else {
+        return;
+    };
+    let (Some(folder), Some(name)) = (own.parent(), own.file_stem()) else {
+        return;
+    };
+    if name != "carob" {
+        // A program with a controller of its own.
+        say(format_args!(
+            "`carob` stands for this program: alias carob={}",
+            quoted(&own.display().to_string())
+        ));
+        return;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|folder| is_program(&folder.join("carob"))) {
         say(format_args!(
             "`carob` is not on the PATH yet: export PATH=\"{}:$PATH\"",
             folder.display()
         ));
     }
-}
-
-/// The folder of this program, unless the shell finds `carob` without it.
-fn folder_to_add() -> Option<std::path::PathBuf> {
-    let own = std::env::current_exe().ok()?;
-    let folder = own.parent()?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|folder| is_program(&folder.join("carob")));
-    (!found).then(|| folder.to_owned())
 }
 
 fn is_program(file: &Path) -> bool {

@@ -269,25 +269,19 @@ fn network(runs: &Runs<'_>) -> Vec<String> {
         }
     }
     let facts = runs.plan().scenario().network(&cells);
-    let of = |name: &str| {
-        let found = facts.iter().find(|(fact, _)| fact == name)?;
-        Some(format!("{name}: {}", found.1))
-    };
-    let [buffer, mtu, loss] = ["Buffer", "MTU", "Packet loss"].map(of);
-    let queue: Vec<String> = [buffer, mtu, loss].into_iter().flatten().collect();
-    let lines = [
-        of("Link"),
-        of("Wireless network"),
-        Some(queue.join(". ")),
-        of("Workload"),
-        of("Server"),
-        of("Faults"),
-    ];
+    // Buffer, MTU and losses share a line.
+    let mut lines: Vec<String> = Vec::new();
+    for (name, value) in &facts {
+        let fact = format!("{name}: {value}");
+        match lines.last_mut() {
+            Some(line) if ["MTU", "Packet loss"].contains(&name.as_str()) => {
+                line.push_str(". ");
+                line.push_str(&fact);
+            }
+            _ => lines.push(fact),
+        }
+    }
     lines
-        .into_iter()
-        .flatten()
-        .filter(|line| !line.is_empty())
-        .collect()
 }
 
 /// The command that repeats the run.
