@@ -229,8 +229,8 @@ async function ask() {
   by("simulated").textContent = question.link ? `Simulated: ${result.about}` : "";
   by("more-advice").hidden = !question.link;
   showFacts(result.network);
-  showCopies(result);
   player.offer(question, result, state);
+  showCopies(result);
   await collect(question, result, mine);
 }
 
@@ -305,7 +305,7 @@ async function drawRanking() {
   const names = about.metrics.filter((one) => runs.metrics.has(one.name));
   const select = by("metric");
   if (select.length !== names.length) select.replaceChildren(...names.map((one) => option(one.name, `${title(one)} (${one.name})`)));
-  const chosen = runs.metrics.has(state.metric) ? state.metric : runs.preferred();
+  const chosen = runs.metrics.has(state.metric) ? state.metric : runs.preferred(!state.scenario && state.traffic !== "firmware");
   select.value = chosen;
   const metric = names.find((one) => one.name === chosen);
   if (!metric) return;
@@ -325,10 +325,20 @@ function showFacts(facts) {
   by("facts").replaceChildren(...items);
 }
 
+/** The command that makes the run that is watched. */
+function watchedCommand(result) {
+  const { algorithm, seed } = player.wanted;
+  const words = result.command.replace(/ --algorithm [^\n]*(?= --seeds \d+)/, "");
+  // Scenarios of a link are in the text before the command.
+  const last = words.lastIndexOf(" --seeds ");
+  return words.slice(0, last) + words.slice(last).replace(/ --seeds \d+/, ` --algorithm ${algorithm} --seed ${seed}`);
+}
+
 /** The tab with commands, file and Python. */
 function showCopies(result) {
   const parts = [
     ["Command", "The same runs on the command line", result.command],
+    ["Watched run", "The run of the tab Watch a run alone", watchedCommand(result)],
     ["Recommendation", "The search for the best configuration", result.compare],
     ["Scenario file", `For carob lab run, carob lab sweep and Python`, result.text],
     ["Python", "The same runs in Python", result.python],
@@ -437,7 +447,7 @@ function showAdvice(answer) {
   const about = note(`Link: ${answer.link}. Traffic: ${answer.traffic}.`);
   const table = document.createElement("table");
   const head = table.createTHead().insertRow();
-  for (const name of ["controller", "settings", "mean s", "slowest 5 % s", "failed", "cost", "interval"]) {
+  for (const name of ["controller", "cost", "interval", "mean s", "slowest 5 % s", "failed", "settings"]) {
     const cell = document.createElement("th");
     cell.scope = "col";
     cell.textContent = name;
@@ -449,14 +459,16 @@ function showAdvice(answer) {
     const row = body.insertRow();
     row.className = one.place === answer.recommended ? "best" : "";
     const { time_s, tail_s, undelivered } = one.measured;
-    for (const text of [one.controller, one.settings, time_s.toPrecision(3), tail_s.toPrecision(3), `${(undelivered * 100).toFixed(1)} %`,
-      one.cost.value.toFixed(2), `${one.cost.low.toFixed(2)} to ${one.cost.high.toFixed(2)}`]) row.insertCell().textContent = text;
+    for (const text of [one.controller, one.cost.value.toFixed(2), `${one.cost.low.toFixed(2)} to ${one.cost.high.toFixed(2)}`,
+      time_s.toPrecision(3), tail_s.toPrecision(3), `${(undelivered * 100).toFixed(1)} %`, one.settings]) row.insertCell().textContent = text;
   }
   const scroll = document.createElement("div");
   scroll.className = "scroll";
   scroll.tabIndex = 0;
   scroll.append(table);
-  by("advice").replaceChildren(...paragraphs, scroll, about);
+  const cost = note("Cost: time, slowest 5 %, failures, spurious retransmissions, bytes and harm to a neighbour, each relative to default "
+    + "CoAP, in a weighted mean. Below 1 is better than default CoAP. Slowest 5 %: the mean of them.");
+  by("advice").replaceChildren(...paragraphs, scroll, cost, about);
 }
 
 /** Shows a tab; arrow keys move between tabs as in the ARIA authoring practices. */
@@ -472,6 +484,7 @@ function selectTab(view, moved = true) {
   }
   state.view = view;
   player.shown(view === "watch");
+  if (view === "copy" && checked) showCopies(checked);
   draw();
 }
 
@@ -542,7 +555,7 @@ async function start() {
   pool = new Pool();
   lab.call = (request) => desk.call(request);
   lab.recommend = (workers) => recommend(adviceLink(), pool, () => {}, () => false, workers);
-  const parts = { state: () => state, checked: () => checked, runs: () => runs, player: () => player };
+  const parts = { state: () => state, checked: () => checked, watched_command: () => watchedCommand(checked), runs: () => runs, player: () => player };
   for (const [name, get] of Object.entries(parts)) Object.defineProperty(lab, name, { get });
   player = new Player(by, desk, (changes) => { Object.assign(state, changes); remember(); });
   by("not-started").remove();

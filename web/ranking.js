@@ -10,6 +10,8 @@ const MORE = new Set([
 ]);
 /** Metrics that describe a scenario, and are no measure of a controller. */
 const PREFERRED = ["fct_s", "response_s", "delay_s", "pdr", "throughput_rps"];
+/** The same for requests with pauses between them: a flow lasts as long under each controller. */
+const PREFERRED_PACED = ["response_s", "delay_s", "pdr"];
 /** The fewest seeds of a ranking. */
 const SEEDS_MIN = 10;
 
@@ -52,8 +54,9 @@ export class Runs {
   }
 
   /** The metric to show when none is chosen. */
-  preferred() {
-    return PREFERRED.find((name) => this.metrics.has(name)) ?? [...this.metrics][0] ?? "";
+  preferred(isPaced) {
+    const names = isPaced ? [...PREFERRED_PACED, ...PREFERRED] : PREFERRED;
+    return names.find((name) => this.metrics.has(name)) ?? [...this.metrics][0] ?? "";
   }
 }
 

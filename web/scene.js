@@ -109,7 +109,8 @@ export class LinkScene {
     context.fillStyle = c.ink;
     context.textAlign = "center";
     context.font = FONT;
-    context.fillText(name, x + width / 2, height * 0.54);
+    const lines = context.measureText(name).width > width - 8 ? name.split(" ") : [name];
+    lines.forEach((line, k) => context.fillText(line, x + width / 2, height * 0.54 + 16 * (k - (lines.length - 1) / 2)));
   }
 
   lanePackets(lane, at, time, speed) {
@@ -231,7 +232,7 @@ export class LinkScene {
         ["Latest RTT", rtt ? seconds(this.run.rtt.value[rtt - 1]) : "none"],
         ["RTO", rto ? seconds(this.run.rto.value[rto - 1]) : "none kept by this controller"],
       ]),
-      ["Latest packet", latest],
+      ["Latest packet", last !== undefined && this.run.clients > 1 ? `client ${p.client[last]}: ${latest}` : latest],
     ];
   }
 }

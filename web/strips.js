@@ -84,6 +84,13 @@ class Strip {
   }
 }
 
+/** Sums of a column up to each of these places, from 0 on. */
+function sums(places, column) {
+  const all = new Float64Array(places.length + 1);
+  places.forEach((place, k) => { all[k + 1] = all[k] + Number(column[place]); });
+  return all;
+}
+
 function line(context, x1, y1, x2, y2) {
   context.beginPath();
   context.moveTo(x1, y1);
@@ -106,12 +113,22 @@ export class SequenceChart extends Strip {
       this.places = own.filter((k) => !(p.type[k] > 1 || p.code[k] >= 64 && p.type[k] !== 0));
     }
     this.times = Float64Array.from(this.places, (k) => p.sent[k]);
+    // Sums up to each packet of the client, its acknowledgments and responses included.
+    this.sent = Float64Array.from(own, (k) => p.sent[k]);
+    this.again = sums(own, p.again);
+    this.spurious = sums(own, p.spurious);
     this.most = this.places.reduce((most, k) => Math.max(most, p.item[k]), 1);
+  }
+
+  /** What the client's packets were until a time. */
+  counts(time) {
+    const sent = upTo(this.sent, time);
+    return `${sent} packets both ways, ${this.again[sent]} retransmissions, ${this.spurious[sent]} of them spurious`;
   }
 
   title() {
     const name = this.run.tcp ? "Sequence number (B)" : "Exchange";
-    if (this.width < 560) return `${name} (triangles: retransmissions)`;
+    if (this.width < 560) return `${name} (triangle: retransmission; filled: spurious)`;
     return `${name}: first transmissions, retransmissions (triangles; spurious ones filled), losses (✕)`;
   }
 

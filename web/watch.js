@@ -77,7 +77,7 @@ export class Player {
     if (isStale()) return;
     Object.assign(this, parts, { run, end: run.recorded_until });
     this.by("timers").hidden = Boolean(run.tcp);
-    this.fillClients(run.mesh ? "Node" : "Client", run.mesh ? run.x.length : run.clients, parts.chosen);
+    this.limitClients(run.mesh ? "Node" : "Client", run.mesh ? run.x.length : run.clients, parts.chosen);
     this.resize();
     const at = this.wanted.at * 1e6;
     this.seek(at > 0 ? Math.min(at, this.end) : this.first());
@@ -109,10 +109,13 @@ export class Player {
     return { chosen, scene, strips: [timers, new NodeChart(this.by("timers"), run, chosen, "link")] };
   }
 
-  fillClients(label, count, chosen) {
-    this.by("client-label").textContent = label;
-    this.by("client").replaceChildren(...Array.from({ length: count }, (_, k) => new Option(`${k}`, k)));
-    this.by("client").value = chosen;
+  /** A client is chosen by its number: a list of 1,000 choices blocks the page for 50 ms. */
+  limitClients(label, count, chosen) {
+    const field = this.by("client");
+    this.by("client-label").textContent = count > 1 ? `${label} (0 to ${count - 1})` : label;
+    field.max = count - 1;
+    field.disabled = count === 1;
+    field.value = chosen;
   }
 
   /** Chooses the client or node whose timers are shown. */
@@ -224,7 +227,12 @@ export class Player {
   }
 
   count() {
-    const items = this.scene.counts(this.time).flatMap(([name, value]) => {
+    const counts = this.scene.counts(this.time);
+    if (!this.run.mesh && this.run.clients > 1) {
+      const client = this.strips[0].client;
+      counts.unshift([`Client ${client}`, this.strips[0].counts(this.time)], [`All ${this.run.clients} clients`, ""]);
+    }
+    const items = counts.flatMap(([name, value]) => {
       const [term, detail] = [document.createElement("dt"), document.createElement("dd")];
       term.textContent = name;
       detail.textContent = value;
@@ -254,7 +262,10 @@ export class Player {
         this.load();
       });
     }
-    on("client", "change", () => this.choose(Number(this.by("client").value)));
+    on("client", "change", () => {
+      const field = this.by("client");
+      this.choose(Math.min(Math.max(0, Math.floor(Number(field.value) || 0)), Number(field.max)));
+    });
     this.by("view-watch").addEventListener("keydown", (event) => {
       if (event.target.closest("select, input:not([type=range])")) return;
       if (event.key === " " && event.target.tagName !== "BUTTON") (this.playing ? this.pause() : this.play());

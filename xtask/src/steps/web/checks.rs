@@ -175,6 +175,7 @@ fn copies(bench: &mut Bench) -> Result<()> {
     for state in [OWN_LINK, MESH, DRAWN, TCP] {
         bench.open(state)?;
         copied(bench, "copied command")?;
+        watched(bench)?;
     }
     Ok(())
 }
@@ -183,7 +184,14 @@ fn copies(bench: &mut Bench) -> Result<()> {
 fn copied(bench: &mut Bench, what: &str) -> Result<()> {
     let command = bench.browser.evaluate("lab.checked.command")?;
     let page = bench.browser.evaluate(HASHES)?;
-    let command = format!("{} --each --json", command.as_str().unwrap_or_default());
+    let native = rows(bench, command.as_str().unwrap_or_default())?;
+    bench.same(what, &native, page.as_str().unwrap_or_default());
+    Ok(())
+}
+
+/// Algorithm, seed and trace hash of each run that a command of the page makes.
+fn rows(bench: &Bench, command: &str) -> Result<String> {
+    let command = format!("{command} --each --json");
     let directory = bench.carob.parent().context("a folder")?;
     let path = std::env::var("PATH").unwrap_or_default();
     let mut shell = Command::new("sh");
@@ -204,7 +212,19 @@ fn copied(bench: &mut Bench, what: &str) -> Result<()> {
             text("trace_hash")
         );
     }
-    bench.same(what, &native, page.as_str().unwrap_or_default());
+    Ok(native)
+}
+
+/// The command of the watched run makes that run alone.
+fn watched(bench: &mut Bench) -> Result<()> {
+    let page = bench.browser.evaluate(HASHES)?;
+    let command = bench.browser.evaluate("lab.watched_command")?;
+    let native = rows(bench, command.as_str().unwrap_or_default())?;
+    let is_one = native.lines().count() == 1;
+    let is_of_page = page.as_str().is_some_and(|all| all.contains(&native));
+    bench.expect(is_one && is_of_page, || {
+        format!("the watched run's command makes:\n{native}")
+    });
     Ok(())
 }
 
@@ -375,7 +395,7 @@ fn address_of_state(bench: &mut Bench) -> Result<()> {
 
 /// Tabs and playback work by keyboard.
 fn keyboard(bench: &mut Bench) -> Result<()> {
-    bench.open("seeds=2&cc=default")?;
+    bench.open("seeds=2&cc=default&clients=3")?;
     bench
         .browser
         .evaluate("document.getElementById('tab-ranking').focus()")?;
@@ -398,6 +418,16 @@ fn keyboard(bench: &mut Bench) -> Result<()> {
     bench.expect(back.as_f64() < after.as_f64(), || {
         "the comma does not move back".to_owned()
     });
+    for (typed, shown) in [("1", 1), ("9", 2), ("", 0)] {
+        let strip = bench.browser.evaluate(&format!(
+            "(() => {{ const field = document.getElementById('client'); field.value = '{typed}'; \
+               field.dispatchEvent(new Event('change')); \
+               return [Number(field.value), lab.state.client ?? 0]; }})()"
+        ))?;
+        bench.expect(strip == json!([shown, shown]), || {
+            format!("of 3 clients, '{typed}' shows {strip}")
+        });
+    }
     Ok(())
 }
 
