@@ -122,7 +122,10 @@ mod tests {
         };
         let [flows, responses] = [Timed::Flows, Timed::Responses].map(row);
         assert_eq!(Timed::of(&[]), Timed::Flows);
-        assert_eq!(Timed::of(std::slice::from_ref(&responses)), Timed::Responses);
+        assert_eq!(
+            Timed::of(std::slice::from_ref(&responses)),
+            Timed::Responses
+        );
         assert_eq!(Timed::of(&[responses, flows]), Timed::Flows);
     }
 }
