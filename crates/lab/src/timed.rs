@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn responses_are_compared_only_if_all_rows_are_of_periodic_requests() {
+    fn responses_count_only_if_all_rows_have_periodic_requests() {
         let row = |timed| Row {
             timed,
             ..Row::default()

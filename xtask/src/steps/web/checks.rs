@@ -92,6 +92,7 @@ pub(super) fn run(workspace: &Workspace, site: &Path) -> Result<Vec<String>> {
         ("time", time),
         ("views", views),
         ("address", address_of_state),
+        ("presets", presets),
         ("keyboard", keyboard),
         ("drawing", drawing),
         ("main thread", tasks::check),
@@ -390,6 +391,34 @@ fn address_of_state(bench: &mut Bench) -> Result<()> {
     bench.expect(hash == expected, || {
         format!("the form made {hash} and not {expected}")
     });
+    Ok(())
+}
+
+/// Each experiment of the list says what to see, and makes runs.
+fn presets(bench: &mut Bench) -> Result<()> {
+    bench.open("seeds=1&cc=default")?;
+    let names = bench
+        .browser
+        .evaluate("[...document.querySelectorAll('#preset option')].map((one) => one.value)")?;
+    let names: Vec<String> = serde_json::from_value(names)?;
+    bench.expect(names.len() > 6, || format!("experiments: {names:?}"));
+    for name in names {
+        bench.browser.evaluate(&format!(
+            "(() => {{ globalThis.before = lab.checked; \
+               const list = document.getElementById('preset'); list.value = '{name}'; \
+               list.dispatchEvent(new Event('input', {{ bubbles: true }})); }})()"
+        ))?;
+        bench
+            .browser
+            .wait("lab.checked !== before && lab.runs?.count > 0")?;
+        let shown = bench.browser.evaluate(
+            "[lab.state.preset, document.getElementById('preset-about').textContent.length > 20, \
+              document.getElementById('wrong').hidden]",
+        )?;
+        bench.expect(shown == json!([name, true, true]), || {
+            format!("the experiment {name}: {shown}")
+        });
+    }
     Ok(())
 }
 

@@ -30,11 +30,12 @@ pub(super) fn open(
         })
         .collect();
     let frames = frames.concat();
+    // The listener comes first: a small page may post before the last frame is read.
     let page = format!(
-        "<!DOCTYPE html><body><pre id=\"found\"></pre>{frames}<script>\
+        "<!DOCTYPE html><body><pre id=\"found\"></pre><script>\
          addEventListener('message', (event) => {{\
          const found = document.getElementById('found');\
-         found.textContent += JSON.stringify(event.data) + '\\n'; }});</script>"
+         found.textContent += JSON.stringify(event.data) + '\\n'; }});</script>{frames}"
     );
     let around = folder.join("frames.probe.html");
     fs::write(&around, page).map_err(|error| format!("{}: {error}", around.display()))?;
