@@ -1,10 +1,15 @@
 //! Times by which algorithms are compared: of whole flows, or of single responses.
 
+use std::collections::BTreeMap;
+
 use carob_sim::spec::{FlowRecord, RunRecord};
 
 use crate::metrics::{self, Metric};
 use crate::run::{EachRow, Row};
 use crate::statistics::Statistics;
+
+/// Statistics of a row by metric.
+type Metrics = BTreeMap<&'static str, Statistics>;
 
 /// The time of a flow or of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,19 +22,20 @@ pub enum Timed {
 }
 
 impl Timed {
-    /// That of some rows: of responses, if it is so for all of them.
+    /// That of some rows: of responses, if it is so for all of them and any has several responses.
     pub(crate) fn of(rows: &[Row]) -> Self {
-        Self::common(rows.iter().map(|row| row.timed))
+        Self::common(rows.iter().map(|row| (row.timed, &row.metrics)))
     }
 
     /// The same of rows of single runs.
     pub(crate) fn of_each(rows: &[EachRow]) -> Self {
-        Self::common(rows.iter().map(|row| row.timed))
+        Self::common(rows.iter().map(|row| (row.timed, &row.metrics)))
     }
 
-    fn common(all: impl Iterator<Item = Self>) -> Self {
-        let mut all = all.peekable();
-        if all.peek().is_some() && all.all(|timed| timed == Self::Responses) {
+    fn common<'a>(mut all: impl Iterator<Item = (Self, &'a Metrics)> + Clone) -> Self {
+        let name = Self::Responses.metric().name;
+        let has_any = all.clone().any(|(_, metrics)| metrics.contains_key(name));
+        if has_any && all.all(|(timed, _)| timed == Self::Responses) {
             Self::Responses
         } else {
             Self::Flows
@@ -116,14 +122,25 @@ mod tests {
 
     #[test]
     fn responses_count_only_if_all_rows_have_periodic_requests() {
+        let statistics = Statistics::of(&[1.5]).expect("a value");
         let row = |timed| Row {
             timed,
+            metrics: [(metrics::RESPONSE_S.name, statistics)].into(),
             ..Row::default()
         };
         let [flows, responses] = [Timed::Flows, Timed::Responses].map(row);
+        let unanswered = Row {
+            metrics: BTreeMap::new(),
+            ..responses.clone()
+        };
         assert_eq!(Timed::of(&[]), Timed::Flows);
         assert_eq!(
-            Timed::of(std::slice::from_ref(&responses)),
+            Timed::of(std::slice::from_ref(&unanswered)),
+            Timed::Flows,
+            "or one request each"
+        );
+        assert_eq!(
+            Timed::of(&[unanswered, responses.clone()]),
             Timed::Responses
         );
         assert_eq!(Timed::of(&[responses, flows]), Timed::Flows);
