@@ -447,7 +447,7 @@ function showAdvice(answer) {
   const about = note(`Link: ${answer.link}. Traffic: ${answer.traffic}.`);
   const table = document.createElement("table");
   const head = table.createTHead().insertRow();
-  for (const name of ["controller", "cost", "interval", "mean s", "slowest 5 % s", "failed", "settings"]) {
+  for (const name of ["controller", "cost", "interval", "mean s", "slowest 5 % s", "failed"]) {
     const cell = document.createElement("th");
     cell.scope = "col";
     cell.textContent = name;
@@ -459,8 +459,12 @@ function showAdvice(answer) {
     const row = body.insertRow();
     row.className = one.place === answer.recommended ? "best" : "";
     const { time_s, tail_s, undelivered } = one.measured;
-    for (const text of [one.controller, one.cost.value.toFixed(2), `${one.cost.low.toFixed(2)} to ${one.cost.high.toFixed(2)}`,
-      time_s.toPrecision(3), tail_s.toPrecision(3), `${(undelivered * 100).toFixed(1)} %`, one.settings]) row.insertCell().textContent = text;
+    const settings = document.createElement("span");
+    settings.className = "settings";
+    settings.textContent = one.settings === "-" ? "" : one.settings;
+    row.insertCell().append(one.controller, settings);
+    for (const text of [one.cost.value.toFixed(2), `${one.cost.low.toFixed(2)} to ${one.cost.high.toFixed(2)}`,
+      time_s.toPrecision(3), tail_s.toPrecision(3), `${(undelivered * 100).toFixed(1)} %`]) row.insertCell().textContent = text;
   }
   const scroll = document.createElement("div");
   scroll.className = "scroll";

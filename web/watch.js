@@ -230,7 +230,7 @@ export class Player {
     const counts = this.scene.counts(this.time);
     if (!this.run.mesh && this.run.clients > 1) {
       const client = this.strips[0].client;
-      counts.unshift([`Client ${client}`, this.strips[0].counts(this.time)], [`All ${this.run.clients} clients`, ""]);
+      counts.unshift([`Client ${client}`, this.strips[0].counts(this.time)], [`All ${this.run.clients} clients`, "the lines below"]);
     }
     const items = counts.flatMap(([name, value]) => {
       const [term, detail] = [document.createElement("dt"), document.createElement("dd")];

@@ -33,7 +33,8 @@ pub(crate) fn legend(metrics: &Metrics) -> &'static str {
     }
 }
 
-type Metrics = BTreeMap<&'static str, Statistics>;
+/// Statistics of a row by metric.
+pub(crate) type Metrics = BTreeMap<&'static str, Statistics>;
 
 /// Returns true for metrics of notifications or of a wireless network.
 pub(crate) fn is_of(metrics: &Metrics) -> bool {

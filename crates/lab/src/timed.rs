@@ -1,15 +1,11 @@
 //! Times by which algorithms are compared: of whole flows, or of single responses.
 
-use std::collections::BTreeMap;
-
 use carob_sim::spec::{FlowRecord, RunRecord};
 
+use crate::delivery::Metrics;
 use crate::metrics::{self, Metric};
 use crate::run::{EachRow, Row};
 use crate::statistics::Statistics;
-
-/// Statistics of a row by metric.
-type Metrics = BTreeMap<&'static str, Statistics>;
 
 /// The time of a flow or of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,23 +87,25 @@ impl Timed {
         }
     }
 
-    /// A heading.
-    pub(crate) fn heading(self) -> &'static str {
+    /// One of the times, such as `Completion time`.
+    pub(crate) fn noun(self) -> &'static str {
         match self {
-            Self::Flows => "Completion times",
-            Self::Responses => "Response times",
+            Self::Flows => "Completion time",
+            Self::Responses => "Response time",
         }
+    }
+
+    /// The times as a heading, such as `Completion times`.
+    pub(crate) fn heading(self) -> String {
+        format!("{}s", self.noun())
     }
 
     /// The times in a sentence, such as `completion times`.
-    pub(crate) fn plural(self) -> &'static str {
-        match self {
-            Self::Flows => "completion times",
-            Self::Responses => "response times",
-        }
+    pub(crate) fn plural(self) -> String {
+        self.heading().to_lowercase()
     }
 
-    /// The same with what they are of.
+    /// The times in a sentence, with what they are of.
     pub(crate) fn of_what(self) -> &'static str {
         match self {
             Self::Flows => "flow completion times",
@@ -130,7 +128,7 @@ mod tests {
         };
         let [flows, responses] = [Timed::Flows, Timed::Responses].map(row);
         let unanswered = Row {
-            metrics: BTreeMap::new(),
+            metrics: Metrics::new(),
             ..responses.clone()
         };
         assert_eq!(Timed::of(&[]), Timed::Flows);

@@ -47,11 +47,10 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
     let timed = Timed::of(rows);
     let times = Section {
         heading: if is_shared {
-            "Received rates"
+            "Received rates".to_owned()
         } else {
             timed.heading()
-        }
-        .to_owned(),
+        },
         text: reading::reading(outcome),
         figures: if rows
             .iter()

@@ -136,10 +136,7 @@ fn draw(groups: &[Group], timed: Timed, baseline: &str) -> Picture {
         rows: group.lines.iter().map(Line::row).collect(),
     };
     let rows = PairedRows {
-        label: format!(
-            "{} relative to {baseline}",
-            timed.heading().trim_end_matches('s')
-        ),
+        label: format!("{} relative to {baseline}", timed.noun()),
         mapping: Mapping::Logarithmic,
         baseline: 1.0,
         groups: groups.iter().map(group).collect(),

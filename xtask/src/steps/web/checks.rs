@@ -448,13 +448,13 @@ fn keyboard(bench: &mut Bench) -> Result<()> {
         "the comma does not move back".to_owned()
     });
     for (typed, shown) in [("1", 1), ("9", 2), ("", 0)] {
-        let strip = bench.browser.evaluate(&format!(
+        let found = bench.browser.evaluate(&format!(
             "(() => {{ const field = document.getElementById('client'); field.value = '{typed}'; \
                field.dispatchEvent(new Event('change')); \
                return [Number(field.value), lab.state.client ?? 0]; }})()"
         ))?;
-        bench.expect(strip == json!([shown, shown]), || {
-            format!("of 3 clients, '{typed}' shows {strip}")
+        bench.expect(found == json!([shown, shown]), || {
+            format!("of 3 clients, '{typed}' shows {found}")
         });
     }
     Ok(())
