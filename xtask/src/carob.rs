@@ -5,10 +5,13 @@ use serde_json::Value;
 
 use crate::{process, workspace::Workspace};
 
+/// The package with everything in it, as arguments of cargo.
+pub(crate) const FULL: [&str; 4] = ["--package", "carob-cli", "--features", "full"];
+
 /// Builds it, so that what runs later starts at once.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     let mut build = process::cargo();
-    build.args(["build", "--release", "--quiet", "--package", "carob-cli"]);
+    build.args(["build", "--release", "--quiet"]).args(FULL);
     process::must(build.current_dir(&workspace.root))
 }
 
@@ -16,14 +19,9 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
 pub(crate) fn values(workspace: &Workspace, arguments: &[&str]) -> Result<Vec<Value>> {
     let mut command = process::cargo();
     command
-        .args([
-            "run",
-            "--release",
-            "--quiet",
-            "--package",
-            "carob-cli",
-            "--",
-        ])
+        .args(["run", "--release", "--quiet"])
+        .args(FULL)
+        .arg("--")
         .args(arguments)
         .arg("--json");
     let rows: Result<Vec<Value>, _> = process::output(command.current_dir(&workspace.root))?

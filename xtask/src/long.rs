@@ -33,7 +33,7 @@ enum Work {
 }
 
 /// The command that runs a sweep file.
-const fn sweep(file: &'static str) -> [&'static str; 10] {
+const fn sweep(file: &'static str) -> [&'static str; 12] {
     [
         "cargo",
         "run",
@@ -41,6 +41,8 @@ const fn sweep(file: &'static str) -> [&'static str; 10] {
         "--quiet",
         "--package",
         "carob-cli",
+        "--features",
+        "full",
         "--",
         "lab",
         "sweep",
@@ -323,6 +325,8 @@ fn predict_captures(workspace: &Workspace, results: &Path) -> Result<bool> {
             "--release",
             "--package",
             "carob-cli",
+            "--features",
+            "full",
             "--test",
             "it",
         ])

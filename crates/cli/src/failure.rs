@@ -1,12 +1,13 @@
 //! Outcomes of commands, and their exit codes.
 
 use std::fmt;
-use std::process::ExitCode;
 
 use carob::{Code, Error, ErrorKind, OpenError};
 use carob_proto::endpoint::Failure as RequestFailure;
 
-/// The exit codes as `--help` explains them; [`Outcome::exit_code`] is where they are made.
+use crate::features;
+
+/// The exit codes as `--help` explains them; [`Outcome::number`] is where they are made.
 pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (0, "success (response 2.xx)"),
     (
@@ -53,11 +54,7 @@ pub(crate) enum Kind {
 }
 
 impl Outcome {
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(self.number())
-    }
-
-    /// The exit code as a number.
+    /// The exit code.
     pub(crate) fn number(&self) -> u8 {
         match self {
             Self::Done => 0,
@@ -118,6 +115,7 @@ impl From<Error> for Failure {
             Error::Uri { uri, .. } if !uri.contains("://") => {
                 Some(format!("did you mean {}?", with_authority(uri)))
             }
+            Error::Disabled { feature, .. } => Some(features::install(feature)),
             error => error.remedy().map(str::to_owned),
         };
         Self {

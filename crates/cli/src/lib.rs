@@ -25,11 +25,13 @@ mod commands;
 mod controllers;
 mod descriptors;
 mod failure;
+mod features;
 mod formats;
 mod monitor;
 mod output;
 mod printer;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -41,31 +43,41 @@ use crate::failure::{Failure, Kind, Outcome};
 
 /// Runs the command line of this program, with these controllers.
 pub fn main(registry: Registry) -> ExitCode {
+    ExitCode::from(run(registry, std::env::args_os()))
+}
+
+/// Runs a command line, whose first word is the program's name, and returns the exit code.
+///
+/// A process runs one: the controllers, the choice of colours and the first error of its output are those of the process.
+pub fn run(registry: Registry, words: impl IntoIterator<Item = OsString>) -> u8 {
     if let Err(error) = registry.check() {
         printer::failure(&Failure::new(Kind::Usage, error));
-        return ExitCode::from(2);
+        return 2;
     }
+    let words: Vec<OsString> = words.into_iter().collect();
     controllers::choose(registry);
     descriptors::raise_limit();
     monitor::warnings::print();
-    let color = args::color_of(std::env::args_os());
+    let color = args::color_of(words.iter().cloned());
     output::choose_color(color);
-    let parsed = args::command().color(color).try_get_matches();
+    let parsed = args::command().color(color).try_get_matches_from(words);
     let parsed = parsed.and_then(|matches| Args::from_arg_matches(&matches));
     let outcome = match parsed {
         Ok(args) => commands::run(args.command),
-        Err(error) => said_by_parser(&error),
+        Err(error) => {
+            features::of_error(&error).map_or_else(|| said_by_parser(&error), Outcome::Failed)
+        }
     };
     if let Outcome::Failed(failure) = &outcome {
         printer::failure(failure);
     }
     match output::finish() {
-        Ok(()) => outcome.exit_code(),
+        Ok(()) => outcome.number(),
         Err(failure) => {
             printer::failure(&failure);
             match outcome.number() {
-                0 => Outcome::from(failure).exit_code(),
-                other => ExitCode::from(other),
+                0 => Outcome::from(failure).number(),
+                other => other,
             }
         }
     }

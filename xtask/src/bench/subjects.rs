@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::{
-    peers,
+    carob, peers,
     process::{self, Server},
     workspace::Workspace,
 };
@@ -139,7 +139,7 @@ pub(super) fn tool(workspace: &Workspace, name: &str) -> Result<PathBuf> {
 /// The command line's program, built.
 pub(super) fn carob(workspace: &Workspace) -> Result<PathBuf> {
     let mut build = process::cargo();
-    build.args(["build", "--release", "--package", "carob-cli"]);
+    build.args(["build", "--release"]).args(carob::FULL);
     process::must(build.current_dir(&workspace.root))?;
     Ok(workspace.target()?.join("release/carob"))
 }

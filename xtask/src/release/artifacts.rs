@@ -33,13 +33,15 @@ const MUSL_GCC: &str = "/usr/bin/musl-gcc";
 const UNWINDER: &str = "/usr/lib/llvm-16/lib/libunwind.a";
 
 /// Arguments of cargo that build the command as it is published.
-const BUILD: [&str; 6] = [
+const BUILD: [&str; 8] = [
     "build",
     "--profile",
     "dist",
     "--locked",
     "--package",
     "carob-cli",
+    "--features",
+    "full",
 ];
 
 pub(super) fn clean_tree(release: &Release<'_>) -> Result<Outcome> {

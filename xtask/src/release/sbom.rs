@@ -17,6 +17,8 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 pub(super) fn document(workspace: &Workspace) -> Result<Value> {
     let mut command = process::cargo();
     command.args(["metadata", "--format-version", "1", "--locked"]);
+    // What is packaged has all features.
+    command.args(["--features", "carob-cli/full"]);
     command.args(["--filter-platform", TARGET]);
     let metadata = process::output(command.current_dir(&workspace.root))?;
     let lock = std::fs::read_to_string(workspace.root.join("Cargo.lock"))?;

@@ -3,7 +3,6 @@
 use carob::TransmissionProfile;
 use carob_lab::compare::{BUILT_IN, TRAFFIC};
 use carob_lab::scenario::builtin;
-use carob_studies::papers;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command};
 
@@ -81,7 +80,7 @@ fn scenarios() -> Vec<String> {
 }
 
 fn studies() -> Vec<String> {
-    papers::studies()
+    crate::commands::lab::studies()
         .into_iter()
         .map(|study| study.short_name)
         .collect()

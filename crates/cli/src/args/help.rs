@@ -10,6 +10,7 @@ use super::Args;
 use crate::commands::cc::trace_help;
 use crate::commands::topics;
 use crate::failure::{EXIT_CODES, Failure, Kind, Outcome};
+use crate::features;
 
 /// Groups of commands, in the order of a tutorial; commands of no group come last.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -285,7 +286,7 @@ pub(crate) fn command() -> clap::Command {
         .map(|verb| verb.get_name().to_owned())
         .collect();
     for name in &names {
-        let help = after(name);
+        let help = after(name, &names);
         if !help.is_empty() {
             command = command.mut_subcommand(name, |verb| verb.after_long_help(help));
         }
@@ -298,12 +299,13 @@ pub(crate) fn command() -> clap::Command {
         heading = HEADING,
     );
     let topics = format!("Topics of `carob help TOPIC`:\n{}", topics::list());
-    let after = format!("{FIRST_STEPS}\n\n{topics}\n{}", exit_codes(&[], &[]));
+    let first_steps = [FIRST_STEPS, &features::absent_commands()].join("\n\n");
+    let after = format!("{first_steps}\n\n{topics}\n{}", exit_codes(&[], &[]));
     command
         .mut_subcommands(|verb| point_to_long_help(verb, "carob"))
         .help_template(template)
         .after_long_help(unbroken(&after))
-        .after_help(FIRST_STEPS)
+        .after_help(first_steps.trim_end().to_owned())
 }
 
 /// `-h` shows options only: examples, rules and exit codes are in `--help`, unbroken lines that clap
@@ -405,11 +407,11 @@ fn groups(command: &clap::Command) -> String {
 }
 
 /// The text after a command's options.
-fn after(name: &str) -> String {
+fn after(name: &str, commands: &[String]) -> String {
     let mut text = String::new();
     if let Some((_, examples)) = EXAMPLES.iter().find(|(verb, _)| *verb == name) {
         text.push_str("Examples:\n");
-        for example in *examples {
+        for example in examples.iter().filter(|one| features::has(one, commands)) {
             let _ = writeln!(text, "  {example}");
         }
     }
@@ -468,6 +470,7 @@ mod tests {
         command().debug_assert();
     }
 
+    #[cfg(feature = "full")]
     #[test]
     fn every_name_in_the_help_is_a_command() {
         let command = command();

@@ -4,6 +4,7 @@ mod complete;
 #[cfg(test)]
 mod fuzzing;
 mod help;
+#[cfg(feature = "proxy")]
 mod proxy;
 mod request;
 mod values;
@@ -15,23 +16,34 @@ use carob::{Group, OptionNumber, Prefix, TransmissionProfile};
 use clap::{ColorChoice, Parser, Subcommand, ValueEnum as _};
 use clap_complete::Shell;
 
+#[cfg(feature = "analyze")]
 use crate::commands::analyze::AnalyzeArgs;
+#[cfg(feature = "bench")]
 use crate::commands::bench::BenchArgs;
 use crate::commands::cc::CcCommand;
 use crate::commands::lab::LabCommand;
 
 pub(crate) use complete::{names as completed_names, with_names};
 pub(crate) use help::{command, exit_code_topic, help_of, is_command};
+#[cfg(feature = "proxy")]
 pub(crate) use proxy::ProxyArgs;
+#[cfg(feature = "dtls")]
+pub(crate) use request::PskArgs;
+#[cfg(any(feature = "dtls", feature = "tls"))]
+pub(crate) use request::TlsArgs;
 pub(crate) use request::{
     AskArgs, BodyArgs, ChoiceArgs, ConditionArgs, ContentArgs, DiscoverArgs, GroupArgs,
-    MessageArgs, NetworkArgs, ObserveArgs, PingArgs, PskArgs, RequestArgs, SelectArgs, SendArgs,
-    TlsArgs, TransmissionArgs, WatchArgs,
+    MessageArgs, NetworkArgs, ObserveArgs, PingArgs, RequestArgs, SelectArgs, SendArgs,
+    TransmissionArgs, WatchArgs,
 };
+#[cfg(any(feature = "bench", feature = "proxy"))]
+pub(crate) use values::controller;
 pub(crate) use values::{
-    Tag, aggregate, amplification_limit, at_least_one, authority, block_size, controller,
-    count_option, did_you_mean, duration, limit, profile, timed, token_length,
+    Tag, aggregate, amplification_limit, at_least_one, authority, count_option, did_you_mean,
+    duration, limit, timed,
 };
+#[cfg(feature = "bench")]
+pub(crate) use values::{block_size, profile, token_length};
 
 /// CoAP with congestion control you can choose: a client, a server, and a lab that measures.
 #[derive(Debug, Parser)]
@@ -101,8 +113,10 @@ pub(crate) enum Command {
     Ping(PingArgs),
     /// Serve demo resources, and files if given a folder
     Serve(ServeArgs),
+    #[cfg(feature = "proxy")]
     /// Run a forward-proxy, a reverse-proxy, or both (RFC 7252 5.7)
     Proxy(Box<ProxyArgs>),
+    #[cfg(feature = "bench")]
     /// Generate load on a server and measure its responses
     Bench(Box<BenchArgs>),
     /// List, explain and compare the congestion controllers
@@ -110,6 +124,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: CcCommand,
     },
+    #[cfg(feature = "analyze")]
     /// Analyse a capture: round trips, losses, retransmissions, its link
     Analyze(AnalyzeArgs),
     /// List the transmission profiles for kinds of links, or explain one
@@ -163,39 +178,47 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5683",
           value_parser = values::coap_address)]
     pub(crate) tcp: Option<String>,
+    #[cfg(feature = "tls")]
     /// Accept TLS connections (coaps+tcp) [default address: [::]:5684]
     ///
     /// Needs --cert and --key.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5684",
           value_parser = values::coaps_address, requires = "cert")]
     pub(crate) tls: Option<String>,
+    #[cfg(feature = "websocket")]
     /// Accept WebSockets (coap+ws) [default address: [::]:80]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:80",
           value_parser = values::http_address)]
     pub(crate) ws: Option<String>,
+    #[cfg(all(feature = "tls", feature = "websocket"))]
     /// Accept WebSockets over TLS (coaps+ws) [default address: [::]:443]
     ///
     /// Needs --cert and --key.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:443",
           value_parser = values::https_address, requires = "cert")]
     pub(crate) wss: Option<String>,
+    #[cfg(feature = "dtls")]
     /// Accept DTLS sessions (coaps) [default address: [::]:5684]
     ///
     /// Needs --psk-file, or --cert and --key.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5684",
           value_parser = values::coaps_address)]
     pub(crate) dtls: Option<String>,
+    #[cfg(feature = "dtls")]
     /// Read the pre-shared keys of DTLS clients from a file
     ///
     /// The file has a line IDENTITY:KEY for each client. A key that begins with 0x is hexadecimal.
     #[arg(long, value_name = "FILE", requires = "dtls")]
     pub(crate) psk_file: Option<PathBuf>,
+    #[cfg(any(feature = "dtls", feature = "tls"))]
     /// Use this certificate, followed by its chain (PEM)
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) cert: Option<PathBuf>,
+    #[cfg(any(feature = "dtls", feature = "tls"))]
     /// Use this private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
+    #[cfg(any(feature = "dtls", feature = "tls"))]
     /// Require client certificates signed by these (PEM)
     ///
     /// Applies to TLS and DTLS. Clients with a pre-shared key need none.
@@ -210,14 +233,14 @@ pub(crate) struct OperatorArgs {
     /// Serve Prometheus metrics over HTTP [default address: 127.0.0.1:9683]
     ///
     /// The path is /metrics. There is no access control.
-    #[cfg(feature = "prometheus")]
+    #[cfg(feature = "metrics")]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9683")]
     pub(crate) metrics: Option<std::net::SocketAddr>,
     /// Serve metrics also for this name in Host; may be repeated
     ///
     /// Addresses and localhost are always served. Other names are rejected (421): a web page could
     /// resolve its own name to this host and read the metrics through a browser (DNS rebinding).
-    #[cfg(feature = "prometheus")]
+    #[cfg(feature = "metrics")]
     #[arg(long, value_name = "NAME", requires = "metrics")]
     pub(crate) metrics_host: Vec<String>,
     /// Serve the health of the server at this path, such as /health

@@ -1,6 +1,7 @@
 //! Arguments of `carob proxy`.
 
 use std::net::SocketAddr;
+#[cfg(any(feature = "dtls", feature = "tls"))]
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -94,20 +95,25 @@ pub(crate) struct OriginArgs {
     /// Respond 5.04 if the origin does not respond for this long, such as 5s
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "100s")]
     pub(crate) patience: Duration,
+    #[cfg(any(feature = "dtls", feature = "tls"))]
     /// Trust the certificates of this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) origin_ca: Option<PathBuf>,
+    #[cfg(any(feature = "dtls", feature = "tls"))]
     /// Present this certificate to origins, followed by its chain (PEM)
     #[arg(long, value_name = "FILE", requires = "origin_key")]
     pub(crate) origin_cert: Option<PathBuf>,
+    #[cfg(any(feature = "dtls", feature = "tls"))]
     /// Use this private key of that certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "origin_cert")]
     pub(crate) origin_key: Option<PathBuf>,
+    #[cfg(feature = "dtls")]
     /// Set the identity of the key shared with origins over DTLS
     ///
     /// The key is in --origin-psk-file, or in the environment variable CAROB_PSK.
     #[arg(long, value_name = "NAME")]
     pub(crate) origin_psk_identity: Option<String>,
+    #[cfg(feature = "dtls")]
     /// Read the keys shared with origins from a file
     ///
     /// The file has a line IDENTITY:KEY for each. A key that begins with 0x is hexadecimal.

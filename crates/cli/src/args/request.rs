@@ -61,12 +61,15 @@ pub(crate) struct NetworkArgs {
     /// Give up after this long, such as 5s or 400ms
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) deadline: Option<Duration>,
+    #[cfg(any(feature = "dtls", feature = "tls"))]
     #[command(flatten)]
     pub(crate) tls: TlsArgs,
+    #[cfg(feature = "dtls")]
     #[command(flatten)]
     pub(crate) psk: PskArgs,
 }
 
+#[cfg(feature = "dtls")]
 /// The key shared with a server.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "DTLS pre-shared key (coaps), instead of certificates")]
@@ -83,6 +86,7 @@ pub(crate) struct PskArgs {
     pub(crate) psk_file: Option<PathBuf>,
 }
 
+#[cfg(any(feature = "dtls", feature = "tls"))]
 /// TLS and DTLS: trust anchors and this end's certificate.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS and DTLS (coaps, coaps+tcp, coaps+ws)")]

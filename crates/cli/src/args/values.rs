@@ -65,16 +65,19 @@ pub(crate) fn coap_address(text: &str) -> Result<String, String> {
 }
 
 /// An address to listen at for coaps and coaps+tcp.
+#[cfg(any(feature = "dtls", feature = "tls"))]
 pub(crate) fn coaps_address(text: &str) -> Result<String, String> {
     address(text, 5684)
 }
 
 /// An address to listen at for coap+ws.
+#[cfg(feature = "websocket")]
 pub(crate) fn http_address(text: &str) -> Result<String, String> {
     address(text, 80)
 }
 
 /// An address to listen at for coaps+ws.
+#[cfg(all(feature = "tls", feature = "websocket"))]
 pub(crate) fn https_address(text: &str) -> Result<String, String> {
     address(text, 443)
 }

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: DiscoverArgs) -> Result<Outcome, Failure> {
 }
 
 async fn ask(uri: &str, args: &DiscoverArgs) -> Result<Outcome, Failure> {
-    super::check_keys(&args.network.psk, None, &[uri.to_owned()])?;
+    super::check_keys(&args.network, None, &[uri.to_owned()])?;
     let monitor = Monitor::open(&args.watch)?;
     let client = client(&args.network, &monitor, |settings| {
         super::to_groups(settings, &args.group)

@@ -1,6 +1,8 @@
 //! Commands, one file each.
 
+#[cfg(feature = "analyze")]
 pub(crate) mod analyze;
+#[cfg(feature = "bench")]
 pub(crate) mod bench;
 pub(crate) mod cc;
 mod discover;
@@ -10,11 +12,13 @@ mod observe;
 mod operator;
 mod ping;
 pub(crate) mod profiles;
+#[cfg(feature = "proxy")]
 mod proxy;
 mod reference;
 mod request;
 pub(crate) mod serve;
 mod stop;
+#[cfg(any(feature = "dtls", feature = "tls"))]
 mod tls;
 pub(crate) mod topics;
 
@@ -26,7 +30,7 @@ use std::time::Duration;
 use carob::client::RequestBuilder;
 use carob::{Client, Code, Config, Error, OptionNumber, ShutdownOutcome, Uri};
 
-use crate::args::{self, Command, GroupArgs, MessageArgs, NetworkArgs, PskArgs, TransmissionArgs};
+use crate::args::{self, Command, GroupArgs, MessageArgs, NetworkArgs, TransmissionArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::printer;
@@ -36,17 +40,10 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
     let Some(command) = command else {
         return settle(lab::default());
     };
-    let is_local = matches!(
-        command,
-        Command::Cc { .. }
-            | Command::Analyze(_)
-            | Command::Profiles(_)
-            | Command::Lab { .. }
-            | Command::Help { .. }
-            | Command::Completions { .. }
-            | Command::Man { .. }
-    );
-    if !is_local && let Err(failure) = tls::log_keys() {
+    #[cfg(any(feature = "dtls", feature = "tls"))]
+    if !is_local(&command)
+        && let Err(failure) = tls::log_keys()
+    {
         return settle(Err(failure));
     }
     match command {
@@ -60,6 +57,7 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Discover(args) => until_interrupted(discover::run(args)),
         Command::Observe(args) => on_runtime(observe::run(args)),
         Command::Ping(args) => until_interrupted(ping::run(args)),
+        #[cfg(feature = "bench")]
         Command::Bench(args) => on_runtime(bench::run(*args)),
         Command::Serve(args) if args.sockets > 1 => {
             let mut threads = tokio::runtime::Builder::new_multi_thread();
@@ -67,8 +65,10 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
             on(&mut threads, serve::run(args))
         }
         Command::Serve(args) => on_runtime(serve::run(args)),
+        #[cfg(feature = "proxy")]
         Command::Proxy(args) => on_runtime(proxy::run(*args)),
         Command::Cc { command } => settle(cc::run(&command)),
+        #[cfg(feature = "analyze")]
         Command::Analyze(args) => settle(analyze::run(&args)),
         Command::Profiles(args) => profiles::run(&args),
         Command::Lab { command } => settle(lab::run(command)),
@@ -76,6 +76,22 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { markdown: true, .. } => manual::reference(),
         Command::Man { dir, .. } => settle(manual::pages(dir.as_deref())),
+    }
+}
+
+/// Returns true for commands that open no socket.
+#[cfg(any(feature = "dtls", feature = "tls"))]
+fn is_local(command: &Command) -> bool {
+    match command {
+        #[cfg(feature = "analyze")]
+        Command::Analyze(_) => true,
+        Command::Cc { .. }
+        | Command::Profiles(_)
+        | Command::Lab { .. }
+        | Command::Help { .. }
+        | Command::Completions { .. }
+        | Command::Man { .. } => true,
+        _ => false,
     }
 }
 
@@ -123,9 +139,11 @@ fn client(
     let with_controller = args::timed(args.choice.profile, args.choice.cc.as_deref())?;
     let timed = adjusted(with_controller, &args.transmission);
     monitor.begin(&timed, args.transmission.any());
-    let settings = settings(monitor.of_client(timed))
-        .tls(tls::of_client(&args.tls)?)
-        .dtls(tls::dtls_of_client(&args.psk)?);
+    let settings = settings(monitor.of_client(timed));
+    #[cfg(any(feature = "dtls", feature = "tls"))]
+    let settings = settings.tls(tls::of_client(&args.tls)?);
+    #[cfg(feature = "dtls")]
+    let settings = settings.dtls(tls::dtls_of_client(&args.psk)?);
     Ok(Client::builder().config(settings).open()?)
 }
 
@@ -164,16 +182,13 @@ fn with_scheme(host: &str) -> String {
 }
 
 /// Refuses a pre-shared key for requests that use none of it: only `coaps` does.
-fn check_keys(psk: &PskArgs, proxy: Option<&str>, uris: &[String]) -> Result<(), Failure> {
-    let option = match psk {
-        PskArgs {
-            psk_identity: Some(_),
-            ..
-        } => "--psk-identity",
-        PskArgs {
-            psk_file: Some(_), ..
-        } => "--psk-file",
-        _ => return Ok(()),
+#[cfg(feature = "dtls")]
+fn check_keys(network: &NetworkArgs, proxy: Option<&str>, uris: &[String]) -> Result<(), Failure> {
+    let psk = &network.psk;
+    let option = match (&psk.psk_identity, &psk.psk_file) {
+        (Some(_), _) => "--psk-identity",
+        (None, Some(_)) => "--psk-file",
+        (None, None) => return Ok(()),
     };
     let peers: Vec<&str> = match proxy {
         Some(proxy) => vec![proxy],
@@ -190,6 +205,13 @@ fn check_keys(psk: &PskArgs, proxy: Option<&str>, uris: &[String]) -> Result<(),
         }
         _ => Ok(()),
     }
+}
+
+/// A build without DTLS has no pre-shared keys.
+#[cfg(not(feature = "dtls"))]
+#[expect(clippy::unnecessary_wraps, reason = "as in a build with DTLS")]
+fn check_keys(_: &NetworkArgs, _: Option<&str>, _: &[String]) -> Result<(), Failure> {
+    Ok(())
 }
 
 /// Requests and messages that a server cut off when it stopped.

@@ -29,7 +29,7 @@ enum End {
 /// Observes until it is enough.
 pub(crate) async fn run(args: ObserveArgs) -> Result<Outcome, Failure> {
     let uris = std::slice::from_ref(&args.uri);
-    super::check_keys(&args.network.psk, args.message.proxy.as_deref(), uris)?;
+    super::check_keys(&args.network, args.message.proxy.as_deref(), uris)?;
     let monitor = Monitor::open(&args.watch)?;
     let client = client(&args.network, &monitor, |settings| {
         messages(settings, &args.message)

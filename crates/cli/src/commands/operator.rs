@@ -4,7 +4,7 @@ use carob::server::ServerBuilder;
 
 use crate::args::OperatorArgs;
 use crate::failure::Failure;
-#[cfg(feature = "prometheus")]
+#[cfg(feature = "metrics")]
 use crate::failure::Kind;
 
 /// Interfaces opened for operators; they serve until the runtime ends.
@@ -25,19 +25,23 @@ impl Operator {
 }
 
 /// Opens the interfaces requested. Endpoints that are opened after this are counted.
+#[cfg_attr(
+    not(feature = "metrics"),
+    expect(clippy::unused_async, reason = "as in a build with metrics")
+)]
 pub(super) async fn open(args: OperatorArgs) -> Result<Operator, Failure> {
-    #[cfg(feature = "prometheus")]
+    #[cfg(feature = "metrics")]
     let metrics = match args.metrics {
         Some(address) => Some(metrics(address, args.metrics_host).await?),
         None => None,
     };
-    #[cfg(not(feature = "prometheus"))]
+    #[cfg(not(feature = "metrics"))]
     let metrics = None;
     let health = args.health;
     Ok(Operator { metrics, health })
 }
 
-#[cfg(feature = "prometheus")]
+#[cfg(feature = "metrics")]
 async fn metrics(address: std::net::SocketAddr, hosts: Vec<String>) -> Result<String, Failure> {
     use carob::metrics::Prometheus;
 

@@ -17,7 +17,7 @@ pub(crate) async fn run(args: PingArgs) -> Result<Outcome, Failure> {
         watch,
     } = args;
     let uris: Vec<String> = hosts.iter().map(|host| super::with_scheme(host)).collect();
-    super::check_keys(&network.psk, None, &uris)?;
+    super::check_keys(&network, None, &uris)?;
     let monitor = Monitor::open(&watch)?;
     let client = client(&network, &monitor, |settings| settings)?;
     let one = async |uri: &str| {

@@ -3,7 +3,11 @@
 use carob::proxy::{ProxyBuilder, ProxyLimits};
 use carob::{CacheLimits, Config, PeerConfig, Proxy, Server, ShutdownOutcome};
 
-use crate::args::{self, ProxyArgs, PskArgs, TlsArgs};
+#[cfg(feature = "dtls")]
+use crate::args::PskArgs;
+#[cfg(any(feature = "dtls", feature = "tls"))]
+use crate::args::TlsArgs;
+use crate::args::{self, ProxyArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::output;
@@ -12,6 +16,7 @@ use crate::printer;
 use super::operator::{self, Operator};
 use super::serve::{GRACE, taking_connections, with_limits};
 use super::stop::{self, Stop};
+#[cfg(any(feature = "dtls", feature = "tls"))]
 use super::tls;
 
 /// Passes on until interrupted.
@@ -74,16 +79,22 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
     }
     let of_all = origin.origin_profile.iter().rev();
     let of_all = of_all.clone().find(|(address, _)| address.is_none());
-    let mut origins =
-        args::timed(of_all.map(|(_, profile)| *profile), None)?.tls(tls::of_client(&TlsArgs {
+    let mut origins = args::timed(of_all.map(|(_, profile)| *profile), None)?;
+    #[cfg(any(feature = "dtls", feature = "tls"))]
+    {
+        origins = origins.tls(tls::of_client(&TlsArgs {
             ca: origin.origin_ca,
             cert: origin.origin_cert,
             key: origin.origin_key,
         })?);
-    origins = origins.dtls(tls::dtls_of_client(&PskArgs {
-        psk_identity: origin.origin_psk_identity,
-        psk_file: origin.origin_psk_file,
-    })?);
+    }
+    #[cfg(feature = "dtls")]
+    {
+        origins = origins.dtls(tls::dtls_of_client(&PskArgs {
+            psk_identity: origin.origin_psk_identity,
+            psk_file: origin.origin_psk_file,
+        })?);
+    }
     for &(address, profile) in &origin.origin_profile {
         if let Some(address) = address {
             origins = origins.peer(address, PeerConfig::new().profile(profile));

@@ -3,12 +3,21 @@
 
 use std::path::Path;
 
-use carob::dtls::{Credential, PskError};
+#[cfg(feature = "bench")]
+use carob::dtls::Credential;
+#[cfg(feature = "dtls")]
+use carob::dtls::PskError;
 use carob::tls::TlsError;
-use carob::{ClientDtls, ClientTls, Identity, PreSharedKey, PskStore};
-use zeroize::{Zeroize as _, Zeroizing};
+#[cfg(feature = "dtls")]
+use carob::{ClientDtls, PreSharedKey, PskStore};
+use carob::{ClientTls, Identity};
+#[cfg(feature = "dtls")]
+use zeroize::Zeroize as _;
+use zeroize::Zeroizing;
 
-use crate::args::{PskArgs, TlsArgs};
+#[cfg(feature = "dtls")]
+use crate::args::PskArgs;
+use crate::args::TlsArgs;
 use crate::failure::{Failure, Kind};
 
 /// Names the file to which secrets of TLS and DTLS sessions are appended.
@@ -69,9 +78,11 @@ pub(super) fn of_client(args: &TlsArgs) -> Result<ClientTls, Failure> {
     Ok(tls)
 }
 
+#[cfg(feature = "dtls")]
 /// Where a key may be, other than in a file.
 const KEY: &str = "CAROB_PSK";
 
+#[cfg(feature = "dtls")]
 fn text(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let text = String::from_utf8(read(path)?).map(Zeroizing::new);
     text.map_err(|error| {
@@ -81,20 +92,24 @@ fn text(path: &Path) -> Result<Zeroizing<String>, Failure> {
     })
 }
 
+#[cfg(feature = "dtls")]
 fn wrong(path: &Path, error: &PskError) -> Failure {
     Failure::new(Kind::File, format_args!("{}: {error}", path.display()))
 }
 
+#[cfg(feature = "dtls")]
 /// The keys of a server's clients.
 pub(super) fn keys(path: &Path) -> Result<PskStore, Failure> {
     PskStore::from_text(&text(path)?).map_err(|error| wrong(path, &error))
 }
 
+#[cfg(feature = "analyze")]
 /// All keys of a file.
 pub(super) fn all_keys(path: &Path) -> Result<Vec<PreSharedKey>, Failure> {
     PreSharedKey::read_all(&text(path)?).map_err(|error| wrong(path, &error))
 }
 
+#[cfg(feature = "dtls")]
 /// A client's part over DTLS.
 pub(super) fn dtls_of_client(args: &PskArgs) -> Result<ClientDtls, Failure> {
     let dtls = ClientDtls::new();
@@ -104,6 +119,7 @@ pub(super) fn dtls_of_client(args: &PskArgs) -> Result<ClientDtls, Failure> {
     })
 }
 
+#[cfg(feature = "bench")]
 /// Credentials of a DTLS client: its pre-shared key, or else certificates.
 pub(super) fn credential(psk: &PskArgs, tls: &TlsArgs) -> Result<Credential, Failure> {
     Ok(match key(psk)? {
@@ -112,6 +128,7 @@ pub(super) fn credential(psk: &PskArgs, tls: &TlsArgs) -> Result<Credential, Fai
     })
 }
 
+#[cfg(feature = "dtls")]
 /// The key of the command line.
 fn key(args: &PskArgs) -> Result<Option<PreSharedKey>, Failure> {
     let PskArgs {

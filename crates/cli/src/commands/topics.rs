@@ -88,7 +88,6 @@ On a terminal, tables are laid out for its width: long text is broken, then colu
 
   --json         a JSON object (or a line of JSON each), with a stable schema
   --csv          comma-separated values (lab, cc trace)
-  --parquet      a Parquet file with its data dictionary (lab run, lab sweep)
   --color WHEN   auto, always or never
 
 With `auto`, output has colours on a terminal, unless NO_COLOR is set or TERM is dumb. CLICOLOR_FORCE=1 has the effect of `always`. Meaning is never in the colour alone: the best value of a column is bold and named in a note or sentence, verdicts are words.",

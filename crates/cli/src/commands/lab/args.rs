@@ -1,5 +1,8 @@
 //! Arguments of `carob lab`.
 
+#[cfg(feature = "studies")]
+mod studies;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,8 +11,12 @@ use carob_lab::report::{Figure, Layout};
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use super::shard::Shard;
 use crate::args::duration;
+
+#[cfg(feature = "studies")]
+use studies::{CALIBRATE_HELP, CLAIMS_EXAMPLES, JUDGE_HELP};
+#[cfg(feature = "studies")]
+pub(crate) use studies::{CalibrateArgs, ClaimsArgs, JudgeArgs, ReproduceArgs};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -43,6 +50,7 @@ Examples:
 A link file has a table [link] with down, up, rtt, jitter, loss, loss_burst, buffer and mtu, as the
 options; a traffic file has a table [workload] with the keys of scenario files.";
 
+#[cfg(feature = "emulate")]
 const EMULATE_EXAMPLES: &str = "\
 Examples:
   sudo carob lab emulate thesis/long-1c-none-inf --seeds 5
@@ -50,16 +58,6 @@ Examples:
 
 All runs go at once, and take as long as they take: error-free transfers of the thesis 5 minutes, those
 with errors up to 75. Results are refused if packets were late: the 99th percentile must not exceed 2 ms.";
-
-const CLAIMS_EXAMPLES: &str = "\
-Examples:
-  carob lab claims
-  carob lab claims --report claims.html
-  carob lab claims thesis --json
-  carob lab claims thesis --part long --fresh --seeds 20
-
-A claim holds if every check of its rule does (papers/STUDY/rules/), holds-partly if at least half
-do; below that it fails if one fails, and else is undecided.";
 
 const SWEEP_HELP: &str = "\
 The file:
@@ -76,27 +74,6 @@ The file:
 
 [[row]] with label and set adds a row of its own. With study and part instead of scenario, the table
 has the verdicts on the claims of a part, with a column for each of claims and [[number]].";
-
-const JUDGE_HELP: &str = "\
-The folder:
-  study.toml        optional: short_name, authors, year, title
-  scenarios/*.toml  the scenarios that values and rules speak of
-  expected.csv      cell,algorithm,metric,statistic,value
-  tolerances.toml   how far a measured value may be off, such as [default] p50 = \"5 %\"
-  rules/*.toml      claims with their rules
-
-Example:
-  carob lab judge my-study --seeds 20";
-
-const CALIBRATE_HELP: &str = "\
-Examples:
-  carob lab calibrate retrycount
-  carob lab calibrate retrycount --fresh --journal runs
-  carob lab calibrate my-study
-
-A folder of your own has open.toml and baseline.toml beside the files that `carob lab judge` takes.
-open.toml lists settings with plausible values, baseline.toml facts about default CoAP. Points that a
-fact excludes are left out; findings are judged at the others.";
 
 /// The verbs of the lab.
 #[derive(Debug, Subcommand)]
@@ -141,26 +118,25 @@ pub(crate) enum LabCommand {
     /// Run a scenario: a table, and a report with figures
     #[command(after_long_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    #[cfg(feature = "emulate")]
     /// Run a scenario in real time over emulated links and kernel sockets (Linux, root)
     #[command(after_long_help = EMULATE_EXAMPLES)]
     Emulate(EmulateArgs),
+    #[cfg(feature = "studies")]
     /// Compare a study's published values with measured ones
     Reproduce(ReproduceArgs),
+    #[cfg(feature = "studies")]
     /// Evaluate the claims of the studies by simulation runs
     #[command(after_long_help = CLAIMS_EXAMPLES)]
     Claims(ClaimsArgs),
     /// Run a sweep file: rows of settings, columns of quantities
     #[command(after_long_help = SWEEP_HELP)]
     Sweep(SweepArgs),
-    /// Join the parts of a batch that --shard wrote
-    Merge {
-        /// All parts, in any order
-        #[arg(required = true, value_name = "FILES")]
-        files: Vec<PathBuf>,
-    },
+    #[cfg(feature = "studies")]
     /// Run and judge a study of your own, a folder
     #[command(after_long_help = JUDGE_HELP)]
     Judge(JudgeArgs),
+    #[cfg(feature = "studies")]
     /// Choose a study's open settings by its baseline facts, then judge its findings
     #[command(after_long_help = CALIBRATE_HELP)]
     Calibrate(CalibrateArgs),
@@ -272,9 +248,6 @@ pub(crate) struct RunArgs {
     /// Print comma-separated values, a line per metric
     #[arg(long)]
     pub(crate) csv: bool,
-    /// Write a Parquet file, a row per metric, with its data dictionary
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "svg"])]
-    pub(crate) parquet: Option<PathBuf>,
     /// Print a figure as SVG
     ///
     /// The standalone file shows the same in every program. `carob lab figures` lists what each
@@ -292,9 +265,6 @@ pub(crate) struct RunArgs {
     /// Print one object, line or row per run, with its seed and trace hash
     #[arg(long)]
     pub(crate) each: bool,
-    /// Run a part of the batch, such as 2/5, for `carob lab merge`
-    #[arg(long, value_name = "I/N", requires = "each", conflicts_with_all = ["svg", "seed", "report"])]
-    pub(crate) shard: Option<Shard>,
     /// Add hashes of scenario and traces, to compare two programs
     #[arg(long)]
     pub(crate) hash: bool,
@@ -333,130 +303,6 @@ fn figure_parser() -> impl TypedValueParser<Value = &'static Figure> {
     let names = Figure::of_runs().map(|figure| PossibleValue::new(figure.name).help(figure.about));
     PossibleValuesParser::new(names)
         .try_map(|name| Figure::named(&name).ok_or_else(|| format!("no figure \"{name}\"")))
-}
-
-/// Arguments of `carob lab reproduce`.
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of the command line"
-)]
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct ReproduceArgs {
-    /// The study's short name (see `carob lab list`)
-    pub(crate) study: String,
-    /// Run everything again instead of printing the stored results
-    #[arg(long)]
-    pub(crate) fresh: bool,
-    /// Run each cell and algorithm this often; implies --fresh
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
-    pub(crate) seeds: Option<u64>,
-    /// Change a setting of the wireless scenarios; implies --fresh
-    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["markdown", "figures", "svg", "keep"])]
-    pub(crate) set: Vec<String>,
-    /// Print one JSON object per published value, a line each
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print the stored results as a document (docs/reproduction.md)
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
-    pub(crate) markdown: bool,
-    /// Print the document docs/thesis-figures.md
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown"])]
-    pub(crate) figures: bool,
-    /// Print one of its figures as an SVG file
-    #[arg(long, hide_short_help = true, value_name = "NAME", conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown", "figures"])]
-    pub(crate) svg: Option<String>,
-    #[command(flatten)]
-    pub(crate) layout: LayoutArgs,
-    /// Write the results as the file of stored results
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    pub(crate) keep: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) report: ReportArgs,
-    #[command(flatten)]
-    pub(crate) threads: ThreadArgs,
-}
-
-/// Arguments of `carob lab emulate`.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct EmulateArgs {
-    /// A scenario, a cell, a pattern of cells, or a TOML file
-    ///
-    /// Examples: thesis/long, thesis/long-1c-none-2500, thesis/long-1c-*-2500.
-    pub(crate) name: String,
-    /// Use these algorithms instead of the scenario's, as for `run`
-    #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) algorithm: Vec<String>,
-    /// Run each cell and algorithm this often, in parallel [default: 20]
-    ///
-    /// Each run has a link of its own.
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
-    pub(crate) seeds: Option<u64>,
-    /// Change a setting, as for `run`
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// Abort flows after this time, such as 10min
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) limit: Option<Duration>,
-    /// Write the packets at both ends of all links (pcapng)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) pcap: Option<PathBuf>,
-    /// Print one JSON object per cell and algorithm, a line each
-    #[arg(long, conflicts_with = "csv")]
-    pub(crate) json: bool,
-    /// Print comma-separated values, a line per metric
-    #[arg(long)]
-    pub(crate) csv: bool,
-    /// Print one object, line or row per run, with its seed
-    #[arg(long)]
-    pub(crate) each: bool,
-}
-
-/// Which claims to judge and how to show it.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct ClaimsArgs {
-    /// The study's short name (see `carob lab list`) [default: all with claims]
-    pub(crate) study: Option<String>,
-    /// Evaluate only the claims of this part of a study, such as `short`
-    #[arg(long, value_name = "NAME")]
-    pub(crate) part: Option<String>,
-    /// Run everything again instead of printing the stored verdicts
-    #[arg(long)]
-    pub(crate) fresh: bool,
-    /// Run each cell and algorithm this often; implies --fresh
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
-    pub(crate) seeds: Option<u64>,
-    /// Change a setting of all scenarios, as for `run`
-    #[arg(
-        long,
-        value_name = "KEY=VALUE",
-        conflicts_with = "keep",
-        requires = "part"
-    )]
-    pub(crate) set: Vec<String>,
-    /// Store finished runs in this file, and reuse those it holds
-    ///
-    /// An interrupted sweep continues where it stopped.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) journal: Option<PathBuf>,
-    /// Print one JSON object per claim, a line each, with every check
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write one page with all stored verdicts, filtered by study, weight and standing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "fresh", "seeds", "set", "journal", "keep", "markdown"])]
-    pub(crate) report: Option<PathBuf>,
-    /// Print the stored verdicts as the document docs/claims.md
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
-    pub(crate) markdown: bool,
-    /// Write the verdicts to this folder, as files of stored verdicts
-    #[arg(
-        long,
-        value_name = "FOLDER",
-        hide_short_help = true,
-        requires = "study"
-    )]
-    pub(crate) keep: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) threads: ThreadArgs,
 }
 
 /// Arguments of `carob lab compare`.
@@ -635,14 +481,47 @@ fn weight(text: &str) -> Result<(Component, f64), String> {
     Ok((component, percent / 100.0))
 }
 
+#[cfg(feature = "emulate")]
+/// Arguments of `carob lab emulate`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct EmulateArgs {
+    /// A scenario, a cell, a pattern of cells, or a TOML file
+    ///
+    /// Examples: thesis/long, thesis/long-1c-none-2500, thesis/long-1c-*-2500.
+    pub(crate) name: String,
+    /// Use these algorithms instead of the scenario's, as for `run`
+    #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) algorithm: Vec<String>,
+    /// Run each cell and algorithm this often, in parallel [default: 20]
+    ///
+    /// Each run has a link of its own.
+    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
+    pub(crate) seeds: Option<u64>,
+    /// Change a setting, as for `run`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Abort flows after this time, such as 10min
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) limit: Option<Duration>,
+    /// Write the packets at both ends of all links (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Print one JSON object per cell and algorithm, a line each
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+    /// Print comma-separated values, a line per metric
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Print one object, line or row per run, with its seed
+    #[arg(long)]
+    pub(crate) each: bool,
+}
+
 /// Arguments of `carob lab sweep`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SweepArgs {
     /// The sweep file
     pub(crate) file: PathBuf,
-    /// Run a part of the rows, such as 2/5, for `carob lab merge`
-    #[arg(long, value_name = "I/N")]
-    pub(crate) shard: Option<Shard>,
     /// Store finished runs in this file, and reuse those it holds
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
@@ -652,68 +531,6 @@ pub(crate) struct SweepArgs {
     /// Print comma-separated values, a line per quantity
     #[arg(long)]
     pub(crate) csv: bool,
-    /// Write a Parquet file, a row per quantity, with its data dictionary
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv"])]
-    pub(crate) parquet: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) threads: ThreadArgs,
-}
-
-/// Arguments of `carob lab judge`.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct JudgeArgs {
-    /// The study's folder
-    pub(crate) folder: PathBuf,
-    /// Run each cell and algorithm this often [default: the scenarios' maximum]
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
-    pub(crate) seeds: Option<u64>,
-    /// Change a setting of all scenarios, as for `run`
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// Store finished runs in this file, and reuse those it holds
-    #[arg(long, value_name = "FILE")]
-    pub(crate) journal: Option<PathBuf>,
-    /// Print one JSON object per expected value and claim, a line each
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) threads: ThreadArgs,
-}
-
-/// Arguments of `carob lab calibrate`.
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of the command line"
-)]
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct CalibrateArgs {
-    /// A study's short name, or the folder of a study of your own
-    pub(crate) study: PathBuf,
-    /// Run everything again instead of printing the stored result
-    #[arg(long)]
-    pub(crate) fresh: bool,
-    /// Sample this many points first [default: as in open.toml]; implies --fresh
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
-    pub(crate) points: Option<u64>,
-    /// Store finished runs in this file, and reuse those it holds; implies --fresh
-    ///
-    /// An interrupted calibration continues where it stopped.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) journal: Option<PathBuf>,
-    /// Print one JSON object: every point with its facts and findings
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print the page as Markdown
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) markdown: bool,
-    /// Print the figure of findings against settings as SVG
-    #[arg(long, conflicts_with_all = ["json", "markdown"])]
-    pub(crate) svg: bool,
-    #[command(flatten)]
-    pub(crate) layout: LayoutArgs,
-    /// Write the result to this folder, as a file of stored results
-    #[arg(long, value_name = "FOLDER", hide_short_help = true)]
-    pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
 }

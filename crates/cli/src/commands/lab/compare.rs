@@ -13,9 +13,12 @@ use super::args::{CompareArgs, LinkNumbers};
 use super::next;
 use super::output::{self, command_lines, quoted, raw, say, say_table};
 use super::source::read_file;
+#[cfg(feature = "analyze")]
 use crate::commands::analyze;
 use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
+#[cfg(not(feature = "analyze"))]
+use crate::features;
 use crate::printer;
 
 /// The link without options.
@@ -90,15 +93,21 @@ fn named(name: &str) -> Result<WrittenLink, Failure> {
     if let Some(built_in) = WrittenLink::built_in(name) {
         return Ok(built_in);
     }
-    analyze::link_of_capture(name)?.ok_or_else(|| {
-        let known: Vec<&str> = BUILT_IN.iter().map(|link| link.name).collect();
-        let hint = format!(
-            "links are {}; a file of your own ends in .toml, or is a capture; `carob lab compare` takes \
+    #[cfg(feature = "analyze")]
+    if let Some(link) = analyze::link_of_capture(name)? {
+        return Ok(link);
+    }
+    #[cfg(not(feature = "analyze"))]
+    if Path::new(name).is_file() {
+        return Err(features::missing("link from a capture", "analyze"));
+    }
+    let known: Vec<&str> = BUILT_IN.iter().map(|link| link.name).collect();
+    let hint = format!(
+        "links are {}; a file of your own ends in .toml, or is a capture; `carob lab compare` takes \
              --down and --up too",
-            known.join(", ")
-        );
-        Failure::new(Kind::Usage, format_args!("unknown link \"{name}\"")).hint(hint)
-    })
+        known.join(", ")
+    );
+    Err(Failure::new(Kind::Usage, format_args!("unknown link \"{name}\"")).hint(hint))
 }
 
 /// The settings of a scenario that has this link.

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use carob_emu::{Error, Lateness, Setting, check};
 use carob_lab::run::{self, Plan, Selection};
-use carob_studies::papers;
 
 use super::args::{EmulateArgs, RunArgs};
 use super::output::{self, say};
+use super::published;
 use super::source::Source;
 use crate::failure::{Failure, Kind, Outcome};
 
@@ -115,7 +115,7 @@ fn show(args: &EmulateArgs, source: &Source, emulation: &Emulation<'_>, took: &s
         source,
         outcome,
         &outcome.rows(),
-        &papers::published(),
+        &published::values(),
         took,
     );
     if args.json || args.csv {

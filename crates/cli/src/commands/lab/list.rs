@@ -1,10 +1,10 @@
 //! `carob lab list`.
 
 use carob_lab::scenario::{Scenario, builtin};
-use carob_studies::papers;
 use serde_json::json;
 
 use super::output::say;
+use super::published;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
 
@@ -25,7 +25,7 @@ pub(super) fn run(as_json: bool) -> Result<Outcome, Failure> {
         printer::json(&all);
         return Ok(Outcome::Done);
     }
-    let studies = papers::studies();
+    let studies = published::studies();
     let own = ("carob", "Our own".to_owned());
     let printed = studies.iter().map(|study| {
         let (authors, year) = (study.authors.join(", "), study.year);
@@ -62,7 +62,7 @@ pub(super) fn run(as_json: bool) -> Result<Outcome, Failure> {
 }
 
 fn describe(name: &str, scenario: &Scenario) -> serde_json::Value {
-    let study = papers::study(scenario.study());
+    let study = published::study(scenario.study());
     let names = |cells: Vec<&str>| json!(cells);
     json!({
         "name": name,

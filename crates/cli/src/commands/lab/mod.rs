@@ -1,15 +1,21 @@
 //! The lab: scenarios, runs and the studies' tables, for people and programs.
 
 mod args;
+#[cfg(feature = "studies")]
 mod calibrate;
 mod capture;
+#[cfg(feature = "studies")]
 mod claims;
+#[cfg(feature = "studies")]
 mod claims_index;
 mod compare;
+#[cfg(feature = "emulate")]
 mod emulate;
 mod figure_list;
+#[cfg(feature = "studies")]
 mod figures;
 mod index;
+#[cfg(feature = "studies")]
 mod judge;
 mod keys;
 mod list;
@@ -18,10 +24,10 @@ mod new;
 mod next;
 pub(super) mod output;
 mod page;
-mod parquet;
+mod published;
+#[cfg(feature = "studies")]
 mod reproduce;
 mod run;
-mod shard;
 mod show;
 mod source;
 mod stream;
@@ -29,6 +35,7 @@ mod sweep;
 mod topology;
 
 pub(crate) use args::{CompareArgs, LabCommand, LayoutArgs};
+pub(crate) use published::studies;
 
 use crate::failure::{Failure, Outcome};
 
@@ -54,12 +61,16 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
         } => show::run(&name, &set, &algorithm, json),
         LabCommand::New(args) => new::run(&args),
         LabCommand::Run(args) => run::run(&args),
+        #[cfg(feature = "studies")]
         LabCommand::Reproduce(args) => reproduce::run(&args),
+        #[cfg(feature = "emulate")]
         LabCommand::Emulate(args) => emulate::run(&args),
+        #[cfg(feature = "studies")]
         LabCommand::Claims(args) => claims::run(&args),
         LabCommand::Sweep(args) => sweep::run(&args),
-        LabCommand::Merge { files } => shard::merge(&files),
+        #[cfg(feature = "studies")]
         LabCommand::Judge(args) => judge::run(&args),
+        #[cfg(feature = "studies")]
         LabCommand::Calibrate(args) => calibrate::run(&args),
         LabCommand::Compare(args) => compare::run(&args),
         LabCommand::Metrics {

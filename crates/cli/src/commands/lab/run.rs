@@ -10,14 +10,13 @@ use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::{Cell, builtin};
 use carob_lab::summary::{self, Print};
 use carob_lab::{engine, export, medians, reading};
-use carob_studies::papers;
 
 use super::args::RunArgs;
 use super::capture;
 use super::compare;
 use super::next;
 use super::output::{self, json_lines, quoted, raw, say, say_table};
-use super::parquet::{Origin, ParquetFile};
+use super::published;
 use super::source::Source;
 use super::stream;
 use crate::failure::{Failure, Kind, Outcome};
@@ -44,10 +43,6 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     if stream::is_of(args) {
         return stream::run(args, &plan, journal.as_ref());
     }
-    if args.shard.is_some() {
-        return Err(Failure::new(Kind::Usage, "--shard is of rows for programs")
-            .hint("add --json, --csv or --parquet"));
-    }
     let bar = output::progress(plan.jobs().len());
     let began = Instant::now();
     let runs = output::with_threads(args.threads, || {
@@ -56,7 +51,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     bar.finish_and_clear();
     let runs = runs.map_err(|e| Failure::new(Kind::Usage, e))?;
     let took = output::took(began.elapsed());
-    let print = papers::published();
+    let print = published::values();
     let rows = runs.rows();
     if let Some(path) = &args.log {
         write_log(path, &runs).map_err(|error| Failure::file("write", path, &error))?;
@@ -64,11 +59,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     if let Some(path) = &args.pcap {
         write_capture(path, &runs)?;
     }
-    let quiet = args.json || args.csv || args.parquet.is_some() || args.svg.is_some();
-    match &args.parquet {
-        Some(path) => write_parquet(path, args, &plan, &rows)?,
-        None => show(args, &source, &runs, &rows, &print, &took),
-    }
+    let quiet = args.json || args.csv || args.svg.is_some();
+    show(args, &source, &runs, &rows, &print, &took);
     if let Some(kind) = args.svg {
         raw(drawn(kind, &runs, &print, args.layout.layout())?.trim_end());
     }
@@ -86,30 +78,6 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
         next::print(args, name, &source, &runs, &rows);
     }
     Ok(Outcome::Done)
-}
-
-/// Writes the rows of cells and algorithms.
-fn write_parquet(
-    path: &Path,
-    args: &RunArgs,
-    plan: &Plan<'_>,
-    rows: &[Row],
-) -> Result<(), Failure> {
-    let Some(first) = rows.first() else {
-        return Err(Failure::new(Kind::Usage, "no rows to write"));
-    };
-    let hash = format!("{:016x}", plan.hash());
-    let origin = Origin {
-        name: args.name.as_deref().unwrap_or(builtin::DEFAULT),
-        command: &command(args),
-        hash: &hash,
-        shard: None,
-    };
-    let mut file = ParquetFile::create(path, export::row_columns(&first.cell), &origin)?;
-    file.add(rows.iter().flat_map(export::row_lines))?;
-    let count = file.finish()?;
-    say(format_args!("{}: {count} rows", path.display()));
-    Ok(())
 }
 
 /// The runs requested.

@@ -36,11 +36,7 @@ pub(crate) async fn ask(method: Code, args: AskArgs) -> Result<Outcome, Failure>
         );
         return Err(failure.hint("use -o with one URI at a time"));
     }
-    super::check_keys(
-        &request.network.psk,
-        request.message.proxy.as_deref(),
-        &uris,
-    )?;
+    super::check_keys(&request.network, request.message.proxy.as_deref(), &uris)?;
     let requests = Requests::open(method, &request)?;
     each(&uris, !request.show.json, async |uri| {
         requests.run(uri, None).await
@@ -57,7 +53,7 @@ pub(crate) async fn send(method: Code, args: SendArgs) -> Result<Outcome, Failur
         request,
     } = args;
     let uris = std::slice::from_ref(&uri);
-    super::check_keys(&request.network.psk, request.message.proxy.as_deref(), uris)?;
+    super::check_keys(&request.network, request.message.proxy.as_deref(), uris)?;
     let content = read(payload, content).await?;
     Requests::open(method, &request)?
         .run(&uri, Some(content))

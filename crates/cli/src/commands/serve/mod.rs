@@ -19,8 +19,12 @@ mod upload;
 use std::path::Path;
 use std::time::Duration;
 
+#[cfg(feature = "dtls")]
+use carob::ServerDtls;
+#[cfg(feature = "tls")]
+use carob::ServerTls;
 use carob::server::ServerBuilder;
-use carob::{AmplificationLimit, Config, Server, ServerDtls, ServerTls, ShutdownOutcome};
+use carob::{AmplificationLimit, Config, Server, ShutdownOutcome};
 
 use crate::args::{self, ListenArgs, ServeArgs};
 use crate::failure::{Failure, Kind, Outcome};
@@ -30,6 +34,7 @@ use crate::printer;
 
 use super::operator;
 use super::stop::{self, Stop};
+#[cfg(any(feature = "dtls", feature = "tls"))]
 use super::tls;
 
 /// Time for which a stopping server waits for requests in flight.
@@ -141,41 +146,45 @@ pub(super) fn taking_connections(
     mut builder: ServerBuilder,
     args: ListenArgs,
 ) -> Result<ServerBuilder, Failure> {
-    let ListenArgs {
-        tcp,
-        tls,
-        ws,
-        wss,
-        dtls,
-        psk_file,
-        cert,
-        key,
-        client_ca,
-    } = args;
-    if let Some(address) = tcp {
+    if let Some(address) = args.tcp.clone() {
         builder = builder.bind_tcp(address);
     }
-    if let Some(address) = ws {
+    #[cfg(feature = "websocket")]
+    if let Some(address) = args.ws.clone() {
         builder = builder.bind_ws(address);
     }
-    let identity = match (cert, key) {
-        (Some(cert), Some(key)) => Some(tls::identity(&cert, &key)?),
+    secured(builder, args)
+}
+
+#[cfg(not(any(feature = "dtls", feature = "tls")))]
+#[expect(clippy::unnecessary_wraps, reason = "as in a build with TLS or DTLS")]
+fn secured(builder: ServerBuilder, _: ListenArgs) -> Result<ServerBuilder, Failure> {
+    Ok(builder)
+}
+
+/// The server with TLS and DTLS as the command line has them.
+#[cfg(any(feature = "dtls", feature = "tls"))]
+fn secured(mut builder: ServerBuilder, args: ListenArgs) -> Result<ServerBuilder, Failure> {
+    let identity = match (&args.cert, &args.key) {
+        (Some(cert), Some(key)) => Some(tls::identity(cert, key)?),
         _ => None,
     };
-    let clients = match client_ca {
+    let clients = match args.client_ca {
         Some(path) => Some((tls::read(&path)?, path)),
         None => None,
     };
-    if dtls.is_some() && psk_file.is_none() && identity.is_none() {
+    #[cfg(feature = "dtls")]
+    if args.dtls.is_some() && args.psk_file.is_none() && identity.is_none() {
         let failure = Failure::new(
             Kind::Usage,
             "--dtls needs pre-shared keys, a certificate, or both",
         );
         return Err(failure.hint("give --psk-file FILE, or --cert FILE and --key FILE"));
     }
-    if let Some(address) = dtls {
+    #[cfg(feature = "dtls")]
+    if let Some(address) = args.dtls {
         let mut secured = ServerDtls::new();
-        if let Some(path) = psk_file {
+        if let Some(path) = args.psk_file {
             secured = secured.keys(tls::keys(&path)?);
         }
         if let Some(identity) = &identity {
@@ -188,20 +197,21 @@ pub(super) fn taking_connections(
         }
         builder = builder.bind_dtls(address, secured);
     }
-    let Some(identity) = identity else {
-        return Ok(builder);
-    };
-    let mut secured = ServerTls::new(identity);
-    if let Some((pem, path)) = &clients {
-        secured = secured
-            .clients_pem(pem)
-            .map_err(|error| tls::failure(path, &error))?;
-    }
-    if let Some(address) = tls {
-        builder = builder.bind_tls(address, secured.clone());
-    }
-    if let Some(address) = wss {
-        builder = builder.bind_wss(address, secured);
+    #[cfg(feature = "tls")]
+    if let Some(identity) = identity {
+        let mut secured = ServerTls::new(identity);
+        if let Some((pem, path)) = &clients {
+            secured = secured
+                .clients_pem(pem)
+                .map_err(|error| tls::failure(path, &error))?;
+        }
+        if let Some(address) = args.tls {
+            builder = builder.bind_tls(address, secured.clone());
+        }
+        #[cfg(feature = "websocket")]
+        if let Some(address) = args.wss {
+            builder = builder.bind_wss(address, secured);
+        }
     }
     Ok(builder)
 }

@@ -8,7 +8,6 @@ mod documented_json;
 pub(crate) mod harness;
 mod help;
 mod observing;
-#[cfg(feature = "prometheus")]
 mod operating;
 mod profiles;
 mod proxying;

@@ -7,7 +7,6 @@ pub(crate) mod folder;
 mod new;
 mod next;
 mod notifications;
-mod parquet;
 mod reproduce;
 mod run;
 mod show;

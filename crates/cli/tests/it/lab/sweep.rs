@@ -74,38 +74,6 @@ fn sweep_has_row_per_setting_and_column_per_quantity() {
 }
 
 #[test]
-fn parts_of_a_batch_join_to_what_one_run_prints() {
-    let folder = folder("shards");
-    let run = ["lab", "run", "carob/default-none", "--seeds", "5", "--each"];
-    let sweep = ["lab", "sweep", "rates.toml"];
-    for (command, format) in [
-        (&run[..], Some("--json")),
-        (&run[..], Some("--csv")),
-        (&sweep[..], Some("--json")),
-        (&sweep[..], Some("--csv")),
-        (&sweep[..], None),
-    ] {
-        let whole: Vec<&str> = command.iter().copied().chain(format).collect();
-        for part in ["3/3", "1/3", "2/3"] {
-            let text = folder.says(&[&whole[..], &["--shard", part]].concat());
-            fs::write(folder.0.join(&part[..1]), text).expect("a file");
-        }
-        let merged = folder.says(&["lab", "merge", "2", "3", "1"]);
-        assert_eq!(merged, folder.says(&whole), "{whole:?}");
-        let error = folder.refuses(&["lab", "merge", "1", "3"]);
-        assert!(error.contains("part 2/3 is missing") && error.contains("--shard 2/3"));
-    }
-    let other = folder.says(&["lab", "sweep", "rates.toml", "--json", "--shard", "2/3"]);
-    fs::write(folder.0.join("2"), other).expect("a file");
-    let error = folder.refuses(&["lab", "merge", "1", "2", "3"]);
-    assert!(error.contains("different batches"), "{error}");
-    let error = folder.refuses(&["lab", "run", "--each", "--shard", "1/2"]);
-    assert!(error.contains("add --json, --csv or --parquet"), "{error}");
-    let error = folder.refuses(&["lab", "merge", "rates.toml"]);
-    assert!(error.contains("rates.toml: no part of a batch"), "{error}");
-}
-
-#[test]
 fn a_wrong_sweep_is_refused_with_its_line_and_remedy() {
     let folder = folder("sweep-wrong");
     for (from, to, place, remedy) in [
@@ -217,7 +185,6 @@ fn claims_sweep_has_the_verdicts_of_lab_claims() {
             && csv.cell(row, "claim") == Some("retrycount-01")
     });
     assert_eq!(csv.number(first.expect("a row"), "value"), value);
-    folder.says(&[&sweep[..], &["--parquet", "clients.parquet"]].concat());
     fs::write(
         folder.0.join("clients.toml"),
         CLAIMS.replace("copies=free", "copies=cheap"),

@@ -1,29 +1,26 @@
 //! Sweeps over the claims of a part of a study.
 
 use carob_lab::claims::Making;
-use carob_lab::export::{Column, ColumnKind, Value};
+use carob_lab::export::Value;
 use carob_studies::claims::StoredVerdicts;
 use carob_studies::claims::sweep::{ClaimSweep, Row};
 use serde_json::json;
 
 use super::super::args::SweepArgs;
 use super::super::output;
-use super::{Rows, hash, part, wrong};
+use super::{Rows, wrong};
 use crate::failure::{Failure, Kind};
 
 pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
     let sweep = ClaimSweep::read(text).map_err(|error| wrong(args, &error))?;
-    // Scenarios and rules are those of the program, which its version names.
-    let hash = hash(&[text]);
     let journal = output::journal(args.journal.as_deref())?;
-    let rows = &sweep.row[part(args, sweep.row.len())];
-    let bar = output::progress(rows.len().saturating_mul(sweep.runs()));
-    let mut out = Rows::new(args, &sweep.head(), columns(), &hash)?;
+    let bar = output::progress(sweep.row.len().saturating_mul(sweep.runs()));
+    let out = Rows::new(args, &sweep.head(), &COLUMNS);
     let making = Making {
         journal: journal.as_ref(),
         ..Making::default()
     };
-    for row in rows {
+    for row in &sweep.row {
         let verdicts =
             output::with_threads(args.threads, || sweep.verdicts(row, making, || bar.inc(1)))?;
         let verdicts = verdicts.map_err(|error| Failure::new(Kind::Usage, error))?;
@@ -31,10 +28,10 @@ pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
             || sweep.line(row, &verdicts.claims),
             || json(&sweep, row, &verdicts),
             || lines(&sweep, row, &verdicts),
-        )?;
+        );
     }
     bar.finish_and_clear();
-    out.finish()
+    Ok(())
 }
 
 fn json(sweep: &ClaimSweep, row: &Row, verdicts: &StoredVerdicts) -> serde_json::Value {
@@ -50,46 +47,25 @@ fn json(sweep: &ClaimSweep, row: &Row, verdicts: &StoredVerdicts) -> serde_json:
     })
 }
 
-/// The data dictionary of [`lines`].
-fn columns() -> Vec<Column> {
-    use ColumnKind::{Count, Number, Text};
-    let seeds = "consecutive seeds of each cell and algorithm, from the scenario's first";
-    let value =
-        "measured value; none if a run that it needs is missing. Unit: that of the quantity";
-    vec![
-        Column::new("row", "-", Text, "label of the row"),
-        Column::new("settings", "-", Text, "settings of the row, as of --set"),
-        Column::new("claim", "-", Text, "id of the claim"),
-        Column::new("verdict", "-", Text, "verdict on the claim"),
-        Column::new(
-            "check",
-            "1",
-            Count,
-            "place of the check in the claim's rule, from 0",
-        ),
-        Column::new("quantity", "-", Text, "quantity, as the rule writes it"),
-        Column::new("value", "metric", Number, value),
-        Column::new(
-            "low",
-            "metric",
-            Number,
-            "lower end of the 95 % interval of the value",
-        ),
-        Column::new(
-            "high",
-            "metric",
-            Number,
-            "upper end of the 95 % interval of the value",
-        ),
-        Column::new("expected", "-", Text, "condition of the claim"),
-        Column::new("check_verdict", "-", Text, "verdict on the check"),
-        Column::new("study", "-", Text, "short name of the study"),
-        Column::new("part", "-", Text, "part of the study"),
-        Column::new("seeds", "1", Count, seeds),
-        Column::new("scenario_hash", "-", Text, "hash of the part's scenarios"),
-        Column::new("version", "-", Text, "version of carob"),
-    ]
-}
+/// The columns of [`lines`], described in docs/sweeps.md.
+const COLUMNS: [&str; 16] = [
+    "row",
+    "settings",
+    "claim",
+    "verdict",
+    "check",
+    "quantity",
+    "value",
+    "low",
+    "high",
+    "expected",
+    "check_verdict",
+    "study",
+    "part",
+    "seeds",
+    "scenario_hash",
+    "version",
+];
 
 /// A line for each check of each claim.
 fn lines(sweep: &ClaimSweep, row: &Row, verdicts: &StoredVerdicts) -> Vec<Vec<Value>> {

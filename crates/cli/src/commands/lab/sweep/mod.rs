@@ -2,23 +2,21 @@
 //!
 //! A sweep is of quantities over scenarios, or, where its file names a study, of the claims of a part.
 
+#[cfg(feature = "studies")]
 mod claims;
 mod quantities;
 
 use std::io::Write as _;
-use std::ops::Range;
-use std::path::Path;
 
 use carob_lab::csv;
-use carob_lab::export::{Column, Value};
+use carob_lab::export::Value;
 use carob_lab::sweep::SweepError;
 
 use super::args::SweepArgs;
-use super::output;
-use super::parquet::{Origin, ParquetFile};
-use super::shard::{Format, Shard};
 use super::source::read_file;
 use crate::failure::{Failure, Kind, Outcome};
+#[cfg(not(feature = "studies"))]
+use crate::features;
 
 pub(super) fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
     let text = read_file(&args.file)?;
@@ -26,11 +24,18 @@ pub(super) fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
         let key = line.split_once('=').map(|(key, _)| key.trim());
         key == Some("study")
     });
-    if is_of_claims {
-        claims::run(args, &text)?;
-    } else {
+    if !is_of_claims {
         quantities::run(args, &text)?;
+        return Ok(Outcome::Done);
     }
+    #[cfg(feature = "studies")]
+    claims::run(args, &text)?;
+    #[cfg(not(feature = "studies"))]
+    return Err(features::missing(
+        "a sweep over the claims of a study",
+        "studies",
+    ));
+    #[cfg(feature = "studies")]
     Ok(Outcome::Done)
 }
 
@@ -39,96 +44,64 @@ fn wrong(args: &SweepArgs, error: &SweepError) -> Failure {
     Failure::new(Kind::Usage, message).hint(&error.remedy)
 }
 
-/// The rows requested, of so many.
-fn part(args: &SweepArgs, rows: usize) -> Range<usize> {
-    args.shard.map_or(0..rows, |shard| shard.of(rows))
-}
-
 /// Hash of the texts that decide the rows.
 fn hash(texts: &[&str]) -> String {
     let hash = carob_lab::content_hash(texts.concat().as_bytes());
     format!("{hash:016x}")
 }
 
-/// Where rows go.
-enum Rows<'a> {
-    /// To standard output.
-    Text(Format),
-    /// To a file.
-    Parquet(&'a Path, Box<ParquetFile>),
+/// The form of the rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Table,
+    Json,
+    Csv,
 }
 
-impl<'a> Rows<'a> {
-    /// Prints the head of the table or of comma-separated values, or creates the file.
-    fn new(
-        args: &'a SweepArgs,
-        head: &str,
-        columns: Vec<Column>,
-        hash: &str,
-    ) -> Result<Self, Failure> {
-        if let Some(path) = &args.parquet {
-            let name = args.file.display().to_string();
-            let origin = Origin {
-                name: &name,
-                command: &format!("carob lab sweep {}", output::quoted(&name)),
-                hash,
-                shard: args.shard,
-            };
-            let file = ParquetFile::create(path, columns, &origin)?;
-            return Ok(Self::Parquet(path, Box::new(file)));
-        }
+/// Rows printed in one form, each as soon as its runs are done.
+struct Rows(Format);
+
+impl Rows {
+    /// Prints the head of the table or of comma-separated values.
+    fn new(args: &SweepArgs, head: &str, columns: &[&str]) -> Self {
         let format = match (args.json, args.csv) {
             (true, _) => Format::Json,
             (_, true) => Format::Csv,
             _ => Format::Table,
         };
-        if let Some(shard) = args.shard {
-            print(&shard.first_line(format, hash));
-        }
         match format {
-            // Parts join to one document: the first has the head.
-            Format::Table if args.shard.is_none_or(Shard::is_first) => print(head),
+            Format::Table => print(head),
             Format::Csv => {
-                let names = columns.into_iter().map(|column| column.name).collect();
+                let names = columns.iter().map(ToString::to_string).collect();
                 print(&csv::text([names]));
             }
-            _ => {}
+            Format::Json => {}
         }
-        Ok(Self::Text(format))
+        Self(format)
     }
 
     /// Begins a table of the document.
     fn head(&self, head: &str) {
-        if matches!(self, Self::Text(Format::Table)) {
+        if self.0 == Format::Table {
             print(head);
         }
     }
 
-    /// Adds a row, in the form that is wanted.
+    /// Prints a row.
     fn add(
-        &mut self,
+        &self,
         table: impl FnOnce() -> String,
         json: impl FnOnce() -> serde_json::Value,
         lines: impl FnOnce() -> Vec<Vec<Value>>,
-    ) -> Result<(), Failure> {
-        match self {
-            Self::Parquet(_, file) => return file.add(lines()),
-            Self::Text(Format::Table) => print(&table()),
-            Self::Text(Format::Csv) => {
+    ) {
+        match self.0 {
+            Format::Table => print(&table()),
+            Format::Csv => {
                 let plain = |line: Vec<Value>| line.iter().map(Value::plain).collect();
                 print(&csv::text(lines().into_iter().map(plain)));
             }
-            Self::Text(_) => print(&format!("{}\n", json())),
+            Format::Json => print(&format!("{}\n", json())),
         }
-        Ok(())
-    }
-
-    fn finish(self) -> Result<(), Failure> {
-        if let Self::Parquet(path, file) = self {
-            let rows = file.finish()?;
-            output::say(format_args!("{}: {rows} rows", path.display()));
-        }
-        Ok(())
     }
 }
 

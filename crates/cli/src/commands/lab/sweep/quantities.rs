@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use carob_lab::claims::{Making, ScenarioFile};
-use carob_lab::export::{Column, ColumnKind, Value};
+use carob_lab::export::Value;
 use carob_lab::scenario::builtin;
 use carob_lab::sweep::{Sweep, SweepRow, Table, Values};
 use serde_json::json;
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::super::args::SweepArgs;
 use super::super::output;
 use super::super::source::read_file;
-use super::{Rows, hash, part, wrong};
+use super::{Rows, hash, wrong};
 use crate::controllers::registry;
 use crate::failure::{Failure, Kind};
 
@@ -27,17 +27,17 @@ pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
     let texts = files.iter().flatten().map(|file| &*file.text);
     let hash = hash(&[text].into_iter().chain(texts).collect::<Vec<_>>());
     let journal = output::journal(args.journal.as_deref())?;
-    let part = part(args, sweep.rows().count());
-    let rows = || sweep.rows().skip(part.start).take(part.len());
-    let runs = rows().map(|(number, _, row)| sweep.tables[number].runs(row));
+    let runs = sweep
+        .rows()
+        .map(|(number, _, row)| sweep.tables[number].runs(row));
     let bar = output::progress(runs.sum());
-    let mut out = Rows::new(args, &sweep.head(), columns(), &hash)?;
+    let out = Rows::new(args, &sweep.head(), &COLUMNS);
     let making = Making {
         journal: journal.as_ref(),
         registry: registry(),
         ..Making::default()
     };
-    for (number, place, row) in rows() {
+    for (number, place, row) in sweep.rows() {
         let (table, files) = (&sweep.tables[number], &files[number]);
         if place == 0 {
             out.head(&table.head());
@@ -50,10 +50,10 @@ pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
             || table.line(row, &values),
             || json(table, row, &values, &hash),
             || lines(table, row, &values, &hash),
-        )?;
+        );
     }
     bar.finish_and_clear();
-    out.finish()
+    Ok(())
 }
 
 /// The base scenarios of a table: built-in ones, or files relative to the sweep's.
@@ -81,31 +81,19 @@ fn base(path: &Path, table: &Table) -> Result<Vec<ScenarioFile>, Failure> {
     table.scenarios.iter().map(one).collect()
 }
 
-/// The data dictionary of [`lines`].
-fn columns() -> Vec<Column> {
-    use ColumnKind::{Count, Number, Text};
-    let value = "value of the quantity; none without a sample. Unit: that of the quantity";
-    let seeds = "consecutive seeds of each cell and algorithm, from the scenario's first";
-    let hash = "hash of the sweep file and its scenario files";
-    let settings = "settings of the runs, as of --set";
-    vec![
-        Column::new("row", "-", Text, "label of the row"),
-        Column::new("settings", "-", Text, settings),
-        Column::new("column", "-", Text, "column of the sweep"),
-        Column::new("quantity", "-", Text, "quantity, as the sweep writes it"),
-        Column::new("value", "metric", Number, value),
-        Column::new(
-            "table",
-            "-",
-            Text,
-            "title of the table, if the sweep has several",
-        ),
-        Column::new("scenario", "-", Text, "base scenarios"),
-        Column::new("seeds", "1", Count, seeds),
-        Column::new("scenario_hash", "-", Text, hash),
-        Column::new("version", "-", Text, "version of carob"),
-    ]
-}
+/// The columns of [`lines`], described in docs/sweeps.md.
+const COLUMNS: [&str; 10] = [
+    "row",
+    "settings",
+    "column",
+    "quantity",
+    "value",
+    "table",
+    "scenario",
+    "seeds",
+    "scenario_hash",
+    "version",
+];
 
 /// A line for each quantity of a row.
 fn lines(table: &Table, row: &SweepRow, values: &Values, hash: &str) -> Vec<Vec<Value>> {
