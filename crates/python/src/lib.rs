@@ -1,7 +1,7 @@
 //! The module `carob._carob`: the compiled part of the Python package `carob`.
 //!
 //! Bottom up: [`table`] (Arrow), [`scenario`], [`runs`], [`compare`], [`figures`] and [`batches`] (the lab), [`controller`] (a controller
-//! alone), [`aio`] (the CoAP stack under asyncio). Docstrings and types are those of
+//! alone), [`aio`] (the CoAP stack under asyncio), and the command. Docstrings and types are those of
 //! `python/carob/_carob.pyi`.
 
 #![allow(
@@ -43,6 +43,12 @@ mod _carob {
     use super::scenario::{Scenario, controllers, metrics, run_batch, scenarios};
     #[pymodule_export]
     use super::table::{Table, load};
+
+    /// Runs the command `carob`, with the words of a command line, and returns its exit code.
+    #[pyfunction]
+    fn command(py: Python<'_>, words: Vec<std::ffi::OsString>) -> u8 {
+        py.detach(|| carob_cli::run(carob_cli::Registry::BUILT_IN, words))
+    }
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::{Outcome, watch};
-use crate::{process, workspace::Workspace};
+use crate::{carob, process, workspace::Workspace};
 
 pub(crate) const INSTALL: &str = "apt-get install python3 python3-venv";
 /// The oldest minor version of Python 3 that the package supports; `pyproject.toml` has it too.
@@ -32,8 +32,8 @@ const TEST_PACKAGES: [&str; 16] = [
     "SALib>=1.5",
     "trustme>=1.2",
 ];
-/// The build of wheels for other platforms, checked against the schema of workflows.
-const WORKFLOW: &str = ".github/workflows/wheels.yml";
+/// CI, and the build of wheels for other platforms, checked against the schema of workflows.
+const WORKFLOWS: [&str; 2] = [".github/workflows/ci.yml", ".github/workflows/wheels.yml"];
 
 /// Builds the wheel and tests it with the oldest and the newest Python that are here.
 pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
@@ -53,7 +53,7 @@ pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
     };
     let mut schema = Command::new(tests(newest)?.join("bin/check-jsonschema"));
     schema.args(["--builtin-schema", "vendor.github-workflows"]);
-    schema.arg(workspace.root.join(WORKFLOW));
+    schema.args(WORKFLOWS.map(|file| workspace.root.join(file)));
     process::must(&mut schema)?;
     let mut types = Command::new(tests(newest)?.join("bin/mypy"));
     types.arg("--cache-dir").arg(folder.join("mypy"));
@@ -241,7 +241,9 @@ fn install_from_source(
 /// The command of the same sources, with which the tests compare.
 fn command(workspace: &Workspace) -> Result<PathBuf> {
     let mut build = process::cargo();
-    build.args(["build", "--release", "--quiet", "--package", "carob-cli"]);
+    build
+        .args(["build", "--release", "--quiet"])
+        .args(carob::FULL);
     process::must(build.current_dir(&workspace.root)).context("building the command")?;
     Ok(workspace.target()?.join("release/carob"))
 }

@@ -28,6 +28,9 @@ class Table:
     def __getitem__(self, column: str) -> list[Any]: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
+def command(words: list[str]) -> int:
+    """Run the command ``carob`` with the words of a command line, and return its exit code."""
+
 def load(path: str) -> Table: ...
 
 class Scenario:
