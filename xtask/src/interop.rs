@@ -72,15 +72,8 @@ fn run(workspace: &Workspace, update: bool, tally: &mut Tally) -> Result<Outcome
         tables.push((document, table));
     }
     // The tests mostly wait for timers, so many run side by side.
-    command.args([
-        "test",
-        "--package",
-        "carob-cli",
-        "--test",
-        "it",
-        steps::INTEROP_PREFIX,
-    ]);
-    command.args(["--", "--test-threads", "12"]);
+    command.args(steps::TESTS).args(["--test", "it", "--"]);
+    command.args([steps::INTEROP_PREFIX, "--test-threads", "12"]);
     let (success, tests) = suite::run(command.current_dir(&workspace.root))?;
     tally.add(tests);
     if !success {

@@ -96,14 +96,24 @@ pub(crate) fn memory(id: u32, name: &str) -> Result<u64> {
 /// The processor's time that a process has had, in seconds.
 pub(crate) fn cpu_seconds(id: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
-    cpu(&stat).context("no times in /proc")
+    cpu(&stat, OWN_TIMES).context("no times in /proc")
 }
 
+/// The processor's time that ended children of this process have had, and theirs, in seconds.
+pub(crate) fn cpu_seconds_of_children() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    cpu(&stat, TIMES_OF_CHILDREN).context("no times in /proc")
+}
+
+/// Fields of `/proc/PID/stat` between the name and utime, and between it and cutime.
+const OWN_TIMES: usize = 11;
+const TIMES_OF_CHILDREN: usize = 13;
+
 /// User and system time; the clock has 100 ticks a second wherever Linux runs (USER_HZ).
-fn cpu(stat: &str) -> Option<f64> {
+fn cpu(stat: &str, skipped: usize) -> Option<f64> {
     // The name in parentheses may have spaces.
     let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(11);
+    let mut fields = rest.split_whitespace().skip(skipped);
     let user: f64 = fields.next()?.parse().ok()?;
     let system: f64 = fields.next()?.parse().ok()?;
     Some((user + system) / 100.0)
@@ -175,7 +185,8 @@ mod tests {
     #[test]
     fn a_process_s_times_are_read_as_the_system_writes_them() {
         let stat = "17 (a (b) c) S 1 17 17 0 -1 4194560 5 0 0 0 250 50 0 0 20 0 3 0 99";
-        assert_eq!(cpu(stat), Some(3.0));
+        assert_eq!(cpu(stat, OWN_TIMES), Some(3.0));
+        assert_eq!(cpu(stat, TIMES_OF_CHILDREN), Some(0.0));
         let own = cpu_seconds(std::process::id()).unwrap();
         assert!((0.0..1e6).contains(&own));
     }

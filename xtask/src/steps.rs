@@ -14,6 +14,7 @@ use std::{
     fmt::Write as _,
     fs,
     path::PathBuf,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -39,72 +40,114 @@ impl Outcome {
     }
 }
 
+/// How often a step runs. CONTRIBUTING.md lists what each tier guards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tier {
+    /// With every change: `cargo xtask test`.
+    Change,
+    /// Once a night: `cargo xtask test --all`.
+    Night,
+}
+
 struct Step {
     name: &'static str,
     about: &'static str,
+    tier: Tier,
     run: fn(&Workspace, &mut Tally) -> Result<Outcome>,
 }
 
-/// In the order they run: what fails fastest comes first.
+/// In the order they run: a step uses what those before it have built.
 const STEPS: &[Step] = &[
     Step {
         name: "fmt",
         about: "formatting",
+        tier: Tier::Change,
         run: |workspace, _| fmt(workspace),
     },
     Step {
-        name: "clippy",
-        about: "lints of all targets",
-        run: |workspace, _| clippy(workspace),
+        name: "default",
+        about: "the default build of the command: its first answer, and what it lacks",
+        tier: Tier::Change,
+        run: |workspace, _| features::default_build(workspace),
     },
     Step {
-        name: "features",
-        about: "the library and the simulator with default features, none, and each alone",
-        run: |workspace, _| features::run(workspace),
+        name: "test",
+        about: "the tests of every change, those with other implementations apart",
+        tier: Tier::Change,
+        run: test,
     },
     Step {
         name: "tidy",
         about: "layering, links, stale documents, requirements",
+        tier: Tier::Change,
         run: |workspace, _| tidy::run(workspace, &[]).map(Outcome::of),
-    },
-    Step {
-        name: "test",
-        about: "all tests but those with other implementations",
-        run: test,
     },
     Step {
         name: "interop",
         about: "tests with libcoap, aiocoap, Californium and go-coap",
+        tier: Tier::Change,
         run: interop::check,
+    },
+    Step {
+        name: "clippy",
+        about: "lints of all targets",
+        tier: Tier::Change,
+        run: |workspace, _| clippy(workspace),
     },
     Step {
         name: "doc",
         about: "documentation without warnings",
+        tier: Tier::Change,
         run: |workspace, _| doc(workspace),
+    },
+    Step {
+        name: "nightly",
+        about: "tests that take too long for every change",
+        tier: Tier::Night,
+        run: nightly_tests,
+    },
+    Step {
+        name: "features",
+        about: "library, simulator and command with default features, none, and each alone",
+        tier: Tier::Night,
+        run: |workspace, _| features::run(workspace),
     },
     Step {
         name: "book",
         about: "the documentation's site: built, links followed, pages opened",
+        tier: Tier::Night,
         run: |workspace, _| book::run(workspace),
     },
     Step {
         name: "no-std",
         about: "a build for a bare Cortex-M4",
+        tier: Tier::Night,
         run: |workspace, _| bare_metal::run(workspace),
     },
     Step {
         name: "web",
         about: "the lab's page: built, the same numbers in Chromium, no defects",
+        tier: Tier::Night,
         run: |workspace, _| web::test(workspace),
     },
     Step {
         name: "python",
         about: "the Python package: its wheel installed and tested",
+        tier: Tier::Night,
         run: |workspace, _| python::run(workspace),
+    },
+    Step {
+        name: "wheels",
+        about: "wheels for glibc 2.17 and musl",
+        tier: Tier::Night,
+        run: |workspace, _| {
+            crate::release::check(workspace, &["wheels".to_owned()]).map(Outcome::of)
+        },
     },
     Step {
         name: "deny",
         about: "licences, sources and advisories of dependencies",
+        tier: Tier::Night,
         run: |workspace, _| dependencies::run(workspace),
     },
 ];
@@ -113,6 +156,11 @@ const STEPS: &[Step] = &[
 pub(crate) const INTEROP_PREFIX: &str = "interop_";
 /// Tests that take seconds carry this in their path; `cargo xtask quick` leaves them to CI.
 pub(crate) const SLOW_PREFIX: &str = "::slow_";
+/// Tests that take too long for every change, and guard nothing that others do not, carry this in their path.
+const NIGHTLY_PREFIX: &str = "nightly_";
+/// Command line of a build of all tests; each step that needs a part of it uses the same, so that nothing is
+/// compiled twice.
+pub(crate) const TESTS: [&str; 4] = ["test", "--workspace", "--features", "carob-cli/full"];
 /// Tests that run side by side. Many wait for timers of the protocol, so they are more than the cores of a
 /// small machine.
 const THREADS: &str = "4";
@@ -123,9 +171,12 @@ struct Line {
     name: &'static str,
     outcome: Outcome,
     took: Duration,
+    /// Processor time of its children.
+    cpu_seconds: f64,
 }
 
-/// Runs the named steps, or all, and prints a summary. Returns true if nothing failed.
+/// Runs the steps of every change, with `--all` those of the night too, or the named ones; prints a summary. Returns
+/// true if nothing failed.
 pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<bool> {
     let steps = select(names)?;
     let mut lines = Vec::with_capacity(steps.len());
@@ -141,6 +192,7 @@ pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<bool> {
             begin.elapsed().as_secs()
         );
         let start = Instant::now();
+        let cpu = process::cpu_seconds_of_children()?;
         // A step that cannot even start has failed; the others still get their say.
         let outcome = (step.run)(workspace, &mut tally).unwrap_or_else(|error| {
             println!("error: {error:#}");
@@ -150,6 +202,7 @@ pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<bool> {
             name: step.name,
             outcome,
             took: start.elapsed(),
+            cpu_seconds: process::cpu_seconds_of_children()? - cpu,
         });
     }
     print!("\n{}", summary(&lines, &tally, begin.elapsed()));
@@ -157,13 +210,20 @@ pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<bool> {
 }
 
 fn select(names: &[String]) -> Result<Vec<&'static Step>> {
-    if names.is_empty() {
+    if matches!(names, [only] if only == "--all") {
         return Ok(STEPS.iter().collect());
+    }
+    if names.is_empty() {
+        let of_changes = STEPS.iter().filter(|step| step.tier == Tier::Change);
+        return Ok(of_changes.collect());
     }
     for name in names {
         if !STEPS.iter().any(|step| step.name == name) {
             let known: Vec<_> = STEPS.iter().map(|step| step.name).collect();
-            bail!("no step is called `{name}`; there are {}", known.join(", "));
+            bail!(
+                "no step is called `{name}`; there are {}, and --all",
+                known.join(", ")
+            );
         }
     }
     Ok(STEPS
@@ -196,9 +256,10 @@ fn summary(lines: &[Line], tally: &Tally, took: Duration) -> String {
             }
         };
         let row = format!(
-            "{:<8} {word:<8} {:>6.1} s  {note}",
+            "{:<8} {word:<8} {:>6.1} s, {:>6.1} s of CPU time  {note}",
             line.name,
-            line.took.as_secs_f64()
+            line.took.as_secs_f64(),
+            line.cpu_seconds
         );
         text.push_str(row.trim_end());
         text.push('\n');
@@ -250,7 +311,7 @@ fn fmt(workspace: &Workspace) -> Result<Outcome> {
     // `cargo fmt` does not follow `mod` lines that a macro writes.
     let hidden = macro_declared_files(workspace)?;
     if !hidden.is_empty() {
-        let mut rest = std::process::Command::new("rustfmt");
+        let mut rest = Command::new("rustfmt");
         rest.args(["--check", "--edition", "2024"])
             .args(&hidden)
             .current_dir(&workspace.root);
@@ -279,26 +340,40 @@ fn macro_declared_files(workspace: &Workspace) -> Result<Vec<PathBuf>> {
 
 fn clippy(workspace: &Workspace) -> Result<Outcome> {
     let mut command = process::cargo();
-    command.args([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]);
+    command.args(["clippy", "--workspace", "--all-targets"]);
+    command.args(["--features", "carob-cli/full", "--", "-D", "warnings"]);
     watch::succeeds(command.current_dir(&workspace.root)).map(Outcome::of)
 }
 
-fn test(workspace: &Workspace, tally: &mut Tally) -> Result<Outcome> {
+/// Builds all tests, and the command with all features for them.
+pub(crate) fn build_tests(workspace: &Workspace) -> Result<bool> {
     let mut build = process::cargo();
-    build.args(["test", "--workspace", "--no-run"]);
-    if !watch::succeeds(build.current_dir(&workspace.root))? {
+    build.args(TESTS).arg("--no-run");
+    watch::succeeds(build.current_dir(&workspace.root))
+}
+
+fn test(workspace: &Workspace, tally: &mut Tally) -> Result<Outcome> {
+    let begin = Instant::now();
+    if !build_tests(workspace)? {
         return Ok(Outcome::Failed);
     }
+    println!("tests built in {} s", begin.elapsed().as_secs());
     let mut command = process::cargo();
-    command.args(["test", "--workspace", "--no-fail-fast"]);
-    command.args(["--", "--skip", INTEROP_PREFIX, "--test-threads", THREADS]);
+    command.args(TESTS).args(["--no-fail-fast", "--"]);
+    command.args(["--skip", INTEROP_PREFIX, "--skip", NIGHTLY_PREFIX]);
+    run_tests(workspace, command, tally)
+}
+
+fn nightly_tests(workspace: &Workspace, tally: &mut Tally) -> Result<Outcome> {
+    let mut command = process::cargo();
+    command.args(TESTS);
+    command.args(["--lib", "--bins", "--tests", "--no-fail-fast", "--"]);
+    command.arg(NIGHTLY_PREFIX);
+    run_tests(workspace, command, tally)
+}
+
+fn run_tests(workspace: &Workspace, mut command: Command, tally: &mut Tally) -> Result<Outcome> {
+    command.args(["--test-threads", THREADS]);
     let (success, tests) = suite::run(command.current_dir(&workspace.root))?;
     tally.add(tests);
     Ok(Outcome::of(success))
@@ -361,9 +436,11 @@ mod tests {
     }
 
     #[test]
-    fn no_names_select_every_step() {
+    fn no_names_select_the_steps_of_every_change() {
         let selected = select(&[]).expect("an empty selection is valid");
-        assert_eq!(selected.len(), STEPS.len());
+        assert!(names(&selected).contains(&"interop") && !names(&selected).contains(&"web"));
+        let all = select(&["--all".to_owned()]).expect("all steps");
+        assert_eq!(all.len(), STEPS.len());
     }
 
     #[test]
@@ -377,7 +454,7 @@ mod tests {
         let Err(error) = select(&["format".to_owned()]) else {
             panic!("`format` is no step")
         };
-        assert!(error.to_string().contains("fmt, clippy"), "{error}");
+        assert!(error.to_string().contains("fmt, default"), "{error}");
     }
 
     fn line(name: &'static str, outcome: Outcome) -> Line {
@@ -385,6 +462,7 @@ mod tests {
             name,
             outcome,
             took: Duration::from_secs(1),
+            cpu_seconds: 1.5,
         }
     }
 
@@ -399,8 +477,11 @@ mod tests {
         let mut tally = Tally::default();
         tally.failed.push("a::b".into());
         let text = summary(&lines, &tally, Duration::from_secs(4));
-        assert!(text.contains("test     FAILED      1.0 s\n"), "{text}");
-        assert!(text.contains("skipped     1.0 s  install it\n"), "{text}");
+        assert!(
+            text.contains("test     FAILED      1.0 s,    1.5 s of CPU time\n"),
+            "{text}"
+        );
+        assert!(text.contains("1.5 s of CPU time  install it\n"), "{text}");
         assert!(text.contains("FAILED   a::b\n"), "{text}");
         let steps = "2 of 4 steps passed, 1 failed, 1 skipped, in 4 s\n";
         assert!(text.contains(steps), "{text}");

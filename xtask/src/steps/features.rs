@@ -10,7 +10,11 @@ use crate::{process, workspace::Workspace};
 
 const LIBRARY: &str = "carob";
 /// Each crate, and features of it that add something together.
-const PACKAGES: [(&str, &[&str]); 2] = [(LIBRARY, &["tls,websocket"]), ("carob-sim", &[])];
+const PACKAGES: [(&str, &[&str]); 3] = [
+    (LIBRARY, &["tls,websocket"]),
+    ("carob-sim", &[]),
+    ("carob-cli", &["tls,websocket"]),
+];
 
 /// Checks every set of features; the library with the minimum version of Rust too, if it is installed.
 pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
@@ -44,6 +48,32 @@ pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
         .env("CARGO_TARGET_DIR", workspace.target()?.join("minimum"))
         .current_dir(&workspace.root);
     watch::succeeds(&mut command).map(Outcome::of)
+}
+
+/// Runs the default build of the command: README's first command, and commands that the build lacks.
+pub(super) fn default_build(workspace: &Workspace) -> Result<Outcome> {
+    let mut build = process::cargo();
+    build.args(["build", "--release", "--locked"]);
+    if !watch::succeeds(build.current_dir(&workspace.root))? {
+        return Ok(Outcome::Failed);
+    }
+    let program = workspace.target()?.join("release/carob");
+    let answer = process::output(&mut Command::new(&program))?;
+    let mut failed = !answer.starts_with("Use ") && !answer.contains("\nUse ");
+    for (words, feature) in [
+        (&["analyze", "x.pcap"][..], "analyze"),
+        (&["lab", "emulate", "thesis/long"], "emulate"),
+        (&["serve", "--dtls"], "dtls"),
+        (&["get", "coaps+tcp://127.0.0.1/"], "tls"),
+    ] {
+        let output = Command::new(&program).args(words).output()?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() || !text.contains(&format!("--features {feature}")) {
+            println!("`carob {}` names no feature: {text}", words.join(" "));
+            failed = true;
+        }
+    }
+    Ok(Outcome::of(!failed))
 }
 
 fn check(workspace: &Workspace, package: &str, set: &[String]) -> Command {

@@ -5,14 +5,14 @@
 
 mod stamps;
 
-use std::{fs, time::Instant};
+use std::{fs, process::Command, time::Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use stamps::Stamps;
 
 use super::{Finding, reference, tree::Tree};
-use crate::{process, steps::watch, workspace::Workspace};
+use crate::{process, steps, workspace::Workspace};
 
 /// A committed file and the arguments of `carob` that print it.
 #[derive(Clone, Copy)]
@@ -440,22 +440,17 @@ fn write(workspace: &Workspace, path: &str, text: &str) -> Result<()> {
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Builds `carob`, so that no document seems to take as long as that.
+/// Builds `carob` as the tests have it, so that no document seems to take as long as that.
 fn build(workspace: &Workspace) -> Result<()> {
-    let mut command = process::cargo();
-    command.args(["build", "--package", "carob-cli"]);
-    let built = watch::succeeds(command.current_dir(&workspace.root))?;
-    ensure!(built, "`carob` does not build");
+    ensure!(steps::build_tests(workspace)?, "`carob` does not build");
     Ok(())
 }
 
 /// Returns what `carob` prints for a document; a line tells how long that took.
 fn contents(workspace: &Workspace, document: &Document) -> Result<String> {
     let start = Instant::now();
-    let mut command = process::cargo();
-    command
-        .args(["run", "--quiet", "--package", "carob-cli", "--"])
-        .args(document.arguments());
+    let mut command = Command::new(workspace.target()?.join("debug/carob"));
+    command.args(document.arguments());
     let text = process::output(command.current_dir(&workspace.root))?;
     println!(
         "{} ({:.1} s)",
