@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_is_judged_with_its_own_settings() {
+    fn nightly_a_profile_is_judged_with_its_own_settings() {
         let link = Link::built_in("lan").expect("built in");
         let traffic = Traffic::named("command").expect("known");
         let found = judge(TransmissionProfile::Lan, &link, &traffic, &|_| {}).expect("possible");

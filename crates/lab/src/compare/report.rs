@@ -252,7 +252,7 @@ mod tests {
     use super::super::{Link, Question, Traffic};
 
     #[test]
-    fn a_report_has_the_answer_its_network_and_the_command() {
+    fn nightly_a_report_has_the_answer_its_network_and_the_command() {
         let link = Link::built_in("umts").expect("built in");
         let traffic = Traffic::named("command").expect("known");
         let answer = Question::new(link, traffic)

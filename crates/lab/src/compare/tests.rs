@@ -10,7 +10,7 @@ fn question(link: &str, traffic: &str) -> Question {
 }
 
 #[test]
-fn the_answer_does_not_depend_on_threads() {
+fn slow_the_answer_does_not_depend_on_threads() {
     let of = |threads| {
         let answer = crate::run::on_threads(Some(threads), || {
             question("lte-m", "command").answer(&|_| {})
@@ -54,7 +54,7 @@ fn in_pieces(question: &Question, most: u64) -> Answer {
 }
 
 #[test]
-fn runs_made_in_pieces_elsewhere_give_the_same_answer() {
+fn nightly_runs_made_in_pieces_elsewhere_give_the_same_answer() {
     for (link, traffic, most) in [("umts", "command", 7), ("nb-iot", "telemetry", 100)] {
         let question = question(link, traffic);
         let one = question.answer(&|_| {}).expect("possible");
@@ -93,7 +93,7 @@ fn a_result_is_of_a_run_that_was_asked_for() {
 }
 
 #[test]
-fn runs_are_planned_and_made() {
+fn slow_runs_are_planned_and_made() {
     let (planned, made) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let answer = question("umts", "command").answer(&|step| {
         match step {
@@ -107,7 +107,7 @@ fn runs_are_planned_and_made() {
 }
 
 #[test]
-fn costs_are_those_of_the_reference_where_nothing_differs() {
+fn nightly_costs_are_those_of_the_reference_where_nothing_differs() {
     let answer = question("umts", "command")
         .answer(&|_| {})
         .expect("possible");
@@ -132,7 +132,7 @@ fn an_impossible_link_is_an_error_with_a_remedy() {
 }
 
 #[test]
-fn losing_nothing_and_waiting_for_nothing_leaves_default_coap() {
+fn nightly_losing_nothing_and_waiting_for_nothing_leaves_default_coap() {
     let text = "[link]\ndown = \"10 Mbit/s\"\nup = \"10 Mbit/s\"\nrtt = \"1 ms\"";
     let link = Link::from_file("l.toml", text).expect("it reads");
     let traffic = Traffic::named("command").expect("known");

@@ -59,7 +59,7 @@ fn slow_two_days_of_faults_and_suspensions_keep_invariants() {
 }
 
 #[test]
-fn slow_tables_of_a_few_entries_break_nothing() {
+fn nightly_tables_of_a_few_entries_break_nothing() {
     let mut spec = fleet(2);
     spec.tight = true;
     spec.gap = Duration::from_secs(60);
@@ -68,7 +68,7 @@ fn slow_tables_of_a_few_entries_break_nothing() {
 }
 
 #[test]
-fn slow_undetected_corruption_ends_requests_within_limits() {
+fn nightly_undetected_corruption_ends_requests_within_limits() {
     let mut spec = fleet(3);
     spec.damage = Damage::Unnoticed;
     spec.faults.corruption = Probability::ppm(30_000);
@@ -96,7 +96,7 @@ fn found(defect: Defect, change: impl FnOnce(&mut FleetSpec)) -> FleetRecord {
 }
 
 #[test]
-fn slow_every_check_fails_when_it_should() {
+fn nightly_every_check_fails_when_it_should() {
     let plain = |_: &mut FleetSpec| {};
     for (defect, breach) in [
         (Defect::DuplicatesAreNew, Breach::ExecutedTwice),
@@ -133,7 +133,7 @@ fn slow_every_check_fails_when_it_should() {
 }
 
 #[test]
-fn slow_stopped_client_clock_may_execute_a_request_twice() {
+fn nightly_stopped_client_clock_may_execute_a_request_twice() {
     let mut spec = fleet(7);
     (spec.days, spec.gap) = (1, Duration::from_secs(20));
     spec.faults.loss = Probability::ppm(300_000);

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_facts_agree_with_what_the_simulator_counted() {
+    fn nightly_facts_agree_with_what_the_simulator_counted() {
         let explained = thesis();
         for run in &explained.run {
             let chosen = Chosen::new(run, explained.seeds).expect("possible");

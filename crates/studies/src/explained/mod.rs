@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_explained_runs_name_claims_of_their_cell() {
+    fn nightly_explained_runs_name_claims_of_their_cell() {
         let ExplainedRuns { seeds, run: runs } = thesis();
         let ids: BTreeSet<&str> = runs.iter().map(|run| run.id.as_str()).collect();
         assert_eq!(ids.len(), runs.len(), "ids are file names");

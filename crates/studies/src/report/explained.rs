@@ -369,7 +369,7 @@ mod tests {
     use carob_lab::run::on_threads;
 
     #[test]
-    fn slow_figures_are_the_same_on_one_and_on_two_threads() {
+    fn nightly_figures_are_the_same_on_one_and_on_two_threads() {
         let on = |threads| on_threads(Some(threads), || explained(&thesis(), true));
         let (one, two) = (on(1).expect("threads"), on(2).expect("threads"));
         let figures = |all: Result<Vec<Explained>, RunSetupError>| -> Vec<Drawn> {
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_every_retransmission_and_drop_is_drawn() {
+    fn nightly_every_retransmission_and_drop_is_drawn() {
         let explained = thesis();
         for run in &explained.run {
             let chosen = Chosen::new(run, explained.seeds).expect("possible");

@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_every_command_makes_the_runs_of_its_claim() {
+    fn nightly_every_command_makes_the_runs_of_its_claim() {
         let mut several = 0;
         for part in PARTS {
             // The laboratory's tests know which parts have none yet.

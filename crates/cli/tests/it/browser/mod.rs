@@ -75,7 +75,7 @@ fn numbers(values: &Value) -> Vec<f64> {
 
 /// Routes change all the time under its loads. The scenario's ten seeds add intervals to the report of two.
 #[test]
-fn slow_a_report_of_routes_that_change_is_short() {
+fn nightly_a_report_of_routes_that_change_is_short() {
     let folder = Folder::new("changing-routes");
     let report = "report.html";
     folder.says(&[
@@ -97,7 +97,7 @@ fn slow_a_report_of_routes_that_change_is_short() {
 }
 
 #[test]
-fn slow_reports_work_at_both_widths() {
+fn nightly_reports_work_at_both_widths() {
     if is_missing() {
         return;
     }
@@ -206,7 +206,7 @@ fn charts_change(page: &Value) {
 }
 
 #[test]
-fn slow_index_lists_and_links_reports() {
+fn nightly_index_lists_and_links_reports() {
     if is_missing() {
         return;
     }
@@ -248,7 +248,7 @@ fn slow_index_lists_and_links_reports() {
 }
 
 #[test]
-fn slow_page_of_claims_is_filtered_by_study_weight_standing() {
+fn nightly_page_of_claims_is_filtered_by_study_weight_standing() {
     if is_missing() {
         return;
     }

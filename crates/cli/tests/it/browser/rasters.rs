@@ -42,7 +42,7 @@ fn has_no_rsvg() -> bool {
 }
 
 #[test]
-fn slow_librsvg_draws_every_mark_that_chromium_draws() {
+fn nightly_librsvg_draws_every_mark_that_chromium_draws() {
     if is_missing() || has_no_rsvg() {
         return;
     }
