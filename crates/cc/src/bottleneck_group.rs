@@ -9,14 +9,19 @@
 //! and kept simple:
 //!
 //! - A window in bytes and a smoothed round-trip time give a rate, window / SRTT, at which messages
-//!   of all peers are paced. Unacknowledged CON messages never exceed the window.
+//!   of all peers are paced.
+//! - A CON message is in flight until it is acknowledged or its first timer expires; its
+//!   retransmissions count at the rate only, as a lost packet leaves the bytes in flight (RFC 9002
+//!   B.6). The messages in flight to responsive peers never exceed the window. A peer is responsive
+//!   if it has acknowledged a message since its last timeout; the others get what these leave of the
+//!   window. One peer has at most [`peer_share`](Constants::peer_share) of the window in flight.
 //! - Only CON messages give feedback. Every [`confirm_every`](Constants::confirm_every)th NON
-//!   notification, counted over all peers, is sent as CON.
+//!   notification, counted over all peers, is sent as CON, if the window admits a CON.
 //! - Queueing delay = RTT - recent minimum RTT. Below a target the window grows, at first by the
 //!   bytes delivered and later by a message a window; above it, the window shrinks by an eighth.
-//! - A timeout halves the window if there is queueing delay, and else reduces it by an eighth,
-//!   because such a loss has another cause. The window does not grow while no message waits for the
-//!   budget.
+//! - A timeout of a responsive peer halves the window if there is queueing delay, and else reduces it
+//!   by an eighth, because such a loss has another cause. The timeout of another peer reduces nothing:
+//!   it may not exist. The window does not grow while no message waits for the budget.
 //!
 //! The peers' controllers time retransmissions; their bytes count against the budget.
 
@@ -38,6 +43,9 @@ pub struct Constants {
     /// Interval of CON notifications: one in this many consecutive NON notifications is sent as
     /// CON; at least 1.
     pub confirm_every: u16,
+    /// Share of the window that one peer's messages in flight may take; one message is always
+    /// admitted.
+    pub peer_share: Ratio,
 }
 
 impl Constants {
@@ -49,6 +57,7 @@ impl Constants {
         target: Ratio::new(1, 4),
         target_min: Duration::from_millis(10),
         confirm_every: 8,
+        peer_share: Ratio::new(1, 2),
     };
 }
 
@@ -77,8 +86,26 @@ pub enum SendDecision {
     Now,
     /// Not before this time.
     At(Instant),
-    /// After a message was acknowledged or given up.
-    Answered,
+    /// After a message of any peer was acknowledged or timed out.
+    WindowFull,
+    /// After a message of this peer was acknowledged or timed out.
+    ShareFull,
+}
+
+/// One peer's part of a bottleneck group, kept by the caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// Bytes of its CON messages in flight.
+    in_flight: u32,
+    /// True if it has acknowledged a message since its last timeout.
+    responsive: bool,
+}
+
+impl Member {
+    /// Returns whether the peer has acknowledged a message since its last timeout.
+    pub const fn is_responsive(&self) -> bool {
+        self.responsive
+    }
 }
 
 /// Send budget of all peers behind one bottleneck.
@@ -87,8 +114,10 @@ pub struct BottleneckGroup {
     constants: Constants,
     /// In bytes.
     window: u32,
-    /// Bytes of unacknowledged CON messages.
-    unanswered: u32,
+    /// Bytes of CON messages in flight.
+    in_flight: u32,
+    /// Those of responsive peers.
+    responsive: u32,
     /// Bytes sent recently while messages waited, and those of them delivered so far.
     wanted: u32,
     arrived: u32,
@@ -115,7 +144,7 @@ pub struct BottleneckGroup {
 pub struct State {
     /// Window in bytes.
     pub window: u32,
-    /// Bytes of unacknowledged CON messages.
+    /// Bytes of CON messages that are neither acknowledged nor timed out.
     pub unanswered: u32,
     /// Smoothed round-trip time of CON messages; `None` before the first sample.
     pub round_trip: Option<Duration>,
@@ -130,7 +159,8 @@ impl BottleneckGroup {
         Self {
             constants,
             window: constants.initial_window.clamp(least, WINDOW_MAX.max(least)),
-            unanswered: 0,
+            in_flight: 0,
+            responsive: 0,
             wanted: 0,
             arrived: 0,
             next: Instant::ZERO,
@@ -149,18 +179,24 @@ impl BottleneckGroup {
         let shortest = self.shortest();
         State {
             window: self.window,
-            unanswered: self.unanswered,
+            unanswered: self.in_flight,
             round_trip: self.round_trip,
             shortest: (shortest < Duration::MAX).then_some(shortest),
         }
     }
 
-    /// Decides when a message of this many bytes may be sent.
-    pub fn leave(&self, now: Instant, bytes: u32, confirmable: bool) -> SendDecision {
-        // One message is always allowed.
-        let full = self.unanswered > 0 && self.unanswered.saturating_add(bytes) > self.window;
-        if confirmable && full {
-            SendDecision::Answered
+    /// Decides when a message of this many bytes may be sent to a peer.
+    pub fn leave(
+        &self,
+        now: Instant,
+        bytes: u32,
+        confirmable: bool,
+        member: &Member,
+    ) -> SendDecision {
+        if confirmable && !self.has_share(bytes, member) {
+            SendDecision::ShareFull
+        } else if confirmable && !self.has_room(bytes, member.responsive) {
+            SendDecision::WindowFull
         } else if self.next > now {
             SendDecision::At(self.next)
         } else {
@@ -168,10 +204,29 @@ impl BottleneckGroup {
         }
     }
 
+    /// Returns whether the window has room for a CON message of this many bytes to a peer, responsive
+    /// or not. One message is always admitted.
+    pub fn has_room(&self, bytes: u32, responsive: bool) -> bool {
+        let ahead = if responsive {
+            self.responsive
+        } else {
+            self.in_flight
+        };
+        ahead == 0 || ahead.saturating_add(bytes) <= self.window
+    }
+
+    /// Returns whether a peer's share has room for a CON message of this many bytes.
+    fn has_share(&self, bytes: u32, member: &Member) -> bool {
+        let after = u64::from(member.in_flight) + u64::from(bytes);
+        member.in_flight == 0 || after <= self.constants.peer_share.of(self.window.into())
+    }
+
     /// Returns whether a NON notification that may be sent now must be sent as CON, for feedback.
-    pub fn must_confirm(&self) -> bool {
-        let unknown = self.round_trip.is_none() && self.unanswered == 0;
-        unknown || self.unconfirmed.saturating_add(1) >= self.constants.confirm_every
+    /// While the window or the peer's share has no room it need not: it does not wait for feedback.
+    pub fn must_confirm(&self, bytes: u32, member: &Member) -> bool {
+        let unknown = self.round_trip.is_none() && self.in_flight == 0;
+        let due = unknown || self.unconfirmed.saturating_add(1) >= self.constants.confirm_every;
+        due && self.has_room(bytes, member.responsive) && self.has_share(bytes, member)
     }
 
     /// Records a transmission: a new CON (`fresh`), a retransmission of it, or a NON. `waiting`:
@@ -183,6 +238,7 @@ impl BottleneckGroup {
         bytes: u32,
         sent: Sent,
         waiting: bool,
+        member: &mut Member,
     ) -> GroupPacketState {
         let gap = self.time_of(bytes);
         let behind = Instant::from_micros(now.as_micros().saturating_sub(CATCH_UP.as_micros()));
@@ -192,7 +248,11 @@ impl BottleneckGroup {
         }
         match sent {
             Sent::Confirmable => {
-                self.unanswered = self.unanswered.saturating_add(bytes);
+                self.in_flight = self.in_flight.saturating_add(bytes);
+                member.in_flight = member.in_flight.saturating_add(bytes);
+                if member.responsive {
+                    self.responsive = self.responsive.saturating_add(bytes);
+                }
                 self.unconfirmed = 0;
             }
             Sent::Notification => self.unconfirmed = self.unconfirmed.saturating_add(1),
@@ -201,9 +261,13 @@ impl BottleneckGroup {
         GroupPacketState(self.wanted)
     }
 
-    /// Records that a CON message is no longer outstanding: acknowledged, given up or cancelled.
-    pub fn on_ended(&mut self, bytes: u32) {
-        self.unanswered = self.unanswered.saturating_sub(bytes);
+    /// Records that a CON message is no longer in flight: acknowledged, timed out or cancelled.
+    pub fn on_ended(&mut self, bytes: u32, member: &mut Member) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+        member.in_flight = member.in_flight.saturating_sub(bytes);
+        if member.responsive {
+            self.responsive = self.responsive.saturating_sub(bytes);
+        }
     }
 
     /// Records the acknowledgement of a CON message of this many bytes; `round_trip` if it is
@@ -215,7 +279,12 @@ impl BottleneckGroup {
         bytes: u32,
         state: GroupPacketState,
         round_trip: Option<Duration>,
+        member: &mut Member,
     ) {
+        if !member.responsive {
+            member.responsive = true;
+            self.responsive = self.responsive.saturating_add(member.in_flight);
+        }
         let Some(round_trip) = round_trip else { return };
         if now.since(self.span_began) >= SHORTEST_FOR {
             self.shortest = [Duration::MAX, self.shortest[0]];
@@ -257,8 +326,14 @@ impl BottleneckGroup {
         }
     }
 
-    /// Records the expiry of a CON message's timer.
-    pub fn on_lost(&mut self, now: Instant) {
+    /// Records the expiry of a CON message's timer. It shrinks the window if the peer has acknowledged
+    /// a message since its last timeout.
+    pub fn on_lost(&mut self, now: Instant, member: &mut Member) {
+        if !member.responsive {
+            return;
+        }
+        member.responsive = false;
+        self.responsive = self.responsive.saturating_sub(member.in_flight);
         self.starting = false;
         let share = if self.queues { 2 } else { 8 };
         self.shrink(now, self.window / share);
@@ -324,105 +399,224 @@ mod tests {
 
     /// A budget after `samples` acknowledgements after this time each, with messages always
     /// waiting.
-    fn answered(samples: u64, round_trip: u64) -> BottleneckGroup {
+    fn answered(samples: u64, round_trip: u64) -> (BottleneckGroup, Member) {
+        let mut member = Member::default();
         let mut budget = BottleneckGroup::new(Constants::DEFAULT);
         for number in 0..samples {
             let now = at(1_000 * number);
-            let state = budget.on_sent(now, MESSAGE, Sent::Confirmable, true);
-            budget.on_ended(MESSAGE);
-            budget.on_answered(now + ms(round_trip), MESSAGE, state, Some(ms(round_trip)));
+            let state = budget.on_sent(now, MESSAGE, Sent::Confirmable, true, &mut member);
+            budget.on_ended(MESSAGE, &mut member);
+            budget.on_answered(
+                now + ms(round_trip),
+                MESSAGE,
+                state,
+                Some(ms(round_trip)),
+                &mut member,
+            );
         }
-        budget
+        (budget, member)
     }
 
     #[test]
     fn messages_leave_at_window_over_round_trip() {
+        let mut member = Member::default();
         let mut budget = BottleneckGroup::new(Constants::DEFAULT);
-        assert_eq!(budget.leave(at(0), MESSAGE, false), SendDecision::Now);
-        budget.on_sent(at(0), MESSAGE, Sent::Other, true);
+        assert_eq!(
+            budget.leave(at(0), MESSAGE, false, &member),
+            SendDecision::Now
+        );
+        budget.on_sent(at(0), MESSAGE, Sent::Other, true, &mut member);
         // 64 of 1,280 bytes in 2 s.
         assert_eq!(
-            budget.leave(at(0), MESSAGE, false),
+            budget.leave(at(0), MESSAGE, false, &member),
             SendDecision::At(at(100))
         );
-        assert_eq!(budget.leave(at(100), MESSAGE, false), SendDecision::Now);
+        assert_eq!(
+            budget.leave(at(100), MESSAGE, false, &member),
+            SendDecision::Now
+        );
     }
 
     #[test]
     fn time_not_used_is_not_saved_up() {
+        let mut member = Member::default();
         let mut budget = BottleneckGroup::new(Constants::DEFAULT);
-        budget.on_sent(at(60_000), MESSAGE, Sent::Other, false);
-        let SendDecision::At(next) = budget.leave(at(60_000), MESSAGE, false) else {
+        budget.on_sent(at(60_000), MESSAGE, Sent::Other, false, &mut member);
+        let SendDecision::At(next) = budget.leave(at(60_000), MESSAGE, false, &member) else {
             panic!("a second message leaves at once");
         };
         assert_eq!(next, at(60_099), "but for what timers are late by");
     }
 
     #[test]
-    fn window_bounds_unanswered_messages_but_admits_one() {
+    fn window_bounds_messages_in_flight_but_admits_one() {
+        let (mut one, other) = (Member::default(), Member::default());
         let mut budget = BottleneckGroup::new(Constants::DEFAULT);
-        assert_eq!(budget.leave(at(0), 5_000, true), SendDecision::Now);
-        budget.on_sent(at(0), 1_270, Sent::Confirmable, true);
+        assert_eq!(budget.leave(at(0), 5_000, true, &one), SendDecision::Now);
+        budget.on_sent(at(0), 1_270, Sent::Confirmable, true, &mut one);
+        let later = at(60_000);
         assert_eq!(
-            budget.leave(at(60_000), MESSAGE, true),
-            SendDecision::Answered
+            budget.leave(later, MESSAGE, true, &other),
+            SendDecision::WindowFull
         );
-        assert_eq!(budget.leave(at(60_000), MESSAGE, false), SendDecision::Now);
-        budget.on_ended(1_270);
-        assert_eq!(budget.leave(at(60_000), MESSAGE, true), SendDecision::Now);
+        assert_eq!(
+            budget.leave(later, MESSAGE, false, &other),
+            SendDecision::Now
+        );
+        budget.on_ended(1_270, &mut one);
+        assert_eq!(
+            budget.leave(later, MESSAGE, true, &other),
+            SendDecision::Now
+        );
+    }
+
+    #[test]
+    fn one_peer_has_half_of_the_window_at_most() {
+        let (mut one, other) = (Member::default(), Member::default());
+        let mut budget = BottleneckGroup::new(Constants::DEFAULT);
+        budget.on_sent(at(0), 600, Sent::Confirmable, true, &mut one);
+        let later = at(60_000);
+        assert_eq!(budget.leave(later, 40, true, &one), SendDecision::Now);
+        assert_eq!(budget.leave(later, 41, true, &one), SendDecision::ShareFull);
+        assert_eq!(budget.leave(later, 680, true, &other), SendDecision::Now);
+    }
+
+    #[test]
+    fn unresponsive_peers_leave_the_window_to_responsive_ones() {
+        let (mut budget, mut member) = answered(1, 100);
+        let window = budget.window;
+        let mut silent = [Member::default(); 4];
+        for silent in &mut silent {
+            budget.on_sent(at(5_000), window / 4, Sent::Confirmable, true, silent);
+        }
+        let later = at(60_000);
+        let unknown = Member::default();
+        assert_eq!(
+            budget.leave(later, MESSAGE, true, &unknown),
+            SendDecision::WindowFull
+        );
+        assert_eq!(
+            budget.leave(later, MESSAGE, true, &member),
+            SendDecision::Now
+        );
+        // The messages of responsive peers count for both.
+        budget.on_ended(window / 4, &mut silent[0]);
+        budget.on_sent(later, window / 4, Sent::Confirmable, true, &mut member);
+        assert!(!budget.has_room(1, false) && budget.has_room(window / 2, true));
+        // It is responsive no longer after a timeout, and again after an acknowledgement.
+        budget.on_lost(later, &mut member);
+        assert_eq!(budget.responsive, 0);
+        let none = GroupPacketState::default();
+        budget.on_answered(later, MESSAGE, none, None, &mut member);
+        assert_eq!(budget.responsive, window / 4);
+        budget.on_ended(window / 4, &mut member);
+        assert_eq!((budget.responsive, member.in_flight), (0, 0));
+    }
+
+    #[test]
+    fn timeouts_of_unresponsive_peers_shrink_nothing() {
+        let (mut budget, mut member) = answered(2, 100);
+        let before = budget.window;
+        for second in 10..20 {
+            budget.on_lost(at(1_000 * second), &mut Member::default());
+        }
+        assert_eq!((budget.window, budget.starting), (before, true));
+        budget.on_lost(at(20_000), &mut member);
+        let once = budget.window;
+        assert!(once < before);
+        budget.on_lost(at(30_000), &mut member);
+        assert_eq!(budget.window, once, "the second in a row");
+    }
+
+    #[test]
+    fn without_room_no_notification_is_confirmed() {
+        let (mut budget, mut member) = answered(1, 100);
+        for _ in 0..8 {
+            budget.on_sent(at(5_000), MESSAGE, Sent::Notification, true, &mut member);
+        }
+        assert!(budget.must_confirm(MESSAGE, &member));
+        let window = budget.window;
+        let other = &mut Member::default();
+        budget.on_sent(at(6_000), window, Sent::Confirmable, true, other);
+        for _ in 0..8 {
+            budget.on_sent(at(7_000), MESSAGE, Sent::Notification, true, &mut member);
+        }
+        assert!(!budget.must_confirm(MESSAGE, &Member::default()));
+        assert!(budget.must_confirm(MESSAGE, &member), "it is responsive");
     }
 
     #[test]
     fn it_grows_by_what_arrives_until_queues_show() {
-        let mut budget = answered(5, 100);
+        let (mut budget, mut member) = answered(5, 100);
         assert_eq!(budget.window, 1_280 + 5 * MESSAGE);
         // Another message was sent since, without feedback so far.
-        let state = budget.on_sent(at(10_000), MESSAGE, Sent::Confirmable, true);
-        budget.on_sent(at(10_000), 1_000, Sent::Other, true);
-        budget.on_answered(at(10_100), MESSAGE, state, Some(ms(100)));
+        let state = budget.on_sent(at(10_000), MESSAGE, Sent::Confirmable, true, &mut member);
+        budget.on_sent(at(10_000), 1_000, Sent::Other, true, &mut member);
+        budget.on_answered(at(10_100), MESSAGE, state, Some(ms(100)), &mut member);
         assert_eq!(budget.window, 1_280 + 6 * MESSAGE);
         // 13 ms of queue: half of the target of 25 ms is passed.
         let before = budget.window;
-        let state = budget.on_sent(at(11_000), before - 1_000, Sent::Confirmable, true);
-        budget.on_answered(at(11_113), MESSAGE, state, Some(ms(113)));
+        let state = budget.on_sent(
+            at(11_000),
+            before - 1_000,
+            Sent::Confirmable,
+            true,
+            &mut member,
+        );
+        budget.on_answered(at(11_113), MESSAGE, state, Some(ms(113)), &mut member);
         assert_eq!((budget.window, budget.starting), (before, false));
-        let state = budget.on_sent(at(12_000), before, Sent::Confirmable, true);
-        budget.on_answered(at(12_100), MESSAGE, state, Some(ms(100)));
+        let state = budget.on_sent(at(12_000), before, Sent::Confirmable, true, &mut member);
+        budget.on_answered(at(12_100), MESSAGE, state, Some(ms(100)), &mut member);
         assert_eq!(budget.window, before + MESSAGE, "a message a window");
     }
 
     #[test]
     fn answers_that_overtake_each_other_count_once() {
+        let mut member = Member::default();
         let mut budget = BottleneckGroup::new(Constants::DEFAULT);
-        let first = budget.on_sent(at(0), MESSAGE, Sent::Confirmable, true);
-        let second = budget.on_sent(at(1), MESSAGE, Sent::Confirmable, true);
-        budget.on_answered(at(101), MESSAGE, second, Some(ms(100)));
-        budget.on_answered(at(101), MESSAGE, first, Some(ms(101)));
+        let first = budget.on_sent(at(0), MESSAGE, Sent::Confirmable, true, &mut member);
+        let second = budget.on_sent(at(1), MESSAGE, Sent::Confirmable, true, &mut member);
+        budget.on_answered(at(101), MESSAGE, second, Some(ms(100)), &mut member);
+        budget.on_answered(at(101), MESSAGE, first, Some(ms(101)), &mut member);
         assert_eq!(budget.window, 1_280 + 2 * MESSAGE);
     }
 
     #[test]
     fn loss_without_queue_costs_an_eighth_and_with_queue_a_half() {
-        let mut budget = answered(2, 100);
+        let (mut budget, mut member) = answered(2, 100);
         let before = budget.window;
-        budget.on_lost(at(5_000));
+        budget.on_lost(at(5_000), &mut member);
         assert_eq!(budget.window, before - before / 8);
-        let state = budget.on_sent(at(6_000), MESSAGE, Sent::Confirmable, true);
-        budget.on_answered(at(6_115), MESSAGE, state, Some(ms(115)));
+        let state = budget.on_sent(at(6_000), MESSAGE, Sent::Confirmable, true, &mut member);
+        budget.on_answered(at(6_115), MESSAGE, state, Some(ms(115)), &mut member);
         let before = budget.window;
-        budget.on_lost(at(7_000));
+        budget.on_lost(at(7_000), &mut member);
         assert_eq!(budget.window, before - before / 2);
     }
 
     #[test]
     fn it_shrinks_once_in_a_round_trip_and_never_below_the_least() {
-        let mut budget = answered(1, 100);
+        let (mut budget, mut member) = answered(1, 100);
         let before = budget.window;
-        budget.on_answered(at(2_000), MESSAGE, GroupPacketState(0), Some(ms(200)));
-        budget.on_answered(at(2_010), MESSAGE, GroupPacketState(0), Some(ms(200)));
+        budget.on_answered(
+            at(2_000),
+            MESSAGE,
+            GroupPacketState(0),
+            Some(ms(200)),
+            &mut member,
+        );
+        budget.on_answered(
+            at(2_010),
+            MESSAGE,
+            GroupPacketState(0),
+            Some(ms(200)),
+            &mut member,
+        );
         assert_eq!(budget.window, before - before / 8);
         for second in 3..60 {
-            budget.on_lost(at(1_000 * second));
+            let now = at(1_000 * second);
+            budget.on_lost(now, &mut member);
+            budget.on_answered(now, MESSAGE, GroupPacketState(0), None, &mut member);
         }
         assert_eq!(budget.window, Constants::DEFAULT.min_window);
         assert!(!budget.starting);
@@ -430,29 +624,31 @@ mod tests {
 
     #[test]
     fn it_does_not_grow_while_nothing_waits() {
+        let mut member = Member::default();
         let mut budget = BottleneckGroup::new(Constants::DEFAULT);
         for second in 0..100 {
             let now = at(1_000 * second);
-            let state = budget.on_sent(now, MESSAGE, Sent::Confirmable, false);
-            budget.on_ended(MESSAGE);
-            budget.on_answered(now + ms(100), MESSAGE, state, Some(ms(100)));
+            let state = budget.on_sent(now, MESSAGE, Sent::Confirmable, false, &mut member);
+            budget.on_ended(MESSAGE, &mut member);
+            budget.on_answered(now + ms(100), MESSAGE, state, Some(ms(100)), &mut member);
         }
         assert_eq!(budget.window, 1_280);
     }
 
     #[test]
     fn the_first_notification_and_every_eighth_is_confirmed() {
+        let mut member = Member::default();
         let mut budget = BottleneckGroup::new(Constants::DEFAULT);
         let mut confirmed = [false; 24];
         for (number, confirmed) in (0..).zip(confirmed.iter_mut()) {
             let now = at(1_000 * number);
-            *confirmed = budget.must_confirm();
+            *confirmed = budget.must_confirm(MESSAGE, &member);
             if *confirmed {
-                let state = budget.on_sent(now, MESSAGE, Sent::Confirmable, true);
-                budget.on_ended(MESSAGE);
-                budget.on_answered(now, MESSAGE, state, Some(ms(100)));
+                let state = budget.on_sent(now, MESSAGE, Sent::Confirmable, true, &mut member);
+                budget.on_ended(MESSAGE, &mut member);
+                budget.on_answered(now, MESSAGE, state, Some(ms(100)), &mut member);
             } else {
-                budget.on_sent(now, MESSAGE, Sent::Notification, true);
+                budget.on_sent(now, MESSAGE, Sent::Notification, true, &mut member);
             }
         }
         let which: [usize; 3] = [0, 8, 16];
@@ -463,7 +659,7 @@ mod tests {
 
     #[test]
     fn a_longer_route_becomes_the_shortest_in_time() {
-        let mut budget = answered(1, 100);
+        let (mut budget, mut member) = answered(1, 100);
         assert_eq!(budget.state().shortest, Some(ms(100)));
         for minute in 1..12 {
             budget.on_answered(
@@ -471,6 +667,7 @@ mod tests {
                 MESSAGE,
                 GroupPacketState(0),
                 Some(ms(300)),
+                &mut member,
             );
         }
         assert_eq!(budget.state().shortest, Some(ms(300)));
@@ -481,18 +678,20 @@ mod tests {
         let mut constants = Constants::DEFAULT;
         (constants.initial_window, constants.min_window) = (0, 0);
         constants.confirm_every = 0;
+        let mut member = Member::default();
         let mut budget = BottleneckGroup::new(constants);
-        budget.on_lost(Instant::FAR_FUTURE);
+        budget.on_lost(Instant::FAR_FUTURE, &mut member);
         let (far, most) = (Instant::FAR_FUTURE, u32::MAX);
-        let state = budget.on_sent(far, most, Sent::Confirmable, true);
-        budget.on_answered(far, most, state, Some(Duration::MAX));
+        let state = budget.on_sent(far, most, Sent::Confirmable, true, &mut member);
+        budget.on_answered(far, most, state, Some(Duration::MAX), &mut member);
         budget.on_answered(
             Instant::ZERO,
             most,
             GroupPacketState(7),
             Some(Duration::ZERO),
+            &mut member,
         );
-        budget.on_ended(u32::MAX);
-        assert!(budget.must_confirm() && budget.window >= 1);
+        budget.on_ended(u32::MAX, &mut member);
+        assert!(budget.must_confirm(MESSAGE, &member) && budget.window >= 1);
     }
 }

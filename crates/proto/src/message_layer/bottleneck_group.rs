@@ -1,16 +1,17 @@
 //! Shared budgets of all peers behind one bottleneck ([`carob_cc::bottleneck_group`]), in front of
 //! the peers' controllers.
 //!
-//! A message admitted by its peer's controller is checked here last. If the budget is exhausted,
+//! A message admitted by its peer's controller is checked here last. If the rate does not admit it,
 //! its peer waits in a queue, and each peer sends one message at a time. A peer with many messages
-//! therefore does not delay the others.
+//! therefore does not delay the others. If the window does not admit a CON, its peer waits in another
+//! queue, and NONs and the CONs of other peers pass.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use carob_cc::bottleneck_group::{
-    BottleneckGroup, Constants, GroupPacketState, SendDecision, Sent, State,
+    BottleneckGroup, Constants, GroupPacketState, Member, SendDecision, Sent, State,
 };
 use carob_cc::evidence::{Answered, Kind};
 
@@ -32,8 +33,11 @@ pub(crate) const NONE: u8 = u8::MAX;
 struct Shared {
     behind: Prefix,
     budget: BottleneckGroup,
-    /// Peers whose next message waits for the budget.
+    /// Peers whose next message waits for the rate.
     waiting: VecDeque<PeerIndex>,
+    /// Peers whose next message, of this many bytes, waits for the window: first those that were not
+    /// responsive, then those that were.
+    blocked: [VecDeque<(PeerIndex, u32)>; 2],
     /// The peer next in the queue, until it has sent a message.
     turn: Option<PeerIndex>,
     timer: TimerId,
@@ -43,6 +47,8 @@ struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Aggregates {
     all: Vec<Shared>,
+    /// The parts of peers with a budget, by index; empty without budgets.
+    members: Vec<Member>,
 }
 
 impl Aggregates {
@@ -51,47 +57,73 @@ impl Aggregates {
             behind: *behind,
             budget: BottleneckGroup::new(constants),
             waiting: VecDeque::new(),
+            blocked: Default::default(),
             turn: None,
             timer: timers.add(Owner::BottleneckGroup(number as u8)),
         };
         let behind = behind.iter().take(AGGREGATES_MAX).enumerate();
         Self {
             all: behind.map(shared).collect(),
+            members: Vec::new(),
         }
     }
 
-    /// The budget of a peer: that of its longest matching prefix.
-    pub(crate) fn of(&self, peer: SocketAddr) -> u8 {
+    /// Adds a peer to the budget of its longest matching prefix; returns the number of that.
+    pub(crate) fn join(&mut self, index: PeerIndex, address: SocketAddr) -> u8 {
         let own = self.all.iter().enumerate();
-        let own = own.filter(|(_, shared)| shared.behind.contains(peer.ip()));
+        let own = own.filter(|(_, shared)| shared.behind.contains(address.ip()));
         let longest = own.max_by_key(|(_, shared)| shared.behind.bits());
-        longest.map_or(NONE, |(number, _)| number as u8)
+        let Some((number, _)) = longest else {
+            return NONE;
+        };
+        let place = index as usize;
+        if self.members.len() <= place {
+            self.members.resize(place + 1, Member::default());
+        }
+        // The index may have been an evicted peer's.
+        self.members[place] = Member::default();
+        number as u8
     }
 
     fn get(&mut self, number: u8) -> Option<&mut Shared> {
         self.all.get_mut(usize::from(number))
     }
 
+    /// The budget of this number, and a peer's part of it.
+    fn of(&mut self, number: u8, peer: PeerIndex) -> Option<(&mut Shared, &mut Member)> {
+        let shared = self.all.get_mut(usize::from(number))?;
+        Some((shared, self.members.get_mut(peer as usize)?))
+    }
+
     /// Reports a reply to the budget.
     pub(crate) fn report_reply(
         &mut self,
-        number: u8,
+        (number, peer): (u8, PeerIndex),
         bytes: u32,
         group_state: GroupPacketState,
         answered: &Answered<'_>,
     ) {
-        if let Some(shared) = self.get(number)
-            && answered.confirmable
+        if answered.confirmable
+            && let Some((shared, member)) = self.of(number, peer)
         {
-            let round_trip = answered.round_trip();
-            (shared.budget).on_answered(answered.now, bytes, group_state, round_trip);
+            let (now, round_trip) = (answered.now, answered.round_trip());
+            (shared.budget).on_answered(now, bytes, group_state, round_trip, member);
         }
     }
 
     /// Returns whether a NON notification of this peer's is to leave as CON.
-    pub(crate) fn must_confirm(&self, number: u8, kind: Kind) -> bool {
+    pub(crate) fn must_confirm(
+        &self,
+        (number, peer): (u8, PeerIndex),
+        bytes: u32,
+        kind: Kind,
+    ) -> bool {
         let shared = self.all.get(usize::from(number));
-        kind == Kind::Notification && shared.is_some_and(|shared| shared.budget.must_confirm())
+        let member = self.members.get(peer as usize);
+        kind == Kind::Notification
+            && shared
+                .zip(member)
+                .is_some_and(|(shared, member)| shared.budget.must_confirm(bytes, member))
     }
 }
 
@@ -113,6 +145,39 @@ impl Shared {
             self.waiting.push_back(index);
         }
     }
+
+    /// Enqueues a peer whose next message, a CON of this many bytes, does not fit the window.
+    fn block(&mut self, peers: &mut Peers, index: PeerIndex, bytes: u32, responsive: bool) {
+        if core::mem::replace(&mut peers[index].waits_for_aggregate, true) {
+            return;
+        }
+        let queue = &mut self.blocked[usize::from(responsive)];
+        if self.turn == Some(index) {
+            queue.push_front((index, bytes));
+        } else {
+            queue.push_back((index, bytes));
+        }
+    }
+
+    /// Takes out the next peer: one whose message has come to fit the window, responsive ones first,
+    /// or else the first that waits for the rate.
+    fn take_next(&mut self) -> Option<PeerIndex> {
+        for responsive in [true, false] {
+            let queue = &mut self.blocked[usize::from(responsive)];
+            if let Some(&(peer, bytes)) = queue.front()
+                && self.budget.has_room(bytes, responsive)
+            {
+                queue.pop_front();
+                return Some(peer);
+            }
+        }
+        self.waiting.pop_front()
+    }
+
+    /// The number of peers that wait.
+    fn len(&self) -> usize {
+        self.waiting.len() + self.blocked.iter().map(VecDeque::len).sum::<usize>()
+    }
 }
 
 impl Carrier {
@@ -124,29 +189,37 @@ impl Carrier {
         bytes: u32,
         confirmable: bool,
     ) -> bool {
-        let Some(shared) = self.aggregates.get(self.peers[peer].aggregate) else {
+        let number = self.peers[peer].aggregate;
+        let Some((shared, member)) = self.aggregates.of(number, peer) else {
             return true;
         };
         if !shared.waiting.is_empty() && shared.turn != Some(peer) {
             shared.wait(&mut self.peers, peer);
             return false;
         }
-        match shared.budget.leave(cx.now, bytes, confirmable) {
+        match shared.budget.leave(cx.now, bytes, confirmable, member) {
             SendDecision::Now => return true,
-            SendDecision::At(time) => cx.timers.set(shared.timer, time),
-            // The next reply triggers another attempt.
-            SendDecision::Answered => {}
+            SendDecision::At(time) => {
+                cx.timers.set(shared.timer, time);
+                shared.wait(&mut self.peers, peer);
+            }
+            SendDecision::WindowFull => {
+                let responsive = member.is_responsive();
+                shared.block(&mut self.peers, peer, bytes, responsive);
+            }
+            // The end of another message to this peer triggers another attempt.
+            SendDecision::ShareFull => {}
         }
-        shared.wait(&mut self.peers, peer);
         false
     }
 
     /// Sends queued messages, one for each peer, while the budget lasts.
     pub(crate) fn pump_aggregate(&mut self, cx: &mut Context, number: u8) {
-        // A peer that may not send is queued at the front again, which ends the loop; all others
-        // have sent and used the budget.
+        // A peer that the rate does not admit is queued at the front again, which ends the loop. One
+        // that the window does not admit is taken again when its message fits. All others have sent
+        // and used the budget.
         while let Some(shared) = self.aggregates.get(number)
-            && let Some(peer) = shared.waiting.pop_front()
+            && let Some(peer) = shared.take_next()
         {
             shared.turn = Some(peer);
             // An evicted peer's index may be reused or free.
@@ -171,7 +244,8 @@ impl Carrier {
     pub(crate) fn charge_aggregate(&mut self, cx: &mut Context, index: u32) {
         let exchange = &mut self.exchanges[index as usize];
         let peer = exchange.peer;
-        let Some(shared) = self.aggregates.get(self.peers[peer].aggregate) else {
+        let number = self.peers[peer].aggregate;
+        let Some((shared, member)) = self.aggregates.of(number, peer) else {
             return;
         };
         let bytes = exchange.bytes.len() as u32;
@@ -184,8 +258,8 @@ impl Carrier {
             (false, Kind::Notification) => Sent::Notification,
             (false, _) => Sent::Other,
         };
-        let waiting = !shared.waiting.is_empty() || shared.turn == Some(peer);
-        let group_state = shared.budget.on_sent(cx.now, bytes, sent, waiting);
+        let waiting = shared.len() > 0 || shared.turn == Some(peer);
+        let group_state = (shared.budget).on_sent(cx.now, bytes, sent, waiting, member);
         if sent == Sent::Confirmable {
             exchange.group_state = group_state;
         }
@@ -195,38 +269,47 @@ impl Carrier {
         }
         if let (false, SendDecision::At(time)) = (
             shared.waiting.is_empty(),
-            shared.budget.leave(cx.now, bytes, false),
+            shared
+                .budget
+                .leave(cx.now, bytes, false, &Member::default()),
         ) {
             cx.timers.set(shared.timer, time);
         }
     }
 
-    /// Returns the charge of a CON message to its budget.
-    pub(crate) fn release_aggregate(&mut self, cx: &mut Context, index: u32) {
+    /// Returns the charge of a CON message to its budget; returns whether there was one.
+    pub(crate) fn release_aggregate(&mut self, cx: &mut Context, index: u32) -> bool {
         let exchange = &mut self.exchanges[index as usize];
         let bytes = core::mem::take(&mut exchange.budgeted);
         if bytes == 0 {
-            return;
+            return false;
         }
-        if let Some(shared) = self.aggregates.get(self.peers[exchange.peer].aggregate) {
-            shared.budget.on_ended(bytes);
-            if !shared.waiting.is_empty() && cx.timers.deadline(shared.timer).is_none() {
-                // Deferred to the next timer, so as not to reenter.
-                cx.timers.set(shared.timer, cx.input_at);
-            }
+        let number = self.peers[exchange.peer].aggregate;
+        let Some((shared, member)) = self.aggregates.of(number, exchange.peer) else {
+            return false;
+        };
+        shared.budget.on_ended(bytes, member);
+        if shared.len() > 0 && cx.timers.deadline(shared.timer).is_none() {
+            // Deferred to the next timer, so as not to reenter.
+            cx.timers.set(shared.timer, cx.input_at);
         }
+        true
     }
 
-    /// Reports a timeout of a CON message to its budget.
-    pub(crate) fn report_group_timeout(&mut self, cx: &mut Context, peer: PeerIndex) {
-        if let Some(shared) = self.aggregates.get(self.peers[peer].aggregate) {
-            shared.budget.on_lost(cx.now);
+    /// Reports a timeout of a CON message to its budget. The message is no longer in flight, and its
+    /// retransmissions are charged when they are sent. Returns whether it was in flight.
+    pub(crate) fn report_group_timeout(&mut self, cx: &mut Context, index: u32) -> bool {
+        let peer = self.exchanges[index as usize].peer;
+        let number = self.peers[peer].aggregate;
+        if let Some((shared, member)) = self.aggregates.of(number, peer) {
+            shared.budget.on_lost(cx.now, member);
         }
+        self.release_aggregate(cx, index)
     }
 
     /// The budgets: prefix, state and number of waiting peers.
     pub(crate) fn aggregates(&self) -> impl Iterator<Item = (Prefix, State, usize)> {
         let all = self.aggregates.all.iter();
-        all.map(|shared| (shared.behind, shared.budget.state(), shared.waiting.len()))
+        all.map(|shared| (shared.behind, shared.budget.state(), shared.len()))
     }
 }

@@ -73,7 +73,8 @@ impl Carrier {
         } else if first {
             peer.congestion.controller().on_answered(&answered);
             let bytes = exchange.bytes.len() as u32;
-            (self.aggregates).report_reply(peer.aggregate, bytes, exchange.group_state, &answered);
+            let group = (peer.aggregate, exchange.peer);
+            (self.aggregates).report_reply(group, bytes, exchange.group_state, &answered);
         } else {
             peer.congestion.controller().on_response(&answered);
         }

@@ -111,7 +111,7 @@ impl Carrier {
             .map_err(|_| RequestError::PeersFull)?;
         let state = &mut self.peers[index];
         if state.aggregate == NO_AGGREGATE && state.tally.transmissions == 0 {
-            state.aggregate = self.aggregates.of(address);
+            state.aggregate = self.aggregates.join(index, address);
         }
         if let Some(parameters) = settings.and_then(|s| s.parameters) {
             self.peers[index]
@@ -288,8 +288,8 @@ impl Carrier {
         if earliest > cx.now {
             return Departure::At(earliest);
         }
-        let confirmable =
-            exchange.confirmable || self.aggregates.must_confirm(state.aggregate, kind);
+        let confirmable = exchange.confirmable
+            || (self.aggregates).must_confirm((state.aggregate, peer), bytes, kind);
         let multicast = exchange.purpose.multicast().is_some();
         if !self.group_admits(cx, peer, bytes, confirmable) {
             return Departure::Later;
@@ -337,6 +337,7 @@ impl Carrier {
         let exchange = &mut self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
         let kind = exchange.purpose.kind();
+        let group = (peer.aggregate, exchange.peer);
         exchange.id = Some(id);
         let candidate =
             SendCandidate::new(cx.now, parameters, exchange.bytes.len() as u32).with_kind(kind);
@@ -345,7 +346,7 @@ impl Carrier {
             && !reported
             && exchange.purpose.multicast().is_none()
             && ((peer.congestion.as_ref()).must_confirm(&candidate.with_confirmable(false))
-                || self.aggregates.must_confirm(peer.aggregate, kind))
+                || (self.aggregates).must_confirm(group, candidate.bytes, kind))
         {
             exchange.confirmable = true;
         }

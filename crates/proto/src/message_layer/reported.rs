@@ -191,7 +191,8 @@ impl Carrier {
         }
         cx.counters.of_mut(exchange.purpose.kind()).answered += 1;
         peer.congestion.controller().on_answered(&answered);
-        (self.aggregates).report_reply(peer.aggregate, sent, exchange.group_state, &answered);
+        let group = (peer.aggregate, exchange.peer);
+        (self.aggregates).report_reply(group, sent, exchange.group_state, &answered);
         if cx.config.trace != Tracing::Off {
             let what = TraceEvent::Answered {
                 id: exchange.id.unwrap_or_default(),

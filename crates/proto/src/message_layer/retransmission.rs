@@ -179,12 +179,15 @@ impl Carrier {
                 let may = !missed && !outlives && exchange.has_budget();
                 let (peer, copies) = (exchange.peer, exchange.transmissions.len() as u8);
                 let again = exchange.retransmissions() < parameters.max_retransmit && may;
-                self.report_group_timeout(cx, peer);
+                let admits_more = self.report_group_timeout(cx, index);
                 if self.is_lost_trial(cx, index) {
                     let failure = Failure::TimedOut { copies };
                     self.retry_with_short_token(cx, index, Reason::TimedOut, failure);
                 } else if again {
                     self.retransmit(cx, index, &parameters, silent);
+                    if admits_more {
+                        self.pump(cx, peer);
+                    }
                 } else {
                     self.abandon(cx, index, Reason::TimedOut, Failure::TimedOut { copies });
                 }

@@ -19,6 +19,8 @@ struct Crowd {
     endpoint: Endpoint,
     round_trip: Duration,
     silent: bool,
+    /// The peers from this number on never answer.
+    silent_from: u8,
     /// What was sent: when, to whom, and whether as CON.
     sent: Vec<(Instant, SocketAddr, bool)>,
     answers: Vec<(Instant, SocketAddr, Vec<u8>)>,
@@ -41,6 +43,7 @@ impl Crowd {
             endpoint: Endpoint::new(config, Stream(1)),
             round_trip: millis(100),
             silent: false,
+            silent_from: u8::MAX,
             sent: Vec::new(),
             answers: Vec::new(),
             failures: Vec::new(),
@@ -63,7 +66,7 @@ impl Crowd {
                     let message = MessageView::parse(bytes).unwrap();
                     let confirmable = message.kind() == Type::Confirmable;
                     self.sent.push((self.now, to, confirmable));
-                    if confirmable && !self.silent {
+                    if confirmable && !self.silent && number(to) < self.silent_from {
                         let mut answer = [0; 32];
                         let (kind, id) = (Type::Acknowledgement, message.message_id());
                         let (code, token) = match message.code() {
@@ -111,11 +114,14 @@ impl Crowd {
 
 /// The numbers of the peers that were sent to, in order.
 fn order(crowd: &Crowd) -> Vec<u8> {
-    let number = |(_, to, _): &(Instant, SocketAddr, bool)| match to.ip() {
+    crowd.sent.iter().map(|(_, to, _)| number(*to)).collect()
+}
+
+fn number(peer: SocketAddr) -> u8 {
+    match peer.ip() {
         std::net::IpAddr::V4(ip) => ip.octets()[3],
         std::net::IpAddr::V6(_) => 0,
-    };
-    crowd.sent.iter().map(number).collect()
+    }
 }
 
 #[test]
@@ -188,11 +194,12 @@ fn where_nobody_answers_requests_fail_and_the_next_ones_leave() {
     for number in 1..=30 {
         crowd.ask(peer(number));
     }
-    // Ten of 12 bytes are under way at most, each for 93 s at most.
+    // Ten of 12 bytes are in flight at most, until the first timeout after 2 s at the earliest.
+    crowd.run_for(millis(1_990));
+    assert_eq!(order(&crowd), (1..=10).collect::<Vec<_>>());
     crowd.run_for(seconds(60));
-    let first = crowd.sent.iter().map(|(_, to, _)| *to);
-    let first: std::collections::BTreeSet<_> = first.collect();
-    assert!(first.len() <= 10, "{} peers were sent to", first.len());
+    let first: std::collections::BTreeSet<_> = order(&crowd).into_iter().collect();
+    assert_eq!(first.len(), 30, "timed-out messages are not in flight");
     crowd.run_for(seconds(600));
     assert_eq!(crowd.failures.len(), 30);
     assert!(crowd.endpoint.is_idle());
@@ -256,4 +263,53 @@ fn of_eight_notifications_to_whomever_one_is_confirmed() {
     let confirmed = crowd.sent.iter().filter(|(.., confirmable)| *confirmable);
     assert_eq!((crowd.sent.len(), confirmed.count()), (80, 10));
     assert_eq!(crowd.endpoint.aggregates().next().unwrap().1.unanswered, 0);
+}
+
+/// Notifies five observers of a new state each second for two minutes, beside silent peers. Returns
+/// the notifications of each observer and the longest time between two of one.
+fn notified_beside(silent: u8, messages: u16) -> (Vec<usize>, Duration) {
+    let mut crowd = Crowd::new(|config| config.limits.source_share = 100);
+    observed(&mut crowd, 5);
+    crowd.silent_from = 100;
+    crowd.run_for(seconds(1));
+    let changed = Response::new(Code::CONTENT);
+    for second in 0..140 {
+        if second == 20 {
+            crowd.sent.clear();
+            for peer_number in 0..silent {
+                for _ in 0..messages {
+                    let request = Request::new(Code::PUT).with_payload(vec![0; 1_000]);
+                    let (now, to) = (crowd.now, peer(100 + peer_number));
+                    (crowd.endpoint)
+                        .request(now, to, request, RequestConfig::default())
+                        .unwrap();
+                }
+            }
+        }
+        let now = crowd.now;
+        (crowd.endpoint)
+            .notify(now, Subject(1), &changed, false)
+            .unwrap();
+        crowd.run_for(seconds(1));
+    }
+    let mut longest = Duration::ZERO;
+    let counts = (1..=5).map(|observer| {
+        let own = crowd.sent.iter().filter(|(_, to, _)| *to == peer(observer));
+        let times: Vec<Instant> = own.map(|(at, ..)| *at).collect();
+        let gaps = times.windows(2).map(|pair| pair[1].since(pair[0]));
+        longest = longest.max(gaps.max().unwrap_or(seconds(120)));
+        times.len()
+    });
+    (counts.collect(), longest)
+}
+
+#[test]
+fn silent_peers_delay_no_notification_to_others() {
+    for (silent, messages) in [(0, 0), (1, 9), (20, 9)] {
+        let (counts, longest) = notified_beside(silent, messages);
+        assert!(
+            counts.iter().all(|count| *count >= 118) && longest <= millis(2_500),
+            "{silent} silent peers: {counts:?} in 120 s, {longest} without one"
+        );
+    }
 }
