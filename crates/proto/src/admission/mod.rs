@@ -112,7 +112,7 @@ impl AdmissionControl {
     }
 
     /// Records that an address is validated, with or without a limit.
-    fn on_validated(&mut self, cx: &Context, source: SocketAddr) {
+    pub(crate) fn on_validated(&mut self, cx: &Context, source: SocketAddr) {
         if cx.transport_validates_addresses() {
             return;
         }
@@ -190,8 +190,14 @@ impl AdmissionControl {
         request: usize,
         (acknowledged, to_group): (bool, bool),
     ) -> Option<usize> {
-        let spent = if acknowledged { 4 } else { 0 };
         self.limits(cx, source, to_group)
-            .then(|| (AMPLIFICATION_FACTOR * request).saturating_sub(spent))
+            .then(|| unvalidated_budget(request, acknowledged))
     }
+}
+
+/// The bytes that may still be sent to an unvalidated address in reply to a request of this length:
+/// three times its own, less the empty ACK if that was sent.
+pub(crate) fn unvalidated_budget(request: usize, acknowledged: bool) -> usize {
+    let spent = if acknowledged { 4 } else { 0 };
+    (AMPLIFICATION_FACTOR * request).saturating_sub(spent)
 }

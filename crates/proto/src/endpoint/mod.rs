@@ -317,10 +317,11 @@ impl Endpoint {
         self.server.retry_time(&self.cx, id)
     }
 
-    /// Validates an address: its source has answered a handshake, say.
+    /// Validates an address, whether or not the anti-amplification limit applies to it: its source has
+    /// answered a handshake, say.
     pub fn validate(&mut self, now: Instant, source: SocketAddr) {
         self.cx.now = now;
-        self.carrier.admission.validate(&self.cx, source);
+        self.carrier.admission.on_validated(&self.cx, source);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use alloc::vec::Vec;
 
+use crate::admission::unvalidated_budget;
 use crate::blockwise::RequestedBlock;
 use crate::carrier::Carrier;
 use crate::codec::header::HEADER_LENGTH;
@@ -87,11 +88,18 @@ impl Server {
             return true;
         }
         let acknowledged = reply.acknowledgement == Acknowledgement::Sent;
-        let budget =
-            carrier
-                .admission
-                .budget(cx, reply.from, reply.received, (acknowledged, false));
-        if budget.is_some_and(|budget| numbers.len() * (head + size.bytes()) > budget) {
+        let (from, received) = (reply.from, reply.received);
+        let limit = carrier
+            .admission
+            .budget(cx, from, received, (acknowledged, false));
+        // A set to an unvalidated address is limited where a single message is not.
+        let limit = limit.or_else(|| {
+            let is_set = numbers.len() > 1 && !carrier.admission.is_validated(cx, from);
+            is_set.then(|| unvalidated_budget(received, acknowledged))
+        });
+        // Retransmissions of a block get what its first transmission leaves of its part.
+        let budget = limit.map(|limit| limit / numbers.len());
+        if budget.is_some_and(|budget| head + size.bytes() > budget) {
             self.incoming.slots[reply.id.index as usize].terms.q_block2 = None;
             self.challenge(cx, carrier, reply.id);
             return true;
@@ -99,18 +107,19 @@ impl Server {
         self.keep_rest(cx, carrier, reply, response);
         self.drop_incoming(reply.id);
         cx.counters.requests.add(reply.method, Some(response.code));
-        self.send_q_blocks(cx, carrier, reply, response, (&numbers, size));
+        self.send_q_blocks(cx, carrier, reply, response, (&numbers, size, budget));
         true
     }
 
-    /// Sends blocks: the first as the response, the others separately, of the request's type.
+    /// Sends blocks: the first as the response, the others separately, of the request's type; the
+    /// transmissions of each within its budget.
     fn send_q_blocks(
         &mut self,
         cx: &mut Context,
         carrier: &mut Carrier,
         reply: &Reply<'_>,
         response: &Response,
-        (numbers, size): (&[u32], BlockSize),
+        (numbers, size, budget): (&[u32], BlockSize, Option<usize>),
     ) {
         let confirmable = reply.acknowledgement != Acknowledgement::None;
         for (n, number) in numbers.iter().enumerate() {
@@ -122,14 +131,14 @@ impl Server {
             };
             cx.counters.q_block.blocks_sent += 1;
             if n == 0 {
-                let written = Written::whole(length);
+                let written = Written::whole(length, budget);
                 self.send_reply(cx, carrier, reply, &written, scratch);
                 continue;
             }
             let mut bytes = cx.buffer();
             bytes.extend_from_slice(&scratch[..length]);
             cx.scratch = scratch;
-            let how = (confirmable, UNLIMITED);
+            let how = (confirmable, budget.unwrap_or(UNLIMITED));
             carrier.send_separately(cx, reply.from, (reply.key, None), how, bytes);
         }
     }

@@ -109,13 +109,13 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// A response of this length, written without limits.
-    pub(super) const fn whole(length: usize) -> Self {
+    /// A response of this length and a budget that holds it.
+    pub(super) const fn whole(length: usize, budget: Option<usize>) -> Self {
         Self {
             length,
             keep: false,
             built: true,
-            budget: None,
+            budget,
             count: None,
         }
     }

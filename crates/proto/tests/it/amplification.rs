@@ -8,7 +8,9 @@ use bytes::Bytes;
 use carob_cc::random::Random as _;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
-use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
+use carob_proto::codec::{
+    BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
+};
 use carob_proto::endpoint::{Config, Endpoint, Event, IncomingId, Output, RequestConfig, Subject};
 use carob_proto::message::Payload;
 use carob_proto::prefix::AmplificationLimit;
@@ -441,7 +443,6 @@ fn sources_nearby_are_not_limited_and_cost_nothing() {
         let near = near.parse().unwrap();
         target.take(near, &con(Code::GET, 1, b"\xb1x"));
         assert_eq!(target.last().code(), Code::CONTENT);
-        target.server.validate(target.now, near);
         assert_eq!(target.server.usage().validated, 0);
     }
     let mut limit = AmplificationLimit::default();
@@ -512,4 +513,69 @@ fn an_honest_client_reads_and_observes_through_it() {
     };
     assert_eq!(net.sent_by_server().iter().filter(refusal).count(), 1);
     assert!(matches!(net.responses()[0].payload, Payload::Whole(_)));
+}
+
+/// GET /large by Q-Block2, a whole set, with an elective option of this length.
+fn set_of_blocks(kind: Type, size: usize, padding: usize) -> Vec<u8> {
+    let mut buffer = [0; 1_100];
+    let mut writer = Writer::new(
+        &mut buffer,
+        kind,
+        Code::GET,
+        MessageId(7),
+        &Token::default(),
+    )
+    .unwrap();
+    writer.option(OptionNumber::URI_PATH, b"large").unwrap();
+    let first = BlockValue {
+        number: 0,
+        more: true,
+        szx: BlockSize::from_bytes_at_most(size).unwrap(),
+    };
+    (writer.option(OptionNumber::Q_BLOCK2, &first.encode())).unwrap();
+    if padding > 0 {
+        let elective = OptionNumber(65_000);
+        writer.option(elective, &vec![0; padding]).unwrap();
+    }
+    let length = writer.finish();
+    buffer[..length].to_vec()
+}
+
+#[test]
+fn blocks_of_a_set_share_three_times_the_request_with_their_retransmissions() {
+    for (size, padding) in [(16, 120), (16, 200), (128, 600), (64, 1_000), (1_024, 0)] {
+        for kind in [Type::Confirmable, Type::NonConfirmable] {
+            for delay in [Duration::ZERO, seconds(1)] {
+                let mut target = Target::new(AmplificationLimit::default());
+                target.delay = delay;
+                target.take(victim(), &set_of_blocks(kind, size, padding));
+                target.run_for(seconds(1_500));
+                let factor = target.amplification();
+                assert!(
+                    factor <= 300,
+                    "{size} B, {padding} B, {kind:?}: {factor} % in {} messages",
+                    target.sent.len()
+                );
+                assert!(!target.sent.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_set_to_an_unvalidated_address_is_challenged_where_the_limit_does_not_hold() {
+    let neighbour: SocketAddr = "10.0.0.66:5683".parse().unwrap();
+    for kind in [Type::Confirmable, Type::NonConfirmable] {
+        let mut target = Target::new(AmplificationLimit::default());
+        target.take(neighbour, &set_of_blocks(kind, 1_024, 0));
+        target.run_for(seconds(1_500));
+        assert_eq!(target.codes()[0], Code::UNAUTHORIZED);
+        assert!(target.amplification() <= 300, "{kind:?}");
+    }
+    // One block is one message, as by Block2.
+    let mut target = Target::new(AmplificationLimit::default());
+    let mut bytes = set_of_blocks(Type::Confirmable, 1_024, 0);
+    *bytes.last_mut().unwrap() = 0x06;
+    target.take(neighbour, &bytes);
+    assert_eq!(target.codes(), [Code::CONTENT]);
 }

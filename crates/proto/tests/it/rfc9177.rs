@@ -10,7 +10,7 @@ use carob_proto::codec::{BlockSize, BlockValue, MessageView, OptionNumber, Type}
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, QBlockMode, RequestConfig};
 
-use crate::net::{Net, pattern, put};
+use crate::net::{Net, client_address, pattern, put};
 
 /// A configuration with blocks of 64 bytes and this controller.
 fn config(controller: &'static str) -> Config {
@@ -75,5 +75,12 @@ fn codes(messages: &[&[u8]]) -> Vec<String> {
 }
 
 fn net() -> Net {
-    Net::new(config("default"), config("default"))
+    net_with(config("default"), config("default"))
+}
+
+/// A server that knows the client's address: others are challenged before a set of blocks.
+fn net_with(client: Config, server: Config) -> Net {
+    let mut net = Net::new(client, server);
+    net.server.validate(net.now, client_address());
+    net
 }

@@ -4,7 +4,7 @@ use carob_proto::Request;
 use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
-use super::{blocks, body, codes, config, net, reports, sending, upload};
+use super::{blocks, body, codes, config, net, net_with, reports, sending, upload};
 use crate::net::wire::{Wire, con, non};
 use crate::net::{Net, client_address, get, millis, post, seconds};
 
@@ -250,7 +250,7 @@ fn a_block_requested_twice_is_sent_once() {
 fn a_changed_body_has_another_etag_and_is_read_anew() {
     let mut server = config("default");
     server.limits.bodies = 0;
-    let mut net = Net::new(config("default"), server);
+    let mut net = net_with(config("default"), server);
     net.app.resources.insert("x".into(), body(25));
     net.send_with(get("x"), sending(On, false));
     net.run_for(millis(15));
