@@ -37,7 +37,7 @@ use crate::message_layer::tokens::{OwnToken, Tokens};
 use crate::message_layer::{Ended, Exchange, ExchangeIndex, Purpose};
 use crate::seeds::{Seeds, Table};
 use crate::stream_layer::Connections;
-use crate::tables::quota::QuotaPolicy;
+use crate::tables::quota::{QuotaPolicy, QuotaTable};
 use crate::tables::rate_limit::Admission;
 use crate::trace::TraceEvent;
 
@@ -139,8 +139,9 @@ pub(crate) struct Carrier {
     pub(crate) index: ExchangeIndex,
     pub(crate) ended: VecDeque<Ended>,
     pub(crate) tokens: Tokens,
-    /// Exchanges of separate responses.
+    /// Exchanges of separate responses, and those of each source.
     pub(crate) responses: usize,
+    pub(crate) response_shares: QuotaTable,
     pub(crate) notifications: Notifications,
     pub(crate) response_cache: ResponseCache,
     pub(crate) admission: AdmissionControl,
@@ -165,6 +166,7 @@ impl Carrier {
             ended: VecDeque::new(),
             tokens: Tokens::new(seeds),
             responses: 0,
+            response_shares: QuotaTable::new(seeds.table(Table::Exchanges).rotate_left(8)),
             notifications: Notifications::new(config, seeds),
             response_cache: ResponseCache::new(
                 seeds.entity_tags(),

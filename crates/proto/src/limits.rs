@@ -143,9 +143,9 @@ limits! {
     /// Bytes waiting to be written on all connections. Beyond it, drivers that track them end
     /// connections: first closed ones still being written to, then those above an equal share.
     unsent_bytes: 64 << 20,
-    /// Percent of a shared table that one source may hold: of received requests, non-idempotent
-    /// messages, bodies in both directions, observations, connections and their incomplete
-    /// messages; in a server, of handlers and handshakes, too. At the limit, the source is treated as at
+    /// Percent of a shared table that one source may hold: of received requests, separate responses,
+    /// non-idempotent messages, bodies in both directions, results of Q-Block1 bodies, observations,
+    /// connections and their incomplete messages; in a server, of handlers and handshakes, too. At the limit, the source is treated as at
     /// the table's limit. 100: all of it.
     source_share: 50,
     /// Bits of an IPv6 address that identify a source; of IPv4 addresses, all do, and the port

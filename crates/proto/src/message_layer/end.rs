@@ -7,6 +7,7 @@ use carob_cc::evidence::{Abandoned, Reason, Signal};
 
 use crate::address::PeerIndex;
 use crate::carrier::{Carrier, Outcome};
+use crate::codec::{MessageView, OptionNumber, TokenKey};
 use crate::config::ENDED_REMEMBERED;
 use crate::context::Context;
 use crate::event::Failure;
@@ -46,6 +47,9 @@ impl Carrier {
         if let Some(observer) = purpose.observer() {
             self.forget_waiting(cx, peer, observer, index);
         }
+        if is_q_block2(&self.exchanges[index as usize]) {
+            self.abandon_queued_blocks(cx, peer, &token, reason);
+        }
         self.end(cx, index, true);
         if purpose.operation().is_some() || purpose.multicast().is_some() {
             self.report(Outcome::Failed {
@@ -61,6 +65,28 @@ impl Carrier {
             self.remove_observer(cx, observer);
         } else if purpose == Purpose::Response {
             self.registration_refused(cx, peer, &token, began);
+        }
+    }
+
+    /// Ends the queued blocks of a body by Q-Block2 whose receiver has not acknowledged one of them, or
+    /// rejects it.
+    fn abandon_queued_blocks(
+        &mut self,
+        cx: &mut Context,
+        peer: PeerIndex,
+        token: &TokenKey,
+        reason: Reason,
+    ) {
+        let mut before = None;
+        while let Some(next) = self.peers[peer].queue.next(&self.exchanges, before) {
+            let exchange = &self.exchanges[next as usize];
+            if exchange.token == *token && is_q_block2(exchange) {
+                self.peers[peer].queue.take(&mut self.exchanges, before);
+                self.report_abandoned(cx, next, reason);
+                self.retire(cx, next, true);
+            } else {
+                before = Some(next);
+            }
         }
     }
 
@@ -226,8 +252,17 @@ impl Carrier {
         }
         if exchange.purpose == Purpose::Response {
             self.responses -= 1;
+            let source = cx.quota_policy.source(self.peers[exchange.peer].address);
+            self.response_shares.subtract(source, 1);
         }
         cx.spare_buffer(exchange.bytes);
         exchange.peer
     }
+}
+
+/// Returns whether an exchange is that of a block by Q-Block2 of a response.
+fn is_q_block2(exchange: &Exchange) -> bool {
+    exchange.purpose == Purpose::Response
+        && MessageView::parse(&exchange.bytes)
+            .is_ok_and(|message| message.option(OptionNumber::Q_BLOCK2).is_some())
 }

@@ -18,7 +18,7 @@ impl Carrier {
     /// Sends a separate response under the peer's controller: confirmable or not, all transmissions
     /// together within its budget.
     ///
-    /// At the limit of stored responses it is sent once as a NON, with the Message ID `of` the
+    /// At the limit of stored responses, or of its source's share of them, it is sent once as a NON, with the Message ID `of` the
     /// request. That ID is unique as long as those of the client are. Without one it is dropped,
     /// and the client will retry.
     pub(crate) fn send_separately(
@@ -30,11 +30,11 @@ impl Carrier {
         mut bytes: Vec<u8>,
     ) {
         let limit = cx.config.limits.responses;
-        let room = if cx.quota_policy.is_above_watermark(self.responses, limit) {
-            self.responses < limit && self.admission.is_validated(cx, to)
-        } else {
-            true
-        };
+        let source = cx.quota_policy.source(to);
+        let above = cx.quota_policy.is_above_watermark(self.responses, limit);
+        let room = self.responses < limit
+            && self.response_shares.of(source) < cx.quota_policy.quota(limit)
+            && (!above || self.admission.is_validated(cx, to));
         let Some(peer) = room.then(|| self.peer_of_message(cx, to).ok()).flatten() else {
             if let Some(id) = of {
                 set_header(&mut bytes, Type::NonConfirmable, id);
@@ -58,6 +58,7 @@ impl Carrier {
             request: RequestTraits::default(),
         };
         self.responses += 1;
+        self.response_shares.add(source, 1);
         self.submit(cx, peer, submission);
     }
 

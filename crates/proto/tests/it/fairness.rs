@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 
-use crate::net::{Stream, millis, path_of, seconds};
+use crate::net::{Stream, millis, path_of, pattern, seconds};
 use carob_cc::time::Instant;
 use carob_proto::Response;
 use carob_proto::codec::{
@@ -40,6 +40,7 @@ struct Message<'a> {
     observe: bool,
     block2: Option<BlockValue>,
     block1: Option<BlockValue>,
+    q_block2: Option<BlockValue>,
     echo: Option<&'a [u8]>,
     payload: &'a [u8],
 }
@@ -52,6 +53,7 @@ const GET: Message<'static> = Message {
     observe: false,
     block2: None,
     block1: None,
+    q_block2: None,
     echo: None,
     payload: &[],
 };
@@ -71,6 +73,7 @@ impl Message<'_> {
         for (number, block) in [
             (OptionNumber::BLOCK2, self.block2),
             (OptionNumber::BLOCK1, self.block1),
+            (OptionNumber::Q_BLOCK2, self.q_block2),
         ] {
             if let Some(block) = block {
                 writer.option(number, &block.encode()).unwrap();
@@ -124,7 +127,11 @@ impl Target {
                         self.server.observe(self.now, id, Subject(1));
                     }
                     let code = if safe { Code::CONTENT } else { Code::CHANGED };
-                    let response = Response::new(code).with_payload("answer");
+                    let payload = match path.as_str() {
+                        "large" => pattern(10_240),
+                        _ => "answer".into(),
+                    };
+                    let response = Response::new(code).with_payload(payload);
                     self.server.respond(self.now, id, &response);
                 }
                 Output::Wait(_) => return,
@@ -588,6 +595,70 @@ fn responses_that_nobody_acknowledges() {
     };
     assert_eq!(held(usize::MAX), 200);
     assert_eq!(held(40), 30);
+}
+
+/// A request for the first set of blocks of a body.
+fn set_of_blocks() -> Message<'static> {
+    let first = BlockValue {
+        number: 0,
+        more: true,
+        szx: BlockSize::MAX,
+    };
+    Message {
+        path: "large",
+        q_block2: Some(first),
+        id: 7,
+        ..GET
+    }
+}
+
+#[test]
+fn responses_to_one_source_leave_room_for_those_to_others() {
+    let slow = |id| Message {
+        path: "slow",
+        id,
+        ..GET
+    };
+    // How another client's separate response is sent, and how many blocks of its set are held.
+    let served = |share| {
+        let mut target = Target::new(|limits| {
+            limits.responses = 60;
+            (limits.source_share, limits.unvalidated_share) = (share, 100);
+        });
+        for port in 0..100 {
+            target.take(from(1, port + 1), &slow(1));
+        }
+        target.take(honest(), &slow(1));
+        target.now += millis(200);
+        target.server.handle_timeout(target.now);
+        target.drain();
+        for id in core::mem::take(&mut target.waiting) {
+            let response = Response::new(Code::CONTENT).with_payload("late");
+            target.server.respond(target.now, id, &response);
+        }
+        target.drain();
+        let sent = target.sent.iter().rev().find(|(to, _)| *to == honest());
+        let kind = MessageView::parse(&sent.unwrap().1).unwrap().kind();
+        let before = target.server.usage().responses;
+        target.persist(honest(), &set_of_blocks());
+        (kind, target.server.usage().responses - before)
+    };
+    assert_eq!(served(50), (Type::Confirmable, 9));
+    assert_eq!(served(100), (Type::NonConfirmable, 0));
+}
+
+#[test]
+fn blocks_behind_one_that_is_given_up_are_dropped() {
+    let mut target = Target::new(|_| {});
+    target.persist(honest(), &set_of_blocks());
+    assert_eq!(target.server.usage().responses, 9);
+    for _ in 0..94 {
+        target.now += seconds(1);
+        target.server.handle_timeout(target.now);
+        target.drain();
+    }
+    assert_eq!(target.server.usage().responses, 0);
+    assert!(target.server.is_idle());
 }
 
 #[test]
