@@ -89,7 +89,8 @@ limits! {
     uploads: 1_024,
     /// Bytes of one request body. Beyond it: 4.13 with the limit in Size1.
     upload_bytes: 16 << 20,
-    /// Bytes of all request bodies, from their first block until their response. Beyond it: 5.03.
+    /// Bytes of all request bodies, from their first block until their response; a Q-Block1 block ahead of
+    /// a missing one counts 96 bytes more. Beyond it: 5.03.
     all_upload_bytes: 64 << 20,
     /// Response bodies cached while peers read them. At the limit, the least recently used is evicted.
     bodies: 1_024,

@@ -9,6 +9,12 @@ use crate::blockwise::block_set::{Added, BlockSet};
 use crate::codec::block::MAX_BLOCK_NUMBER;
 use crate::codec::{BlockSize, BlockValue};
 
+/// Memory of a stored block beside its bytes, at most: its entry in a B-tree whose nodes are half
+/// full, and the allocator's part of two allocations.
+pub(crate) const BLOCK_OVERHEAD: usize = 96;
+
+const _: () = assert!(BLOCK_OVERHEAD >= 2 * (size_of::<Bytes>() + size_of::<u32>()) + 16);
+
 /// A block that contradicts the size of its body, or the size of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction;
@@ -62,9 +68,15 @@ impl AnyOrderBody {
         &self.received
     }
 
-    /// Bytes received.
+    /// Bytes of memory held: those received, and [`BLOCK_OVERHEAD`] for each block stored ahead of a
+    /// missing one.
     pub(crate) fn held(&self) -> usize {
-        self.bytes.len() + self.ahead_bytes
+        self.bytes.len() + self.ahead_bytes + self.ahead.len() * BLOCK_OVERHEAD
+    }
+
+    /// Returns whether this block would be stored ahead of a missing one.
+    pub(crate) const fn is_ahead(&self, block: BlockValue) -> bool {
+        block.number > self.received.first_missing()
     }
 
     pub(crate) fn is_complete(&self) -> bool {
@@ -172,7 +184,7 @@ mod tests {
         let (last, bytes) = cut(&whole, 2);
         refused(&mut body, BlockValue { more: true, ..last }, bytes);
         assert_eq!(body.add(last, bytes), Ok(Added::New));
-        assert_eq!(body.held(), 8);
+        assert_eq!(body.held(), 8 + BLOCK_OVERHEAD);
         assert!(body.has_last() && !body.is_complete());
     }
 
@@ -190,9 +202,11 @@ mod tests {
                 if body.add(block, bytes) == Ok(Added::New) {
                     sum += bytes.len();
                 }
-                prop_assert_eq!(body.held(), sum);
+                let ahead = body.ahead.len() * BLOCK_OVERHEAD;
+                prop_assert_eq!(body.held(), sum + ahead);
             }
             prop_assert!(body.is_complete());
+            prop_assert_eq!(body.held(), len);
             prop_assert_eq!(&body.take()[..], &whole[..]);
         }
     }

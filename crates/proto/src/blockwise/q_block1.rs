@@ -11,13 +11,14 @@ use core::net::SocketAddr;
 use carob_cc::time::{Duration, Instant};
 
 use super::Key;
-use super::any_order::AnyOrderBody;
+use super::any_order::{AnyOrderBody, BLOCK_OVERHEAD};
 use super::block_set::Added;
 use super::reassembly::{Reassembler, ReassemblyStep};
 use crate::codec::{BlockValue, Code, MessageView};
 use crate::message::Response;
 use crate::q_block_config::QBlockConfig;
 use crate::tables::bounded_map::{BoundedMap, Keyed};
+use crate::tables::quota::{QuotaPolicy, QuotaTable, Source};
 use crate::timers::TimerId;
 
 /// The least wait for missing blocks of a body whose last block has arrived.
@@ -194,8 +195,41 @@ impl Keyed for QBlock1Result {
     }
 }
 
-/// The results of complete bodies.
-pub(crate) type QBlock1Results = BoundedMap<QBlock1Result>;
+/// The results of complete bodies. At the limit the oldest is evicted, and at a source's quota the
+/// oldest of that source.
+#[derive(Debug)]
+pub(crate) struct QBlock1Results {
+    table: BoundedMap<QBlock1Result>,
+    shares: QuotaTable,
+    quota_policy: QuotaPolicy,
+}
+
+impl QBlock1Results {
+    pub(crate) fn new(seed: u64, limit: usize, quota_policy: QuotaPolicy) -> Self {
+        Self {
+            table: BoundedMap::new(seed, limit),
+            shares: QuotaTable::new(seed.rotate_left(8)),
+            quota_policy,
+        }
+    }
+
+    fn remove(&mut self, index: u32) {
+        let result = self.table.remove(index, false);
+        let source = self.quota_policy.source(result.key.peer());
+        self.shares.subtract(source, 1);
+    }
+
+    /// The oldest result of a source; the limit of the table bounds the walk.
+    fn oldest_of(&self, source: Source) -> Option<u32> {
+        let mut next = self.table.oldest(false);
+        while let Some(index) = next
+            && self.quota_policy.source(self.table[index].key.peer()) != source
+        {
+            next = self.table.newer(index);
+        }
+        next
+    }
+}
 
 impl Reassembler {
     /// Begins a body by Q-Block1 of `size` bytes.
@@ -234,7 +268,11 @@ impl Reassembler {
         config: &QBlockConfig,
     ) -> QBlockStep {
         let length = block.payload.len();
-        let has_room = self.has_room_for(index, length);
+        let cost = match self.q_block1_mut(index) {
+            Some(body) if body.body.is_ahead(block.block) => length + BLOCK_OVERHEAD,
+            _ => length,
+        };
+        let has_room = self.has_room_for(index, cost);
         let Some(body) = self.q_block1_mut(index) else {
             return QBlockStep::Other(ReassemblyStep::BadLength);
         };
@@ -246,10 +284,12 @@ impl Reassembler {
         if !has_room && !body.body.received().contains(number) {
             return QBlockStep::Other(ReassemblyStep::Full);
         }
+        let before = body.body.held();
         let Ok(added) = body.body.add(block.block, block.payload) else {
             return QBlockStep::Other(ReassemblyStep::BadLength);
         };
         body.arrive(block);
+        let after = body.body.held();
         let step = if body.body.is_complete() {
             QBlockStep::Other(ReassemblyStep::Whole(body.body.take()))
         } else if block.confirmable || added == Added::TooFar {
@@ -261,9 +301,7 @@ impl Reassembler {
             // A block that is answered has spent its budget.
             body.budget = (body.budget).saturating_add(block.budget.unwrap_or(usize::MAX));
         }
-        if added == Added::New {
-            self.charge_body(index, length);
-        }
+        self.recharge_body(index, before, after);
         step
     }
 
@@ -299,29 +337,37 @@ impl Reassembler {
     /// Notes a complete body whose request has no response yet.
     pub(crate) fn begin_result(&mut self, now: Instant, key: Key) {
         let results = self.results_mut();
-        if let Some(before) = results.find(&key) {
-            results.remove(before, false);
+        if let Some(before) = results.table.find(&key) {
+            results.remove(before);
         }
-        if results.limit() == 0 {
+        if results.table.limit() == 0 {
             return;
         }
-        if results.is_full()
-            && let Some(oldest) = results.oldest(false)
-        {
-            results.remove(oldest, false);
+        let source = results.quota_policy.source(key.peer());
+        let quota = results.quota_policy.quota(results.table.limit());
+        let evicted = if results.shares.of(source) >= quota {
+            results.oldest_of(source)
+        } else if results.table.is_full() {
+            results.table.oldest(false)
+        } else {
+            None
+        };
+        if let Some(oldest) = evicted {
+            results.remove(oldest);
         }
         let result = QBlock1Result {
             key,
             response: None,
             at: now,
         };
-        results.insert(result, false);
+        results.shares.add(source, 1);
+        results.table.insert(result, false);
     }
 
     /// Keeps the response to a complete body. One that asks for the body again is not kept.
     pub(crate) fn keep_result(&mut self, now: Instant, key: &Key, response: &Response) {
         let results = self.results_mut();
-        let Some(index) = results.find(key) else {
+        let Some(index) = results.table.find(key) else {
             return;
         };
         let again = matches!(
@@ -329,8 +375,8 @@ impl Reassembler {
             Code::UNAUTHORIZED | Code::TOO_MANY_REQUESTS | Code::SERVICE_UNAVAILABLE
         );
         if again || response.bytes().len() > RESULT_BYTES {
-            results.remove(index, false);
-        } else if let Some(result) = results.get_mut(index) {
+            results.remove(index);
+        } else if let Some(result) = results.table.get_mut(index) {
             result.response = Some(response.clone());
             result.at = now;
         }
@@ -344,12 +390,12 @@ impl Reassembler {
         key: &Key,
     ) -> Option<BodyResult> {
         let results = self.results_mut();
-        let index = results.find(key)?;
-        if now.since(results[index].at) >= lifetime {
-            results.remove(index, false);
+        let index = results.table.find(key)?;
+        if now.since(results.table[index].at) >= lifetime {
+            results.remove(index);
             return None;
         }
-        Some(match &results[index].response {
+        Some(match &results.table[index].response {
             Some(response) => BodyResult::Responded(response.clone()),
             None => BodyResult::Pending,
         })

@@ -105,7 +105,7 @@ impl Reassembler {
             all_bytes: 0,
             shares: QuotaTable::new(seed.rotate_left(8)),
             byte_shares: QuotaTable::new(seed.rotate_left(16)),
-            results: QBlock1Results::new(seed.rotate_left(24), limits.results),
+            results: QBlock1Results::new(seed.rotate_left(24), limits.results, limits.quota_policy),
         }
     }
 
@@ -147,10 +147,11 @@ impl Reassembler {
         self.all_bytes + length <= all_bytes && of_source + length <= quota_policy.quota(all_bytes)
     }
 
-    /// Charges bytes of a body to its source.
-    pub(crate) fn charge_body(&mut self, index: u32, bytes: usize) {
+    /// Charges a body's source for `after` instead of `before` bytes.
+    pub(crate) fn recharge_body(&mut self, index: u32, before: usize, after: usize) {
         let peer = self.bodies[index].key.peer();
-        self.charge(peer, bytes);
+        self.charge(peer, after.saturating_sub(before));
+        self.release_bytes(peer, before.saturating_sub(after));
     }
 
     fn charge(&mut self, peer: SocketAddr, bytes: usize) {

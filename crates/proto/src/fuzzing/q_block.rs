@@ -9,6 +9,7 @@ use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 
 use super::Input;
+use crate::blockwise::any_order::BLOCK_OVERHEAD;
 use crate::blockwise::block_sender::{BlockSender, BlockTransmission, Report};
 use crate::blockwise::q_block1::{QBlock, QBlockStep};
 use crate::blockwise::reassembly::{Reassembler, ReassemblyLimits, ReassemblyStep};
@@ -20,7 +21,7 @@ use crate::timers::Timers;
 const LIMITS: ReassemblyLimits = ReassemblyLimits {
     bodies: 1,
     body_bytes: 6_000,
-    all_bytes: 6_000,
+    all_bytes: 6_000 + 41 * BLOCK_OVERHEAD,
     quota_policy: QuotaPolicy {
         of_source: 100,
         of_unvalidated: 100,

@@ -1,5 +1,7 @@
 //! Messages written by hand, to a server and to a client with Q-Block (RFC 9177).
 
+use std::net::SocketAddr;
+
 use carob_proto::Request;
 use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::QBlockMode::{Auto, On};
@@ -367,4 +369,35 @@ fn parameters_are_those_of_the_table() {
     assert_eq!(config.receive_timeout, seconds(4));
     assert_eq!(config.partial_timeout, seconds(247));
     assert_eq!(config.requests, carob_proto::endpoint::QBlockMode::Off);
+}
+
+#[test]
+fn a_block_ahead_of_a_missing_one_counts_with_its_overhead() {
+    let mut net = net();
+    give(&mut net, &[0], 20);
+    let first = net.server.usage().uploads.1;
+    give(&mut net, &[2], 20);
+    let ahead = net.server.usage().uploads.1;
+    assert_eq!(ahead - first, 64 + 96);
+    give(&mut net, &[1], 20);
+    assert_eq!(net.server.usage().uploads.1, first + 2 * 64);
+}
+
+#[test]
+fn results_of_one_source_leave_those_of_others() {
+    let mut server = config("default");
+    server.limits.q_block_results = 8;
+    let mut net = net_with(config("default"), server);
+    give(&mut net, &[0], 1);
+    assert_eq!(net.app.executed["x"], 1);
+    let other = SocketAddr::from(([203, 0, 113, 9], 5683));
+    for tag in 0..20 {
+        let whole = block(tag, 0, 1).option(292, &[10, tag as u8]).bytes();
+        net.server.handle_datagram(net.now, other, &whole);
+        net.run_for(millis(10));
+    }
+    assert_eq!(net.app.executed["x"], 21);
+    // A repeated block gets the result again.
+    net.inject_to_server(&block(900, 0, 1).bytes());
+    assert_eq!(net.app.executed["x"], 21);
 }
