@@ -278,7 +278,7 @@ pub fn websocket(data: &[u8]) {
     bytes.extend_from_slice(rest);
     let stream = Wire(Cursor::new(bytes));
     let taken = async {
-        let Ok(mut stream) = websocket::accept(stream, MAX_MESSAGE).await else {
+        let Ok(mut stream) = websocket::accept(stream, MAX_MESSAGE, &[]).await else {
             return;
         };
         let mut reader = FrameReader::new(Framing::WebSocket, MAX_MESSAGE as u32);

@@ -148,6 +148,8 @@ mod descriptors;
 mod error;
 #[cfg(all(any(test, fuzzing), feature = "dtls", feature = "websocket"))]
 pub mod fuzzing;
+#[cfg(any(feature = "websocket", feature = "prometheus"))]
+mod http_host;
 pub mod limits;
 #[cfg(feature = "metrics")]
 pub mod metrics;

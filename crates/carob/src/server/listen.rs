@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use tokio::net::lookup_host;
 
@@ -77,7 +78,11 @@ impl Address {
 }
 
 impl Listen {
-    pub(super) async fn open(self, config: &Config) -> Result<Listener, OpenError> {
+    pub(super) async fn open(
+        self,
+        config: &Config,
+        origins: Arc<[String]>,
+    ) -> Result<Listener, OpenError> {
         let unknown = (std::net::Ipv6Addr::UNSPECIFIED, 0).into();
         let address = match &self.at {
             ListenAt::Address(address) => address.clone().resolve().await?,
@@ -86,8 +91,8 @@ impl Listen {
         let tls = self.tls_config(address)?;
         let max_message = config.reliable.max_message_size as usize;
         let opened = match self.at {
-            ListenAt::Address(_) => Listener::open(address, tls, max_message),
-            ListenAt::Socket(socket) => Listener::of(socket, tls, max_message),
+            ListenAt::Address(_) => Listener::open(address, tls, max_message, origins),
+            ListenAt::Socket(socket) => Listener::of(socket, tls, max_message, origins),
         };
         opened.map_err(|source| OpenError::Bind { address, source })
     }

@@ -122,6 +122,8 @@ pub struct ServerBuilder {
     #[cfg(feature = "dtls")]
     secured: Vec<(Address, ServerDtls)>,
     listens: Vec<Listen>,
+    /// Names of hosts whose web pages may open WebSockets.
+    origins: Vec<String>,
     config: Config,
     handlers: usize,
     router: Router,
@@ -138,6 +140,7 @@ impl Server {
             #[cfg(feature = "dtls")]
             secured: Vec::new(),
             listens: Vec::new(),
+            origins: Vec::new(),
             config: Config::default(),
             handlers: HANDLERS,
             router: Router::default(),
@@ -239,6 +242,10 @@ impl ServerBuilder {
 
     /// Adds a WebSocket address (`coap+ws`, default port 80; RFC 8323), with the path
     /// `/.well-known/coap`.
+    ///
+    /// Clients other than web pages are accepted. Web pages, whose browsers send Origin, are accepted
+    /// from hosts of [`ws_origin`](Self::ws_origin), and from the host that they name in Host, if that is an
+    /// IP address, `localhost` or also one of them (RFC 6455 section 10.2).
     #[cfg(feature = "websocket")]
     pub fn bind_ws(self, address: impl Into<Address>) -> Self {
         self.listen(StreamKind::WebSocket, ListenAt::Address(address.into()))
@@ -248,6 +255,14 @@ impl ServerBuilder {
     #[cfg(all(feature = "tls", feature = "websocket"))]
     pub fn bind_wss(self, address: impl Into<Address>, tls: ServerTls) -> Self {
         self.listen_secure(StreamKind::SecureWebSocket, address.into(), tls)
+    }
+
+    /// Allows web pages of this host, such as `example.org`, to open WebSockets, and pages to reach the
+    /// server by this name; may be called several times. Ports and schemes are ignored.
+    #[cfg(feature = "websocket")]
+    pub fn ws_origin(mut self, host: impl Into<String>) -> Self {
+        self.origins.push(host.into());
+        self
     }
 
     /// Joins a multicast group. Multicast requests are answered at a random time within the
@@ -371,6 +386,7 @@ impl ServerBuilder {
             #[cfg(feature = "dtls")]
             secured,
             listens,
+            origins,
             config,
             handlers,
             router,
@@ -408,9 +424,10 @@ impl ServerBuilder {
             let handle = runtime::start_secured(bind, &config, Some(server), Some(&serve))?;
             started.push((Scheme::Coaps, handle));
         }
+        let origins: Arc<[String]> = origins.into();
         for listen in listens {
             let kind = listen.kind;
-            let listener = listen.open(&config).await?;
+            let listener = listen.open(&config, Arc::clone(&origins)).await?;
             let handle = runtime::start_streams(kind, Some(listener), &config, Some(&serve))?;
             started.push((kind.scheme(), handle));
         }

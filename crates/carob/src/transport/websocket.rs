@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
-use tokio_tungstenite::tungstenite::http::header::SEC_WEBSOCKET_PROTOCOL;
-use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
+use tokio_tungstenite::tungstenite::http::header::{HOST, ORIGIN, SEC_WEBSOCKET_PROTOCOL};
+use tokio_tungstenite::tungstenite::http::{HeaderMap, HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
@@ -20,6 +20,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config, client_async_with_config};
 
 use super::duplex::{Duplex, disconnect_of};
+use crate::http_host;
 
 /// An open WebSocket.
 pub(crate) type WebSocket = WebSocketStream<Box<dyn Duplex>>;
@@ -55,19 +56,27 @@ pub(crate) async fn connect(
     Ok(stream)
 }
 
-/// Performs the server's handshake (RFC 8323 4.1).
+/// Performs the server's handshake (RFC 8323 4.1) with clients that are no web pages, or pages of this
+/// host or of `origins`.
 pub(crate) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     max_message: usize,
+    origins: &[String],
 ) -> io::Result<WebSocketStream<S>> {
     let limits = limits(max_message);
+    #[expect(clippy::result_large_err, reason = "the library's signature")]
+    let agree = |request: &Request, response| agree(request, response, origins);
     let accepted = accept_hdr_async_with_config(stream, agree, Some(limits)).await;
     accepted.map_err(io::Error::other)
 }
 
 /// Agrees to the subprotocol `coap` and to no other (RFC 8323 4.1).
 #[expect(clippy::result_large_err, reason = "the library's signature")]
-fn agree(request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
+fn agree(
+    request: &Request,
+    mut response: Response,
+    origins: &[String],
+) -> Result<Response, ErrorResponse> {
     let refuse = |status, text: &str| {
         let mut refusal = ErrorResponse::new(Some(text.to_owned()));
         *refusal.status_mut() = status;
@@ -75,6 +84,9 @@ fn agree(request: &Request, mut response: Response) -> Result<Response, ErrorRes
     };
     if request.uri().path() != "/.well-known/coap" {
         return refuse(StatusCode::NOT_FOUND, "CoAP is at /.well-known/coap");
+    }
+    if let Some((status, text)) = foreign_page(request.headers(), origins) {
+        return refuse(status, text);
     }
     let offered = request.headers().get_all(SEC_WEBSOCKET_PROTOCOL);
     let coap = offered
@@ -88,6 +100,28 @@ fn agree(request: &Request, mut response: Response) -> Result<Response, ErrorRes
     let coap = HeaderValue::from_static("coap");
     response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, coap);
     Ok(response)
+}
+
+/// The refusal of a request from a web page of another site (RFC 6455 4.2.2, 10.2). Only browsers send
+/// Origin, and their same-origin policy does not apply to WebSockets.
+fn foreign_page(headers: &HeaderMap, origins: &[String]) -> Option<(StatusCode, &'static str)> {
+    let mut pages = headers.get_all(ORIGIN).iter().peekable();
+    pages.peek()?;
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok());
+    let host = host.map(http_host::without_port).unwrap_or_default();
+    if hosts.next().is_some() || !http_host::is_own(host, origins) {
+        let text = "web pages reach this server by an address, localhost or a name of --ws-origin";
+        return Some((StatusCode::MISDIRECTED_REQUEST, text));
+    }
+    let is_allowed = |page: &HeaderValue| {
+        let (_, page) = page.to_str().ok()?.split_once("://")?;
+        let page = http_host::without_port(page);
+        Some(page.eq_ignore_ascii_case(host) || http_host::is_named(page, origins))
+    };
+    let allowed = pages.all(|page| is_allowed(page).unwrap_or(false));
+    let text = "web pages of this origin are not allowed: name it with --ws-origin";
+    (!allowed).then_some((StatusCode::FORBIDDEN, text))
 }
 
 /// Limits received messages to the longest CoAP message, in bytes.

@@ -318,6 +318,54 @@ async fn a_websocket_without_the_subprotocol_or_elsewhere_is_refused() {
 }
 
 #[tokio::test]
+async fn a_web_page_of_another_site_is_refused() {
+    let server = Server::builder()
+        .without_datagrams()
+        .bind_ws("127.0.0.1:0")
+        .ws_origin("App.example.org")
+        .start()
+        .await
+        .expect("it starts");
+    for (host, origin, status) in [
+        ("coap.example.com", None, "101"),
+        ("evil.example", Some("http://evil.example"), "421"),
+        ("", Some("http://evil.example"), "421"),
+        ("127.0.0.1:8080", Some("http://evil.example"), "403"),
+        (
+            "127.0.0.1:8080",
+            Some("http://127.0.0.1.evil.example"),
+            "403",
+        ),
+        ("127.0.0.1:8080", Some("http://192.0.2.7"), "403"),
+        ("127.0.0.1:8080", Some("null"), "403"),
+        ("127.0.0.1:8080", Some("http://127.0.0.1:3000"), "101"),
+        ("[::1]:8080", Some("http://[::1]"), "101"),
+        ("localhost", Some("https://LOCALHOST"), "101"),
+        ("127.0.0.1", Some("https://app.example.org:8443"), "101"),
+        ("app.example.org:80", Some("https://app.example.org"), "101"),
+        ("app.example.org", Some("https://evil.example"), "403"),
+    ] {
+        let mut stream = TcpStream::connect(server.local_address())
+            .await
+            .expect("connects");
+        let origin = origin.map(|origin| format!("Origin: {origin}\r\n"));
+        let origin = origin.unwrap_or_default();
+        let text = format!(
+            "GET /.well-known/coap HTTP/1.1\r\nHost: {host}\r\n{origin}Upgrade: websocket\r\n\
+             Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: coap\r\n\r\n"
+        );
+        stream.write_all(text.as_bytes()).await.expect("written");
+        let mut answer = [0; 12];
+        limited(stream.read_exact(&mut answer))
+            .await
+            .expect("an answer");
+        let answer = String::from_utf8_lossy(&answer[9..]);
+        assert_eq!(answer, status, "{host} {origin}");
+    }
+}
+
+#[tokio::test]
 async fn client_without_server_responds_5_01() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();

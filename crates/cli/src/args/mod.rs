@@ -190,6 +190,13 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:80",
           value_parser = values::http_address)]
     pub(crate) ws: Option<String>,
+    #[cfg(feature = "websocket")]
+    /// Accept WebSockets from web pages of this host; may be repeated
+    ///
+    /// Web pages of the server's own host are always accepted, if they reach it by an address, localhost
+    /// or one of these names. Clients other than browsers are not concerned.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) ws_origin: Vec<String>,
     #[cfg(all(feature = "tls", feature = "websocket"))]
     /// Accept WebSockets over TLS (coaps+ws) [default address: [::]:443]
     ///

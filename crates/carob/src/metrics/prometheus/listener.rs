@@ -1,7 +1,6 @@
 //! As much of HTTP as a scraper needs: GET /metrics, one answer to a connection.
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::Prometheus;
+use crate::http_host;
 
 /// Connections at once. At it, another one takes the place of the oldest that has not sent its request,
 /// or else of the oldest.
@@ -129,20 +129,13 @@ pub(super) fn respond(head: &[u8], prometheus: &Prometheus) -> (&'static str, St
     }
 }
 
-/// The name or address in a request's Host field, without its port; nothing without the field.
+/// The value of a request's Host field; nothing without the field.
 fn host(head: &[u8]) -> Option<&[u8]> {
     let mut lines = head.split(|&byte| byte == b'\n').skip(1);
-    let value = lines.find_map(|line| {
+    lines.find_map(|line| {
         let (name, value) = line.split_at_checked(5)?;
         name.eq_ignore_ascii_case(b"host:").then_some(value)
-    })?;
-    let value = value.trim_ascii();
-    let port = value.iter().rposition(|&byte| byte == b':');
-    let address = value.iter().rposition(|&byte| byte == b']');
-    match port {
-        Some(port) if address.is_none_or(|end| end < port) => Some(&value[..port]),
-        _ => Some(value),
-    }
+    })
 }
 
 /// Returns whether a request for this host is for us. A page of a browser that has its own name lead here (DNS
@@ -151,17 +144,6 @@ fn is_own(host: Option<&[u8]>, prometheus: &Prometheus) -> bool {
     let Some(host) = host else {
         return true; // no browser leaves it out
     };
-    let Ok(host) = std::str::from_utf8(host) else {
-        return false;
-    };
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'));
-    let is_address = bare.unwrap_or(host).parse::<IpAddr>().is_ok();
-    let mut own = prometheus
-        .hosts
-        .iter()
-        .map(String::as_str)
-        .chain(["localhost"]);
-    is_address || own.any(|own| own.eq_ignore_ascii_case(host))
+    let host = std::str::from_utf8(host);
+    host.is_ok_and(|host| http_host::is_own(http_host::without_port(host), &prometheus.hosts))
 }

@@ -52,6 +52,11 @@ pub(crate) struct Listener {
         allow(dead_code, reason = "read there alone")
     )]
     max_message: usize,
+    #[cfg_attr(
+        not(feature = "websocket"),
+        allow(dead_code, reason = "read there alone")
+    )]
+    origins: Arc<[String]>,
 }
 
 impl Listener {
@@ -60,6 +65,7 @@ impl Listener {
         address: SocketAddr,
         tls: Option<TlsAccept>,
         max_message: usize,
+        origins: Arc<[String]>,
     ) -> io::Result<Self> {
         let domain = socket2::Domain::for_address(address);
         let socket =
@@ -71,7 +77,7 @@ impl Listener {
         socket.set_reuse_address(true)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
-        Self::of(socket.into(), tls, max_message)
+        Self::of(socket.into(), tls, max_message, origins)
     }
 
     /// Adopts a socket that listens already.
@@ -79,6 +85,7 @@ impl Listener {
         socket: std::net::TcpListener,
         tls: Option<TlsAccept>,
         max_message: usize,
+        origins: Arc<[String]>,
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Self {
@@ -86,6 +93,7 @@ impl Listener {
             socket: TcpListener::from_std(socket)?,
             tls,
             max_message,
+            origins,
         })
     }
 
@@ -125,6 +133,8 @@ impl Listener {
             tls: self.tls.map(tokio_rustls::TlsAcceptor::from),
             #[cfg(feature = "websocket")]
             max_message: self.max_message,
+            #[cfg(feature = "websocket")]
+            origins: self.origins,
         });
         loop {
             let (stream, from) = accept(&self.socket, self.local, &mut warned).await;
@@ -332,6 +342,9 @@ struct Handshake {
     tls: Option<tokio_rustls::TlsAcceptor>,
     #[cfg(feature = "websocket")]
     max_message: usize,
+    /// Names of hosts whose web pages may connect.
+    #[cfg(feature = "websocket")]
+    origins: Arc<[String]>,
 }
 
 impl Handshake {
@@ -350,13 +363,15 @@ impl Handshake {
             StreamKind::Tls => Stream::Tls(self.secure(stream).await?),
             #[cfg(feature = "websocket")]
             StreamKind::WebSocket => {
-                let stream = websocket::accept(Box::new(stream) as _, self.max_message).await?;
+                let (limit, origins) = (self.max_message, &self.origins);
+                let stream = websocket::accept(Box::new(stream) as _, limit, origins).await?;
                 Stream::WebSocket(Box::new(stream))
             }
             #[cfg(all(feature = "tls", feature = "websocket"))]
             StreamKind::SecureWebSocket => {
                 let stream = self.secure(stream).await?;
-                let stream = websocket::accept(stream, self.max_message).await?;
+                let (limit, origins) = (self.max_message, &self.origins);
+                let stream = websocket::accept(stream, limit, origins).await?;
                 Stream::WebSocket(Box::new(stream))
             }
         })

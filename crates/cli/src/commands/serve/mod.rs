@@ -153,6 +153,10 @@ pub(super) fn taking_connections(
     if let Some(address) = args.ws.clone() {
         builder = builder.bind_ws(address);
     }
+    #[cfg(feature = "websocket")]
+    {
+        builder = (args.ws_origin.iter()).fold(builder, ServerBuilder::ws_origin);
+    }
     secured(builder, args)
 }
 
