@@ -329,6 +329,11 @@ pub(crate) struct ServeArgs {
     /// repeated; the longest matching prefix applies. [default: on for global addresses]
     #[arg(long, value_name = "PREFIX=on|off", value_parser = amplification_limit, help_heading = "Network")]
     pub(crate) amplification_limit: Vec<(Prefix, bool)>,
+    /// Reject Q-Block1 and Q-Block2 (RFC 9177)
+    ///
+    /// Clients then use Block1 and Block2. RFC 9177 recommends against Q-Block without DTLS.
+    #[arg(long, help_heading = "Network")]
+    pub(crate) no_q_block: bool,
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
     #[command(flatten)]

@@ -57,6 +57,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         count_option,
         aggregate,
         amplification_limit,
+        no_q_block,
         operator,
         limits,
         json,
@@ -85,6 +86,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
                 }
             });
     let mut settings = Monitor::open(&watch)?.of_server(with_controller);
+    settings = settings.engine(|config| config.q_block.accept &= !no_q_block);
     let server = Server::builder().bind(bind).sockets(sockets);
     let mut builder = live::resources(demo::resources(server));
     builder = join.into_iter().fold(builder, ServerBuilder::join);

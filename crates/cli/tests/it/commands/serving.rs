@@ -1,5 +1,7 @@
 //! `carob serve` and its demo resources.
 
+use std::net::UdpSocket;
+
 use serde_json::Value;
 
 use crate::commands::harness::{Scratch, Server, carob};
@@ -232,4 +234,21 @@ fn sockets_that_cannot_share_a_port_are_refused_with_the_reason() {
     let both = carob(&[&bind[..], &["--sockets", "2", "--aggregate"]].concat());
     assert!(both.stderr.contains("a bottleneck group needs"), "{both:?}");
     assert!(both.stderr.contains("use one socket"), "{both:?}");
+}
+
+#[test]
+fn q_block_is_accepted_unless_it_is_disabled() {
+    // CON GET /large, Q-Block2 0/M/1024, from an address that is not validated.
+    let request = b"\x40\x01\x00\x01\xb5large\xd1\x07\x0e";
+    for (option, code) in [(&[][..], 0x81), (&["--no-q-block"], 0x82)] {
+        let server = Server::with(option);
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let wait = std::time::Duration::from_secs(10);
+        socket.set_read_timeout(Some(wait)).unwrap();
+        let address = server.uri.trim_start_matches("coap://");
+        socket.send_to(request, address).unwrap();
+        let mut response = [0; 1_500];
+        socket.recv(&mut response).unwrap();
+        assert_eq!(response[1], code, "{option:?}");
+    }
 }
