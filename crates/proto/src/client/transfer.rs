@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::event::{Event, Failure};
 use crate::message::{Payload, Response};
 use crate::message_layer::Purpose;
+use crate::q_block_config::QBlockMode;
 
 /// The block-wise options of a response, read in one pass.
 #[derive(Default)]
@@ -22,6 +23,7 @@ pub(crate) struct Received<'a> {
     block1: Option<BlockValue>,
     block2: Option<BlockValue>,
     q_block2: Option<BlockValue>,
+    q_block1: bool,
     etag: Option<&'a [u8]>,
     size2: Option<u32>,
 }
@@ -42,6 +44,7 @@ impl<'a> Received<'a> {
             match option.number {
                 OptionNumber::BLOCK1 => received.block1 = Some(decode(option.value)?),
                 OptionNumber::BLOCK2 => received.block2 = Some(decode(option.value)?),
+                OptionNumber::Q_BLOCK1 => received.q_block1 = true,
                 OptionNumber::Q_BLOCK2 => received.q_block2 = Some(decode(option.value)?),
                 OptionNumber::ETAG if option.recognized().is_some() => {
                     received.etag = received.etag.or(Some(option.value));
@@ -135,6 +138,11 @@ impl Client {
         received: &Received<'_>,
         message: &MessageView<'_>,
     ) {
+        if message.code().is_success()
+            && let Some(number) = self.unexpected_option(cx, index, received)
+        {
+            return self.fail_operation(cx, carrier, index, Failure::UnknownOption(number));
+        }
         match received.block2 {
             Some(block) if message.code().is_success() => {
                 let blocks = (block, block2);
@@ -144,6 +152,29 @@ impl Client {
                 self.interrupt_download(cx, carrier, index, message);
             }
             _ => self.deliver_response(cx, carrier, index, message),
+        }
+    }
+
+    /// The option of a transfer that the request has not begun. It is not recognized in this response
+    /// (RFC 7252 5.4.1), whose payload may be a part of a body.
+    fn unexpected_option(
+        &self,
+        cx: &Context,
+        index: u32,
+        received: &Received<'_>,
+    ) -> Option<OptionNumber> {
+        let operation = &self.operations[index as usize];
+        let sending = operation.sending.q_block;
+        let q_block = sending.unwrap_or(cx.config.q_block.requests);
+        let in_blocks = operation.upload.is_some();
+        if received.q_block2.is_some() {
+            Some(OptionNumber::Q_BLOCK2)
+        } else if received.q_block1 && q_block == QBlockMode::Off {
+            Some(OptionNumber::Q_BLOCK1)
+        } else if received.block1.is_some() && !in_blocks {
+            Some(OptionNumber::BLOCK1)
+        } else {
+            None
         }
     }
 

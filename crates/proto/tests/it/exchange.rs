@@ -379,6 +379,30 @@ fn an_elective_option_nobody_knows_is_ignored() {
 }
 
 #[test]
+fn response_in_blocks_that_were_not_requested_fails_request() {
+    let more = &[0x0e][..];
+    for (number, code, fails) in [
+        (OptionNumber::Q_BLOCK2, Code::CONTENT, true),
+        (OptionNumber::Q_BLOCK1, Code::CONTENT, true),
+        (OptionNumber::BLOCK1, Code::CONTENT, true),
+        (OptionNumber::BLOCK1, Code::REQUEST_ENTITY_TOO_LARGE, false),
+    ] {
+        let mut net = Net::plain();
+        net.server_dead = true;
+        net.send(get("x"));
+        let request = net.sent_by_client()[0].to_vec();
+        let view = MessageView::parse(&request).unwrap();
+        let (id, token) = (view.message_id().0, view.token());
+        let options: &[(u16, &[u8])] = &[(number.0, more)];
+        let kind = Type::Acknowledgement;
+        net.inject_to_client(&message(kind, code, id, token.as_slice(), options));
+        let failure = fails.then_some(Failure::UnknownOption(number));
+        assert_eq!(net.failure(), failure, "{number} in {code}");
+        assert_eq!(net.response().is_some(), !fails);
+    }
+}
+
+#[test]
 fn response_with_unknown_critical_option_fails_request() {
     let mut net = Net::plain();
     net.server_dead = true;
