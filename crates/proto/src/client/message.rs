@@ -79,7 +79,9 @@ impl Client {
         let token = self.message_token(cx, carrier, index, registration, counting);
         let own = self.own_options(carrier, index, blocks.is_later());
         if reads && let Some(download) = &mut self.operations[index as usize].q_download {
-            download.add_token(token.key);
+            if let Some(oldest) = download.add_token(token.key) {
+                carrier.tokens.observations.remove(peer, &oldest, index);
+            }
             carrier.tokens.observations.add(peer, token.key, index);
         }
         let written = self.write_part(

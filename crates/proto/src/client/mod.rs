@@ -17,7 +17,7 @@ mod retry_after;
 mod transfer;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -162,7 +162,7 @@ pub(crate) struct Client {
     /// The last Request-Tag.
     last_tag: u32,
     /// Requests with a body by Q-Block1 in transfer.
-    q_uploads: usize,
+    q_uploads: BTreeSet<(PeerIndex, u32)>,
     /// Peers known to support Q-Block (RFC 9177), or to lack it.
     q_block_support: PeerSupport,
     pub(crate) groups: Groups,
@@ -177,7 +177,7 @@ impl Client {
             given: BTreeMap::new(),
             tag_until: Instant::ZERO,
             last_tag: 0,
-            q_uploads: 0,
+            q_uploads: BTreeSet::new(),
             q_block_support: PeerSupport::default(),
             groups: Groups::default(),
         }
@@ -274,7 +274,7 @@ impl Client {
             ..
         } = answered;
         self.leave_operation(operation, exchange);
-        if self.q_uploads > 0 && self.on_q_block_response(cx, carrier, answered, message) {
+        if !self.q_uploads.is_empty() && self.on_q_block_response(cx, carrier, answered, message) {
             return;
         }
         if message.code() == Code::TOO_MANY_REQUESTS {

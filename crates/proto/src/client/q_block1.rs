@@ -137,7 +137,7 @@ impl Client {
             challenges: 0,
             timer: cx.timers.add(Owner::QUpload(id.index)),
         }));
-        self.q_uploads += 1;
+        self.q_uploads.insert((operation.peer, id.index));
         self.await_q_response(cx, id.index);
         self.advance(cx, carrier, id.index);
         Ok(id)
@@ -251,17 +251,17 @@ impl Client {
         from: SocketAddr,
         message: &MessageView<'_>,
     ) -> bool {
-        if self.q_uploads == 0 || !message.code().is_response() {
+        if self.q_uploads.is_empty() || !message.code().is_response() {
             return false;
         }
         let Some(peer) = carrier.peers.find(from) else {
             return false;
         };
         let token = cx.token_key(message.token());
-        let found = self.operations.iter().find_map(|(index, operation)| {
-            let upload = operation.q_upload.as_ref();
-            let upload = upload.filter(|_| operation.peer == peer)?;
-            Some((index as u32, upload.sender.find_ended(&token)?))
+        let mut of_peer = self.q_uploads.range((peer, 0)..=(peer, u32::MAX));
+        let found = of_peer.find_map(|&(_, index)| {
+            let upload = self.operations[index as usize].q_upload.as_ref()?;
+            Some((index, upload.sender.find_ended(&token)?))
         });
         let Some((index, BlockTransmission { block, at, .. })) = found else {
             return false;
@@ -436,7 +436,7 @@ impl Client {
             return;
         };
         cx.timers.remove(upload.timer);
-        self.q_uploads -= 1;
+        self.q_uploads.remove(&(operation.peer, index));
         for exchange in core::mem::take(&mut operation.exchanges) {
             carrier.cancel(cx, exchange, |purpose| purpose.operation() == Some(index));
         }

@@ -2,6 +2,7 @@
 //! their own; missing ones are requested again, and the next set when this one is complete.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use carob_cc::time::{Duration, Instant};
@@ -26,6 +27,10 @@ use crate::timers::TimerId;
 /// The least wait for missing blocks once the last of a set has arrived.
 const TAIL_WAIT_MIN: Duration = Duration::from_millis(20);
 
+/// Tokens of the latest requests of a body: as many as name one set, and the next set, with their
+/// repetitions.
+const TOKENS: usize = 16;
+
 /// A response body in transfer, or requested.
 #[derive(Debug)]
 pub(crate) struct QDownload {
@@ -33,8 +38,8 @@ pub(crate) struct QDownload {
     confirmable: bool,
     body: Option<AnyOrderBody>,
     etag: SmallVec<[u8; 8]>,
-    /// The tokens of its requests; responses may carry any of them.
-    tokens: Vec<TokenKey>,
+    /// The tokens of its latest requests; responses may carry any of them.
+    tokens: VecDeque<TokenKey>,
     timer: TimerId,
     /// The blocks that the next request names.
     requested: Vec<BlockValue>,
@@ -56,9 +61,11 @@ impl QDownload {
         self.confirmable
     }
 
-    /// Notes the token of a request.
-    pub(crate) fn add_token(&mut self, token: TokenKey) {
-        self.tokens.push(token);
+    /// Notes the token of a request; returns an old one whose responses are no longer awaited.
+    pub(crate) fn add_token(&mut self, token: TokenKey) -> Option<TokenKey> {
+        let oldest = (self.tokens.len() >= TOKENS).then(|| self.tokens.pop_front());
+        self.tokens.push_back(token);
+        oldest.flatten()
     }
 
     /// The wait for further blocks: NON_RECEIVE_TIMEOUT, doubled with each request, or a few times the
@@ -95,7 +102,7 @@ impl Client {
             confirmable: sending.confirmable || discovers,
             body: None,
             etag: SmallVec::new(),
-            tokens: Vec::new(),
+            tokens: VecDeque::new(),
             timer: cx.timers.add(Owner::QDownload(index)),
             requested: Vec::new(),
             end: 0,

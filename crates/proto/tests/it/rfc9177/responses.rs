@@ -1,5 +1,6 @@
 //! Q-Block2 (RFC 9177 4.4).
 
+use carob_cc::time::Instant;
 use carob_proto::codec::{BlockValue, Code, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
@@ -152,4 +153,19 @@ fn q_block_and_block_options_are_not_mixed() {
         MessageView::parse(&answer).unwrap().code(),
         Code::BAD_OPTION
     );
+}
+
+#[test]
+fn tokens_of_old_sets_are_not_kept() {
+    let mut net = net();
+    net.app.resources.insert("x".into(), body(400));
+    net.send_with(get("x"), sending(On, false));
+    let mut most = 0;
+    while net.response().is_none() && net.now < Instant::ZERO + seconds(60) {
+        net.run_for(millis(20));
+        most = most.max(net.client.usage().observations);
+    }
+    assert_eq!(net.response().unwrap().bytes(), &body(400));
+    assert_eq!(requested(&net).len(), 40);
+    assert_eq!(most, 16);
 }
