@@ -35,12 +35,12 @@ use carob_proto::codec::{Host, Scheme, Uri};
 /// # Ok::<(), carob::proxy::AllowError>(())
 /// ```
 ///
-/// Names, `*` and larger networks exclude addresses that only this host or its site can reach:
-/// loopback, link-local and private addresses (RFC 1918, RFC 6598, RFC 4193). These must be given
-/// as addresses, or as a network within theirs, such as `10.0.0.0/8`; `localhost` stands for
-/// loopback. Other addresses of this host must be given one by one. The same applies to addresses
-/// that embed such an IPv4 address (NAT64, 6to4, IPv4-compatible). Multicast and unspecified
-/// addresses are never allowed.
+/// Names, `*` and larger networks exclude addresses that are not globally reachable by the
+/// special-purpose address registries of IANA (RFC 6890): loopback, link-local, private,
+/// benchmarking, documentation and others. These must be given as addresses, or as a network within
+/// theirs, such as `10.0.0.0/8`; `localhost` stands for loopback. Other addresses of this host must
+/// be given one by one. The same applies to addresses that embed such an IPv4 address (NAT64, 6to4,
+/// IPv4-compatible). Multicast and unspecified addresses are never allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allow {
     scheme: Option<Scheme>,
@@ -206,27 +206,97 @@ fn is_below(name: &str, suffix: &str) -> bool {
     before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-/// Networks with a meaning for this host, link or site only.
-const NEAR_V4: [(Ipv4Addr, u8); 8] = [
-    (Ipv4Addr::UNSPECIFIED, 8),          // this network (RFC 791)
-    (Ipv4Addr::new(127, 0, 0, 0), 8),    // loopback
-    (Ipv4Addr::new(169, 254, 0, 0), 16), // link-local, the metadata services of clouds (RFC 3927)
-    (Ipv4Addr::new(10, 0, 0, 0), 8),     // private (RFC 1918)
-    (Ipv4Addr::new(172, 16, 0, 0), 12),
-    (Ipv4Addr::new(192, 168, 0, 0), 16),
-    (Ipv4Addr::new(100, 64, 0, 0), 10), // shared by carriers (RFC 6598)
-    (Ipv4Addr::new(192, 0, 0, 0), 24),  // protocol assignments (RFC 6890)
+/// A row of the special-purpose address registries of IANA.
+struct SpecialPurpose<A> {
+    network: A,
+    bits: u8,
+    /// Globally reachable; not, where the registry says that it is not applicable.
+    reachable: bool,
+}
+
+const fn v4(octets: [u8; 4], bits: u8, reachable: bool) -> SpecialPurpose<Ipv4Addr> {
+    let [a, b, c, d] = octets;
+    SpecialPurpose {
+        network: Ipv4Addr::new(a, b, c, d),
+        bits,
+        reachable,
+    }
+}
+
+const fn v6(segments: [u16; 8], bits: u8, reachable: bool) -> SpecialPurpose<Ipv6Addr> {
+    let [a, b, c, d, e, f, g, h] = segments;
+    SpecialPurpose {
+        network: Ipv6Addr::new(a, b, c, d, e, f, g, h),
+        bits,
+        reachable,
+    }
+}
+
+/// IANA IPv4 Special-Purpose Address Registry.
+const SPECIAL_V4: [SpecialPurpose<Ipv4Addr>; 26] = [
+    v4([0, 0, 0, 0], 8, false),          // "This network" (RFC 791)
+    v4([0, 0, 0, 0], 32, false),         // "This host on this network" (RFC 1122)
+    v4([10, 0, 0, 0], 8, false),         // Private-Use (RFC 1918)
+    v4([100, 64, 0, 0], 10, false),      // Shared Address Space (RFC 6598)
+    v4([127, 0, 0, 0], 8, false),        // Loopback (RFC 1122)
+    v4([169, 254, 0, 0], 16, false),     // Link Local, metadata services of clouds (RFC 3927)
+    v4([172, 16, 0, 0], 12, false),      // Private-Use (RFC 1918)
+    v4([192, 0, 0, 0], 24, false),       // IETF Protocol Assignments (RFC 6890)
+    v4([192, 0, 0, 0], 29, false),       // IPv4 Service Continuity Prefix (RFC 7335)
+    v4([192, 0, 0, 8], 32, false),       // IPv4 dummy address (RFC 7600)
+    v4([192, 0, 0, 9], 32, true),        // Port Control Protocol Anycast (RFC 7723)
+    v4([192, 0, 0, 10], 32, true),       // TURN Anycast (RFC 8155)
+    v4([192, 0, 0, 170], 32, false),     // NAT64/DNS64 Discovery (RFC 8880)
+    v4([192, 0, 0, 171], 32, false),     // NAT64/DNS64 Discovery (RFC 8880)
+    v4([192, 0, 2, 0], 24, false),       // Documentation, TEST-NET-1 (RFC 5737)
+    v4([192, 31, 196, 0], 24, true),     // AS112-v4 (RFC 7535)
+    v4([192, 52, 193, 0], 24, true),     // AMT (RFC 7450)
+    v4([192, 88, 99, 0], 24, false),     // Deprecated, 6to4 Relay Anycast (RFC 7526)
+    v4([192, 88, 99, 2], 32, false),     // 6a44-relay anycast address (RFC 6751)
+    v4([192, 168, 0, 0], 16, false),     // Private-Use (RFC 1918)
+    v4([192, 175, 48, 0], 24, true),     // Direct Delegation AS112 Service (RFC 7534)
+    v4([198, 18, 0, 0], 15, false),      // Benchmarking (RFC 2544)
+    v4([198, 51, 100, 0], 24, false),    // Documentation, TEST-NET-2 (RFC 5737)
+    v4([203, 0, 113, 0], 24, false),     // Documentation, TEST-NET-3 (RFC 5737)
+    v4([240, 0, 0, 0], 4, false),        // Reserved (RFC 1112)
+    v4([255, 255, 255, 255], 32, false), // Limited Broadcast (RFC 8190)
 ];
-const NEAR_V6: [(Ipv6Addr, u8); 4] = [
-    (Ipv6Addr::LOCALHOST, 128),
-    (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10), // link-local
-    (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10), // site-local (RFC 3879)
-    // Unique local (RFC 4193), among them the metadata service fd00:ec2::254.
-    (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7),
+
+/// IANA IPv6 Special-Purpose Address Registry. IPv4-mapped addresses, ::ffff:0:0/96, count as the
+/// IPv4 address. The last rows are not in the registry.
+const SPECIAL_V6: [SpecialPurpose<Ipv6Addr>; 25] = [
+    v6([0, 0, 0, 0, 0, 0, 0, 1], 128, false), // Loopback Address (RFC 4291)
+    v6([0, 0, 0, 0, 0, 0, 0, 0], 128, false), // Unspecified Address (RFC 4291)
+    v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96, true), // IPv4-IPv6 Translat. (RFC 6052)
+    v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48, false), // IPv4-IPv6 Translat. (RFC 8215)
+    v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64, false), // Discard-Only Address Block (RFC 6666)
+    v6([0x100, 0, 0, 1, 0, 0, 0, 0], 64, false), // Dummy IPv6 Prefix (RFC 9780)
+    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23, false), // IETF Protocol Assignments (RFC 2928)
+    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32, false), // TEREDO (RFC 4380)
+    v6([0x2001, 1, 0, 0, 0, 0, 0, 1], 128, true), // Port Control Protocol Anycast (RFC 7723)
+    v6([0x2001, 1, 0, 0, 0, 0, 0, 2], 128, true), // TURN Anycast (RFC 8155)
+    v6([0x2001, 1, 0, 0, 0, 0, 0, 3], 128, true), // DNS-SD SRP Anycast (RFC 9665)
+    v6([0x2001, 2, 0, 0, 0, 0, 0, 0], 48, false), // Benchmarking (RFC 5180)
+    v6([0x2001, 3, 0, 0, 0, 0, 0, 0], 32, true), // AMT (RFC 7450)
+    v6([0x2001, 4, 0x112, 0, 0, 0, 0, 0], 48, true), // AS112-v6 (RFC 7535)
+    v6([0x2001, 0x10, 0, 0, 0, 0, 0, 0], 28, false), // Deprecated, ORCHID (RFC 4843)
+    v6([0x2001, 0x20, 0, 0, 0, 0, 0, 0], 28, true), // ORCHIDv2 (RFC 7343)
+    v6([0x2001, 0x30, 0, 0, 0, 0, 0, 0], 28, true), // Drone Remote ID (RFC 9374)
+    v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32, false), // Documentation (RFC 3849)
+    v6([0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0], 48, true), // AS112 Service (RFC 7534)
+    v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20, false), // Documentation (RFC 9637)
+    v6([0x5f00, 0, 0, 0, 0, 0, 0, 0], 16, false), // Segment Routing SIDs (RFC 9602)
+    v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7, false), // Unique-Local (RFC 4193)
+    v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10, false), // Link-Local Unicast (RFC 4291)
+    v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10, false), // site-local (RFC 3879)
+    v6([0, 0, 0, 0, 0xffff, 0, 0, 0], 96, false), // IPv4-translated (RFC 2765)
 ];
-/// IPv6 prefixes followed by an IPv4 address.
-const EMBEDDING: [(Ipv6Addr, u8); 4] = [
+
+/// IPv6 prefixes followed by an IPv4 address. 6to4, 2002::/16, is a row of the registry without a
+/// statement on its reachability, which is that of the IPv4 address.
+const EMBEDDING: [(Ipv6Addr, u8); 5] = [
     (Ipv6Addr::UNSPECIFIED, 96), // IPv4-compatible (RFC 4291 2.5.5.1)
+    (Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96), // IPv4-translated (RFC 2765)
     (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96), // NAT64 (RFC 6052)
     (Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 96), // local NAT64 (RFC 8215)
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4 (RFC 3056)
@@ -236,9 +306,9 @@ const EMBEDDING: [(Ipv6Addr, u8); 4] = [
 /// suffice; `None` for a global address.
 fn required_prefix(address: IpAddr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u8> {
     let near = match address {
-        IpAddr::V4(v4) => (NEAR_V4.iter())
-            .find(|(network, bits)| (u32::from(v4) ^ u32::from(*network)) >> (32 - bits) == 0)
-            .map(|(_, bits)| *bits),
+        IpAddr::V4(v4) => required_by_registry(&SPECIAL_V4, |row| {
+            (u32::from(v4) ^ u32::from(row.network)) >> (32 - row.bits) == 0
+        }),
         IpAddr::V6(v6) => required_prefix_v6(v6, is_own),
     };
     match near {
@@ -250,16 +320,32 @@ fn required_prefix(address: IpAddr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u
     }
 }
 
+/// The largest network of an address that is not globally reachable, unless the smallest one is.
+fn required_by_registry<A>(
+    rows: &[SpecialPurpose<A>],
+    holds: impl Fn(&SpecialPurpose<A>) -> bool,
+) -> Option<u8> {
+    let own = || rows.iter().filter(|row| holds(row));
+    let smallest = own().max_by_key(|row| row.bits)?;
+    let largest = own().filter(|row| !row.reachable).map(|row| row.bits).min();
+    largest.filter(|_| !smallest.reachable)
+}
+
 fn required_prefix_v6(address: Ipv6Addr, is_own: &dyn Fn(IpAddr) -> bool) -> Option<u8> {
     let number = u128::from(address);
-    let is_in =
-        |(network, bits): &&(Ipv6Addr, u8)| (number ^ u128::from(*network)) >> (128 - bits) == 0;
-    if let Some((_, bits)) = NEAR_V6.iter().find(is_in) {
-        return Some(*bits);
-    }
-    let (_, bits) = EMBEDDING.iter().find(is_in)?;
-    let embedded = Ipv4Addr::from((number >> (96 - bits)) as u32);
-    required_prefix(embedded.into(), is_own).map(|near| bits + near)
+    let is_in = |network: Ipv6Addr, bits: u8| (number ^ u128::from(network)) >> (128 - bits) == 0;
+    let registry = required_by_registry(&SPECIAL_V6, |row| is_in(row.network, row.bits));
+    let embedding = EMBEDDING
+        .iter()
+        .find(|(network, bits)| is_in(*network, *bits));
+    let embedded = embedding.and_then(|(_, bits)| {
+        let embedded = Ipv4Addr::from((number >> (96 - bits)) as u32);
+        required_prefix(embedded.into(), is_own).map(|near| bits + near)
+    });
+    // ::1 and :: are no IPv4 addresses.
+    registry
+        .filter(|bits| *bits == 128)
+        .or(registry.max(embedded))
 }
 
 /// Returns whether an address is one of this host: only a local address can be bound. If it cannot be found out,
@@ -335,7 +421,7 @@ mod tests {
 
     #[test]
     fn hosts_schemes_and_ports_must_be_those_of_the_pattern() {
-        let far = "192.0.2.7";
+        let far = "9.9.9.9";
         assert!(admits("example.org", "coap://EXAMPLE.org/", far));
         assert!(!admits("example.org", "coap://www.example.org/", far));
         assert!(!admits("example.org", "coap://192.0.2.7/", far));
@@ -345,7 +431,7 @@ mod tests {
         assert!(admits("h:61616", "coap://h:61616/", far));
         assert!(!admits("h:61616", "coap://h/", far));
         assert!(!admits("coap+tcp://h", "coap://h/", far));
-        assert!(admits("192.0.2.0/24", "coap://192.0.2.7/", far));
+        assert!(admits("192.0.2.0/24", "coap://192.0.2.7/", "192.0.2.7"));
         assert!(!admits("192.0.2.0/29", "coap://192.0.2.8/", "192.0.2.8"));
         assert!(admits(
             "[2001:db8::]/32",
@@ -358,11 +444,11 @@ mod tests {
             "2001:db9::7"
         ));
         assert!(
-            admits("192.0.2.0/24", "coap://h/", far),
+            admits("192.0.2.0/24", "coap://h/", "192.0.2.7"),
             "a name that leads there"
         );
-        assert!(!admits("192.0.2.0/24", "coap://h/", "198.51.100.1"));
-        assert!(admits("0.0.0.0/0", "coap://h/", "198.51.100.1"));
+        assert!(!admits("192.0.2.0/24", "coap://h/", far));
+        assert!(admits("0.0.0.0/0", "coap://h/", far));
     }
 
     #[test]
@@ -437,13 +523,116 @@ mod tests {
             }
         }
         for far in [
-            "192.0.2.1",
-            "2001:db8::1",
-            "64:ff9b::c000:201",
-            "2002:c000:201::",
+            "9.9.9.9",
+            "2620:fe::9",
+            "64:ff9b::909:909",
+            "2002:909:909::",
+            "::9.9.9.9",
         ] {
             assert!(admits_with(&[], "*", far), "{far}");
         }
+    }
+
+    /// The first and the last address of a network.
+    fn ends(network: &str) -> [IpAddr; 2] {
+        let (first, bits) = network.split_once('/').expect("a length");
+        let bits: u32 = bits.parse().expect("a length");
+        match first.parse().expect(network) {
+            IpAddr::V4(first) => {
+                let rest = u32::MAX.checked_shr(bits).unwrap_or(0);
+                [first, Ipv4Addr::from(u32::from(first) | rest)].map(Into::into)
+            }
+            IpAddr::V6(first) => {
+                let rest = u128::MAX.checked_shr(bits).unwrap_or(0);
+                [first, Ipv6Addr::from(u128::from(first) | rest)].map(Into::into)
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_that_are_not_globally_reachable_need_a_rule_for_their_network() {
+        // The rows of both registries, and what they say about global reachability; "N/A" is false.
+        for network in [
+            "0.0.0.0/8",
+            "10.0.0.0/8",
+            "100.64.0.0/10",
+            "127.0.0.0/8",
+            "169.254.0.0/16",
+            "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.0.0/29",
+            "192.0.0.8/32",
+            "192.0.0.170/32",
+            "192.0.0.171/32",
+            "192.0.2.0/24",
+            "192.88.99.0/24",
+            "192.88.99.2/32",
+            "192.168.0.0/16",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "240.0.0.0/4",
+            "255.255.255.255/32",
+            "::1/128",
+            "::/128",
+            "::ffff:127.0.0.0/104",
+            "64:ff9b:1::/48",
+            "100::/64",
+            "100:0:0:1::/64",
+            "2001::/23",
+            "2001::/32",
+            "2001:2::/48",
+            "2001:10::/28",
+            "2001:db8::/32",
+            "3fff::/20",
+            "5f00::/16",
+            "fc00::/7",
+            "fe80::/10",
+            "fec0::/10",
+            "::ffff:0:0:0/96",
+        ] {
+            let (first, bits) = network.split_once('/').expect("a length");
+            let own = if first.contains("::ffff:127") {
+                "127.0.0.0/8".to_owned()
+            } else if first.contains(':') {
+                format!("[{first}]/{bits}")
+            } else {
+                network.to_owned()
+            };
+            for address in ends(network) {
+                for pattern in ["*", "h", "0.0.0.0/0", "[::]/0"] {
+                    let admitted = admits_with(&[], pattern, &address.to_string());
+                    assert!(!admitted, "{pattern} {address}");
+                }
+                // Rows within a larger one need a rule for that at most.
+                let nobody = is_unassignable(address);
+                let embeds = required_prefix(address, &|_| false) > bits.parse().ok();
+                let admitted = admits_with(&[], &own, &address.to_string());
+                assert!(admitted || nobody || embeds, "{own} {address}");
+            }
+        }
+        for network in [
+            "192.0.0.9/32",
+            "192.0.0.10/32",
+            "192.31.196.0/24",
+            "192.52.193.0/24",
+            "192.175.48.0/24",
+            "2001:1::1/128",
+            "2001:1::2/128",
+            "2001:1::3/128",
+            "2001:3::/32",
+            "2001:4:112::/48",
+            "2001:20::/28",
+            "2001:30::/28",
+            "2620:4f:8000::/48",
+        ] {
+            for address in ends(network) {
+                assert!(admits_with(&[], "*", &address.to_string()), "{address}");
+            }
+        }
+        assert!(admits_with(&[], "*", "198.17.255.255"));
+        assert!(admits_with(&[], "*", "198.20.0.0"));
+        assert!(admits_with(&[], "*", "5eff:ffff::1") && admits_with(&[], "*", "5f01::1"));
     }
 
     #[test]
