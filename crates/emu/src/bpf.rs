@@ -128,7 +128,7 @@ fn load(program: &[u64]) -> io::Result<OwnedFd> {
     const BPF_PROG_LOAD: u32 = 5;
     const SOCK_OPS: u32 = 13;
     let license = c"Dual MIT/GPL";
-    let mut attributes: BpfAttributes = [0; 18];
+    let mut attributes: BpfAttributes = [0; 17];
     attributes[0] = pair(SOCK_OPS, program.len() as u32);
     attributes[1] = program.as_ptr() as u64;
     attributes[2] = license.as_ptr() as u64;
@@ -138,7 +138,7 @@ fn load(program: &[u64]) -> io::Result<OwnedFd> {
 fn attach(program: &OwnedFd, cgroup: &File) -> io::Result<OwnedFd> {
     const BPF_LINK_CREATE: u32 = 28;
     const CGROUP_SOCK_OPS: u32 = 3;
-    let mut attributes: BpfAttributes = [0; 18];
+    let mut attributes: BpfAttributes = [0; 17];
     attributes[0] = pair(program.as_raw_fd() as u32, cgroup.as_raw_fd() as u32);
     attributes[1] = pair(CGROUP_SOCK_OPS, 0);
     sys::bpf(BPF_LINK_CREATE, &attributes)

@@ -32,16 +32,18 @@ pub(crate) fn become_tun(file: impl AsFd, name: &str) -> io::Result<()> {
     Errno::result(result).map(drop).map_err(Into::into)
 }
 
-/// The used bytes of a `union bpf_attr`, and zeros that the kernel ignores.
-pub(crate) type BpfAttributes = [u64; 18];
+/// The used bytes of a `union bpf_attr`. It ends before `log_true_size`, at offset 140, which the
+/// kernel writes since Linux 6.4 if the attributes reach as far.
+pub(crate) type BpfAttributes = [u64; 17];
 
 /// A command of bpf(2) that creates a descriptor.
 ///
 /// Memory that the attributes point at must live until the call returns; the kernel only reads it.
 #[allow(unsafe_code, reason = "no wrapper has bpf(2)")]
 pub(crate) fn bpf(command: u32, attributes: &BpfAttributes) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel reads `size_of_val(attributes)` bytes and, through pointers in them,
-    // instructions and a string that the caller holds. A bad pointer is EFAULT, no access of ours.
+    // SAFETY: the kernel reads `size_of_val(attributes)` bytes, none of which it writes, and, through
+    // pointers in them, instructions and a string that the caller holds. A bad pointer is EFAULT, no
+    // access of ours.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -106,6 +108,6 @@ mod tests {
 
     #[test]
     fn a_bad_command_is_an_error() {
-        assert!(bpf(u32::MAX, &[0; 18]).is_err());
+        assert!(bpf(u32::MAX, &[0; 17]).is_err());
     }
 }
