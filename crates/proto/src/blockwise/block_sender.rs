@@ -13,6 +13,13 @@ use crate::codec::{BlockSize, BlockValue, TokenKey};
 /// (RFC 9177 4.3). At the limit the oldest is forgotten; a report with its token is rejected.
 const TRANSMISSIONS_KEPT: usize = 128;
 
+/// Transmissions for each block of a body, on average, after which reports of missing blocks are no
+/// longer answered: a loss of nine in ten needs ten.
+const TRANSMISSIONS_PER_BLOCK: u32 = 16;
+
+/// Transmissions of a short body beyond these.
+const TRANSMISSIONS_MORE: u32 = 64;
+
 /// A transmission of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockTransmission {
@@ -51,6 +58,7 @@ pub(crate) struct BlockSender {
     backoff: Duration,
     /// Repetitions of unreported blocks permitted until the next timer or report.
     probes: u8,
+    transmissions: u32,
 }
 
 impl BlockSender {
@@ -69,6 +77,7 @@ impl BlockSender {
             silences: 0,
             backoff: Duration::ZERO,
             probes: 0,
+            transmissions: 0,
         })
     }
 
@@ -154,6 +163,13 @@ impl BlockSender {
     pub(crate) fn sent(&mut self, number: u32, exchange: u32) {
         self.unreported.remove(&number);
         self.outstanding.insert(number, exchange);
+        self.transmissions = self.transmissions.saturating_add(1);
+    }
+
+    /// Returns whether so many blocks were sent that the receiver cannot be expected to take the body.
+    pub(crate) fn is_futile(&self) -> bool {
+        let most = self.blocks().saturating_mul(TRANSMISSIONS_PER_BLOCK);
+        self.transmissions > most.saturating_add(TRANSMISSIONS_MORE)
     }
 
     /// Notes the end of an exchange; `sent` if it left.

@@ -6,7 +6,7 @@
 use alloc::boxed::Box;
 
 use crate::carrier::Carrier;
-use crate::client::{BodyMode, Client, Operation, Progress};
+use crate::client::{BodyMode, ChallengeState, Client, Operation, Progress};
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber, Options};
 use crate::context::Context;
 use crate::echo::PeerEcho;
@@ -17,6 +17,13 @@ use crate::trace::TraceEvent;
 const ANSWERED: u8 = 2;
 /// Echo values stored for the next request to their server. At the limit, others are discarded.
 const GIVEN_KEPT: usize = 1_024;
+
+impl ChallengeState {
+    /// Answers no further challenge.
+    pub(super) fn give_up(&mut self) {
+        self.answered = ANSWERED;
+    }
+}
 
 impl Operation {
     /// Returns whether the application handles Echo itself.

@@ -323,9 +323,21 @@ impl Client {
             }
             _ => {
                 self.end_q_upload(cx, carrier, index, reference, message);
+                if code == Code::UNAUTHORIZED {
+                    // The response to the request, which does not fit a message to repeat.
+                    self.operations[index as usize].challenge.give_up();
+                }
                 return false;
             }
         };
+        let futile = |upload: &mut QUpload| upload.sender.is_futile();
+        if self.q_upload(index).is_some_and(futile) {
+            let peer = self.operations[index as usize].peer;
+            self.end_q_upload(cx, carrier, index, reference, message);
+            self.fail_operation(cx, carrier, index, Failure::Interrupted(code));
+            carrier.continue_queue(cx, peer);
+            return true;
+        }
         self.note_support(cx, carrier, index);
         self.await_q_response(cx, index);
         let missing = report.missing.len() as u32;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use carob_proto::Request;
 use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
+use carob_proto::endpoint::Failure;
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
 use super::{blocks, body, codes, config, net, net_with, reports, sending, upload};
@@ -400,4 +401,47 @@ fn results_of_one_source_leave_those_of_others() {
     // A repeated block gets the result again.
     net.inject_to_server(&block(900, 0, 1).bytes());
     assert_eq!(net.app.executed["x"], 21);
+}
+
+/// Answers each block of a body with this message until the request ends; returns the blocks sent.
+fn answered_without_end(net: &mut Net, answer: impl Fn(u16, &[u8]) -> Wire) -> usize {
+    net.server_dead = true;
+    net.send_with(upload("x", 3), sending(On, false));
+    let mut answered = 0;
+    while net.response().is_none() && net.failure().is_none() && answered < 1_000 {
+        net.run_for(millis(100));
+        let blocks: Vec<Vec<u8>> = net.sent_by_client()[answered..]
+            .iter()
+            .map(|bytes| bytes.to_vec())
+            .collect();
+        for block in blocks {
+            answered += 1;
+            net.inject_to_client(&answer(answered as u16, &block).bytes());
+        }
+    }
+    answered
+}
+
+#[test]
+fn challenges_without_end_are_the_response() {
+    let mut net = net();
+    let sent = answered_without_end(&mut net, |id, block| {
+        let challenge = non(Code::UNAUTHORIZED, id).token_of(block);
+        challenge.option(252, &id.to_be_bytes())
+    });
+    assert_eq!(net.failure(), None);
+    assert_eq!(net.response().unwrap().code, Code::UNAUTHORIZED);
+    assert!(sent < 100, "{sent} blocks");
+}
+
+#[test]
+fn reports_of_missing_blocks_without_end_fail_the_request() {
+    let mut net = net();
+    let sent = answered_without_end(&mut net, |id, block| {
+        let report = non(Code::REQUEST_ENTITY_INCOMPLETE, id).token_of(block);
+        report.option(12, &[1, 16]).payload(&[0, 1, 2])
+    });
+    let failure = Failure::Interrupted(Code::REQUEST_ENTITY_INCOMPLETE);
+    assert_eq!(net.failure(), Some(failure));
+    assert!(sent < 200, "{sent} blocks");
 }
