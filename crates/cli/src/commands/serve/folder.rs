@@ -124,10 +124,12 @@ impl Folder {
         }
     }
 
-    /// A segment of a path as a file's name, unless it could mean anything else or is hidden.
+    /// A segment of a path as a file's name, unless it could mean anything else, is no text (RFC 7252
+    /// 5.10.1) or is hidden.
     fn name<'s>(&self, segment: &'s [u8]) -> Result<&'s OsStr, PathError> {
         let special = segment.is_empty() || segment == b"." || segment == b"..";
-        if special || segment.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) {
+        let is_text = std::str::from_utf8(segment).is_ok();
+        if special || !is_text || segment.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) {
             return Err(PathError::Forbidden);
         }
         if !self.shows(segment) {
@@ -300,6 +302,7 @@ mod tests {
             &[b"up", b"secret"],
             &[b"", b"etc", b"passwd"],
             &[b"sub\0"],
+            &[b"\xff"],
         ];
         for path in paths {
             assert!(folder.find(path).is_err(), "{path:?}");
