@@ -148,7 +148,8 @@ pub(crate) struct MessageArgs {
     /// Use Q-Block1 and Q-Block2 (RFC 9177) for large bodies
     ///
     /// `on` presumes that the server supports them; `auto` tests it with the first body and else uses
-    /// Block1 and Block2. Over UDP and DTLS, for bodies that are not streamed.
+    /// Block1 and Block2. Over UDP and DTLS, for request bodies from the command line or standard
+    /// input; downloads and uploads with --file are streamed with Block2 and Block1.
     #[arg(long, value_name = "MODE", default_value = "off")]
     pub(crate) q_block: QBlock,
     /// Send requests through this forward-proxy: SCHEME://HOST[:PORT]
