@@ -20,7 +20,49 @@ struct Defence {
     test: [&'static str; 3],
 }
 
-const DEFENCES: [Defence; 7] = [
+const DEFENCES: [Defence; 10] = [
+    Defence {
+        attack: "spoofed requests for sets of Q-Block2 blocks",
+        without: "no limit where single messages have none",
+        file: "crates/proto/src/server/q_block2.rs",
+        changes: &[(
+            "is_set.then(|| unvalidated_budget(received, acknowledged))",
+            "(is_set && numbers.is_empty()).then(|| unvalidated_budget(received, acknowledged))",
+        )],
+        test: [
+            "carob-proto",
+            "amplification",
+            "a_set_of_blocks_is_challenged_where_no_limit_holds",
+        ],
+    },
+    Defence {
+        attack: "sets of Q-Block2 blocks that are never acknowledged",
+        without: "the other blocks stay queued",
+        file: "crates/proto/src/message_layer/end.rs",
+        changes: &[(
+            "        if is_q_block2(&self.exchanges[index as usize]) {\n",
+            "        if cx.is_stream() && is_q_block2(&self.exchanges[index as usize]) {\n",
+        )],
+        test: [
+            "carob-proto",
+            "fairness",
+            "blocks_behind_one_that_is_given_up_are_dropped",
+        ],
+    },
+    Defence {
+        attack: "small Q-Block1 blocks without the first",
+        without: "only the payload counts",
+        file: "crates/proto/src/blockwise/any_order.rs",
+        changes: &[(
+            " + self.ahead_bytes + self.ahead.len() * BLOCK_OVERHEAD\n",
+            " + self.ahead_bytes\n",
+        )],
+        test: [
+            "carob-proto",
+            "rfc9177::wire",
+            "a_block_ahead_of_a_missing_one_counts_with_its_overhead",
+        ],
+    },
     Defence {
         attack: "complete bodies held by slow handlers",
         without: "a body stops counting when it is complete",

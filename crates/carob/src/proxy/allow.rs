@@ -224,9 +224,9 @@ const fn v4(octets: [u8; 4], bits: u8, reachable: bool) -> SpecialPurpose<Ipv4Ad
 }
 
 const fn v6(segments: [u16; 8], bits: u8, reachable: bool) -> SpecialPurpose<Ipv6Addr> {
-    let [a, b, c, d, e, f, g, h] = segments;
+    let [first, second, third, fourth, fifth, sixth, seventh, eighth] = segments;
     SpecialPurpose {
-        network: Ipv6Addr::new(a, b, c, d, e, f, g, h),
+        network: Ipv6Addr::new(first, second, third, fourth, fifth, sixth, seventh, eighth),
         bits,
         reachable,
     }
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_are_not_globally_reachable_need_a_rule_for_their_network() {
+    fn special_purpose_addresses_need_a_rule_for_their_network() {
         // The rows of both registries, and what they say about global reachability; "N/A" is false.
         for network in [
             "0.0.0.0/8",

@@ -542,7 +542,7 @@ fn set_of_blocks(kind: Type, size: usize, padding: usize) -> Vec<u8> {
 }
 
 #[test]
-fn blocks_of_a_set_share_three_times_the_request_with_their_retransmissions() {
+fn blocks_of_a_set_share_three_times_the_bytes_of_the_request() {
     for (size, padding) in [(16, 120), (16, 200), (128, 600), (64, 1_000), (1_024, 0)] {
         for kind in [Type::Confirmable, Type::NonConfirmable] {
             for delay in [Duration::ZERO, seconds(1)] {
@@ -563,7 +563,7 @@ fn blocks_of_a_set_share_three_times_the_request_with_their_retransmissions() {
 }
 
 #[test]
-fn a_set_to_an_unvalidated_address_is_challenged_where_the_limit_does_not_hold() {
+fn a_set_of_blocks_is_challenged_where_no_limit_holds() {
     let neighbour: SocketAddr = "10.0.0.66:5683".parse().unwrap();
     for kind in [Type::Confirmable, Type::NonConfirmable] {
         let mut target = Target::new(AmplificationLimit::default());
