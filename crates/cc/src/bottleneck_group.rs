@@ -193,7 +193,7 @@ impl BottleneckGroup {
         confirmable: bool,
         member: &Member,
     ) -> SendDecision {
-        if confirmable && !self.has_share(bytes, member) {
+        if confirmable && !self.has_share(bytes, *member) {
             SendDecision::ShareFull
         } else if confirmable && !self.has_room(bytes, member.responsive) {
             SendDecision::WindowFull
@@ -216,7 +216,7 @@ impl BottleneckGroup {
     }
 
     /// Returns whether a peer's share has room for a CON message of this many bytes.
-    fn has_share(&self, bytes: u32, member: &Member) -> bool {
+    fn has_share(&self, bytes: u32, member: Member) -> bool {
         let after = u64::from(member.in_flight) + u64::from(bytes);
         member.in_flight == 0 || after <= self.constants.peer_share.of(self.window.into())
     }
@@ -226,7 +226,7 @@ impl BottleneckGroup {
     pub fn must_confirm(&self, bytes: u32, member: &Member) -> bool {
         let unknown = self.round_trip.is_none() && self.in_flight == 0;
         let due = unknown || self.unconfirmed.saturating_add(1) >= self.constants.confirm_every;
-        due && self.has_room(bytes, member.responsive) && self.has_share(bytes, member)
+        due && self.has_room(bytes, member.responsive) && self.has_share(bytes, *member)
     }
 
     /// Records a transmission: a new CON (`fresh`), a retransmission of it, or a NON. `waiting`:

@@ -78,11 +78,8 @@ impl Client {
         };
         let token = self.message_token(cx, carrier, index, registration, counting);
         let own = self.own_options(carrier, index, blocks.is_later());
-        if reads && let Some(download) = &mut self.operations[index as usize].q_download {
-            if let Some(oldest) = download.add_token(token.key) {
-                carrier.tokens.observations.remove(peer, &oldest, index);
-            }
-            carrier.tokens.observations.add(peer, token.key, index);
+        if reads {
+            self.add_q_token(carrier, index, token.key);
         }
         let written = self.write_part(
             cx,

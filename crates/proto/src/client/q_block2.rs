@@ -62,7 +62,7 @@ impl QDownload {
     }
 
     /// Notes the token of a request; returns an old one whose responses are no longer awaited.
-    pub(crate) fn add_token(&mut self, token: TokenKey) -> Option<TokenKey> {
+    fn add_token(&mut self, token: TokenKey) -> Option<TokenKey> {
         let oldest = (self.tokens.len() >= TOKENS).then(|| self.tokens.pop_front());
         self.tokens.push_back(token);
         oldest.flatten()
@@ -111,6 +111,18 @@ impl Client {
             spacing: Duration::ZERO,
         };
         self.operations[index as usize].q_download = Some(Box::new(download));
+    }
+
+    /// Notes the token of a request for a body by Q-Block2, if it is one.
+    pub(crate) fn add_q_token(&mut self, carrier: &mut Carrier, index: u32, token: TokenKey) {
+        let peer = self.operations[index as usize].peer;
+        let Some(download) = self.q_download(index) else {
+            return;
+        };
+        if let Some(oldest) = download.add_token(token) {
+            carrier.tokens.observations.remove(peer, &oldest, index);
+        }
+        carrier.tokens.observations.add(peer, token, index);
     }
 
     fn q_download(&mut self, index: u32) -> Option<&mut QDownload> {

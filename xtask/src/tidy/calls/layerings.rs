@@ -72,7 +72,7 @@ const CAROB: Layering<'_> = Layering {
     layers: &[
         Layer {
             name: "base",
-            paths: &["clock.rs", "descriptors.rs", "metrics/"],
+            paths: &["clock.rs", "descriptors.rs", "http_host.rs", "metrics/"],
             below: &[],
         },
         Layer {
