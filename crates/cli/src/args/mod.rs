@@ -277,6 +277,7 @@ pub(crate) struct ServeLimitArgs {
 
 /// Arguments of `carob serve`.
 #[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "options of a command line")]
 pub(crate) struct ServeArgs {
     /// Serve the files of this folder, without following symbolic links
     #[arg(long, value_name = "FOLDER")]
