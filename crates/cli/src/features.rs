@@ -47,7 +47,7 @@ const PARTS: &[Part] = &[
         []
     ),
     part!("tls", [], ["tls", "ca", "cert", "key", "client-ca"]),
-    part!("websocket", [], ["ws", "wss"]),
+    part!("websocket", [], ["ws", "wss", "ws-origin"]),
 ];
 
 /// The failure of a command line that needs an absent feature.

@@ -157,7 +157,10 @@ pub(super) fn taking_connections(
     }
     #[cfg(feature = "websocket")]
     {
-        builder = (args.ws_origin.iter()).fold(builder, ServerBuilder::ws_origin);
+        builder = args
+            .ws_origin
+            .iter()
+            .fold(builder, |builder, name| builder.ws_origin(name));
     }
     secured(builder, args)
 }
