@@ -102,9 +102,9 @@ fn slow_contract_test_of_new_crate_explains_a_breach() {
 }
 
 #[test]
-fn slow_controller_of_own_crate_runs_in_the_lab() {
+fn nightly_controller_of_own_crate_runs_in_the_lab() {
     let folder = new_crate("lab-of-own");
-    let output = cargo(&folder, &["build"]);
+    let output = cargo(&folder, &["build", "--features", "carob-cli/full"]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
     let program = Path::new(env!("CARGO_BIN_EXE_carob")).with_file_name("my-cc");

@@ -400,7 +400,7 @@ fn move_bodies(peers: &[(Client, Client)]) {
 }
 
 #[test]
-fn slow_captures_of_all_clients_match_the_shaped_truth() {
+fn nightly_captures_of_all_clients_match_the_shaped_truth() {
     let clients = [
         Client::Carob,
         Client::Of(Peer::Libcoap),

@@ -474,7 +474,7 @@ fn captures_of_default_coap_predict_downloads_over_a_lan() {
 }
 
 #[test]
-fn slow_capture_over_an_emulated_link_predicts_downloads() {
+fn nightly_capture_over_an_emulated_link_predicts_downloads() {
     if !carob_emu::check().can_run() {
         skipped("emulated links need the right to make namespaces and TUN devices (root)");
         return;

@@ -76,7 +76,7 @@ fn of(file: &[u8]) -> Analysis {
 }
 
 #[test]
-fn slow_round_trips_and_losses_match_those_of_both_peers() {
+fn nightly_round_trips_and_losses_match_those_of_both_peers() {
     let scratch = Scratch::new();
     let server = serving(&scratch, 300 * 64);
     let shape = Shape {
@@ -283,7 +283,7 @@ fn predict(shape: Shape, runs: u64) -> (f64, f64) {
 }
 
 #[test]
-fn slow_a_download_takes_as_long_as_its_capture_predicted() {
+fn nightly_a_download_takes_as_long_as_its_capture_predicted() {
     // Other tests run at the same time, on the same processors.
     let (predicted, measured) = predict(predicted_links()[0], 2);
     assert!(

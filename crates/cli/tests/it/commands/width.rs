@@ -74,7 +74,7 @@ fn short_help_has_options_and_long_help_has_examples() {
 }
 
 #[test]
-fn slow_output_of_every_command_fits_80_columns() {
+fn nightly_output_of_every_command_fits_80_columns() {
     let scratch = Scratch::new();
     let server = Server::start();
     let path = |name: &str| server.path(name);

@@ -40,7 +40,7 @@ fn no_arguments_print_nb_iot_result_without_report() {
 }
 
 #[test]
-fn suggestions_are_commands_that_succeed() {
+fn nightly_suggestions_are_commands_that_succeed() {
     let folder = Folder::new("compare-next");
     let text = folder.says(&["lab", "compare", "--link", "umts", "--traffic", "command"]);
     let (_, next) = text.split_once("Next:\n").expect("suggestions");
@@ -94,7 +94,7 @@ fn json_has_the_link_the_ranking_and_the_recommendation() {
 }
 
 #[test]
-fn options_override_the_values_of_a_named_link() {
+fn nightly_options_override_the_values_of_a_named_link() {
     let folder = Folder::new("compare-override");
     let command = ["--traffic", "command", "--loss", "5%"];
     let named = json(&folder, &[&["--link", "umts"][..], &command].concat());
@@ -142,7 +142,7 @@ fn scenario_runs_over_a_link_file_and_a_built_in_link() {
 }
 
 #[test]
-fn weights_and_traffic_of_ones_own_change_the_costs() {
+fn nightly_weights_and_traffic_of_ones_own_change_the_costs() {
     let folder = Folder::new("compare-own");
     let traffic = "[workload]\nkind = \"exchanges\"\nrequests = 5\nresponse = \"100 B\"\n";
     std::fs::write(folder.0.join("poll.toml"), traffic).expect("a file");

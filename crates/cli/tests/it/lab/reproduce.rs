@@ -29,7 +29,7 @@ fn slow_reproduce_shows_print_beside_ours_with_verdicts() {
 }
 
 #[test]
-fn slow_reproduce_draws_the_runs_that_the_text_explains() {
+fn nightly_reproduce_draws_the_runs_that_the_text_explains() {
     let folder = Folder::new("reproduce-figures");
     let run =
         |arguments: &[&str]| folder.says(&[&["lab", "reproduce", "thesis"], arguments].concat());

@@ -102,7 +102,7 @@ macro_rules! folders {
 
 folders! {
     slow_get_started "start"
-    slow_tutorials "tutorials"
+    nightly_tutorials "tutorials"
     slow_cookbook "cookbook"
     slow_operate "operate"
     slow_concepts "concepts"
