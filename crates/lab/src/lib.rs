@@ -22,6 +22,7 @@ pub mod csv;
 pub mod delivery;
 pub mod expected;
 pub mod export;
+pub mod files;
 pub mod footnotes;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

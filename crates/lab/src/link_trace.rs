@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,8 +14,12 @@ use carob_sim::hash::fnv1a;
 use carob_sim::link::{LinkTrace, TRACE_ROWS_MAX, TraceError, TraceRow};
 use carob_sim::random::Probability;
 
+use crate::files;
+
 /// The largest file of a trace in bytes.
 pub const TRACE_BYTES_MAX: usize = 16 << 20;
+/// The problem of a longer one.
+const TOO_LONG: &str = "a trace is at most 16 MiB";
 /// The largest value of a number in a file, before its unit.
 const NUMBER_MAX: f64 = 1e13;
 /// Columns of a CSV besides `time_ms`.
@@ -54,7 +59,7 @@ fn error(line: usize, problem: impl Into<String>) -> LinkTraceError {
 /// The first line that is not of the format, and a file beyond the limits.
 pub fn read(text: &str) -> Result<LinkTrace, LinkTraceError> {
     if text.len() > TRACE_BYTES_MAX {
-        return Err(error(0, "a trace is at most 16 MiB"));
+        return Err(error(0, TOO_LONG));
     }
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| has_value(line));
     let (line, first) = lines.next().ok_or_else(|| error(0, "the file is empty"))?;
@@ -77,12 +82,7 @@ fn opportunities<'a>(
     for (line, text) in lines {
         let millis: Option<u64> = text.trim().parse().ok();
         let millis = millis.filter(|millis| *millis as f64 <= NUMBER_MAX);
-        let millis = millis.ok_or_else(|| {
-            error(
-                line,
-                format!("\"{}\" is not a time in ms, such as 12", text.trim()),
-            )
-        })?;
+        let millis = millis.ok_or_else(|| error(line, "expected a time in ms, such as 12"))?;
         push(&mut times, &mut places, Duration::from_millis(millis), line)?;
     }
     LinkTrace::of_opportunities(times).map_err(|why| located(&places, why))
@@ -98,8 +98,10 @@ fn rows<'a>(
         let is_known = *name == "time_ms" || COLUMNS.contains(name);
         if !is_known || names[..place].contains(name) {
             let known = COLUMNS.join(", ");
+            // A scenario may name any file: its contents are not shown.
+            let number = place + 1;
             let problem =
-                format!("unknown column \"{name}\", or twice; columns are time_ms, {known}");
+                format!("column {number} is unknown, or there twice; columns are time_ms, {known}");
             return Err(error(header_line, problem));
         }
     }
@@ -124,11 +126,8 @@ fn rows<'a>(
             let value: Option<f64> = cells[column].parse().ok();
             let value = value.filter(|value| (0.0..=most).contains(value));
             value.ok_or_else(|| {
-                let (name, cell) = (names[column], cells[column]);
-                error(
-                    line,
-                    format!("{name} is \"{cell}\", expected a number from 0 to {most}"),
-                )
+                let name = names[column];
+                error(line, format!("{name} is not a number from 0 to {most}"))
             })
         };
         let optional =
@@ -176,13 +175,10 @@ fn located(places: &[usize], why: TraceError) -> LinkTraceError {
 /// A file that cannot be read or is no trace, with its path and line.
 pub fn read_file(path: &Path) -> Result<(LinkTrace, String), String> {
     let failed = |why: &dyn fmt::Display| format!("{}: {why}", path.display());
-    let size = std::fs::metadata(path)
-        .map_err(|error| failed(&error))?
-        .len();
-    if size > TRACE_BYTES_MAX as u64 {
-        return Err(failed(&"a trace is at most 16 MiB"));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    let text = files::read_text(path, TRACE_BYTES_MAX).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => failed(&TOO_LONG),
+        _ => failed(&error),
+    })?;
     let trace = read(&text).map_err(|why| match why.line {
         0 => failed(&why.problem),
         line => format!("{}:{line}: {}", path.display(), why.problem),
@@ -317,10 +313,13 @@ mod tests {
     #[test]
     fn an_error_names_its_line() {
         assert_eq!(wrong("\n# none\n"), "the file is empty");
-        assert!(wrong("1\ntwo\n").starts_with("line 2: \"two\""));
+        assert!(wrong("1\ntwo\n").starts_with("line 2: expected a time in ms"));
         assert!(wrong("3\n1\n").starts_with("line 2: times must increase"));
-        assert!(wrong("time_ms,rate\n0,1\n").starts_with("line 1: unknown column \"rate\""));
-        assert!(wrong("time_ms,delay_ms,delay_ms\n").starts_with("line 1: unknown column"));
+        assert!(wrong("time_ms,rate\n0,1\n").starts_with("line 1: column 2 is unknown"));
+        assert!(
+            wrong("time_ms,delay_ms,delay_ms\n")
+                .starts_with("line 1: column 3 is unknown, or there twice")
+        );
         assert!(wrong("time_ms\n0\n").starts_with("line 1: expected columns"));
         assert!(wrong("time_ms,delay_ms\n0,1\n1,2,3\n").starts_with("line 3: 3 values"));
         assert!(wrong("time_ms,loss_percent\n0,101\n").starts_with("line 2: loss_percent is"));

@@ -18,7 +18,7 @@ use crate::errors;
 use crate::runs::{Labels, Point, Runs};
 
 /// The largest scenario file, in bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+const FILE_BYTES_MAX: usize = 1 << 20;
 /// Interval between two looks at signals and progress.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -273,12 +273,13 @@ fn text_of(name: &str) -> PyResult<String> {
     if is_file {
         let failed =
             |error: std::io::Error| PyOSError::new_err(format!("cannot read {name}: {error}"));
-        let size = std::fs::metadata(path).map_err(failed)?.len();
-        if size > FILE_BYTES_MAX {
-            let what = format!("{name}: a scenario is at most {FILE_BYTES_MAX} bytes");
-            return Err(PyValueError::new_err(what));
-        }
-        return std::fs::read_to_string(path).map_err(failed);
+        return carob_lab::files::read_text(path, FILE_BYTES_MAX).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::FileTooLarge {
+                let what = format!("{name}: a scenario is at most {FILE_BYTES_MAX} bytes");
+                return PyValueError::new_err(what);
+            }
+            failed(error)
+        });
     }
     if let Some(one) = builtin::ALL.iter().find(|one| one.name == name) {
         return Ok(one.text.to_owned());

@@ -153,10 +153,19 @@ mod tests {
         let error = folder
             .read(&format!("{link}trace = \"bad.csv\"\n"))
             .expect_err("no trace");
-        assert!(error.contains("bad.csv:3: time_ms is \"x\""), "{error}");
+        assert!(
+            error.contains("bad.csv:3: time_ms is not a number"),
+            "{error}"
+        );
         let error = folder
             .read(&format!("{link}trace = \"none.csv\"\n"))
             .expect_err("no file");
         assert!(error.contains("none.csv: "), "{error}");
+        #[cfg(unix)]
+        {
+            let device = format!("{link}trace = \"/dev/zero\"\n");
+            let error = folder.read(&device).expect_err("no file");
+            assert!(error.contains("/dev/zero: not a regular file"), "{error}");
+        }
     }
 }

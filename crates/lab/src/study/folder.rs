@@ -25,10 +25,14 @@ use crate::claims::source::Source;
 use crate::claims::{self, Judged, Making, ScenarioFile, judge, measure};
 use crate::csv::Table;
 use crate::expected::{Comparison, Expected, Measured, Tolerances, compare};
+use crate::files;
 use crate::metrics::Metric;
 use crate::run::RunSetupError;
 use crate::scenario::{Scenario, is_known};
 use crate::statistics::{Statistic, Statistics};
+
+/// The largest file of a study, in bytes.
+const FILE_BYTES_MAX: usize = 16 << 20;
 
 /// The columns of `expected.csv`.
 const COLUMNS: [&str; 5] = ["cell", "algorithm", "metric", "statistic", "value"];
@@ -238,7 +242,7 @@ fn measured(source: &Source, row: &Expected) -> Option<Measured> {
 }
 
 fn text(path: &Path) -> Result<String, FolderError> {
-    std::fs::read_to_string(path).map_err(|error| FolderError::File {
+    files::read_text(path, FILE_BYTES_MAX).map_err(|error| FolderError::File {
         path: path.to_owned(),
         error,
     })

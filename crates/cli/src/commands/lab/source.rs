@@ -1,7 +1,9 @@
 //! Look-up of a scenario by its name, and the error when there is none.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
+use carob_lab::files;
 use carob_lab::pattern::is_pattern;
 use carob_lab::run::PlanError;
 use carob_lab::scenario::{Cell, Place, Problem, Scenario, ScenarioErrors, builtin};
@@ -10,7 +12,7 @@ use crate::controllers::registry;
 use crate::failure::{Failure, Kind};
 
 /// The largest scenario file, in bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// A scenario as requested.
 pub(super) struct Source {
@@ -78,16 +80,14 @@ impl Source {
 }
 
 pub(super) fn read_file(path: &Path) -> Result<String, Failure> {
-    let failed = |error: &std::io::Error| Failure::file("read", path, error);
-    let size = std::fs::metadata(path).map_err(|e| failed(&e))?.len();
-    if size > FILE_BYTES_MAX {
-        let shown = path.display();
-        return Err(Failure::new(
-            Kind::Usage,
-            format_args!("{shown}: a file of the lab is at most 1 MiB"),
-        ));
-    }
-    std::fs::read_to_string(path).map_err(|e| failed(&e))
+    files::read_text(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => {
+            let shown = path.display();
+            let what = format_args!("{shown}: a file of the lab is at most 1 MiB");
+            Failure::new(Kind::Usage, what)
+        }
+        _ => Failure::file("read", path, &error),
+    })
 }
 
 pub(super) fn unknown(name: &str) -> Failure {

@@ -4,6 +4,7 @@
 //! authors published (`papers/rpl/README.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use carob_sim::mesh::Node;
@@ -12,6 +13,7 @@ use carob_sim::mesh::topology::TableLink;
 use carob_sim::random::Probability;
 
 use crate::csv::Table;
+use crate::files;
 use crate::scenario::cell::Cell;
 use crate::scenario::document::{Raw, Written};
 use crate::scenario::error::{Place, Problem, ScenarioError};
@@ -65,11 +67,10 @@ pub(in crate::scenario) fn load(raw: &mut BTreeMap<String, Raw>) -> Result<(), S
         place: place.clone(),
         problem: Problem::RunSetupError(format!("mesh.links: {}: {why}", path.display())),
     };
-    let contents = std::fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
-    if contents.len() > CSV_BYTES_MAX {
-        return Err(failed("a CSV of links is at most 1 MiB".to_owned()));
-    }
-    *text = contents;
+    *text = files::read_text(&path, CSV_BYTES_MAX).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => failed("a CSV of links is at most 1 MiB".to_owned()),
+        _ => failed(error.to_string()),
+    })?;
     Ok(())
 }
 
