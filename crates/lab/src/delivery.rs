@@ -38,7 +38,12 @@ pub(crate) type Metrics = BTreeMap<&'static str, Statistics>;
 
 /// Returns true for metrics of notifications or of a wireless network.
 pub(crate) fn is_of(metrics: &Metrics) -> bool {
-    metrics.contains_key(metrics::PDR.name) || is_network(metrics)
+    metrics.contains_key(metrics::PDR.name) || is_network(metrics) && !has_requests(metrics)
+}
+
+/// Returns true for metrics of requests, which a wireless network may carry as a link does.
+fn has_requests(metrics: &Metrics) -> bool {
+    metrics.contains_key(metrics::SUCCESS_RATIO.name)
 }
 
 /// Returns true for metrics of a wireless network.

@@ -37,13 +37,15 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
             .find(|row| row.scenario == cell.scenario && row.algorithm == algorithm)?;
         let fct = timed.times(row).filter(|fct| fct.n > 0)?;
         let all_done = timed.done(row).is_none_or(|done| done >= 1.0);
-        Some((fct.p50, all_done))
+        Some((fct.p50, all_done, timed.is_comparable(row, rows)))
     };
     let shortest: Vec<f64> = cells
         .iter()
         .map(|cell| {
-            let medians = algorithms.iter().filter_map(|a| of(cell, a));
-            medians.map(|(p50, _)| p50).fold(f64::INFINITY, f64::min)
+            let of_cell = rows.iter().filter(|row| row.scenario == cell.scenario);
+            let comparable = of_cell.filter(|row| timed.is_comparable(row, rows));
+            let medians = comparable.filter_map(|row| Some(timed.times(row)?.p50));
+            medians.fold(f64::INFINITY, f64::min)
         })
         .collect();
     let mut header = vec![("algorithm".to_owned(), Align::Left)];
@@ -54,11 +56,11 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
         let mut line = vec![algorithm.to_owned()];
         let mut best_columns = Vec::new();
         for (cell, shortest) in cells.iter().zip(&shortest) {
-            let Some((p50, all_done)) = of(cell, algorithm) else {
+            let Some((p50, all_done, is_comparable)) = of(cell, algorithm) else {
                 line.push(dash());
                 continue;
             };
-            let best = p50 <= shortest * (1.0 + SAME);
+            let best = is_comparable && p50 <= shortest * (1.0 + SAME);
             marked_shortest |= best;
             marked_failing |= !all_done;
             if best && cell.runs >= RANKED_FROM {
@@ -78,10 +80,10 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
     mark(&mut table, "algorithm");
     table.add_note(&format!("Medians of {}, in seconds.", timed.of_what()));
     if marked_shortest {
-        table.add_note("< the shortest of its column, or within 1 % of it.");
+        table.add_note("< the shortest of its column, or within 1 % of it, of those within a point of the largest share done.");
     }
     if marked_failing {
-        table.add_note("! not every transfer completed; of those that did.");
+        table.add_note(timed.incomplete());
     }
     Some(table)
 }

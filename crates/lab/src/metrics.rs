@@ -8,7 +8,7 @@ use carob_sim::spec::{FlowRecord, Recording, RunRecord, Sample};
 use carob_sim::trace::EVENTS_RECORDED_MAX;
 use serde_json::{Value, json};
 
-use crate::statistics::{Statistics, jain};
+use crate::statistics::{Statistics, jain, percentile};
 use crate::timer_log::{self, Fate, LOGGED_MAX};
 
 mod mesh;
@@ -43,6 +43,8 @@ pub enum How {
     Run,
     /// One value a flow.
     Flow,
+    /// One value a response.
+    Response,
     /// One value a node that RPL routes for.
     Node,
     /// One value a recorded sample.
@@ -69,6 +71,7 @@ impl How {
         match self {
             Self::Run => "run",
             Self::Flow => "flow",
+            Self::Response => "response",
             Self::Node => "node",
             Self::Sample => "recorded sample",
             Self::Timer => "timer of recorded events",
@@ -258,11 +261,18 @@ fn of_requests(record: &RunRecord, add: &mut impl FnMut(Metric, f64)) {
         }
     }
     // A single request takes the flow completion time.
-    if record.responses.count > record.flows.len() as u64 {
+    if answered + unanswered > record.flows.len() as f64 {
+        let mut times: Vec<f64> = record.response_times.iter().copied().map(seconds).collect();
+        for time in &times {
+            add(RESPONSE_TIME_S, *time);
+        }
         if let Some(mean) = record.responses.mean() {
             add(RESPONSE_S, seconds(mean));
         }
-        if let Some(p95) = record.responses.quantile(950) {
+        times.sort_by(f64::total_cmp);
+        if !times.is_empty() {
+            add(RESPONSE_P95_S, percentile(&times, 0.95));
+        } else if let Some(p95) = record.responses.quantile(950) {
             add(RESPONSE_P95_S, seconds(p95));
         }
     }
@@ -472,6 +482,33 @@ mod tests {
         let mut cheap = Samples::new();
         collect(&RunRecord::default(), &mut cheap);
         assert!(cheap.is_empty(), "{cheap:?}");
+    }
+
+    #[test]
+    fn response_times_are_exact_and_left_out_where_a_run_has_too_many() {
+        let times: Vec<Duration> = (1..=101).map(Duration::from_millis).collect();
+        let mut record = RunRecord {
+            flows: vec![FlowRecord {
+                answered: 101,
+                ..FlowRecord::default()
+            }],
+            response_times: times.clone(),
+            ..RunRecord::default()
+        };
+        for time in &times {
+            record.responses.add(*time);
+        }
+        let mut samples = Samples::new();
+        collect(&record, &mut samples);
+        let of = Statistics::of(&samples["response_time_s"]).expect("values");
+        assert_eq!((of.n, of.p50, of.p95, of.p99), (101, 0.051, 0.096, 0.1));
+        assert_eq!(samples["response_p95_s"], [0.096]);
+        record.response_times.clear();
+        let mut samples = Samples::new();
+        collect(&record, &mut samples);
+        assert!(!samples.contains_key("response_time_s"));
+        let p95 = samples["response_p95_s"][0];
+        assert!((0.096..0.102).contains(&p95), "{p95}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::paired::{Paired, SEEDS_MIN, pairs};
 use crate::run::{EachRow, Outcome, Row};
 use crate::scenario::builtin;
 use crate::summary::{SAME, label, seconds};
-use crate::timed::Timed;
+use crate::timed::{Timed, percent_done};
 
 /// Spurious retransmissions of a flow that are not called a difference.
 const SPURIOUS_SAME: f64 = 0.05;
@@ -237,8 +237,9 @@ fn tail(rows: &[Row], widest: &Widest<'_>) -> Option<String> {
         longest.algorithm != slower.algorithm && p95(longest) > p95(slower) * (1.0 + SAME);
     differs.then(|| {
         format!(
-            "The longest p95 there is that of {}: {} s ({}: {} s).",
+            "There, {} has the longest 95th percentile of {}: {} s ({}: {} s).",
             longest.algorithm,
+            timed.of_what(),
             seconds(p95(longest)),
             slower.algorithm,
             seconds(p95(slower)),
@@ -275,7 +276,8 @@ fn equals(series: &[Series], rows: &[Row]) -> Vec<String> {
             (Some(_), Some(_)) if are_near(&theirs) => same.push(name),
             (Some(_), Some(_)) => {}
             _ => hidden.push(format!(
-                "{name} (p95 {} to {} s, spurious {:.2} to {:.2} a flow)",
+                "{name} (p95 of {} {} to {} s, spurious {:.2} to {:.2} a flow)",
+                timed.of_what(),
                 seconds(p95.map_or(0.0, |p| p.0)),
                 seconds(p95.map_or(0.0, |p| p.1)),
                 spurious.map_or(0.0, |s| s.0),
@@ -286,7 +288,7 @@ fn equals(series: &[Series], rows: &[Row]) -> Vec<String> {
     let mut sentences = Vec::new();
     if !same.is_empty() {
         sentences.push(format!(
-            "With {}, algorithms do not differ: paired times and p95 within 1 %, and spurious \
+            "With {}, algorithms do not differ: paired times and their 95th percentile within 1 %, and spurious \
              retransmissions.",
             some(&same)
         ));
@@ -388,9 +390,7 @@ fn unfinished(rows: &[Row]) -> Option<String> {
         .iter()
         .map(|row| {
             let (name, cell) = (&row.algorithm, label(rows, row));
-            // Not 100.0 %, if one of thousands is missing.
-            let percent = (done(row) * 1_000.0).floor() / 10.0;
-            format!("{name} with {cell} ({percent:.1} % done)")
+            format!("{name} with {cell} ({} done)", percent_done(done(row)))
         })
         .collect();
     (!names.is_empty()).then(|| {
@@ -399,7 +399,7 @@ fn unfinished(rows: &[Row]) -> Option<String> {
             Timed::Flows => {
                 format!("Not every transfer completed: {names}. Times are of those that did.")
             }
-            Timed::Responses => {
+            Timed::Responses | Timed::RunMeans => {
                 format!("Not every request was answered: {names}. Times are of those that were.")
             }
         }
@@ -516,7 +516,7 @@ mod tests {
         let outcome = plan.execute(run, |_, _| {}).expect("possible");
         let text = reading(&outcome).join(" ");
         assert!(
-            text.contains("Medians alone are within 1 % with long-1c-none-2500 (p95 300"),
+            text.contains("Medians alone are within 1 % with long-1c-none-2500 (p95 of flow completion times 300"),
             "{text}"
         );
         assert!(!text.contains("do not differ"), "{text}");

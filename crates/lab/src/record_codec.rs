@@ -172,6 +172,7 @@ mod tests {
         };
         let mesh = mesh(&mut n);
         RunRecord {
+            response_times: vec![Duration::from_micros(7), Duration::from_micros(n())],
             mesh: Some(Box::new(mesh)),
             notifications: Some(NotificationRecord {
                 subscribers,

@@ -25,6 +25,8 @@ pub struct Statistics {
     pub p90: f64,
     /// 95th percentile.
     pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
     /// Largest value.
     pub max: f64,
     /// Number of values.
@@ -45,12 +47,13 @@ pub enum Statistic {
     P75,
     P90,
     P95,
+    P99,
     Max,
 }
 
 impl Statistic {
     /// All of them, in the order of the machine interface.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Mean,
         Self::Sd,
         Self::Ci95,
@@ -61,6 +64,7 @@ impl Statistic {
         Self::P75,
         Self::P90,
         Self::P95,
+        Self::P99,
         Self::Max,
     ];
 
@@ -77,6 +81,7 @@ impl Statistic {
             Self::P75 => "p75",
             Self::P90 => "p90",
             Self::P95 => "p95",
+            Self::P99 => "p99",
             Self::Max => "max",
         }
     }
@@ -96,6 +101,7 @@ impl Statistic {
             Self::P75 => "75th percentile",
             Self::P90 => "90th percentile",
             Self::P95 => "95th percentile",
+            Self::P99 => "99th percentile",
             Self::Max => "largest value",
         }
     }
@@ -136,6 +142,7 @@ impl Statistics {
             p75: percentile(&sorted, 0.75),
             p90: percentile(&sorted, 0.90),
             p95: percentile(&sorted, 0.95),
+            p99: percentile(&sorted, 0.99),
             max: sorted[n - 1],
             n,
         })
@@ -154,6 +161,7 @@ impl Statistics {
             Statistic::P75 => self.p75,
             Statistic::P90 => self.p90,
             Statistic::P95 => self.p95,
+            Statistic::P99 => self.p99,
             Statistic::Max => self.max,
         }
     }
@@ -293,6 +301,7 @@ mod tests {
         close(s.ci95, 6.353102368216047, 1e-8);
         same(s.p10, 1.1);
         same(s.p95, 1.95);
+        same(s.p99, 1.99);
     }
 
     // scipy 1.10.1: scipy.stats.t.ppf(0.975, df)

@@ -14,7 +14,7 @@ use crate::shares;
 use crate::statistics::{Statistic, Statistics};
 use crate::study::Study;
 use crate::text::{Align, Emphasis, TextTable};
-use crate::timed::Timed;
+use crate::timed::{Timed, percent_done};
 use crate::transmission;
 
 /// Medians this near to each other are called the same.
@@ -70,7 +70,8 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     let left = ["cell", "algorithm"].map(|name| (name.to_owned(), Align::Left));
     let right = |name: &str| (name.to_owned(), Align::Right);
     let mut header = left.to_vec();
-    header.extend(["runs", "p10 s", "median s", "p90 s"].map(right));
+    header.push(right("runs"));
+    header.extend(timed.percentiles().map(|one| right(percentile_head(one))));
     if any_published {
         header.extend(["published s", "ratio"].map(right));
     }
@@ -87,6 +88,11 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     let mut table = TextTable::new(header);
     table.optional(OPTIONAL);
     let best = best_medians(rows);
+    let median = timed
+        .percentiles()
+        .iter()
+        .position(|one| *one == Statistic::P50);
+    let median_column = TIMES_FROM + median.unwrap_or_default();
     let mut before = "";
     for row in rows {
         let fct = timed.times(row);
@@ -102,7 +108,7 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
         };
         before = &row.scenario;
         let mut cells = vec![cell.to_owned(), row.algorithm.clone(), row.runs.to_string()];
-        cells.extend([Statistic::P10, Statistic::P50, Statistic::P90].map(time));
+        cells.extend(timed.percentiles().map(time));
         if any_published {
             let paper = printed(row);
             let ratio = fct.zip(paper).map(|(ours, paper)| ours.p50 / paper);
@@ -115,24 +121,25 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
         ]);
         if any_unfinished {
             let done = timed.done(row);
-            cells.push(done.map_or_else(dash, |share| format!("{:.1} %", share * 100.0)));
+            cells.push(done.map_or_else(dash, percent_done));
         }
         if serves {
             cells.push(mean(metrics::THROUGHPUT_RPS.name));
             for share in ["answered_ratio", "first_attempt_ratio"] {
                 let found = row.metrics.get(share);
-                cells.push(found.map_or_else(dash, |s| format!("{:.1} %", s.mean * 100.0)));
+                cells.push(found.map_or_else(dash, |s| percent_done(s.mean)));
             }
         }
         if hashes {
             cells.push(row.trace_hash.clone());
         }
         table.add(cells);
-        if fct.is_some_and(|fct| {
+        let is_comparable = timed.is_comparable(row, rows);
+        if fct.filter(|_| is_comparable).is_some_and(|fct| {
             best.get(row.scenario.as_str())
                 .is_some_and(|best| fct.p50 <= *best)
         }) {
-            table.emphasise(MEDIAN_COLUMN, Emphasis::Best);
+            table.emphasise(median_column, Emphasis::Best);
         }
     }
     notes(&mut table, rows, print);
@@ -140,17 +147,29 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     table
 }
 
+/// Head of a column of a percentile.
+fn percentile_head(one: Statistic) -> &'static str {
+    match one {
+        Statistic::P10 => "p10 s",
+        Statistic::P90 => "p90 s",
+        Statistic::P95 => "p95 s",
+        Statistic::P99 => "p99 s",
+        _ => "median s",
+    }
+}
+
 /// Columns that a narrow terminal leaves out.
 const OPTIONAL: &[&str] = &[
     "p10 s",
     "p90 s",
+    "p99 s",
     "spurious",
     "published s",
     "at once",
     "retransmissions",
 ];
-/// The place of the medians among the columns.
-const MEDIAN_COLUMN: usize = 4;
+/// The place of the first percentile among the columns.
+const TIMES_FROM: usize = 3;
 /// The fewest runs from which a best value is emphasised: fewer state no ranking.
 pub(crate) const RANKED_FROM: usize = 10;
 
@@ -158,7 +177,9 @@ pub(crate) const RANKED_FROM: usize = 10;
 /// enough runs and a difference.
 fn best_medians(rows: &[Row]) -> BTreeMap<&str, f64> {
     let mut best = BTreeMap::new();
-    for ranked in by_cell(rows) {
+    let timed = Timed::of(rows);
+    for mut ranked in by_cell(rows) {
+        ranked.retain(|(row, _)| timed.is_comparable(row, rows));
         let [(row, fct), ..] = &ranked[..] else {
             continue;
         };
@@ -266,10 +287,19 @@ pub fn columns(rows: &[Row]) -> String {
     if let Some(row) = rows.iter().find(|row| delivery::is_of(&row.metrics)) {
         return delivery::legend(&row.metrics).to_owned();
     }
+    let timed = Timed::of(rows);
+    let fallback = match timed {
+        Timed::RunMeans => ", since a run has more than 65,536 responses",
+        Timed::Flows | Timed::Responses => "",
+    };
+    let percentiles = timed
+        .percentiles()
+        .map(|one| percentile_head(one).trim_end_matches(" s"));
     format!(
-        "p10, median and p90 are of {}; retransmissions and spurious are per flow, spurious being those \
-         of which an earlier transmission and its response were not lost.",
-        Timed::of(rows).of_what()
+        "{} are of {}{fallback}. Retransmissions and spurious retransmissions are counted per flow; a \
+         retransmission is spurious if an earlier transmission and its response were not lost.",
+        listed(&percentiles),
+        timed.of_what()
     )
 }
 

@@ -5,7 +5,16 @@ use carob_sim::spec::{FlowRecord, RunRecord};
 use crate::delivery::Metrics;
 use crate::metrics::{self, Metric};
 use crate::run::{EachRow, Row};
-use crate::statistics::Statistics;
+use crate::statistics::{Statistic, Statistics};
+
+/// Shares done this near to each other leave times comparable.
+const COMPARABLE: f64 = 0.01;
+
+/// A share done as a percentage, rounded down: not 100.0 %, if one of thousands is missing.
+pub(crate) fn percent_done(share: f64) -> String {
+    // A hair more, for shares such as 0.993 that are a little less in binary.
+    format!("{:.1} %", (share * 1_000.0 + 1e-9).floor() / 10.0)
+}
 
 /// The time of a flow or of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +24,8 @@ pub enum Timed {
     Flows,
     /// From a request to its response: flows of periodic requests last as long under each algorithm.
     Responses,
+    /// The mean of those in a run: where a run has more responses than are kept one by one.
+    RunMeans,
 }
 
 impl Timed {
@@ -29,19 +40,26 @@ impl Timed {
     }
 
     fn common<'a>(mut all: impl Iterator<Item = (Self, &'a Metrics)> + Clone) -> Self {
-        let name = Self::Responses.metric().name;
-        let has_any = all.clone().any(|(_, metrics)| metrics.contains_key(name));
-        if has_any && all.all(|(timed, _)| timed == Self::Responses) {
-            Self::Responses
-        } else {
-            Self::Flows
+        let has = |timed: Self, metrics: &Metrics| metrics.contains_key(timed.metric().name);
+        let has_any = all.clone().any(|(_, metrics)| has(Self::RunMeans, metrics));
+        let is_kept = all
+            .clone()
+            .all(|(_, metrics)| has(Self::Responses, metrics) || !has(Self::RunMeans, metrics));
+        match (
+            has_any && all.all(|(timed, _)| timed == Self::Responses),
+            is_kept,
+        ) {
+            (false, _) => Self::Flows,
+            (true, true) => Self::Responses,
+            (true, false) => Self::RunMeans,
         }
     }
 
     fn metric(self) -> Metric {
         match self {
             Self::Flows => metrics::FCT_S,
-            Self::Responses => metrics::RESPONSE_S,
+            Self::Responses => metrics::RESPONSE_TIME_S,
+            Self::RunMeans => metrics::RESPONSE_S,
         }
     }
 
@@ -55,13 +73,41 @@ impl Timed {
         row.metrics.get(self.metric().name)
     }
 
+    /// Percentiles that tables show.
+    pub(crate) fn percentiles(self) -> [Statistic; 3] {
+        match self {
+            Self::Responses => [Statistic::P50, Statistic::P95, Statistic::P99],
+            Self::Flows | Self::RunMeans => [Statistic::P10, Statistic::P50, Statistic::P90],
+        }
+    }
+
     /// The share of flows or requests that have such a time.
     pub(crate) fn done(self, row: &Row) -> Option<f64> {
         let metric = match self {
             Self::Flows => metrics::SUCCESS_RATIO,
-            Self::Responses => metrics::ANSWERED_RATIO,
+            Self::Responses | Self::RunMeans => metrics::ANSWERED_RATIO,
         };
         Some(row.metrics.get(metric.name)?.mean)
+    }
+
+    /// The note on times of those alone that completed.
+    pub(crate) fn incomplete(self) -> &'static str {
+        match self {
+            Self::Flows => "! not every transfer completed; of those that did.",
+            Self::Responses | Self::RunMeans => {
+                "! not every request was answered; of those that were."
+            }
+        }
+    }
+
+    /// Returns true if a row's share done is within a point of the largest in its cell: times of
+    /// those that completed less are of the easier part.
+    pub(crate) fn is_comparable(self, row: &Row, rows: &[Row]) -> bool {
+        let of_cell = rows.iter().filter(|other| other.scenario == row.scenario);
+        let best = of_cell
+            .filter_map(|other| self.done(other))
+            .fold(0.0, f64::max);
+        self.done(row).is_none_or(|done| done >= best - COMPARABLE)
     }
 
     /// The mean time of a run in seconds; none if a flow did not complete, or without a response.
@@ -72,7 +118,7 @@ impl Timed {
                 let sum: u64 = all.map(|c| Some(c?.as_micros())).sum::<Option<u64>>()?;
                 (sum > 0).then(|| sum as f64 / 1e6 / record.flows.len() as f64)
             }
-            Self::Responses => {
+            Self::Responses | Self::RunMeans => {
                 let mean = record.responses.mean()?.as_micros();
                 (mean > 0).then(|| mean as f64 / 1e6)
             }
@@ -83,7 +129,8 @@ impl Timed {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Flows => "Flow completion time",
-            Self::Responses => "Mean response time of a run",
+            Self::Responses => "Response time",
+            Self::RunMeans => "Mean response time of a run",
         }
     }
 
@@ -91,7 +138,7 @@ impl Timed {
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Self::Flows => "Completion time",
-            Self::Responses => "Response time",
+            Self::Responses | Self::RunMeans => "Response time",
         }
     }
 
@@ -109,7 +156,8 @@ impl Timed {
     pub(crate) fn of_what(self) -> &'static str {
         match self {
             Self::Flows => "flow completion times",
-            Self::Responses => "mean response times of runs",
+            Self::Responses => "response times",
+            Self::RunMeans => "mean response times of runs",
         }
     }
 }
@@ -119,11 +167,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn shares_done_have_one_rounding_that_never_rounds_up_to_all() {
+        assert_eq!(percent_done(0.99999), "99.9 %");
+        assert_eq!(percent_done(0.993), "99.3 %");
+        assert_eq!(percent_done(1.0), "100.0 %");
+    }
+
+    #[test]
     fn responses_count_only_if_all_rows_have_periodic_requests() {
         let statistics = Statistics::of(&[1.5]).expect("a value");
         let row = |timed| Row {
             timed,
-            metrics: [(metrics::RESPONSE_S.name, statistics)].into(),
+            metrics: [metrics::RESPONSE_S, metrics::RESPONSE_TIME_S]
+                .map(|metric| (metric.name, statistics))
+                .into(),
             ..Row::default()
         };
         let [flows, responses] = [Timed::Flows, Timed::Responses].map(row);
@@ -141,6 +198,9 @@ mod tests {
             Timed::of(&[unanswered, responses.clone()]),
             Timed::Responses
         );
+        let mut many = responses.clone();
+        many.metrics.remove(metrics::RESPONSE_TIME_S.name);
+        assert_eq!(Timed::of(&[responses.clone(), many]), Timed::RunMeans);
         assert_eq!(Timed::of(&[responses, flows]), Timed::Flows);
     }
 }

@@ -442,6 +442,9 @@ pub struct RunRecord {
     pub others: Vec<FlowRecord>,
     /// Times of the clients' requests, from each to its complete successful response.
     pub responses: Histogram,
+    /// The same times one by one, in the order of the responses; empty if there are more than
+    /// [`RESPONSE_TIMES_MAX`](Self::RESPONSE_TIMES_MAX).
+    pub response_times: Vec<Duration>,
     /// The same of the clients of the other groups.
     pub other_responses: Histogram,
     /// Counters of the link.
@@ -475,6 +478,11 @@ pub struct RunRecord {
     /// The recorded moments of a wireless network's nodes, in order, the warm-up included.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub moments: Vec<Moment>,
+}
+
+impl RunRecord {
+    /// The most responses of a run whose times are kept one by one (512 kB).
+    pub const RESPONSE_TIMES_MAX: usize = 1 << 16;
 }
 
 /// Counters of both directions of the link.

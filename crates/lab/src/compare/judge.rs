@@ -110,14 +110,18 @@ impl Weights {
 /// A request without a response counts as the time after which default CoAP gives it up:
 /// MAX_TRANSMIT_WAIT (RFC 7252 4.8.2).
 pub(super) const UNANSWERED: f64 = 93.0;
-/// Values kept of the times of one run.
+/// Values kept of the times of one run for costs, and for percentiles.
 const TIMES_MAX: usize = 200;
+pub(super) const EXACT_MAX: usize = 2_000;
 
 /// What is kept of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunSummary {
     /// Times with the number of times that each stands for.
     times: Vec<(f64, f64)>,
+    /// Times of single responses in microseconds, by length: all up to [`EXACT_MAX`], of more as many
+    /// order statistics, evenly spaced. Empty where `times` are exact.
+    exact: Vec<u64>,
     /// Sum of the times of all that completed.
     sum: f64,
     completed: f64,
@@ -190,6 +194,13 @@ impl RunSummary {
                 (seconds(end), f64::from(*count))
             });
             summary.times.extend(times);
+            let mut exact: Vec<u64> = record
+                .response_times
+                .iter()
+                .map(|t| t.as_micros())
+                .collect();
+            exact.sort_unstable();
+            summary.exact = evenly_spaced(exact, EXACT_MAX);
         }
         summary.thin();
         summary.bytes_down = record.link.down.bytes_sent as f64;
@@ -212,13 +223,22 @@ impl RunSummary {
             return;
         }
         let weight: f64 = self.times.iter().map(|(_, weight)| weight).sum();
-        let n = self.times.len();
-        let kept = (0..TIMES_MAX).map(|k| {
-            let place = (2 * k + 1) * n / (2 * TIMES_MAX);
-            (self.times[place].0, weight / TIMES_MAX as f64)
-        });
-        self.times = kept.collect();
+        let kept = evenly_spaced(std::mem::take(&mut self.times), TIMES_MAX).into_iter();
+        self.times = kept
+            .map(|(time, _)| (time, weight / TIMES_MAX as f64))
+            .collect();
     }
+}
+
+/// At most so many of sorted values, evenly spaced.
+fn evenly_spaced<T: Copy>(sorted: Vec<T>, most: usize) -> Vec<T> {
+    let n = sorted.len();
+    if n <= most {
+        return sorted;
+    }
+    (0..most)
+        .map(|k| sorted[(2 * k + 1) * n / (2 * most)])
+        .collect()
 }
 
 /// The values of a configuration over all its runs.
@@ -228,11 +248,12 @@ pub struct Measured {
     pub time_s: f64,
     /// Mean of the slowest 5 % of times in seconds.
     pub tail_s: f64,
-    /// Median of times in seconds.
+    /// Median in seconds of the times of responses or transfers of all runs, failures as what they cost;
+    /// of notifications, of the means of subscribers.
     pub p50_s: f64,
-    /// 95th percentile of times in seconds.
+    /// 95th percentile of these times in seconds.
     pub p95_s: f64,
-    /// 99th percentile of times in seconds.
+    /// 99th percentile of these times in seconds.
     pub p99_s: f64,
     /// Share that failed.
     pub undelivered: f64,
@@ -324,12 +345,32 @@ impl<'a> Pool<'a> {
     /// The values of all runs, percentiles included.
     pub(super) fn all(&self) -> Measured {
         let counts = vec![1; self.runs.len()];
+        let times = self.exact();
         Measured {
-            p50_s: self.quantile(&counts, 0.5),
-            p95_s: self.quantile(&counts, 0.95),
-            p99_s: self.quantile(&counts, 0.99),
+            p50_s: quantile(&times, 0.5),
+            p95_s: quantile(&times, 0.95),
+            p99_s: quantile(&times, 0.99),
             ..self.measured(&counts)
         }
+    }
+
+    /// Times with their weights, by length: single responses where they are kept.
+    fn exact(&self) -> Vec<(f64, f64)> {
+        let mut all: Vec<(f64, f64)> = Vec::new();
+        for (place, run) in self.runs.iter().enumerate() {
+            if run.exact.is_empty() {
+                let own = self.times.iter().filter(|(.., of)| *of == place);
+                all.extend(own.map(|(time, weight, _)| (*time, *weight)));
+                continue;
+            }
+            let weight = run.completed / run.exact.len() as f64;
+            all.extend(run.exact.iter().map(|us| (*us as f64 / 1e6, weight)));
+            if run.unanswered > 0.0 {
+                all.push((UNANSWERED, run.unanswered));
+            }
+        }
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        all
     }
 
     /// The mean of the slowest share of times.
@@ -347,19 +388,20 @@ impl<'a> Pool<'a> {
         }
         if seen > 0.0 { sum / seen } else { 0.0 }
     }
+}
 
-    fn quantile(&self, counts: &[u32], share: f64) -> f64 {
-        let weight = |entry: &(f64, f64, usize)| entry.1 * f64::from(counts[entry.2]);
-        let all: f64 = self.times.iter().map(weight).sum();
-        let mut seen = 0.0;
-        for entry in &self.times {
-            seen += weight(entry);
-            if seen >= all * share {
-                return entry.0;
-            }
+/// The least of weighted times, by length, up to which this share of their weight is.
+fn quantile(times: &[(f64, f64)], share: f64) -> f64 {
+    let all: f64 = times.iter().map(|(_, weight)| weight).sum();
+    let mut seen = 0.0;
+    for (time, weight) in times {
+        seen += weight;
+        // A sum of weights such as 0.1 may be a hair less.
+        if seen >= all * share * (1.0 - 1e-12) {
+            return *time;
         }
-        0.0
     }
+    0.0
 }
 
 /// Sums over runs, each counted so many times.
@@ -522,6 +564,32 @@ mod tests {
         // One of two attempts succeeds: 6 s for the one that fails, then 4 s.
         assert_eq!((all.time_s, all.undelivered), (10.0, 0.5));
         assert!(is(all.tail_s, 16.0));
+    }
+
+    #[test]
+    fn percentiles_are_of_single_responses_and_not_of_bins() {
+        use carob_sim::spec::FlowRecord;
+        let mut record = RunRecord {
+            flows: vec![FlowRecord {
+                answered: 5_000,
+                ..FlowRecord::default()
+            }],
+            ..RunRecord::default()
+        };
+        for millis in (1..=5_000).rev() {
+            record.responses.add(Duration::from_millis(millis));
+            record.response_times.push(Duration::from_millis(millis));
+        }
+        let runs = [RunSummary::of(&record, false)];
+        let all = Pool::of(&runs).all();
+        assert_eq!(runs[0].exact.len(), EXACT_MAX);
+        // Of the 5,000 every fifth has two that are kept.
+        for (measured, exact) in [(all.p50_s, 2.5), (all.p95_s, 4.75), (all.p99_s, 4.95)] {
+            assert!((measured - exact).abs() < 0.003, "{measured} {exact}");
+        }
+        record.response_times.truncate(200);
+        let few = [RunSummary::of(&record, false)];
+        assert_eq!(Pool::of(&few).all().p50_s, 4.9);
     }
 
     #[test]

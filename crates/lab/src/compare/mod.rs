@@ -42,6 +42,7 @@ pub use link::{BUILT_IN, BuiltInLink, Link, WrittenLink, WrittenTraces};
 pub use resumable::{ResumableSearch, RunBytes, RunMaker, RunRequest, Step};
 pub use traces::{LinkTraces, NamedTrace};
 pub use traffic::{SIZE_DEFAULT, TRAFFIC, Traffic, TrafficKind};
+pub use words::digits;
 
 /// Why there is no comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +160,11 @@ impl Answer {
     /// The answer in words, a sentence or two each.
     pub fn words(&self) -> Vec<String> {
         words::words(self)
+    }
+
+    /// The subject of its percentiles, such as `responses`.
+    pub fn percentiles_of(&self) -> &'static str {
+        words::percentiles_of(self)
     }
 
     /// The answer as a page with figures and tables; `command` repeats it.

@@ -1,6 +1,7 @@
 //! The answer as a report.
 
 use super::judge::Component;
+use super::words::{digits, percentiles_of};
 use super::{Answer, LEFT_OUT, Ranked};
 use crate::report::{FigureBlock, IntervalRow, Report, Section, interval_figure};
 use crate::text::{Align, TextTable};
@@ -144,7 +145,6 @@ fn measured(answer: &Answer) -> Section {
     let clients = f64::from(answer.traffic.clients);
     for (_, one) in by_cost(answer) {
         let all = &one.measured;
-        let digits = |value: f64| format!("{value:.3}");
         times.add(vec![
             name(answer, one),
             digits(all.time_s),
@@ -180,12 +180,12 @@ fn measured(answer: &Answer) -> Section {
     }
     Section {
         heading: "Times, failures, energy".to_owned(),
-        text: vec![
-            "Times are those of a download, response or notification. Energy is what the radio of a \
+        text: vec![format!(
+            "Median, p95 and p99 are of {} of all runs; failures count as what they cost. Energy is what the radio of a \
              device sends and receives in a run, with IP and UDP headers, and the time that this takes \
-             at the rates of the link; waiting for responses is in the times."
-                .to_owned(),
-        ],
+             at the rates of the link; waiting for responses is in the times.",
+            percentiles_of(answer)
+        )],
         tables: vec![times, energy],
         ..Section::default()
     }

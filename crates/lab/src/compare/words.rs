@@ -9,7 +9,31 @@ fn seconds(value: f64) -> String {
         100.0.. => format!("{value:.0} s"),
         10.0.. => format!("{value:.1} s"),
         1.0.. => format!("{value:.2} s"),
-        _ => format!("{:.0} ms", value * 1_000.0),
+        0.0005.. => format!("{:.0} ms", value * 1_000.0),
+        _ => format!("{:.0} us", value * 1e6),
+    }
+}
+
+/// A number for tables with three digits; seconds below a millisecond to the microsecond.
+pub fn digits(value: f64) -> String {
+    match value {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        1.0.. => format!("{value:.2}"),
+        0.001.. => format!("{value:.3}"),
+        0.000_000_5.. => format!("{value:.6}"),
+        _ => "0".to_owned(),
+    }
+}
+
+/// The subject of percentiles, such as `responses`.
+pub(super) fn percentiles_of(answer: &Answer) -> &'static str {
+    if answer.traffic.is_observe() {
+        "subscribers' mean delays"
+    } else if answer.traffic.is_blockwise() {
+        "downloads"
+    } else {
+        "responses"
     }
 }
 
@@ -162,4 +186,22 @@ fn flips(answer: &Answer) -> Option<String> {
     });
     let list: Vec<String> = list.collect();
     Some(format!("Better elsewhere: {}.", list.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_below_a_millisecond_have_microseconds() {
+        assert_eq!(
+            (seconds(0.000_42), digits(0.000_42)),
+            ("420 us".to_owned(), "0.000420".to_owned())
+        );
+        assert_eq!(
+            (seconds(0.012), digits(0.012)),
+            ("12 ms".to_owned(), "0.012".to_owned())
+        );
+        assert_eq!(digits(0.0), "0");
+    }
 }

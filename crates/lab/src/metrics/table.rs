@@ -32,10 +32,12 @@ metrics! {
         "Requests answered in a run, per second from the first client's begin to the last one's end.";
     CLIENT_RPS: "client_rps", "1/s", Flow,
         "Requests answered, per second of a client's own time.";
+    RESPONSE_TIME_S: "response_time_s", "s", Response,
+        "Time from a request to its complete response; where clients make several requests, and no run has more than 65,536 responses.";
     RESPONSE_S: "response_s", "s", Run,
-        "Mean time from a request to its complete response, per run; where clients make several requests.";
+        "The mean of these times in a run.";
     RESPONSE_P95_S: "response_p95_s", "s", Run,
-        "The 95th percentile of it, within 6 %.";
+        "The 95th percentile of these times in a run; within 6 % in a run of more than 65,536 responses.";
     ANSWERED_RATIO: "answered_ratio", "1", Run,
         "Share of a run's requests that were answered; in a wireless network, of its messages.";
     FIRST_ATTEMPT_RATIO: "first_attempt_ratio", "1", Run,

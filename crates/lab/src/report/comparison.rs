@@ -84,6 +84,8 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
         sections.extend(section("Shares of algorithms on a common link", shares));
         sections.push(times);
         sections.extend(section("Requests", drawing.blocks(&["clients"])?));
+        let network = drawing.blocks(&["circle", "depth"])?;
+        sections.extend(section("Wireless network", network));
         // Where no flow completes, no run is the typical one.
         if !is_shared || rows.len() == 1 {
             let figures = drawing.blocks(&["link", "timers", "transfers"])?;
@@ -110,6 +112,18 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
             ..Section::default()
         });
     }
+    sections.push(Section {
+        heading: "Scenario".to_owned(),
+        text: vec![format!(
+            "Version {} of `carob` repeats these runs with the command above and this scenario.",
+            env!("CARGO_PKG_VERSION")
+        )],
+        details: vec![Details {
+            summary: format!("Text of {}", subject.name),
+            text: scenario.source_text().to_owned(),
+        }],
+        ..Section::default()
+    });
     Ok(Report {
         title: scenario.title(subject.name),
         lead: scenario.about().to_owned(),
@@ -389,6 +403,8 @@ mod tests {
         let html = report.html();
         assert!(html.contains("Flow completion time (s)") && html.contains("Pesola 2020"));
         assert!(html.contains("Typical transfers"));
+        // A reader repeats the runs from the report alone.
+        assert!(html.contains("Text of thesis/long") && html.contains("[sweep]"));
         for algorithm in ["default, seed ", "cocoa-001, seed "] {
             // In the sequence graphs and in the timer traces.
             assert!(html.matches(algorithm).count() >= 2, "{algorithm}");

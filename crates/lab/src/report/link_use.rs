@@ -6,6 +6,7 @@ use carob_sim::spec::RunRecord;
 use super::chart::{At, Axis, Chart, Layer, Panel, Part, steps};
 use super::picture::Picture;
 use super::scale::Mapping;
+use crate::compare::digits;
 
 /// The span of time that each step of the figure stands for.
 pub(super) const BIN: Duration = Duration::from_secs(10);
@@ -73,7 +74,13 @@ impl LinkUse {
         if longest > 0.0 {
             let waits = line(&|step| step.wait_s / longest * self.rate_kbps);
             let waits = Part::Line("link-wait".to_owned(), vec![waits]);
-            layers.push(Layer::new("longest wait in the queue").part(waits));
+            layers.push(
+                Layer::new(&format!(
+                    "longest wait in the queue (top: {} s)",
+                    digits(longest)
+                ))
+                .part(waits),
+            );
         }
         Panel {
             title: title.to_owned(),

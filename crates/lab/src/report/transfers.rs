@@ -12,6 +12,7 @@ use super::page::{FigureBlock, Section};
 use super::sequence::{Kind, SequenceGraph, sequences};
 use super::timer_scatter::{TimerScatter, scatters};
 use super::timers::{TimerTrace, timers as timer_traces};
+use crate::compare::digits;
 use crate::run::{Job, Outcome, Row, RunSetupError};
 use crate::summary;
 
@@ -93,10 +94,11 @@ impl Typical {
         let mut text = Vec::new();
         if rows.iter().any(|row| row.cell_name() != self.cell) {
             text.push(format!(
-                "In {study}/{cell}, the cell in which medians differ most. `carob lab run \
-                 {study}/NAME` reports any other cell.",
+                "In {study}/{cell}, the cell in which medians differ most. `{command}` reports any \
+                 other cell.",
                 study = outcome.plan().scenario().study(),
-                cell = self.cell
+                cell = self.cell,
+                command = outcome.plan().scenario().command_of_cells(),
             ));
         }
         if !single {
@@ -142,7 +144,7 @@ impl Typical {
         let panels = crowds.map(|transfer| {
             let content = LinkUse::of(&transfer.record, transfer.rate_bps);
             let wait = content.longest_wait();
-            let title = format!("{}, waits up to {wait:.0} s", transfer.title);
+            let title = format!("{}, waits up to {} s", transfer.title, digits(wait));
             (title, content)
         });
         let panels: Vec<(String, LinkUse)> = panels.collect();

@@ -171,9 +171,13 @@ impl Outcome<'_> {
 }
 
 fn timed(cell: &Cell) -> Timed {
-    match cell.time("workload.request_period") {
-        Ok(period) if !period.is_zero() => Timed::Responses,
-        _ => Timed::Flows,
+    let is = |key: &str, value: &str| cell.setting(key).as_deref() == Some(value);
+    let is_periodic =
+        matches!(cell.time("workload.request_period"), Ok(period) if !period.is_zero());
+    if is_periodic || is("run.network", "mesh") && is("workload.kind", "exchanges") {
+        Timed::Responses
+    } else {
+        Timed::Flows
     }
 }
 

@@ -301,7 +301,10 @@ impl Cell {
             Value::Percent(0) => {}
             Value::Percent(ppm) if self.text(path)? == "none" => return self.gilbert(*ppm),
             _ => {
-                let why = "link.loss and link.error are two ways to say what is lost";
+                let error = self.text(path)?;
+                let why = format!(
+                    "link.loss and link.error = \"{error}\" both say what is lost; set error = \"none\""
+                );
                 return Err(impossible(self.place("link.loss"), why));
             }
         }

@@ -63,6 +63,8 @@ pub struct Scenario {
     hash: u64,
     about: String,
     changes: Vec<Change>,
+    /// The name that it was read under, and its text.
+    source: (String, String),
 }
 
 /// A setting with its kind settled.
@@ -117,6 +119,7 @@ impl Scenario {
         if let Some(errors) = ScenarioErrors::of(wrong.collect()) {
             return Err(errors);
         }
+        prefer_typed_loss(&mut raw);
         if let Some(algorithms) = algorithms {
             raw.insert(
                 "run.algorithms".to_owned(),
@@ -153,7 +156,10 @@ impl Scenario {
         let settings = Settings::new(settings);
         let changes = changes::of(&own, &settings, &axes);
         let scenario = match Self::of(settings, axes, &only, &cases, changes, registry) {
-            Ok(scenario) => scenario,
+            Ok(scenario) => Self {
+                source: (name.to_owned(), text.to_owned()),
+                ..scenario
+            },
             Err(error) if absent.is_empty() => return Err(error.into()),
             // What stands in for a missing key may not fit the rest.
             Err(_) => return Err(ScenarioErrors::of(absent).expect("some are absent")),
@@ -187,6 +193,7 @@ impl Scenario {
         Ok(Self {
             hash: hash_of(&settings, &cells),
             about: about(&settings, &cells)?,
+            source: Default::default(),
             settings,
             algorithms,
             cells,
@@ -197,6 +204,23 @@ impl Scenario {
     /// Its full name, `<study>/<family>`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.text("study"), self.text("family"))
+    }
+
+    /// The text of its file, without the settings of the command line.
+    pub fn source_text(&self) -> &str {
+        &self.source.1
+    }
+
+    /// The command that runs another cell.
+    pub fn command_of_cells(&self) -> String {
+        let (name, _) = &self.source;
+        if !name.ends_with(".toml") {
+            return format!("carob lab run {}/NAME", self.study());
+        }
+        let swept = self.cells.iter().flat_map(|cell| &cell.values);
+        let keys: BTreeSet<&str> = swept.map(|(key, _)| key.as_str()).collect();
+        let set = keys.iter().map(|key| format!(" --set {key}=VALUE"));
+        format!("carob lab run {name}{}", set.collect::<String>())
     }
 
     /// The scenario's question, one sentence.
@@ -358,6 +382,23 @@ fn about(settings: &Settings, cells: &[Cell]) -> Result<String, ScenarioError> {
         filled += rest;
     }
     Ok(filled)
+}
+
+/// Drops the scenario's class of errors where the command line states the loss: both say what is lost.
+/// A swept class stays, since it names cells.
+fn prefer_typed_loss(raw: &mut BTreeMap<String, Raw>) {
+    let is_typed = |path: &str| {
+        matches!(
+            raw.get(path),
+            Some(Raw {
+                place: Place::CommandLine(_),
+                ..
+            })
+        )
+    };
+    if is_typed("link.loss") && !is_typed("link.error") {
+        raw.remove("link.error");
+    }
 }
 
 /// Puts `key=value` of the command line in place of the file's value, sweep included.

@@ -746,3 +746,30 @@ fn an_alias_of_a_controller_is_a_name_of_it() {
         "{error}"
     );
 }
+
+#[test]
+fn a_typed_loss_replaces_a_class_of_errors_that_is_not_swept() {
+    let (file, _) = builtin::find("carob/reports").expect("a scenario");
+    let fixed = file.text.replace("error = \"none\"", "error = \"medium\"");
+    let read = |set: &[&str]| {
+        let set: Vec<String> = set.iter().map(|&typed| typed.to_owned()).collect();
+        Scenario::read("own.toml", &fixed, &set)
+    };
+    let loss = |set: &[&str]| {
+        let scenario = read(set).expect("a valid one");
+        let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
+        spec.link.down.loss
+    };
+    let typed = loss(&["loss=5 %"]);
+    assert_eq!(typed, LossSpec::Constant(Probability::ppm(50_000)));
+    assert_ne!(loss(&[]), typed);
+    let both = read(&["loss=5 %", "error=low"]).expect_err("both");
+    assert!(both.to_string().contains("set error = \"none\""), "{both}");
+    let (swept, _) = builtin::find("carob/default").expect("a scenario");
+    let set = ["loss=5 %".to_owned()];
+    let error = Scenario::read(swept.name, swept.text, &set).expect_err("error is swept");
+    assert!(
+        error.to_string().contains("set error = \"none\""),
+        "{error}"
+    );
+}

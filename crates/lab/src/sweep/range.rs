@@ -1,5 +1,7 @@
 //! Values of a parameter: a list, or equal steps from one to another.
 
+use std::fmt;
+
 use serde::Deserialize;
 
 use super::file::ROWS_MAX;
@@ -7,21 +9,37 @@ use super::file::ROWS_MAX;
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Range {
-    List(Vec<String>),
-    Steps {
-        from: String,
-        to: String,
-        steps: u32,
-    },
+    List(Vec<Text>),
+    Steps { from: Text, to: Text, steps: u32 },
+}
+
+/// A value as text; a number may stand without quotes.
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Text {
+    Text(String),
+    Whole(i64),
+    Number(f64),
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Whole(number) => number.fmt(f),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
 }
 
 impl Range {
     pub(super) fn values(&self) -> Result<Vec<String>, String> {
         match self {
             Self::List(values) if values.is_empty() => Err("no value".to_owned()),
-            Self::List(values) => Ok(values.clone()),
+            Self::List(values) => Ok(values.iter().map(Text::to_string).collect()),
             Self::Steps { from, to, steps } => {
-                let ((first, unit), (last, other)) = (number(from)?, number(to)?);
+                let [from, to] = [from, to].map(Text::to_string);
+                let ((first, unit), (last, other)) = (number(&from)?, number(&to)?);
                 if unit != other {
                     return Err(format!("\"{from}\" and \"{to}\" have different units"));
                 }

@@ -38,6 +38,22 @@ fn parameters_make_a_row_for_each_combination() {
     );
 }
 
+/// The second parameter of [`SMALL`].
+const PARAMETER: &str = "block = [\"64 B\", \"128 B\"]";
+
+#[test]
+fn numbers_of_parameters_may_stand_without_quotes() {
+    let quoted = Sweep::read(&SMALL.replace(PARAMETER, "clients = [\"1\", \"30\"]"));
+    let bare = Sweep::read(&SMALL.replace(PARAMETER, "clients = [1, 30]"));
+    let sets = |sweep: Sweep| -> Vec<String> {
+        let rows = &sweep.tables[0].rows;
+        rows.iter().map(|row| row.set.join(",")).collect()
+    };
+    let sets = [quoted, bare].map(|sweep| sets(sweep.expect("it reads")));
+    assert!(sets[0].iter().any(|set| set.contains("clients=30")));
+    assert_eq!(sets[0], sets[1]);
+}
+
 #[test]
 fn errors_name_the_line_and_the_remedy() {
     for (from, to, line, what, remedy) in [

@@ -1,8 +1,11 @@
 //! Scenario files that put an application on another network, or beside another one.
 
 use carob_lab::engine;
-use carob_lab::run::RunRecord;
+use carob_lab::reading::reading;
+use carob_lab::report::{Subject, comparison};
+use carob_lab::run::{Plan, RunRecord, Selection};
 use carob_lab::scenario::{Scenario, builtin};
+use carob_lab::summary::{Print, columns, table};
 
 fn run(name: &str, set: &[&str]) -> RunRecord {
     let (file, _) = builtin::find(name).unwrap();
@@ -30,6 +33,41 @@ fn a_crowd_transfers_blocks_over_a_mesh() {
     let transmissions = mesh.nodes.iter().map(|node| node.mac.transmissions);
     // Four blocks each way, several hops, in two frames some of them.
     assert!(transmissions.sum::<u64>() > 60 * 4 * 2 * 2);
+}
+
+#[test]
+fn requests_over_a_mesh_have_response_times_in_tables_and_reports() {
+    let set = [
+        "workload.kind=exchanges",
+        "requests=3",
+        "request=20 B",
+        "response=20 B",
+        "clients=40",
+        "warm_up=3 min",
+        "seeds=2",
+    ];
+    let set = set.map(str::to_owned);
+    let (file, _) = builtin::find("carob/crowd-mesh").unwrap();
+    let scenario = Scenario::read(file.name, file.text, &set).unwrap();
+    let plan = Plan::new(&scenario, &Selection::default()).unwrap();
+    let outcome = plan.execute(engine::run, |_, _| {}).unwrap();
+    let rows = outcome.rows();
+    let table = table(&rows, &Print::default(), false).to_string();
+    for head in ["median s", "p95 s", "p99 s"] {
+        assert!(table.contains(head), "{table}");
+    }
+    assert!(!table.contains("PDR") && !table.contains('–'), "{table}");
+    assert!(columns(&rows).starts_with("median, p95 and p99 are of response times"));
+    let sentences = reading(&outcome).join(" ");
+    assert!(!sentences.contains("messages"), "{sentences}");
+    let subject = Subject {
+        name: "carob/crowd-mesh",
+        outcome: &outcome,
+        set: &set,
+        command: String::new(),
+    };
+    let html = comparison(&subject, &Print::default()).unwrap().html();
+    assert!(html.contains("Response times") && html.contains("Hops and neighbours."));
 }
 
 #[test]
@@ -68,7 +106,23 @@ fn keys_of_another_network_are_refused_with_their_place() {
         read.expect_err("it is refused").to_string()
     };
     let large = refused("workload.block=1024 B");
-    assert!(large.contains("workload.block"), "{large}");
+    assert!(large.contains("workload.block: a datagram"), "{large}");
+    assert!(large.contains("(lowpan.datagram)"), "{large}");
+    let read = |set: &[&str]| {
+        let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
+        let read = Scenario::read(file.name, file.text, &set);
+        read.expect_err("it is refused").to_string()
+    };
+    let request = read(&[
+        "workload.kind=exchanges",
+        "block=128 B",
+        "request=120 B",
+        "response=0 B",
+    ]);
+    assert!(
+        request.contains("workload.request: a datagram"),
+        "{request}"
+    );
     let over_tcp = refused("run.algorithms=tcp-newreno");
     assert!(over_tcp.contains("not segments of TCP"), "{over_tcp}");
     let link = refused("link.mtu=1000 B");

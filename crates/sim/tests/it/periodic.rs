@@ -3,9 +3,9 @@
 use crate::specs::{run_spec, symmetric};
 use carob_cc::time::Duration;
 use carob_sim::engine::{self, RunError};
-use carob_sim::link::DirectionSpec;
+use carob_sim::link::{DirectionSpec, LossSpec};
 use carob_sim::random::Probability;
-use carob_sim::spec::{AfterFailure, Periodic, Requests, RunSpec, Transport, Workload};
+use carob_sim::spec::{AfterFailure, Periodic, Requests, RunRecord, RunSpec, Transport, Workload};
 use carob_sim::tcp::TcpSettings;
 
 const PERIOD: Duration = Duration::from_secs(60);
@@ -78,6 +78,47 @@ fn datagrams_wait_for_a_sleepy_clients_poll() {
     );
     // Clients retransmit meanwhile: ACK_TIMEOUT is 2 s.
     assert!(flows.iter().map(|flow| flow.spurious).sum::<u64>() > 50);
+}
+
+#[test]
+fn periodic_requests_go_on_after_one_that_was_given_up() {
+    for after_failure in [AfterFailure::Stop, AfterFailure::Next] {
+        let requests = Requests {
+            after_failure,
+            ..requests(5, Probability::ppm(0), Duration::ZERO)
+        };
+        let mut spec = spec(40, requests);
+        spec.transmission.max_retransmit = 0;
+        let lost = LossSpec::Constant(Probability::ppm(300_000));
+        (spec.link.down.loss, spec.link.up.loss) = (lost, lost);
+        let record = engine::run(&spec).expect("a run");
+        let failed = record.flows.iter().filter(|flow| flow.unanswered > 0);
+        // Its flow has failed, and it makes its next requests all the same.
+        assert!(failed.clone().all(|flow| flow.finished.is_none()));
+        assert!(failed.clone().count() > 20);
+        assert!(
+            failed.clone().all(|flow| flow.exchanges == 5),
+            "{after_failure:?}"
+        );
+    }
+}
+
+#[test]
+fn more_responses_than_are_kept_leave_their_histogram() {
+    let most = RunRecord::RESPONSE_TIMES_MAX;
+    for (each, kept) in [(64, most), (65, 0)] {
+        let requests = requests(each, Probability::ppm(0), Duration::ZERO);
+        let clients = most as u32 / 64;
+        let mut spec = spec(clients, requests);
+        spec.time_limit = PERIOD.times(70);
+        for direction in [&mut spec.link.down, &mut spec.link.up] {
+            *direction = DirectionSpec::new(100_000_000, 1_000_000);
+        }
+        let record = engine::run(&spec).expect("a run");
+        let answered: u32 = record.flows.iter().map(|flow| flow.answered).sum();
+        assert_eq!(answered, clients * each);
+        assert_eq!(record.response_times.len(), kept);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use carob_lab::compare::{
     Answer, BUILT_IN, CLIENTS_MAX, CompareError, Component, LEFT_OUT, Link, Progress, Question,
-    TRAFFIC, Traffic, WrittenLink, WrittenTraces,
+    TRAFFIC, Traffic, WrittenLink, WrittenTraces, digits,
 };
 use carob_lab::text::{Align, Emphasis, TextTable};
 
@@ -214,16 +214,6 @@ fn table(answer: &Answer) -> TextTable {
     table
 }
 
-/// A number with three digits.
-fn digits(value: f64) -> String {
-    match value {
-        100.0.. => format!("{value:.0}"),
-        10.0.. => format!("{value:.1}"),
-        1.0.. => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
-}
-
 /// Percentiles of times, and the bytes of a device.
 fn details(answer: &Answer) -> TextTable {
     let names = [
@@ -309,7 +299,10 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
         for (name, cost) in &answer.controllers {
             all.add(vec![(*name).to_owned(), format!("{cost:.2}")]);
         }
-        say("Percentiles, and what a device sends and receives in a run:");
+        say(format_args!(
+            "Percentiles of {} of all runs, and what a device sends and receives in a run:",
+            answer.percentiles_of()
+        ));
         say_table(&details(answer), 0);
         say("");
         say("All controllers with the parameters of RFC 7252:");

@@ -26,7 +26,8 @@ fn run_json_has_exactly_the_fields_of_the_machine_interface() {
         );
         let statistics = keys(&row["metrics"]["fct_s"]);
         let expected = [
-            "ci95", "max", "mean", "min", "n", "p10", "p25", "p50", "p75", "p90", "p95", "sd",
+            "ci95", "max", "mean", "min", "n", "p10", "p25", "p50", "p75", "p90", "p95", "p99",
+            "sd",
         ];
         assert_eq!(statistics, expected);
         assert_eq!(row["metrics"]["fct_s"]["n"], 3);

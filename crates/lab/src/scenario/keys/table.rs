@@ -78,7 +78,7 @@ const GENERAL: &[Key] = &[
         "variant",
         Kind::Text,
         None,
-        "A word to sweep, for `where` tables to say what differs where several settings do.",
+        "A name of a variant. Sweep it, and let `where` tables set the keys of each variant, where variants differ in several keys.",
     ),
     key(
         "run.algorithms",
@@ -210,7 +210,7 @@ const GENERAL: &[Key] = &[
         "workload.after_failure",
         Kind::Word(&["stop", "next"]),
         Some("stop"),
-        "What a client does after a request that was given up: nothing more, or it makes the next.",
+        "What a client does after a request that was given up: nothing more, or it makes the next. With `workload.request_period` the clock decides: requests go on under both, and `stop` only ends the client's flow, which counts as failed; the run ends with the last flow.",
     ),
     key(
         "server.service",
@@ -300,7 +300,7 @@ const GENERAL: &[Key] = &[
         "workload.request_period",
         Kind::Time,
         Some("0 s"),
-        "Time from one request of a client to its next, whatever became of earlier ones; with 0 s each follows the response to the one before.",
+        "Time from one request of a client to its next, whatever became of earlier ones and whatever `workload.after_failure` says; with 0 s each follows the response to the one before.",
     ),
     key(
         "workload.request_jitter",
@@ -582,7 +582,7 @@ const GENERAL: &[Key] = &[
         "link.loss",
         Kind::Percent,
         Some("0 %"),
-        "Random loss after the bottleneck, of each packet by itself unless `link.loss_burst` says otherwise; where `link.error` is `none`.",
+        "Random loss after the bottleneck, of each packet by itself unless `link.loss_burst` says otherwise. It needs `link.error` = `none`; set on the command line, it replaces a class that the scenario does not sweep.",
     ),
     key(
         "link.loss_burst",

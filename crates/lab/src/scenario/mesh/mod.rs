@@ -10,6 +10,7 @@ mod topology;
 use carob_cc::time::Duration;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
 use carob_sim::mesh::ConfigError;
+use carob_sim::mesh::lowpan::LowpanError;
 use carob_sim::mesh::spec::{
     BurstKind, Bursts, ClientStops, Constant, DelayBins, Delivery, Gaps, MeshSpec, NodeSpec,
     Period, Routing, Sink, Traffic,
@@ -289,14 +290,33 @@ pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
             ConfigError::NoTime | ConfigError::TooLong | ConfigError::TimeLimit => {
                 "workload.duration"
             }
-            ConfigError::Lowpan(_) if !has_traffic(&cell.settings) => "workload.block",
+            ConfigError::Lowpan(_) if !has_traffic(&cell.settings) => longest_message(cell),
             ConfigError::Lowpan(_) => "lowpan.frame",
             ConfigError::Queue(_) => "node.coap_buffer",
             ConfigError::Traced(_) => "mesh.traced",
             _ => "run.algorithms",
         };
-        impossible(cell.place(path), format!("{path}: {why}"))
+        let allowed = match why {
+            ConfigError::Lowpan(LowpanError::TooLarge { .. }) => " (lowpan.datagram)",
+            _ => "",
+        };
+        impossible(cell.place(path), format!("{path}: {why}{allowed}"))
     })
+}
+
+/// The key of the longest message of requests.
+fn longest_message(cell: &Cell) -> &'static str {
+    let bytes = |path: &str| cell.bytes(path).unwrap_or_default();
+    if cell
+        .text("workload.kind")
+        .is_ok_and(|kind| kind == "blockwise-get")
+    {
+        "workload.block"
+    } else if bytes("workload.request") >= bytes("workload.response") {
+        "workload.request"
+    } else {
+        "workload.response"
+    }
 }
 
 #[cfg(test)]

@@ -46,6 +46,8 @@ pub(crate) struct Clients {
     response: Response,
     /// Times from request to response.
     responses: Histogram,
+    /// The same one by one, up to the number that a record keeps.
+    response_times: Vec<Duration>,
 }
 
 impl Clients {
@@ -74,6 +76,7 @@ impl Clients {
             server_restarts: 0,
             response,
             responses: Histogram::default(),
+            response_times: Vec::new(),
         };
         let endpoints = Endpoints {
             clients: numbers
@@ -196,6 +199,14 @@ impl Clients {
             client.outstanding = client.outstanding.saturating_sub(1);
         }
         self.send_requests(engine, number);
+    }
+
+    /// Counts the time of a response.
+    fn add_response(&mut self, took: Duration) {
+        self.responses.add(took);
+        if self.response_times.len() < RunRecord::RESPONSE_TIMES_MAX {
+            self.response_times.push(took);
+        }
     }
 
     /// A client's request failed.
@@ -348,7 +359,7 @@ impl<N: Network> Application<N> for Clients {
                     made = client.take_made(id);
                 }
                 if let Some(made) = made.filter(|_| is_success) {
-                    self.responses.add(engine.now.since(made));
+                    self.add_response(engine.now.since(made));
                 }
                 if is_success {
                     self.answered(engine, number);
@@ -472,6 +483,9 @@ impl<N: Network> Application<N> for Clients {
         let flows: Vec<FlowRecord> = flows.collect();
         if self.group == 0 {
             record.flows = flows;
+            if self.responses.count <= RunRecord::RESPONSE_TIMES_MAX as u64 {
+                record.response_times = self.response_times;
+            }
             record.responses = self.responses;
         } else {
             record.others.extend(flows);
