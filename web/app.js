@@ -21,7 +21,7 @@ const OWN = {
   state: {},
 };
 
-let state = decode(location.hash.slice(1));
+let state = { ...DEFAULTS };
 let about;
 let runs;
 let pool;
@@ -31,11 +31,10 @@ let player;
 let pad;
 /** Number of the question that is asked or answered; another one, or a stop, ends its runs. */
 let asked = 0;
-const looks = (name) => about.controllers.find((one) => one.name === name) ?? { colour: 6, marker: 0 };
 
 /** Puts the state into the address without a new entry in the history. */
 function remember() {
-  const text = encode(state);
+  const text = encode(state, about.presets);
   summarize();
   history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
 }
@@ -58,7 +57,7 @@ function buildLists() {
     box.name = "cc";
     box.value = one.name;
     label.title = one.about;
-    label.append(box, key(one), one.name);
+    label.append(box, one.name);
     by(one.compared ? "controllers" : "variants").append(label);
   }
   for (const name of ["tcp-newreno", "tcp-cubic", "tcp-bbr1"]) {
@@ -251,7 +250,7 @@ async function collect(question, result, mine) {
     if (end || done === 0) by("status").textContent = by("count").textContent;
   };
   status(0);
-  const samples = ["fct_s", "setup_s", "goodput_bps", "retransmissions", "spurious", "etx", "rank", "hops", "node_rto_s"];
+  const samples = ["fct_s", "response_time_s", "setup_s", "goodput_bps", "retransmissions", "spurious", "etx", "rank", "hops", "node_rto_s"];
   const request = (from, count) => ({ count, call: { call: "runs", source: question, first: result.first_seed + from, count, samples } });
   try {
     const busy = await pool.spread(seeds, request, (some) => {
@@ -310,7 +309,7 @@ async function drawRanking() {
   const metric = names.find((one) => one.name === chosen);
   if (!metric) return;
   by("metric-about").textContent = metric.about;
-  await show(runs, metric, runs.algorithms[0], looks, (call) => desk.call(call), {
+  await show(runs, metric, runs.algorithms[0], (call) => desk.call(call), {
     table: by("ranking"), verdict: by("verdict"), spread: by("spread"), caption: by("spread-caption"), differences: by("differences"),
   });
 }
@@ -542,7 +541,7 @@ function wire() {
   by("to-results").addEventListener("click", toResults);
   new IntersectionObserver(([seen]) => { by("to-results").hidden = seen.isIntersecting || seen.boundingClientRect.top < 0; }).observe(by("results"));
   by("advise-stop").addEventListener("click", stopAdvice);
-  addEventListener("hashchange", () => { state = decode(location.hash.slice(1)); fill(); ask(); });
+  addEventListener("hashchange", () => { state = decode(location.hash.slice(1), about.presets); fill(); ask(); });
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => { draw(true); player.resize(); }, 150); });
   wireTabs();
@@ -557,6 +556,7 @@ async function start() {
   desk = new Lab();
   about = await desk.call({ call: "about" });
   pool = new Pool();
+  state = decode(location.hash.slice(1), about.presets);
   lab.call = (request) => desk.call(request);
   lab.recommend = (workers) => recommend(adviceLink(), pool, () => {}, () => false, workers);
   const parts = { state: () => state, checked: () => checked, watched_command: () => watchedCommand(checked), runs: () => runs, player: () => player };

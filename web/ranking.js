@@ -12,6 +12,10 @@ const MORE = new Set([
 const PREFERRED = ["fct_s", "response_s", "delay_s", "pdr", "throughput_rps"];
 /** The same for requests with pauses between them: a flow lasts as long under each controller. */
 const PREFERRED_PACED = ["response_s", "delay_s", "pdr"];
+/** Single values behind a mean of each run. */
+const SINGLE = { response_s: "response_time_s" };
+/** What single values are of, where they are not of flows. */
+const OF = { response_time_s: "responses", etx: "nodes", rank: "nodes", hops: "nodes", node_rto_s: "nodes" };
 /** The fewest seeds of a ranking. */
 const SEEDS_MIN = 10;
 
@@ -46,11 +50,25 @@ export class Runs {
     return Object.fromEntries([...this.byName].map(([name, runs]) => [name, of(runs)]));
   }
 
-  /** Sorted samples of a metric: of flows where a run has several. */
+  /** The metric with the single values behind a metric of runs, if runs have it. */
+  single(metric) {
+    const name = SINGLE[metric] ?? metric;
+    const has = (run) => run.samples[name] || !(metric in run.means);
+    const all = [...this.byName.values()].flatMap((of) => [...of.values()]);
+    return all.every(has) && all.some((run) => run.samples[name]) ? name : undefined;
+  }
+
+  /** Sorted samples of a metric: single values where runs have them, else means of runs. */
   samples(metric, name) {
-    const runs = [...this.byName.get(name).values()];
-    const all = runs.flatMap((run) => run.samples[metric] ?? (metric in run.means ? [run.means[metric]] : []));
-    return Float64Array.from(all).sort();
+    const [runs, single] = [[...this.byName.get(name).values()], this.single(metric)];
+    const of = (run) => single ? run.samples[single] ?? [] : metric in run.means ? [run.means[metric]] : [];
+    return Float64Array.from(runs.flatMap(of)).sort();
+  }
+
+  /** What the samples of a metric are of. */
+  of(metric) {
+    const single = this.single(metric);
+    return single ? OF[single] ?? "flows" : "runs";
   }
 
   /** The metric to show when none is chosen. */
@@ -79,9 +97,10 @@ function cells(row, entry, looks, best) {
     : "–";
   const texts = [
     [name, ""],
-    [digits(statistics?.p50), ""],
-    [statistics ? `${digits(statistics.mean)} ± ${digits(statistics.ci95)}` : "–", "more"],
-    [digits(statistics?.p95), "more"],
+    [statistics ? `${digits(statistics.mean)} ± ${digits(statistics.ci95)}` : "–", ""],
+    [digits(entry.samples?.p50), "more"],
+    [digits(entry.samples?.p95), "more"],
+    [digits(entry.samples?.p99), "more"],
     [interval, ""],
     [entry.lower ?? "–", "more"],
   ];
@@ -98,9 +117,11 @@ function signed(value) {
   return value > 0 ? `+${digits(value)}` : digits(value).replace("-", "\u2212");
 }
 
-function header(reference) {
+function header(reference, of, unit) {
   const row = document.createElement("tr");
-  const names = [["controller", ""], ["median", ""], ["mean ± 95 %", "more"], ["95th percentile", "more"],
+  const in_ = unit === "1" ? "" : ` (${unit})`;
+  const names = [["controller", ""], [`mean of runs${in_} ± 95 %`, ""], [`median of ${of}`, "more"],
+    [`95th percentile of ${of}`, "more"], [`99th percentile of ${of}`, "more"],
     [`difference to ${reference}`, ""], ["seeds better", "more"]];
   for (const [name, kind] of names) {
     const cell = document.createElement("th");
@@ -138,11 +159,18 @@ function verdict(entries, reference, metric, seeds, more) {
     + `(difference ${digits(Math.abs(mean))} ± ${withUnit(half, unit)}, 95 % interval, ${seeds} paired seeds).`;
 }
 
-/** Draws the ranking of a metric. `rank` makes a call of the lab. */
-export async function show(runs, metric, reference, looks, rank, elements) {
+/** Draws the ranking of a metric. `rank` makes a call of the lab, which has all statistics. */
+export async function show(runs, metric, reference, rank, elements) {
   const values = runs.values(metric.name);
   const seeds = runs.seeds().length;
-  const entries = await rank({ call: "ranking", reference, values });
+  const samples = Object.fromEntries(runs.algorithms.map((name) => [name, runs.samples(metric.name, name)]));
+  const plain = Object.fromEntries(Object.entries(samples).map(([name, all]) => [name, [...all]]));
+  const entries = await rank({ call: "ranking", reference, values, samples: plain });
+  const places = await rank({ call: "looks", names: runs.algorithms });
+  const looks = (name) => {
+    const [colour, marker] = places[runs.algorithms.indexOf(name)];
+    return { colour, marker };
+  };
   const more = MORE.has(metric.name);
   const sign = more ? -1 : 1;
   const order = (entry) => entry.statistics ? sign * entry.statistics.mean : Infinity;
@@ -156,13 +184,13 @@ export async function show(runs, metric, reference, looks, rank, elements) {
   }
   const body = document.createElement("tbody");
   body.append(...entries.map((entry, k) => cells(body, entry, looks, k === 0 && seeds >= SEEDS_MIN && entries.length > 1)));
-  elements.table.replaceChildren(header(reference), body);
+  elements.table.replaceChildren(header(reference, runs.of(metric.name), metric.unit), body);
   elements.verdict.textContent = verdict(entries, reference, metric, seeds, more);
   const label = metric.unit === "1" ? metric.name : `${metric.name.replace(/_(s|bps|rps|bytes)$/, "")} (${metric.unit})`;
-  const lines = runs.algorithms.map((name) => ({ name, look: looks(name), values: runs.samples(metric.name, name) }));
+  const lines = runs.algorithms.map((name) => ({ name, look: looks(name), values: samples[name] }));
   const width = Math.max(280, Math.min(1000, elements.spread.clientWidth || 700));
   elements.spread.replaceChildren(distribution(width, lines, label));
-  elements.caption.textContent = `Cumulative distribution over ${seeds} seeds: share of ${lines.some((l) => l.values.length > seeds) ? "flows" : "runs"} at or below a value`;
+  elements.caption.textContent = `Cumulative distribution over ${seeds} seeds: share of ${runs.of(metric.name)} at or below a value`;
   const rows = entries.filter((entry) => entry.algorithm !== reference).map((entry) => ({
     name: entry.algorithm, look: looks(entry.algorithm), mean: entry.difference?.mean, half: entry.difference?.half,
     note: seeds < SEEDS_MIN ? `from ${SEEDS_MIN} seeds on` : "no pairs",

@@ -25,19 +25,24 @@ export const DEFAULTS = {
   view: "ranking", watched: "", seed: 1, client: 0, node: -1, at: 0, speed: 0,
 };
 
-/** The state as text for the address. */
-export function encode(state) {
+/** The state of an experiment: the defaults, and what it sets. */
+const stateOf = (presets, id) => ({ ...DEFAULTS, ...presets.find((one) => one.id === id)?.state });
+
+/** The state as text for the address: what differs from its experiment. */
+export function encode(state, presets) {
   const parameters = new URLSearchParams();
-  for (const [key, value] of Object.entries(DEFAULTS)) {
-    if (state[key] !== value) parameters.set(key, state[key]);
+  if (state.preset !== DEFAULTS.preset) parameters.set("preset", state.preset);
+  for (const [key, value] of Object.entries(stateOf(presets, state.preset))) {
+    if (key !== "preset" && state[key] !== value) parameters.set(key, state[key]);
   }
   return parameters.toString();
 }
 
-/** The state of an address; what it does not name is the default. */
-export function decode(text) {
-  const state = { ...DEFAULTS };
-  for (const [key, value] of new URLSearchParams(text)) {
+/** The state of an address; what it does not name is that of its experiment. */
+export function decode(text, presets) {
+  const named = new URLSearchParams(text);
+  const state = stateOf(presets, named.get("preset"));
+  for (const [key, value] of named) {
     if (!(key in DEFAULTS)) continue;
     if (typeof DEFAULTS[key] !== "number") state[key] = value;
     else if (Number.isFinite(Number(value))) state[key] = Number(value);

@@ -55,7 +55,10 @@ class Strip {
       pen.fillText(text, box.left - 6, y + 4);
     }
     pen.textAlign = "start";
-    pen.fillText(this.title(), box.left, 12);
+    // On a phone a long title begins at the edge, and is made narrower where it must be.
+    const room = this.width - 8;
+    const fits = pen.measureText(this.title()).width <= box.right - box.left;
+    pen.fillText(this.title(), fits ? box.left : 4, 12, room);
   }
 
   x(time) {

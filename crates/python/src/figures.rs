@@ -31,10 +31,13 @@ pub(crate) fn figures() -> Vec<(&'static str, &'static str, &'static str)> {
     all.map(|one| (one.name, one.about, one.needs)).collect()
 }
 
-/// Colour and index of the marker of an algorithm, the same in every figure.
+/// Colour and index of the marker of each name of a figure, no two alike.
 #[pyfunction]
-pub(crate) fn look(algorithm: &str) -> (&'static str, usize) {
-    (report::colour(algorithm), report::look(algorithm).1)
+pub(crate) fn looks(names: Vec<String>) -> Vec<(&'static str, usize)> {
+    let looks = report::looks(names.iter().map(String::as_str)).into_iter();
+    looks
+        .map(|(colour, marker)| (report::colour(colour), marker))
+        .collect()
 }
 
 /// The drawing of a figure of reports with a name.

@@ -36,7 +36,7 @@ mod _carob {
         CarobError, CoapError, ControllerError, ScenarioError, VersionMismatchError,
     };
     #[pymodule_export]
-    use super::figures::{Swept, difference_figure, figures, look};
+    use super::figures::{Swept, difference_figure, figures, looks};
     #[pymodule_export]
     use super::runs::Runs;
     #[pymodule_export]

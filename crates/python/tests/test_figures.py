@@ -148,3 +148,15 @@ for call in (runs.plot, runs.chart, runs.table().to_arrow, runs.table().to_polar
     printed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     hints = ["'carob[plot]'", "'carob[plot]'", "'pyarrow'", "'polars'"]
     assert printed.stdout.splitlines() == [f"hint: pip install {hint}" for hint in hints]
+
+
+def test_lines_of_a_plot_over_two_keys_do_not_look_alike():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    base = carob.scenario("carob/default").set(error="none", response="2 kB")
+    parameters = {"loss": ["0 %", "5 %"], "block": ["64 B", "256 B"]}
+    names = "default,cocoa-plus,fasor,carob"
+    axes = base.sweep(parameters, algorithms=names, seeds=2).plot(over="loss")
+    lines = [one.lines[0] for one in axes.containers]
+    shown = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines]
+    assert len(shown) == 8 == len(set(shown))
+    pyplot.close(axes.figure)

@@ -3,7 +3,6 @@
 use carob_lab::compare::{BUILT_IN, LEFT_OUT, TRAFFIC, WrittenLink};
 use carob_lab::metrics::METRICS;
 use carob_lab::registry::Registry;
-use carob_lab::report::look;
 use carob_lab::scenario::{Scenario, builtin};
 use serde_json::{Value, json};
 
@@ -11,11 +10,10 @@ use crate::presets::presets;
 
 pub(crate) fn about() -> Value {
     let controllers = Registry::BUILT_IN.entries().map(|entry| {
-        let (colour, marker) = look(entry.name);
         let is_compared = LEFT_OUT.iter().all(|(name, _)| *name != entry.name);
         json!({
             "name": entry.name, "about": entry.about, "source": entry.source,
-            "colour": colour, "marker": marker, "compared": is_compared,
+            "compared": is_compared,
         })
     });
     let traffic = TRAFFIC

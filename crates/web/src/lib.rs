@@ -23,6 +23,7 @@ mod trace;
 mod transcript;
 
 use carob_lab::compare::RunRequest;
+use carob_lab::report::looks;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -58,6 +59,8 @@ enum Call {
     Search { link: LinkForm },
     /// Results for the search.
     SearchResults(search::Results),
+    /// Places of colour and marker of each name of a figure.
+    Looks { names: Vec<String> },
     /// The next step of the search: runs that it needs, or its answer.
     SearchStep,
     /// Runs of a search that another instance makes.
@@ -94,6 +97,7 @@ fn handle(call: Call) -> Result<Value, CallError> {
             samples,
         } => runs::runs(&source, first, count, &samples),
         Call::Trace { name, text, steps } => trace::attach(&name, &text, steps),
+        Call::Looks { names } => Ok(json!(looks(names.iter().map(String::as_str)))),
         Call::Ranking(values) => Ok(runs::ranking(&values)),
         Call::Search { link } => search::begin(&link),
         Call::SearchResults(results) => search::add(&results),

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use crate::error::CallError;
 use crate::source::Source;
 
-/// The most samples of a metric that one run contributes to a distribution.
-const SAMPLES_MAX: usize = 64;
+/// The most samples of a metric that one run contributes to a distribution; of more, as many order
+/// statistics, evenly spaced.
+const SAMPLES_MAX: usize = 2_000;
 
 /// The rows of all runs of a source, a line of JSON each.
 pub(crate) fn rows(source: &Source, seeds: Option<u64>) -> Result<Value, CallError> {
@@ -49,10 +50,7 @@ pub(crate) fn runs(
                 .collect();
             let of = |name: &String| {
                 let values = samples.get(name.as_str())?;
-                Some((
-                    name.clone(),
-                    values.iter().take(SAMPLES_MAX).copied().collect(),
-                ))
+                Some((name.clone(), spaced(values)))
             };
             let samples: BTreeMap<String, Vec<f64>> = sampled.iter().filter_map(of).collect();
             all.push(json!({
@@ -65,12 +63,27 @@ pub(crate) fn runs(
     Ok(Value::Array(all))
 }
 
+/// Values, or evenly spaced order statistics of many.
+fn spaced(values: &[f64]) -> Vec<f64> {
+    let n = values.len();
+    if n <= SAMPLES_MAX {
+        return values.to_vec();
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = |k| (2 * k + 1) * n / (2 * SAMPLES_MAX);
+    (0..SAMPLES_MAX).map(|k| sorted[place(k)]).collect()
+}
+
 /// Values of a metric by algorithm, one for each seed; none where a run has no value.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Values {
     /// The algorithm that others are compared with.
     reference: String,
     values: BTreeMap<String, Vec<Option<f64>>>,
+    /// Single samples of the runs by algorithm, for percentiles: of flows or responses.
+    #[serde(default)]
+    samples: BTreeMap<String, Vec<f64>>,
 }
 
 /// Statistics of each algorithm, and its paired difference to the reference with a joint interval of 95 %
@@ -86,6 +99,7 @@ pub(crate) fn ranking(values: &Values) -> Value {
         json!({
             "algorithm": name,
             "statistics": Statistics::of(&present),
+            "samples": values.samples.get(name).and_then(|samples| Statistics::of(samples)),
             "missing": own.len() - present.len(),
             "difference": paired.map(|p| json!({ "mean": p.mean, "half": p.half, "seeds": p.seeds })),
         })

@@ -211,6 +211,24 @@ fn a_wrong_value_is_named_with_its_remedy() {
 }
 
 #[test]
+fn a_ranking_has_percentiles_of_runs_and_of_single_samples() {
+    let samples: Vec<u32> = (0..=100).collect();
+    let ranking = ok(&json!({
+        "call": "ranking", "reference": "a", "values": { "a": [1.0, 3.0] },
+        "samples": { "a": samples },
+    }));
+    assert_eq!(ranking[0]["statistics"]["p50"], 2.0);
+    assert_eq!(ranking[0]["samples"]["p95"], 95.0);
+    assert_eq!(ranking[0]["samples"]["p99"], 99.0);
+}
+
+#[test]
+fn names_of_a_figure_have_looks() {
+    let looks = ok(&json!({ "call": "looks", "names": ["default", "fasor"] }));
+    assert_eq!(looks, json!([[0, 0], [1, 1]]));
+}
+
+#[test]
 fn samples_of_seeds_are_those_of_the_rows() {
     let source = download();
     let rows = ok(&json!({ "call": "rows", "source": source, "seeds": 3 }));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::chart::{Axis, Chart, Layer, Panel, Part, ROOM};
-use super::look::Look;
+use super::look::Looks;
 use super::picture::Picture;
 use super::scale::{Mapping, number};
 use super::shapes::Shape;
@@ -214,7 +214,8 @@ impl BoxPlot {
     /// A box around `x` in a slot of this width, both in groups.
     fn parts(&self, mark: &BoxMark, x: f64, slot: f64) -> Vec<Part> {
         let s = &mark.statistics;
-        let look = Look::of(self.series.get(mark.series).map_or("", String::as_str));
+        let looks = Looks::of(self.series.iter().map(String::as_str));
+        let look = looks.get(self.series.get(mark.series).map_or("", String::as_str));
         let colour = look.class();
         // A box leaves the right third of its slot to published values.
         let (x, half) = match mark.published {

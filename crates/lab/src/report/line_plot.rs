@@ -3,7 +3,7 @@
 
 use super::chart::{Axis, Chart, Layer, Panel, Part};
 use super::comparison::varying;
-use super::look::{COLOURS, Look};
+use super::look::{COLOURS, Looks};
 use super::page::FigureBlock;
 use super::picture::Picture;
 use super::scale::Mapping;
@@ -222,13 +222,15 @@ fn panels(axis: &Sweep, outcome: &Outcome<'_>, rows: &[Row]) -> Option<Vec<Plot>
 }
 
 fn draw(axis: &Sweep, panels: &[Plot]) -> Picture {
+    let lines = panels.iter().flat_map(|plot| &plot.lines);
+    let looks = Looks::of(lines.map(|line| line.algorithm.as_str()));
     let chart = Chart {
         label: axis.title.to_owned(),
         columns: 2,
         height: AREA,
         right: 16.0,
         x_label: axis.name.to_owned(),
-        panels: panels.iter().map(|plot| plot.panel(axis)).collect(),
+        panels: panels.iter().map(|plot| plot.panel(axis, &looks)).collect(),
         ..Chart::default()
     };
     chart.picture()
@@ -239,7 +241,7 @@ impl Plot {
         self.lines.iter().flat_map(|line| &line.points)
     }
 
-    fn panel(&self, axis: &Sweep) -> Panel {
+    fn panel(&self, axis: &Sweep, looks: &Looks) -> Panel {
         let most = |of: fn(&(f64, f64, f64)) -> f64| self.points().map(of).fold(0.0, f64::max);
         let high = if self.is_share {
             1.0
@@ -255,7 +257,11 @@ impl Plot {
             title: self.title.clone(),
             x: Axis::new("", axis.mapping, (low, most(|p| p.0)), 5),
             y: Axis::new("", Mapping::Linear, (0.0, high), 4),
-            layers: self.lines.iter().map(|l| l.of_numbers(axis.unit)).collect(),
+            layers: self
+                .lines
+                .iter()
+                .map(|l| l.of_numbers(axis.unit, looks))
+                .collect(),
             ..Panel::default()
         }
     }
@@ -263,13 +269,13 @@ impl Plot {
 
 impl Line {
     /// The layer with the number and its unit in tooltips.
-    fn of_numbers(&self, unit: &str) -> Layer {
-        self.layer(&|place| format!("{} {unit}", self.points[place].0))
+    fn of_numbers(&self, unit: &str, looks: &Looks) -> Layer {
+        self.layer(looks, &|place| format!("{} {unit}", self.points[place].0))
     }
 
     /// The layer; `name` is that of the point with an index, for its tooltip.
-    pub(super) fn layer(&self, name: &dyn Fn(usize) -> String) -> Layer {
-        let look = Look::of(&self.algorithm);
+    pub(super) fn layer(&self, looks: &Looks, name: &dyn Fn(usize) -> String) -> Layer {
+        let look = looks.get(&self.algorithm);
         let class = look.class();
         let points = || self.points.iter().copied();
         let means = vec![points().map(|(number, mean, _)| (number, mean)).collect()];
@@ -335,7 +341,7 @@ mod tests {
                 .picture
                 .wide;
             // One in each panel, and one in the legend.
-            let lines = svg.matches("class=\"median c6\"").count();
+            let lines = svg.matches("class=\"median c1\"").count();
             assert_eq!(lines, CLIENTS.metrics.len() + 1);
             assert!(!svg.contains("NaN") && svg.contains(">Clients<"));
         });

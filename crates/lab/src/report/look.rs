@@ -1,4 +1,4 @@
-//! One colour and one marker for each algorithm name, the same in every figure.
+//! Colours and markers of the names that a figure shows, no two alike.
 
 use super::shapes::Shape;
 
@@ -13,50 +13,10 @@ const MARKERS: [Shape; 6] = [
 ];
 /// Colours of the palette.
 pub(super) const COLOURS: usize = 7;
-
-/// The looks of algorithms: name, colour, marker. Those that studies compare differ in colour.
-const LOOKS: &[(&str, usize, usize)] = &[
-    ("default", 0, 0),
-    ("cocoa-001", 1, 0),
-    ("cocoa-plus", 2, 0),
-    ("tcp-newreno", 3, 0),
-    ("tcp-bbr1", 4, 0),
-    ("cocoa-v0", 3, 1),
-    ("observe-static", 6, 0),
-    ("cocoa-03", 1, 1),
-    ("cocoa-002", 1, 2),
-    ("cocoa-004-text", 1, 3),
-    ("cocoa-004-as-run", 2, 1),
-    ("cocoa-californium", 5, 1),
-    ("cocoa-contiki", 6, 1),
-    ("cocoa-s", 4, 1),
-    ("cocoa-strong", 6, 5),
-    ("cocoa-fast", 2, 2),
-    ("cocoa-4state", 6, 2),
-    ("cocoa-e", 5, 2),
-    ("pcocoa", 3, 2),
-    ("cocoa-plus-plus", 4, 2),
-    ("default-fb1", 0, 1),
-    ("default-fb2", 0, 2),
-    ("cocoa-fb1", 1, 4),
-    ("cocoa-fb2", 1, 5),
-    ("fasor", 2, 3),
-    ("fasor-option", 2, 4),
-    ("fasor-token", 2, 5),
-    ("rtt-count", 6, 3),
-    ("rfc6298", 3, 3),
-    ("linux-rto", 4, 3),
-    ("linux-rto-kernel", 4, 4),
-    ("peak-hopper", 5, 3),
-    ("peak-hopper-cal", 5, 4),
-    ("basic-rto", 6, 4),
-    ("carob", 5, 5),
-    ("tcp-cubic", 3, 4),
-    ("nb-iot", 0, 3),
-    ("lte-m", 0, 4),
-    ("thread", 3, 5),
-    ("lan", 4, 5),
-];
+/// Names with a look of their own in every figure.
+const FIXED: [(&str, Look); 2] = [("default", Look::new(0, 0)), ("carob", Look::new(1, 1))];
+/// Colours of other names in the order in which they are given: alike ones far from each other.
+const ORDER: [usize; 6] = [1, 2, 3, 4, 6, 5];
 
 /// The colour and the marker of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,33 +25,71 @@ pub(super) struct Look {
     marker: usize,
 }
 
-/// Places of an algorithm's colour and marker among those of the figures, for pages that draw by themselves.
-pub fn look(algorithm: &str) -> (usize, usize) {
-    let look = Look::of(algorithm);
-    (look.colour, look.marker)
+/// Looks of the names of a figure.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Looks(Vec<(String, Look)>);
+
+/// Places of the colour and marker of each name of a figure, for pages that draw by themselves.
+pub fn looks<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(usize, usize)> {
+    let names: Vec<&str> = names.into_iter().collect();
+    let all = Looks::of(names.iter().copied());
+    let one = |name: &&str| (all.get(name).colour, all.get(name).marker);
+    names.iter().map(one).collect()
 }
 
-/// Colour of an algorithm on light pages, such as `#0072b2`.
-pub fn colour(algorithm: &str) -> &'static str {
-    super::resolved::light(&format!("--{}", Look::of(algorithm).class()))
+/// A colour on light pages, such as `#0072b2`.
+pub fn colour(place: usize) -> &'static str {
+    super::resolved::light(&format!("--{}", Look::new(place, 0).class()))
+}
+
+/// A name without its footnote mark.
+fn unmarked(name: &str) -> &str {
+    name.trim_end_matches(['*', ' '])
+}
+
+impl Looks {
+    /// The looks of these names, of which the same one may occur often.
+    pub(super) fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut shown: Vec<&str> = Vec::new();
+        for name in names.into_iter().map(unmarked) {
+            if !shown.contains(&name) {
+                shown.push(name);
+            }
+        }
+        let has = |name: &str| shown.contains(&name);
+        let is_free = |colour: &&usize| {
+            let taken = |(name, look): &(&str, Look)| look.colour == **colour && has(name);
+            !FIXED.iter().any(taken)
+        };
+        let colours: Vec<usize> = ORDER.iter().filter(is_free).copied().collect();
+        let mut given = 0;
+        let mut look = |name: &str| {
+            if let Some((_, fixed)) = FIXED.iter().find(|(known, _)| *known == name) {
+                return *fixed;
+            }
+            let (place, round) = (given % colours.len(), given / colours.len());
+            given += 1;
+            Look::new(colours[place], (1 + place + round) % MARKERS.len())
+        };
+        Self(
+            shown
+                .iter()
+                .map(|name| ((*name).to_owned(), look(name)))
+                .collect(),
+        )
+    }
+
+    /// The look of a name.
+    pub(super) fn get(&self, name: &str) -> Look {
+        let name = unmarked(name);
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map_or(FIXED[0].1, |(_, look)| *look)
+    }
 }
 
 impl Look {
-    /// The look of an algorithm, and of any other name. A footnote mark is ignored. An algorithm
-    /// with constants after its name has its colour and another marker.
-    pub(super) fn of(label: &str) -> Self {
-        let (name, rest) = label.split_once(' ').unwrap_or((label, ""));
-        let with_constants = !rest.trim_matches(['*', ' ']).is_empty();
-        let known = LOOKS.iter().find(|(known, ..)| *known == name);
-        let hash = carob_sim::hash::fnv1a(name.as_bytes()) as usize;
-        let (colour, marker) = known.map_or(
-            (hash % COLOURS, hash / COLOURS % MARKERS.len()),
-            |(_, colour, marker)| (*colour, *marker),
-        );
-        Self {
-            colour,
-            marker: (marker + 2 * usize::from(with_constants)) % MARKERS.len(),
-        }
+    const fn new(colour: usize, marker: usize) -> Self {
+        Self { colour, marker }
     }
 
     /// The class of its colour.
@@ -111,20 +109,39 @@ mod tests {
     use crate::scenario::every_name;
 
     #[test]
-    fn every_algorithm_has_a_look_that_no_other_has() {
-        for name in every_name(carob_sim::registry::Registry::BUILT_IN) {
-            assert!(LOOKS.iter().any(|(known, ..)| *known == name), "{name}");
+    fn no_two_names_of_a_figure_look_alike() {
+        let all = every_name(carob_sim::registry::Registry::BUILT_IN);
+        let all: Vec<&str> = all.take(30).collect();
+        let shown = looks(all.iter().copied());
+        for (place, one) in shown.iter().enumerate() {
+            assert!(!shown[place + 1..].contains(one), "{}", all[place]);
         }
-        for (k, (name, ..)) in LOOKS.iter().enumerate() {
-            let others = LOOKS[k + 1..].iter().map(|(other, ..)| *other);
-            for other in others {
-                assert_ne!(Look::of(name), Look::of(other), "{name} {other}");
-            }
+        // A few differ in colour.
+        let few = looks([
+            "default",
+            "cocoa-plus",
+            "fasor",
+            "carob",
+            "tcp-bbr1",
+            "cocoa-s",
+        ]);
+        for (place, (colour, _)) in few.iter().enumerate() {
+            assert!(few[place + 1..].iter().all(|(other, _)| other != colour));
         }
-        assert_eq!(Look::of("fasor *"), Look::of("fasor"));
-        assert_eq!((colour("default"), colour("fasor")), ("#0072b2", "#009e73"));
-        let (plain, other) = (Look::of("cocoa-001"), Look::of("cocoa-001 (cc.k_weak=4)"));
-        assert_eq!(plain.colour, other.colour);
-        assert_ne!(plain.marker, other.marker);
+    }
+
+    #[test]
+    fn default_coap_and_carob_look_the_same_in_every_figure() {
+        for names in [&["fasor", "carob", "default"][..], &["default", "carob"]] {
+            let of = Looks::of(names.iter().copied());
+            assert_eq!(of.get("default *"), Look::new(0, 0));
+            assert_eq!(of.get("carob"), Look::new(1, 1));
+        }
+        assert_eq!(colour(0), "#0072b2");
+        let with_constants = Looks::of(["carob", "carob (cc.backoff=3)"]);
+        assert_ne!(
+            with_constants.get("carob"),
+            with_constants.get("carob (cc.backoff=3)")
+        );
     }
 }

@@ -47,7 +47,7 @@ pub use figures::{FIGURES, Figure};
 pub use flows::FlowsGraph;
 pub use index::{IndexEntry, index_page};
 pub use intervals::{IntervalRow, interval_figure};
-pub use look::{colour, look};
+pub use look::{colour, looks};
 pub use page::{Details, FigureBlock, Report, Section};
 pub use paired_rows::{PairedGroup, PairedRow, PairedRows};
 pub use picture::{Layout, Picture};

@@ -7,7 +7,7 @@ use carob_sim::notifications::Subscriber;
 use carob_sim::spec::{RunRecord, RunSpec, Workload};
 
 use super::chart::{Axis, Chart, Layer, Panel, Part, ROOM, steps};
-use super::look::Look;
+use super::look::Looks;
 use super::page::FigureBlock;
 use super::picture::Picture;
 use super::scale::Mapping;
@@ -60,6 +60,7 @@ fn pdr_over_first(rows: &[Row]) -> Option<Picture> {
         _ => (inner.clone(), outer.clone()),
     });
     let x = Axis::grouped(texts);
+    let looks = Looks::of(series.iter().copied());
     let mut layers: Vec<Layer> = series.iter().map(|name| Layer::new(name)).collect();
     let apart = (step / (series.len() as f64 + 1.0)).min(14.0) / step;
     for (group, index, ratio, pdr) in &points {
@@ -70,7 +71,7 @@ fn pdr_over_first(rows: &[Row]) -> Option<Picture> {
             series[*index],
             pdr * 100.0
         );
-        let look = Look::of(series[*index]);
+        let look = looks.get(series[*index]);
         let at = *group as f64 + 0.5 + offset;
         let stem = Part::span(
             &format!("whisker {}", look.class()),

@@ -1,7 +1,7 @@
 //! Values beside a baseline, one row each with its interval, in groups.
 
 use super::chart::{Axis, Chart, Layer, Panel, Part};
-use super::look::Look;
+use super::look::{Look, Looks};
 use super::picture::Picture;
 use super::scale::Mapping;
 use super::svg::text_width;
@@ -57,8 +57,7 @@ pub struct PairedRows {
 
 impl PairedRow {
     /// A bar from the baseline to a mark with its interval.
-    fn layer(&self, y: f64, baseline: f64) -> Layer {
-        let look = Look::of(&self.look);
+    fn layer(&self, y: f64, baseline: f64, look: Look) -> Layer {
         let class = look.class();
         let (top, bottom) = (y - ROW / 2.0, y + ROW / 2.0);
         let ends = (f64::NEG_INFINITY, f64::INFINITY);
@@ -82,6 +81,8 @@ impl PairedRows {
         let several = self.groups.len() > 1;
         let rule = Part::uprights("printed-thin", std::iter::once(self.baseline));
         let (mut layers, mut headings) = (vec![Layer::new("").part(rule)], Vec::new());
+        let looks = self.groups.iter().flat_map(|group| &group.rows);
+        let looks = Looks::of(looks.map(|row| row.look.as_str()));
         let (mut names, mut beside) = (Vec::new(), Vec::new());
         let (mut y, mut range) = (0.0, (self.baseline, self.baseline));
         for group in &self.groups {
@@ -94,7 +95,7 @@ impl PairedRows {
                 let middle = y + ROW / 2.0;
                 names.push((middle, row.name.clone()));
                 beside.push((middle, row.text.clone()));
-                layers.push(row.layer(middle, self.baseline));
+                layers.push(row.layer(middle, self.baseline, looks.get(&row.look)));
                 y += ROW;
             }
         }

@@ -2,6 +2,7 @@
 
 use super::chart::{Axis, Chart, Panel, Shared};
 use super::line_plot::Line;
+use super::look::Looks;
 use super::picture::Picture;
 use super::scale::Mapping;
 
@@ -53,7 +54,12 @@ impl SweptFigure {
     pub fn picture(&self) -> Picture {
         let places = self.places();
         let several = self.panels.len() > 1;
-        let panels = self.panels.iter().map(|panel| self.panel(panel, &places));
+        let lines = self.panels.iter().flat_map(|panel| &panel.lines);
+        let looks = Looks::of(lines.map(|line| line.name.as_str()));
+        let panels = self
+            .panels
+            .iter()
+            .map(|panel| self.panel(panel, &places, &looks));
         let chart = Chart {
             label: format!("{} against {}", self.label, self.key),
             columns: if several { 2 } else { 1 },
@@ -110,7 +116,7 @@ impl SweptFigure {
         Places { at, axis, label }
     }
 
-    fn panel(&self, panel: &SweptPanel, places: &Places) -> Panel {
+    fn panel(&self, panel: &SweptPanel, places: &Places, looks: &Looks) -> Panel {
         let ends = panel.lines.iter().flat_map(|line| &line.points);
         let ends = ends.flat_map(|(_, mean, half)| [mean - half, mean + half]);
         let (low, high) = ends.fold((0.0_f64, 0.0_f64), |(low, high), end| {
@@ -123,7 +129,9 @@ impl SweptFigure {
                 algorithm: line.name.clone(),
                 points: points.collect(),
             };
-            drawn.layer(&|place| format!("{}, {}", line.name, self.values[line.points[place].0]))
+            drawn.layer(looks, &|place| {
+                format!("{}, {}", line.name, self.values[line.points[place].0])
+            })
         };
         Panel {
             title: panel.title.clone(),

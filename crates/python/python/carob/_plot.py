@@ -1,6 +1,6 @@
 """Adapters: runs and comparisons to the axes of matplotlib and to charts of Altair.
 
-Colours and markers of algorithms are those of reports.
+Colours and markers are given as in reports: in order to the algorithms shown, no two alike.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: Markers of matplotlib and shapes of Altair, by the index of a marker.
 _MARKERS = ["o", "s", "D", "^", "X", "v"]
 _SHAPES = ["circle", "square", "diamond", "triangle-up", "cross", "triangle-down"]
+#: Lines of matplotlib.
+_LINES = ["-", "--", ":", "-."]
 _EXTRA = "carob[plot]"
 
 
@@ -30,8 +32,8 @@ def differences(comparison: Comparison, ax: Any) -> Any:
     """Draw paired differences with their intervals; return the axes."""
     ax = _axes(ax)
     rows = [row for row in comparison if row.difference is not None]
-    for place, row in enumerate(rows):
-        colour, marker = _carob.look(comparison._look(row))
+    looks = _carob.looks([comparison._look(row) for row in rows])
+    for place, (row, (colour, marker)) in enumerate(zip(rows, looks)):
         middle, low, high = row._ends()
         widths = [[middle - low], [high - middle]]
         ax.errorbar(middle, place, xerr=widths, color=colour, marker=_MARKERS[marker], capsize=3)
@@ -47,13 +49,17 @@ def means(swept: _carob.Swept, ax: Any) -> Any:
     """Draw means with intervals of 95 % against a swept key; return the axes."""
     ax = _axes(ax)
     numbers, unit, wide = swept.numbers or (list(range(len(swept.values))), "", False)
-    for title, lines in swept.panels:
+    names = list(dict.fromkeys(name for _, lines in swept.panels for name, _ in lines))
+    looks = dict(zip(names, _carob.looks(names)))
+    for panel, (title, lines) in enumerate(swept.panels):
         for name, points in lines:
-            colour, marker = _carob.look(name)
+            # An algorithm keeps its colour; further panels differ in marker and line.
+            colour, marker = looks[name]
+            marker, line = (marker + panel) % len(_MARKERS), _LINES[panel // len(_MARKERS) % len(_LINES)]
             x = [numbers[place] for place, _, _ in points]
             y, halves = [mean for _, mean, _ in points], [half for *_, half in points]
             label = ", ".join(filter(None, [name, title]))
-            ax.errorbar(x, y, yerr=halves, label=label, color=colour, marker=_MARKERS[marker], capsize=3)
+            ax.errorbar(x, y, yerr=halves, label=label, color=colour, marker=_MARKERS[marker], linestyle=line, capsize=3)
     if swept.numbers is None:
         ax.set_xticks(numbers, swept.values)
     elif wide:
@@ -67,11 +73,11 @@ def means(swept: _carob.Swept, ax: Any) -> Any:
 def distribution(runs: Runs, metric: str, ax: Any) -> Any:
     """Draw the distribution of all samples of a metric, a line for each algorithm; return the axes."""
     ax = _axes(ax)
-    for name in runs.algorithms:
+    for name, (colour, _) in zip(runs.algorithms, _carob.looks(runs.algorithms)):
         samples = sorted(runs.samples(metric, algorithm=name))
         if samples:
             shares = [(k + 1) / len(samples) for k in range(len(samples))]
-            ax.step(samples, shares, where="post", label=name, color=_carob.look(name)[0])
+            ax.step(samples, shares, where="post", label=name, color=colour)
     ax.set_xlabel(_with_unit(metric))
     ax.set_ylabel("Share of samples")
     ax.set_ylim(0, 1)
@@ -83,7 +89,7 @@ def chart(runs: Runs, metric: str, over: str | None) -> Any:
     """Return a chart of Altair: means with intervals against a key, or boxes of the table of runs."""
     altair, pyarrow = package("altair", _EXTRA), package("pyarrow", _EXTRA)
     names = runs.algorithms
-    looks = [_carob.look(name) for name in names]
+    looks = _carob.looks(names)
     scale = altair.Scale(domain=names, range=[colour for colour, _ in looks])
     colour = altair.Color("algorithm:N", scale=scale)
     if over is None:

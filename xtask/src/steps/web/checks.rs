@@ -419,6 +419,11 @@ fn presets(bench: &mut Bench) -> Result<()> {
             format!("the experiment {name}: {shown}")
         });
     }
+    bench.open("preset=mesh&cc=default&seeds=1")?;
+    let shown = bench.browser.evaluate("lab.state.scenario")?;
+    bench.expect(shown == "cocoaplus/constant", || {
+        format!("an address with the experiment mesh alone opens {shown}")
+    });
     Ok(())
 }
 
