@@ -37,6 +37,8 @@ pub struct Origin<'a> {
     pub name: &'a str,
     /// The command or call that repeats it.
     pub command: &'a str,
+    /// Text of the scenario or sweep file.
+    pub scenario: &'a str,
     /// Hash of everything that decides the rows of the whole batch, in hexadecimal.
     pub hash: &'a str,
 }
@@ -111,6 +113,7 @@ impl Origin<'_> {
             ("carob.version", env!("CARGO_PKG_VERSION").to_owned()),
             ("carob.name", self.name.to_owned()),
             ("carob.command", self.command.to_owned()),
+            ("carob.scenario", self.scenario.to_owned()),
             ("carob.hash", self.hash.to_owned()),
             (
                 "carob.columns",

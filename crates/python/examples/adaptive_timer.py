@@ -35,8 +35,7 @@ class Relay(asyncio.DatagramProtocol):
         self.client: tuple[str, int] | None = None
         self.lost = 0
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
+    def connection_made(self, transport: asyncio.DatagramTransport) -> None:
         self.transport = transport
 
     def datagram_received(self, data: bytes, source: tuple[str, int]) -> None:

@@ -67,6 +67,7 @@ impl Batches {
         let origin = Origin {
             name: &first.name,
             command,
+            scenario: first.scenario.source_text(),
             hash: &hash,
         };
         let file = File::create(&path).map_err(|error| failed(&shown, &error))?;

@@ -48,6 +48,14 @@ impl Point {
         self.labelled(outcome.each())
     }
 
+    /// Whether a key of a cell, or of the sweep, has this value as written or shown.
+    fn has(&self, cell: &lab::Cell, key: &str, value: &str) -> bool {
+        let own = |(name, text): &(String, String)| name == key && text == value;
+        let swept = cell.values.iter().find(|(name, _)| name == key);
+        let shown = |of: &lab::value::Value| of.to_string() == value || of.bare() == value;
+        self.labels.iter().any(own) || swept.is_some_and(|(_, of)| shown(of))
+    }
+
     /// Rows with the swept values among those of the cell.
     pub(crate) fn labelled(&self, mut rows: Vec<EachRow>) -> Vec<EachRow> {
         for row in &mut rows {
@@ -88,6 +96,22 @@ impl Runs {
 
     fn each(&self) -> impl Iterator<Item = EachRow> {
         self.points.iter().flat_map(Point::each)
+    }
+
+    /// Checks the names of swept keys.
+    fn known_keys(&self, keys: &[(String, String)]) -> PyResult<()> {
+        let rows = self.points.first().map(Point::each).unwrap_or_default();
+        let swept = rows.first().map(|row| &row.cell);
+        let is_swept = |key: &str| swept.is_some_and(|cell| cell.contains_key(key));
+        let Some((key, _)) = keys.iter().find(|(key, _)| !is_swept(key)) else {
+            return Ok(());
+        };
+        let all: Vec<&str> = swept
+            .iter()
+            .flat_map(|cell| cell.keys().map(String::as_str))
+            .collect();
+        let what = format!("no swept key \"{key}\"; there are {}", all.join(", "));
+        Err(PyValueError::new_err(what))
     }
 
     fn hash(&self) -> String {
@@ -197,22 +221,29 @@ impl Runs {
         })
     }
 
-    /// Samples of a metric: of flows one each, of runs one each.
-    #[pyo3(signature = (metric, algorithm=None, cell=None))]
+    /// Samples of a metric: of responses, flows or runs one each.
+    #[pyo3(signature = (metric, algorithm=None, cell=None, keys=Vec::new()))]
     fn samples(
         &self,
         py: Python<'_>,
         metric: &str,
         algorithm: Option<&str>,
         cell: Option<&str>,
+        keys: Vec<(String, String)>,
     ) -> PyResult<Vec<f64>> {
         known(metric)?;
+        self.known_keys(&keys)?;
         Ok(py.detach(|| {
             let mut samples = Samples::new();
-            self.outcomes(|_, outcome| {
+            self.outcomes(|point, outcome| {
                 for (job, record) in outcome.runs() {
                     let fits = |wanted: Option<&str>, name: &str| wanted.is_none_or(|w| w == name);
-                    if fits(algorithm, &job.algorithm.name) && fits(cell, &job.cell.name) {
+                    if fits(algorithm, &job.algorithm.name)
+                        && fits(cell, &job.cell.name)
+                        && keys
+                            .iter()
+                            .all(|(key, value)| point.has(job.cell, key, value))
+                    {
                         metrics::collect(&record, &mut samples);
                     }
                 }
@@ -221,8 +252,36 @@ impl Runs {
         }))
     }
 
+    /// A row for each sample of a metric, with the labels of its run.
+    fn sample_table(&self, py: Python<'_>, metric: &str) -> PyResult<Table> {
+        let metric = known(metric)?;
+        Ok(py.detach(|| {
+            let mut table: Option<TableBuilder> = None;
+            self.outcomes(|point, outcome| {
+                let records = outcome.runs().map(|(_, record)| record);
+                let rows = point.labelled(outcome.each());
+                for (row, record) in rows.iter().zip(records) {
+                    let mut samples = Samples::new();
+                    metrics::collect(&record, &mut samples);
+                    let (columns, front) = front(row);
+                    let lines = samples.remove(metric.name).unwrap_or_default();
+                    let line = |value: f64| [&front[..], &[Value::Number(value)]].concat();
+                    let add = table.get_or_insert_with(|| {
+                        let last =
+                            Column::new(metric.name, metric.unit, ColumnKind::Number, metric.about);
+                        TableBuilder::new([columns, vec![last]].concat())
+                    });
+                    add.add(lines.into_iter().map(line));
+                }
+            });
+            table
+                .unwrap_or_else(|| TableBuilder::new(Vec::new()))
+                .finish()
+        }))
+    }
+
     /// A statistic of all samples of a metric.
-    #[pyo3(signature = (metric, statistic="p50", algorithm=None, cell=None))]
+    #[pyo3(signature = (metric, statistic="p50", algorithm=None, cell=None, keys=Vec::new()))]
     fn statistic(
         &self,
         py: Python<'_>,
@@ -230,13 +289,14 @@ impl Runs {
         statistic: &str,
         algorithm: Option<&str>,
         cell: Option<&str>,
+        keys: Vec<(String, String)>,
     ) -> PyResult<Option<f64>> {
         let Some(named) = Statistic::named(statistic) else {
             let all = Statistic::ALL.map(Statistic::name).join(", ");
             let what = format!("unknown statistic \"{statistic}\"; there are {all}");
             return Err(PyValueError::new_err(what));
         };
-        let samples = self.samples(py, metric, algorithm, cell)?;
+        let samples = self.samples(py, metric, algorithm, cell, keys)?;
         Ok(Statistics::of(&samples).map(|all| all.get(named)))
     }
 
@@ -324,6 +384,10 @@ impl Runs {
             let origin = Origin {
                 name,
                 command,
+                scenario: self
+                    .points
+                    .first()
+                    .map_or("", |point| point.scenario.source_text()),
                 hash: &hash,
             };
             let file = File::create(&path).map_err(|error| failed(&shown, &error))?;
@@ -342,10 +406,10 @@ pub(crate) fn failed(shown: &str, error: &dyn std::error::Error) -> PyErr {
     PyOSError::new_err(format!("cannot write {shown}: {error}"))
 }
 
-/// Checks the name of a metric.
-fn known(metric: &str) -> PyResult<()> {
-    if Metric::named(metric).is_some() {
-        return Ok(());
+/// The metric of a name.
+fn known(metric: &str) -> PyResult<&'static Metric> {
+    if let Some(known) = Metric::named(metric) {
+        return Ok(known);
     }
     let near = carob_cc::registry::nearest(metric, METRICS.iter().map(|known| known.name));
     let near: Vec<&str> = near.collect();
@@ -370,12 +434,15 @@ fn wide(rows: &[EachRow]) -> Table {
         .iter()
         .filter(|metric| present.contains(metric.name))
         .collect();
-    let mut columns = export::each_columns(&first.cell);
-    let end = columns
-        .iter()
-        .position(|column| column.name == "metric")
-        .expect("its column");
-    columns.truncate(end);
+    let (mut columns, _) = front(first);
+    for (column, key) in columns.iter_mut().skip(1).zip(first.cell.keys()) {
+        // A swept `loss` beside the metric `loss`.
+        if Metric::named(key).is_some()
+            && let Ok(found) = lab::keys::resolve(key)
+        {
+            column.name = found.path;
+        }
+    }
     for metric in &metrics {
         let column = Column::new(metric.name, metric.unit, ColumnKind::Number, metric.about);
         columns.push(column);
@@ -390,12 +457,7 @@ fn wide(rows: &[EachRow]) -> Table {
     ));
     let mut table = TableBuilder::new(columns);
     table.add(rows.iter().map(|row| {
-        // The front of a long line is that of the run.
-        let mut line = export::each_lines(row)
-            .into_iter()
-            .next()
-            .unwrap_or_default();
-        line.resize(end, Value::Missing);
+        let (_, mut line) = front(row);
         line.extend(metrics.iter().map(|metric| {
             let found = row.metrics.get(metric.name);
             found.map_or(Value::Missing, |statistics| Value::Number(statistics.mean))
@@ -405,4 +467,18 @@ fn wide(rows: &[EachRow]) -> Table {
         line
     }));
     table.finish()
+}
+
+/// Columns of a run before its values, and their values: cell, swept values, algorithm, seed, trace hash.
+fn front(row: &EachRow) -> (Vec<Column>, Vec<Value>) {
+    let mut columns = export::each_columns(&row.cell);
+    let end = columns.iter().position(|column| column.name == "metric");
+    columns.truncate(end.expect("its column"));
+    // The front of a long line is that of the run.
+    let mut line = export::each_lines(row)
+        .into_iter()
+        .next()
+        .unwrap_or_default();
+    line.resize(columns.len(), Value::Missing);
+    (columns, line)
 }

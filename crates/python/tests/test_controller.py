@@ -68,6 +68,12 @@ def test_late_answers_and_cancelled_exchanges_are_taken():
     assert cc.earliest_departure(15.0) >= 15.0
 
 
+def test_times_of_parameters_are_seconds():
+    ends = {"ack_random_factor": 1}
+    number = carob.Controller("default", ack_timeout=0.4, **ends).begin(0.0).timeout
+    assert number == carob.Controller("default", ack_timeout="400 ms", **ends).begin(0.0).timeout == 0.4
+
+
 def test_the_same_seed_gives_the_same_timers():
     timers = [carob.Controller("default", seed=7).begin(0.0).timeout for _ in range(2)]
     assert timers[0] == timers[1] != carob.Controller("default", seed=8).begin(0.0).timeout

@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 #: The command; `cargo xtask test python` names that of the same build.
 COMMAND = os.environ.get("CAROB_COMMAND")
+REPORTS = (ROOT / "crates/cli/src/commands/lab/new.toml").read_text()
 SCENARIOS = [
     "carob/default",
     "thesis/exchange-udp",
@@ -88,6 +89,35 @@ def test_swept_values_are_columns_and_compare_by_seed():
         assert row.is_settled and row.difference < 0, "larger blocks take fewer round trips"
         assert row.lower == 1.0
     assert "256 B" in str(comparison)
+
+
+def test_a_swept_key_named_like_a_metric_has_a_column_for_itself():
+    base = carob.scenario("carob/default").set(error="none", response="2 kB")
+    runs = base.sweep({"loss": ["0 %", "5 %"]}, algorithms="default", seeds=2)
+    table = runs.table()
+    assert len(set(table.columns)) == len(table.columns)
+    assert set(table["link.loss"]) == {"0 %", "5 %"}
+    assert all(isinstance(share, float) for share in table["loss"])
+    assert runs.median("fct_s", loss="5 %") > runs.median("fct_s", loss="0 %")
+    with pytest.raises(ValueError, match="there are .*loss"):
+        runs.median("fct_s", los="5 %")
+
+
+def test_response_times_have_labels_and_exact_percentiles():
+    text = REPORTS.replace("seeds = 10", "seeds = 2")
+    runs = carob.scenario("own/reports", text=text).run()
+    table = runs.sample_table()
+    assert table.columns[-1] == "response_time_s"
+    assert {"scenario", "error", "algorithm", "seed"} <= set(table.columns)
+    cell = {"algorithm": "default", "error": "none"}
+    rows = zip(table["algorithm"], table["error"], table["response_time_s"])
+    times = sorted(time for *key, time in rows if key == list(cell.values()))
+    assert len(times) == 2 * 30 * 5
+    assert times == sorted(runs.samples("response_time_s", **cell))
+    place = 0.95 * (len(times) - 1)
+    below = int(place)
+    exact = times[below] + (times[below + 1] - times[below]) * (place - below)
+    assert runs.statistic("response_time_s", "p95", **cell) == pytest.approx(exact, rel=1e-12)
 
 
 def test_below_ten_seeds_there_are_no_intervals():

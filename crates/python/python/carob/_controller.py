@@ -10,13 +10,20 @@ from ._settings import settings
 
 Exchange = _carob.Exchange
 
+#: Parameters that are times.
+_TIMES = ("ack_timeout", "rto_max")
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, (int, float)) and not isinstance(given, bool)
+
 
 class Controller:
     """Congestion controller of one peer, for use inside a client of your own.
 
     ``name`` is an id of :func:`carob.controllers`, such as ``"fasor"``. ``constants`` sets constants of
     the algorithm; ``parameters`` sets ``ack_timeout``, ``ack_random_factor``, ``max_retransmit`` and
-    ``rto_max``, each with its unit: ``ack_timeout="400 ms"``. ``seed`` decides the dithering.
+    ``rto_max``, each with its unit: ``ack_timeout="400 ms"``; a number is in seconds. ``seed`` decides the dithering.
 
     Times are seconds of one clock that never goes back, such as ``asyncio.get_running_loop().time()``;
     timers are seconds from the last transmission.
@@ -35,8 +42,9 @@ class Controller:
         seed: int = 0,
         **parameters: Any,
     ) -> None:
+        timed = {key: f"{parameters[key]} s" for key in _TIMES if _is_number(parameters.get(key))}
         of_algorithm = {f"cc.{key}": value for key, value in (constants or {}).items()}
-        self._inner = _carob.Controller(name, settings(of_algorithm, parameters), seed)
+        self._inner = _carob.Controller(name, settings(of_algorithm, {**parameters, **timed}), seed)
 
     @property
     def name(self) -> str:

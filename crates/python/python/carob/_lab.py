@@ -281,7 +281,7 @@ class Runs:
         return Table(self._inner.table())
 
     def long_table(self) -> Table:
-        """Return a row for each run and metric with eleven statistics, as ``--each --parquet`` has it."""
+        """Return a row for each run and metric with twelve statistics, as ``--each --parquet`` has it."""
         return Table(self._inner.long_table())
 
     def summary(self) -> Table:
@@ -293,10 +293,21 @@ class Runs:
         return self._inner.json(each)
 
     def samples(
-        self, metric: str, *, algorithm: str | None = None, cell: str | None = None
+        self, metric: str, *, algorithm: str | None = None, cell: str | None = None, **keys: Any
     ) -> list[float]:
-        """Return all samples of a metric; metrics of flows have one for each flow."""
-        return self._inner.samples(metric, algorithm, cell)
+        """Return all samples of a metric: of ``response_time_s`` one for each response, of metrics of
+        flows one for each flow. ``keys`` choose swept values, such as ``loss="5 %"``.
+
+        :meth:`sample_table` has them with labels.
+        """
+        return self._inner.samples(metric, algorithm, cell, _chosen(keys))
+
+    def sample_table(self, metric: str = "response_time_s") -> Table:
+        """Return a row for each sample of a metric, with cell, swept values, algorithm and seed.
+
+        >>> runs.sample_table().to_pandas().groupby("algorithm").response_time_s.quantile(0.99)
+        """
+        return Table(self._inner.sample_table(metric))
 
     def statistic(
         self,
@@ -305,15 +316,16 @@ class Runs:
         *,
         algorithm: str | None = None,
         cell: str | None = None,
+        **keys: Any,
     ) -> float | None:
-        """Return a statistic of all samples: ``mean``, ``sd``, ``p50``, ``p95`` and others."""
-        return self._inner.statistic(metric, statistic, algorithm, cell)
+        """Return a statistic of all samples: ``mean``, ``sd``, ``p50``, ``p95``, ``p99`` and others."""
+        return self._inner.statistic(metric, statistic, algorithm, cell, _chosen(keys))
 
     def median(
-        self, metric: str, *, algorithm: str | None = None, cell: str | None = None
+        self, metric: str, *, algorithm: str | None = None, cell: str | None = None, **keys: Any
     ) -> float | None:
         """Return the median of all samples."""
-        return self.statistic(metric, algorithm=algorithm, cell=cell)
+        return self.statistic(metric, algorithm=algorithm, cell=cell, **keys)
 
     def compare(
         self, metric: str = "fct_s", *, by: str = "algorithm", against: str | None = None
@@ -484,8 +496,7 @@ class Comparison:
         """The table as text."""
         lines = [["group", self.by, "median", "against", "ratio", "difference", "95 %", "lower", "seeds"]]
         for row in self.rows:
-            group = " ".join(one for key, one in row.group.items() if key != "algorithm" or self.by != key)
-            lines.append([group, row.value, _short(row.median), _short(row.median_against),
+            lines.append([self._heading(row), row.value, _short(row.median), _short(row.median_against),
                           _short(row.ratio), _short(row.difference), _interval(row),
                           "" if row.lower is None else f"{row.lower:.0%}", str(row.seeds)])
         widths = [max(map(len, column)) for column in zip(*lines)]
@@ -496,6 +507,10 @@ class Comparison:
     def _repr_html_(self) -> str:
         svg = self.figure().svg if any(row.difference is not None for row in self.rows) else ""
         return f"{svg}<pre>{html.escape(str(self))}</pre>"
+
+
+def _chosen(keys: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(key, value(one)) for key, one in keys.items()]
 
 
 def _short(number: float | None) -> str:
