@@ -189,10 +189,11 @@ fn times(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
             let row = rows.iter().find(|row| row.scenario == widest.scenario);
             let cell = row.map_or_else(String::new, |row| label(rows, row));
             sentences.push(format!(
-                "With {cell}, {} takes {} longer than {} (95 % interval {}, {} paired seeds).",
+                "With {cell}, {} takes {} longer than {}{} (95 % interval {}, {} paired seeds).",
                 widest.more,
                 percent(widest.by.mean.abs()),
                 widest.less,
+                timed.on_average(),
                 interval(&widest.by),
                 widest.by.seeds,
             ));

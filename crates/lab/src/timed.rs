@@ -152,6 +152,14 @@ impl Timed {
         self.heading().to_lowercase()
     }
 
+    /// The words for a difference of means where a table has other statistics.
+    pub(crate) fn on_average(self) -> &'static str {
+        match self {
+            Self::Flows => "",
+            Self::Responses | Self::RunMeans => " on average",
+        }
+    }
+
     /// The times in a sentence, with what they are of.
     pub(crate) fn of_what(self) -> &'static str {
         match self {
