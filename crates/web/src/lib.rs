@@ -54,7 +54,7 @@ enum Call {
         steps: usize,
     },
     /// Statistics and paired differences of values by seed.
-    Ranking(runs::Values),
+    Ranking(runs::RankingRequest),
     /// Begins the search of `carob lab compare`, whose runs other instances make.
     Search { link: LinkForm },
     /// Results for the search.

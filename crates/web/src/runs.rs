@@ -77,7 +77,7 @@ fn spaced(values: &[f64]) -> Vec<f64> {
 
 /// Values of a metric by algorithm, one for each seed; none where a run has no value.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Values {
+pub(crate) struct RankingRequest {
     /// The algorithm that others are compared with.
     reference: String,
     values: BTreeMap<String, Vec<Option<f64>>>,
@@ -88,7 +88,7 @@ pub(crate) struct Values {
 
 /// Statistics of each algorithm, and its paired difference to the reference with a joint interval of 95 %
 /// (Bonferroni).
-pub(crate) fn ranking(values: &Values) -> Value {
+pub(crate) fn ranking(values: &RankingRequest) -> Value {
     let comparisons = values.values.len().saturating_sub(1);
     let reference = values.values.get(&values.reference);
     let rows = values.values.iter().map(|(name, own)| {

@@ -214,7 +214,8 @@ impl Scenario {
     /// The command that runs another cell.
     pub fn command_of_cells(&self) -> String {
         let (name, _) = &self.source;
-        if !name.ends_with(".toml") {
+        let end = std::path::Path::new(name).extension();
+        if !end.is_some_and(|end| end.eq_ignore_ascii_case("toml")) {
             return format!("carob lab run {}/NAME", self.study());
         }
         let swept = self.cells.iter().flat_map(|cell| &cell.values);

@@ -17,7 +17,7 @@ pub(super) enum Range {
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Text {
-    Text(String),
+    Quoted(String),
     Whole(i64),
     Number(f64),
 }
@@ -25,7 +25,7 @@ pub(super) enum Text {
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Text(text) => f.write_str(text),
+            Self::Quoted(text) => f.write_str(text),
             Self::Whole(number) => number.fmt(f),
             Self::Number(number) => number.fmt(f),
         }

@@ -198,7 +198,7 @@ fn open(folder: &Path, name: &str) -> Option<(File, u64)> {
     }
     let file = options.open(&path).ok()?;
     let metadata = file.metadata().ok()?;
-    metadata.is_file().then(|| (file, metadata.len()))
+    metadata.is_file().then_some((file, metadata.len()))
 }
 
 /// The name of the file that a target names, relative to the folder; none above it, and no hidden file.
