@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn response_times_are_exact_and_left_out_where_a_run_has_too_many() {
+    fn response_times_are_exact_or_left_out_of_long_runs() {
         let times: Vec<Duration> = (1..=101).map(Duration::from_millis).collect();
         let mut record = RunRecord {
             flows: vec![FlowRecord {

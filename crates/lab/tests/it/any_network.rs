@@ -36,7 +36,7 @@ fn a_crowd_transfers_blocks_over_a_mesh() {
 }
 
 #[test]
-fn requests_over_a_mesh_have_response_times_in_tables_and_reports() {
+fn requests_over_a_mesh_have_response_times() {
     let set = [
         "workload.kind=exchanges",
         "requests=3",
