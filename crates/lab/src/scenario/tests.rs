@@ -750,7 +750,9 @@ fn an_alias_of_a_controller_is_a_name_of_it() {
 #[test]
 fn a_typed_loss_replaces_a_class_of_errors_that_is_not_swept() {
     let (file, _) = builtin::find("carob/reports").expect("a scenario");
-    let fixed = file.text.replace("error = \"none\"", "error = \"medium\"");
+    let lines = file.text.lines().filter(|line| !line.starts_with("loss"));
+    let fixed = lines.collect::<Vec<_>>().join("\n");
+    let fixed = fixed.replace("error = \"none\"", "error = \"medium\"");
     let read = |set: &[&str]| {
         let set: Vec<String> = set.iter().map(|&typed| typed.to_owned()).collect();
         Scenario::read("own.toml", &fixed, &set)
