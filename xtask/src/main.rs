@@ -38,7 +38,8 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [STEP...]      the tests of every change; steps: fmt default test tidy interop clippy doc
-  test --all          the tests of the night too; steps: nightly features book no-std web python wheels deny
+  test --all          the tests of the night too; steps: nightly figures features book no-std web python
+                      wheels deny
   quick [CRATE...]    format, check and fast tests of the crates named, or of those with uncommitted changes
   tidy [CHECK...]     layering, dead files, links, stale documents, markers, words and names, calls between
                       layers, requirements of the RFCs and their tests

@@ -107,7 +107,7 @@ fn slow_runs_are_planned_and_made() {
 }
 
 #[test]
-fn nightly_costs_are_those_of_the_reference_where_nothing_differs() {
+fn nightly_costs_are_those_of_the_reference() {
     let answer = question("umts", "command")
         .answer(&|_| {})
         .expect("possible");
@@ -132,7 +132,7 @@ fn an_impossible_link_is_an_error_with_a_remedy() {
 }
 
 #[test]
-fn nightly_losing_nothing_and_waiting_for_nothing_leaves_default_coap() {
+fn nightly_a_link_without_loss_or_wait_keeps_default_coap() {
     let text = "[link]\ndown = \"10 Mbit/s\"\nup = \"10 Mbit/s\"\nrtt = \"1 ms\"";
     let link = Link::from_file("l.toml", text).expect("it reads");
     let traffic = Traffic::named("command").expect("known");

@@ -125,7 +125,7 @@ fn what_cannot_be_told_is_refused_at_its_place() {
         assert!(refusal.contains(why), "{set}: {refusal}");
     }
     let twice = refused(&["link.loss=1 %", "error=low"]);
-    assert!(twice.contains("two ways"), "{twice}");
+    assert!(twice.contains("both say what is lost"), "{twice}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn first_cell(file: &builtin::BuiltIn) -> String {
 
 // Of every scenario a cell is run: whole families take many minutes, and suggest the same settings.
 #[test]
-fn nightly_every_suggestion_is_valid_after_a_cell_of_every_scenario() {
+fn nightly_every_suggestion_is_valid_for_every_scenario() {
     let folder = Folder::new("next");
     let mut done = BTreeSet::new();
     for file in builtin::ALL {
