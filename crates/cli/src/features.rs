@@ -58,9 +58,7 @@ pub(crate) fn missing(what: &str, feature: &str) -> Failure {
 
 /// The command that installs a feature.
 pub(crate) fn install(feature: &str) -> String {
-    format!(
-        "`cargo install --path crates/cli --features {feature}` installs it; `--features full` and all packages have everything"
-    )
+    format!("`cargo install --path crates/cli --features {feature}` adds it; `full` adds all")
 }
 
 /// The reason why the parser rejected a command line, if it is an absent feature.
@@ -83,6 +81,12 @@ pub(crate) fn of_error(error: &clap::Error) -> Option<Failure> {
         }
         _ => None,
     }
+}
+
+/// The failure of a request for the help of an absent command.
+pub(crate) fn of_command(words: &str) -> Option<Failure> {
+    let (command, feature) = find(|part| part.commands.iter().find(|name| **name == words))?;
+    Some(missing(&format!("`carob {command}`"), feature))
 }
 
 /// The first match among absent parts, with its feature.
@@ -114,11 +118,8 @@ pub(crate) fn absent_commands() -> String {
     if names.is_empty() {
         return String::new();
     }
-    format!(
-        "Not in this build: {}; nor CoAP over {}. `--features full` adds them.",
-        names.join(", "),
-        "DTLS, TLS and WebSocket"
-    )
+    let names = names.join(", ");
+    format!("Not in this build: {names} (feature `full` of the package carob-cli).")
 }
 
 #[cfg(test)]

@@ -388,15 +388,15 @@ fn groups(command: &clap::Command) -> String {
         .collect();
     let mut text = String::new();
     for (title, names) in GROUPS.iter().copied().chain([("More", &rest[..])]) {
-        if names.is_empty() {
+        let verbs: Vec<_> = (names.iter())
+            .filter_map(|name| command.find_subcommand(name))
+            .collect();
+        if verbs.is_empty() {
             continue;
         }
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "{HEADING}{title}:{HEADING:#}");
-        for verb in names
-            .iter()
-            .filter_map(|name| command.find_subcommand(name))
-        {
+        for verb in verbs {
             let (name, about) = (verb.get_name(), verb.get_about());
             let about = about.map(ToString::to_string).unwrap_or_default();
             let _ = writeln!(text, "  {LITERAL}{name:width$}{LITERAL:#}  {about}");

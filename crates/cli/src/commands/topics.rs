@@ -2,6 +2,7 @@
 
 use crate::args::{self, did_you_mean};
 use crate::failure::{Failure, Kind, Outcome};
+use crate::features;
 use crate::printer;
 
 /// Topics: name, summary, text.
@@ -141,6 +142,9 @@ pub(crate) fn run(words: &[String]) -> Outcome {
     }
     if args::is_command(words) {
         return args::help_of(words);
+    }
+    if let Some(failure) = features::of_command(&words.join(" ")) {
+        return Outcome::Failed(failure);
     }
     let names = TOPICS.iter().map(|(name, ..)| *name);
     let near = did_you_mean(first, names);
