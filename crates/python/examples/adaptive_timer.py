@@ -19,6 +19,7 @@ import contextlib
 import random
 import statistics
 import time
+from typing import cast
 
 import aiocoap
 import aiocoap.resource as resource
@@ -35,8 +36,9 @@ class Relay(asyncio.DatagramProtocol):
         self.client: tuple[str, int] | None = None
         self.lost = 0
 
-    def connection_made(self, transport: asyncio.DatagramTransport) -> None:
-        self.transport = transport
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Before Python 3.12 the event loop's transport is no subclass of DatagramTransport.
+        self.transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, source: tuple[str, int]) -> None:
         if source[1] == self.server[1]:
