@@ -32,7 +32,7 @@ pub const OTHER_PORTS_MAX: usize = 1_024;
 
 /// DTLS sessions whose keys are kept. At it, records of further sessions are counted, and not decrypted.
 pub const DTLS_SESSIONS_MAX: usize = 4_096;
-/// Bytes of the handshake messages of a session. A session with more is not decrypted by a pre-shared key.
+/// Bytes of the handshake messages of a session, headers included. A session with more is not decrypted by a pre-shared key.
 pub const HANDSHAKE_BYTES_MAX: usize = 16 << 10;
 /// Lines of a key log. A longer one is refused.
 pub const KEY_LOG_LINES_MAX: usize = 1_000_000;

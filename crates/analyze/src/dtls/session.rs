@@ -1,5 +1,7 @@
 //! A session of DTLS 1.2 as far as its handshake was captured.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
 
 use super::secrets::{DtlsSecrets, RANDOM_BYTES};
@@ -33,11 +35,12 @@ pub(super) enum Missing {
 
 /// A whole handshake message.
 struct HandshakeMessage {
-    side: usize,
     kind: u8,
-    number: u16,
     body: Vec<u8>,
 }
+
+/// Side of the sender, and number of a handshake message.
+type MessageKey = (usize, u16);
 
 /// A message of which the first bytes were captured.
 struct Partial {
@@ -57,7 +60,8 @@ pub(super) struct Session {
     is_extended: bool,
     identity: Option<Vec<u8>>,
     /// From the last hello of the client to its key exchange.
-    messages: Vec<HandshakeMessage>,
+    messages: BTreeMap<MessageKey, HandshakeMessage>,
+    /// Bytes of the messages, headers included: messages may have no body.
     bytes: usize,
     partial: [Option<Partial>; 2],
     /// The keys; `None` until they are searched for.
@@ -90,7 +94,7 @@ impl Session {
             suite: None,
             is_extended: false,
             identity: None,
-            messages: Vec::new(),
+            messages: BTreeMap::new(),
             bytes: 0,
             partial: [None, None],
             keys: None,
@@ -107,7 +111,7 @@ impl Session {
         if self.keys.is_none() {
             self.keys = Some(self.derive(secrets));
             if matches!(self.keys, Some(Ok(_))) {
-                self.messages = Vec::new();
+                self.messages = BTreeMap::new();
             }
         }
         match &self.keys {
@@ -142,31 +146,31 @@ impl Session {
     /// (RFC 6347 section 4.2.6). `None` if one of them was not captured.
     fn transcript(&self) -> Option<Vec<u8>> {
         let of = |side: usize| {
-            let mut all: Vec<&HandshakeMessage> = self
+            let all: Vec<(u16, &HandshakeMessage)> = self
                 .messages
-                .iter()
-                .filter(|message| message.side == side)
+                .range((side, 0)..=(side, u16::MAX))
+                .map(|((_, number), message)| (*number, message))
                 .collect();
-            all.sort_by_key(|message| message.number);
             let mut pairs = all.windows(2);
-            let is_whole = pairs.all(|pair| pair[0].number + 1 == pair[1].number);
+            let is_whole = pairs.all(|pair| pair[0].0 + 1 == pair[1].0);
             is_whole.then_some(all)
         };
         let (client, server) = (of(0)?, of(1)?);
         // The hello with the cookie is the last one.
-        let is_hello = |message: &&HandshakeMessage| message.kind == kind::CLIENT_HELLO;
+        let is_hello = |message: &(u16, &HandshakeMessage)| message.1.kind == kind::CLIENT_HELLO;
         let hello = client.iter().rposition(is_hello)?;
         let (hello, others) = client[hello..].split_first()?;
         // A certificate's proof follows the key exchange.
-        let is_exchange = |message: &&HandshakeMessage| message.kind == kind::CLIENT_KEY_EXCHANGE;
+        let is_exchange =
+            |message: &(u16, &HandshakeMessage)| message.1.kind == kind::CLIENT_KEY_EXCHANGE;
         let others = &others[..=others.iter().position(is_exchange)?];
-        let is_whole = server.first()?.kind == kind::SERVER_HELLO
-            && server.last()?.kind == kind::SERVER_HELLO_DONE;
+        let is_whole = server.first()?.1.kind == kind::SERVER_HELLO
+            && server.last()?.1.kind == kind::SERVER_HELLO_DONE;
         if !is_whole {
             return None;
         }
         let mut all = Vec::with_capacity(self.bytes);
-        for message in [*hello]
+        for (number, message) in [*hello]
             .into_iter()
             .chain(server)
             .chain(others.iter().copied())
@@ -174,7 +178,7 @@ impl Session {
             let length = u32::try_from(message.body.len()).ok()?.to_be_bytes();
             all.push(message.kind);
             all.extend(&length[1..]);
-            all.extend(message.number.to_be_bytes());
+            all.extend(number.to_be_bytes());
             all.extend([0; 3]);
             all.extend(&length[1..]);
             all.extend(&message.body);
@@ -182,32 +186,35 @@ impl Session {
         Some(all)
     }
 
-    fn see(&mut self, message: HandshakeMessage) {
-        let is_known = self
-            .messages
-            .iter()
-            .any(|known| (known.side, known.number) == (message.side, message.number));
+    fn see(&mut self, key: MessageKey, message: HandshakeMessage) {
         // Captures may have packets of both directions in another order: the key exchange alone is no end.
         let is_done = matches!(self.keys, Some(Ok(_)));
-        if is_known || is_done || message.kind == kind::HELLO_VERIFY_REQUEST {
+        let bytes = self.bytes + HEADER_BYTES + message.body.len();
+        let is_full = bytes > HANDSHAKE_BYTES_MAX;
+        if is_done || is_full || message.kind == kind::HELLO_VERIFY_REQUEST {
             return;
         }
-        if self.bytes + message.body.len() > HANDSHAKE_BYTES_MAX {
+        let Entry::Vacant(place) = self.messages.entry(key) else {
             return;
-        }
-        // What was missing may be in this message.
-        self.keys = None;
-        match (message.side, message.kind) {
-            (1, kind::SERVER_HELLO) => self.server_hello(&message.body),
+        };
+        let message = place.insert(message);
+        self.bytes = bytes;
+        let mut fields = Fields(&message.body);
+        match (key.0, message.kind) {
+            (1, kind::SERVER_HELLO) => {
+                let body = message.body.clone();
+                self.server_hello(&body);
+            }
             (0, kind::CLIENT_KEY_EXCHANGE) => {
-                let mut fields = Fields(&message.body);
                 let identity = fields.number(2).and_then(|length| fields.take(length));
                 self.identity = Some(identity.unwrap_or_default().to_vec());
             }
+            // Other messages bring no key and no suite.
+            _ if !matches!(self.keys, Some(Err(Missing::Handshake))) => return,
             _ => {}
         }
-        self.bytes += message.body.len();
-        self.messages.push(message);
+        // What was missing may be in this message.
+        self.keys = None;
     }
 
     fn server_hello(&mut self, body: &[u8]) {
@@ -242,12 +249,8 @@ impl Session {
     /// Adds a fragment; returns the message if it is whole now. Fragments that leave a gap are dropped:
     /// a retransmission has them again.
     fn assemble(&mut self, side: usize, fragment: &Fragment<'_>) -> Option<HandshakeMessage> {
-        let message = |body: Vec<u8>| HandshakeMessage {
-            side,
-            kind: fragment.kind,
-            number: fragment.number,
-            body,
-        };
+        let kind = fragment.kind;
+        let message = |body: Vec<u8>| HandshakeMessage { kind, body };
         if fragment.bytes.len() == fragment.length {
             return Some(message(fragment.bytes.to_vec()));
         }
@@ -339,8 +342,92 @@ pub(super) fn handshake(session: &mut Option<Session>, from: SocketAddr, record:
         if let Some(session) = session {
             let side = session.side(from);
             if let Some(message) = session.assemble(side, &fragment) {
-                session.see(message);
+                session.see((side, fragment.number), message);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A whole handshake message.
+    fn whole(kind: u8, number: u16, body: &[u8]) -> Vec<u8> {
+        let length = (body.len() as u32).to_be_bytes();
+        let mut bytes = vec![kind];
+        bytes.extend(&length[1..]);
+        bytes.extend(number.to_be_bytes());
+        bytes.extend([0; 3]);
+        bytes.extend(&length[1..]);
+        bytes.extend(body);
+        bytes
+    }
+
+    #[test]
+    fn messages_without_a_body_fill_a_handshake_by_their_headers() {
+        let client = SocketAddr::from(([192, 0, 2, 1], 40_000));
+        let mut session = None;
+        handshake(
+            &mut session,
+            client,
+            &whole(kind::CLIENT_HELLO, 0, &[7; 40]),
+        );
+        for number in 1..20_000 {
+            handshake(&mut session, client, &whole(20, number, &[]));
+        }
+        let mut session = session.expect("a session");
+        assert!(session.messages.len() <= HANDSHAKE_BYTES_MAX / HEADER_BYTES);
+        assert!(session.bytes <= HANDSHAKE_BYTES_MAX, "{}", session.bytes);
+        // The keys are derived once: a further message beyond the limit brings nothing.
+        let secrets = DtlsSecrets::default();
+        assert!(session.keys(&secrets).is_err());
+        session.see(
+            (0, 30_000),
+            HandshakeMessage {
+                kind: 20,
+                body: Vec::new(),
+            },
+        );
+        assert!(session.keys.is_some(), "the keys are derived again");
+    }
+
+    #[test]
+    fn a_missing_key_is_searched_for_after_a_key_exchange_alone() {
+        let peers = [1, 2].map(|host| SocketAddr::from(([192, 0, 2, host], 40_000)));
+        let mut session = None;
+        handshake(
+            &mut session,
+            peers[0],
+            &whole(kind::CLIENT_HELLO, 0, &[7; 40]),
+        );
+        let mut hello = vec![0xfe, 0xfd];
+        hello.extend([1; RANDOM_BYTES]);
+        // TLS_PSK_WITH_AES_128_CCM_8.
+        hello.extend([0, 0xc0, 0xa8, 0]);
+        handshake(
+            &mut session,
+            peers[1],
+            &whole(kind::SERVER_HELLO, 0, &hello),
+        );
+        let exchange = whole(kind::CLIENT_KEY_EXCHANGE, 1, b"\0\x01a");
+        handshake(&mut session, peers[0], &exchange);
+        let session = session.as_mut().expect("a session");
+        let secrets = DtlsSecrets::default();
+        assert!(matches!(session.keys(&secrets), Err(Missing::Key)));
+        session.see(
+            (0, 2),
+            HandshakeMessage {
+                kind: 20,
+                body: Vec::new(),
+            },
+        );
+        assert!(session.keys.is_some(), "no further message brings a key");
+        let exchange = HandshakeMessage {
+            kind: kind::CLIENT_KEY_EXCHANGE,
+            body: b"\0\x01b".to_vec(),
+        };
+        session.see((0, 3), exchange);
+        assert!(session.keys.is_none(), "a key exchange may bring it");
     }
 }
