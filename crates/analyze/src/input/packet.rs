@@ -47,6 +47,23 @@ pub(crate) struct Datagram<'a> {
     pub(crate) is_exported: bool,
 }
 
+#[cfg(test)]
+impl<'a> Datagram<'a> {
+    /// A datagram of a test, with a whole payload.
+    pub(crate) fn of(from: SocketAddr, to: SocketAddr, payload: &'a [u8]) -> Self {
+        Self {
+            from,
+            to,
+            payload,
+            payload_bytes: payload.len() as u32,
+            packet_bytes: payload.len() as u32 + 28,
+            ttl: 0,
+            direction: None,
+            is_exported: false,
+        }
+    }
+}
+
 /// Reasons why a packet holds no datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Other {

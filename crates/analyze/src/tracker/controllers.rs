@@ -153,6 +153,12 @@ impl Panel {
         }
     }
 
+    /// Transmissions kept for all controllers.
+    #[cfg(test)]
+    pub(super) fn transmissions(replay: &Replay) -> usize {
+        replay.running.iter().map(|(_, sent)| sent.len()).sum()
+    }
+
     /// The first reply.
     pub(super) fn answer(
         &self,

@@ -51,6 +51,10 @@ pub(super) struct Exchange {
     pub(super) is_alone: bool,
     pub(super) replay: Option<Replay>,
     pub(super) last_us: u64,
+    /// Time under which it waits for a reply: that of its latest transmission.
+    pub(super) waits_since: u64,
+    /// Number in the order of beginning.
+    pub(super) serial: u64,
 }
 
 /// Transmissions that replies answer.

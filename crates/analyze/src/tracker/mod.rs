@@ -4,6 +4,8 @@ pub(crate) mod controllers;
 pub(crate) mod conversation;
 mod exchange;
 pub(crate) mod samples;
+#[cfg(test)]
+mod tests;
 pub(crate) mod transfers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,7 +14,7 @@ use std::net::SocketAddr;
 use carob_cc::evidence::Kind;
 use carob_proto::codec::Type;
 
-use crate::limits::{CONVERSATIONS_MAX, EXCHANGE_LIFETIME_US, EXCHANGES_MAX};
+use crate::limits::{CONVERSATIONS_MAX, EXCHANGE_LIFETIME_US, EXCHANGES_MAX, TRANSMISSIONS_MAX};
 use crate::message::Message;
 use crate::sketch::Sketch;
 use controllers::{Bank, Panel};
@@ -30,14 +32,20 @@ const OUTSTANDING_US: u64 = 10_000_000;
 /// round trip.
 const REPLY_GRACE: u64 = 3;
 
+/// Serial numbers of concluded exchanges that may stay in the order, beside as many as there are open ones.
+const STALE_MIN: usize = 1_024;
+
 /// The state of an analysis.
 #[derive(Debug)]
 pub(crate) struct Tracker {
     pub(crate) conversations: Vec<Conversation>,
     index: BTreeMap<([SocketAddr; 2], u64), u32>,
     open: BTreeMap<Key, Exchange>,
-    /// Open exchanges in the order of their beginning.
+    /// Serial numbers of exchanges in the order of their beginning; those of concluded ones are removed
+    /// once they outnumber the open ones.
     order: VecDeque<(u64, Key)>,
+    /// Serial number of the latest exchange.
+    serial: u64,
     /// Message ID of the latest request with a token.
     tokens: BTreeMap<(u32, u8, u64), u16>,
     /// Exchanges without a reply by the time of their last transmission.
@@ -77,6 +85,7 @@ impl Tracker {
             index: BTreeMap::new(),
             open: BTreeMap::new(),
             order: VecDeque::new(),
+            serial: 0,
             tokens: BTreeMap::new(),
             waiting: BTreeSet::new(),
             bodies: TransferTable::default(),
@@ -211,6 +220,8 @@ impl Tracker {
             is_alone,
             replay: None,
             last_us: message.at,
+            waits_since: message.at,
+            serial: self.serial + 1,
         };
         if is_confirmable && may_be_sender(near, usize::from(side)) {
             let running = u16::try_from(running).unwrap_or(u16::MAX);
@@ -226,8 +237,22 @@ impl Tracker {
             }
         }
         self.waiting.insert((message.at, key));
-        self.order.push_back((message.at, key));
+        self.serial += 1;
+        self.order.push_back((self.serial, key));
         self.open.insert(key, exchange);
+        self.remove_stale();
+    }
+
+    /// Removes the serial numbers of concluded exchanges where they outnumber the open ones.
+    fn remove_stale(&mut self) {
+        if self.order.len() <= 2 * self.open.len() + STALE_MIN {
+            return;
+        }
+        let open = &self.open;
+        self.order.retain(|(serial, key)| {
+            let exchange = open.get(key);
+            exchange.is_some_and(|exchange| exchange.serial == *serial)
+        });
     }
 
     fn repeat(&mut self, key: Key, message: &Message) {
@@ -254,9 +279,14 @@ impl Tracker {
         }
         let kind = purpose(exchange);
         if exchange.replies.is_empty() {
-            self.waiting.remove(&(before, key));
+            self.waiting.remove(&(exchange.waits_since, key));
             self.waiting.insert((message.at, key));
-            if let (Some(bank), Some(replay)) = (&mut flow.bank, &mut exchange.replay) {
+            exchange.waits_since = message.at;
+            // Controllers hear of as many transmissions as are kept.
+            if exchange.further[0] == 0
+                && exchange.copies.len() < TRANSMISSIONS_MAX
+                && let (Some(bank), Some(replay)) = (&mut flow.bank, &mut exchange.replay)
+            {
                 let panel = &self.panels[panel_of(near)];
                 panel.again(bank, replay, message.at, kind, heard <= before);
             }
@@ -311,8 +341,7 @@ impl Tracker {
         exchange.reply_kind = Some(kind);
         exchange.typical = flow.typical();
         exchange.reply_packet_bytes = message.packet_bytes;
-        let last = exchange.copies.last().copied().unwrap_or(message.at);
-        self.waiting.remove(&(last, key));
+        self.waiting.remove(&(exchange.waits_since, key));
         flow.counts.answered += 1;
         flow.counts.resets += u64::from(kind == ReplyKind::Reset);
         flow.replied(message.at);
@@ -417,20 +446,20 @@ impl Tracker {
 
     /// Concludes exchanges of which no message can come any more.
     fn expire(&mut self) {
-        while let Some((began, key)) = self.order.front().copied() {
+        while let Some((serial, key)) = self.order.front().copied() {
+            // The Message ID may have begun another exchange since.
+            let exchange = self.open.get(&key);
+            let Some(exchange) = exchange.filter(|exchange| exchange.serial == serial) else {
+                self.order.pop_front();
+                continue;
+            };
+            let began = exchange.copies.first().copied().unwrap_or_default();
             if self.now.saturating_sub(began) < EXCHANGE_LIFETIME_US {
                 return;
             }
             self.order.pop_front();
-            let Some(exchange) = self.open.get(&key) else {
-                continue;
-            };
-            // The Message ID may have begun another exchange since.
-            if exchange.copies.first() != Some(&began) {
-                continue;
-            }
             if self.now.saturating_sub(exchange.last_us) < EXCHANGE_LIFETIME_US {
-                self.order.push_back((began, key));
+                self.order.push_back((serial, key));
                 return;
             }
             self.conclude(key, false);
@@ -438,9 +467,9 @@ impl Tracker {
     }
 
     fn conclude_oldest(&mut self) {
-        while let Some((began, key)) = self.order.pop_front() {
+        while let Some((serial, key)) = self.order.pop_front() {
             let exchange = self.open.get(&key);
-            if exchange.is_some_and(|exchange| exchange.copies.first() == Some(&began)) {
+            if exchange.is_some_and(|exchange| exchange.serial == serial) {
                 let flow = &mut self.conversations[key.0 as usize].flows[usize::from(key.1)];
                 flow.counts.early += 1;
                 self.conclude(key, false);
@@ -455,8 +484,7 @@ impl Tracker {
         let Some(mut exchange) = self.open.remove(&key) else {
             return;
         };
-        let last = exchange.copies.last().copied().unwrap_or_default();
-        self.waiting.remove(&(last, key));
+        self.waiting.remove(&(exchange.waits_since, key));
         let token = (place, side, exchange.token);
         if exchange.is_request && self.tokens.get(&token) == Some(&id) {
             self.tokens.remove(&token);
@@ -505,9 +533,9 @@ impl Tracker {
     pub(crate) fn conclude_all(&mut self) {
         let first = self.totals.first_us.unwrap_or(self.now);
         self.totals.span_us += self.now.saturating_sub(first);
-        for (began, key) in std::mem::take(&mut self.order) {
+        for (serial, key) in std::mem::take(&mut self.order) {
             let exchange = self.open.get(&key);
-            if exchange.is_some_and(|exchange| exchange.copies.first() == Some(&began)) {
+            if exchange.is_some_and(|exchange| exchange.serial == serial) {
                 self.conclude(key, true);
             }
         }
