@@ -32,6 +32,8 @@ const OUTSTANDING_US: u64 = 10_000_000;
 /// round trip.
 const REPLY_GRACE: u64 = 3;
 
+/// Step of the time backwards at which another part of a file begins, in microseconds.
+const STEP_BACK_US: u64 = 60_000_000;
 /// Serial numbers of concluded exchanges that may stay in the order, beside as many as there are open ones.
 const STALE_MIN: usize = 1_024;
 
@@ -120,6 +122,9 @@ impl Tracker {
 
     /// Handles a message.
     pub(crate) fn see(&mut self, message: &Message) {
+        if message.at.saturating_add(STEP_BACK_US) < self.now {
+            self.conclude_part();
+        }
         let totals = &mut self.totals;
         totals.messages += 1;
         totals.disordered += u64::from(message.at < self.now);
@@ -529,7 +534,16 @@ impl Tracker {
         self.totals.first_us = None;
     }
 
-    /// Concludes everything at the end of a file.
+    /// Begins a part of the file with earlier times: captures that were joined, or a clock that was set. The
+    /// exchanges before it are not compared with its times.
+    fn conclude_part(&mut self) {
+        self.conclude_all();
+        self.totals.disordered += 1;
+        self.totals.first_us = None;
+        self.now = 0;
+    }
+
+    /// Concludes everything at the end of a file, or of a part of it.
     pub(crate) fn conclude_all(&mut self) {
         let first = self.totals.first_us.unwrap_or(self.now);
         self.totals.span_us += self.now.saturating_sub(first);

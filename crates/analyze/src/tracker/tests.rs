@@ -81,9 +81,10 @@ fn repeated_lines_of_a_log_do_not_grow_tables() {
     for line in 0..5_000 {
         let at = line * 1_000;
         for (peer, id) in [("[fd00::1]:5683", 1), ("[fd00::2]:5683", line % 3)] {
-            text += &format!(
-                "{{\"at_us\":{at},\"peer\":\"{peer}\",\"event\":\"sent\",\"id\":{id},\"type\":\"CON\",\"purpose\":\"request\",\"bytes\":14}}\n"
+            let line = format!(
+                "{{\"at_us\":{at},\"peer\":\"{peer}\",\"event\":\"sent\",\"id\":{id},\"type\":\"CON\",\"purpose\":\"request\",\"bytes\":14}}"
             );
+            text.extend([&line[..], "\n"]);
         }
     }
     let mut tracker = Tracker::new();
@@ -94,4 +95,30 @@ fn repeated_lines_of_a_log_do_not_grow_tables() {
     assert_eq!(tracker.totals.messages, 10_000);
     assert_eq!(tracker.open.len(), 4);
     tracker.assert_bounded("a log");
+}
+
+#[test]
+fn a_step_back_of_the_time_expires_no_exchange() {
+    let mut tracker = Tracker::new();
+    for (hour, id) in [(2, 1), (0, 2), (1, 3)] {
+        let at = hour * 3_600_000_000;
+        let request = request(at, Type::Confirmable, id, b'a', 1);
+        let reply = Message {
+            at: at + 50_000,
+            from: request.to,
+            to: request.from,
+            kind: Type::Acknowledgement,
+            code: Code::CONTENT,
+            ..request
+        };
+        tracker.see(&request);
+        tracker.see(&reply);
+    }
+    tracker.conclude_all();
+    let flow = tracker.conversations[0].flows.iter();
+    let counts = flow.map(|flow| (flow.counts.answered, flow.counts.unanswered));
+    assert!(counts.into_iter().any(|counts| counts == (3, 0)));
+    assert_eq!(tracker.totals.stray_replies, 0);
+    // The two parts have 50 ms, and 1 h and 50 ms.
+    assert_eq!(tracker.totals.span_us, 3_600_000_000 + 2 * 50_000);
 }
