@@ -40,6 +40,7 @@ pub mod limits;
 mod loss;
 mod message;
 mod place;
+mod sightings;
 mod sketch;
 mod summary;
 pub mod synthetic;
@@ -134,6 +135,9 @@ impl fmt::Display for AnalyzeError {
                 f.write_str("not a capture: it begins with")?;
                 for byte in start {
                     write!(f, " {byte:02x}")?;
+                }
+                if let Some(name) = input::foreign_format(start) {
+                    write!(f, " ({name})")?;
                 }
                 f.write_str("; expected pcap, pcapng, or an event log of JSON lines")
             }

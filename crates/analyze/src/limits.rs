@@ -12,6 +12,15 @@ pub const LINE_BYTES_MAX: usize = 65_536;
 pub const DAMAGES_MAX: usize = 16;
 /// IPv6 extension headers of a packet. A packet with more is skipped and counted.
 pub const EXTENSION_HEADERS_MAX: usize = 8;
+/// Fragmented packets that wait for further fragments. At it, the oldest is counted as incomplete.
+pub const FRAGMENTED_MAX: usize = 256;
+/// Fragments of a packet. Further ones are counted, and the packet stays incomplete.
+pub const FRAGMENTED_PIECES_MAX: usize = 512;
+/// Packets, and messages in them, among which those seen more than once are searched. At it, the oldest is
+/// analysed at once.
+pub const SIGHTINGS_MAX: usize = 4_096;
+/// Pairs of peers with a capture between them, by the directions of packets. At it, further ones are not remembered.
+pub const BETWEEN_MAX: usize = 4_096;
 
 /// Pairs of peers. At it, messages of further pairs are counted, and not analysed.
 pub const CONVERSATIONS_MAX: usize = 4_096;

@@ -39,14 +39,14 @@ pub(crate) struct Message {
 
 /// FNV-1a with 64 bits.
 #[derive(Clone, Copy)]
-struct Hash(u64);
+pub(crate) struct Hash(pub(crate) u64);
 
 impl Hash {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
@@ -64,10 +64,19 @@ fn stable_token(token: &[u8]) -> &[u8] {
 }
 
 impl Message {
-    /// Reads the message of a datagram; `None` if it is no CoAP. The payload may be cut short by the
-    /// capture.
+    /// Reads the message of a datagram; `None` if it is no CoAP. The capture may have cut it short behind its
+    /// token.
     pub(crate) fn read(datagram: &Datagram<'_>, at: u64, interface: u32) -> Option<Self> {
-        let view = MessageView::parse(datagram.payload).ok()?;
+        let whole = Whole {
+            bytes: datagram.payload,
+            has_options: true,
+        };
+        let whole = if datagram.is_cut() {
+            whole_options(datagram.payload)?
+        } else {
+            whole
+        };
+        let view = MessageView::parse(whole.bytes).ok()?;
         if !is_plausible(view.kind(), view.code()) {
             return None;
         }
@@ -92,7 +101,8 @@ impl Message {
         let mut token = Hash::new();
         token.add(view.token().as_slice());
         let block = |number| {
-            let value = view.option(number)?;
+            // Without the end of the options the length of the payload is not known.
+            let value = view.option(number).filter(|_| whole.has_options)?;
             BlockValue::decode(value).ok()
         };
         let cut = datagram.payload_bytes as usize - datagram.payload.len();
@@ -108,7 +118,11 @@ impl Message {
             resource: resource.0,
             bytes: datagram.payload_bytes,
             packet_bytes: datagram.packet_bytes,
-            payload_bytes: (captured.len() + cut) as u32,
+            payload_bytes: if whole.has_options {
+                (captured.len() + cut) as u32
+            } else {
+                0
+            },
             observe: view.uint_option(OptionNumber::OBSERVE),
             block1: block(OptionNumber::BLOCK1),
             block2: block(OptionNumber::BLOCK2),
@@ -129,6 +143,60 @@ impl Message {
     /// True for a message that begins an exchange.
     pub(crate) fn begins(&self) -> bool {
         matches!(self.kind, Type::Confirmable | Type::NonConfirmable)
+    }
+}
+
+/// The part of a message that can be read.
+struct Whole<'a> {
+    bytes: &'a [u8],
+    /// True if the options are whole: the payload follows them.
+    has_options: bool,
+}
+
+/// Returns the header, the token and the options that were captured whole, and the payload as far as it
+/// was captured. `None` without a whole token.
+fn whole_options(bytes: &[u8]) -> Option<Whole<'_>> {
+    const MARKER: u8 = 0xff;
+    // A length of 13 or 14 stands for one or two bytes that follow (RFC 7252 section 3.1, RFC 8974 section 2.1).
+    let extended = |nibble: u8, at: usize| -> Option<(usize, usize)> {
+        match nibble {
+            13 => Some((usize::from(*bytes.get(at)?) + 13, 1)),
+            14 => {
+                let field = bytes.get(at..at + 2)?;
+                let number = u16::from_be_bytes([field[0], field[1]]);
+                Some((usize::from(number) + 269, 2))
+            }
+            _ => Some((usize::from(nibble), 0)),
+        }
+    };
+    let (token, length) = extended(bytes.first()? & 15, 4)?;
+    let mut end = 4 + length + token;
+    bytes.get(..end)?;
+    let option_end = |at: usize| {
+        let first = *bytes.get(at)?;
+        let (_, delta) = extended(first >> 4, at + 1)?;
+        let (value, length) = extended(first & 15, at + 1 + delta)?;
+        let end = at + 1 + delta + length + value;
+        (end <= bytes.len()).then_some(end)
+    };
+    loop {
+        if bytes.get(end) == Some(&MARKER) {
+            // A marker without a payload would be malformed.
+            let is_last = end + 1 == bytes.len();
+            return Some(Whole {
+                bytes: if is_last { &bytes[..end] } else { bytes },
+                has_options: true,
+            });
+        }
+        match option_end(end) {
+            Some(next) => end = next,
+            None => {
+                return Some(Whole {
+                    bytes: &bytes[..end],
+                    has_options: false,
+                });
+            }
+        }
     }
 }
 

@@ -42,8 +42,23 @@ pub struct Contents {
     pub decrypted: u64,
     /// TCP segments, which are not analysed.
     pub tcp_segments: u64,
-    /// IP fragments, which are not put together.
+    /// Packets that repeat one captured before, on another interface, at a mirror port or behind a router.
+    /// Each packet counts once as a message.
+    pub repeated: u64,
+    /// Packets that the capture cut short: CoAP messages, DTLS records, and packets whose headers are cut.
+    pub cut_short: u64,
+    /// Those among them of which no CoAP header could be read.
+    pub cut_unread: u64,
+    /// Bytes of the longest packet that was cut short, as far as it was captured.
+    pub cut_captured: u32,
+    /// Bytes of the longest packet that was cut short, on the wire.
+    pub cut_needed: u32,
+    /// Fragments of packets of which others were not captured.
     pub fragments: u64,
+    /// Packets in tunnels and encapsulations without a reader, by name.
+    pub encapsulations: BTreeMap<&'static str, u64>,
+    /// Messages with an address whose prefix is that of a 6LoWPAN context, which the capture does not name.
+    pub unknown_prefixes: u64,
     /// UDP datagrams to or from CoAP's ports that are no CoAP.
     pub malformed: u64,
     /// Other packets: other protocols, ports without CoAP.
@@ -54,6 +69,8 @@ pub struct Contents {
     pub unknown_links: u64,
     /// The first link type without a reader.
     pub unknown_link: Option<u32>,
+    /// Its name.
+    pub unknown_link_name: Option<&'static str>,
     /// Packets without a time (Simple Packet Blocks), which are skipped.
     pub without_time: u64,
     /// Messages with a time before that of an earlier one.

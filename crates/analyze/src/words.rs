@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::fit::{Certainty, Fitted};
+use crate::input::link::unread;
 use crate::place::Place;
 use crate::summary::{Analysis, FlowReport};
 
@@ -53,6 +54,13 @@ impl Analysis {
             time(self.contents.span_us),
             self.place,
         ));
+        if self.contents.repeated > 0 {
+            found.push(format!(
+                "{} repeated by the capture (several interfaces, a mirror port or a router): each packet \
+                 counts once.",
+                count(self.contents.repeated, "packet"),
+            ));
+        }
         let flows = [
             (&self.requests, "requests", "Requests"),
             (
@@ -77,7 +85,16 @@ impl Analysis {
         for (number, noun) in [
             (contents.dtls.records, "DTLS record"),
             (contents.tcp_segments, "TCP segment"),
-            (contents.fragments, "IP fragment"),
+            (contents.fragments, "fragment"),
+            (
+                contents.unknown_links,
+                "packet of a link type without a reader",
+            ),
+            (contents.cut_unread, "packet cut short by the capture"),
+            (
+                contents.encapsulations.values().sum(),
+                "packet in encapsulations without a reader",
+            ),
             (contents.malformed, "malformed datagram"),
             (contents.others, "other packet"),
         ] {
@@ -198,12 +215,11 @@ impl Analysis {
                 contents.tcp_segments,
                 "TCP segments were not analysed: CoAP over UDP is",
             ),
-            (contents.fragments, "IP fragments were not put together"),
-            (contents.malformed, "datagrams at CoAP's ports are not CoAP"),
             (
-                contents.unknown_links,
-                "packets are of a link type without a reader",
+                contents.fragments,
+                "fragments belong to packets of which others were not captured",
             ),
+            (contents.malformed, "datagrams at CoAP's ports are not CoAP"),
             (
                 contents.without_time,
                 "packets have no time (Simple Packet Blocks)",
@@ -225,6 +241,7 @@ impl Analysis {
                 unknown.push(format!("{number} {text}."));
             }
         }
+        self.packet_unknowns(&mut unknown);
         let listed = &contents.damages;
         unknown.extend(listed.iter().map(|damage| format!("Damage at {damage}.")));
         let more = contents.damage_count - listed.len() as u64;
@@ -232,6 +249,44 @@ impl Analysis {
             unknown.push(format!("{} more.", count(more, "damaged place")));
         }
         unknown
+    }
+
+    /// Packets that could not be read, or not whole.
+    fn packet_unknowns(&self, unknown: &mut Vec<String>) {
+        let contents = &self.contents;
+        if let Some(kind) = contents.unknown_link {
+            let (name, conversion) = unread(kind);
+            unknown.push(format!(
+                "{} not read for their link type, {kind} ({name}) first: {conversion}.",
+                count(contents.unknown_links, "packet"),
+            ));
+        }
+        if contents.cut_short > 0 {
+            unknown.push(format!(
+                "Contents of {} that the capture cut short, at {} B or less: options and payloads beyond that, \
+                 and {} without a whole CoAP header. Capture whole packets: tcpdump -s 0, here at least -s {}.",
+                count(contents.cut_short, "packet"),
+                contents.cut_captured,
+                contents.cut_unread,
+                contents.cut_needed,
+            ));
+        }
+        if contents.unknown_prefixes > 0 {
+            unknown.push(format!(
+                "Prefixes of 6LoWPAN contexts in {}: the capture does not have them, and \
+                 2001:db8:6282:CONTEXT::/64 stands for each.",
+                count(contents.unknown_prefixes, "message"),
+            ));
+        }
+        let names: Vec<String> = (contents.encapsulations.iter())
+            .map(|(name, number)| format!("{number} {name}"))
+            .collect();
+        if !names.is_empty() {
+            unknown.push(format!(
+                "Packets in encapsulations without a reader: {}. Capture where they are not encapsulated.",
+                names.join(", ")
+            ));
+        }
     }
 
     /// Rates that the capture does not show.

@@ -1,10 +1,14 @@
 //! Readers of captures and event logs. Each yields one packet or event at a time.
 
 mod bytes;
+mod fragments;
+mod ieee802154;
+pub(crate) mod link;
 pub(crate) mod log;
 pub(crate) mod packet;
 mod pcap;
 mod pcapng;
+pub(crate) mod sixlowpan;
 
 use std::fmt;
 use std::io::{self, Read};
@@ -35,6 +39,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) link_type: u32,
     pub(crate) interface: u32,
     pub(crate) direction: Option<Direction>,
+    /// Bytes of the packet on the wire: more than were captured, if the capture cut it short.
+    pub(crate) original_bytes: u32,
     pub(crate) bytes: &'a [u8],
 }
 
@@ -104,6 +110,23 @@ pub fn detect(start: &[u8]) -> Option<Format> {
     (first == Some(&b'{')).then_some(Format::EventLog)
 }
 
+/// Returns the name of another format that tools write captures in, by its first bytes.
+pub(crate) fn foreign_format(start: &[u8]) -> Option<&'static str> {
+    let names: [(&[u8], &str); 7] = [
+        (&[0x1f, 0x8b], "gzip: decompress it first"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd: decompress it first"),
+        (&[0x04, 0x22, 0x4d, 0x18], "LZ4: decompress it first"),
+        (&[0xfd, b'7', b'z', b'X', b'Z'], "xz: decompress it first"),
+        (b"snoop\0", "snoop: convert it with editcap -F pcap"),
+        (b"GMBU", "Network Monitor: convert it with editcap -F pcap"),
+        (b"RTSS", "Network Monitor: convert it with editcap -F pcap"),
+    ];
+    let row = names
+        .into_iter()
+        .find(|(magic, _)| start.starts_with(magic));
+    row.map(|(_, name)| name)
+}
+
 /// A step of a reader.
 pub(crate) enum Step<'a> {
     Frame(Frame<'a>),
@@ -158,7 +181,11 @@ mod tests {
         assert_eq!(detect(&[0xa1, 0xb2, 0x3c, 0x4d, 0]), Some(Format::Pcap));
         assert_eq!(detect(&[0x0a, 0x0d, 0x0d, 0x0a]), Some(Format::Pcapng));
         assert_eq!(detect(b"\n {\"at_us\":1}"), Some(Format::EventLog));
+        assert_eq!(detect(&[0x34, 0xcd, 0xb2, 0xa1]), Some(Format::Pcap));
         assert_eq!(detect(b"[link]"), None);
+        let gzip = foreign_format(&[0x1f, 0x8b, 8, 0]).expect("gzip");
+        assert!(gzip.starts_with("gzip"), "{gzip}");
+        assert_eq!(foreign_format(b"text"), None);
         assert_eq!(detect(b""), None);
     }
 }

@@ -1,33 +1,36 @@
-//! UDP datagrams in captured packets: link headers, IPv4, IPv6 and its extension headers.
+//! UDP datagrams in captured packets: IPv4, IPv6 and its extension headers, fragments, and tunnels.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::fragments::{Added, Fragment, FragmentKey, Reassembler};
+use super::ieee802154::Compressed;
+use super::link::{Link, ethernet, link};
+use super::sixlowpan;
 use super::{Direction, Frame};
 use crate::limits::EXTENSION_HEADERS_MAX;
+use crate::message::Hash;
 
-const UDP: u8 = 17;
 const TCP: u8 = 6;
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// VLAN tags: 802.1Q, 802.1ad, and the one before it.
-const ETHERTYPES_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-/// VLAN tags of a frame.
-const VLAN_TAGS_MAX: usize = 4;
+const UDP: u8 = 17;
+const IPV4_IN_IP: u8 = 4;
+const IPV6_IN_IP: u8 = 41;
+const GRE: u8 = 47;
 const UDP_HEADER: usize = 8;
+/// IP headers within each other.
+const TUNNELS_MAX: usize = 4;
 
-/// Link types (tcpdump.org/linktypes).
-mod link_type {
-    pub(super) const NULL: u32 = 0;
-    pub(super) const ETHERNET: u32 = 1;
-    pub(super) const RAW_BSD: [u32; 2] = [12, 14];
-    pub(super) const RAW: u32 = 101;
-    pub(super) const LOOP: u32 = 108;
-    pub(super) const LINUX_SLL: u32 = 113;
-    pub(super) const IPV4: u32 = 228;
-    pub(super) const IPV6: u32 = 229;
-    pub(super) const EXPORTED_PDU: u32 = 252;
-    pub(super) const LINUX_SLL2: u32 = 276;
-}
+/// Tunnels over UDP without a reader, by their port.
+const UDP_TUNNELS: [(u16, &str); 9] = [
+    (1_701, "L2TP"),
+    (2_152, "GTP-U"),
+    (3_544, "Teredo"),
+    (4_500, "IPsec over UDP"),
+    (4_789, "VXLAN"),
+    (5_247, "CAPWAP"),
+    (6_081, "Geneve"),
+    (17_754, "ZEP"),
+    (51_820, "WireGuard"),
+];
 
 /// A UDP datagram of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,36 @@ pub(crate) struct Datagram<'a> {
     pub(crate) direction: Option<Direction>,
     /// True for a decrypted message that Wireshark or Carob exported.
     pub(crate) is_exported: bool,
+    pub(crate) sighting: Sighting,
+}
+
+/// Properties that tell one packet seen at several places from a retransmission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sighting {
+    /// Identification of IPv4; 0 without one.
+    pub(crate) ip_id: u16,
+    /// Interface in the file.
+    pub(crate) interface: u32,
+    /// Hash of interface, link header and TTL.
+    pub(crate) path: u64,
+    /// Sequence number of the link layer.
+    pub(crate) frame_id: Option<u8>,
+}
+
+impl Datagram<'_> {
+    /// True if the capture has not all of the payload.
+    pub(crate) fn is_cut(&self) -> bool {
+        (self.payload_bytes as usize) > self.payload.len()
+    }
+}
+
+impl Datagram<'_> {
+    /// The peer at which it was captured, as the place of its address among both: 0 for the smaller one.
+    /// `None` without a direction.
+    pub(crate) fn end(&self) -> Option<u32> {
+        let is_at_sender = self.direction? == Direction::Outbound;
+        Some(u32::from((self.from > self.to) == is_at_sender))
+    }
 }
 
 #[cfg(test)]
@@ -60,8 +93,17 @@ impl<'a> Datagram<'a> {
             ttl: 0,
             direction: None,
             is_exported: false,
+            sighting: Sighting::default(),
         }
     }
+}
+
+/// A packet behind its link header.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Packet<'a> {
+    Ip(&'a [u8]),
+    Exported(&'a [u8]),
+    Compressed(Compressed<'a>),
 }
 
 /// Reasons why a packet holds no datagram.
@@ -70,117 +112,221 @@ pub(crate) enum Other {
     /// A link type without a reader.
     LinkType(u32),
     NotIp,
+    /// A fragment of a packet that is not whole yet.
     Fragment,
     Tcp,
     NotUdp,
+    /// An encapsulation without a reader.
+    Tunnel(&'static str),
+    /// Headers that the capture cut short.
+    CutShort,
     /// Headers cut short, or lengths that contradict each other.
     Malformed,
 }
 
-/// Returns the datagram of a packet.
-pub(crate) fn datagram<'a>(frame: &Frame<'a>) -> Result<Datagram<'a>, Other> {
-    let bytes = frame.bytes;
-    let mut direction = frame.direction;
-    let ip = match frame.link_type {
-        link_type::ETHERNET => ethernet(bytes)?,
-        link_type::LINUX_SLL => {
-            direction = direction.or(cooked_direction(short(bytes, 0)?));
-            by_ethertype(short(bytes, 14)?, bytes.get(16..))?
-        }
-        link_type::LINUX_SLL2 => {
-            let kind = *bytes.get(10).ok_or(Other::Malformed)?;
-            direction = direction.or(cooked_direction(u16::from(kind)));
-            by_ethertype(short(bytes, 0)?, bytes.get(20..))?
-        }
-        link_type::NULL | link_type::LOOP => bytes.get(4..).ok_or(Other::Malformed)?,
-        link_type::RAW | link_type::IPV4 | link_type::IPV6 => bytes,
-        kind if link_type::RAW_BSD.contains(&kind) => bytes,
-        link_type::EXPORTED_PDU => return exported(bytes, direction),
-        other => return Err(Other::LinkType(other)),
-    };
-    let mut datagram = internet(ip)?;
-    datagram.direction = direction;
-    Ok(datagram)
+/// Fragments, and the packet that was put together or expanded last.
+#[derive(Debug, Default)]
+pub(crate) struct PacketReader {
+    pub(crate) fragments: Reassembler,
+    packet: Vec<u8>,
 }
 
-/// The direction of a "cooked" Linux packet.
-fn cooked_direction(kind: u16) -> Option<Direction> {
-    match kind {
-        0..=2 => Some(Direction::Inbound),
-        4 => Some(Direction::Outbound),
-        _ => None,
+impl PacketReader {
+    /// Returns the datagram of a packet. That of a fragmented packet comes with its last fragment.
+    pub(crate) fn datagram<'a>(&'a mut self, frame: &Frame<'a>) -> Result<Datagram<'a>, Other> {
+        let is_cut = (frame.original_bytes as usize) > frame.bytes.len();
+        self.read(frame).map_err(|other| match other {
+            Other::Malformed if is_cut => Other::CutShort,
+            other => other,
+        })
+    }
+
+    fn read<'a>(&'a mut self, frame: &Frame<'a>) -> Result<Datagram<'a>, Other> {
+        let Link {
+            packet,
+            direction,
+            header,
+            frame_id,
+        } = link(frame)?;
+        let missing = (frame.original_bytes as usize).saturating_sub(frame.bytes.len());
+        let at = frame.at.unwrap_or_default();
+        let found = match packet {
+            Packet::Exported(bytes) => exported(bytes, missing)?,
+            Packet::Ip(bytes) => match internet(bytes, missing, 0)? {
+                Found::Datagram(found) => found,
+                Found::Fragment(fragment) => self.join(at, &fragment.fragment())?,
+            },
+            Packet::Compressed(compressed) => {
+                let expanded = sixlowpan::expand(&compressed)?;
+                let missing = if let Some(fragment) = expanded.fragment() {
+                    self.add(at, &fragment)?
+                } else {
+                    self.packet = expanded.packet;
+                    expanded.missing
+                };
+                whole(&self.packet, missing)?
+            }
+        };
+        let mut path = Hash::new();
+        path.add(&frame.interface.to_be_bytes());
+        path.add(header);
+        path.add(&[found.ttl]);
+        Ok(Datagram {
+            direction,
+            sighting: Sighting {
+                interface: frame.interface,
+                path: path.0,
+                frame_id,
+                ..found.sighting
+            },
+            ..found
+        })
+    }
+
+    /// Adds a fragment; returns the datagram, if it was the last one.
+    fn join(&mut self, at: u64, fragment: &Fragment<'_>) -> Result<Datagram<'_>, Other> {
+        let missing = self.add(at, fragment)?;
+        whole(&self.packet, missing)
+    }
+
+    fn add(&mut self, at: u64, fragment: &Fragment<'_>) -> Result<usize, Other> {
+        match self.fragments.add(at, fragment) {
+            Added::Whole(packet, missing) => {
+                self.packet = packet;
+                Ok(missing)
+            }
+            Added::Part => Err(Other::Fragment),
+        }
     }
 }
 
-fn short(bytes: &[u8], at: usize) -> Result<u16, Other> {
+/// The datagram of a packet that is no fragment.
+fn whole(packet: &[u8], missing: usize) -> Result<Datagram<'_>, Other> {
+    match internet(packet, missing, 0)? {
+        Found::Datagram(found) => Ok(found),
+        // A fragment within a fragmented packet.
+        Found::Fragment(_) => Err(Other::NotUdp),
+    }
+}
+
+/// A datagram, or a fragment of one.
+enum Found<'a> {
+    Datagram(Datagram<'a>),
+    Fragment(IpFragment<'a>),
+}
+
+/// A fragment with the header of the whole packet.
+struct IpFragment<'a> {
+    key: FragmentKey,
+    header: Vec<u8>,
+    offset: usize,
+    is_last: bool,
+    bytes: &'a [u8],
+    missing: usize,
+}
+
+impl IpFragment<'_> {
+    fn fragment(&self) -> Fragment<'_> {
+        let end = self.offset + self.bytes.len() + self.missing;
+        Fragment {
+            key: self.key,
+            header: &self.header,
+            offset: self.offset,
+            total: self.is_last.then_some(end),
+            bytes: self.bytes,
+            missing: self.missing,
+        }
+    }
+}
+
+pub(super) fn short(bytes: &[u8], at: usize) -> Result<u16, Other> {
     let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
     field
         .map(|f| u16::from_be_bytes(*f))
         .ok_or(Other::Malformed)
 }
 
-fn by_ethertype(kind: u16, rest: Option<&[u8]>) -> Result<&[u8], Other> {
-    match kind {
-        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => rest.ok_or(Other::Malformed),
-        _ => Err(Other::NotIp),
-    }
+/// Header of an IP packet, as far as the transport needs it.
+#[derive(Clone, Copy)]
+struct IpHeader {
+    addresses: [IpAddr; 2],
+    packet_bytes: u32,
+    ttl: u8,
+    ip_id: u16,
 }
 
-fn ethernet(bytes: &[u8]) -> Result<&[u8], Other> {
-    let mut at = 12;
-    for _ in 0..=VLAN_TAGS_MAX {
-        let kind = short(bytes, at)?;
-        if !ETHERTYPES_VLAN.contains(&kind) {
-            return by_ethertype(kind, bytes.get(at + 2..));
-        }
-        at += 4;
+fn internet(bytes: &[u8], missing: usize, depth: usize) -> Result<Found<'_>, Other> {
+    if depth > TUNNELS_MAX {
+        return Err(Other::NotUdp);
     }
-    Err(Other::Malformed)
-}
-
-fn internet(bytes: &[u8]) -> Result<Datagram<'_>, Other> {
     match bytes.first().map(|first| first >> 4) {
-        Some(4) => ipv4(bytes),
-        Some(6) => ipv6(bytes),
+        Some(4) => ipv4(bytes, missing, depth),
+        Some(6) => ipv6(bytes, missing, depth),
         Some(_) => Err(Other::NotIp),
         None => Err(Other::Malformed),
     }
 }
 
-fn ipv4(bytes: &[u8]) -> Result<Datagram<'_>, Other> {
-    let header = bytes.first_chunk::<20>().ok_or(Other::Malformed)?;
-    let header_bytes = usize::from(header[0] & 0x0f) * 4;
-    let total = u32::from(u16::from_be_bytes([header[2], header[3]]));
-    let fragment = u16::from_be_bytes([header[6], header[7]]);
-    // More fragments, or an offset.
-    if fragment & 0x3fff != 0 {
-        return Err(Other::Fragment);
-    }
-    let address = |at: usize| {
-        IpAddr::V4(Ipv4Addr::new(
-            header[at],
-            header[at + 1],
-            header[at + 2],
-            header[at + 3],
-        ))
-    };
-    let rest = bytes.get(header_bytes.max(20)..).ok_or(Other::Malformed)?;
-    transport(
-        header[9],
-        rest,
-        [address(12), address(16)],
-        total,
-        header[8],
-    )
+/// The first `length` bytes, and how many of them are missing. Link layers pad packets.
+fn cut(bytes: &[u8], missing: usize, length: usize) -> (&[u8], usize) {
+    let padding = (bytes.len() + missing).saturating_sub(length);
+    let captured = bytes.len() - padding.saturating_sub(missing).min(bytes.len());
+    (&bytes[..captured], missing.saturating_sub(padding))
 }
 
-fn ipv6(bytes: &[u8]) -> Result<Datagram<'_>, Other> {
+fn ipv4(bytes: &[u8], missing: usize, depth: usize) -> Result<Found<'_>, Other> {
+    let header = bytes.first_chunk::<20>().ok_or(Other::Malformed)?;
+    let header_bytes = (usize::from(header[0] & 0x0f) * 4).max(20);
+    let total = u16::from_be_bytes([header[2], header[3]]);
+    // A length of 0 is that of segmentation offload: the packet ends with the frame.
+    let (bytes, missing) = match total {
+        0 => (bytes, missing),
+        total => cut(bytes, missing, usize::from(total)),
+    };
+    let fragment = u16::from_be_bytes([header[6], header[7]]);
+    let ip_id = u16::from_be_bytes([header[4], header[5]]);
+    let octets = |at: usize| [header[at], header[at + 1], header[at + 2], header[at + 3]];
+    let [from, to] = [12, 16].map(|at| Ipv4Addr::from(octets(at)));
+    let rest = bytes.get(header_bytes..).ok_or(Other::Malformed)?;
+    // More fragments, or an offset.
+    if fragment & 0x3fff != 0 {
+        let mut whole = header.to_vec();
+        whole[0] = 0x45;
+        whole[2..4].fill(0);
+        whole[6..8].fill(0);
+        return Ok(Found::Fragment(IpFragment {
+            key: FragmentKey {
+                ends: [from, to].map(|address| u128::from(u32::from(address))),
+                id: u32::from(ip_id),
+                protocol: header[9],
+                version: 4,
+            },
+            header: whole,
+            offset: usize::from(fragment & 0x1fff) * 8,
+            is_last: fragment & 0x2000 == 0,
+            bytes: rest,
+            missing,
+        }));
+    }
+    let ip = IpHeader {
+        addresses: [from.into(), to.into()],
+        packet_bytes: (bytes.len() + missing) as u32,
+        ttl: header[8],
+        ip_id,
+    };
+    transport(header[9], rest, missing, ip, depth)
+}
+
+fn ipv6(bytes: &[u8], missing: usize, depth: usize) -> Result<Found<'_>, Other> {
     let header = bytes.first_chunk::<40>().ok_or(Other::Malformed)?;
-    let total = 40 + u32::from(u16::from_be_bytes([header[4], header[5]]));
+    let (bytes, missing) = match u16::from_be_bytes([header[4], header[5]]) {
+        0 => (bytes, missing),
+        length => cut(bytes, missing, 40 + usize::from(length)),
+    };
     let address = |at: usize| {
         let mut octets = [0; 16];
         octets.copy_from_slice(&header[at..at + 16]);
-        IpAddr::V6(Ipv6Addr::from(octets))
+        Ipv6Addr::from(octets)
     };
     let addresses = [address(8), address(24)];
     let (mut next, mut rest) = (header[6], &bytes[40..]);
@@ -191,13 +337,39 @@ fn ipv6(bytes: &[u8]) -> Result<Datagram<'_>, Other> {
             // Authentication (RFC 4302 2.2).
             51 => 8 + 4 * usize::from(*rest.get(1).ok_or(Other::Malformed)?),
             44 => {
+                let fragment = rest.first_chunk::<8>().ok_or(Other::Malformed)?;
+                let place = u16::from_be_bytes([fragment[2], fragment[3]]);
                 // A fragment header of a whole packet is allowed (RFC 6946).
-                if short(rest, 2)? & 0xfff9 != 0 {
-                    return Err(Other::Fragment);
+                if place & 0xfff9 != 0 {
+                    let [.., i0, i1, i2, i3] = *fragment;
+                    let mut whole = header.to_vec();
+                    whole[4..6].fill(0);
+                    whole[6] = fragment[0];
+                    return Ok(Found::Fragment(IpFragment {
+                        key: FragmentKey {
+                            ends: addresses.map(u128::from),
+                            id: u32::from_be_bytes([i0, i1, i2, i3]),
+                            protocol: 0,
+                            version: 6,
+                        },
+                        header: whole,
+                        offset: usize::from(place & 0xfff8),
+                        is_last: place & 1 == 0,
+                        bytes: &rest[8..],
+                        missing,
+                    }));
                 }
                 8
             }
-            _ => return transport(next, rest, addresses, total, header[7]),
+            _ => {
+                let ip = IpHeader {
+                    addresses: addresses.map(IpAddr::from),
+                    packet_bytes: (bytes.len() + missing) as u32,
+                    ttl: header[7],
+                    ip_id: 0,
+                };
+                return transport(next, rest, missing, ip, depth);
+            }
         };
         next = *rest.first().ok_or(Other::Malformed)?;
         rest = rest.get(length..).ok_or(Other::Malformed)?;
@@ -208,32 +380,78 @@ fn ipv6(bytes: &[u8]) -> Result<Datagram<'_>, Other> {
 fn transport(
     protocol: u8,
     bytes: &[u8],
-    [from, to]: [IpAddr; 2],
-    packet_bytes: u32,
-    ttl: u8,
-) -> Result<Datagram<'_>, Other> {
+    missing: usize,
+    ip: IpHeader,
+    depth: usize,
+) -> Result<Found<'_>, Other> {
     match protocol {
-        UDP => {}
-        TCP => return Err(Other::Tcp),
-        _ => return Err(Other::NotUdp),
+        UDP => udp(bytes, missing, ip).map(Found::Datagram),
+        TCP => Err(Other::Tcp),
+        IPV4_IN_IP | IPV6_IN_IP => internet(bytes, missing, depth + 1),
+        GRE => gre(bytes, missing, depth),
+        50 => Err(Other::Tunnel("IPsec ESP")),
+        115 => Err(Other::Tunnel("L2TPv3")),
+        137 => Err(Other::Tunnel("MPLS")),
+        _ => Err(Other::NotUdp),
     }
+}
+
+/// Generic routing encapsulation (RFC 2784, RFC 2890) of IP packets and Ethernet frames.
+fn gre(bytes: &[u8], missing: usize, depth: usize) -> Result<Found<'_>, Other> {
+    const ETHERNET: u16 = 0x6558;
+    let (flags, protocol) = (short(bytes, 0)?, short(bytes, 2)?);
+    // Version 1 is PPTP's; routing (bit 1) is of RFC 1701.
+    if flags & 0x4007 != 0 {
+        return Err(Other::Tunnel("GRE of another version"));
+    }
+    // Checksum, key and sequence number.
+    let fields = [0x8000, 0x2000, 0x1000].map(|bit| usize::from(flags & bit != 0));
+    let inner = bytes.get(4 + 4 * fields.iter().sum::<usize>()..);
+    let inner = inner.ok_or(Other::Malformed)?;
+    match protocol {
+        0x0800 | 0x86dd => internet(inner, missing, depth + 1),
+        ETHERNET => {
+            let packet = inner.get(ethernet(inner)?..).ok_or(Other::Malformed)?;
+            internet(packet, missing, depth + 1)
+        }
+        0x88be | 0x22eb => Err(Other::Tunnel("ERSPAN")),
+        _ => Err(Other::Tunnel("GRE of another protocol")),
+    }
+}
+
+fn udp(bytes: &[u8], missing: usize, ip: IpHeader) -> Result<Datagram<'_>, Other> {
+    let [from, to] = [short(bytes, 0)?, short(bytes, 2)?];
     let length = usize::from(short(bytes, 4)?);
     let payload_bytes = length.checked_sub(UDP_HEADER).ok_or(Other::Malformed)?;
     let payload = bytes.get(UDP_HEADER..).ok_or(Other::Malformed)?;
+    if payload_bytes > payload.len() + missing {
+        return Err(Other::Malformed);
+    }
     Ok(Datagram {
-        from: (from, short(bytes, 0)?).into(),
-        to: (to, short(bytes, 2)?).into(),
+        from: (ip.addresses[0], from).into(),
+        to: (ip.addresses[1], to).into(),
         payload: payload.get(..payload_bytes).unwrap_or(payload),
         payload_bytes: payload_bytes as u32,
-        packet_bytes,
-        ttl,
+        packet_bytes: ip.packet_bytes,
+        ttl: ip.ttl,
         direction: None,
         is_exported: false,
+        sighting: Sighting {
+            ip_id: ip.ip_id,
+            ..Sighting::default()
+        },
     })
 }
 
+/// Returns the name of a tunnel over UDP that these ports are of.
+pub(crate) fn tunnel_of(datagram: &Datagram<'_>) -> Option<&'static str> {
+    let is_of = |port: u16| [datagram.from.port(), datagram.to.port()].contains(&port);
+    let row = UDP_TUNNELS.iter().find(|row| is_of(row.0));
+    row.map(|row| row.1)
+}
+
 /// Wireshark's exported PDU: tags with addresses and ports, then the message.
-fn exported(bytes: &[u8], direction: Option<Direction>) -> Result<Datagram<'_>, Other> {
+fn exported(bytes: &[u8], missing: usize) -> Result<Datagram<'_>, Other> {
     const END: u16 = 0;
     let (mut addresses, mut ports) = ([None; 2], [0; 2]);
     let mut at = 0;
@@ -264,11 +482,12 @@ fn exported(bytes: &[u8], direction: Option<Direction>) -> Result<Datagram<'_>, 
         from: (from, ports[0]).into(),
         to: (to, ports[1]).into(),
         payload,
-        payload_bytes: payload.len() as u32,
-        packet_bytes: payload.len() as u32 + header,
+        payload_bytes: (payload.len() + missing) as u32,
+        packet_bytes: (payload.len() + missing) as u32 + header,
         ttl: 0,
-        direction,
+        direction: None,
         is_exported: true,
+        sighting: Sighting::default(),
     })
 }
 
@@ -289,7 +508,11 @@ mod tests {
         bytes
     }
 
-    fn of(link_type: u32, bytes: &[u8]) -> Result<(u16, Vec<u8>, Option<Direction>), Other> {
+    fn of_cut(
+        link_type: u32,
+        bytes: &[u8],
+        missing: u32,
+    ) -> Result<(u16, Vec<u8>, Option<Direction>), Other> {
         let frame = Frame {
             number: 1,
             offset: 0,
@@ -297,10 +520,16 @@ mod tests {
             link_type,
             interface: 0,
             direction: None,
+            original_bytes: bytes.len() as u32 + missing,
             bytes,
         };
-        let found = datagram(&frame)?;
+        let mut reader = PacketReader::default();
+        let found = reader.datagram(&frame)?;
         Ok((found.to.port(), found.payload.to_vec(), found.direction))
+    }
+
+    fn of(link_type: u32, bytes: &[u8]) -> Result<(u16, Vec<u8>, Option<Direction>), Other> {
+        of_cut(link_type, bytes, 0)
     }
 
     #[test]
@@ -357,6 +586,13 @@ mod tests {
             assert!(of(101, &ip[..length]).is_err(), "{length}");
         }
         // A payload cut by the capture stays readable as far as it goes.
-        assert_eq!(of(101, &ip[..30]), Ok((5_683, b"he".to_vec(), None)));
+        assert_eq!(of_cut(101, &ip[..30], 3), Ok((5_683, b"he".to_vec(), None)));
+        // Without a cut, lengths contradict each other.
+        assert_eq!(of(101, &ip[..30]), Err(Other::Malformed));
+        for length in 0..28 {
+            let missing = 33 - length as u32;
+            let found = of_cut(101, &ip[..length], missing);
+            assert_eq!(found, Err(Other::CutShort), "{length}");
+        }
     }
 }

@@ -9,29 +9,36 @@ use crate::limits::PACKET_BYTES_MAX;
 
 const FILE_HEADER: usize = 24;
 const PACKET_HEADER: usize = 16;
-/// Bits of the link type; those above hold the length of the frame check sequence.
-const LINK_TYPE_BITS: u32 = 0x0fff_ffff;
+/// Bytes after a packet header of modified files: interface, protocol and type of the packet.
+const MODIFIED_HEADER: u64 = 8;
+/// Bits of the link type; those above hold the length of the frame check sequence and are reserved.
+const LINK_TYPE_BITS: u32 = 0xffff;
 
 /// Byte order and resolution of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     is_big_endian: bool,
     is_nanoseconds: bool,
+    /// True for packet headers with eight bytes more, as patched versions of libpcap wrote them.
+    is_modified: bool,
 }
 
 impl Layout {
     /// Returns the layout that the first four bytes name.
     pub(super) fn of(magic: [u8; 4]) -> Option<Self> {
-        let (is_big_endian, is_nanoseconds) = match magic {
-            [0xa1, 0xb2, 0xc3, 0xd4] => (true, false),
-            [0xd4, 0xc3, 0xb2, 0xa1] => (false, false),
-            [0xa1, 0xb2, 0x3c, 0x4d] => (true, true),
-            [0x4d, 0x3c, 0xb2, 0xa1] => (false, true),
+        let (is_big_endian, is_nanoseconds, is_modified) = match magic {
+            [0xa1, 0xb2, 0xc3, 0xd4] => (true, false, false),
+            [0xd4, 0xc3, 0xb2, 0xa1] => (false, false, false),
+            [0xa1, 0xb2, 0x3c, 0x4d] => (true, true, false),
+            [0x4d, 0x3c, 0xb2, 0xa1] => (false, true, false),
+            [0xa1, 0xb2, 0xcd, 0x34] => (true, false, true),
+            [0x34, 0xcd, 0xb2, 0xa1] => (false, false, true),
             _ => return None,
         };
         Some(Self {
             is_big_endian,
             is_nanoseconds,
+            is_modified,
         })
     }
 
@@ -104,7 +111,11 @@ impl<R: Read> PcapReader<R> {
             PACKET_HEADER => {}
             _ => return Ok(self.end(offset, "the file ends within the header of a packet")),
         }
-        let [seconds, fraction, captured, _] = [0, 4, 8, 12].map(|at| layout.number(&header, at));
+        let [seconds, fraction, captured, original] =
+            [0, 4, 8, 12].map(|at| layout.number(&header, at));
+        if layout.is_modified && self.bytes.skip(MODIFIED_HEADER)? < MODIFIED_HEADER {
+            return Ok(self.end(offset, "the file ends within the header of a packet"));
+        }
         let length = captured as usize;
         if length > PACKET_BYTES_MAX {
             return Ok(self.end(offset, too_long(u64::from(captured))));
@@ -126,6 +137,7 @@ impl<R: Read> PcapReader<R> {
             link_type,
             interface: 0,
             direction: None,
+            original_bytes: original.max(captured),
             bytes: &self.packet,
         }))
     }

@@ -57,6 +57,8 @@ impl Clock {
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link_type: u32,
+    /// Most bytes of a packet that are captured; 0 without a limit.
+    snap_bytes: u32,
     clock: Clock,
 }
 
@@ -78,6 +80,7 @@ struct Packet {
     at: Option<u64>,
     start: usize,
     length: usize,
+    original: u32,
     direction: Option<Direction>,
 }
 
@@ -206,6 +209,7 @@ impl<R: Read> PcapngReader<R> {
                 .interfaces_before
                 .saturating_add(packet.interface as u32),
             direction: packet.direction,
+            original_bytes: packet.original,
             bytes: bytes.unwrap_or_default(),
         })
     }
@@ -259,7 +263,12 @@ impl<R: Read> PcapngReader<R> {
             _ => {}
         });
         let link_type = u32::from(self.short_at(0));
-        self.interfaces.push(Interface { link_type, clock });
+        let snap_bytes = self.word_at(4);
+        self.interfaces.push(Interface {
+            link_type,
+            snap_bytes,
+            clock,
+        });
     }
 
     /// Visits the options of the block from `at` on.
@@ -281,8 +290,11 @@ impl<R: Read> PcapngReader<R> {
     fn packet(&self, kind: u32) -> Result<Packet, String> {
         let (interface, start, length) = match kind {
             SIMPLE_PACKET => {
+                let snap = self.interfaces.first().map_or(0, |first| first.snap_bytes);
+                let most = if snap == 0 { usize::MAX } else { snap as usize };
                 let original = self.word_at(0) as usize;
-                (0, 4, original.min(self.block.len().saturating_sub(4)))
+                let captured = original.min(self.block.len().saturating_sub(4));
+                (0, 4, captured.min(most))
             }
             OBSOLETE_PACKET => (usize::from(self.short_at(0)), 20, self.word_at(12) as usize),
             _ => (self.word_at(0) as usize, 20, self.word_at(12) as usize),
@@ -300,8 +312,10 @@ impl<R: Read> PcapngReader<R> {
         };
         let ticks = u64::from(self.word_at(4)) << 32 | u64::from(self.word_at(8));
         let at = (kind != SIMPLE_PACKET).then(|| described.clock.micros(ticks));
+        let original = self.word_at(if kind == SIMPLE_PACKET { 0 } else { 16 });
         let mut direction = None;
-        if kind == ENHANCED_PACKET {
+        // Both kinds have the flags as option 2.
+        if kind != SIMPLE_PACKET {
             self.options(start + length.next_multiple_of(4), |code, value| {
                 if let (EPB_FLAGS, Some(flags)) = (code, value.first_chunk::<4>()) {
                     direction = match self.word(*flags) & 3 {
@@ -317,6 +331,7 @@ impl<R: Read> PcapngReader<R> {
             at,
             start,
             length,
+            original: original.max(length as u32),
             direction,
         })
     }

@@ -136,20 +136,22 @@ fn captures_at_both_ends_show_the_loss_of_each_direction() {
         ..Path::DEFAULT
     };
     let traffic = Traffic::requests(&path, 2_000, SMALL, 5);
-    let mut analyzer = Analyzer::new(Options::default());
-    analyzer
-        .read(&traffic.client_file(FileLayout::Pcapng, true)[..])
-        .expect("a capture");
-    analyzer
-        .read(&traffic.server_file(FileLayout::Pcap, false)[..])
-        .expect("a capture");
-    let found = analyzer.finish();
-    assert_eq!(found.requests.exchanges, 2_000);
-    for (loss, way) in [(found.losses.to_server, 0), (found.losses.to_client, 1)] {
-        let loss = loss.expect("both ends");
-        let truth = traffic.lost[way] as f64 / traffic.sent[way] as f64;
-        assert_eq!(loss.basis, LossBasis::BothEnds);
-        assert!((loss.share - truth).abs() < 1e-9, "{} {truth}", loss.share);
+    for has_flags in [false, true] {
+        let mut analyzer = Analyzer::new(Options::default());
+        analyzer
+            .read(&traffic.client_file(FileLayout::Pcapng, true)[..])
+            .expect("a capture");
+        analyzer
+            .read(&traffic.server_file(FileLayout::Pcapng, has_flags)[..])
+            .expect("a capture");
+        let found = analyzer.finish();
+        assert_eq!(found.requests.exchanges, 2_000);
+        for (loss, way) in [(found.losses.to_server, 0), (found.losses.to_client, 1)] {
+            let loss = loss.expect("both ends");
+            let truth = traffic.lost[way] as f64 / traffic.sent[way] as f64;
+            assert_eq!(loss.basis, LossBasis::BothEnds);
+            assert!((loss.share - truth).abs() < 1e-9, "{} {truth}", loss.share);
+        }
     }
 }
 

@@ -1,7 +1,11 @@
 //! Analyses of captures of which the truth is known.
 
+mod captures;
 mod damaged;
 mod exchanges;
+mod interfaces;
 mod links;
 mod logs;
+mod packets;
+mod sixlowpan;
 mod traffic;

@@ -1,0 +1,255 @@
+//! Capture files of four exchanges, in the layouts and link types of tools.
+
+use std::net::SocketAddr;
+
+use carob_analyze::synthetic::{message, udp_packet};
+use carob_analyze::{Analysis, Options, analyze};
+use carob_proto::codec::{Code, OptionNumber, Type};
+
+/// Time, true for a request, and IP packet.
+pub(crate) type Packets = Vec<(u64, bool, Vec<u8>)>;
+
+pub(crate) const RAW: u16 = 101;
+pub(crate) const SLL: u16 = 113;
+pub(crate) const SLL2: u16 = 276;
+pub(crate) const ROUND_TRIP: u64 = 50_000;
+
+/// A pcap file of any link type, little endian with microseconds unless set otherwise.
+pub(crate) struct Pcap {
+    pub(crate) bytes: Vec<u8>,
+    is_big_endian: bool,
+    is_nanoseconds: bool,
+    is_modified: bool,
+}
+
+impl Pcap {
+    pub(crate) fn new(link_type: u16) -> Self {
+        Self::with(link_type, [false; 3])
+    }
+
+    pub(crate) fn with(
+        link_type: u16,
+        [is_big_endian, is_nanoseconds, is_modified]: [bool; 3],
+    ) -> Self {
+        let mut file = Self {
+            bytes: Vec::new(),
+            is_big_endian,
+            is_nanoseconds,
+            is_modified,
+        };
+        let magic = match (is_nanoseconds, is_modified) {
+            (true, _) => 0xa1b2_3c4d,
+            (false, true) => 0xa1b2_cd34,
+            (false, false) => 0xa1b2_c3d4,
+        };
+        file.words(&[magic]);
+        let version: u32 = if is_big_endian {
+            2 << 16 | 4
+        } else {
+            4 << 16 | 2
+        };
+        file.words(&[version, 0, 0, 65_535, u32::from(link_type)]);
+        file
+    }
+
+    fn words(&mut self, words: &[u32]) {
+        for word in words {
+            self.bytes.extend(if self.is_big_endian {
+                word.to_be_bytes()
+            } else {
+                word.to_le_bytes()
+            });
+        }
+    }
+
+    /// Adds a frame of which at most `snap` bytes were captured.
+    pub(crate) fn cut(&mut self, at: u64, frame: &[u8], snap: usize) {
+        let captured = &frame[..frame.len().min(snap)];
+        let unit = if self.is_nanoseconds { 1_000 } else { 1 };
+        let fraction = (at % 1_000_000) as u32 * unit;
+        let seconds = (at / 1_000_000) as u32;
+        self.words(&[seconds, fraction, captured.len() as u32, frame.len() as u32]);
+        if self.is_modified {
+            self.words(&[3, 0]);
+        }
+        self.bytes.extend(captured);
+    }
+
+    pub(crate) fn add(&mut self, at: u64, frame: &[u8]) {
+        self.cut(at, frame, usize::MAX);
+    }
+
+    pub(crate) fn found(&self) -> Analysis {
+        analyze(&self.bytes[..], &Options::default()).expect("a capture")
+    }
+}
+
+/// Packets of four exchanges one second apart: time, true for a request, IP packet. Even numbers of IPv4's
+/// identification are those of the client; the first is 0.
+pub(crate) fn exchanges(from: SocketAddr, to: SocketAddr) -> Packets {
+    let mut packets = Vec::new();
+    for number in 0..4_u8 {
+        let at = 1_000_000 * (1 + u64::from(number));
+        for (later, is_request) in [(0, true), (ROUND_TRIP, false)] {
+            let payload = payload(is_request, number);
+            let (from, to, ttl) = if is_request {
+                (from, to, 64)
+            } else {
+                (to, from, 57)
+            };
+            let mut packet = udp_packet(from, to, ttl, &payload);
+            if from.is_ipv4() {
+                packet[5] = 2 * number + u8::from(!is_request);
+            }
+            packets.push((at + later, is_request, packet));
+        }
+    }
+    packets
+}
+
+pub(crate) fn payload(is_request: bool, number: u8) -> Vec<u8> {
+    let path = [(OptionNumber::URI_PATH, &b"temp"[..])];
+    let id = u16::from(number) + 100;
+    if is_request {
+        message(Type::Confirmable, Code::GET, id, &[1, number], &path, b"")
+    } else {
+        let format = [(OptionNumber::CONTENT_FORMAT, &b""[..])];
+        message(
+            Type::Acknowledgement,
+            Code::CONTENT,
+            id,
+            &[1, number],
+            &format,
+            b"21.5 C",
+        )
+    }
+}
+
+pub(crate) fn v6(text: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(text.parse().expect("an address"), port)
+}
+
+/// The four exchanges, without a retransmission.
+#[track_caller]
+pub(crate) fn assert_four(found: &Analysis, about: &str) {
+    let requests = &found.requests;
+    assert_eq!(
+        (
+            requests.exchanges,
+            requests.answered,
+            requests.retransmissions
+        ),
+        (4, 4, 0),
+        "{about}: {:?}",
+        found.contents
+    );
+    assert_eq!(found.contents.messages, 8, "{about}");
+    assert_eq!(found.contents.stray_replies, 0, "{about}");
+    assert_eq!(found.contents.damage_count, 0, "{about}");
+    if let Some(times) = requests.round_trip {
+        assert_eq!(times.count, 4, "{about}");
+        assert!(
+            times.p50_us.abs_diff(ROUND_TRIP) <= ROUND_TRIP / 50,
+            "{about}: {times:?}"
+        );
+    }
+}
+
+pub(crate) fn ethertype(packet: &[u8]) -> [u8; 2] {
+    if packet[0] >> 4 == 4 {
+        [0x08, 0]
+    } else {
+        [0x86, 0xdd]
+    }
+}
+
+pub(crate) fn sll(kind: u8, packet: &[u8]) -> Vec<u8> {
+    let head = [0, kind, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0];
+    [&head[..], &ethertype(packet), packet].concat()
+}
+
+pub(crate) fn sll2(interface: u8, kind: u8, packet: &[u8]) -> Vec<u8> {
+    let head = [
+        0, 0, 0, 0, 0, interface, 0, 1, kind, 6, 2, 0, 0, 0, 0, 1, 0, 0,
+    ];
+    [&ethertype(packet)[..], &head, packet].concat()
+}
+
+/// An Ethernet header with these tags: EtherType and VLAN of each.
+pub(crate) fn ethernet(host: u8, tags: &[[u8; 2]], packet: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, host, 2, 0, 0, 0, 0, host + 1];
+    for tag in tags {
+        frame.extend(tag);
+        frame.extend([0, 7]);
+    }
+    frame.extend(ethertype(packet));
+    frame.extend(packet);
+    // Short frames are padded.
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+/// A pcapng section with interfaces: link type, snap length and resolution of times of each.
+pub(crate) struct Section {
+    pub(crate) bytes: Vec<u8>,
+    resolutions: Vec<u8>,
+}
+
+impl Section {
+    pub(crate) fn new(interfaces: &[(u16, u32, u8)]) -> Self {
+        let mut bytes = Vec::new();
+        let words = |bytes: &mut Vec<u8>, words: &[u32]| {
+            for word in words {
+                bytes.extend(word.to_le_bytes());
+            }
+        };
+        words(
+            &mut bytes,
+            &[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28],
+        );
+        for (link_type, snap, resolution) in interfaces {
+            words(
+                &mut bytes,
+                &[1, 32, u32::from(*link_type), *snap, 9 | 1 << 16],
+            );
+            words(&mut bytes, &[u32::from(*resolution), 0, 32]);
+        }
+        let resolutions = interfaces.iter().map(|interface| interface.2).collect();
+        Self { bytes, resolutions }
+    }
+
+    /// Adds a packet with a direction: 0 for none, 1 for inbound, 2 for outbound.
+    pub(crate) fn add(&mut self, interface: u32, at: u64, direction: u32, packet: &[u8]) {
+        let ticks = match self.resolutions[interface as usize] {
+            3 => at / 1_000,
+            6 => at,
+            9 => at * 1_000,
+            binary => (u128::from(at) * (1 << (binary & 0x7f)) / 1_000_000) as u64,
+        };
+        let length = packet.len() as u32;
+        let padded = packet.len().next_multiple_of(4);
+        let total = 32 + padded as u32 + 12;
+        let head = [
+            6,
+            total,
+            interface,
+            (ticks >> 32) as u32,
+            ticks as u32,
+            length,
+            length,
+        ];
+        for word in head {
+            self.bytes.extend(word.to_le_bytes());
+        }
+        self.bytes.extend(packet);
+        self.bytes
+            .resize(self.bytes.len() + padded - packet.len(), 0);
+        for word in [2 | 4 << 16, direction, 0, total] {
+            self.bytes.extend(word.to_le_bytes());
+        }
+    }
+}
+
+pub(crate) fn found(bytes: &[u8]) -> Analysis {
+    analyze(bytes, &Options::default()).expect("a capture")
+}

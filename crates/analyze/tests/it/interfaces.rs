@@ -1,0 +1,277 @@
+//! Packets that were captured more than once, interfaces and sections of a file, and the order of its
+//! packets.
+
+use carob_analyze::Place;
+use carob_analyze::synthetic::udp_packet;
+
+use crate::captures::*;
+use crate::traffic::{client, server};
+
+#[test]
+fn packets_seen_twice_count_once() {
+    type Twice = fn(bool, &[u8]) -> [Vec<u8>; 2];
+    fn ttl_less(packet: &[u8]) -> Vec<u8> {
+        let mut packet = packet.to_vec();
+        let at = if packet[0] >> 4 == 4 { 8 } else { 7 };
+        packet[at] -= 1;
+        packet
+    }
+    // Two interfaces of the client's host, a mirror port, and a router.
+    let kinds: [(&str, u16, Twice, Option<Place>); 8] = [
+        (
+            "SLL",
+            SLL,
+            |is_request, packet| {
+                let kind = if is_request { 4 } else { 0 };
+                [sll(kind, packet), sll(kind, packet)]
+            },
+            Some(Place::Client),
+        ),
+        (
+            "SLL2",
+            SLL2,
+            |is_request, packet| {
+                let kind = if is_request { 4 } else { 0 };
+                let order = if is_request { [3, 2] } else { [2, 3] };
+                order.map(|interface| sll2(interface, kind, packet))
+            },
+            Some(Place::Client),
+        ),
+        (
+            "mirror port",
+            1,
+            |_, packet| [ethernet(1, &[], packet), ethernet(1, &[], packet)],
+            None,
+        ),
+        (
+            "mirror port with a tag",
+            1,
+            |_, packet| [ethernet(1, &[], packet), ethernet(1, &[[0x81, 0]], packet)],
+            None,
+        ),
+        (
+            "router",
+            1,
+            |_, packet| {
+                [
+                    ethernet(1, &[], packet),
+                    ethernet(3, &[], &ttl_less(packet)),
+                ]
+            },
+            None,
+        ),
+        (
+            "router without link headers",
+            RAW,
+            |_, packet| [packet.to_vec(), ttl_less(packet)],
+            None,
+        ),
+        (
+            "router, SLL2",
+            SLL2,
+            |is_request, packet| {
+                let order = if is_request { [2, 3] } else { [3, 2] };
+                [
+                    sll2(order[0], 0, packet),
+                    sll2(order[1], 4, &ttl_less(packet)),
+                ]
+            },
+            None,
+        ),
+        (
+            "bridge, SLL2",
+            SLL2,
+            |is_request, packet| {
+                let order = if is_request { [2, 3] } else { [3, 2] };
+                [sll2(order[0], 3, packet), sll2(order[1], 4, packet)]
+            },
+            None,
+        ),
+    ];
+    let ends = [
+        (client(), server()),
+        (v6("2001:db8::10", 40_000), v6("2001:db8:1::5", 5_683)),
+    ];
+    for (name, link_type, twice, place) in kinds {
+        for (from, to) in ends {
+            let mut file = Pcap::new(link_type);
+            for (at, is_request, packet) in exchanges(from, to) {
+                for (later, frame) in [0, 30].into_iter().zip(twice(is_request, &packet)) {
+                    file.add(at + later, &frame);
+                }
+            }
+            let found = file.found();
+            let about = format!("{name}, {from}");
+            assert_four(&found, &about);
+            assert_eq!(found.contents.repeated, 8, "{about}");
+            if let Some(place) = place {
+                assert_eq!(found.place, place, "{about}");
+            }
+            let text = found.findings().join(" ");
+            assert!(text.contains("8 packets repeated by the capture"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn retransmissions_seen_twice_stay_retransmissions() {
+    for is_identified in [false, true] {
+        let mut file = Pcap::new(SLL2);
+        for number in 0..4 {
+            let at = 10_000_000 * u64::from(number);
+            for (copy, later) in [0, 2_300_000].into_iter().enumerate() {
+                let mut packet = udp_packet(client(), server(), 64, &payload(true, number));
+                packet[5] = if is_identified {
+                    10 * number + copy as u8 + 1
+                } else {
+                    0
+                };
+                file.add(at + later, &sll2(3, 4, &packet));
+                file.add(at + later + 40, &sll2(2, 4, &packet));
+            }
+            let packet = udp_packet(server(), client(), 57, &payload(false, number));
+            file.add(at + 2_400_000, &sll2(2, 0, &packet));
+            file.add(at + 2_400_040, &sll2(3, 0, &packet));
+        }
+        let found = file.found();
+        assert_eq!(found.requests.exchanges, 4);
+        assert_eq!(found.requests.retransmissions, 4);
+        assert_eq!(found.contents.repeated, 12);
+    }
+}
+
+#[test]
+fn interfaces_have_their_own_link_type_and_resolution() {
+    let interfaces = [(1, 0, 6), (RAW, 0, 9), (SLL, 0, 0x80 + 30), (SLL2, 0, 3)];
+    let mut section = Section::new(&interfaces);
+    for (number, (at, is_request, packet)) in exchanges(client(), server()).iter().enumerate() {
+        let kind = if *is_request { 4 } else { 0 };
+        let frames = [
+            ethernet(1, &[], packet),
+            packet.clone(),
+            sll(kind, packet),
+            sll2(9, kind, packet),
+        ];
+        // An exchange on each interface: captures of all have no directions beyond the "cooked" ones.
+        let interface = number / 2;
+        let direction = if *is_request { 2 } else { 1 };
+        section.add(interface as u32, *at, direction, &frames[interface]);
+    }
+    assert_four(&found(&section.bytes), "an interface for each exchange");
+}
+
+#[test]
+fn two_interfaces_of_one_pcapng_see_each_packet_once() {
+    for (first, second) in [([0, 0], [0, 0]), ([2, 1], [2, 1])] {
+        let mut section = Section::new(&[(1, 0, 6), (1, 0, 9)]);
+        for (at, is_request, packet) in exchanges(client(), server()) {
+            let way = usize::from(!is_request);
+            // The bridge is before the port for packets that leave, and behind it for those that come in.
+            let order = if is_request { [0, 1] } else { [1, 0] };
+            section.add(order[0], at, first[way], &ethernet(1, &[], &packet));
+            section.add(order[1], at + 30, second[way], &ethernet(1, &[], &packet));
+        }
+        let found = found(&section.bytes);
+        assert_four(&found, &format!("{first:?}"));
+        assert_eq!(found.contents.repeated, 8);
+        assert_eq!(found.transfers.complete + found.transfers.incomplete, 0);
+    }
+}
+
+#[test]
+fn both_ends_in_one_pcapng_show_losses_by_direction() {
+    let mut section = Section::new(&[(RAW, 0, 6), (RAW, 0, 6)]);
+    for number in 0..20_u8 {
+        let at = 10_000_000 * u64::from(number);
+        let request = udp_packet(client(), server(), 64, &payload(true, number));
+        let response = udp_packet(server(), client(), 64, &payload(false, number));
+        section.add(0, at, 2, &request);
+        // The first transmission of every fifth request is lost.
+        let mut later = 0;
+        if number % 5 == 0 {
+            later = 2_000_000;
+            section.add(0, at + later, 2, &request);
+        }
+        section.add(1, at + later + 20_000, 1, &request);
+        section.add(1, at + later + 20_500, 2, &response);
+        section.add(0, at + later + 40_500, 1, &response);
+    }
+    let found = found(&section.bytes);
+    assert_eq!(
+        (found.requests.exchanges, found.requests.retransmissions),
+        (20, 4)
+    );
+    assert_eq!(found.contents.repeated, 0);
+    let [lost, none] =
+        [found.losses.to_server, found.losses.to_client].map(|loss| loss.expect("both ends"));
+    assert!((lost.share - 4.0 / 24.0).abs() < 1e-9, "{}", lost.share);
+    assert!(none.share.abs() < 1e-9, "{}", none.share);
+}
+
+#[test]
+fn a_tap_to_which_all_packets_are_inbound_is_between_the_peers() {
+    let mut section = Section::new(&[(1, 0, 6)]);
+    for (at, _, packet) in exchanges(client(), server()) {
+        section.add(0, at, 1, &ethernet(1, &[], &packet));
+    }
+    let found = found(&section.bytes);
+    assert_four(&found, "tap");
+    assert!(
+        !matches!(found.basis, carob_analyze::Basis::Directions),
+        "{:?}",
+        found.basis
+    );
+}
+
+#[test]
+fn sections_have_their_own_interfaces() {
+    let mut bytes = Vec::new();
+    let packets = exchanges(client(), server());
+    for (number, pair) in packets.chunks(2).enumerate() {
+        let resolution = [6, 9, 3, 0x80 + 20][number];
+        let link_type = [1, RAW, 1, RAW][number];
+        let mut section = Section::new(&[(link_type, 0, resolution)]);
+        for (at, is_request, packet) in pair {
+            let frame = if link_type == 1 {
+                ethernet(1, &[], packet)
+            } else {
+                packet.clone()
+            };
+            section.add(0, *at, if *is_request { 2 } else { 1 }, &frame);
+        }
+        bytes.extend(section.bytes);
+    }
+    assert_four(&found(&bytes), "sections");
+}
+
+#[test]
+fn packets_in_another_order_than_their_times_are_put_in_order() {
+    // Threads of dumpcap write the packets of two interfaces as they get them.
+    let packets = exchanges(client(), server());
+    let mut section = Section::new(&[(RAW, 0, 6), (RAW, 0, 6)]);
+    for pair in packets.chunks(2) {
+        for (at, is_request, packet) in pair.iter().rev() {
+            section.add(
+                u32::from(*is_request),
+                *at,
+                if *is_request { 2 } else { 1 },
+                packet,
+            );
+        }
+    }
+    let analysis = found(&section.bytes);
+    assert_four(&analysis, "replies before requests");
+    assert_eq!(analysis.contents.disordered, 0);
+    // Captures joined in the wrong order.
+    let mut file = Pcap::new(RAW);
+    for hour in [2, 0, 1] {
+        for (at, _, packet) in exchanges(client(), server()) {
+            file.add(hour * 3_600_000_000 + at, &packet);
+        }
+    }
+    let requests = file.found().requests;
+    assert_eq!(
+        (requests.exchanges, requests.answered, requests.unanswered),
+        (12, 12, 0)
+    );
+}
