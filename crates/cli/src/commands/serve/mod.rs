@@ -157,10 +157,7 @@ pub(super) fn taking_connections(
     }
     #[cfg(feature = "websocket")]
     {
-        builder = args
-            .ws_origin
-            .iter()
-            .fold(builder, |builder, name| builder.ws_origin(name));
+        builder = (args.ws_origin.iter()).fold(builder, ServerBuilder::ws_origin);
     }
     secured(builder, args)
 }
