@@ -62,6 +62,8 @@ pub(crate) struct Sightings {
     /// Peers between which the capture is, since packets between them came in and went out, or came in from
     /// both.
     between: BTreeSet<[SocketAddr; 2]>,
+    /// Confirmable and non-confirmable messages that were seen again: peers and Message ID.
+    again: BTreeSet<([SocketAddr; 2], u16)>,
     /// Senders of the packets of one direction at an interface.
     ways: BTreeMap<([SocketAddr; 2], u32, Direction), [bool; 2]>,
     number: u64,
@@ -94,8 +96,23 @@ impl Sightings {
             let is_other_end = *direction == Some(Direction::Outbound)
                 && way == Some(Direction::Inbound)
                 && seen.interface != sighting.interface;
-            if is_other_end || !seen.is_again(at.abs_diff(place.0), path) {
+            let again = seen.is_again(at.abs_diff(place.0), path);
+            if is_other_end || again == Again::No {
                 break;
+            }
+            let peers = sorted(datagram.from, datagram.to);
+            match reply_id(datagram.payload) {
+                // A queue may release the replies to two transmissions at once.
+                Some((true, id)) if again == Again::Soon && !self.again.contains(&(peers, id)) => {
+                    break;
+                }
+                Some((false, id)) => {
+                    if self.again.len() >= SIGHTINGS_MAX {
+                        self.again.clear();
+                    }
+                    self.again.insert((peers, id));
+                }
+                _ => {}
             }
             seen.repeated += 1;
             if way == Some(Direction::Outbound) && *direction != way {
@@ -170,8 +187,11 @@ impl Sightings {
             self.latest.remove(&seen.key);
         }
         // What comes next may have earlier times.
-        if self.held.is_empty() && all {
-            self.now = 0;
+        if self.held.is_empty() {
+            self.again.clear();
+            if all {
+                self.now = 0;
+            }
         }
         for held in &mut seen.held {
             let is_between = self.between.contains(&sorted(held.from, held.to));
@@ -187,9 +207,31 @@ impl Sightings {
     }
 }
 
+/// Relation of a packet to an earlier one with the same contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    /// Another packet.
+    No,
+    /// The same packet.
+    Yes,
+    /// The same packet, if nothing but the time decides.
+    Soon,
+}
+
+/// Returns whether a message is an acknowledgement or a reset, and its Message ID; none if it is not CoAP
+/// (RFC 7252 3).
+fn reply_id(payload: &[u8]) -> Option<(bool, u16)> {
+    let &[first, _, high, low, ..] = payload else {
+        return None;
+    };
+    let is_reply = (first >> 4) & 0b10 != 0;
+    (first >> 6 == 1).then_some((is_reply, u16::from_be_bytes([high, low])))
+}
+
 impl Seen {
-    /// Returns true if a packet with the same contents, `after` microseconds later, is the same one.
-    fn is_again(&mut self, after: u64, (path, frame_id): (u64, Option<u8>)) -> bool {
+    /// Returns whether a packet with the same contents, `after` microseconds later, is the same one.
+    fn is_again(&mut self, after: u64, (path, frame_id): (u64, Option<u8>)) -> Again {
+        let yes = |is_again: bool| if is_again { Again::Yes } else { Again::No };
         let is_identified = self.ip_id != 0;
         let same = self.paths.iter().find(|known| known.0 == path);
         let Some((_, known_id)) = same else {
@@ -197,11 +239,13 @@ impl Seen {
             if is_again && self.paths.len() < PATHS_MAX {
                 self.paths.push((path, frame_id));
             }
-            return is_again;
+            return yes(is_again);
         };
         match (known_id, frame_id) {
-            (Some(known), Some(id)) => *known == id && after <= SAME_PLACE_US[0],
-            _ => after <= SAME_PLACE_US[usize::from(!is_identified)],
+            (Some(known), Some(id)) => yes(*known == id && after <= SAME_PLACE_US[0]),
+            _ if is_identified => yes(after <= SAME_PLACE_US[0]),
+            _ if after <= SAME_PLACE_US[1] => Again::Soon,
+            _ => Again::No,
         }
     }
 }
@@ -240,6 +284,21 @@ mod tests {
             ..Datagram::of(from, to, payload)
         };
         sightings.see(at, &datagram).is_none()
+    }
+
+    #[test]
+    fn replies_that_a_queue_releases_at_once_are_two() {
+        let (request, reply) = ([0x40, 1, 0, 9], [0x60, 69, 0, 9]);
+        let mut sightings = Sightings::default();
+        assert!(!seen(&mut sightings, 0, &request, (0, 1), None));
+        assert!(!seen(&mut sightings, 50_000, &reply, (0, 1), None));
+        assert!(!seen(&mut sightings, 50_020, &reply, (0, 1), None));
+        // The request was seen twice, and so is its reply.
+        let mut sightings = Sightings::default();
+        assert!(!seen(&mut sightings, 0, &request, (0, 1), None));
+        assert!(seen(&mut sightings, 30, &request, (0, 1), None));
+        assert!(!seen(&mut sightings, 50_000, &reply, (0, 1), None));
+        assert!(seen(&mut sightings, 50_020, &reply, (0, 1), None));
     }
 
     #[test]
