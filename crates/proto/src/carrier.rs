@@ -33,6 +33,7 @@ use crate::message_id::GroupIds;
 use crate::message_layer::bottleneck_group::Aggregates;
 use crate::message_layer::notification_queue::Notifications;
 use crate::message_layer::peer::Peers;
+use crate::message_layer::silence::Silences;
 use crate::message_layer::tokens::{OwnToken, Tokens};
 use crate::message_layer::{Ended, Exchange, ExchangeIndex, Purpose};
 use crate::seeds::{Seeds, Table};
@@ -134,6 +135,7 @@ pub(crate) enum Outcome {
 /// Peers, the exchanges with them, and the transport of their messages.
 pub(crate) struct Carrier {
     pub(crate) peers: Peers,
+    pub(crate) silences: Silences,
     pub(crate) settings: BTreeMap<SocketAddr, PeerSettings>,
     pub(crate) exchanges: Slab<Exchange>,
     pub(crate) index: ExchangeIndex,
@@ -160,6 +162,7 @@ impl Carrier {
         let quota_policy = QuotaPolicy::from(&limits);
         Self {
             peers: Peers::new(seeds.table(Table::Peers), limits.peers, quota_policy),
+            silences: Silences::default(),
             settings: BTreeMap::new(),
             exchanges: Slab::new(),
             index: ExchangeIndex::new(seeds.table(Table::Exchanges)),

@@ -153,6 +153,7 @@ impl Carrier {
             let peer = exchange.peer;
             self.peers[peer].queue.remove(&mut self.exchanges, index);
         } else {
+            self.count_silence(cx, index);
             self.report_abandoned(cx, index, Reason::Cancelled);
         }
         self.end(cx, index, true);

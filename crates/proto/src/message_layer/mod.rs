@@ -22,6 +22,7 @@ mod reported;
 mod retransmission;
 mod separate_response;
 pub(crate) mod session;
+pub(crate) mod silence;
 pub(crate) mod tokens;
 
 use alloc::boxed::Box;

@@ -72,6 +72,7 @@ impl Carrier {
     pub(crate) fn session_opened(&mut self, cx: &mut Context, peer: SocketAddr) {
         if let Some(index) = self.peers.find(peer) {
             self.peers[index].session = Session::Open;
+            self.silences.clear(index);
             self.pump(cx, index);
         }
     }
