@@ -333,6 +333,8 @@ pub enum SessionEnd {
     Idle,
     /// The peer did not reply in it.
     Silent,
+    /// The application ended it.
+    Requested,
 }
 
 impl fmt::Display for SessionEnd {
@@ -343,6 +345,7 @@ impl fmt::Display for SessionEnd {
             Self::Replaced => "the session was replaced by a new one",
             Self::Silent => "the peer stopped responding, and its session was closed",
             Self::Idle => "the session was evicted or idle",
+            Self::Requested => "the application ended the session",
         })
     }
 }

@@ -38,7 +38,7 @@ use crate::error::{Error, OpenError};
 use crate::runtime::TransportSet;
 use crate::runtime::{self, Command, Handle, Ping, ShutdownOutcome};
 use crate::transport::identity::PeerIdentity;
-use crate::transport::socket::Socket;
+use crate::transport::socket::{Socket, canonical};
 use crate::transport::tcp::StreamKind;
 
 use answer::Answer;
@@ -342,6 +342,7 @@ impl Client {
     /// whose congestion control is that of the system. [`Error::Closed`] if the endpoint has
     /// stopped.
     pub async fn set_peer(&self, peer: SocketAddr, config: PeerConfig) -> Result<(), Error> {
+        let peer = canonical(peer);
         if let Some((scheme, ..)) = self.known(peer).await
             && StreamKind::of(scheme).is_some()
         {
@@ -360,6 +361,7 @@ impl Client {
     /// peer. Empty over TCP, TLS and WebSocket. With several transports to one address: as
     /// [`snapshot`](Self::snapshot).
     pub async fn gauges(&self, peer: SocketAddr) -> Option<Vec<(&'static str, Gauge)>> {
+        let peer = canonical(peer);
         let (_, handle, _) = self.known(peer).await?;
         handle.ask(|reply| Command::Gauges(peer, reply)).await?
     }
@@ -370,7 +372,8 @@ impl Client {
     /// With several transports to one address, the most recently used counts. Over TCP, TLS and
     /// WebSocket there is no RTO and no round-trip time: congestion control is that of the system.
     pub async fn snapshot(&self, peer: SocketAddr) -> Option<Snapshot> {
-        self.known(peer).await.map(|(.., snapshot)| snapshot)
+        let known = self.known(canonical(peer)).await;
+        known.map(|(.., snapshot)| snapshot)
     }
 
     /// Finds the transport on which a peer was used most recently, with its endpoint and its state.
@@ -394,8 +397,34 @@ impl Client {
 
     /// Returns the authenticated identity of a peer with a DTLS session; `None` without a session.
     pub async fn peer_identity(&self, peer: SocketAddr) -> Option<Arc<PeerIdentity>> {
+        let peer = canonical(peer);
         let handle = self.transports.started(Scheme::Coaps)?;
         handle.ask(|reply| Command::Identity(peer, reply)).await?
+    }
+
+    /// Ends the DTLS session with a peer, whichever side began it: the peer is sent a close_notify,
+    /// and everything in progress in the session fails with
+    /// [`SessionEnded`](carob_proto::endpoint::Failure::SessionEnded). The next request to the peer
+    /// begins a new session. Returns whether there was a session.
+    ///
+    /// A client ends a session by itself when its peer stops replying. A program that knows earlier,
+    /// for example after a change of the network, calls this.
+    ///
+    /// ```no_run
+    /// # async fn example(client: carob::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let gateway = "192.0.2.1:5684".parse()?;
+    /// client.end_session(gateway).await;
+    /// client.get("coaps://192.0.2.1/status").await?; // in a new session
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn end_session(&self, peer: SocketAddr) -> bool {
+        let Some(handle) = self.transports.started(Scheme::Coaps) else {
+            return false;
+        };
+        let peer = canonical(peer);
+        let ended = handle.ask(|reply| Command::EndSession(peer, reply)).await;
+        ended.unwrap_or(false)
     }
 
     /// Returns the addresses of the peers with state on any transport, each once.

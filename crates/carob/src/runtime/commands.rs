@@ -47,6 +47,9 @@ impl Core {
             Command::Identity(peer, reply) => {
                 let _ = reply.send(out.identity(peer));
             }
+            Command::EndSession(peer, reply) => {
+                let _ = reply.send(out.end_session(peer));
+            }
             Command::Peers(reply) => {
                 let _ = reply.send(self.endpoint.peers().collect());
             }

@@ -36,6 +36,7 @@ pub(crate) enum Command {
     ),
     Snapshot(SocketAddr, oneshot::Sender<Option<Snapshot>>),
     Identity(SocketAddr, oneshot::Sender<Option<Arc<PeerIdentity>>>),
+    EndSession(SocketAddr, oneshot::Sender<bool>),
     Peers(oneshot::Sender<Vec<SocketAddr>>),
     Usage(oneshot::Sender<Usage>),
     Shutdown {

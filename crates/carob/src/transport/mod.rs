@@ -93,6 +93,10 @@ pub(crate) trait Outbound {
     fn close(&mut self, to: SocketAddr) {
         debug_assert!(false, "there is no connection with {to} here");
     }
+    /// Ends the session with a peer at the application's request. Returns whether there is one.
+    fn end_session(&mut self, _peer: SocketAddr) -> bool {
+        false
+    }
 }
 
 /// The layer above a transport: the protocol engine, its clock and its users.

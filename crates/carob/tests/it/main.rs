@@ -20,6 +20,7 @@ mod flood;
 mod groups;
 mod handshake_limits;
 mod handshakes;
+mod lost_sessions;
 mod methods;
 mod metrics;
 mod negotiation;

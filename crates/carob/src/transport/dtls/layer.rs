@@ -70,6 +70,8 @@ pub(crate) struct DtlsLayer {
     /// Peers whose session the engine requests or suspects to be lost.
     wanted: Vec<SocketAddr>,
     doubted: Vec<SocketAddr>,
+    /// Peers whose session the application ends.
+    unwanted: Vec<SocketAddr>,
     pub(super) buffer: Vec<u8>,
     /// Messages received in the current session, and the end of each.
     pub(super) inbox: Vec<u8>,
@@ -96,6 +98,7 @@ impl DtlsLayer {
             names: HashMap::with_hasher(KeyedState::with_seed(seed)),
             wanted: Vec::new(),
             doubted: Vec::new(),
+            unwanted: Vec::new(),
             buffer: vec![0; SESSION_BUFFER],
             inbox: Vec::new(),
             ends: Vec::new(),
@@ -138,6 +141,14 @@ impl Outbound for DtlsLayer {
 
     fn close(&mut self, to: SocketAddr) {
         self.doubted.push(to);
+    }
+
+    fn end_session(&mut self, peer: SocketAddr) -> bool {
+        let known = self.sessions.of(peer).live.is_some();
+        if known {
+            self.unwanted.push(peer);
+        }
+        known
     }
 
     fn is_secured(&self) -> bool {
@@ -186,8 +197,14 @@ impl DtlsLayer {
         }
     }
 
-    /// Opens the sessions requested by the engine, and probes or closes those it suspects.
+    /// Ends the sessions that the application ends, closes those that the engine suspects, and opens
+    /// those that it requests.
     fn settle(&mut self, engine: &mut impl Engine, now: Instant) {
+        while let Some(peer) = self.unwanted.pop() {
+            if let Some(live) = self.sessions.of(peer).live {
+                self.close_session(engine, now, live, SessionEnd::Requested);
+            }
+        }
         while let Some(peer) = self.doubted.pop() {
             match self.sessions.of(peer).live {
                 // A server that has lost the session state needs a new handshake.

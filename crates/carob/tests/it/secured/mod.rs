@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carob::dtls::{PreSharedKey, PskStore};
@@ -153,6 +153,8 @@ pub(crate) struct Between {
     pub(crate) address: SocketAddr,
     pub(crate) up: Arc<AtomicU64>,
     pub(crate) down: Arc<AtomicU64>,
+    /// The socket towards the server.
+    inner: Arc<Mutex<UdpSocket>>,
 }
 
 /// The datagrams to forward in place of one, by its direction.
@@ -160,28 +162,30 @@ pub(crate) type Fate = dyn FnMut(bool, &[u8]) -> Vec<Vec<u8>> + Send;
 
 impl Between {
     pub(crate) fn new(server: SocketAddr, mut fate: Box<Fate>) -> Self {
-        let (outer, inner) = (bound(), bound());
-        inner.connect(server).expect("loopback");
+        let outer = bound();
+        let inner = Arc::new(Mutex::new(towards(server)));
         let address = outer.local_addr().expect("bound");
         let (up, down) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let between = Self {
             address,
             up: Arc::clone(&up),
             down: Arc::clone(&down),
+            inner: Arc::clone(&inner),
         };
         std::thread::spawn(move || {
             let mut client = None;
             let mut buffer = [0; 4_096];
             // One millisecond each; the thread ends with the test program.
             loop {
+                let inner = || inner.lock().expect("no thread panics with it");
                 while let Ok((length, from)) = outer.recv_from(&mut buffer) {
                     client = Some(from);
                     up.fetch_add(1, Ordering::Relaxed);
                     for datagram in fate(true, &buffer[..length]) {
-                        let _ = inner.send(&datagram);
+                        let _ = inner().send(&datagram);
                     }
                 }
-                while let Ok(length) = inner.recv(&mut buffer) {
+                while let Ok(length) = { inner().recv(&mut buffer) } {
                     down.fetch_add(1, Ordering::Relaxed);
                     for datagram in fate(false, &buffer[..length]) {
                         if let Some(client) = client {
@@ -193,6 +197,23 @@ impl Between {
         });
         between
     }
+
+    /// The address of the client that the server sees.
+    pub(crate) fn client(&self) -> SocketAddr {
+        let inner = self.inner.lock().expect("no thread panics with it");
+        inner.local_addr().expect("bound")
+    }
+
+    /// Sends to `server` from a new port from now on, like a NAT that has lost its mapping.
+    pub(crate) fn move_to(&self, server: SocketAddr) {
+        *self.inner.lock().expect("no thread panics with it") = towards(server);
+    }
+}
+
+fn towards(server: SocketAddr) -> UdpSocket {
+    let socket = bound();
+    socket.connect(server).expect("loopback");
+    socket
 }
 
 fn bound() -> UdpSocket {

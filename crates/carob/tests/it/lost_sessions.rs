@@ -1,0 +1,119 @@
+//! DTLS sessions that the server has lost: a restart, another address of the client, another server.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::common::limited;
+use crate::secured::{Between, client_with, device, impatient, key, keys, serve};
+use carob::{Client, ClientDtls, Config, Error, ErrorKind, ServerDtls};
+use carob_proto::endpoint::{Failure, SessionEnd};
+
+/// Shorter than the first timeout of [`impatient`], 50 to 75 ms.
+const IMPATIENCE: Duration = Duration::from_millis(45);
+/// Requests that may fail before the client begins a new session.
+const BOUND: usize = 3;
+
+/// A client whose request timeout is shorter than its retransmissions, and its session through a
+/// relay.
+async fn with_session(server: SocketAddr) -> (Client, Between, String) {
+    let between = Between::new(server, Box::new(|_, datagram| vec![datagram.to_vec()]));
+    let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
+    let client = client_with(Config::new().dtls(dtls).parameters(impatient()));
+    let uri = format!("coaps://{}/hello", between.address);
+    client.get(&uri).await.expect("a first response");
+    (client, between, uri)
+}
+
+/// The requests that fail before one succeeds, each ended after [`IMPATIENCE`] by its own timeout or
+/// by its caller. The one after the bound may take longer, since it includes a handshake.
+async fn failures(client: &Client, uri: &str, dropped: bool) -> usize {
+    for failed in 0..BOUND {
+        let request = client.get(uri);
+        let failed_now = if dropped {
+            tokio::time::timeout(IMPATIENCE, request).await.is_err()
+        } else {
+            let result = request.timeout(IMPATIENCE).await;
+            result.is_err_and(|error| error.kind() == ErrorKind::Timeout)
+        };
+        if !failed_now {
+            return failed;
+        }
+    }
+    let reply = client.get(uri).timeout(Duration::from_secs(2)).await;
+    reply.expect("a response in a new session");
+    BOUND
+}
+
+#[tokio::test]
+async fn restarted_server_is_reached_although_requests_time_out_early() {
+    limited(async {
+        for dropped in [false, true] {
+            let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
+            let (client, between, uri) = with_session(address).await;
+            // The server that now answers knows nothing of the session and sends no close_notify.
+            let (_other, address) = serve(ServerDtls::new().keys(keys())).await;
+            between.move_to(address);
+            assert_eq!(failures(&client, &uri, dropped).await, BOUND);
+            client.get(&uri).await.expect("the session stays");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rebinding_nat_costs_few_requests() {
+    limited(async {
+        let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
+        let (client, between, uri) = with_session(address).await;
+        for _ in 0..3 {
+            between.move_to(address);
+            assert_eq!(failures(&client, &uri, false).await, BOUND);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ended_session_is_followed_by_a_new_one() {
+    limited(async {
+        let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
+        let client = device();
+        assert!(!client.end_session(address).await, "there is none yet");
+        let uri = format!("coaps://{address}");
+        client
+            .get(format!("{uri}/hello"))
+            .await
+            .expect("a response");
+        let slow = tokio::spawn(client.get(format!("{uri}/slow")).into_future());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(client.end_session(address).await);
+        let error = slow
+            .await
+            .expect("no panic")
+            .expect_err("its session ended");
+        let requested = Failure::SessionEnded(SessionEnd::Requested);
+        assert!(
+            matches!(&error, Error::Failed { failure, .. } if *failure == requested),
+            "{error:?}"
+        );
+        client
+            .get(format!("{uri}/hello"))
+            .await
+            .expect("a response");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn server_ends_session_of_a_client() {
+    limited(async {
+        let (server, address) = serve(ServerDtls::new().keys(keys())).await;
+        let (client, between, uri) = with_session(address).await;
+        assert!(server.client().end_session(between.client()).await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let identity = client.peer_identity(between.address).await;
+        assert!(identity.is_none(), "it was closed");
+        client.get(&uri).await.expect("a response in a new session");
+    })
+    .await;
+}
