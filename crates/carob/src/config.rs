@@ -19,7 +19,7 @@ use crate::transport::capture::{Datagram, OnDatagram};
 #[cfg(feature = "dtls")]
 use crate::transport::dtls::ClientDtls;
 use crate::transport::limits::SessionLimits;
-use crate::transport::socket::{Group, RECEIVE_BUFFER, ToGroups};
+use crate::transport::socket::{Group, RECEIVE_BUFFER, ToGroups, canonical};
 use crate::transport::tcp::{BorrowedSocket, MakeSocket, OnSocket};
 #[cfg(any(feature = "dtls", feature = "tls"))]
 use crate::transport::tls::ClientTls;
@@ -332,7 +332,7 @@ impl Config {
 
     /// Sets the controller and the parameters of one peer.
     pub fn peer(mut self, peer: SocketAddr, config: PeerConfig) -> Self {
-        self.peers.push((peer, config));
+        self.peers.push((canonical(peer), config));
         self
     }
 

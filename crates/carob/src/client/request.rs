@@ -26,6 +26,7 @@ use super::{Target, resolve};
 use crate::error::Error;
 use crate::runtime::TransportSet;
 use crate::runtime::{Command, Handle, NewMulticast, Updates};
+use crate::transport::socket::canonical;
 use sending::{Resolved, fresh, option_error};
 
 /// Decides whether an address may be contacted.
@@ -129,7 +130,7 @@ impl RequestBuilder {
     /// Sets the address to send to, instead of an address of the URI's host. The host name is then
     /// not resolved, and is sent as Uri-Host.
     pub fn address(mut self, address: SocketAddr) -> Self {
-        self.to = Some(address);
+        self.to = Some(canonical(address));
         self
     }
 

@@ -8,7 +8,7 @@ use tokio::net::lookup_host;
 
 use super::Target;
 use crate::error::Error;
-use crate::transport::socket::Socket;
+use crate::transport::socket::{Socket, canonical};
 
 /// Addresses of one host tried at most.
 const ADDRESSES: usize = 8;
@@ -65,7 +65,9 @@ pub(super) async fn addresses(uri: &Uri, local: SocketAddr) -> Result<Vec<Socket
         }
     };
     let mut usable = Vec::with_capacity(found.len());
-    for address in found {
+    // The socket reports IPv4 senders as such, so an IPv4-mapped address (RFC 4291 2.5.5.2) would
+    // match no reply.
+    for address in found.into_iter().map(canonical) {
         if Socket::reaches(local, address) && !usable.contains(&address) {
             usable.push(address);
         }

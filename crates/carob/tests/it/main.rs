@@ -21,6 +21,7 @@ mod groups;
 mod handshake_limits;
 mod handshakes;
 mod lost_sessions;
+mod mapped_addresses;
 mod methods;
 mod metrics;
 mod negotiation;

@@ -55,6 +55,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::transport::socket::canonical;
 use crate::transport::tls::{ClientTls, Identity, TlsError};
 
 pub(crate) use credentials::Server;
@@ -121,7 +122,7 @@ impl ClientDtls {
 
     /// Sets the credential for the server at one address.
     pub fn peer(mut self, peer: SocketAddr, credential: Credential) -> Self {
-        self.peers.insert(peer, credential);
+        self.peers.insert(canonical(peer), credential);
         self
     }
 }

@@ -108,6 +108,7 @@ impl Socket {
     }
 
     fn bind(address: SocketAddr, receive_buffer: usize, shared: bool) -> io::Result<Self> {
+        let address = canonical(address);
         if is_group(address.ip()) {
             let text = "a multicast address is not the address of an endpoint";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));

@@ -67,6 +67,7 @@ impl Listener {
         max_message: usize,
         origins: Arc<[String]>,
     ) -> io::Result<Self> {
+        let address = canonical(address);
         let domain = socket2::Domain::for_address(address);
         let socket =
             socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
