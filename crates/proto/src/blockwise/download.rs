@@ -25,7 +25,16 @@ pub enum DownloadError {
     },
     /// The representation changed between two blocks (its ETag did).
     Changed,
-    /// A block differs from the request: wrong position, wrong length, or a larger size.
+    /// The length of a block contradicts its size and more flag (RFC 7959 2.2).
+    WrongLength {
+        /// The position of the block, in bytes.
+        offset: u64,
+        /// Bytes of its payload.
+        length: usize,
+        /// Its size in bytes.
+        size: usize,
+    },
+    /// A block was not requested: another number, or a larger size.
     WrongBlock {
         /// The position the block claims, in bytes.
         offset: u64,
@@ -39,6 +48,14 @@ impl fmt::Display for DownloadError {
         match self {
             Self::TooLarge { limit } => write!(f, "the body is larger than {limit} bytes"),
             Self::Changed => f.write_str("the representation changed during the transfer"),
+            Self::WrongLength {
+                offset,
+                length,
+                size,
+            } => write!(
+                f,
+                "the block of {size} bytes at byte {offset} has {length} bytes"
+            ),
             Self::WrongBlock { offset } => write!(f, "unexpected block at byte {offset}"),
             Self::TooManyBlocks => f.write_str("the body needs more blocks than can be numbered"),
         }
@@ -108,9 +125,19 @@ impl Download {
             }
             self.announced = Some(u64::from(announced));
         }
+        // A body that needs more blocks than can be numbered is refused at its start.
+        let last = self.announced.map(|size| size.saturating_sub(1));
+        let last = last.map(|last| last / self.size.min(block.szx).bytes() as u64);
+        if last.is_some_and(|last| last > u64::from(MAX_BLOCK_NUMBER)) {
+            return Err(DownloadError::TooManyBlocks);
+        }
         let expected = block.szx.bytes();
         if !block.szx.fits(payload.len(), block.more) {
-            return Err(DownloadError::WrongBlock { offset });
+            return Err(DownloadError::WrongLength {
+                offset,
+                length: payload.len(),
+                size: expected,
+            });
         }
         if block.szx < self.size {
             // The block size shrinks from here on; requests beyond this block are void.
@@ -341,8 +368,14 @@ mod tests {
             DownloadError::Changed
         );
         let wrong = |offset| DownloadError::WrongBlock { offset };
-        assert_eq!(refused(block(1, true), b"a", None, 15), wrong(16));
-        assert_eq!(refused(block(1, false), b"a", None, 17), wrong(16));
+        for (more, length) in [(true, 15), (false, 17)] {
+            let wrong = DownloadError::WrongLength {
+                offset: 16,
+                length,
+                size: 16,
+            };
+            assert_eq!(refused(block(1, more), b"a", None, length), wrong);
+        }
         assert_eq!(
             refused(block(9, true), b"a", None, 16),
             DownloadError::TooLarge { limit: 40 }
@@ -354,6 +387,24 @@ mod tests {
         let mut unlimited = Download::new(SIZE, 1_000);
         let far = unlimited.accept(block(9, true), None, None, part(0, 16), &mut Vec::new());
         assert_eq!(far, Err(wrong(144)), "never asked for");
+    }
+
+    #[test]
+    fn body_of_too_many_blocks_is_refused_at_its_start() {
+        let most = 16 << 20;
+        let begun = |announced| {
+            let mut download = Download::new(SIZE, usize::MAX);
+            let first = part(0, 16);
+            download.accept(
+                block(0, true),
+                None,
+                Some(announced),
+                first,
+                &mut Vec::new(),
+            )
+        };
+        assert_eq!(begun(most), Ok(()));
+        assert_eq!(begun(most + 1), Err(DownloadError::TooManyBlocks));
     }
 
     proptest! {

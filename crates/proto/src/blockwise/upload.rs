@@ -119,8 +119,16 @@ impl Upload {
         if self.is_starved() {
             return None;
         }
-        let number = self.accepted / self.size.bytes() as u64;
-        if number > u64::from(MAX_BLOCK_NUMBER) {
+        let size = self.size.bytes() as u64;
+        let number = self.accepted / size;
+        // A body that needs more blocks than can be numbered is refused at its start.
+        let end = self.accepted + self.held as u64;
+        let last = if self.finished {
+            end.saturating_sub(1) / size
+        } else {
+            number
+        };
+        if last > u64::from(MAX_BLOCK_NUMBER) {
             return None;
         }
         let length = self.held.min(self.span_of(self.size));
@@ -174,6 +182,14 @@ impl Upload {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn body_of_too_many_blocks_is_refused_at_its_start() {
+        let body = |bytes| Upload::whole(BlockSize::MIN, Bytes::from(alloc::vec![0; bytes]));
+        assert!(body(16 << 20).block().is_some());
+        let long = body((16 << 20) + 1);
+        assert!(!long.is_starved() && long.block().is_none());
+    }
 
     fn size(bytes: usize) -> BlockSize {
         BlockSize::from_bytes_at_most(bytes).expect("a block size")

@@ -142,7 +142,11 @@ fn a_block_of_another_length_than_it_says_is_refused() {
         let (_, seen) = told(Config::default(), &[put_block(1, block, length)]);
         assert_eq!(seen, ["ACK 4.00"]);
         let net = answered(get("x"), |id| content(id, block, length));
-        let wrong = DownloadError::WrongBlock { offset: 0 };
+        let wrong = DownloadError::WrongLength {
+            offset: 0,
+            length,
+            size: 64,
+        };
         assert_eq!(net.failure(), Some(Failure::Body(wrong)));
     }
 }
