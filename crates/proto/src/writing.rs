@@ -35,6 +35,8 @@ struct Selection<'a> {
     bytes: &'a [u8],
     block2: Option<BlockValue>,
     size2: Option<u64>,
+    /// The options of the response describe it, not an error in its place.
+    describes: bool,
     /// The rest of the body should be kept for the requests to come.
     keep: bool,
 }
@@ -58,6 +60,7 @@ impl<'a> Selection<'a> {
             bytes: body,
             block2: None,
             size2: None,
+            describes: true,
             keep: false,
         };
         if let Payload::Part { .. } = response.payload
@@ -120,6 +123,7 @@ impl<'a> Selection<'a> {
             return Self {
                 code: Code::BAD_OPTION,
                 bytes: b"Block2: beyond the end",
+                describes: false,
                 ..self
             };
         };
@@ -162,6 +166,13 @@ pub(crate) fn write_response(
         wanted = capacity.limit(wanted, head);
     }
     let selected = Selection::of(response, wanted, capacity.reliable)?;
+    // Diagnostic text has no Content-Format, ETag or Max-Age of the representation (RFC 7252 5.5.2).
+    let none = Options::new();
+    let (options, observe) = if selected.describes {
+        (options, observe)
+    } else {
+        (&none, None)
+    };
     let size2 = selected.size2.and_then(|size| u32::try_from(size).ok());
     // The more flag marks this as a non-final response, which 2.31 alone does not (RFC 7959 2.3).
     let block1 = block1.map(|block| BlockValue {
