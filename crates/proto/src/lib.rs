@@ -43,6 +43,7 @@ pub mod counters;
 mod dedup;
 mod echo;
 pub mod endpoint;
+mod escape;
 mod event;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -69,4 +70,5 @@ pub mod trace;
 mod writing;
 
 pub use endpoint::Endpoint;
+pub use escape::{Escaped, is_unprintable};
 pub use message::{Request, Response};
