@@ -14,6 +14,8 @@ use crate::tables::rate_limit::RateLimiter;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
+    /// The controller's name in the registry, or `custom`; `None` over connections.
+    pub controller: Option<&'static str>,
     /// The controller's overall RTO before dithering, if it has one; `None` over connections.
     pub rto: Option<Duration>,
     /// The last unambiguous round-trip time: of an exchange without retransmissions, or of one
@@ -200,7 +202,14 @@ impl Endpoint {
             ..
         } = &self.carrier.peers[index];
         let since = |at: Instant| (at > Instant::ZERO).then(|| now.since(at));
+        let choice = self
+            .carrier
+            .settings
+            .get(&peer)
+            .and_then(|own| own.controller.as_ref());
+        let controller = choice.unwrap_or(&self.cx.config.controller).name();
         Some(Snapshot {
+            controller: Some(controller).filter(|_| self.cx.config.reliable.is_none()),
             // Over a connection the operating system retransmits.
             rto: (congestion.as_ref().rto(now)).filter(|_| self.cx.config.reliable.is_none()),
             round_trip: (tally.round_trip > 0)
