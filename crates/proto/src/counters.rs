@@ -148,11 +148,13 @@ pub enum Refusal {
     ResetWithheld,
     /// A datagram was not a CoAP message.
     Malformed,
+    /// A datagram was longer than the driver receives: 4.13 to a request, nothing to others.
+    Oversized,
 }
 
 impl Refusal {
     /// All reasons.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Overload,
         Self::Rate,
         Self::Challenge,
@@ -160,6 +162,7 @@ impl Refusal {
         Self::Reset,
         Self::ResetWithheld,
         Self::Malformed,
+        Self::Oversized,
     ];
 
     /// Returns the name used in metrics.
@@ -172,6 +175,7 @@ impl Refusal {
             Self::Reset => "reset",
             Self::ResetWithheld => "reset-withheld",
             Self::Malformed => "malformed",
+            Self::Oversized => "oversized",
         }
     }
 }

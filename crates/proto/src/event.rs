@@ -7,7 +7,8 @@ use bytes::Bytes;
 use carob_cc::time::Instant;
 
 use crate::blockwise::download::DownloadError;
-use crate::codec::{Code, EncodeError, OptionNumber, OptionsError};
+use crate::codec::{Code, DecodeErrorKind, EncodeError, OptionNumber, OptionsError};
+use crate::escape::Escaped;
 use crate::message::Response;
 use crate::observe::Subject;
 use crate::trace::Trace;
@@ -157,6 +158,10 @@ pub enum Failure {
     NoResponse,
     /// The application's deadline passed.
     DeadlinePassed,
+    /// The reply was malformed, and so were those to retransmissions, if any came.
+    MalformedReply(DecodeErrorKind),
+    /// The reply was in a datagram longer than this endpoint receives.
+    OversizedReply,
     /// The peer refused the message (RST).
     Reset,
     /// The network reports the peer unreachable.
@@ -199,6 +204,8 @@ impl fmt::Display for Failure {
                 f.write_str("the request was acknowledged, but no response arrived")
             }
             Self::DeadlinePassed => f.write_str("the deadline passed"),
+            Self::MalformedReply(kind) => write!(f, "the reply is malformed: {kind}"),
+            Self::OversizedReply => f.write_str("the reply is longer than a datagram may be here"),
             Self::Reset => f.write_str("the peer refused the message (RST)"),
             Self::Unreachable => f.write_str("the peer cannot be reached"),
             Self::Disconnected(why) => write!(f, "{why}"),
@@ -276,6 +283,39 @@ impl fmt::Display for RequestError {
 
 impl core::error::Error for RequestError {}
 
+/// The diagnostic payload of an Abort, up to 64 bytes (RFC 8323 5.6).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct AbortText {
+    length: u8,
+    bytes: [u8; Self::LONGEST],
+}
+
+impl AbortText {
+    const LONGEST: usize = 64;
+
+    /// Creates the text of a payload; the end of a longer one is cut off.
+    pub fn new(payload: &[u8]) -> Self {
+        let mut bytes = [0; Self::LONGEST];
+        let length = payload.len().min(Self::LONGEST);
+        bytes[..length].copy_from_slice(&payload[..length]);
+        Self {
+            length: length as u8,
+            bytes,
+        }
+    }
+
+    /// Returns the bytes, which should be UTF-8.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl fmt::Debug for AbortText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", Escaped(self.as_bytes()))
+    }
+}
+
 /// Reasons a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -287,7 +327,7 @@ pub enum Disconnect {
     /// The network broke it.
     Broken,
     /// The peer sent Abort (RFC 8323 5.6).
-    AbortedByPeer,
+    AbortedByPeer(AbortText),
     /// The peer sent an invalid message, and this endpoint Abort.
     BadMessage,
     /// The peer sent no CSM, or another message before it.
@@ -308,7 +348,13 @@ impl fmt::Display for Disconnect {
             Self::NotMade => "the connection could not be established",
             Self::Closed => "the peer closed the connection",
             Self::Broken => "the connection was lost",
-            Self::AbortedByPeer => "the peer aborted the connection",
+            Self::AbortedByPeer(text) if text.as_bytes().is_empty() => {
+                "the peer aborted the connection"
+            }
+            Self::AbortedByPeer(text) => {
+                let text = Escaped(text.as_bytes());
+                return write!(f, "the peer aborted the connection: {text}");
+            }
             Self::BadMessage => "the peer sent an invalid message",
             Self::NoCsm => "the first message of the peer was not a CSM",
             Self::Dead => "the peer was silent for too long",

@@ -502,6 +502,17 @@ impl Client {
         operation.exchanges.len() < listed
     }
 
+    /// The failure of a request whose deadline has passed: the fault of its replies, if any came.
+    pub(crate) fn deadline_failure(&self, carrier: &Carrier, index: u32) -> Failure {
+        let exchanges = self.operations.get(index as usize);
+        let exchanges = exchanges.map_or(&[][..], |operation| &operation.exchanges[..]);
+        let fault = exchanges.iter().find_map(|exchange| {
+            let exchange = carrier.exchanges.get(*exchange as usize)?;
+            exchange.fault
+        });
+        fault.map_or(Failure::DeadlinePassed, Failure::from)
+    }
+
     pub(crate) fn fail_operation(
         &mut self,
         cx: &mut Context,

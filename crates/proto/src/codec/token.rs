@@ -149,7 +149,7 @@ impl fmt::Debug for Token {
 
 /// The token of a message, of any length, borrowed from it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TokenView<'a>(&'a [u8]);
+pub struct TokenView<'a>(pub(crate) &'a [u8]);
 
 impl<'a> TokenView<'a> {
     /// Creates a token of these bytes.

@@ -54,22 +54,27 @@ pub struct DecodeError {
     pub offset: u16,
 }
 
+impl fmt::Display for DecodeErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HeaderTruncated => "message is shorter than its header",
+            Self::UnsupportedVersion => "protocol version is not 1",
+            Self::MessageTooLong => "message is longer than 65535 bytes",
+            Self::TokenLengthReserved => "token length is reserved",
+            Self::TokenTruncated => "message ends within its token",
+            Self::EmptyMessageHasContent => "empty message has content",
+            Self::OptionDeltaReserved => "option delta is reserved",
+            Self::OptionLengthReserved => "option length is reserved",
+            Self::OptionTruncated => "message ends within an option",
+            Self::OptionNumberTooLarge => "option number exceeds 65535",
+            Self::PayloadMissing => "payload marker is followed by no payload",
+        })
+    }
+}
+
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.kind {
-            DecodeErrorKind::HeaderTruncated => "message is shorter than its header",
-            DecodeErrorKind::UnsupportedVersion => "protocol version is not 1",
-            DecodeErrorKind::MessageTooLong => "message is longer than 65535 bytes",
-            DecodeErrorKind::TokenLengthReserved => "token length is reserved",
-            DecodeErrorKind::TokenTruncated => "message ends within its token",
-            DecodeErrorKind::EmptyMessageHasContent => "empty message has content",
-            DecodeErrorKind::OptionDeltaReserved => "option delta is reserved",
-            DecodeErrorKind::OptionLengthReserved => "option length is reserved",
-            DecodeErrorKind::OptionTruncated => "message ends within an option",
-            DecodeErrorKind::OptionNumberTooLarge => "option number exceeds 65535",
-            DecodeErrorKind::PayloadMissing => "payload marker is followed by no payload",
-        };
-        write!(f, "{what} at byte {}", self.offset)
+        write!(f, "{} at byte {}", self.kind, self.offset)
     }
 }
 

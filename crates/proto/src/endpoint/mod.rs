@@ -61,7 +61,7 @@ pub use crate::config::{
     can_count_retransmissions,
 };
 pub use crate::event::{
-    Disconnect, Event, Failure, IncomingId, Output, RequestError, RequestId, SessionEnd,
+    AbortText, Disconnect, Event, Failure, IncomingId, Output, RequestError, RequestId, SessionEnd,
 };
 pub use crate::limits::{Limit, Limits};
 pub use crate::message_layer::session::Flight;

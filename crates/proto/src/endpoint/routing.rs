@@ -5,11 +5,12 @@ use core::net::SocketAddr;
 use carob_cc::time::Instant;
 
 use crate::carrier::{Delivered, Outcome};
-use crate::codec::FrameReader;
+use crate::codec::{Code, FrameReader};
 use crate::context::{Owner, Queued};
 use crate::endpoint::Endpoint;
 use crate::event::SessionEnd;
 use crate::event::{Disconnect, Event, Failure, Output};
+use crate::server::admission::{RefusalBody, refuse};
 use crate::server::slow_down;
 use crate::stream_layer::NextMessage;
 use crate::tables::rate_limit::Admission;
@@ -23,6 +24,30 @@ impl Endpoint {
         self.begin_input(now);
         if let Some(delivered) = self.carrier.on_datagram(&mut self.cx, from, bytes) {
             self.route(from, &delivered);
+        }
+        self.settle();
+    }
+
+    /// Processes the beginning of a datagram that is longer than the driver's buffer. A request is answered with 4.13, Size1 and, for block-wise transfer, Block1 (RFC
+    /// 7252 5.9.2.9, RFC 7959 2.9.3). A request of this endpoint that gets no better reply fails with
+    /// [`Failure::OversizedReply`].
+    pub fn handle_oversized(&mut self, now: Instant, from: SocketAddr, beginning: &[u8]) {
+        if self.cx.is_stream() {
+            return;
+        }
+        self.begin_input(now);
+        let Self { cx, carrier, .. } = self;
+        if let Some(request) = carrier.on_oversized(cx, from, beginning) {
+            let size = u32::try_from(cx.config.limits.upload_bytes).unwrap_or(u32::MAX);
+            let body = RefusalBody::InBlocks(cx.config.block_size, size);
+            refuse(
+                cx,
+                carrier,
+                from,
+                &request,
+                Code::REQUEST_ENTITY_TOO_LARGE,
+                body,
+            );
         }
         self.settle();
     }
@@ -201,7 +226,8 @@ impl Endpoint {
             Owner::Connection(index) => carrier.handle_connection_timer(cx, index),
             Owner::BottleneckGroup(number) => carrier.pump_aggregate(cx, number),
             Owner::Operation(index) => {
-                client.fail_operation(cx, carrier, index, Failure::DeadlinePassed);
+                let failure = client.deadline_failure(carrier, index);
+                client.fail_operation(cx, carrier, index, failure);
             }
             Owner::Observation(index) => client.handle_observation_timer(cx, carrier, index),
             Owner::QDownload(index) => client.on_q_download_timer(cx, carrier, index),

@@ -37,6 +37,10 @@ impl Carrier {
         let (peer, purpose, token) = (exchange.peer, exchange.purpose, exchange.token);
         let began = exchange.transmissions.first().map_or(cx.now, |t| t.at);
         let heard = self.peers[peer].last_heard > began;
+        let failure = match (failure, exchange.fault) {
+            (Failure::TimedOut { .. }, Some(fault)) => fault.into(),
+            _ => failure,
+        };
         if matches!(failure, Failure::TimedOut { .. }) {
             self.suspect_session(cx, peer);
             if token.is_long() && purpose.wants_response() {

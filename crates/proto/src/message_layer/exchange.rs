@@ -12,8 +12,9 @@ use carob_cc::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use crate::address::PeerIndex;
-use crate::codec::{BlockValue, MessageId, TokenKey};
+use crate::codec::{BlockValue, DecodeErrorKind, MessageId, TokenKey};
 use crate::config::LATENESS;
+use crate::event::Failure;
 use crate::observe::observers::ObserverIndex;
 use crate::timers::TimerId;
 
@@ -136,6 +137,24 @@ pub(crate) enum SuppressedWait {
 /// The budget of messages to validated addresses, and of those that no datagram caused.
 pub(crate) const UNLIMITED: usize = usize::MAX;
 
+/// The reason for which a reply to an exchange was rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyFault {
+    /// A message format error.
+    Malformed(DecodeErrorKind),
+    /// The datagram was longer than the driver receives.
+    Oversized,
+}
+
+impl From<ReplyFault> for Failure {
+    fn from(fault: ReplyFault) -> Self {
+        match fault {
+            ReplyFault::Malformed(kind) => Self::MalformedReply(kind),
+            ReplyFault::Oversized => Self::OversizedReply,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) peer: PeerIndex,
@@ -164,6 +183,8 @@ pub(crate) struct Exchange {
     /// The accumulated lateness of its timers.
     pub(crate) late: Duration,
     pub(crate) transmissions: SmallVec<[Transmission; 2]>,
+    /// The fault of the last reply, if it was rejected.
+    pub(crate) fault: Option<ReplyFault>,
     /// First sent over a connection that has ended.
     pub(crate) resent: bool,
     /// The first transmission with the current Message ID: above 0 once a notification was

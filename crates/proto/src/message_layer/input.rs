@@ -6,11 +6,15 @@ use carob_cc::time::Duration;
 
 use crate::admission::AMPLIFICATION_FACTOR;
 use crate::carrier::{Carrier, Delivered};
-use crate::codec::{DecodeErrorKind, MessageId, MessageView, Type, parse_header};
+use crate::codec::header::HEADER_LENGTH;
+use crate::codec::{
+    BASE_TOKEN_LENGTH, DecodeErrorKind, MessageId, MessageView, TokenView, Type, parse_header,
+};
 use crate::config::{REJECTIONS_A_SECOND, Tracing};
 use crate::context::Context;
 use crate::counters::Refusal;
 use crate::dedup::Lookup;
+use crate::message_layer::ReplyFault;
 use crate::tables::rate_limit::Admission;
 use crate::trace::TraceEvent;
 
@@ -168,6 +172,53 @@ impl Carrier {
         }
     }
 
+    /// Processes a datagram of which only the beginning was received; returns its request. A rejected
+    /// reply is noted at its exchange.
+    pub(crate) fn on_oversized<'m>(
+        &mut self,
+        cx: &mut Context,
+        from: SocketAddr,
+        beginning: &'m [u8],
+    ) -> Option<MessageView<'m>> {
+        cx.counters.received.add(beginning.len());
+        cx.counters.refused(Refusal::Oversized);
+        cx.trace(from, TraceEvent::Oversized);
+        if let Some(peer) = self.peers.find(from) {
+            self.peers[peer].last_heard = cx.now;
+        }
+        self.note_fault(cx, from, beginning, ReplyFault::Oversized);
+        // The end is cut off, most often within the payload.
+        let message = MessageView::parse(beginning).ok()?;
+        let is_request = message.code().is_request()
+            && matches!(message.kind(), Type::Confirmable | Type::NonConfirmable);
+        let admitted = is_request && self.admission.admit(cx, from) == Admission::Allow;
+        admitted.then_some(message)
+    }
+
+    /// Notes at its exchange, if there is one, that a reply is rejected.
+    fn note_fault(&mut self, cx: &Context, from: SocketAddr, bytes: &[u8], fault: ReplyFault) {
+        let (Some(peer), Ok(header)) = (self.peers.find(from), parse_header(bytes)) else {
+            return;
+        };
+        let index = match header.kind {
+            Type::Reset => None,
+            Type::Acknowledgement => (self.index).find_id(&self.exchanges, peer, header.message_id),
+            Type::Confirmable | Type::NonConfirmable => {
+                let end = HEADER_LENGTH + usize::from(header.token_length);
+                let token = bytes.get(HEADER_LENGTH..end);
+                let plain = usize::from(header.token_length) <= BASE_TOKEN_LENGTH;
+                let token = token.filter(|_| plain && header.code.is_response());
+                token.and_then(|token| {
+                    let key = cx.token_key(TokenView(token));
+                    self.index.find_token(&self.exchanges, peer, &key)
+                })
+            }
+        };
+        if let Some(index) = index {
+            self.exchanges[index as usize].fault = Some(fault);
+        }
+    }
+
     /// Handles a malformed datagram: a CON is rejected, all else ignored (RFC 7252 4.2, 4.3).
     fn handle_malformed(
         &mut self,
@@ -178,6 +229,7 @@ impl Carrier {
     ) {
         cx.counters.refused(Refusal::Malformed);
         cx.trace(from, TraceEvent::Malformed);
+        self.note_fault(cx, from, bytes, ReplyFault::Malformed(why));
         // RFC 7252 3: an unknown version is ignored silently.
         if why == DecodeErrorKind::UnsupportedVersion {
             return;

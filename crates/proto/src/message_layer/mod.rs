@@ -45,12 +45,14 @@ use crate::message_layer::bottleneck_group::NONE as NO_AGGREGATE;
 use crate::message_layer::notify::ACKNOWLEDGEMENT_BYTES;
 use crate::message_layer::peer::AddressState;
 use crate::message_layer::reported::first_set_departure;
+use crate::trace::TraceEvent;
 use crate::writing::set_header;
 
 pub(crate) use crate::message_layer::queue::Queue;
 
 pub(crate) use crate::message_layer::exchange::{
-    Ended, Exchange, Purpose, RequestTraits, State, Submission, SuppressedWait, UNLIMITED,
+    Ended, Exchange, Purpose, ReplyFault, RequestTraits, State, Submission, SuppressedWait,
+    UNLIMITED,
 };
 pub(crate) use crate::message_layer::index::ExchangeIndex;
 
@@ -167,6 +169,7 @@ impl Carrier {
             timer_id: cx.timers.add(Owner::Exchange(index)),
             late: Duration::ZERO,
             transmissions: SmallVec::new(),
+            fault: None,
             resent: false,
             first_of_id: 0,
             queued_next: u32::MAX,
@@ -221,7 +224,14 @@ impl Carrier {
                     holding = true;
                     before = Some(index);
                 }
-                Departure::At(at) | Departure::WithoutId(at) => {
+                Departure::WithoutId(at) => {
+                    let wait = at.since(cx.now);
+                    let address = self.peers[peer].address;
+                    cx.trace(address, TraceEvent::MessageIdsExhausted { wait });
+                    later = Some(later.map_or(at, |before: Instant| before.min(at)));
+                    break;
+                }
+                Departure::At(at) => {
                     later = Some(later.map_or(at, |before: Instant| before.min(at)));
                     break;
                 }

@@ -12,7 +12,8 @@ use carob_cc::time::Duration;
 use crate::admission::AMPLIFICATION_FACTOR;
 use crate::carrier::Carrier;
 use crate::codec::{
-    Code, EncodeError, MessageId, MessageView, NoResponse, OptionNumber, TokenView, Type, Writer,
+    BlockSize, BlockValue, Code, EncodeError, MessageId, MessageView, NoResponse, OptionNumber,
+    TokenView, Type, Writer,
 };
 use crate::context::Context;
 use crate::counters::Refusal;
@@ -46,6 +47,8 @@ pub(crate) enum RefusalBody<'a> {
     RetryAfter(u32),
     /// An Echo value.
     Echo([u8; ECHO_BYTES]),
+    /// The size of a block and that of a body, which the request exceeded.
+    InBlocks(BlockSize, u32),
 }
 
 impl Server {
@@ -234,6 +237,16 @@ fn write_refusal(
         RefusalBody::Text(text) => writer.payload(text.as_bytes())?,
         RefusalBody::RetryAfter(seconds) => writer.uint_option(OptionNumber::MAX_AGE, seconds)?,
         RefusalBody::Echo(value) => writer.option(OptionNumber::ECHO, &value)?,
+        RefusalBody::InBlocks(szx, size) => {
+            let block = BlockValue {
+                number: 0,
+                more: false,
+                szx,
+            };
+            writer.uint_option(OptionNumber::BLOCK1, block.to_uint())?;
+            writer.uint_option(OptionNumber::SIZE1, size)?;
+            writer.payload(b"the datagram is too long; send the body in blocks")?;
+        }
     }
     Ok(writer.finish())
 }

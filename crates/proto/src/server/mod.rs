@@ -4,7 +4,7 @@
 //! or the response cache, and reaches the application. Its response is limited to the requested
 //! block, and piggybacked if the ACK is still due; otherwise it is a separate response.
 
-mod admission;
+pub(crate) mod admission;
 mod amplification;
 mod delayed_group_response;
 mod inbound;

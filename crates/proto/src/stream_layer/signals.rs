@@ -11,6 +11,7 @@ use crate::codec::signal::{BadSignallingOption, MAX_MESSAGE_SIZE, SIGNAL_BYTES};
 use crate::codec::token::token_room;
 use crate::codec::{BASE_TOKEN_LENGTH, Code, MessageView, Signal};
 use crate::context::Context;
+use crate::event::AbortText;
 use crate::message_layer::Purpose;
 use crate::stream_layer::connection::HeldPing;
 use crate::stream_layer::{Disconnect, LEAST_MESSAGE_SIZE, PINGS_HELD, Phase};
@@ -80,7 +81,8 @@ impl Carrier {
             }
             Signal::Abort { .. } => {
                 if let Some(index) = self.connections.find(from) {
-                    self.close(cx, index, Disconnect::AbortedByPeer);
+                    let text = AbortText::new(message.payload());
+                    self.close(cx, index, Disconnect::AbortedByPeer(text));
                 }
             }
             // An unassigned signal (RFC 8323 5).

@@ -136,7 +136,9 @@ impl Object<'_, '_> {
             TraceEvent::BlocksMissing { missing } | TraceEvent::BlocksReported { missing } => {
                 self.number("missing", missing)?;
             }
-            TraceEvent::NotificationDropped
+            TraceEvent::MessageIdsExhausted { wait } => self.time("wait_us", Some(wait))?,
+            TraceEvent::Oversized
+            | TraceEvent::NotificationDropped
             | TraceEvent::Challenged
             | TraceEvent::Observed
             | TraceEvent::Unobserved
@@ -169,6 +171,8 @@ impl TraceEvent {
             Self::BlocksMissing { .. } => "blocks_missing",
             Self::BlocksReported { .. } => "blocks_reported",
             Self::Malformed => "malformed",
+            Self::MessageIdsExhausted { .. } => "message_ids_exhausted",
+            Self::Oversized => "oversized",
             Self::Connected => "connected",
             Self::Disconnected => "disconnected",
         }

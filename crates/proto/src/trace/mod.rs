@@ -131,6 +131,13 @@ pub enum TraceEvent {
     /// Bytes received are not a CoAP message. A datagram was rejected or ignored, a connection
     /// aborted.
     Malformed,
+    /// A datagram was longer than this endpoint receives.
+    Oversized,
+    /// Messages to the peer wait for a Message ID: all are within EXCHANGE_LIFETIME (RFC 7252 4.4).
+    MessageIdsExhausted {
+        /// Time until one is free.
+        wait: Duration,
+    },
     /// A connection with the peer is established. Its Message IDs only relate events to each other.
     Connected,
     /// A connection with the peer ended.

@@ -26,6 +26,7 @@ mod no_response;
 mod notification_queue;
 mod observe;
 mod pacing;
+mod rejected_datagrams;
 mod reliable;
 mod reliable_endings;
 mod retransmission_count;

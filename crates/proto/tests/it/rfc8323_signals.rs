@@ -5,7 +5,7 @@ use crate::stream::{
 };
 use carob_cc::time::Duration;
 use carob_proto::codec::Code;
-use carob_proto::endpoint::{Disconnect, Event, Failure};
+use carob_proto::endpoint::{AbortText, Disconnect, Event, Failure};
 use carob_proto::{Request, Response};
 
 mod ping {
@@ -260,11 +260,15 @@ mod abort {
         let mut pair = pair();
         let id = ask(&mut pair, Request::get());
         pair.inject(CLIENT, &frame(Code::ABORT, &[], &[], &[]));
-        pair.inject(CLIENT, &frame(Code::ABORT, &[], &[], &[]));
+        pair.inject(CLIENT, &frame(Code::ABORT, &[], &[], b"no tenant 7"));
+        let text = AbortText::new(b"no tenant 7");
+        let failure = failure(&pair, id);
         assert_eq!(
-            failure(&pair, id),
-            Failure::Disconnected(Disconnect::AbortedByPeer)
+            failure,
+            Failure::Disconnected(Disconnect::AbortedByPeer(text))
         );
+        let expected = "the peer aborted the connection: no tenant 7";
+        assert_eq!(failure.to_string(), expected);
         assert_eq!(pair.connections, 2);
     }
 }
