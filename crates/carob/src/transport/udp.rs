@@ -10,7 +10,7 @@ use carob_cc::time::Instant;
 
 use super::capture::Capture;
 use super::failure::LinkFailure;
-use super::socket::{BATCH, Destination, Outbox, Socket, Unreachable};
+use super::socket::{BATCH, DATAGRAM_BYTES, Destination, Outbox, Socket, Unreachable};
 use super::sources::Sources;
 use super::{Engine, Outbound, Transport, TransportCounts};
 
@@ -31,6 +31,17 @@ pub(crate) trait Protect: Outbound + Send {
         destination: Destination,
         bytes: &[u8],
     );
+    /// Hands the beginning of a datagram to the engine that was longer than [`DATAGRAM_BYTES`].
+    /// Records of DTLS cannot be read without their end.
+    fn receive_cut(
+        &mut self,
+        _engine: &mut impl Engine,
+        _now: Instant,
+        _from: SocketAddr,
+        _destination: Destination,
+        _beginning: &[u8],
+    ) {
+    }
     /// Ends a batch of received datagrams.
     fn batch_received(&mut self) {}
     /// Executes the engine's requests for sessions, before datagrams are sent.
@@ -85,8 +96,13 @@ impl<P: Protect> Transport for DatagramTransport<P> {
             protect,
             unreachable,
         } = self;
-        let received = socket.receive(|from, destination, bytes| {
-            protect.receive(engine, now, from, destination, bytes);
+        let received = socket.receive(|from, destination, datagram| {
+            if datagram.is_cut {
+                tracing::debug!(%from, "datagram longer than {DATAGRAM_BYTES} bytes");
+                protect.receive_cut(engine, now, from, destination, datagram.bytes);
+            } else {
+                protect.receive(engine, now, from, destination, datagram.bytes);
+            }
         });
         protect.batch_received();
         received.unwrap_or_else(|error| {
@@ -198,6 +214,21 @@ impl Protect for Plain {
             }
         }
         engine.drain(self, now);
+    }
+
+    fn receive_cut(
+        &mut self,
+        engine: &mut impl Engine,
+        now: Instant,
+        from: SocketAddr,
+        destination: Destination,
+        beginning: &[u8],
+    ) {
+        if let Destination::Us(address) = destination {
+            engine.endpoint().handle_oversized(now, from, beginning);
+            self.sources.on_datagram(from, address);
+            engine.drain(self, now);
+        }
     }
 
     fn batch_received(&mut self) {

@@ -207,7 +207,7 @@ impl Socket {
     /// destination.
     pub(crate) fn receive(
         &mut self,
-        take: impl FnMut(SocketAddr, Destination, &[u8]),
+        take: impl FnMut(SocketAddr, Destination, Received<'_>),
     ) -> io::Result<bool> {
         let Self {
             io,
@@ -280,6 +280,14 @@ impl Socket {
             tracing::debug!(%error, "the error queue cannot be read");
         }
     }
+}
+
+/// A received datagram.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// It was longer than [`DATAGRAM_BYTES`]: this is its beginning.
+    pub(crate) is_cut: bool,
 }
 
 /// The destination of a datagram, if the system reports it.

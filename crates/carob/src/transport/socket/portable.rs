@@ -6,7 +6,7 @@ use std::net::{SocketAddr, SocketAddrV6};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::{BATCH, DATAGRAM_BYTES, Destination, Outbox, Unreachable, canonical};
+use super::{BATCH, DATAGRAM_BYTES, Destination, Outbox, Received, Unreachable, canonical};
 
 /// The socket as the runtime watches it.
 #[derive(Debug)]
@@ -59,14 +59,19 @@ pub(super) fn receive(
     _v6: bool,
     _any: bool,
     buffers: &mut [u8],
-    mut take: impl FnMut(SocketAddr, Destination, &[u8]),
+    mut take: impl FnMut(SocketAddr, Destination, Received<'_>),
 ) -> io::Result<usize> {
     for count in 0..BATCH {
         let buffer = &mut buffers[..DATAGRAM_BYTES];
         match io.0.try_recv_from(buffer) {
-            // A full buffer means that the datagram was truncated.
-            Ok((length, _)) if length == DATAGRAM_BYTES => {}
-            Ok((length, from)) => take(canonical(from), Destination::Us(None), &buffer[..length]),
+            Ok((length, from)) => {
+                let received = Received {
+                    bytes: &buffer[..length],
+                    // A full buffer means that the datagram was truncated.
+                    is_cut: length == DATAGRAM_BYTES,
+                };
+                take(canonical(from), Destination::Us(None), received);
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(count),
             Err(error) if count == 0 => return Err(error),
             Err(_) => return Ok(count),

@@ -18,8 +18,8 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::{
-    BATCH, DATAGRAM_BYTES, Datagram, Destination, Outbox, QUOTED, Quoted, Unreachable, canonical,
-    is_group,
+    BATCH, DATAGRAM_BYTES, Datagram, Destination, Outbox, QUOTED, Quoted, Received, Unreachable,
+    canonical, is_group,
 };
 
 pub(in crate::transport::socket) use sending::send;
@@ -167,7 +167,7 @@ pub(super) fn receive(
     v6: bool,
     any: bool,
     buffers: &mut [u8],
-    take: impl FnMut(SocketAddr, Destination, &[u8]),
+    take: impl FnMut(SocketAddr, Destination, Received<'_>),
 ) -> io::Result<usize> {
     let fd = io.as_raw_fd();
     if v6 {
@@ -190,7 +190,7 @@ fn receive_batch<S: SockaddrLike + Copy>(
     any: bool,
     buffers: &mut [u8],
     scratch: &Scratch<S>,
-    mut take: impl FnMut(SocketAddr, Destination, &[u8]),
+    mut take: impl FnMut(SocketAddr, Destination, Received<'_>),
     address: impl Fn(S) -> SocketAddr,
 ) -> io::Result<usize> {
     let mut headers = if any {
@@ -210,10 +210,6 @@ fn receive_batch<S: SockaddrLike + Copy>(
         let Some(from) = message.address else {
             continue;
         };
-        if message.flags.contains(MsgFlags::MSG_TRUNC) {
-            tracing::debug!(from = %address(from), "datagram longer than {DATAGRAM_BYTES} bytes dropped");
-            continue;
-        }
         let destination = if any {
             message
                 .cmsgs()
@@ -225,7 +221,10 @@ fn receive_batch<S: SockaddrLike + Copy>(
         take(
             address(from),
             destination.unwrap_or(Destination::Us(None)),
-            message.iovs().next().unwrap_or_default(),
+            Received {
+                bytes: message.iovs().next().unwrap_or_default(),
+                is_cut: message.flags.contains(MsgFlags::MSG_TRUNC),
+            },
         );
     }
     Ok(count)
