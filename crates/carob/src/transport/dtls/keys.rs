@@ -98,13 +98,18 @@ impl PreSharedKey {
     }
 
     /// Parses a file of keys: one `IDENTITY:KEY` per line, each part as for
-    /// [`from_text`](Self::from_text). Empty lines and lines that begin with `#` are ignored.
+    /// [`from_text`](Self::from_text), or text in double quotes. Quotes are needed for text with
+    /// colons, as in `"urn:imei:490154203237518":0x6a1f09c2`, with blanks at either end, or that begins
+    /// with `#`, `0x` or a quote. Between quotes, `\"` stands for a quote and `\\` for a backslash. Empty
+    /// lines and lines that begin with `#` are ignored.
     ///
     /// # Errors
     ///
-    /// [`PskError::Line`], which does not show the key; [`PskError::Empty`].
+    /// [`PskError::Line`], which does not show the key, also if a line has several colons outside
+    /// quotes, or the identity of an earlier line; [`PskError::Empty`].
     pub fn read_all(text: &str) -> Result<Vec<Self>, PskError> {
         let mut all = Vec::new();
+        let mut lines = BTreeMap::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -115,9 +120,10 @@ impl PreSharedKey {
                 problem,
             };
             // The key itself is not shown: errors are written to logs.
-            let (identity, key) = (line.split_once(':'))
-                .ok_or_else(|| wrong("it is not of the form IDENTITY:KEY".to_owned()))?;
-            let key = Self::from_text(identity, key).map_err(|error| wrong(error.to_string()))?;
+            let key = Self::from_line(line).map_err(wrong)?;
+            if let Some(earlier) = lines.insert(key.identity.clone(), number + 1) {
+                return Err(wrong(format!("line {earlier} has the same identity")));
+            }
             all.push(key);
         }
         if all.is_empty() {
@@ -125,6 +131,48 @@ impl PreSharedKey {
         }
         Ok(all)
     }
+}
+
+impl PreSharedKey {
+    /// Parses a line of a file. Error: the problem.
+    fn from_line(line: &str) -> Result<Self, String> {
+        let form = || "it is not of the form IDENTITY:KEY".to_owned();
+        let (identity, rest) = part("the identity", line)?;
+        let rest = rest.strip_prefix(':').ok_or_else(form)?;
+        let (key, rest) = part("the pre-shared key", rest)?;
+        let key = Zeroizing::new(key);
+        match rest.chars().next() {
+            None => Self::new(identity, key.to_vec()).map_err(|error| error.to_string()),
+            Some(':') => Err("it has several colons; write text with colons in quotes".to_owned()),
+            Some(_) => Err(form()),
+        }
+    }
+}
+
+/// The bytes of one part of a line, in quotes or up to a colon, and the rest of the line.
+fn part<'a>(what: &'static str, text: &'a str) -> Result<(Vec<u8>, &'a str), String> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find(':').unwrap_or(text.len());
+        let plain = bytes(what, &text[..end]).map_err(|error| error.to_string())?;
+        return Ok((plain, &text[end..]));
+    };
+    // One allocation, so that no part of a key remains in another.
+    let mut unquoted = Vec::with_capacity(quoted.len());
+    let mut rest = quoted.bytes().enumerate();
+    while let Some((at, byte)) = rest.next() {
+        match byte {
+            b'"' => return Ok((unquoted, &quoted[at + 1..])),
+            b'\\' => match rest.next() {
+                Some((_, escaped @ (b'"' | b'\\'))) => unquoted.push(escaped),
+                _ => break,
+            },
+            byte => unquoted.push(byte),
+        }
+    }
+    unquoted.zeroize();
+    Err(format!(
+        "{what} has no closing quote, or a backslash before another character"
+    ))
 }
 
 fn bytes(what: &'static str, text: &str) -> Result<Vec<u8>, PskError> {
@@ -242,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_file_of_keys_is_read_as_text_and_as_digits() {
-        let text = "# devices\n\ndevice-1:secret:with:colons\n0x0102:0xA0ff\n";
+        let text = "# devices\n\ndevice-1:\"secret:with:colons\"\n0x0102:0xA0ff\n";
         let store = PskStore::from_text(text).expect("it is well-formed");
         assert_eq!(
             store.find(b"device-1"),
@@ -253,12 +301,45 @@ mod tests {
     }
 
     #[test]
+    fn every_identity_can_be_written() {
+        let identities = [
+            "urn:imei:490154203237518",
+            "urn:dev:ops:32473-Refrigerator-5002",
+            " device 7 ",
+            "#7",
+            "0x7",
+            "a\"b\\c",
+            "\u{fc}\u{5d0}\u{1f600}",
+            ":",
+        ];
+        for identity in identities {
+            let quoted = identity.replace('\\', "\\\\").replace('"', "\\\"");
+            let hex: String = identity.bytes().map(|byte| format!("{byte:02x}")).collect();
+            for text in [format!("\"{quoted}\":key"), format!("0x{hex}:key")] {
+                let store = PskStore::from_text(&text).expect(&text);
+                let found = store.find(identity.as_bytes());
+                assert_eq!(found, Some(b"key".to_vec().into()), "{text}");
+            }
+        }
+        let plain = "Client \u{fc}:key";
+        let store = PskStore::from_text(plain).expect("blanks inside need no quotes");
+        assert!(store.find("Client \u{fc}".as_bytes()).is_some());
+    }
+
+    #[test]
     fn a_wrong_line_is_named_and_its_key_is_not_shown() {
         for (text, line) in [
             ("a:b\nnocolon-secret", 2),
             ("a:0xzz", 1),
             (":key", 1),
             ("a:", 1),
+            ("urn:imei:secret", 1),
+            ("a:secret\na:other", 2),
+            ("a:secret\n0x61:other", 2),
+            ("\"a:secret", 1),
+            ("\"a\"secret", 1),
+            ("a:\"secret\"x", 1),
+            ("a:\"sec\\ret\"", 1),
         ] {
             let error = PskStore::from_text(text).expect_err(text).to_string();
             assert!(error.starts_with(&format!("line {line}: ")), "{error}");
