@@ -112,6 +112,8 @@ metrics! {
         "Bytes of incomplete messages on connections";
     SESSIONS Gauge "carob_sessions" Some(Unit::Count),
         "DTLS sessions";
+    SESSIONS_CLOSED Counter "carob_sessions_closed_total" Some(Unit::Count),
+        "DTLS sessions closed by this endpoint, by reason: evicted at the limit, idle";
     HANDSHAKES Gauge "carob_handshakes_in_progress" Some(Unit::Count),
         "DTLS handshakes in progress";
     HANDSHAKES_MADE Counter "carob_handshakes_total" Some(Unit::Count),
@@ -150,9 +152,11 @@ mod tests {
             .lines()
             .filter_map(|line| line.strip_prefix("| `carob_"));
         let listed: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
-        let all: Vec<&str> = (ALL.iter())
+        let mut all: Vec<&str> = (ALL.iter())
             .filter_map(|metric| metric.name.strip_prefix("carob_"))
             .collect();
+        // Added by the listener for Prometheus.
+        all.push("build_info");
         assert_eq!(listed, all);
         for metric in ALL {
             assert_eq!(

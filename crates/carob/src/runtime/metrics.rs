@@ -262,10 +262,13 @@ fn transport(published: &mut PublishedSeries, counts: &TransportCounts) {
             handshakes,
             done,
             failed,
+            closed,
             cookies,
             refused,
             limits,
         } => {
+            published.counter_of(&names::SESSIONS_CLOSED, &[("reason", "evicted")], closed.0);
+            published.counter_of(&names::SESSIONS_CLOSED, &[("reason", "idle")], closed.1);
             published.counter(&names::DROPPED, dropped);
             published.gauge(&names::SESSIONS, sessions);
             published.gauge(&names::HANDSHAKES, handshakes);

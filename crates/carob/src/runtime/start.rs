@@ -99,6 +99,7 @@ pub(crate) fn start_secured(
         dtls: config.dtls.clone(),
         tls: config.tls.clone(),
         server,
+        on_failed: config.on_handshake_failed.clone(),
     };
     task::start(engine, config, serve, (Scheme::Coaps, local), |seed| {
         DatagramTransport::new(socket, DtlsLayer::new(options, seed))

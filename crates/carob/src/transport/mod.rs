@@ -154,6 +154,8 @@ pub(crate) enum TransportCounts {
         done: u64,
         /// Handshakes that failed.
         failed: u64,
+        /// Sessions closed at the limit, and after their idle time.
+        closed: (u64, u64),
         /// HelloVerifyRequests sent (RFC 6347 4.2.1).
         cookies: u64,
         /// Handshakes refused by admission control.

@@ -163,6 +163,36 @@ async fn wrong_key_and_unknown_identity_are_refused_alike() {
 }
 
 #[tokio::test]
+async fn server_reports_failed_handshakes_with_identity_and_reason() {
+    limited(async {
+        let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let log = std::sync::Arc::clone(&heard);
+        let settings = Config::new().on_handshake_failed(move |failed| {
+            let identity = failed
+                .identity
+                .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+            let wrong_key = matches!(failed.reason, HandshakeError::WrongKey { .. });
+            let unknown = matches!(failed.reason, HandshakeError::UnknownIdentity { .. });
+            log.lock().unwrap().push((identity, wrong_key, unknown));
+        });
+        let dtls = ServerDtls::new().keys(keys());
+        let (_server, address) = crate::secured::serve_with(dtls, settings).await;
+        let uri = format!("coaps://{address}/hello");
+        for (identity, secret) in [("device-1", "wrong"), ("nobody", "secret-1")] {
+            let asks = client(ClientDtls::new().psk(key(identity, secret)));
+            assert!(asks.get(&uri).await.is_err());
+        }
+        assert!(device().get(&uri).await.is_ok());
+        let expected = [
+            (Some("device-1".to_owned()), true, false),
+            (Some("nobody".to_owned()), false, true),
+        ];
+        assert_eq!(*heard.lock().unwrap(), expected);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn without_a_suite_that_both_know_there_is_no_session() {
     limited(async {
         let (_keys, address) = serve(ServerDtls::new().keys(keys())).await;

@@ -11,7 +11,7 @@ use super::hello::Hello;
 use super::layer::DtlsLayer;
 use super::secure::SecureDatagram;
 use super::sessions::{Handshake, Role, Session};
-use super::{HandshakeError, record};
+use super::{FailedHandshake, HandshakeError, record};
 use crate::clock::processor_time;
 use crate::transport::Engine;
 use crate::transport::failure::LinkFailure;
@@ -92,6 +92,7 @@ impl DtlsLayer {
             Err(broken) => {
                 tracing::debug!(peer = %from, ?broken, "no handshake");
                 self.ended.failed += 1;
+                self.report_failed(from, None, &HandshakeError::of(broken, None, false));
                 // handshake_failure
                 let alert = record::alert(hello.sequence() + 1, 40);
                 self.outbox.push(from, own, &alert);
@@ -153,6 +154,7 @@ impl DtlsLayer {
             secure,
             role,
             identity: None,
+            claimed: None,
             handshake: Some(Handshake {
                 flight: None,
                 due: until,
@@ -215,6 +217,7 @@ impl DtlsLayer {
             let Some(oldest) = self.sessions.oldest_live() else {
                 break;
             };
+            self.ended.evicted += 1;
             self.close_session(engine, now, oldest, SessionEnd::Idle);
         }
         self.sessions.promote(now, index);
@@ -250,9 +253,30 @@ impl DtlsLayer {
             self.outbox.push(peer, own, &alert);
         }
         tracing::debug!(%peer, %error, "no session");
+        let told = (session.handshake.as_ref()).is_some_and(|handshake| handshake.refused);
+        if !told && !session.role.is_client() {
+            let claimed = session.claimed.take();
+            self.report_failed(peer, claimed.as_deref(), &error);
+        }
         self.drop_handshake(engine, now, index);
         if self.sessions.of(peer).live.is_none() {
             self.not_made(engine, now, peer, error);
+        }
+    }
+
+    /// Reports a failed handshake of a client to the application.
+    pub(super) fn report_failed(
+        &self,
+        peer: SocketAddr,
+        identity: Option<&[u8]>,
+        reason: &HandshakeError,
+    ) {
+        if let Some(on_failed) = &self.on_failed {
+            on_failed(&FailedHandshake {
+                peer,
+                identity,
+                reason,
+            });
         }
     }
 

@@ -21,7 +21,7 @@ use super::hello::Hello;
 use super::record;
 use super::secure::DtlsOutput;
 use super::sessions::{Session, Sessions};
-use super::{ClientDtls, SESSION_BUFFER};
+use super::{ClientDtls, OnHandshakeFailed, SESSION_BUFFER};
 use crate::transport::capture::Capture;
 use crate::transport::failure::LinkFailure;
 use crate::transport::identity::PeerIdentity;
@@ -45,6 +45,7 @@ pub(crate) struct DtlsOptions {
     pub(crate) tls: ClientTls,
     /// The credentials of a server, if sessions are accepted.
     pub(crate) server: Option<Server>,
+    pub(crate) on_failed: Option<OnHandshakeFailed>,
 }
 
 /// Counts of handshakes by outcome.
@@ -52,6 +53,9 @@ pub(crate) struct DtlsOptions {
 pub(super) struct HandshakeCounts {
     pub(super) done: u64,
     pub(super) failed: u64,
+    /// Sessions closed at the limit on sessions, and after their idle time.
+    pub(super) evicted: u64,
+    pub(super) idle: u64,
     /// HelloVerifyRequests sent, which ask a client to return a cookie.
     pub(super) cookies: u64,
 }
@@ -64,6 +68,7 @@ pub(crate) struct DtlsLayer {
     pub(super) admission: HandshakeAdmission,
     pub(super) client: credentials::Client,
     pub(super) server: Option<Server>,
+    pub(super) on_failed: Option<OnHandshakeFailed>,
     pub(super) ended: HandshakeCounts,
     /// Host names by which peers are contacted.
     pub(super) names: HashMap<SocketAddr, Arc<str>, KeyedState>,
@@ -86,6 +91,7 @@ impl DtlsLayer {
             dtls,
             tls,
             server,
+            on_failed,
         } = options;
         Self {
             outbox: Outbox::default(),
@@ -94,6 +100,7 @@ impl DtlsLayer {
             admission: HandshakeAdmission::new(seed, &limits, sources),
             client: credentials::Client::new(dtls, tls),
             server,
+            on_failed,
             ended: HandshakeCounts::default(),
             names: HashMap::with_hasher(KeyedState::with_seed(seed)),
             wanted: Vec::new(),
@@ -303,6 +310,7 @@ impl Protect for DtlsLayer {
             if used + idle > now || self.is_full() {
                 break;
             }
+            self.ended.idle += 1;
             self.close_session(engine, now, oldest, SessionEnd::Idle);
         }
     }
@@ -321,6 +329,7 @@ impl Protect for DtlsLayer {
             handshakes: self.sessions.handshakes(),
             done: self.ended.done,
             failed: self.ended.failed,
+            closed: (self.ended.evicted, self.ended.idle),
             cookies: self.ended.cookies,
             refused: self.admission.refused,
             limits: (self.limits.sessions, self.limits.handshakes),

@@ -56,6 +56,7 @@ impl DtlsLayer {
         let (peer, own) = (session.peer, session.own);
         let (mut fresh, mut copied) = (0, 0);
         let (mut connected, mut closed) = (false, false);
+        let mut refused = None;
         loop {
             match session.secure.poll(&mut self.buffer) {
                 DtlsOutput::Datagram {
@@ -85,12 +86,17 @@ impl DtlsLayer {
                 DtlsOutput::NotProven => {
                     if let Some(alert) = session.on_wrong_key() {
                         self.outbox.push(peer, own, &alert);
+                        refused = Some(session.claimed.clone().unwrap_or_default());
                     }
                 }
                 DtlsOutput::Connected => connected = true,
                 DtlsOutput::Closed => closed = true,
                 DtlsOutput::Nothing => break,
             }
+        }
+        if let Some(claimed) = refused {
+            let reason = self.sessions.slots[index as usize].unproven(&claimed);
+            self.report_failed(peer, Some(&claimed), &reason);
         }
         self.report_flight(
             engine,
@@ -144,8 +150,13 @@ impl DtlsLayer {
         index: u32,
         broken: DtlsError,
     ) {
-        let session = &self.sessions.slots[index as usize];
-        tracing::debug!(peer = %session.peer, ?broken, "a session on_fatal_error");
+        let session = &mut self.sessions.slots[index as usize];
+        tracing::debug!(peer = %session.peer, ?broken, "session failed");
+        if broken == DtlsError::NotProven
+            && let DtlsOutput::Identity { identity, known } = session.secure.poll(&mut self.buffer)
+        {
+            session.on_identity(identity, known);
+        }
         let Some(handshake) = &session.handshake else {
             return self.end(engine, now, index, SessionEnd::Broken);
         };
@@ -154,7 +165,10 @@ impl DtlsLayer {
             Role::Server { .. } => None,
         };
         let alert = broken.alert();
-        let error = HandshakeError::of(broken, identity, handshake.proven);
+        let error = match &session.claimed {
+            Some(claimed) if broken == DtlsError::NotProven => session.unproven(claimed),
+            _ => HandshakeError::of(broken, identity, handshake.proven),
+        };
         self.fail(engine, now, index, error, alert);
     }
 
@@ -214,11 +228,22 @@ impl Session {
     }
 
     fn on_identity(&mut self, identity: Vec<u8>, known: bool) {
+        self.claimed = Some(identity.clone());
         if known {
             self.identity = Some(Arc::new(PeerIdentity::PreSharedKey(identity)));
         } else {
             let (peer, identity) = (self.peer, String::from_utf8_lossy(&identity).into_owned());
             tracing::debug!(%peer, identity, "the identity is not known");
+        }
+    }
+
+    /// The error of a client that has not proven the key of the identity that it claimed.
+    fn unproven(&self, claimed: &[u8]) -> HandshakeError {
+        let identity = String::from_utf8_lossy(claimed).into_owned();
+        if self.identity.is_some() {
+            HandshakeError::WrongKey { identity }
+        } else {
+            HandshakeError::UnknownIdentity { identity }
         }
     }
 

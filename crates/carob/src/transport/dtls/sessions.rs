@@ -61,6 +61,8 @@ pub(super) struct Session {
     pub(super) role: Role,
     /// The peer's identity, claimed during the handshake and proven after it.
     pub(super) identity: Option<Arc<PeerIdentity>>,
+    /// The pre-shared key identity that the peer named, known or not.
+    pub(super) claimed: Option<Vec<u8>>,
     /// `None` once complete.
     pub(super) handshake: Option<Handshake>,
     pub(super) used: Instant,
