@@ -24,9 +24,12 @@ mod connections;
 
 use std::sync::Arc;
 
-use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, RootCertStore};
 use zeroize::Zeroize as _;
 
 #[cfg(feature = "tls")]
@@ -109,7 +112,8 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// [`TlsError::Pem`]. Whether the key matches is checked when the identity is used.
+    /// [`TlsError::Pem`]; [`TlsError::Identity`] if the key is of an unsupported type or does not belong
+    /// to the certificate.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let chain = certificates(chain)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| TlsError::Pem {
@@ -117,7 +121,41 @@ impl Identity {
             problem: error.to_string(),
         })?;
         let key = OwnKey(key);
+        let matching = CertifiedKey::from_der(chain.clone(), key.0.clone_key(), &provider());
+        matching.map_err(TlsError::Identity)?;
         Ok(Self { chain, key })
+    }
+
+    /// Verifies that the certificate is valid at the current time of the system.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Pem`] if it has expired or is not valid yet.
+    pub fn check_validity(&self) -> Result<(), TlsError> {
+        let own = self.chain.first().expect("a chain is not empty");
+        // Validity is verified before trust, so the trust anchor does not matter.
+        let mut roots = RootCertStore::empty();
+        roots.add(own.clone()).map_err(TlsError::Trust)?;
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+        let Ok(verifier) = verifier else {
+            return Ok(());
+        };
+        let name = ServerName::IpAddress(std::net::IpAddr::from([127, 0, 0, 1]).into());
+        let verified = verifier.verify_server_cert(own, &[], &name, &[], UnixTime::now());
+        let problem = match verified {
+            Err(rustls::Error::InvalidCertificate(
+                error @ (CertificateError::Expired
+                | CertificateError::ExpiredContext { .. }
+                | CertificateError::NotValidYet
+                | CertificateError::NotValidYetContext { .. }),
+            )) => error.to_string(),
+            _ => return Ok(()),
+        };
+        Err(TlsError::Pem {
+            what: "certificate",
+            problem,
+        })
     }
 
     /// The own certificate and its key (DER), without the rest of the chain.
