@@ -5,9 +5,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use carob_proto::blockwise::DownloadError;
 use carob_proto::codec::{Code, Scheme, UriError};
 use carob_proto::endpoint::{Disconnect, Failure, RequestError};
 use carob_proto::message::Response;
+use carob_proto::{Escaped, is_unprintable};
 
 #[cfg(feature = "dtls")]
 use crate::transport::dtls::HandshakeError;
@@ -97,6 +99,11 @@ impl OpenError {
             Self::Address { .. } => Some("write it as IP:PORT, such as [::]:5683"),
             Self::Nowhere => Some("give it an address, or a socket"),
             Self::Sockets { .. } => Some("use one socket"),
+            #[cfg(any(feature = "dtls", feature = "tls"))]
+            Self::Tls {
+                source: TlsError::Dtls(_),
+                ..
+            } => None,
             #[cfg(any(feature = "dtls", feature = "tls"))]
             Self::Tls { .. } => Some("give the chain of certificates and its key as PEM"),
             Self::Resource { .. } | Self::Entropy(_) => None,
@@ -246,7 +253,8 @@ pub enum Error {
     Response {
         /// Code of the response.
         code: Code,
-        /// Diagnostic payload (RFC 7252 section 5.5.2), up to [`DIAGNOSTIC_BYTES`].
+        /// Diagnostic payload (RFC 7252 section 5.5.2), up to [`DIAGNOSTIC_BYTES`]; bytes that are not
+        /// UTF-8 are escaped as `\xf6`.
         diagnostic: Option<String>,
         /// Time after which to try again: Max-Age of a 5.03 (RFC 7252 section 5.9.3.4) or 4.29 (RFC
         /// 8516 section 4), 60 s if absent. `None` with other codes.
@@ -277,6 +285,20 @@ pub enum Error {
 /// Maximum of a diagnostic payload in [`Error::Response`], 1024 bytes; longer ones are truncated.
 pub const DIAGNOSTIC_BYTES: usize = 1_024;
 
+/// The diagnostic payload of an error response; bytes that are not UTF-8 are escaped.
+fn diagnostic(response: &Response) -> Option<String> {
+    let bytes = response.bytes();
+    if bytes.is_empty() || response.format().is_some() {
+        return None;
+    }
+    let mut text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => Escaped(&bytes[..bytes.len().min(DIAGNOSTIC_BYTES)]).to_string(),
+    };
+    text.truncate(text.floor_char_boundary(DIAGNOSTIC_BYTES));
+    Some(text)
+}
+
 /// Writes a refusal: code, name, and diagnostic payload.
 struct Refused<'a>(Code, Option<&'a str>, Option<Duration>);
 
@@ -288,7 +310,11 @@ impl fmt::Display for Refused<'_> {
             f.write_str(": ")?;
             // It comes from elsewhere and may go to a terminal.
             for char in text.chars() {
-                f.write_char(if char.is_control() { ' ' } else { char })?;
+                if is_unprintable(char) {
+                    write!(f, "{}", char.escape_default())?;
+                } else {
+                    f.write_char(char)?;
+                }
             }
         }
         if let Some(after) = retry_after {
@@ -316,13 +342,7 @@ impl Error {
         if !matches!(code.class(), 4 | 5) {
             return None;
         }
-        let diagnostic = response.diagnostic_text().map(|text| {
-            let mut end = text.len().min(DIAGNOSTIC_BYTES);
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            text.get(..end).unwrap_or_default().to_owned()
-        });
+        let diagnostic = diagnostic(response);
         let waits = matches!(code, Code::SERVICE_UNAVAILABLE | Code::TOO_MANY_REQUESTS);
         Some(Self::Response {
             code,
@@ -336,6 +356,9 @@ impl Error {
         match self {
             Self::Uri { .. } => Some("write it as coap://HOST[:PORT]/PATH[?QUERY]"),
             Self::InsecureProxy { .. } => Some("use coaps+tcp:// or coaps+ws://"),
+            Self::Resolve { source, .. } if source.kind() == io::ErrorKind::InvalidInput => {
+                Some("\"ip link\" lists the interfaces: coap://[fe80::1%25eth0]/")
+            }
             Self::Resolve { .. } => {
                 Some("check the name's spelling, or use the address itself: coap://192.0.2.1/")
             }
@@ -372,9 +395,33 @@ impl Error {
                 ..
             } => Some("the request may have been executed; repeat it if that does no harm"),
             Self::Failed {
-                failure: Failure::Body(_),
+                failure: Failure::MalformedReply(_),
                 ..
-            } => Some("read large bodies as a stream, or ask for smaller blocks"),
+            } => Some("something else than CoAP may listen on that port, or the server is faulty"),
+            Self::Failed {
+                failure: Failure::OversizedReply,
+                ..
+            } => Some("ask for smaller blocks: the server sent its response in one datagram"),
+            Self::Failed {
+                failure: Failure::Body(error),
+                ..
+            } => Some(match error {
+                DownloadError::TooLarge { .. } => {
+                    "read large bodies as a stream, or raise the limit download_bytes"
+                }
+                DownloadError::Changed => {
+                    "the resource changes faster than it is transferred: try again, or ask for \
+                     larger blocks"
+                }
+                DownloadError::TooManyBlocks => "ask for larger blocks: at most 2^20 are possible",
+                _ => "the server's block-wise transfer is faulty; another block size may avoid it",
+            }),
+            Self::Failed {
+                failure: Failure::BadBlock,
+                ..
+            } => {
+                Some("the server's block-wise transfer is faulty; another block size may avoid it")
+            }
             Self::NotSent {
                 source: RequestError::BadAddress,
                 ..

@@ -1,5 +1,6 @@
 //! Resolution of a URI to addresses.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -42,7 +43,16 @@ pub(super) async fn addresses(uri: &Uri, local: SocketAddr) -> Result<Vec<Socket
         Host::Ipv6 {
             address,
             zone: None,
-        } => vec![(IpAddr::V6(*address), port).into()],
+        } => {
+            let bound = matches!(local, SocketAddr::V6(local) if local.scope_id() != 0);
+            if address.is_unicast_link_local() && !bound {
+                let problem = "a link-local address needs the zone of its interface";
+                let source = io::Error::new(io::ErrorKind::InvalidInput, problem);
+                let host = uri.host().to_string();
+                return Err(Error::Resolve { host, source });
+            }
+            vec![(IpAddr::V6(*address), port).into()]
+        }
         host => {
             // The resolver knows zones by name and by number.
             let name = match host {
@@ -55,7 +65,7 @@ pub(super) async fn addresses(uri: &Uri, local: SocketAddr) -> Result<Vec<Socket
             let found = lookup_host((name.as_str(), port)).await;
             let found = found.and_then(|all| {
                 let all: Vec<_> = all.take(ADDRESSES).collect();
-                let none = || std::io::Error::other("the name has no address");
+                let none = || io::Error::other("the name has no address");
                 if all.is_empty() { Err(none()) } else { Ok(all) }
             });
             found.map_err(|source| Error::Resolve {

@@ -70,7 +70,7 @@ async fn refusal_text_of_handler_reaches_client_error() {
         ),
         ("/crowded", "4.29 Too Many Requests (try again in 60 s)"),
         ("/problem", "4.00 Bad Request"),
-        ("/rude", "4.04 Not Found: a [2Jb"),
+        ("/rude", "4.04 Not Found: a\\u{1b}[2Jb"),
     ] {
         assert_eq!(
             ask(&uri, path).await.unwrap_err().to_string(),
