@@ -107,6 +107,12 @@ async fn ask_group(
 
 /// The links of a list that the options select.
 fn links<'a>(uri: &str, bytes: &'a [u8], args: &'a DiscoverArgs) -> Result<Vec<Link<'a>>, Failure> {
+    // Some servers end the list with a comma, against RFC 6690 2.
+    let ended = bytes.trim_ascii_end();
+    let bytes = ended.strip_suffix(b",").map_or(bytes, |list| {
+        printer::remark(&format!("{uri}: the list of links ends with a comma"));
+        list
+    });
     let text = read(bytes).map_err(|error| {
         let text = format!("{uri} is not a list of links (RFC 6690): {error}");
         Failure::new(Kind::Network, text).hint(format_args!("carob get {uri} shows it"))
@@ -197,7 +203,7 @@ fn table(links: &[Link<'_>]) -> TextTable {
     let mut table = TextTable::new(header.collect());
     for row in &rows {
         // It comes from elsewhere and goes to a terminal.
-        let plain = |cell: &str| cell.replace(printer::is_unprintable, " ");
+        let plain = |cell: &str| printer::harmless(cell).replace('\n', " ");
         table.add(shown.iter().map(|&n| plain(&row[n])).collect());
     }
     table

@@ -67,6 +67,20 @@ impl Wire {
                 let both: Vec<_> = nth.into_iter().chain(timer).collect();
                 both.join(", ")
             }
+            TraceEvent::Oversized => {
+                self.settle("");
+                let at = Duration::from_micros(trace.at.as_micros());
+                return printer::oversized(at, trace.peer);
+            }
+            TraceEvent::MessageIdsExhausted { wait } => {
+                self.settle("");
+                let wait = printer::time(wait.into());
+                let text = format!(
+                    "{}: the next message waits {wait} for a Message ID",
+                    trace.peer
+                );
+                return printer::remark(&text);
+            }
             _ => String::new(),
         };
         self.settle(&remark);

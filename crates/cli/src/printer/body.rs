@@ -106,7 +106,7 @@ fn links(text: &str) -> Option<String> {
 
 /// Returns true if a body can be shown on a terminal as it is.
 pub(super) fn is_text(head: &Response, bytes: &[u8]) -> bool {
-    let control = |c: char| super::is_unprintable(c) && !matches!(c, '\n' | '\r' | '\t');
+    let control = |c: char| carob_proto::is_unprintable(c) && !matches!(c, '\n' | '\r' | '\t');
     let media_type = head.format().and_then(ContentFormat::media_type);
     let binary =
         media_type.is_some_and(|name| name.starts_with("image/") && !name.ends_with("xml"));

@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use carob::AmplificationLimit;
+use carob_proto::is_unprintable;
 use serde::Serialize;
 use serde_json::json;
 
@@ -102,18 +103,23 @@ pub(crate) fn pong_json(uri: &str, round_trip: Duration, timing: Option<&Timing>
 pub(crate) fn links<'a>(links: impl Iterator<Item = &'a str>) {
     let all = links.collect::<Vec<_>>().join(",\n");
     if io::stdout().is_terminal() {
-        let control = |c: char| is_unprintable(c) && c != '\n';
-        line(&all.replace(control, " "));
+        line(&harmless(&all));
     } else {
         line(&all);
     }
 }
 
-/// Returns whether a character could change what else a terminal shows: control characters, and those that
-/// change the direction of text (Unicode Bidi_Control).
-pub(crate) fn is_unprintable(c: char) -> bool {
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || turns
+/// Escapes what could change what else a terminal shows, except line breaks.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unprintable(c) && c != '\n' {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// Text that has its line breaks.
@@ -189,6 +195,13 @@ pub(crate) fn listening(
     }
 }
 
+/// A datagram that was too long to be received.
+pub(crate) fn oversized(at: Duration, peer: SocketAddr) {
+    let when = paint(FAINT, format_args!("{:9.4}", at.as_secs_f64()));
+    let text = paint(BAD, "a datagram longer than 4096 bytes, not received");
+    note(&format!("{when} ← {peer} {text}"));
+}
+
 /// A remark in passing.
 pub(crate) fn remark(text: &str) {
     note(&format!("carob: {text}"));
@@ -200,8 +213,7 @@ mod tests {
 
     #[test]
     fn characters_that_change_the_direction_of_text_are_not_printed() {
-        let shown = |text: &str| text.replace(is_unprintable, " ");
-        assert_eq!(shown("a\u{202e}b\u{2066}c\u{61c}d"), "a b c d");
-        assert_eq!(shown("\x1b[31mé\u{5d0}"), " [31mé\u{5d0}");
+        assert_eq!(harmless("a\u{202e}b\nc"), "a\\u{202e}b\nc");
+        assert_eq!(harmless("\x1b[31mé\u{5d0}"), "\\u{1b}[31mé\u{5d0}");
     }
 }

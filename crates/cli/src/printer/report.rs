@@ -1,11 +1,11 @@
 //! A response as programs read it.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
 use carob::{OptionNumber, Response};
+use carob_proto::Escaped;
 use carob_proto::codec::OptionFormat;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -100,7 +100,8 @@ impl Answer {
     }
 }
 
-/// An option's value as its format has it; bytes in hexadecimal.
+/// An option's value as its format has it; bytes in hexadecimal, and text that is not UTF-8 as an
+/// object with them.
 pub(super) fn option_value(number: OptionNumber, value: &[u8]) -> Value {
     let hex = || {
         value.iter().fold(String::new(), |mut text, byte| {
@@ -117,7 +118,7 @@ pub(super) fn option_value(number: OptionNumber, value: &[u8]) -> Value {
             .into(),
         Some(OptionFormat::String) => match core::str::from_utf8(value) {
             Ok(text) => text.into(),
-            Err(_) => hex().into(),
+            Err(_) => json!({ "hex": hex() }),
         },
         _ => hex().into(),
     }
@@ -125,27 +126,15 @@ pub(super) fn option_value(number: OptionNumber, value: &[u8]) -> Value {
 
 /// An option's value on a line, with nothing in it that a terminal obeys.
 pub(super) fn option_text(number: OptionNumber, value: &[u8]) -> String {
+    let format = number.definition().map(|definition| definition.format);
+    let is_text = format == Some(OptionFormat::String);
     match option_value(number, value) {
-        Value::String(text) => harmless(&text).into_owned(),
+        Value::String(text) if is_text => Escaped(text.as_bytes()).to_string(),
+        Value::Object(_) => Escaped(value).to_string(),
+        Value::String(hex) => hex,
         Value::Null => String::new(),
         other => other.to_string(),
     }
-}
-
-/// The text with control characters escaped.
-pub(super) fn harmless(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
-        return text.into();
-    }
-    let escape = |c: char| {
-        let (escaped, plain) = if c.is_control() {
-            (Some(c.escape_default()), None)
-        } else {
-            (None, Some(c))
-        };
-        escaped.into_iter().flatten().chain(plain)
-    };
-    text.chars().flat_map(escape).collect()
 }
 
 /// RFC 4648 base64 with padding.

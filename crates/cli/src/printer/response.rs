@@ -1,9 +1,9 @@
 //! A response as people read it.
 
 use carob::{Code, OptionNumber, Response};
+use carob_proto::Escaped;
 
 use super::body::is_text;
-use super::report::harmless;
 use super::style::{BAD, GOOD, STRONG, paint};
 use super::{line, note};
 
@@ -23,26 +23,22 @@ pub(crate) fn code(head: &Response) {
     let mut text = paint(GOOD, code_text(head.code));
     let location = |number| head.options.values(number);
     for (n, segment) in location(OptionNumber::LOCATION_PATH).enumerate() {
-        let segment = String::from_utf8_lossy(segment);
         text.push_str(if n == 0 { " at /" } else { "/" });
-        text.push_str(&harmless(&segment));
+        text.push_str(&Escaped(segment).to_string());
     }
     for (n, argument) in location(OptionNumber::LOCATION_QUERY).enumerate() {
-        let argument = String::from_utf8_lossy(argument);
         text.push(if n == 0 { '?' } else { '&' });
-        text.push_str(&harmless(&argument));
+        text.push_str(&Escaped(argument).to_string());
     }
     note(&text);
 }
 
 /// An error response.
 pub(crate) fn refusal(uri: &str, head: &Response, text: &[u8]) {
-    let why = if is_text(head, text) {
-        String::from_utf8_lossy(text)
-    } else {
-        "".into()
+    let why = match head.format() {
+        Some(format) if !is_text(head, text) => format!("{} bytes of {format}", text.len()),
+        _ => Escaped(text.trim_ascii()).to_string(),
     };
-    let why = why.trim();
     let separator = if why.is_empty() { "" } else { ": " };
     let code = paint(BAD, code_text(head.code));
     note(&format!("carob: {uri} answered {code}{separator}{why}"));

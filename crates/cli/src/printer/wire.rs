@@ -154,7 +154,7 @@ fn described_option(option: OptionView<'_>) -> String {
     }
     // A blank inside would look like the next option.
     if value.contains([' ', '"']) {
-        return format!("{name}={value:?}");
+        return format!("{name}=\"{}\"", value.replace('"', "\\\""));
     }
     format!("{name}={value}")
 }
