@@ -3,11 +3,15 @@
 use std::io;
 
 use crate::failure::{Failure, Kind};
+#[cfg(unix)]
+use crate::printer;
 
 /// Catches signals from its creation on, also before they are awaited.
 #[cfg(unix)]
 pub(super) struct Stop {
     interrupt: tokio::signal::unix::Signal,
+    /// Of a server, which ignores it.
+    hang_up: Option<tokio::signal::unix::Signal>,
     terminate: tokio::signal::unix::Signal,
 }
 
@@ -23,6 +27,7 @@ impl Stop {
                 let terminate = signal(SignalKind::terminate())?;
                 Ok(Self {
                     interrupt,
+                    hang_up: None,
                     terminate,
                 })
             })
@@ -33,6 +38,24 @@ impl Stop {
             let text = format!("cannot wait for signals: {error}");
             Failure::new(Kind::Network, text)
         })
+    }
+
+    /// The same for a server: SIGHUP, which log rotation and terminals send, does not end it.
+    pub(super) fn listen_as_server() -> Result<Self, Failure> {
+        let stop = Self::listen()?;
+        #[cfg(unix)]
+        let stop = {
+            use tokio::signal::unix::{SignalKind, signal};
+            let hang_up = signal(SignalKind::hangup()).map_err(|error| {
+                let text = format!("cannot wait for signals: {error}");
+                Failure::new(Kind::Network, text)
+            })?;
+            Self {
+                hang_up: Some(hang_up),
+                ..stop
+            }
+        };
+        Ok(stop)
     }
 
     /// Waits for the next, or until a server has ended by itself. Error: why it has.
@@ -52,12 +75,28 @@ impl Stop {
     /// Waits for the next.
     pub(super) async fn asked(&mut self) {
         #[cfg(unix)]
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => return,
+                _ = self.terminate.recv() => return,
+                () = next(&mut self.hang_up) => {
+                    printer::remark("SIGHUP ignored: keys and certificates are read at the start");
+                }
+            }
         }
         #[cfg(windows)]
         self.0.recv().await;
+    }
+}
+
+/// Waits for a signal; without one, forever.
+#[cfg(unix)]
+async fn next(signal: &mut Option<tokio::signal::unix::Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
     }
 }
 
