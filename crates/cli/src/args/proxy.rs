@@ -100,7 +100,7 @@ pub(crate) struct OriginArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) origin_ca: Option<PathBuf>,
     #[cfg(any(feature = "dtls", feature = "tls"))]
-    /// Present this certificate to origins, followed by its chain (PEM)
+    /// Present this certificate to origins (PEM); over TLS, its chain may follow
     #[arg(long, value_name = "FILE", requires = "origin_key")]
     pub(crate) origin_cert: Option<PathBuf>,
     #[cfg(any(feature = "dtls", feature = "tls"))]
@@ -172,6 +172,11 @@ fn route(text: &str) -> Result<(String, String), String> {
     if !path.starts_with('/') {
         return Err(wrong.into());
     }
+    if uri.starts_with("http://") || uri.starts_with("https://") {
+        return Err(format!(
+            "{uri}: translation to HTTP is not supported; an origin is a CoAP URI"
+        ));
+    }
     let parsed: Result<carob::Uri, _> = uri.parse();
     parsed.map_err(|error| format!("{uri}: {error}"))?;
     Ok((path.to_owned(), uri.to_owned()))
@@ -205,6 +210,8 @@ mod tests {
         for wrong in ["/a", "a=coap://h", "/a=h", "/a=http://h/"] {
             assert!(route(wrong).is_err(), "{wrong}");
         }
+        let http = route("/a=http://h/").expect_err("it is no CoAP URI");
+        assert!(http.contains("HTTP is not supported"), "{http}");
         assert_eq!(controller("fasor"), Ok((None, "fasor".into())));
         let of_one = controller("[::1]:5683=fasor").map(|(address, _)| address.is_some());
         assert_eq!(of_one, Ok(true));

@@ -105,7 +105,7 @@ fn proxy_without_routes_or_with_bad_ones_names_the_remedy() {
     assert!(nothing.refused(2).contains("--allow"), "{nothing:?}");
     for (option, wrong, says) in [
         ("--route", "a=coap://h", "PATH=URI"),
-        ("--route", "/a=http://h/", "scheme"),
+        ("--route", "/a=http://h/", "HTTP is not supported"),
         ("--allow", "h/24", "ADDRESS/BITS"),
         ("--origin-cc", "h=fasor", "ADDRESS:PORT=NAME"),
         ("--hop-limit", "0", "1..=255"),
