@@ -218,7 +218,7 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "FILE", requires = "dtls")]
     pub(crate) psk_file: Option<PathBuf>,
     #[cfg(any(feature = "dtls", feature = "tls"))]
-    /// Use this certificate, followed by its chain (PEM)
+    /// Use this certificate (PEM); over TLS, its chain may follow
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) cert: Option<PathBuf>,
     #[cfg(any(feature = "dtls", feature = "tls"))]

@@ -94,7 +94,7 @@ pub(crate) struct TlsArgs {
     /// Trust the certificates of this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Present this certificate, followed by its chain (PEM)
+    /// Present this certificate (PEM); over TLS, its chain may follow
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) cert: Option<PathBuf>,
     /// Use this private key of the certificate (PEM)

@@ -19,6 +19,7 @@ use zeroize::Zeroizing;
 use crate::args::PskArgs;
 use crate::args::TlsArgs;
 use crate::failure::{Failure, Kind};
+use crate::printer;
 
 /// Names the file to which secrets of TLS and DTLS sessions are appended.
 const KEY_LOG: &str = "SSLKEYLOGFILE";
@@ -46,13 +47,31 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| Failure::file("read", path, &error))
 }
 
+/// Warns of a file with secrets that other users of the machine can read.
+fn warn_if_readable(path: &Path) {
+    #[cfg(unix)]
+    if let Ok(metadata) = std::fs::metadata(path)
+        && std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o004 != 0
+    {
+        let path = path.display();
+        printer::remark(&format!(
+            "{path}: all users can read this file of keys; chmod 600 {path}"
+        ));
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+}
+
 pub(super) fn failure(path: &Path, error: &TlsError) -> Failure {
     Failure::new(Kind::File, format_args!("{}: {error}", path.display()))
 }
 
 /// The identity of this end: a certificate and its key.
 pub(super) fn identity(cert: &Path, key: &Path) -> Result<Identity, Failure> {
-    Identity::from_pem(&read(cert)?, &Zeroizing::new(read(key)?)).map_err(|error| {
+    warn_if_readable(key);
+    let identity = Identity::from_pem(&read(cert)?, &Zeroizing::new(read(key)?));
+    let valid = identity.and_then(|identity| identity.check_validity().map(|()| identity));
+    valid.map_err(|error| {
         let key_fault = matches!(
             error,
             TlsError::Pem {
@@ -84,6 +103,7 @@ const KEY: &str = "CAROB_PSK";
 
 #[cfg(feature = "dtls")]
 fn text(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    warn_if_readable(path);
     let text = String::from_utf8(read(path)?).map(Zeroizing::new);
     text.map_err(|error| {
         error.into_bytes().zeroize();
