@@ -14,7 +14,7 @@ use crate::output;
 use crate::printer;
 
 use super::operator::{self, Operator};
-use super::serve::{GRACE, taking_connections, with_limits};
+use super::serve::{GRACE, reporting_handshakes, taking_connections, with_limits};
 use super::stop::{self, Stop};
 #[cfg(any(feature = "dtls", feature = "tls"))]
 use super::tls;
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
     let builder = described(args, &operator)?;
     let proxy = Box::pin(builder.start()).await?;
     // A reader of that line may send requests at once.
-    let mut stop = Stop::listen()?;
+    let mut stop = Stop::listen_as_server()?;
     let uri = |&(scheme, address)| args::authority(scheme, address);
     let uris: Vec<String> = proxy.server().addresses().iter().map(uri).collect();
     let limit = carob::AmplificationLimit::default();
@@ -72,7 +72,7 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
         watch,
     } = args;
     let monitor = Monitor::open(&watch)?;
-    let mut settings = args::timed(profile, cc.as_deref())?;
+    let mut settings = reporting_handshakes(args::timed(profile, cc.as_deref())?);
     settings = aggregate.into_iter().fold(settings, Config::aggregate);
     if let Some(size) = block_size {
         settings = settings.block_size(size);

@@ -38,6 +38,9 @@ impl Scratch {
     /// Writes a file; its path as an argument.
     pub(crate) fn with(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
         fs::write(self.path(name), contents).unwrap();
+        // The command warns of keys that others can read.
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(self.path(name), private).unwrap();
         self.text(name)
     }
 
@@ -367,6 +370,10 @@ impl Server {
             .find(|uri| uri.starts_with(&begins))
             .unwrap();
         format!("{}/{path}", uri.replace("127.0.0.1", "localhost"))
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        self.running.signal(name);
     }
 
     /// Stops it as Ctrl-C does.

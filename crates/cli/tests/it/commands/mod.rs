@@ -9,6 +9,7 @@ pub(crate) mod harness;
 mod help;
 mod observing;
 mod operating;
+mod peers;
 mod profiles;
 mod proxying;
 mod requests;

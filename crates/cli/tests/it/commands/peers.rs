@@ -1,0 +1,177 @@
+//! Peers that are faulty or use what few use, and how their replies are shown.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, UdpSocket};
+
+use crate::commands::harness::{Scratch, Server, carob, carob_with};
+
+/// Responds to each CON with a piggybacked response of this code and rest; the URI.
+fn responder(code: u8, rest: Vec<u8>) -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let uri = format!("coap://{}", socket.local_addr().unwrap());
+    // It ends with the test program.
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2_048];
+        while let Ok((_, from)) = socket.recv_from(&mut buffer) {
+            let token = usize::from(buffer[0] & 15);
+            let head = [&[0x60 | buffer[0] & 15, code], &buffer[2..4 + token]].concat();
+            let _ = socket.send_to(&[head, rest.clone()].concat(), from);
+        }
+    });
+    uri
+}
+
+#[test]
+fn diagnostic_text_is_shown_with_escapes() {
+    for (text, shown) in [
+        (&b"no such sensor\0"[..], r"no such sensor\0"),
+        (b"bad \x1b[31mvalue", r"bad \u{1b}[31mvalue"),
+        (b"Gr\xf6\xdfe", r"Gr\xf6\xdfe"),
+        (b"one\ntwo\n", r"one\ntwo"),
+    ] {
+        let uri = responder(0x80, [&[0xff], text].concat());
+        let ran = carob(&["get", &uri]);
+        let expected = format!("answered 4.00 Bad Request: {shown}\n");
+        assert!(ran.refused(1).ends_with(&expected), "{ran:?}");
+    }
+}
+
+#[test]
+fn rejected_replies_are_named() {
+    for (rest, problem) in [
+        (vec![0xff], "payload marker is followed by no payload"),
+        (vec![0xff; 5_000], "longer than a datagram"),
+        (
+            [&[0xd1, 0x0a, 0x0a, 0xff], &[7; 50][..]].concat(),
+            "the block of 64 bytes at byte 0 has 50 bytes",
+        ),
+    ] {
+        let uri = responder(0x45, rest);
+        let ran = carob(&["get", &uri, "--deadline", "500ms"]);
+        let error = ran.refused(4);
+        assert!(error.contains(problem), "{error}");
+        assert!(!error.contains("did not respond"), "{error}");
+        assert!(!error.contains("as a stream"), "{error}");
+    }
+}
+
+#[test]
+fn datagrams_that_are_too_long_are_answered_and_shown() {
+    let server = Server::with(&["-v"]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = server.path("").replace("coap://", "");
+    socket.connect(address.trim_end_matches('/')).unwrap();
+    let put = [&b"\x41\x03\x12\x34\xaa\xb5large\xff"[..], &[0; 5_000]].concat();
+    socket.send(&put).unwrap();
+    let mut reply = [0; 2_048];
+    let length = socket.recv(&mut reply).unwrap();
+    assert_eq!(reply[1], 0x8d, "4.13: {:?}", &reply[..length]);
+    let ran = server.stop();
+    assert!(ran.stderr.contains("longer than 4096 bytes"), "{ran:?}");
+}
+
+#[test]
+fn text_of_an_abort_is_shown() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let uri = format!("coap+tcp://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4_096]);
+            // A CSM, then Abort with a payload.
+            let _ = stream.write_all(b"\x00\xe1\xc0\xe5\xffno tenant 7");
+        }
+    });
+    let ran = carob(&["get", &uri]);
+    let expected = "the peer aborted the connection: no tenant 7";
+    assert!(ran.refused(4).contains(expected), "{ran:?}");
+}
+
+#[test]
+fn list_of_links_may_end_with_a_comma() {
+    let list = b"</a>;rt=x,</b>,";
+    let uri = responder(0x45, [&[0xc1, 40, 0xff], &list[..]].concat());
+    let ran = carob(&["discover", &uri, "--raw"]);
+    assert_eq!(ran.stdout(), "</a>;rt=x,\n</b>\n");
+    assert!(ran.stderr.contains("ends with a comma"), "{ran:?}");
+}
+
+#[test]
+fn link_local_address_needs_a_zone() {
+    let ran = carob(&["get", "coap://[fe80::1]/"]);
+    let error = ran.refused(4);
+    assert!(error.contains("needs the zone of its interface"), "{error}");
+    assert!(error.contains("%25"), "{error}");
+}
+
+#[test]
+fn hang_up_does_not_end_a_server() {
+    let server = Server::start();
+    server.signal("HUP");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    carob(&["get", &server.path("hello")]).quiet();
+    let ran = server.stop();
+    assert!(ran.stderr.contains("SIGHUP ignored"), "{ran:?}");
+}
+
+#[test]
+fn keys_that_others_can_read_give_a_warning() {
+    let scratch = Scratch::new();
+    let keys = scratch.with("keys.txt", "sensor:secret\n");
+    let read = |mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(&keys, mode).unwrap();
+        let uri = "coaps://127.0.0.1:1/";
+        carob(&["get", uri, "--psk-file", &keys]).stderr
+    };
+    assert!(!read(0o640).contains("all users can read"));
+    assert!(read(0o644).contains("all users can read"));
+}
+
+#[test]
+fn server_shows_failed_handshakes() {
+    let scratch = Scratch::new();
+    let keys = scratch.with("keys.txt", "sensor:secret\n");
+    let server = Server::with(&["--dtls", "127.0.0.1:0", "--psk-file", &keys]);
+    let uri = server.over("coaps", "hello");
+    for (identity, key) in [("sensor", "guessed"), ("nobody", "secret")] {
+        let arguments = ["get", &uri, "--psk-identity", identity];
+        carob_with(&arguments, &[("CAROB_PSK", key)]).refused(4);
+    }
+    let ran = server.stop();
+    let lines = ran.stderr;
+    assert!(
+        lines.contains("of identity \"sensor\" failed: wrong key"),
+        "{lines}"
+    );
+    assert!(
+        lines.contains("of identity \"nobody\" failed: unknown identity"),
+        "{lines}"
+    );
+}
+
+#[test]
+fn certificates_that_cannot_be_used_are_refused_at_the_start() {
+    let scratch = Scratch::new();
+    let name = || vec!["localhost".to_owned()];
+    let made = rcgen::generate_simple_self_signed(name()).unwrap();
+    let other = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(name()).unwrap();
+    params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let expired = params.self_signed(&other).unwrap();
+    let cert = scratch.with("cert.pem", made.cert.pem());
+    let old = scratch.with("old.pem", expired.pem());
+    let key = scratch.with("key.pem", other.serialize_pem());
+    for (cert, problem) in [(&cert, "cannot be used"), (&old, "expired")] {
+        let ran = carob(&[
+            "serve",
+            "--dtls",
+            "127.0.0.1:0",
+            "--cert",
+            cert,
+            "--key",
+            &key,
+        ]);
+        assert!(ran.refused(1).contains(problem), "{ran:?}");
+    }
+}
