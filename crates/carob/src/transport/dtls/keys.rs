@@ -314,7 +314,8 @@ mod tests {
         ];
         for identity in identities {
             let quoted = identity.replace('\\', "\\\\").replace('"', "\\\"");
-            let hex: String = identity.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let digits = |hex: String, byte| hex + &format!("{byte:02x}");
+            let hex = identity.bytes().fold(String::new(), digits);
             for text in [format!("\"{quoted}\":key"), format!("0x{hex}:key")] {
                 let store = PskStore::from_text(&text).expect(&text);
                 let found = store.find(identity.as_bytes());
