@@ -134,7 +134,7 @@ fn oversized_request_is_answered_with_the_size_of_blocks() {
 }
 
 #[test]
-fn error_for_block_beyond_the_end_has_no_option_of_the_representation() {
+fn error_beyond_last_block_has_no_option_of_representation() {
     use carob_proto::message::Response;
     let mut server = Endpoint::new(Config::default(), Stream(1));
     // CON GET with Block2 99/0/64.
