@@ -382,46 +382,7 @@ impl Error {
             Self::Timeout { .. } => {
                 Some("the host may be off, filtered or asleep, or the path very lossy")
             }
-            Self::Failed {
-                failure: Failure::Reset,
-                ..
-            } => Some("the host is there but speaks no CoAP on this port, or has just restarted"),
-            Self::Failed {
-                failure: Failure::Disconnected(Disconnect::NoCsm | Disconnect::BadMessage),
-                ..
-            } => Some("something else than CoAP may listen on that port"),
-            Self::Failed {
-                failure: Failure::Disconnected(_) | Failure::SessionEnded(_),
-                ..
-            } => Some("the request may have been executed; repeat it if that does no harm"),
-            Self::Failed {
-                failure: Failure::MalformedReply(_),
-                ..
-            } => Some("something else than CoAP may listen on that port, or the server is faulty"),
-            Self::Failed {
-                failure: Failure::OversizedReply,
-                ..
-            } => Some("ask for smaller blocks: the server sent its response in one datagram"),
-            Self::Failed {
-                failure: Failure::Body(error),
-                ..
-            } => Some(match error {
-                DownloadError::TooLarge { .. } => {
-                    "read large bodies as a stream, or raise the limit download_bytes"
-                }
-                DownloadError::Changed => {
-                    "the resource changes faster than it is transferred: try again, or ask for \
-                     larger blocks"
-                }
-                DownloadError::TooManyBlocks => "ask for larger blocks: at most 2^20 are possible",
-                _ => "the server's block-wise transfer is faulty; another block size may avoid it",
-            }),
-            Self::Failed {
-                failure: Failure::BadBlock,
-                ..
-            } => {
-                Some("the server's block-wise transfer is faulty; another block size may avoid it")
-            }
+            Self::Failed { failure, .. } => remedy_of(*failure),
             Self::NotSent {
                 source: RequestError::BadAddress,
                 ..
@@ -504,6 +465,42 @@ impl OpenError {
     /// Returns the message and that of its [`source`](std::error::Error::source) in one line.
     pub fn report(&self) -> impl fmt::Display {
         Report(self)
+    }
+}
+
+/// The remedy of a failed exchange, if one is known.
+fn remedy_of(failure: Failure) -> Option<&'static str> {
+    match failure {
+        Failure::Reset => {
+            Some("the host is there but speaks no CoAP on this port, or has just restarted")
+        }
+        Failure::Disconnected(Disconnect::NoCsm | Disconnect::BadMessage) => {
+            Some("something else than CoAP may listen on that port")
+        }
+        Failure::Disconnected(_) | Failure::SessionEnded(_) => {
+            Some("the request may have been executed; repeat it if that does no harm")
+        }
+        Failure::MalformedReply(_) => {
+            Some("something else than CoAP may listen on that port, or the server is faulty")
+        }
+        Failure::OversizedReply => {
+            Some("ask for smaller blocks: the server sent its response in one datagram")
+        }
+        Failure::Body(error) => Some(match error {
+            DownloadError::TooLarge { .. } => {
+                "read large bodies as a stream, or raise the limit download_bytes"
+            }
+            DownloadError::Changed => {
+                "the resource changes faster than it is transferred: try again, or ask for \
+                 larger blocks"
+            }
+            DownloadError::TooManyBlocks => "ask for larger blocks: at most 2^20 are possible",
+            _ => "the server's block-wise transfer is faulty; another block size may avoid it",
+        }),
+        Failure::BadBlock => {
+            Some("the server's block-wise transfer is faulty; another block size may avoid it")
+        }
+        _ => None,
     }
 }
 

@@ -55,8 +55,7 @@ impl DtlsLayer {
         let session = &mut self.sessions.slots[index as usize];
         let (peer, own) = (session.peer, session.own);
         let (mut fresh, mut copied) = (0, 0);
-        let (mut connected, mut closed) = (false, false);
-        let mut refused = None;
+        let (mut connected, mut closed, mut refused) = (false, false, false);
         loop {
             match session.secure.poll(&mut self.buffer) {
                 DtlsOutput::Datagram {
@@ -84,19 +83,19 @@ impl DtlsLayer {
                 }
                 DtlsOutput::Identity { identity, known } => session.on_identity(identity, known),
                 DtlsOutput::NotProven => {
-                    if let Some(alert) = session.on_wrong_key() {
-                        self.outbox.push(peer, own, &alert);
-                        refused = Some(session.claimed.clone().unwrap_or_default());
-                    }
+                    let alert = session.on_wrong_key();
+                    refused |= alert.is_some();
+                    alert
+                        .iter()
+                        .for_each(|alert| self.outbox.push(peer, own, alert));
                 }
                 DtlsOutput::Connected => connected = true,
                 DtlsOutput::Closed => closed = true,
                 DtlsOutput::Nothing => break,
             }
         }
-        if let Some(claimed) = refused {
-            let reason = self.sessions.slots[index as usize].unproven(&claimed);
-            self.report_failed(peer, Some(&claimed), &reason);
+        if refused {
+            self.report_unproven(index);
         }
         self.report_flight(
             engine,
@@ -109,16 +108,21 @@ impl DtlsLayer {
         if connected {
             self.promote(engine, now, index);
         }
-        if !self.ends.is_empty() {
-            self.deliver(engine, now, index, peer, own);
-        }
+        self.deliver(engine, now, index, peer, own);
         if closed {
             // The library has replied with its own close_notify.
             self.end(engine, now, index, SessionEnd::Closed);
         }
     }
 
-    /// Hands received messages to the engine.
+    /// Reports a client that has not proven its key.
+    fn report_unproven(&self, index: u32) {
+        let session = &self.sessions.slots[index as usize];
+        let claimed = session.claimed.as_deref().unwrap_or_default();
+        self.report_failed(session.peer, Some(claimed), &session.unproven(claimed));
+    }
+
+    /// Hands received messages, if there are any, to the engine.
     fn deliver(
         &mut self,
         engine: &mut impl Engine,
@@ -127,6 +131,9 @@ impl DtlsLayer {
         peer: SocketAddr,
         own: Option<IpAddr>,
     ) {
+        if self.ends.is_empty() {
+            return;
+        }
         self.sessions.touch(now, index);
         let inbox = std::mem::take(&mut self.inbox);
         let mut ends = std::mem::take(&mut self.ends);
