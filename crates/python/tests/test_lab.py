@@ -92,8 +92,8 @@ def test_swept_values_are_columns_and_compare_by_seed():
 
 
 def test_a_swept_key_named_like_a_metric_has_a_column_for_itself():
-    base = carob.scenario("carob/default").set(error="none", response="2 kB")
-    runs = base.sweep({"loss": ["0 %", "5 %"]}, algorithms="default", seeds=2)
+    base = carob.scenario("carob/default").set(error="none", response="20 kB")
+    runs = base.sweep({"loss": ["0 %", "5 %"]}, algorithms="default", seeds=6)
     table = runs.table()
     assert len(set(table.columns)) == len(table.columns)
     assert set(table["link.loss"]) == {"0 %", "5 %"}
