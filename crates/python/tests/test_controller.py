@@ -42,7 +42,7 @@ def test_wrong_use_is_named():
     with pytest.raises(carob.ControllerError, match="k_weak"):
         carob.Controller("cocoa-03", constants={"k_waek": 4})
     with pytest.raises(carob.ControllerError, match="400 ms"):
-        carob.Controller("default", ack_timeout=0.4)
+        carob.Controller("default", ack_timeout="0.4")
     with pytest.raises(carob.ControllerError, match="pattern"):
         carob.Controller("all")
     cc = carob.Controller("default")
