@@ -22,8 +22,10 @@ fn at_any_port() -> SocketAddr {
 /// UDP sockets that the system has at this port of 127.0.0.1.
 fn sockets_at(port: u16) -> usize {
     let table = std::fs::read_to_string("/proc/net/udp").unwrap();
-    let local = format!(" 0100007F:{port:04X} ");
-    table.lines().filter(|line| line.contains(&local)).count()
+    let local = format!("0100007F:{port:04X}");
+    // The next column has the remote address, which sockets of other tests may have had.
+    let is_local = |line: &&str| line.split_whitespace().nth(1) == Some(&local);
+    table.lines().filter(is_local).count()
 }
 
 async fn next(observation: &mut Observation) -> String {

@@ -279,9 +279,9 @@ mod tests {
         assert_eq!(lines[2].find(formats), Some(place("ct")));
         assert_eq!(lines[2].find("yes"), Some(place("obs")));
         assert_eq!(
-            lines[3].find("1  MiB"),
+            lines[3].find(r"1 \u{1b}MiB"),
             Some(place("title")),
-            "no control characters"
+            "control characters are escaped"
         );
         assert_eq!(
             lines[3].find("1048576"),
