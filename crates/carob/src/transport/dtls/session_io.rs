@@ -85,9 +85,9 @@ impl DtlsLayer {
                 DtlsOutput::NotProven => {
                     let alert = session.on_wrong_key();
                     refused |= alert.is_some();
-                    alert
-                        .iter()
-                        .for_each(|alert| self.outbox.push(peer, own, alert));
+                    if let Some(alert) = alert {
+                        self.outbox.push(peer, own, &alert);
+                    }
                 }
                 DtlsOutput::Connected => connected = true,
                 DtlsOutput::Closed => closed = true,
