@@ -24,6 +24,7 @@
 mod app;
 pub mod capture;
 mod client_groups;
+pub mod distribution;
 pub mod engine;
 pub mod fault;
 pub mod hash;

@@ -68,6 +68,13 @@ impl Stream {
         let u = ((self.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         Duration::from_micros((-libm::log(u) * mean.as_micros() as f64 + 0.5) as u64)
     }
+
+    /// A draw from the standard normal distribution, by Box and Muller: two draws of bits.
+    pub fn normal(&mut self) -> f64 {
+        let mut u = || ((self.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        let (radius, turn) = (u(), u());
+        libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(core::f64::consts::TAU * turn)
+    }
 }
 
 impl Random for Stream {

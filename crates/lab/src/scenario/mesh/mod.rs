@@ -95,6 +95,7 @@ pub(super) fn no_link() -> LinkSpec {
         extra: ExtraDelay::Constant(Duration::ZERO),
         loss: LossSpec::None,
         replay: None,
+        changes: Vec::new(),
     };
     LinkSpec {
         down: direction.clone(),

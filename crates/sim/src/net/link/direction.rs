@@ -6,6 +6,7 @@ use carob_cc::time::{Duration, Instant};
 
 use super::discipline::{Fate, Queue};
 use super::loss::Loss;
+use super::path_change::Course;
 use super::trace::{Free, Player};
 use super::{DirectionSpec, ExtraDelay, PACKETS_MAX};
 use crate::random::Stream;
@@ -73,6 +74,7 @@ pub struct Direction {
     loss: Loss,
     extra: Stream,
     player: Option<Player>,
+    course: Option<Box<Course>>,
     counters: Counters,
 }
 
@@ -83,8 +85,8 @@ impl Direction {
     /// # Panics
     ///
     /// If the rate is 0, the buffer holds more than [`PACKETS_MAX`] packets, its discipline has
-    /// thresholds out of order or no averaging period, or the loss process cannot exist
-    /// ([`LossSpec::check`](super::LossSpec::check)).
+    /// thresholds out of order or no averaging period, or the loss process or a change cannot exist
+    /// ([`LossSpec::check`](super::LossSpec::check), [`PathChange::check`](super::PathChange::check)).
     pub fn new(spec: &DirectionSpec, seed: u64, label: &str) -> Self {
         assert!(spec.rate_bps > 0, "a link has a rate");
         assert!(
@@ -104,6 +106,7 @@ impl Direction {
                 .replay
                 .as_ref()
                 .map(|replay| Player::new(replay, spec.rate_bps, seed)),
+            course: Course::new(&spec.changes, seed, label),
             counters: Counters::default(),
         }
     }
@@ -152,16 +155,20 @@ impl Direction {
         };
         let row = self.player.as_ref().and_then(|player| player.row(departed));
         let (delay, loss) = row.map_or((None, None), |row| (row.delay, row.loss));
-        let is_lost = match loss {
+        let mut is_lost = match loss {
             Some(ratio) => self.loss.takes_of(ratio),
             None => self.loss.takes(departed),
         };
+        let mut delay = delay.unwrap_or(self.spec.delay);
+        if let Some(course) = &mut self.course {
+            is_lost = course.takes(departed, is_lost);
+            delay = course.delay(departed, delay);
+        }
         if is_lost {
             self.counters.lost += 1;
             return Verdict::Lost { departed };
         }
         self.counters.delivered += 1;
-        let delay = delay.unwrap_or(self.spec.delay);
         let at = (departed + delay + extra).max(self.latest_arrival);
         self.latest_arrival = at;
         Verdict::Deliver {
@@ -185,7 +192,10 @@ impl Direction {
 
     /// The time until a packet of `bytes` offered at `now` leaves the bottleneck.
     pub fn backlog(&self, now: Instant, bytes: u32) -> Duration {
-        self.departure(now, bytes).at.since(now)
+        let mut course = self.course.clone();
+        self.departure(course.as_deref_mut(), now, bytes)
+            .at
+            .since(now)
     }
 
     /// The counters so far.
@@ -229,7 +239,10 @@ impl Direction {
         }
     }
 
-    fn departure(&self, now: Instant, bytes: u32) -> Free {
+    fn departure(&self, course: Option<&mut Course>, now: Instant, bytes: u32) -> Free {
+        if let Some(course) = course.filter(|course| course.changes_rate()) {
+            return course.departure(self.spec.rate_bps, self.free, now, bytes);
+        }
         if let Some(player) = self.player.as_ref().filter(|player| player.has_rate()) {
             return player.departure(self.free, now, bytes);
         }
@@ -251,7 +264,9 @@ impl Direction {
     }
 
     fn serialise(&mut self, now: Instant, bytes: u32) -> Instant {
-        self.free = self.departure(now, bytes);
+        let mut course = self.course.take();
+        self.free = self.departure(course.as_deref_mut(), now, bytes);
+        self.course = course;
         self.free.at
     }
 }

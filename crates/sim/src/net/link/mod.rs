@@ -12,6 +12,7 @@ mod direction;
 mod discipline;
 mod loss;
 mod network;
+mod path_change;
 mod trace;
 
 pub use direction::{Counters, Direction, Verdict};
@@ -20,6 +21,7 @@ pub use loss::{LossProfile, LossSpec, PROFILES, profile};
 pub(crate) use network::LinkNetwork;
 #[cfg(feature = "testing")]
 pub(crate) use network::{Arrival, send_over};
+pub use path_change::{Effect, Level, PathChange};
 pub use trace::{
     LinkTrace, OPPORTUNITY_BYTES, Replay, TRACE_ROWS_MAX, TraceEnd, TraceError, TraceRow,
     TraceStart,
@@ -101,6 +103,8 @@ pub struct DirectionSpec {
     pub loss: LossSpec,
     /// A trace in the place of rate, delay and loss, as far as it has them.
     pub replay: Option<Replay>,
+    /// Changes of rate, delay and loss. Rates change only without a trace of rates.
+    pub changes: Vec<PathChange>,
 }
 
 impl DirectionSpec {
@@ -113,6 +117,7 @@ impl DirectionSpec {
             extra: ExtraDelay::NONE,
             loss: LossSpec::None,
             replay: None,
+            changes: Vec::new(),
         }
     }
 }
