@@ -17,7 +17,9 @@ use carob_cc::time::{Duration as Span, Instant as Moment};
 use carob_proto::codec::BASE_TOKEN_LENGTH;
 use carob_proto::trace::{Trace, TraceEvent};
 use carob_sim::random::Stream;
-use carob_sim::spec::{AfterFailure, FlowRecord, RunRecord, RunSpec, Transport, Until, Workload};
+use carob_sim::spec::{
+    AfterFailure, Faults, FlowRecord, RunRecord, RunSpec, Transport, Until, Workload,
+};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 
@@ -156,6 +158,10 @@ fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
             why,
         })
     };
+    if spec.faults != Faults::default() {
+        let why = "faults happen in the simulator only; link.changes has outages for both";
+        return refuse("faults", why);
+    }
     if spec.server.is_used() {
         return refuse("server.service", "requests cost time in the simulator only");
     }

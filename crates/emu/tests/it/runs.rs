@@ -8,7 +8,7 @@ use carob_sim::engine;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec};
 use carob_sim::mesh::spec::{self as mesh, MeshSpec};
 use carob_sim::spec::{
-    AfterFailure, ControllerSpec, Faults, Recording, Requests, RunSpec, ServerSpec, Span,
+    AfterFailure, ControllerSpec, Faults, Outages, Recording, Requests, RunSpec, ServerSpec, Span,
     Transport, Until, Workload,
 };
 use carob_sim::tcp::settings::profile;
@@ -122,6 +122,13 @@ fn what_only_the_simulator_does_is_refused() {
     let mut slow = spec(1, Transport::Datagrams);
     slow.server.service.high = Duration::from_millis(20);
     assert!(refused(slow).contains("server.service: requests cost time in the simulator only"));
+    let mut faulty = spec(1, Transport::Datagrams);
+    faulty.faults.outages = Some(Outages {
+        first: Duration::from_secs(1),
+        interval: Duration::ZERO,
+        duration: Duration::from_secs(1),
+    });
+    assert!(refused(faulty).contains("faults: faults happen in the simulator only"));
     let mut goes_on = spec(1, Transport::Datagrams);
     let Workload::Requests(requests) = &mut goes_on.workload else {
         panic!("it makes requests")
