@@ -22,8 +22,8 @@ use super::error::{Place, ScenarioError};
 use super::settings::Settings;
 use super::value::Value;
 use super::{
-    Axis, Setting, faults, impossible, mesh, missing, mix, notifications, server, tcp, trace,
-    workload,
+    Axis, Setting, faults, impossible, mesh, missing, mix, notifications, path_changes, server,
+    tcp, trace, workload,
 };
 
 /// One combination of swept values.
@@ -273,6 +273,7 @@ impl Cell {
             },
             loss: if lossy { self.loss()? } else { LossSpec::None },
             replay: trace::replay(self, name)?,
+            changes: path_changes::of(self, name)?,
         })
     }
 

@@ -21,6 +21,7 @@ mod mesh;
 mod mix;
 mod network;
 mod notifications;
+mod path_changes;
 mod queue;
 mod required;
 mod server;

@@ -71,6 +71,7 @@ impl Scenario {
             ("Buffer".to_owned(), buffer),
             ("MTU".to_owned(), mtu),
             ("Packet loss".to_owned(), self.loss(cells)),
+            ("Changes".to_owned(), changes_of_path(cells)),
         ]
     }
 
@@ -102,6 +103,19 @@ impl Scenario {
             _ => format!("{} (means)", shares.join(", ")),
         }
     }
+}
+
+/// The changes of the path by key.
+fn changes_of_path(cells: &[&Cell]) -> String {
+    let keys = [
+        ("", "link.changes"),
+        ("down ", "link.down.changes"),
+        ("up ", "link.up.changes"),
+    ];
+    let texts = keys.map(|(name, path)| (name, values(cells, path)));
+    let set = texts.iter().filter(|(_, text)| !text.is_empty());
+    let shown: Vec<String> = set.map(|(name, text)| format!("{name}{text}")).collect();
+    shown.join("; ")
 }
 
 fn percent(share: f64) -> String {

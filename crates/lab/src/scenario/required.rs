@@ -98,7 +98,7 @@ fn sample(kind: Kind) -> Option<Value> {
         Kind::Word(words) => (*words.first()?).to_owned(),
         Kind::Whole(low, high) => low.max(1).min(high).to_string(),
         Kind::Number => "1".to_owned(),
-        Kind::Time | Kind::TimeOrNone | Kind::Span => "1 s".to_owned(),
+        Kind::Time | Kind::TimeOrNone | Kind::Span | Kind::Distribution => "1 s".to_owned(),
         Kind::Rate => "1 Mbit/s".to_owned(),
         Kind::Bytes(low, high) => format!("{} B", low.max(64).min(high)),
         Kind::Buffer => "inf".to_owned(),

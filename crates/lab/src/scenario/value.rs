@@ -4,6 +4,7 @@ use std::fmt;
 
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
+use carob_sim::distribution::TimeDistribution;
 use carob_sim::link::PACKETS_MAX;
 use carob_sim::spec::Span;
 use serde_json::json;
@@ -30,6 +31,8 @@ pub enum Kind {
     TimeOrNone,
     /// A length of time, or two for a range to draw from.
     Span,
+    /// A distribution of times.
+    Distribution,
     /// Bits per second.
     Rate,
     /// A number of bytes in a range.
@@ -62,6 +65,9 @@ impl fmt::Display for Kind {
             Self::Span => f.write_str(
                 "a time with its unit (us, ms, s, min, h), as in \"15 ms\", or a range of times, as in \"10-20 ms\"",
             ),
+            Self::Distribution => f.write_str(
+                "a time with its unit (us, ms, s, min, h), as in \"15 ms\", a range of times, as in \"10-20 ms\", \"exponential MEAN\" or \"lognormal MEDIAN-P95\"",
+            ),
             Self::Rate => f.write_str(
                 "a rate with its unit (bit/s, kbit/s, Mbit/s, Gbit/s), as in \"30 kbit/s\"",
             ),
@@ -92,6 +98,8 @@ pub enum Value {
     Time(Option<Duration>),
     /// A range of times, or one twice.
     Span(Span),
+    /// A distribution of times.
+    Distribution(TimeDistribution),
     /// Bits per second.
     Rate(u64),
     /// Bytes.
@@ -123,6 +131,7 @@ impl Value {
             Kind::TimeOrNone if text == "none" => Self::Time(None),
             Kind::Time | Kind::TimeOrNone => Self::Time(Some(text.parse().ok()?)),
             Kind::Span => Self::Span(read_span(text)?),
+            Kind::Distribution => Self::Distribution(read_distribution(text)?),
             Kind::Rate => Self::Rate(scaled(
                 text,
                 &[
@@ -166,6 +175,8 @@ impl Value {
             Self::Buffer(INFINITE_BUFFER_BYTES) => "inf".to_owned(),
             Self::Buffer(n) | Self::Bytes(n) | Self::Whole(n) => n.to_string(),
             Self::Rate(_) => self.to_string().replace(' ', "").replace("/s", ""),
+            // A slash divides study and cell.
+            Self::Text(text) => text.replace(' ', "").replace('/', "-"),
             other => other.to_string().replace(' ', ""),
         }
     }
@@ -205,8 +216,22 @@ impl fmt::Display for Value {
             Self::Number(ratio) => write!(f, "{ratio}"),
             Self::Time(None) => f.write_str("none"),
             Self::Time(Some(t)) => write!(f, "{t}"),
-            Self::Span(Span { low, high }) if low == high => write!(f, "{low}"),
-            Self::Span(Span { low, high }) => write!(f, "{low}-{high}"),
+            Self::Span(Span { low, high })
+            | Self::Distribution(TimeDistribution::Uniform { low, high })
+                if low == high =>
+            {
+                write!(f, "{low}")
+            }
+            Self::Span(Span { low, high })
+            | Self::Distribution(TimeDistribution::Uniform { low, high }) => {
+                write!(f, "{low}-{high}")
+            }
+            Self::Distribution(TimeDistribution::Exponential(mean)) => {
+                write!(f, "exponential {mean}")
+            }
+            Self::Distribution(TimeDistribution::LogNormal { median, p95 }) => {
+                write!(f, "lognormal {median}-{p95}")
+            }
             Self::Rate(bps) => {
                 let units = [
                     (1_000_000_000, "Gbit/s"),
@@ -246,6 +271,24 @@ fn read_span(text: &str) -> Option<Span> {
     (low_time <= high_time).then_some(Span {
         low: low_time,
         high: high_time,
+    })
+}
+
+/// A range as in [`read_span`], `"exponential 2 s"` (mean) or `"lognormal 2-6 s"` (median and 95th
+/// percentile).
+pub(super) fn read_distribution(text: &str) -> Option<TimeDistribution> {
+    if let Some(mean) = text.strip_prefix("exponential ") {
+        return Some(TimeDistribution::Exponential(mean.trim().parse().ok()?));
+    }
+    let range = text.strip_prefix("lognormal ");
+    let Span { low, high } = read_span(range.unwrap_or(text).trim())?;
+    Some(match range {
+        Some(_) if low.is_zero() => return None,
+        Some(_) => TimeDistribution::LogNormal {
+            median: low,
+            p95: high,
+        },
+        None => TimeDistribution::Uniform { low, high },
     })
 }
 
@@ -338,6 +381,9 @@ mod tests {
             (Kind::Rate, "0 bit/s"),
             (Kind::Span, "10-20 ms"),
             (Kind::Span, "0-1 s"),
+            (Kind::Distribution, "10-20 ms"),
+            (Kind::Distribution, "exponential 2 s"),
+            (Kind::Distribution, "lognormal 2 s-6 s"),
             (Kind::Percent, "20.5 %"),
             (Kind::Buffer, "inf"),
             (Kind::Buffer, "50 packets"),

@@ -26,7 +26,13 @@ pub(super) fn run(as_json: bool) -> Result<Outcome, Failure> {
         return Ok(Outcome::Done);
     }
     let studies = published::studies();
-    let own = ("carob", "Our own".to_owned());
+    let own = [
+        ("carob", "Our own".to_owned()),
+        (
+            "stress",
+            "Stress suite: paths, servers and crowds in trouble".to_owned(),
+        ),
+    ];
     let printed = studies.iter().map(|study| {
         let (authors, year) = (study.authors.join(", "), study.year);
         (
@@ -34,7 +40,7 @@ pub(super) fn run(as_json: bool) -> Result<Outcome, Failure> {
             format!("{authors}: \"{}\", {year}", study.title),
         )
     });
-    for (study, heading) in std::iter::once(own).chain(printed) {
+    for (study, heading) in own.into_iter().chain(printed) {
         let of_study: Vec<_> = scenarios
             .iter()
             .filter(|(_, s)| s.study() == study)

@@ -627,6 +627,12 @@ const GENERAL: &[Key] = &[
         "Share of the error state; by default 20 % (medium) or 20.5 % (high).",
     ),
     key(
+        "link.changes",
+        Kind::Text,
+        None,
+        "Changes of rate, delay and loss over time, in both directions, in statements separated by `;`: `rate`, `delay`, `loss` or `outage`, then `from`, `to` or `for`, `every` and `over` with times, as in `rate / 10 from 6 s to 60 s` (docs/link-physics.md).",
+    ),
+    key(
         "link.trace_end",
         Kind::Word(&["loop", "cut"]),
         Some("loop"),
@@ -669,6 +675,12 @@ const GENERAL: &[Key] = &[
         "File with a series of rate, delay and loss towards the constrained side, relative to the scenario: CSV or Mahimahi's format (docs/traces.md).",
     ),
     key(
+        "link.down.changes",
+        Kind::Text,
+        None,
+        "The same towards the constrained side alone, after those of `link.changes`.",
+    ),
+    key(
         "link.up.rate",
         Kind::Rate,
         None,
@@ -691,6 +703,12 @@ const GENERAL: &[Key] = &[
         Kind::Text,
         None,
         "File with a series of rate, delay and loss from the constrained side, relative to the scenario: CSV or Mahimahi's format (docs/traces.md).",
+    ),
+    key(
+        "link.up.changes",
+        Kind::Text,
+        None,
+        "The same from the constrained side alone, after those of `link.changes`.",
     ),
     key(
         "tcp.profile",

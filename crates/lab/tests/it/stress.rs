@@ -1,0 +1,90 @@
+//! Facts of the stress suite (`scenarios/stress`) about default CoAP and the timers of Linux's TCP.
+
+use carob_lab::engine;
+use carob_lab::run::RunRecord;
+use carob_lab::scenario::{Scenario, builtin};
+
+/// Runs per cell.
+const SEEDS: u64 = 3;
+
+/// Runs of the cells whose names fit a pattern, with their names.
+fn runs(family: &str, pattern: &str, algorithm: &str) -> Vec<(String, RunRecord)> {
+    let (file, _) = builtin::find(&format!("stress/{family}")).unwrap();
+    let algorithms = [algorithm.to_owned()];
+    let scenario = Scenario::with_algorithms(file.name, file.text, &[], Some(&algorithms)).unwrap();
+    let cells = scenario.cells_like(&format!("{family}-{pattern}"));
+    assert!(!cells.is_empty(), "{pattern}");
+    let mut records = Vec::new();
+    for cell in cells {
+        for seed in scenario.first_seed()..scenario.first_seed() + SEEDS {
+            let spec = scenario.spec(cell, &scenario.algorithms()[0], seed);
+            let name = format!("{} of {algorithm}, seed {seed}", cell.name);
+            records.push((name, engine::run(&spec).unwrap()));
+        }
+    }
+    records
+}
+
+fn is_complete(record: &RunRecord) -> bool {
+    record.flows.iter().all(|flow| flow.finished.is_some())
+}
+
+#[test]
+fn every_transfer_survives_a_fall_of_the_capacity() {
+    for algorithm in ["default", "linux-rto-kernel"] {
+        for (name, record) in runs("capacity", "*", algorithm) {
+            assert!(is_complete(&record), "{name}");
+        }
+        for (name, record) in runs("capacity", "*-off-x10", algorithm) {
+            let flow = &record.flows[0];
+            let each = flow.transmissions as f64 / flow.exchanges as f64;
+            assert!(each < 1.15, "{name}: {each}");
+        }
+    }
+}
+
+#[test]
+fn default_coap_survives_all_troubles_of_a_path_but_a_loss_of_30_percent() {
+    for (name, record) in runs("path", "*", "default") {
+        let expected = !name.contains("-off-loss-30") && !name.contains("-non-loss-30");
+        assert!(is_complete(&record) || !expected, "{name}");
+    }
+    let lossy = runs("path", "off-loss-30", "default");
+    assert!(lossy.iter().all(|(_, record)| !is_complete(record)));
+}
+
+#[test]
+fn default_coap_answers_a_crowd_and_bridges_outages_of_a_lan() {
+    for (name, record) in runs("crowd", "lan*", "default") {
+        assert!(is_complete(&record), "{name}");
+    }
+    // Timers without dithering lose more of a storm: 13 % here.
+    let answered = |algorithm| {
+        let all = runs("crowd", "storm-200-512", algorithm);
+        let failed: u64 = all
+            .iter()
+            .flat_map(|(_, r)| &r.flows)
+            .map(|f| u64::from(f.failed))
+            .sum();
+        1.0 - failed as f64 / (all.len() * 200 * 3) as f64
+    };
+    let [default, linux] = ["default", "linux-rto-kernel"].map(answered);
+    assert!(default > 0.985, "{default}");
+    assert!((0.82..0.92).contains(&linux), "{linux}");
+}
+
+#[test]
+fn an_outage_of_a_second_costs_default_coap_one_timeout() {
+    let times = |cell: &str| -> f64 {
+        let all = runs("path", cell, "default");
+        let each = all.iter().map(|(_, record)| {
+            let flow = &record.flows[0];
+            let finished = flow.finished.unwrap();
+            finished.since(flow.started).as_micros() as f64 / 1e6
+        });
+        each.sum::<f64>() / all.len() as f64
+    };
+    // ACK_TIMEOUT of 2 to 3 s less the outage and a round trip of 0.45 s.
+    let cost = times("off-outage-1s") - times("off-steady");
+    assert!((1.0..4.0).contains(&cost), "{cost}");
+}
