@@ -336,24 +336,26 @@ impl Engine {
             };
             let since = now.saturating_sub(port.began_ns) / 1_000;
             let verdict = direction.offer(Instant::from_micros(since), length as u32);
-            let Verdict::Deliver { at, .. } = verdict else {
+            let Verdict::Deliver { at, duplicated, .. } = verdict else {
                 continue;
             };
-            if self.in_flight.len() >= IN_FLIGHT_MAX {
-                let limit = IN_FLIGHT_MAX;
-                return Err(Failure::Refused(Refusal::Overflow { limit }));
+            for _ in 0..=usize::from(duplicated) {
+                if self.in_flight.len() >= IN_FLIGHT_MAX {
+                    let limit = IN_FLIGHT_MAX;
+                    return Err(Failure::Refused(Refusal::Overflow { limit }));
+                }
+                self.numbered += 1;
+                self.in_flight.push(Reverse(InFlight {
+                    due_ns: port
+                        .began_ns
+                        .saturating_add(at.as_micros().saturating_mul(1_000)),
+                    number: self.numbered,
+                    link: index as u32,
+                    generation: port.generation,
+                    to,
+                    packet: packet.into(),
+                }));
             }
-            self.numbered += 1;
-            self.in_flight.push(Reverse(InFlight {
-                due_ns: port
-                    .began_ns
-                    .saturating_add(at.as_micros().saturating_mul(1_000)),
-                number: self.numbered,
-                link: index as u32,
-                generation: port.generation,
-                to,
-                packet: packet.into(),
-            }));
         }
         Ok(true)
     }

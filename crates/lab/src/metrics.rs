@@ -230,11 +230,15 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
     let (down, up) = (record.link.down, record.link.up);
     let offered = down.offered + up.offered;
     if offered > 0 {
-        let dropped = |c: Counters| c.dropped_full + c.dropped_early;
+        let dropped = |c: Counters| c.dropped_full + c.dropped_early + c.policed;
         add(DROPPED, (dropped(down) + dropped(up)) as f64);
-        let gone_of = |c: Counters| c.lost + c.dropped_full + c.dropped_early;
+        let gone_of = |c: Counters| c.lost + c.corrupted + dropped(c);
         let gone = gone_of(down) + gone_of(up);
         add(LOSS, gone as f64 / offered as f64);
+        let corrupted = down.corrupted + up.corrupted;
+        if corrupted > 0 {
+            add(CORRUPTED, corrupted as f64);
+        }
         if down.bytes_sent > 0 {
             let share = record.link.useless_down as f64 / down.bytes_sent as f64;
             add(USELESS_SHARE, share);

@@ -132,6 +132,10 @@ mod tests {
             delivered: n(),
             bytes_sent: n(),
             queue_bytes_peak: n(),
+            policed: n(),
+            corrupted: n(),
+            reordered: n(),
+            duplicated: n(),
         };
         let [down, up] = [counters(), counters()];
         let mut subscriber = || Subscriber {

@@ -11,7 +11,9 @@ use carob_proto::trace::Trace;
 
 use crate::capture::Captured;
 pub use crate::client_groups::ClientGroup;
-pub use crate::engine::server_queue::{Copies, SERVER_QUEUE_MAX, ServerRecord, ServerSpec};
+pub use crate::engine::server_queue::{
+    Copies, Pauses, SERVER_QUEUE_MAX, ServerRecord, ServerSpec, Works,
+};
 pub use crate::fault::{ClientRestarts, Faults, Outages, Rebindings, ServerRestarts};
 use crate::histogram::Histogram;
 use crate::link::{Counters, LinkSpec};

@@ -4,6 +4,7 @@
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_emu::runs::{self, Options};
+use carob_sim::distribution::TimeDistribution;
 use carob_sim::engine;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec};
 use carob_sim::mesh::spec::{self as mesh, MeshSpec};
@@ -120,7 +121,7 @@ fn what_only_the_simulator_does_is_refused() {
         run.expect_err("it is refused").to_string()
     };
     let mut slow = spec(1, Transport::Datagrams);
-    slow.server.service.high = Duration::from_millis(20);
+    slow.server.service = TimeDistribution::constant(Duration::from_millis(20));
     assert!(refused(slow).contains("server.service: requests cost time in the simulator only"));
     let mut faulty = spec(1, Transport::Datagrams);
     faulty.faults.outages = Some(Outages {

@@ -72,6 +72,8 @@ metrics! {
         "Share of the bytes towards the clients spent on spurious retransmissions, per run: responses after the first to arrive, and TCP's spurious retransmissions.";
     DROPPED: "dropped", "1", Run,
         "Packets dropped by the bottlenecks of a run, both directions.";
+    CORRUPTED: "corrupted", "1", Run,
+        "Packets of a run that arrived damaged and were discarded, both directions, where there are any.";
     EXCHANGES: "exchanges", "1", Flow,
         "Message exchanges of a flow.";
     RECOVERIES: "recoveries", "1", Flow,

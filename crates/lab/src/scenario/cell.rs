@@ -6,6 +6,7 @@ use std::sync::Arc;
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 use carob_cc::{TransmissionParameters, TransmissionProfile};
+use carob_sim::distribution::TimeDistribution;
 use carob_sim::hash::fnv1a;
 use carob_sim::link::{
     self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LinkTrace, LossProfile, LossSpec,
@@ -22,8 +23,8 @@ use super::error::{Place, ScenarioError};
 use super::settings::Settings;
 use super::value::Value;
 use super::{
-    Axis, Setting, faults, impossible, mesh, missing, mix, notifications, path_changes, server,
-    tcp, trace, workload,
+    Axis, Setting, faults, impairments, impossible, mesh, missing, mix, notifications,
+    path_changes, server, tcp, trace, workload,
 };
 
 /// One combination of swept values.
@@ -274,10 +275,11 @@ impl Cell {
             loss: if lossy { self.loss()? } else { LossSpec::None },
             replay: trace::replay(self, name)?,
             changes: path_changes::of(self, name)?,
+            impairments: impairments::of(self, lossy, mtu)?,
         })
     }
 
-    fn own_rate(&self, path: &str) -> Result<u64, ScenarioError> {
+    pub(super) fn own_rate(&self, path: &str) -> Result<u64, ScenarioError> {
         match self.value_of(path)? {
             Value::Rate(0) => {
                 let why = format!("{path} is 0, so nothing would ever arrive");
@@ -460,6 +462,13 @@ impl Cell {
     pub(super) fn span(&self, path: &str) -> Result<Span, ScenarioError> {
         match self.value_of(path)? {
             Value::Span(span) => Ok(*span),
+            _ => Err(self.wrong_kind(path)),
+        }
+    }
+
+    pub(super) fn distribution(&self, path: &str) -> Result<TimeDistribution, ScenarioError> {
+        match self.value_of(path)? {
+            Value::Distribution(times) => Ok(*times),
             _ => Err(self.wrong_kind(path)),
         }
     }

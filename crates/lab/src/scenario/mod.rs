@@ -17,6 +17,7 @@ mod changes;
 mod describe;
 mod document;
 mod faults;
+mod impairments;
 mod mesh;
 mod mix;
 mod network;

@@ -1,33 +1,76 @@
 //! Costs of requests at the server, from the keys of the `server` table.
 
-use carob_sim::spec::{Copies, ServerSpec, Transport};
+use carob_sim::spec::{Copies, Pauses, ServerSpec, Transport, Works};
 
 use super::cell::Cell;
-use super::error::ScenarioError;
+use super::error::{Place, ScenarioError};
 use super::impossible;
+
+/// Keys about a pause besides its beginning.
+const OF_PAUSES: [&str; 2] = ["server.pause_interval", "server.pause_duration"];
 
 /// The server of a cell.
 pub(super) fn of(cell: &Cell, transport: Transport) -> Result<ServerSpec, ScenarioError> {
-    let path = "server.service";
     let spec = ServerSpec {
-        service: cell.span(path)?,
+        service: cell.distribution("server.service")?,
         queue: cell.whole("server.receive_queue")? as u32,
         copies: match cell.text("server.copies")? {
             "free" => Copies::Free,
             _ => Copies::Cost,
         },
+        works: if cell.is_on("server.separate")? {
+            Works::Application
+        } else {
+            Works::Endpoint
+        },
+        pauses: pauses(cell)?,
     };
     if spec.is_used() && transport != Transport::Datagrams {
-        let why = "server.service is of datagrams, and an algorithm over TCP was asked for; \
-                   leave that out, or set server.service to 0 s";
+        let path = match spec.pauses {
+            Some(_) => "server.pause",
+            None => "server.service",
+        };
+        let why = format!(
+            "{path} is of datagrams, and an algorithm over TCP was asked for; leave that or {path} out"
+        );
         return Err(impossible(cell.place(path), why));
     }
     Ok(spec)
 }
 
+fn pauses(cell: &Cell) -> Result<Option<Pauses>, ScenarioError> {
+    let Some(first) = cell.if_set("server.pause", Cell::time)? else {
+        let is_set = |key: &&&str| !matches!(cell.place(key), Place::Scenario(_));
+        return match OF_PAUSES.iter().find(is_set) {
+            None => Ok(None),
+            Some(key) => {
+                let why = format!("{key} is of a pause that there is not; set server.pause");
+                Err(impossible(cell.place(key), why))
+            }
+        };
+    };
+    let [interval, lasts] = OF_PAUSES.map(|key| cell.time(key));
+    let (interval, lasts) = (interval?, lasts?);
+    if lasts.is_zero() {
+        let why = "server.pause needs server.pause_duration, above 0 s";
+        return Err(impossible(cell.place("server.pause"), why));
+    }
+    if !interval.is_zero() && interval <= lasts {
+        let why = format!("server.pause_interval {interval} is no longer than a pause ({lasts})");
+        return Err(impossible(cell.place("server.pause_interval"), why));
+    }
+    Ok(Some(Pauses {
+        first,
+        interval,
+        lasts,
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use carob_cc::time::Duration;
+    use carob_sim::distribution::TimeDistribution;
+    use carob_sim::engine;
     use carob_sim::spec::{AfterFailure, Copies, RunSpec, ServerSpec};
 
     use crate::scenario::testing::spec as run;
@@ -53,10 +96,7 @@ mod tests {
         let set: Vec<&str> = set.into_iter().chain(["run.algorithms=default"]).collect();
         let spec = run("thesis/short", cell, &set).expect("valid");
         let [low, high] = [10, 30].map(Duration::from_millis);
-        assert_eq!(
-            (spec.server.service.low, spec.server.service.high),
-            (low, high)
-        );
+        assert_eq!(spec.server.service, TimeDistribution::Uniform { low, high });
         assert_eq!((spec.server.queue, spec.server.copies), (7, Copies::Free));
         let requests = spec.workload.requests();
         assert_eq!(requests.after_failure, AfterFailure::Next);
@@ -89,5 +129,119 @@ mod tests {
         );
         let error = run("thesis/short", "", &["receive_queue=0"]).expect_err("none");
         assert!(error.contains("receive_queue"), "{error}");
+    }
+
+    /// Answered requests, the mean response time in seconds, transmissions and server datagrams.
+    fn answers(set: &[&str]) -> (u64, f64, u64, u64) {
+        let common = [
+            "run.algorithms=default",
+            "workload.kind=exchanges",
+            "requests=200",
+            "request=0 B",
+            "response=8 B",
+            "error=none",
+        ];
+        let all: Vec<&str> = common.iter().chain(set).copied().collect();
+        let record = engine::run(&run("carob/default", "default-none", &all).expect("valid"));
+        let record = record.expect("a run");
+        let flow = &record.flows[0];
+        let took = flow.ended.since(flow.started).as_micros() as f64 / 1e6;
+        (
+            flow.answered.into(),
+            took / 200.0,
+            flow.transmissions,
+            record.link.down.delivered,
+        )
+    }
+
+    #[test]
+    fn service_times_of_every_distribution_add_their_mean() {
+        let none = answers(&[]).1;
+        // The timer of 2 to 3 s is longer than these.
+        for (service, mean, tolerance) in [
+            ("300 ms", 0.3, 0.001),
+            ("0-600 ms", 0.3, 0.04),
+            ("exponential 150 ms", 0.15, 0.04),
+            ("lognormal 200-500 ms", 0.233, 0.04),
+        ] {
+            let with = answers(&[&format!("service={service}")]).1;
+            assert!(
+                (with - none - mean).abs() < tolerance,
+                "{service}: {with} {none}"
+            );
+        }
+    }
+
+    #[test]
+    fn separate_responses_stop_retransmissions_and_are_acknowledged() {
+        // Each request of 5 s is sent again after 2 to 3 s, if nothing acknowledges it.
+        let (answered, _, transmissions, down) = answers(&["service=5 s"]);
+        assert_eq!(answered, 200);
+        assert!(transmissions >= 400 && down >= 200, "{transmissions}");
+        let (answered, took, transmissions, down) = answers(&["service=5 s", "separate=on"]);
+        assert_eq!((answered, transmissions, down), (200, 200, 400));
+        assert!((5.6..5.8).contains(&took), "{took}");
+        // A response within 100 ms is piggybacked.
+        let (_, _, transmissions, down) = answers(&["service=50 ms", "separate=on"]);
+        assert_eq!((transmissions, down), (200, 200));
+    }
+
+    #[test]
+    fn pauses_cost_requests_their_length() {
+        // 200 exchanges of 0.65 s; one meets the pause of a second after 10 s on its way.
+        let none = answers(&[]).1 * 200.0;
+        let set = ["server.pause=10 s", "pause_duration=1 s"];
+        let once = answers(&set).1 * 200.0 - none;
+        assert!((0.3..1.01).contains(&once), "{once}");
+        let set = [
+            "server.pause=10 s",
+            "pause_duration=1 s",
+            "pause_interval=10 s",
+        ];
+        let often = answers(&set).1 * 200.0 - none;
+        assert!((6.0..15.0).contains(&often), "{often}");
+        for (set, expected) in [
+            (&["pause_duration=1 s"][..], "set server.pause"),
+            (&["server.pause=1 s"], "above 0 s"),
+            (
+                &[
+                    "server.pause=1 s",
+                    "pause_duration=2 s",
+                    "pause_interval=2 s",
+                ],
+                "no longer than a pause",
+            ),
+        ] {
+            let error = run("carob/default", "default-none", set).expect_err(expected);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_full_queue_of_separate_responses_is_told() {
+        let set = [
+            "clients=20",
+            "service=2 s",
+            "separate=on",
+            "receive_queue=5",
+            "requests=1",
+            "start_spread=0 s",
+        ];
+        let spec = run(
+            "carob/default",
+            "default-none",
+            &[
+                &set[..],
+                &[
+                    "run.algorithms=default",
+                    "workload.kind=exchanges",
+                    "response=8 B",
+                ],
+            ]
+            .concat(),
+        );
+        let record = engine::run(&spec.expect("valid")).expect("a run");
+        let answered: u32 = record.flows.iter().map(|flow| flow.answered).sum();
+        assert_eq!(answered, 6, "one in service, five wait, fourteen get 5.03");
     }
 }

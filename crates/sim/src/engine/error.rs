@@ -41,6 +41,8 @@ pub enum RunError {
     Period,
     /// A receive queue of no datagrams, or of more than [`SERVER_QUEUE_MAX`].
     ServerQueue(u32),
+    /// Pauses of a server without a length, or longer than their interval.
+    ServerPauses,
     /// An invalid notification workload.
     Notifications(ConfigError),
     /// An invalid wireless network.
@@ -76,6 +78,9 @@ impl fmt::Display for RunError {
                 f.write_str("datagrams wait for a sleepy client's poll; over connections none does")
             }
             Self::Period => f.write_str("the period of periodic requests is above zero"),
+            Self::ServerPauses => {
+                f.write_str("a server's pauses take some time, and less than from one to the next")
+            }
             Self::ServerQueue(n) => write!(
                 f,
                 "a receive queue of {n} datagrams; a server's has 1 to {SERVER_QUEUE_MAX}"

@@ -12,9 +12,10 @@ use super::host::{NO_ITEM, Tag};
 use super::{Engine, Event, RunError};
 use crate::app::Applications;
 use crate::client_groups::GroupSpec;
+use crate::distribution::TimeDistribution;
 use crate::net::Network;
 use crate::random::Stream;
-use crate::spec::{RunSpec, Span, Transport};
+use crate::spec::{RunSpec, Transport};
 use crate::trace::SimEvent;
 
 /// The maximum receive queue of a server, in datagrams.
@@ -23,32 +24,102 @@ pub const SERVER_QUEUE_MAX: u32 = 65_536;
 /// Service time of the server, a single machine for all clients of a run. Datagrams only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
-    /// Service time of each datagram, drawn uniformly on the stream `"server/service"`. Others wait
-    /// meanwhile. Zero disables the queue: the server responds at once.
-    pub service: Span,
+    /// Service time of each datagram, drawn on the stream `"server/service"`. Others wait
+    /// meanwhile. Zero disables the queue, unless there are pauses: the server responds at once.
+    pub service: TimeDistribution,
     /// Receive queue in datagrams, the one in service excluded; 1 to [`SERVER_QUEUE_MAX`]. Further
-    /// ones are dropped.
+    /// ones are dropped. With separate responses, requests that wait for the application; further
+    /// ones are answered with 5.03.
     pub queue: u32,
     /// Service time of retransmissions of requests it has served.
     pub copies: Copies,
+    /// The part of the server that takes the service time.
+    pub works: Works,
+    /// Times in which no work is done, as of garbage collection; none by default.
+    pub pauses: Option<Pauses>,
+}
+
+/// The part of the server that takes the service time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Works {
+    /// The endpoint: a datagram reaches it when its service is complete, so that responses are
+    /// piggybacked.
+    #[default]
+    Endpoint,
+    /// The application: the endpoint acknowledges a request when its response takes longer than
+    /// `empty_ack_delay`, and the response is separate (RFC 7252 5.2.2).
+    Application,
+}
+
+/// Pauses of a server. Work that meets one continues after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pauses {
+    /// Beginning of the first.
+    pub first: Duration,
+    /// Time from the beginning of one to that of the next, longer than a pause; zero for a single
+    /// one.
+    pub interval: Duration,
+    /// Length of each.
+    pub lasts: Duration,
+}
+
+impl Pauses {
+    /// The pause that began last at `now`, and the beginning of the next one.
+    fn around(&self, now: Instant) -> (Option<Instant>, Option<Instant>) {
+        let first = Instant::ZERO + self.first;
+        if now < first {
+            return (None, Some(first));
+        }
+        let number = now.since(first).as_micros();
+        match number.checked_div(self.interval.as_micros()) {
+            None => (Some(first), None),
+            Some(number) => {
+                let begin = first + self.interval.times(number);
+                (Some(begin), Some(begin + self.interval))
+            }
+        }
+    }
+
+    /// Completion of work that begins at `from` and takes this long without pauses.
+    fn completion(&self, from: Instant, takes: Duration) -> Instant {
+        let (mut at, mut left) = (from, takes);
+        loop {
+            let (last, next) = self.around(at);
+            at = last.map_or(at, |begin| at.max(begin + self.lasts));
+            let Some(next) = next.filter(|next| next.since(at) < left) else {
+                return at + left;
+            };
+            left = left.saturating_sub(next.since(at));
+            at = next;
+        }
+    }
 }
 
 impl ServerSpec {
     /// The default receive queue, in datagrams.
     pub const QUEUE: u32 = 50;
 
-    /// Returns whether datagrams ever wait.
+    /// Returns whether requests ever wait.
     pub fn is_used(&self) -> bool {
-        !self.service.high.is_zero()
+        !self.service.is_zero() || self.pauses.is_some()
+    }
+
+    /// Completion of work that begins at `from` and takes this long without pauses.
+    pub(crate) fn completion(&self, from: Instant, takes: Duration) -> Instant {
+        let without = from + takes;
+        self.pauses
+            .map_or(without, |pauses| pauses.completion(from, takes))
     }
 }
 
 impl Default for ServerSpec {
     fn default() -> Self {
         Self {
-            service: Span::default(),
+            service: TimeDistribution::default(),
             queue: Self::QUEUE,
             copies: Copies::default(),
+            works: Works::default(),
+            pauses: None,
         }
     }
 }
@@ -88,6 +159,11 @@ pub(super) fn check(spec: &RunSpec) -> Result<(), RunError> {
     if spec.groups().iter().any(over_tcp) {
         return Err(RunError::ServiceOverConnections);
     }
+    if let Some(pauses) = spec.server.pauses
+        && (pauses.lasts.is_zero() || !pauses.interval.is_zero() && pauses.interval <= pauses.lasts)
+    {
+        return Err(RunError::ServerPauses);
+    }
     let queue = spec.server.queue;
     if queue == 0 || queue > SERVER_QUEUE_MAX {
         return Err(RunError::ServerQueue(queue));
@@ -118,7 +194,8 @@ pub(super) struct ServerQueue {
 impl ServerQueue {
     /// The queue of a run; none without a service time.
     pub(super) fn new(spec: &ServerSpec, seed: u64) -> Option<Self> {
-        spec.is_used().then(|| Self {
+        let waits = spec.is_used() && spec.works == Works::Endpoint;
+        waits.then(|| Self {
             spec: *spec,
             stream: Stream::new(seed, "server/service"),
             queue: VecDeque::new(),
@@ -163,8 +240,7 @@ impl ServerQueue {
         if repeated && self.spec.copies == Copies::Free {
             return Duration::ZERO;
         }
-        let Span { low, high } = self.spec.service;
-        let takes = self.stream.uniform(low, high);
+        let takes = self.spec.service.draw(&mut self.stream);
         self.record.busy += takes;
         takes
     }
@@ -203,7 +279,8 @@ impl<N: Network> Engine<'_, N> {
             return;
         };
         let datagram = &self.datagrams[waiting.packet];
-        let until = self.now + server_queue.begin(datagram.from, datagram.tag.item);
+        let takes = server_queue.begin(datagram.from, datagram.tag.item);
+        let until = server_queue.spec.completion(self.now, takes);
         server_queue.working = Some((waiting, until));
         self.queue.push(until, Event::Served);
     }
@@ -245,5 +322,47 @@ impl<N: Network> Engine<'_, N> {
         let number = self.hosts[to as usize].application;
         self.receive(&mut *applications[usize::from(number)], packet);
         self.work();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completions(pauses: Pauses, work: &[(u64, u64)]) -> Vec<u64> {
+        let spec = ServerSpec {
+            pauses: Some(pauses),
+            ..ServerSpec::default()
+        };
+        let s = Duration::from_secs;
+        let one = |&(from, takes): &(u64, u64)| {
+            let from = Instant::ZERO + s(from);
+            spec.completion(from, s(takes)).as_micros() / 1_000_000
+        };
+        work.iter().map(one).collect()
+    }
+
+    #[test]
+    fn work_waits_in_pauses_and_goes_on_after_them() {
+        let s = Duration::from_secs;
+        let mut pauses = Pauses {
+            first: s(10),
+            interval: Duration::ZERO,
+            lasts: s(5),
+        };
+        let work = [
+            (0, 3),
+            (0, 10),
+            (8, 3),
+            (10, 0),
+            (14, 1),
+            (15, 1),
+            (100, 100),
+        ];
+        assert_eq!(completions(pauses, &work), [3, 10, 16, 15, 16, 16, 200]);
+        pauses.interval = s(20);
+        // 25 s of work from 0: 10 s, then 15 s from 15 to 30, and no pause is needed at its end.
+        let work = [(0, 25), (0, 26), (29, 30), (30, 1)];
+        assert_eq!(completions(pauses, &work), [30, 36, 69, 36]);
     }
 }

@@ -3,6 +3,7 @@
 use crate::specs::{run_spec, symmetric};
 use carob_cc::time::{Duration, Instant};
 use carob_sim::capture::{Captured, Content};
+use carob_sim::distribution::TimeDistribution;
 use carob_sim::engine::{self, RunError};
 use carob_sim::fault::FaultError;
 use carob_sim::link::DirectionSpec;
@@ -209,7 +210,7 @@ fn a_restarted_server_loses_its_receive_queue() {
         }),
         ..Faults::default()
     });
-    spec.server.service = at(S(1));
+    spec.server.service = TimeDistribution::constant(S(1));
     let record = run(&spec);
     let served = |event: &&carob_sim::trace::Event| matches!(event.what, SimEvent::Served { .. });
     let first = record.events.iter().find(served).expect("some").at;

@@ -2,12 +2,13 @@
 
 use crate::specs::{run_spec, symmetric};
 use carob_cc::time::Duration;
+use carob_sim::distribution::TimeDistribution;
 use carob_sim::engine::{self, RunError};
 use carob_sim::link::{DirectionSpec, LossSpec};
 use carob_sim::random::Probability;
 use carob_sim::spec::{
     AfterFailure, Copies, Requests, RunRecord, RunSpec, SERVER_QUEUE_MAX, ServerRecord, ServerSpec,
-    Span, Transport, Workload,
+    Transport, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::trace::SimEvent;
@@ -32,12 +33,9 @@ fn spec(clients: u32, count: u32, service: Duration, queue: u32) -> RunSpec {
     });
     RunSpec {
         server: ServerSpec {
-            service: Span {
-                low: service,
-                high: service,
-            },
+            service: TimeDistribution::constant(service),
             queue,
-            copies: Copies::Cost,
+            ..ServerSpec::default()
         },
         ..run_spec(clients, link, workload)
     }
@@ -169,7 +167,10 @@ fn a_copy_whose_request_never_came_costs_as_much_as_a_request() {
 #[test]
 fn service_time_is_drawn_per_request_on_its_own_stream() {
     let mut spread = spec(1, 100, SERVICE, 10);
-    spread.server.service.low = Duration::ZERO;
+    spread.server.service = TimeDistribution::Uniform {
+        low: Duration::ZERO,
+        high: SERVICE,
+    };
     let record = run(&spread);
     let mean = server(&record).busy.as_micros() / 100;
     assert!((8_000..12_000).contains(&mean), "{mean}");
@@ -194,7 +195,10 @@ fn a_queue_that_nothing_waits_in_changes_nothing() {
 #[test]
 fn the_same_seed_is_the_same_run() {
     let mut crowd = spec(100, 5, Duration::from_millis(60), 50);
-    crowd.server.service.low = Duration::from_millis(20);
+    crowd.server.service = TimeDistribution::Uniform {
+        low: Duration::from_millis(20),
+        high: Duration::from_millis(60),
+    };
     let crowd = after_failure(crowd, AfterFailure::Next);
     assert_eq!(run(&crowd), run(&crowd));
     let mut other = crowd.clone();
@@ -238,6 +242,6 @@ fn service_time_over_tcp_and_unbounded_queues_are_refused() {
         assert!(error.to_string().contains("65536"), "{error}");
     }
     // Where nothing waits, none of this matters.
-    over_tcp.server.service = Span::default();
+    over_tcp.server.service = TimeDistribution::default();
     assert!(engine::run(&over_tcp).is_ok());
 }

@@ -8,7 +8,7 @@ pub(super) mod links;
 mod topology;
 
 use carob_cc::time::Duration;
-use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
+use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, Impairments, LinkSpec, LossSpec};
 use carob_sim::mesh::ConfigError;
 use carob_sim::mesh::lowpan::LowpanError;
 use carob_sim::mesh::spec::{
@@ -96,6 +96,7 @@ pub(super) fn no_link() -> LinkSpec {
         loss: LossSpec::None,
         replay: None,
         changes: Vec::new(),
+        impairments: Impairments::NONE,
     };
     LinkSpec {
         down: direction.clone(),

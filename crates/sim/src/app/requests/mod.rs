@@ -3,11 +3,12 @@
 //! `client` has a client's exchanges and its endpoint.
 
 mod client;
+mod worker;
 
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
 use carob_proto::codec::Code;
-use carob_proto::endpoint::{Endpoint, Event, QBlockMode, RequestConfig};
+use carob_proto::endpoint::{Endpoint, Event, IncomingId, QBlockMode, RequestConfig};
 use carob_proto::message::Payload;
 use carob_proto::trace::TraceEvent as Protocol;
 
@@ -24,11 +25,15 @@ use crate::spec::{
 use crate::trace::SimEvent;
 
 use client::{Client, Next, body, client_endpoint, server_endpoint};
+use worker::{Pending, Worker};
 
 /// The timer of a client's start, the first or a later one; its subject is the client.
 const START: u8 = 0;
 /// The timer of a client's next periodic requests.
 const PERIOD: u8 = 1;
+/// The timer of a response of a server whose application takes time; its subject is the server, its
+/// count the server's restarts.
+const SERVED: u8 = 2;
 
 /// The clients of a group, and their server.
 pub(crate) struct Clients {
@@ -44,6 +49,7 @@ pub(crate) struct Clients {
     server_restarts: u32,
     /// The response to every request.
     response: Response,
+    worker: Option<Worker>,
     /// Times from request to response.
     responses: Histogram,
     /// The same one by one, up to the number that a record keeps.
@@ -75,6 +81,7 @@ impl Clients {
             states: numbers.clone().map(client).collect(),
             server_restarts: 0,
             response,
+            worker: Worker::new(&spec.server, spec.seed, group.number),
             responses: Histogram::default(),
             response_times: Vec::new(),
         };
@@ -190,6 +197,46 @@ impl Clients {
                 .add(engine.now, number, SimEvent::Ended { complete });
             engine.flow_ended(&mut client.flow, number);
         }
+    }
+
+    /// Responds to a request, at once or when the application has worked on it.
+    fn requested<N: Network>(
+        &mut self,
+        engine: &mut Engine<'_, N>,
+        server: u32,
+        request: IncomingId,
+    ) {
+        let endpoint = &mut engine.hosts[server as usize].endpoint;
+        let Some(worker) = &mut self.worker else {
+            endpoint.respond(engine.now, request, &self.response);
+            return;
+        };
+        let tag = engine.cause;
+        let Some(at) = worker.accept(engine.now, Pending { request, tag }) else {
+            let overload = Response::new(Code::SERVICE_UNAVAILABLE);
+            endpoint.respond(engine.now, request, &overload);
+            return;
+        };
+        let timer = Timer {
+            count: self.server_restarts,
+            ..Timer::of(SERVED, server)
+        };
+        engine.set_timer(self.group as u16, at, timer);
+    }
+
+    /// Sends a response that the application has completed. Work that a restart ended completes no
+    /// more.
+    fn served<N: Network>(&mut self, engine: &mut Engine<'_, N>, timer: Timer) {
+        let is_current = timer.count == self.server_restarts;
+        let worker = self.worker.as_mut().filter(|_| is_current);
+        let Some(Pending { request, tag }) = worker.and_then(Worker::complete) else {
+            return;
+        };
+        let endpoint = &mut engine.hosts[timer.subject as usize].endpoint;
+        endpoint.respond(engine.now, request, &self.response);
+        engine.cause = tag;
+        engine.drain(self, timer.subject);
+        engine.cause = Tag::NONE;
     }
 
     /// A client's request got a response.
@@ -338,6 +385,7 @@ impl<N: Network> Application<N> for Clients {
             return engine.set_timer(self.group as u16, up, timer);
         }
         match timer.kind {
+            SERVED => return self.served(engine, timer),
             PERIOD => self.period_begins(engine, timer.subject),
             _ => self.start_client(engine, timer.subject),
         }
@@ -346,10 +394,7 @@ impl<N: Network> Application<N> for Clients {
 
     fn on_event(&mut self, engine: &mut Engine<'_, N>, number: u32, event: Event) {
         match event {
-            Event::Request(id) => {
-                let endpoint = &mut engine.hosts[number as usize].endpoint;
-                endpoint.respond(engine.now, id, &self.response);
-            }
+            Event::Request(id) => self.requested(engine, number, id),
             Event::Response { id, response, .. } => {
                 engine.bin_answered();
                 let is_success = response.code.is_success();
@@ -409,6 +454,9 @@ impl<N: Network> Application<N> for Clients {
     fn on_restart(&mut self, engine: &mut Engine<'_, N>, host: u32) {
         if host == self.server {
             self.server_restarts += 1;
+            if let Some(worker) = &mut self.worker {
+                worker.clear();
+            }
             let group = engine.group(host);
             let endpoint = server_endpoint(engine.spec, group, self.server_restarts);
             renew(engine, host, endpoint);

@@ -1,5 +1,7 @@
 //! Segments on the link.
 
+use carob_cc::time::Instant;
+
 use crate::capture::{Captured, Content};
 use crate::link::Verdict;
 use crate::tcp::Segment;
@@ -12,7 +14,7 @@ use crate::app::{Application, Applications};
 use crate::net::Network;
 
 /// A segment in flight.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct SegmentInFlight {
     slot: u32,
     /// The connection, which may be closed at arrival: its client, and the number of that client's
@@ -113,8 +115,13 @@ impl<N: Network> Engine<'_, N> {
                 self.bin_carried(departed, bytes, is_spurious);
             }
         }
-        let (at, marked) = match verdict {
-            Verdict::Deliver { at, marked, .. } => (at, marked),
+        let (at, marked, duplicated) = match verdict {
+            Verdict::Deliver {
+                at,
+                marked,
+                duplicated,
+                ..
+            } => (at, marked, duplicated),
             Verdict::DropFull => {
                 let segment = tag;
                 return self
@@ -143,6 +150,16 @@ impl<N: Network> Engine<'_, N> {
             tag: Some(SegmentTag { peer: here, ..tag }),
             segment,
         };
+        let copy = duplicated.then(|| in_flight.clone());
+        self.launch(way, at, in_flight);
+        if let Some(copy) = copy {
+            self.launch(way, at, copy);
+        }
+    }
+
+    /// Schedules the arrival of a segment.
+    fn launch(&mut self, way: usize, at: Instant, in_flight: SegmentInFlight) {
+        let all = &mut self.connections;
         let place = if let Some(place) = all.in_flight_free.pop() {
             all.in_flight[place as usize] = in_flight;
             place

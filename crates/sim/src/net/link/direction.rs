@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use carob_cc::time::{Duration, Instant};
 
 use super::discipline::{Fate, Queue};
+use super::impairments::Impaired;
 use super::loss::Loss;
 use super::path_change::Course;
 use super::trace::{Free, Player};
@@ -22,15 +23,25 @@ pub enum Verdict {
         departed: Instant,
         /// True if the queue marked it (ECN, RFC 3168) instead of dropping it.
         marked: bool,
+        /// True if a copy arrives right after it.
+        duplicated: bool,
     },
-    /// Dropped by the queue: the buffer was full, or its discipline decided so. The packet never
-    /// used the link.
+    /// Dropped by the policer or the queue: the buffer was full, or its discipline decided so. The
+    /// packet never used the link.
     DropFull,
-    /// Lost after the bottleneck.
+    /// Lost after the bottleneck, or discarded for its checksum.
     Lost {
         /// Departure of its last bit from the bottleneck.
         departed: Instant,
     },
+}
+
+/// Impairments that a packet meets after the bottleneck.
+#[derive(Clone, Copy, Debug, Default)]
+struct Crossing {
+    corrupted: bool,
+    duplicated: bool,
+    late: Option<Duration>,
 }
 
 /// Counters of a direction.
@@ -53,6 +64,14 @@ pub struct Counters {
     pub bytes_sent: u64,
     /// The peak of the buffer, in bytes.
     pub queue_bytes_peak: u64,
+    /// Packets dropped by the policer.
+    pub policed: u64,
+    /// Packets that arrived damaged and were discarded.
+    pub corrupted: u64,
+    /// Packets delivered late, so that later ones may overtake them.
+    pub reordered: u64,
+    /// Copies of packets delivered.
+    pub duplicated: u64,
 }
 
 /// One direction of a link.
@@ -75,6 +94,7 @@ pub struct Direction {
     extra: Stream,
     player: Option<Player>,
     course: Option<Box<Course>>,
+    impaired: Option<Box<Impaired>>,
     counters: Counters,
 }
 
@@ -85,8 +105,10 @@ impl Direction {
     /// # Panics
     ///
     /// If the rate is 0, the buffer holds more than [`PACKETS_MAX`] packets, its discipline has
-    /// thresholds out of order or no averaging period, or the loss process or a change cannot exist
-    /// ([`LossSpec::check`](super::LossSpec::check), [`PathChange::check`](super::PathChange::check)).
+    /// thresholds out of order or no averaging period, or the loss process, a change or an impairment
+    /// cannot exist ([`LossSpec::check`](super::LossSpec::check),
+    /// [`PathChange::check`](super::PathChange::check),
+    /// [`Impairments::check`](super::Impairments::check)).
     pub fn new(spec: &DirectionSpec, seed: u64, label: &str) -> Self {
         assert!(spec.rate_bps > 0, "a link has a rate");
         assert!(
@@ -107,6 +129,7 @@ impl Direction {
                 .as_ref()
                 .map(|replay| Player::new(replay, spec.rate_bps, seed)),
             course: Course::new(&spec.changes, seed, label),
+            impaired: Impaired::new(&spec.impairments, seed, label),
             counters: Counters::default(),
         }
     }
@@ -121,6 +144,12 @@ impl Direction {
     /// The same for a packet that may be marked instead of dropped, if `ecn_capable`.
     pub fn offer_packet(&mut self, now: Instant, bytes: u32, ecn_capable: bool) -> Verdict {
         self.counters.offered += 1;
+        if let Some(impaired) = &mut self.impaired
+            && !impaired.admits(now, bytes)
+        {
+            self.counters.policed += 1;
+            return Verdict::DropFull;
+        }
         self.release(now);
         let queued = self.waiting_bytes + u64::from(bytes);
         if queued > self.spec.buffer.bytes
@@ -164,17 +193,33 @@ impl Direction {
             is_lost = course.takes(departed, is_lost);
             delay = course.delay(departed, delay);
         }
+        let mut crossing = Crossing::default();
+        if let Some(impaired) = &mut self.impaired {
+            crossing = Crossing {
+                corrupted: impaired.corrupts(),
+                duplicated: impaired.duplicates(),
+                late: impaired.lateness(),
+            };
+            is_lost |= impaired.has_bit_error(bytes);
+        }
         if is_lost {
             self.counters.lost += 1;
             return Verdict::Lost { departed };
         }
-        self.counters.delivered += 1;
         let at = (departed + delay + extra).max(self.latest_arrival);
         self.latest_arrival = at;
+        if crossing.corrupted {
+            self.counters.corrupted += 1;
+            return Verdict::Lost { departed };
+        }
+        self.counters.delivered += 1;
+        self.counters.duplicated += u64::from(crossing.duplicated);
+        self.counters.reordered += u64::from(crossing.late.is_some());
         Verdict::Deliver {
-            at,
+            at: at + crossing.late.unwrap_or_default(),
             departed,
             marked,
+            duplicated: crossing.duplicated,
         }
     }
 
@@ -315,6 +360,7 @@ mod tests {
                 at: us(494_933),
                 departed: us(79_933),
                 marked: false,
+                duplicated: false,
             }
         );
     }

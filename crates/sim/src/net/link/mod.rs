@@ -10,6 +10,7 @@
 
 mod direction;
 mod discipline;
+mod impairments;
 mod loss;
 mod network;
 mod path_change;
@@ -17,6 +18,7 @@ mod trace;
 
 pub use direction::{Counters, Direction, Verdict};
 pub use discipline::{CoDelSpec, Discipline, RedSpec};
+pub use impairments::{Impairments, Policer, Reordering};
 pub use loss::{LossProfile, LossSpec, PROFILES, profile};
 pub(crate) use network::LinkNetwork;
 #[cfg(feature = "testing")]
@@ -105,6 +107,8 @@ pub struct DirectionSpec {
     pub replay: Option<Replay>,
     /// Changes of rate, delay and loss. Rates change only without a trace of rates.
     pub changes: Vec<PathChange>,
+    /// A policer, bit errors, corruption, reordering, duplication.
+    pub impairments: Impairments,
 }
 
 impl DirectionSpec {
@@ -118,6 +122,7 @@ impl DirectionSpec {
             loss: LossSpec::None,
             replay: None,
             changes: Vec::new(),
+            impairments: Impairments::NONE,
         }
     }
 }

@@ -40,10 +40,15 @@ pub(crate) fn send_over<N: Network<Event = Arrival>>(
         CONSTRAINED => UP,
         _ => DOWN,
     };
-    let (offer, arrives) = link(&mut engine.network).offer(engine.now, direction, bytes);
+    let (offer, arrives, duplicated) =
+        link(&mut engine.network).offer(engine.now, direction, bytes);
     if offer.fate == Fate::Arrives {
         let arrival = Event::Network(Arrival { datagram: index });
         engine.queue.push_in_order(direction, arrives, arrival);
+        if duplicated {
+            engine.datagrams.hold(index);
+            engine.queue.push_in_order(direction, arrives, arrival);
+        }
     }
     offer
 }
@@ -57,9 +62,10 @@ impl LinkNetwork {
         }
     }
 
-    /// Offers a packet in as many fragments as it needs. Returns its fate and its arrival.
+    /// Offers a packet in as many fragments as it needs. Returns its fate, its arrival, and whether
+    /// it arrives twice: all of its fragments do.
     #[inline]
-    fn offer(&mut self, now: Instant, direction: usize, bytes: u32) -> (Offer, Instant) {
+    fn offer(&mut self, now: Instant, direction: usize, bytes: u32) -> (Offer, Instant, bool) {
         let mut offer = Offer {
             fate: Fate::Arrives,
             carried: 0,
@@ -71,12 +77,18 @@ impl LinkNetwork {
             DOWN => &mut self.link.down,
             _ => &mut self.link.up,
         };
-        let mut arrives = now;
+        let (mut arrives, mut all_duplicated) = (now, true);
         for fragment in fragments(bytes, self.mtu_bytes) {
             offer.packets += 1;
             match link.offer(now, fragment) {
-                Verdict::Deliver { at, departed, .. } => {
+                Verdict::Deliver {
+                    at,
+                    departed,
+                    duplicated,
+                    ..
+                } => {
                     (arrives, offer.departed) = (arrives.max(at), departed);
+                    all_duplicated &= duplicated;
                 }
                 Verdict::DropFull => {
                     offer.fate = Fate::Dropped;
@@ -90,7 +102,7 @@ impl LinkNetwork {
         }
         let more = offer.packets.saturating_sub(1) * u64::from(IP_HEADER);
         offer.header_bytes = u64::from(self.header_bytes) + more;
-        (offer, arrives)
+        (offer, arrives, all_duplicated)
     }
 }
 

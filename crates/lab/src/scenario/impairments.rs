@@ -1,0 +1,173 @@
+//! Impairments of a link, from keys of the `link` table.
+
+use carob_cc::ratio::Ratio;
+use carob_sim::link::{Impairments, Policer, Reordering};
+use carob_sim::random::Probability;
+
+use super::cell::Cell;
+use super::error::ScenarioError;
+use super::impossible;
+use super::value::Value;
+
+/// The impairments of a direction. Those after the bottleneck are of lossy directions.
+pub(super) fn of(cell: &Cell, is_lossy: bool, mtu: u64) -> Result<Impairments, ScenarioError> {
+    let mut impairments = Impairments {
+        policer: policer(cell, mtu)?,
+        ..Impairments::NONE
+    };
+    if is_lossy {
+        let share = share(cell, "link.reordering")?;
+        let delay = cell.distribution("link.reordering_delay")?;
+        let is_reordered = share != Probability::NEVER && !delay.is_zero();
+        let rate = cell.number("link.bit_errors")?;
+        impairments = Impairments {
+            bit_errors: if rate.of(u64::from(u32::MAX)) == 0 {
+                Ratio::new(0, 1)
+            } else {
+                rate
+            },
+            corruption: self::share(cell, "link.corruption")?,
+            reordering: is_reordered.then_some(Reordering { share, delay }),
+            duplication: self::share(cell, "link.duplication")?,
+            ..impairments
+        };
+    }
+    impairments.check().map_err(|why| {
+        let path = "link.bit_errors";
+        let value = cell.setting(path).unwrap_or_default();
+        impossible(cell.place(path), format!("{path} {value}: {why}"))
+    })?;
+    Ok(impairments)
+}
+
+fn policer(cell: &Cell, mtu: u64) -> Result<Option<Policer>, ScenarioError> {
+    let path = "link.policer";
+    if !cell.has(path) {
+        return Ok(None);
+    }
+    let rate_bps = cell.own_rate(path)?;
+    let path = "link.policer_burst";
+    let burst_bytes = cell.bytes(path)?;
+    if burst_bytes < mtu {
+        let why =
+            format!("{path} is {burst_bytes} B, too small for a packet of link.mtu ({mtu} B)");
+        return Err(impossible(cell.place(path), why));
+    }
+    Ok(Some(Policer {
+        rate_bps,
+        burst_bytes,
+    }))
+}
+
+fn share(cell: &Cell, path: &str) -> Result<Probability, ScenarioError> {
+    match cell.value_of(path)? {
+        Value::Percent(ppm) => Ok(Probability::ppm(*ppm)),
+        _ => Err(cell.wrong_kind(path)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carob_cc::time::Duration;
+    use carob_sim::distribution::TimeDistribution;
+    use carob_sim::engine;
+    use carob_sim::link::Counters;
+
+    use super::*;
+    use crate::scenario::testing::spec;
+
+    const CELL: &str = "default-none";
+
+    fn set(keys: &[&str]) -> Result<[Impairments; 2], String> {
+        let spec = spec("carob/default", CELL, keys)?;
+        Ok([spec.link.down.impairments, spec.link.up.impairments])
+    }
+
+    #[test]
+    fn every_impairment_is_a_key_and_none_is_on_by_default() {
+        assert_eq!(set(&[]), Ok([Impairments::NONE; 2]));
+        let keys = [
+            "policer=20 kbit/s",
+            "policer_burst=3 kB",
+            "bit_errors=1/100000",
+            "corruption=1 %",
+            "reordering=5 %",
+            "reordering_delay=exponential 50 ms",
+            "duplication=2 %",
+            "error_directions=down",
+        ];
+        let [down, up] = set(&keys).expect("valid");
+        let policer = Some(Policer {
+            rate_bps: 20_000,
+            burst_bytes: 3_000,
+        });
+        let expected = Impairments {
+            policer,
+            bit_errors: Ratio::new(1, 100_000),
+            corruption: Probability::ppm(10_000),
+            reordering: Some(Reordering {
+                share: Probability::ppm(50_000),
+                delay: TimeDistribution::Exponential(Duration::from_millis(50)),
+            }),
+            duplication: Probability::ppm(20_000),
+        };
+        assert_eq!(down, expected);
+        let of_both = Impairments {
+            policer,
+            ..Impairments::NONE
+        };
+        assert_eq!(up, of_both);
+    }
+
+    #[test]
+    fn impossible_impairments_are_errors_with_their_key() {
+        for (keys, expected) in [
+            (&["policer=0 bit/s"][..], "link.policer is 0"),
+            (
+                &["policer=1 kbit/s", "policer_burst=100 B"],
+                "too small for a packet of link.mtu",
+            ),
+            (
+                &["bit_errors=1"],
+                "link.bit_errors 1: a bit error rate is below 1",
+            ),
+            (&["bit_errors=often"], "expected a number"),
+            (&["reordering_delay=late"], "expected a time"),
+        ] {
+            let error = set(keys).expect_err(expected);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    /// Counters of both directions of a transfer.
+    fn counters(keys: &[&str]) -> [Counters; 2] {
+        let record =
+            engine::run(&spec("carob/default", CELL, keys).expect("valid")).expect("a run");
+        assert!(record.flows[0].finished.is_some(), "{keys:?}");
+        [record.link.down, record.link.up]
+    }
+
+    #[test]
+    fn transfers_over_impaired_links_complete() {
+        let [down, up] = counters(&["duplication=20 %"]);
+        assert!(down.duplicated > 40 && up.duplicated > 40, "{down:?}");
+        let [down, _] = counters(&["corruption=5 %", "max_retransmit=8"]);
+        assert!(down.corrupted > 5 && down.lost == 0, "{down:?}");
+        let [down, _] = counters(&["reordering=20 %", "reordering_delay=2 s"]);
+        assert!(down.reordered > 40, "{down:?}");
+        let [down, _] = counters(&["bit_errors=1/100000", "max_retransmit=8"]);
+        assert!(down.lost > 2, "{down:?}");
+    }
+
+    #[test]
+    fn segments_of_tcp_meet_the_same_impairments() {
+        let keys = [
+            "run.algorithms=tcp-newreno",
+            "policer=30 kbit/s",
+            "duplication=10 %",
+            "reordering=5 %",
+        ];
+        let [down, _] = counters(&keys);
+        assert!(down.duplicated > 20 && down.reordered > 5, "{down:?}");
+    }
+}
