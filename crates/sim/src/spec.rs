@@ -12,7 +12,7 @@ use carob_proto::trace::Trace;
 use crate::capture::Captured;
 pub use crate::client_groups::ClientGroup;
 pub use crate::engine::server_queue::{
-    Copies, Pauses, SERVER_QUEUE_MAX, ServerRecord, ServerSpec, Works,
+    Copies, PauseSchedule, SERVER_QUEUE_MAX, ServerRecord, ServerSpec, Works,
 };
 pub use crate::fault::{ClientRestarts, Faults, Outages, Rebindings, ServerRestarts};
 use crate::histogram::Histogram;

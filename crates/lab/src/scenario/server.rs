@@ -1,6 +1,6 @@
 //! Costs of requests at the server, from the keys of the `server` table.
 
-use carob_sim::spec::{Copies, Pauses, ServerSpec, Transport, Works};
+use carob_sim::spec::{Copies, PauseSchedule, ServerSpec, Transport, Works};
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
@@ -38,7 +38,7 @@ pub(super) fn of(cell: &Cell, transport: Transport) -> Result<ServerSpec, Scenar
     Ok(spec)
 }
 
-fn pauses(cell: &Cell) -> Result<Option<Pauses>, ScenarioError> {
+fn pauses(cell: &Cell) -> Result<Option<PauseSchedule>, ScenarioError> {
     let Some(first) = cell.if_set("server.pause", Cell::time)? else {
         let is_set = |key: &&&str| !matches!(cell.place(key), Place::Scenario(_));
         return match OF_PAUSES.iter().find(is_set) {
@@ -59,7 +59,7 @@ fn pauses(cell: &Cell) -> Result<Option<Pauses>, ScenarioError> {
         let why = format!("server.pause_interval {interval} is no longer than a pause ({lasts})");
         return Err(impossible(cell.place("server.pause_interval"), why));
     }
-    Ok(Some(Pauses {
+    Ok(Some(PauseSchedule {
         first,
         interval,
         lasts,

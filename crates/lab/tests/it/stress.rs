@@ -44,7 +44,7 @@ fn every_transfer_survives_a_fall_of_the_capacity() {
 }
 
 #[test]
-fn default_coap_survives_all_troubles_of_a_path_but_a_loss_of_30_percent() {
+fn default_coap_survives_all_but_a_loss_of_30_percent() {
     for (name, record) in runs("path", "*", "default") {
         let expected = !name.contains("-off-loss-30") && !name.contains("-non-loss-30");
         assert!(is_complete(&record) || !expected, "{name}");

@@ -36,7 +36,7 @@ pub struct ServerSpec {
     /// The part of the server that takes the service time.
     pub works: Works,
     /// Times in which no work is done, as of garbage collection; none by default.
-    pub pauses: Option<Pauses>,
+    pub pauses: Option<PauseSchedule>,
 }
 
 /// The part of the server that takes the service time.
@@ -53,7 +53,7 @@ pub enum Works {
 
 /// Pauses of a server. Work that meets one continues after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pauses {
+pub struct PauseSchedule {
     /// Beginning of the first.
     pub first: Duration,
     /// Time from the beginning of one to that of the next, longer than a pause; zero for a single
@@ -63,7 +63,7 @@ pub struct Pauses {
     pub lasts: Duration,
 }
 
-impl Pauses {
+impl PauseSchedule {
     /// The pause that began last at `now`, and the beginning of the next one.
     fn around(&self, now: Instant) -> (Option<Instant>, Option<Instant>) {
         let first = Instant::ZERO + self.first;
@@ -329,7 +329,7 @@ impl<N: Network> Engine<'_, N> {
 mod tests {
     use super::*;
 
-    fn completions(pauses: Pauses, work: &[(u64, u64)]) -> Vec<u64> {
+    fn completions(pauses: PauseSchedule, work: &[(u64, u64)]) -> Vec<u64> {
         let spec = ServerSpec {
             pauses: Some(pauses),
             ..ServerSpec::default()
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn work_waits_in_pauses_and_goes_on_after_them() {
         let s = Duration::from_secs;
-        let mut pauses = Pauses {
+        let mut pauses = PauseSchedule {
             first: s(10),
             interval: Duration::ZERO,
             lasts: s(5),

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policer_never_passes_a_packet_above_its_burst_and_keeps_fractions() {
+    fn a_policer_passes_no_packet_above_its_burst() {
         let mut line = line(80_000_000, policed(3_000, 100));
         assert_eq!(line.offer(at(0), 101), Verdict::DropFull);
         assert_ne!(line.offer(at(0), 100), Verdict::DropFull);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn late_packets_have_their_share_and_arrive_by_their_delay_later() {
+    fn late_packets_have_their_share_and_delay() {
         let mut line = line(80_000_000, reordered(50_000, 35));
         let arrivals = arrivals(&mut line, 100_000);
         let late = |(k, at): (usize, &u64)| at - (k as u64 * 10_000 + 10_010);

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_outages_have_their_means_and_are_shared_between_directions() {
+    fn drawn_outages_have_their_means_and_may_be_shared() {
         let mean = |millis| Some(TimeDistribution::Exponential(ms(millis)));
         let outages = PathChange {
             from: None,
