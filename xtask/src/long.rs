@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     defences, flood, fuzz, handshakes, memory, properties, radio_validation, recommendations,
-    situations, soak, workspace::Workspace,
+    situations, soak, stress, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -76,6 +76,7 @@ const RUNS: &[Long] = &[
     SERVER_SENSITIVITY,
     SITUATIONS,
     SOAK,
+    STRESS,
     TCP_SENSITIVITY,
 ];
 
@@ -308,6 +309,13 @@ const SOAK: Long = Long {
     about: "full rate, 1,000 observers, 1 % of datagrams lost, for --minutes N (30; and five more at the end) with --seed N",
     work: Work::WithOptions(soak::run),
     results: "docs/soak.md",
+};
+
+const STRESS: Long = Long {
+    name: "stress",
+    about: "every controller on changing paths, before slow servers and in crowds, --seeds N (10: five minutes)",
+    work: Work::WithOptions(stress::run),
+    results: "crates/lab/results/stress.csv",
 };
 
 const TCP_SENSITIVITY: Long = Long {

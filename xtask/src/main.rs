@@ -26,6 +26,7 @@ mod release;
 mod situations;
 mod soak;
 mod steps;
+mod stress;
 mod tidy;
 mod workspace;
 
