@@ -72,8 +72,10 @@ pub struct GapDetection {
     pub time_threshold: Duration,
     /// Departure of the latest message that was certainly answered.
     pub answered_departure: Instant,
-    /// The time of that answer: timers of messages that are still outstanding begin anew (RFC 6298 5.3).
-    pub answered: Instant,
+    /// The path's timeout now, its back-off included: no timer of the window's messages is shorter.
+    pub timeout: Duration,
+    /// Retransmissions for a gap until the message's timer expires, at most.
+    pub repairs: u8,
 }
 
 /// A gauge of a controller's state, for display and traces.

@@ -103,6 +103,8 @@ pub struct Expired<'a> {
     pub timeout: Duration,
     /// True if nothing was received from the peer while that timer ran.
     pub silent: bool,
+    /// Why the transmission is presumed lost: by a gap, its timer has not expired.
+    pub reason: LossReason,
 }
 
 impl<'a> Expired<'a> {
@@ -122,12 +124,15 @@ impl<'a> Expired<'a> {
             retransmissions,
             timeout,
             silent: true,
+            reason: LossReason::Timer,
         }
     }
 
     setters! {
         /// Sets whether nothing was received from the peer meanwhile.
         with_silent(silent: bool);
+        /// Sets why the transmission is presumed lost.
+        with_reason(reason: LossReason);
     }
 }
 
@@ -330,6 +335,8 @@ impl<'a> Answered<'a> {
 pub enum LossReason {
     /// The retransmission timer expired.
     Timer,
+    /// A message that departed later was answered (RFC 9002 6.1).
+    Gap,
 }
 
 /// A transmission presumed lost.
@@ -358,6 +365,11 @@ impl Lost {
             reason: LossReason::Timer,
             silent,
         }
+    }
+
+    setters! {
+        /// Sets the reason.
+        with_reason(reason: LossReason);
     }
 }
 

@@ -30,11 +30,22 @@ pub struct TransmissionParameters {
     /// RFC 7252 has no cap; CoCoA truncates at 32 s, the thesis's default CoAP at 60 s
     /// (`docs/algorithms.md#default`, `docs/algorithms.md#cocoa-backoff`).
     pub rto_max: Option<Duration>,
+    /// Rules of this stack for every controller. Default true; false runs a controller exactly as published.
+    ///
+    /// - First timers are drawn over a range, up to ACK_RANDOM_FACTOR times the RTO.
+    /// - No timer is shorter than [`RTO_MIN`](Self::RTO_MIN), nor than the previous one of its message.
+    /// - A message is retransmitted for MAX_TRANSMIT_SPAN, even if short timers have used up
+    ///   MAX_RETRANSMIT before.
+    pub safeguards: bool,
 }
 
 impl TransmissionParameters {
     /// The maximum of MAX_RETRANSMIT; the engine keeps the time of every transmission.
     pub const MAX_RETRANSMIT_LIMIT: u8 = 30;
+
+    /// Least timer with [`safeguards`](Self::safeguards): that of TCP in Linux. RFC 8085 3.1.1 has 1 s
+    /// for a sender without measurements.
+    pub const RTO_MIN: Duration = Duration::from_millis(200);
 
     /// RFC 7252 4.8 defaults.
     pub const DEFAULT: Self = Self {
@@ -46,7 +57,41 @@ impl TransmissionParameters {
         probing_rate: 1,
         max_latency: Duration::from_secs(100),
         rto_max: None,
+        safeguards: true,
     };
+
+    /// Limits a controller's timer; `previous` is that of the message's previous transmission. The cap
+    /// never shortens a first timer.
+    pub fn limit_timer(&self, timer: Duration, previous: Option<Duration>) -> Duration {
+        let capped = match (previous, self.rto_max) {
+            (Some(previous), Some(cap)) => timer.min(cap.max(previous)),
+            _ => timer,
+        };
+        if self.safeguards {
+            capped.max(previous.unwrap_or(Self::RTO_MIN))
+        } else {
+            capped
+        }
+    }
+
+    /// Cuts the timer of a transmission after which only the span permits another, at this time since the
+    /// first, so that the other leaves at the end of MAX_TRANSMIT_SPAN. With RFC 7252's own timers the
+    /// last transmission leaves after two thirds of the span at the earliest.
+    pub fn reach_span(&self, timer: Duration, previous: Duration, age: Duration) -> Duration {
+        let span = self.max_transmit_span();
+        if self.safeguards && age.times(3) < span.times(2) && age + timer >= span {
+            let left = span.saturating_sub(age + Duration::from_micros(1));
+            left.max(previous).min(timer)
+        } else {
+            timer
+        }
+    }
+
+    /// Returns whether a message is retransmitted after so many timeouts, at this time since its first
+    /// transmission.
+    pub fn permits_retransmission(&self, timeouts: u8, age: Duration) -> bool {
+        timeouts < self.max_retransmit || (self.safeguards && age < self.max_transmit_span())
+    }
 
     /// Longest sum of the first `timers` timers: each twice the one before, or at the cap.
     fn longest(&self, timers: u8) -> Duration {
@@ -130,5 +175,41 @@ mod tests {
         // 3 + 6 + 12 + 24 + 48, then 15 timers of 60 s.
         assert_eq!(p.max_transmit_span(), Duration::from_secs(93 + 15 * 60));
         assert_eq!(p.exchange_lifetime(), Duration::from_secs(93 + 900 + 202));
+    }
+
+    #[test]
+    fn safeguards_bound_timers_and_keep_a_message_for_the_span() {
+        let ms = Duration::from_millis;
+        let safe = TransmissionParameters::DEFAULT;
+        assert_eq!(
+            safe.limit_timer(ms(2), None),
+            TransmissionParameters::RTO_MIN
+        );
+        assert_eq!(
+            safe.limit_timer(ms(300), Some(ms(900))),
+            ms(900),
+            "never shorter"
+        );
+        assert_eq!(
+            safe.reach_span(ms(25_600), ms(12_800), ms(25_400))
+                .as_millis(),
+            19_599
+        );
+        assert_eq!(
+            safe.reach_span(ms(32_000), ms(16_000), ms(30_000)),
+            ms(32_000),
+            "RFC 7252"
+        );
+        assert!(safe.permits_retransmission(9, Duration::from_secs(44)));
+        assert!(!safe.permits_retransmission(4, Duration::from_secs(45)));
+        let published = TransmissionParameters {
+            safeguards: false,
+            rto_max: Some(Duration::from_secs(60)),
+            ..safe
+        };
+        assert_eq!(published.limit_timer(ms(2), None), ms(2));
+        assert_eq!(published.limit_timer(ms(300), Some(ms(900))), ms(300));
+        assert_eq!(published.limit_timer(ms(70_000), Some(ms(900))), ms(60_000));
+        assert!(!published.permits_retransmission(4, ms(1)));
     }
 }

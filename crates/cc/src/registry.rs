@@ -261,6 +261,11 @@ pub fn write_unknown<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::Controller;
+    use crate::evidence::{Answered, Sent, Start, Transmission};
+    use crate::random::Fixed;
+    use crate::ratio::Ratio;
+    use crate::time::Instant;
     extern crate std;
     use std::collections::BTreeSet;
     use std::string::ToString;
@@ -272,6 +277,57 @@ mod tests {
         for entry in entries() {
             assert_eq!(find(entry.name).map(|e| e.name), Ok(entry.name));
         }
+    }
+
+    /// The first timers of a second exchange, by the lowest and the highest draw.
+    fn first_timers(entry: Entry, round_trip: u64, safeguards: bool) -> [Duration; 2] {
+        [Fixed::low(), Fixed::high()].map(|mut random| {
+            let mut parameters = TransmissionParameters::DEFAULT;
+            parameters.safeguards = safeguards;
+            let mut controller = entry.build();
+            let (sent, answered) = (
+                Instant::ZERO,
+                Instant::ZERO + Duration::from_millis(round_trip),
+            );
+            let timer = controller.first_timeout(&Start::new(sent, &parameters), &mut random);
+            let state = controller.on_sent(&Sent::new(sent, &parameters, 60), &mut random);
+            let all = [Transmission { at: sent, state }];
+            controller.on_answered(&Answered::new(
+                answered,
+                &parameters,
+                timer.state,
+                &all,
+                timer.timeout,
+            ));
+            let start = Start::new(answered, &parameters);
+            let timer = controller.first_timeout(&start, &mut random).timeout;
+            parameters.limit_timer(timer, None)
+        })
+    }
+
+    #[test]
+    fn every_controller_draws_first_timers_with_safeguards() {
+        for entry in entries() {
+            for round_trip in [500, 1_900, 9_000] {
+                let [low, high] = first_timers(entry, round_trip, true);
+                let name = entry.name;
+                assert!(
+                    high >= low.scale(Ratio::new(5, 4)),
+                    "{name}: {low} to {high}"
+                );
+            }
+            let [low, high] = first_timers(entry, 1, true);
+            assert!(
+                low >= TransmissionParameters::RTO_MIN,
+                "{}: {low}, {high}",
+                entry.name
+            );
+        }
+        let published = find("rfc6298").map(|entry| first_timers(entry, 500, false));
+        assert!(
+            published.is_ok_and(|[low, high]| low == high),
+            "as published"
+        );
     }
 
     #[test]

@@ -1600,7 +1600,7 @@ class BasicRto(WholeMillis):
 
 
 class Carob(Controller):
-    """Single exchanges of `carob`: certain samples, and back-off that carries over with a queue."""
+    """Single exchanges of `carob`: certain samples, one early retransmission, limits after idle."""
 
     name = "carob"
     source = "docs/adr/0033-carob-controller.md; docs/algorithms.md#carob"
@@ -1610,9 +1610,9 @@ class Carob(Controller):
     losses = 36
     memory = Fraction(60)
     coverage = {
-        "failed": 2, "copy known": 8, "copy unknown": 4, "kept": 4, "carried": 1, "latest": 3,
-        "deviation": 10, "least margin": 3, "forgotten": 2,
-        "patient": 3, "unsteady": 2, "short back-off": 4,
+        "failed": 2, "copy known": 8, "copy unknown": 4, "kept": 4, "latest": 3,
+        "deviation": 10, "least margin": 3, "forgotten": 2, "unsteady": 2,
+        "idle limit": 2, "steps forgotten": 2, "early": 4,
     }
 
     def __init__(self, dither, exact=True):
@@ -1623,64 +1623,61 @@ class Carob(Controller):
         self.least = [None, None]
         self.greatest = [Fraction(0), Fraction(0)]
         self.since = None
-        self.carry = 0
         self.kept = 0
-        self.doublings = 0
-        self.calm = 0
+        self.sent = [Fraction(0)]
+        self.heard = Fraction(0)
 
     # -- timers
 
-    def rto(self, doublings=0):
+    def rto(self):
         margin = 4 * self.deviation
         least = max(self.mean / 4, Fraction(1, 1000))
         self.seen["least margin" if margin < least else "deviation"] += 1
-        rto = self.mean + max(margin, least) * 2**doublings
-        self.seen["latest"] += self.latest * 5 / 4 > rto
-        return max(rto, self.latest * 5 / 4)
+        self.seen["latest"] += self.latest * 5 / 4 > self.mean + max(margin, least)
+        return max(self.mean + max(margin, least), self.latest * 5 / 4)
 
     def first_timer(self, now, running):
+        idle = now - max(self.sent[-1], self.heard)
         if self.mean is None:
             drawn = self.draw(Fraction(2), Fraction(3))
-        else:
-            rto = self.keep(self.rto(self.doublings))
-            base = min(value for value in self.least if value is not None)
-            short = min(Fraction(1), self.mean + 8 * (max(self.greatest) - base))
-            self.seen["unsteady"] += less(rto, short)
-            rto = self.keep(max(rto, short))
-            self.seen["patient"] += self.doublings > 0
-            drawn = self.keep(self.draw(rto, rto * 5 / 4))
-        doublings = max(self.carry, self.kept)
-        self.seen["carried"] += self.carry > self.kept
+            return min(drawn * 2**self.kept, self.cap)
+        rto = self.keep(self.rto())
+        if running == 0:
+            # A step for each idle RTO, unless the last one is all but complete.
+            steps = idle // rto
+            less(idle, (steps + 1) * rto)
+            less(steps * rto, idle)
+            self.seen["steps forgotten"] += min(steps, self.kept) > 0
+            self.kept = max(self.kept - steps, 0)
+        base = min(value for value in self.least if value is not None)
+        if less(4 * base, max(self.greatest)):
+            self.seen["unsteady"] += rto < 2
+            rto = max(rto, Fraction(2))
+        drawn = self.keep(self.draw(rto, rto * 3 / 2))
         self.seen["kept"] += self.kept > 0
-        return min(drawn * 2**doublings, max(drawn, self.cap), self.cap)
+        timer = min(drawn * 2**self.kept, max(drawn, self.cap), self.cap)
+        if running == 0 and less(Fraction(4), idle):
+            limit = self.draw(Fraction(2), Fraction(3))
+            self.seen["idle limit"] += less(limit, timer)
+            timer = min(timer, limit)
+        return timer
 
     def next_timer(self):
-        short = min(Fraction(1), self.timer * 4)
-        self.seen["short back-off"] += less(self.timer * 2, short)
-        return max(self.timer * 2, short)
+        if self.mean is None:
+            return self.timer * (3 if self.retransmissions == 0 else 2)
+        self.seen["early"] += less(self.timer * 2, Fraction(2))
+        return max(self.timer * 2, Fraction(2))
 
     # -- answers
 
     def answered(self, now, n, since_original, copy_answered):
+        self.heard = now
         known = 0 if n == 0 else copy_answered
         if known is None:
             self.kept = min(self.kept + n, 6)
             return
         self.sample(now, now - self.sent[known])
-        if n > known:
-            self.doublings = min(self.doublings + 1, 6)
-        self.calm = self.calm + 1 if n == 0 else 0
-        if self.calm == 32:
-            self.doublings = max(self.doublings - 1, 0)
-            self.calm = 0
         self.kept = 0
-        base = min(value for value in self.least if value is not None)
-        queued = less(base * 5 / 4, self.latest)
-        chance = 1 if queued else 3
-        if known > chance:
-            self.carry = min(self.carry + known - chance, 4)
-        elif known == 0:
-            self.carry = max(self.carry - 1, 0) if queued else 0
         if less(self.memory, now - self.since):
             self.seen["forgotten"] += 1
             self.since = now
@@ -1758,7 +1755,7 @@ EVENTS = {
     "peak-hopper": 0,
     "peak-hopper-cal": 0,
     "basic-rto": 6,
-    "carob": 236,
+    "carob": 2624,
 }
 
 

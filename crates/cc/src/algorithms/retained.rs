@@ -108,12 +108,24 @@ impl Retained {
         random: &mut dyn Random,
         constants: &TimerConstants,
     ) -> Timer {
+        let parameters = start.parameters;
         let rto = match (self.backed_off, self.rto) {
-            (0, 0) => start.parameters.ack_timeout,
+            (0, 0) => parameters.ack_timeout,
             (0, rto) => constants.span(rto),
-            (backed_off, _) => return constants.span(backed_off).max(constants.rto_min).into(),
+            (backed_off, _) if !parameters.safeguards => {
+                return constants.span(backed_off).max(constants.rto_min).into();
+            }
+            (backed_off, _) => constants.span(backed_off),
         };
-        let dithered = uniform(random, rto, rto.scale(constants.dither));
+        let mut longest = rto.scale(constants.dither);
+        if parameters.safeguards {
+            longest = longest.max(rto.scale(parameters.ack_random_factor));
+        }
+        let mut dithered = uniform(random, rto, longest);
+        if parameters.safeguards {
+            // Its successors are whole ticks.
+            dithered = constants.span(constants.ticks(dithered));
+        }
         dithered.max(constants.rto_min).into()
     }
 

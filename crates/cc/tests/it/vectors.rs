@@ -253,6 +253,7 @@ fn replay(vector: &Vector, tolerance: Duration, changes: &[(&str, &str)]) -> Opt
             .unwrap_or_else(|e| panic!("{name}: {e}"));
     }
     let mut parameters = entry.suggested.apply(TransmissionParameters::DEFAULT);
+    parameters.safeguards = false;
     if let Some(text) = &vector.parameters.ack_timeout {
         parameters.ack_timeout = duration(text);
     }

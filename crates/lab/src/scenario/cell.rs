@@ -503,6 +503,7 @@ fn apply(parameters: &mut TransmissionParameters, name: &str, value: &Value) {
         ("nstart", Value::Whole(n)) => parameters.nstart = *n as u16,
         ("probing_rate", Value::Whole(n)) => parameters.probing_rate = *n as u32,
         ("rto_max", Value::Time(t)) => parameters.rto_max = *t,
+        ("safeguards", Value::Text(word)) => parameters.safeguards = word == "on",
         _ => {}
     }
 }

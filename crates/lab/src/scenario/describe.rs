@@ -217,6 +217,7 @@ fn value_of(parameters: &TransmissionParameters, name: &str) -> Option<String> {
         "max_retransmit" => parameters.max_retransmit.to_string(),
         "nstart" => parameters.nstart.to_string(),
         "probing_rate" => format!("{} B/s", parameters.probing_rate),
+        "safeguards" => if parameters.safeguards { "on" } else { "off" }.to_owned(),
         "rto_max" => parameters
             .rto_max
             .map_or_else(|| "none".to_owned(), |cap| cap.to_string()),

@@ -192,6 +192,9 @@ pub(crate) struct Exchange {
     pub(crate) first_of_id: u8,
     /// While queued: the exchange behind it.
     pub(crate) queued_next: u32,
+    /// Retransmissions because a later message was answered: all, and those since its timer expired.
+    pub(crate) repairs: u8,
+    pub(crate) repairs_now: u8,
 }
 
 impl Exchange {

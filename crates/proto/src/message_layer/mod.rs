@@ -173,6 +173,8 @@ impl Carrier {
             resent: false,
             first_of_id: 0,
             queued_next: u32::MAX,
+            repairs: 0,
+            repairs_now: 0,
         });
         self.on_queued(index);
         if let Some(observer) = purpose.observer()

@@ -72,6 +72,7 @@ impl Carrier {
             .with_kind(exchange.purpose.kind());
         let controller = peer.congestion.controller();
         let mut timer = controller.first_timeout(&start, &mut *cx.random);
+        timer.timeout = parameters.limit_timer(timer.timeout, None);
         if exchange.request.least_timeout > 0 {
             let least = Duration::from_micros(exchange.request.least_timeout.into());
             let cap = (parameters.rto_max).unwrap_or_else(|| parameters.max_transmit_wait());

@@ -2,7 +2,7 @@
 
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::Timer;
-use carob_cc::evidence::{Expired, Lost, Reason, Sent, Transmission};
+use carob_cc::evidence::{Expired, LossReason, Lost, Reason, Sent, Transmission};
 use carob_cc::time::{Duration, Instant};
 
 use crate::carrier::Carrier;
@@ -14,54 +14,83 @@ use crate::message_layer::peer::Peer;
 use crate::message_layer::{Exchange, Purpose, State};
 use crate::trace::TraceEvent;
 
+/// What an expired timer of an unacknowledged message means.
+enum Expiry {
+    /// Nothing yet: the timer runs on.
+    Later(Instant),
+    /// The transmission is lost.
+    Lost(LossReason),
+}
+
 impl Exchange {
     /// The time from a transmission until it may be lost: the controller's time threshold, or the whole
     /// timer.
     pub(crate) fn first_expiry(&self, peer: &Peer) -> Duration {
         match peer.congestion.as_ref().gap_detection() {
-            None => self.timer.timeout,
-            Some(gap) => gap.time_threshold.min(self.timer.timeout),
+            Some(gap) if self.repairs_now < gap.repairs => {
+                gap.time_threshold.min(self.timer.timeout)
+            }
+            _ => self.timer.timeout,
         }
     }
 
-    /// The time until which an expired timer runs on; `None` if the last transmission is lost: after its
-    /// timer, or after the time threshold if a later message has been answered. Behind the last message of
-    /// a queue it is enough that the peer was heard since. Without either, the next look is a quarter of
-    /// the time later. Each answer to another message begins the timer anew, as in RFC 6298 5.3: behind a
-    /// queue of its own an answer takes longer than the round trip that the timer was set by. A transmission
-    /// after which none is left always has its whole timer (RFC 7252 4.2).
-    fn later_expiry(
+    /// Judges an expired timer. A message of a window is lost after its timer, or once after the time
+    /// threshold if a later message has been answered. No timer is shorter than the path's timeout now, which
+    /// has grown if a queue has.
+    fn judge_expiry(
         &self,
         now: Instant,
         peer: &Peer,
         parameters: &TransmissionParameters,
-    ) -> Option<Instant> {
-        let last = self.transmissions.last()?.at;
-        let elapsed = now.since(last);
-        let is_final = self.retransmissions() >= parameters.max_retransmit;
-        let controller = peer.congestion.as_ref();
-        let due = match controller.gap_detection() {
-            Some(gap) if !is_final => {
-                let window = controller.window(now, parameters).exchanges.max(1);
-                let share = u64::from(peer.outstanding.div_ceil(window).max(1));
-                let is_tail = peer.queue.is_empty() && peer.last_heard > last;
-                let evident = is_tail || gap.answered_departure > last;
-                let look = elapsed + elapsed.half().half();
-                let whole = gap.answered.since(last) + self.timer.timeout;
-                let due = if evident {
-                    gap.time_threshold.min(whole)
-                } else {
-                    whole
-                };
-                let due = due.times(share);
-                if elapsed >= due {
-                    return None;
-                }
-                due.min(look)
-            }
-            _ => self.timer.timeout,
+    ) -> Expiry {
+        let Some(last) = self.transmissions.last().map(|last| last.at) else {
+            return Expiry::Lost(LossReason::Timer);
         };
-        (elapsed < due).then(|| last + due)
+        let elapsed = now.since(last);
+        let (due, look) = match peer.congestion.as_ref().gap_detection() {
+            None => (last + self.timer.timeout, None),
+            Some(gap) => {
+                let timeout = self.timer.timeout.max(gap.timeout);
+                let due = last + timeout;
+                let evident = gap.answered_departure > last && elapsed >= gap.time_threshold;
+                let may = self.repairs_now < gap.repairs && parameters.max_retransmit > 0;
+                if evident && may && now < due {
+                    return Expiry::Lost(LossReason::Gap);
+                }
+                let look = (elapsed + elapsed.half().half()).max(gap.time_threshold);
+                (due, may.then_some(last + look))
+            }
+        };
+        if now >= due {
+            return Expiry::Lost(LossReason::Timer);
+        }
+        Expiry::Later(look.map_or(due, |look| due.min(look)))
+    }
+
+    /// Returns whether a lost transmission is followed by another. Repairs for a gap do not count
+    /// against MAX_RETRANSMIT.
+    fn may_retransmit(
+        &self,
+        reason: LossReason,
+        now: Instant,
+        parameters: &TransmissionParameters,
+    ) -> bool {
+        let retransmissions = self.retransmissions();
+        let began = self.transmissions.first().map_or(now, |first| first.at);
+        let timeouts = retransmissions.saturating_sub(self.repairs);
+        retransmissions < TransmissionParameters::MAX_RETRANSMIT_LIMIT
+            && (reason == LossReason::Gap
+                || parameters.permits_retransmission(timeouts, now.since(began)))
+    }
+
+    /// Counts a repair for a gap; after a timeout another is permitted.
+    fn count_repair(&mut self, reason: LossReason) {
+        if reason == LossReason::Gap {
+            self.repairs = self.repairs.saturating_add(1);
+            self.repairs_now = self.repairs_now.saturating_add(1);
+        } else {
+            self.repairs_now = 0;
+        }
     }
 }
 
@@ -164,34 +193,7 @@ impl Carrier {
         let exchange = &mut self.exchanges[index as usize];
         match exchange.state {
             State::Queued => debug_assert!(false, "a queued exchange has no timer"),
-            State::Unacknowledged => {
-                let peer = &mut self.peers[exchange.peer];
-                if let Some(later) = exchange.later_expiry(cx.now, peer, &parameters) {
-                    return cx.timers.set(exchange.timer_id, later);
-                }
-                let last = exchange.transmissions.last().copied().unwrap_or_default();
-                let silent = peer.last_heard <= last.at;
-                let lost = Lost::new(cx.now, last, exchange.bytes.len() as u32, silent);
-                peer.congestion.controller().on_lost(&lost);
-                cx.counters.of_mut(exchange.purpose.kind()).expired += 1;
-                let missed = exchange.missed(cx.now, parameters.max_transmit_span());
-                let outlives = !cx.config.late_copies && exchange.outlives(cx.now, &parameters);
-                let may = !missed && !outlives && exchange.has_budget();
-                let (peer, copies) = (exchange.peer, exchange.transmissions.len() as u8);
-                let again = exchange.retransmissions() < parameters.max_retransmit && may;
-                let admits_more = self.report_group_timeout(cx, index);
-                if self.is_lost_trial(cx, index) {
-                    let failure = Failure::TimedOut { copies };
-                    self.retry_with_short_token(cx, index, Reason::TimedOut, failure);
-                } else if again {
-                    self.retransmit(cx, index, &parameters, silent);
-                    if admits_more {
-                        self.pump(cx, peer);
-                    }
-                } else {
-                    self.abandon(cx, index, Reason::TimedOut, Failure::TimedOut { copies });
-                }
-            }
+            State::Unacknowledged => self.handle_expiry(cx, index, &parameters),
             State::Waiting { counted: true } if exchange.purpose == Purpose::ResponseSuppressed => {
                 self.end(cx, index, false);
             }
@@ -227,12 +229,54 @@ impl Carrier {
         }
     }
 
+    /// Handles a timer of an unacknowledged message: retransmits it or gives it up.
+    fn handle_expiry(&mut self, cx: &mut Context, index: u32, parameters: &TransmissionParameters) {
+        let exchange = &mut self.exchanges[index as usize];
+        let peer = &mut self.peers[exchange.peer];
+        let reason = match exchange.judge_expiry(cx.now, peer, parameters) {
+            Expiry::Later(later) => return cx.timers.set(exchange.timer_id, later),
+            Expiry::Lost(reason) => reason,
+        };
+        if reason == LossReason::Timer
+            && let Some(gap) = peer.congestion.as_ref().gap_detection()
+        {
+            // The timeout of the path may have lengthened this timer.
+            exchange.timer.timeout = exchange.timer.timeout.max(gap.timeout);
+        }
+        let last = exchange.transmissions.last().copied().unwrap_or_default();
+        let silent = peer.last_heard <= last.at;
+        let bytes = exchange.bytes.len() as u32;
+        let lost = Lost::new(cx.now, last, bytes, silent).with_reason(reason);
+        peer.congestion.controller().on_lost(&lost);
+        cx.counters.of_mut(exchange.purpose.kind()).expired += 1;
+        let missed = exchange.missed(cx.now, parameters.max_transmit_span());
+        let outlives = !cx.config.late_copies && exchange.outlives(cx.now, parameters);
+        let may = !missed && !outlives && exchange.has_budget();
+        let again = may && exchange.may_retransmit(reason, cx.now, parameters);
+        let copies = u8::try_from(exchange.transmissions.len()).unwrap_or(u8::MAX);
+        let failure = Failure::TimedOut { copies };
+        let peer = exchange.peer;
+        let admits_more = self.report_group_timeout(cx, index);
+        if self.is_lost_trial(cx, index) {
+            self.retry_with_short_token(cx, index, Reason::TimedOut, failure);
+        } else if again {
+            self.exchanges[index as usize].count_repair(reason);
+            self.retransmit(cx, index, parameters, silent, reason);
+            if admits_more {
+                self.pump(cx, peer);
+            }
+        } else {
+            self.abandon(cx, index, Reason::TimedOut, failure);
+        }
+    }
+
     pub(crate) fn retransmit(
         &mut self,
         cx: &mut Context,
         index: u32,
         parameters: &TransmissionParameters,
         silent: bool,
+        reason: LossReason,
     ) {
         let exchange = &mut self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
@@ -241,12 +285,19 @@ impl Carrier {
             state,
         } = exchange.timer;
         let retransmissions = exchange.retransmissions();
-        let expired =
-            Expired::new(cx.now, parameters, state, retransmissions, before).with_silent(silent);
+        let expired = Expired::new(cx.now, parameters, state, retransmissions, before)
+            .with_silent(silent)
+            .with_reason(reason);
         let controller = peer.congestion.controller();
         let mut timer = controller.next_timeout(&expired, &mut *cx.random);
-        if let Some(cap) = parameters.rto_max {
-            timer.timeout = timer.timeout.min(cap.max(before));
+        timer.timeout = parameters.limit_timer(timer.timeout, Some(before));
+        if retransmissions.saturating_add(1) >= parameters.max_retransmit {
+            let began = exchange
+                .transmissions
+                .first()
+                .map_or(cx.now, |first| first.at);
+            let age = cx.now.since(began);
+            timer.timeout = parameters.reach_span(timer.timeout, before, age);
         }
         exchange.timer = timer;
         cx.timers

@@ -134,6 +134,7 @@ impl Carrier {
         self.with_controller(cx, peer, |controller, parameters, random| {
             let start = Start::new(now, parameters).with_running(running);
             flight.timer = controller.controller().first_timeout(&start, random);
+            flight.timer.timeout = parameters.limit_timer(flight.timer.timeout, None);
         });
         self.transmit_flight(cx, &mut flight);
         flight
@@ -155,13 +156,13 @@ impl Carrier {
         self.with_controller(cx, flight.peer, |congestion, parameters, random| {
             let controller = congestion.controller();
             controller.on_lost(&Lost::new(now, last, flight.bytes, true));
-            again = retransmissions < parameters.max_retransmit;
+            let began = flight.transmissions.first().map_or(now, |first| first.at);
+            again = retransmissions < TransmissionParameters::MAX_RETRANSMIT_LIMIT
+                && parameters.permits_retransmission(retransmissions, now.since(began));
             if again {
                 let expired = Expired::new(now, parameters, state, retransmissions, timeout);
                 flight.timer = controller.next_timeout(&expired, random);
-                if let Some(cap) = parameters.rto_max {
-                    flight.timer.timeout = flight.timer.timeout.min(cap.max(timeout));
-                }
+                flight.timer.timeout = parameters.limit_timer(flight.timer.timeout, Some(timeout));
             }
         });
         if again {

@@ -30,18 +30,17 @@ struct Recorder {
     sent: u64,
     next: Instant,
     answered: Instant,
-    answered_at: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Advice {
     timeout: Duration,
     window: u16,
-    /// The window after the first loss.
-    window_after_loss: Option<u16>,
     gap: Duration,
     confirm: bool,
     threshold: Option<Duration>,
+    /// Timeout of the path, doubled by each loss.
+    path_timeout: Duration,
 }
 
 impl Default for Advice {
@@ -49,10 +48,10 @@ impl Default for Advice {
         Self {
             timeout: seconds(2),
             window: 1,
-            window_after_loss: None,
             gap: Duration::ZERO,
             confirm: false,
             threshold: None,
+            path_timeout: Duration::ZERO,
         }
     }
 }
@@ -102,7 +101,7 @@ impl Controller for Recorder {
     }
 
     fn on_lost(&mut self, lost: &Lost) {
-        self.advice.window = self.advice.window_after_loss.unwrap_or(self.advice.window);
+        self.advice.path_timeout = self.advice.path_timeout.times(2);
         self.note(
             lost.now,
             format!(
@@ -115,7 +114,6 @@ impl Controller for Recorder {
     fn on_answered(&mut self, a: &Answered<'_>) {
         let departures = a.transmissions.iter().map(|t| t.at);
         self.answered = departures.fold(self.answered, Instant::max);
-        self.answered_at = a.now;
         let stamps: Vec<_> = a.transmissions.iter().map(|t| t.state.0).collect();
         let how = match (a.answer, a.matched) {
             (Answer::Empty, _) => "empty",
@@ -168,7 +166,8 @@ impl Controller for Recorder {
         self.advice.threshold.map(|time_threshold| GapDetection {
             time_threshold,
             answered_departure: self.answered,
-            answered: self.answered_at,
+            timeout: self.advice.path_timeout,
+            repairs: 1,
         })
     }
 
@@ -180,6 +179,7 @@ impl Controller for Recorder {
 fn recorded(advice: Advice) -> (Net, Arc<Mutex<Seen>>) {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let mut config = Config::default();
+    config.parameters.safeguards = false;
     let shared = Arc::clone(&seen);
     config.controller = CongestionControl::Custom(Arc::new(move |_| {
         Box::new(Recorder {
@@ -188,7 +188,6 @@ fn recorded(advice: Advice) -> (Net, Arc<Mutex<Seen>>) {
             sent: 0,
             next: Instant::ZERO,
             answered: Instant::ZERO,
-            answered_at: Instant::ZERO,
         })
     }));
     (Net::new(config, Config::default()), seen)
@@ -299,50 +298,88 @@ fn later_answer_shows_a_loss_after_the_time_threshold() {
     // Looked at after 22, 27.5 and so on; the answer arrives after 25.
     assert_eq!(departures(Some(millis(22)), true), [0, 5, 27]);
     assert_eq!(departures(Some(millis(30)), true), [0, 5, 30]);
-    // A long threshold leaves the timer, which the answer begins anew.
-    assert_eq!(departures(Some(seconds(9)), true), [0, 5, 2_025]);
+    // A long threshold leaves the timer.
+    assert_eq!(departures(Some(seconds(9)), true), [0, 5, 2_000]);
     // Without a later answer the whole timer counts.
     assert_eq!(departures(Some(millis(30)), false), [0, 2_000]);
 }
 
 #[test]
-fn answers_to_others_begin_a_timer_anew() {
-    let (mut net, _) = recorded(Advice {
-        timeout: millis(30),
-        window: 2,
-        threshold: Some(seconds(9)),
-        ..Advice::default()
-    });
-    net.send(get("x"));
-    net.run_for(millis(5));
-    net.server_dead = true;
-    net.send(get("x"));
-    net.drain();
-    net.server_dead = false;
-    net.run_for(millis(200));
-    // The first is answered at 20 ms; the second, lost, would have been repeated at 35.
-    assert_eq!(net.client_times(), [0, 5, 50].map(millis));
-}
-
-#[test]
-fn retransmissions_keep_to_a_window_that_shrank() {
+fn timeout_of_the_path_lengthens_timers_of_messages_already_sent() {
     let (mut net, _) = recorded(Advice {
         timeout: millis(100),
         window: 3,
-        window_after_loss: Some(1),
         threshold: Some(seconds(9)),
+        path_timeout: millis(100),
         ..Advice::default()
     });
     net.server_dead = true;
     for _ in 0..3 {
         net.send(get("x"));
     }
-    net.run_for(millis(50));
-    net.server_dead = false;
-    net.run_for(seconds(2));
-    // The first is repeated after its timer of 100 ms, and answered at 120. The other two, for which the
-    // window has half the room, wait for twice 120 + 100 ms.
-    assert_eq!(net.client_times(), [0, 0, 0, 100, 440, 440].map(millis));
+    net.run_for(millis(850));
+    // The first loss doubles the timeout of the path, so the others wait until 200 ms; each of those
+    // losses doubles it again. In a silence one message is sent for each doubling, not all.
+    assert_eq!(net.client_times(), [0, 0, 0, 100, 200, 400].map(millis));
+}
+
+#[test]
+fn a_gap_repairs_a_message_once_until_its_timer() {
+    let (mut net, seen) = recorded(Advice {
+        window: 2,
+        threshold: Some(millis(30)),
+        ..Advice::default()
+    });
+    net.server_dead = true;
+    net.send(get("lost"));
+    net.drain();
+    for _ in 0..20 {
+        net.server_dead = false;
+        net.send(get("x"));
+        net.run_for(millis(45));
+        net.server_dead = true;
+        net.run_for(millis(45));
+    }
+    let repairs = calls(&seen);
+    let repairs = repairs
+        .iter()
+        .filter(|call| call.starts_with("next"))
+        .count();
+    assert_eq!(repairs, 1, "within 2 s: {:?}", net.client_times());
+}
+
+#[test]
+fn safeguards_bound_timers_and_outlast_an_outage() {
+    let advice = Advice {
+        timeout: millis(15),
+        ..Advice::default()
+    };
+    for safeguards in [false, true] {
+        let (mut net, seen) = recorded(advice);
+        let mut sending = RequestConfig::default();
+        let mut parameters = TransmissionParameters::DEFAULT;
+        parameters.safeguards = safeguards;
+        sending.parameters = Some(parameters);
+        net.server_dead = true;
+        net.send_with(get("x"), sending);
+        net.run_for(seconds(30));
+        net.server_dead = false;
+        net.run_for(seconds(60));
+        let calls = calls(&seen);
+        let last = calls.last().expect("calls");
+        if safeguards {
+            assert!(last.starts_with("answered"), "{calls:?}");
+            let times = net.client_times();
+            assert_eq!(times[1], millis(200), "RTO_MIN");
+            let gaps: Vec<_> = times
+                .windows(2)
+                .map(|pair| pair[1].saturating_sub(pair[0]))
+                .collect();
+            assert!(gaps.windows(2).all(|pair| pair[1] >= pair[0]), "{gaps:?}");
+        } else {
+            assert_eq!(last, "abandoned TimedOut n=4");
+        }
+    }
 }
 
 #[test]

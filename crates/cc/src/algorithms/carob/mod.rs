@@ -15,8 +15,8 @@ mod window;
 
 use crate::controller::{Controller, CopyTagging, GapDetection, Gauge, Timer, Window};
 use crate::evidence::{
-    Abandoned, Answer, Answered, Expired, Kind, Lost, Matched, PacketState, Reason, SendCandidate,
-    Sent, Signal, Start,
+    Abandoned, Answer, Answered, Expired, Kind, LateAnswer, Lost, LossReason, Matched, PacketState,
+    Reason, SendCandidate, Sent, Signal, Start,
 };
 use crate::parameters::TransmissionParameters;
 use crate::random::Random;
@@ -35,74 +35,40 @@ constants! {
         alpha: Ratio,
         /// gain of its deviation
         beta: Ratio,
-        /// deviations added to the estimate
-        k: u8,
+        /// margin of timers above the round trip and target of the queueing delay, as a share
+        tolerance: Ratio,
+        /// period after which the older half of least and greatest round trip and rate is dropped
+        memory: Duration,
+        /// greatest round trip, as a multiple of the least, up to which a timer may be shorter than ACK_TIMEOUT
+        steady: u8,
+        /// factor from the first to the second timer before the first sample
+        blind_backoff: Ratio,
         /// detection of losses by later answers in a window
         gap_detection: bool,
         /// time after which a message with a later answer is lost, as a multiple of the round trip
         time_threshold: Ratio,
-        /// deviations added to the smoothed round-trip time for that time at least
-        gap_k: u8,
-        /// greatest number of doublings of the margin after retransmissions that were not needed
-        patience_max: u8,
-        /// exchanges without a retransmission after which the margin is halved again
-        patience_period: u8,
-        /// least margin of timers above the round trip: what clocks and schedulers may be late
-        granularity: Duration,
-        /// least margin of the RTO above the smoothed round-trip time, as a share of it
-        margin_min: Ratio,
-        /// least RTO as a multiple of the latest round trip
-        latest_factor: Ratio,
-        /// dither of a first timer as a share of it, once there is a sample
-        dither: Ratio,
-        /// limit of short timers: below it an RTO needs steady round trips, and a timer backs off faster
-        short_timer: Duration,
-        /// least margin of a short RTO, as a multiple of the greatest round trip less the least
-        spread_factor: u8,
-        /// factor of the back-off
-        backoff: Ratio,
-        /// factor of the back-off of short timers, up to their limit
-        short_backoff: Ratio,
-        /// greatest number of doublings carried over to later exchanges
-        carry_max: u8,
-        /// round trip above which a queue stands, as a multiple of the least
-        queued_factor: Ratio,
-        /// time after which half of the memory of round trips and rates is dropped
-        memory: Duration,
+        /// retransmissions of a message for a gap until its timer expires, at most
+        gap_repairs: u8,
         /// window after the first answer, in messages
         initial_window: u8,
-        /// rounds with losses at a window of two messages, counted twice, that make it one; those without count back
-        single_after: u8,
-        /// answers without a loss after which a window of one message is two again; 0: never one
-        single_answers: u8,
-        /// whether queueing delay lowers the window
-        delay_control: bool,
-        /// queueing delay aimed at, as a share of the least round trip
-        queue_target: Ratio,
-        /// least queueing delay aimed at
-        queue_target_min: Duration,
-        /// least queue aimed at, in messages
-        queue_messages: Ratio,
-        /// round trip from which on more queue may make timers of RFC 7252 expire: half of ACK_TIMEOUT
-        default_timers_near: Duration,
-        /// round trip from which on they all have: ACK_TIMEOUT times ACK_RANDOM_FACTOR
-        default_timers_past: Duration,
-        /// factor of the window after losses with a standing queue
+        /// factor of the window after congestion losses
         loss_factor: Ratio,
-        /// whether the window is lowered for two rounds to find the least round trip
-        drain: bool,
+        /// messages over which losses are counted before the window reacts
+        loss_period: u8,
+        /// messages without a loss after which a deep queue permits two outstanding messages
+        quiet_period: u8,
+        /// share of the capacity below which a sender takes losses for congestion
+        shared: Ratio,
+        /// round trip above which the path has shown a queue, as a multiple of the least, less one
+        queue_shown: Ratio,
+        /// least window as a part of a message, and growth per round on a shared path as a part of the window
+        fraction: u8,
         /// whether the window competes with a sender that fills the queue
         compete: bool,
-        /// growth of the window in a round of competition, in messages
-        compete_growth: Ratio,
         /// whether messages of a window are paced
         pacing: bool,
-        /// pacing rate as a multiple of window / round trip
-        pacing_gain: Ratio,
-        /// limit of the pacing rate as a multiple of the highest delivery rate
+        /// pacing rate at most, as a multiple of the highest delivery rate
         rate_limit: Ratio,
-        /// the same in one of 16 rounds
-        probe_rate_limit: Ratio,
         /// how transmissions of single exchanges are distinguished
         counting: CopyTagging,
         /// how those of a window are distinguished
@@ -162,40 +128,23 @@ impl Family for Carob {
         constants: CarobConstants {
             alpha: Ratio::new(1, 8),
             beta: Ratio::new(1, 4),
-            k: 4,
+            tolerance: Ratio::new(1, 4),
+            memory: Duration::from_secs(60),
+            steady: 4,
+            blind_backoff: Ratio::new(3, 1),
             gap_detection: true,
             time_threshold: Ratio::new(9, 8),
-            gap_k: 3,
-            patience_max: 6,
-            patience_period: 32,
-            granularity: Duration::from_millis(1),
-            margin_min: Ratio::new(1, 4),
-            latest_factor: Ratio::new(5, 4),
-            dither: Ratio::new(1, 4),
-            short_timer: Duration::from_secs(1),
-            spread_factor: 8,
-            backoff: Ratio::new(2, 1),
-            short_backoff: Ratio::new(4, 1),
-            carry_max: 4,
-            queued_factor: Ratio::new(5, 4),
-            memory: Duration::from_secs(60),
+            gap_repairs: 2,
             initial_window: 6,
-            single_after: 4,
-            single_answers: 16,
-            delay_control: true,
-            queue_target: Ratio::new(1, 4),
-            queue_target_min: Duration::from_millis(10),
-            queue_messages: Ratio::new(1, 1),
-            default_timers_near: Duration::from_secs(1),
-            default_timers_past: Duration::from_secs(3),
-            loss_factor: Ratio::new(7, 10),
-            drain: true,
+            loss_factor: Ratio::new(1, 2),
+            loss_period: 16,
+            quiet_period: 8,
+            shared: Ratio::new(1, 2),
+            queue_shown: Ratio::new(1, 2),
+            fraction: 16,
             compete: true,
-            compete_growth: Ratio::new(1, 1),
             pacing: true,
-            pacing_gain: Ratio::new(5, 4),
-            rate_limit: Ratio::new(9, 8),
-            probe_rate_limit: Ratio::new(5, 4),
+            rate_limit: Ratio::new(6, 5),
             counting: CopyTagging::RepeatedCopies,
             window_counting: CopyTagging::Token,
             non_interval: Duration::from_secs(3),
@@ -206,9 +155,6 @@ impl Family for Carob {
             rto_max: Some(Duration::from_secs(60)),
         },
     }];
-
-    /// Timers of a window's messages begin anew while others are answered.
-    const SHRINKS: bool = true;
 
     fn new(constants: &'static CarobConstants) -> Self {
         Self {
@@ -224,6 +170,24 @@ impl Family for Carob {
 }
 
 impl Carob {
+    /// Adds a lower bound of the round trip of a window as a sample, if it is longer than the mean.
+    fn sample_bound(&mut self, now: Instant, least: Duration) {
+        let least = least.as_micros_u32();
+        if self.transfer.is_windowed() && self.path.srtt().is_some_and(|srtt| least > srtt) {
+            self.path.sample(self.constants, now, least);
+        }
+    }
+
+    /// RTO of a window of n messages: one more message in the queue of the path lengthens the round
+    /// trip by up to 1/n.
+    fn windowed_rto(&self, rto: Duration) -> Duration {
+        let messages = u32::from(self.transfer.messages().unwrap_or(1));
+        let round_trip = self.path.srtt().unwrap_or(0).max(self.path.latest());
+        let longer = round_trip.saturating_add(round_trip / messages.max(1));
+        let tolerance = self.constants.tolerance.down(longer);
+        rto.max(micros(longer.saturating_add(tolerance)))
+    }
+
     /// Time between NON notifications: the RTO with the back-off of exchanges, or the interval of
     /// RFC 7641 4.5.1 before the first sample.
     fn notification_interval(&self) -> Duration {
@@ -238,31 +202,42 @@ impl Carob {
 impl Controller for Carob {
     fn first_timeout(&mut self, start: &Start<'_>, random: &mut dyn Random) -> Timer {
         let rto = self.path.rto(self.constants);
+        let idle = self.transfer.idle(start.now);
         if start.running == 0 {
             self.transfer.begin(start.now, rto);
+            self.backoff.decay(idle, rto);
         }
         self.transfer.on_start(start.running);
         let (constants, parameters) = (self.constants, start.parameters);
         if let (true, Some(rto)) = (self.transfer.is_windowed(), rto) {
-            return timers::in_window(rto, self.transfer.silent_doublings(), parameters).into();
+            let rto = self.windowed_rto(rto);
+            return timers::in_window(rto, self.transfer.backoff(), parameters).into();
         }
-        let rto = self.path.exchange_rto(constants);
-        timers::first(constants, parameters, rto, self.backoff.exponent(), random).into()
+        let rto = self.path.exchange_rto(constants, parameters);
+        let timeout = timers::first(parameters, rto, self.backoff.exponent(), random);
+        // After idle no timer is longer than RFC 7252's first.
+        if start.running == 0 && rto.is_some() && idle > parameters.ack_timeout.times(2) {
+            return timeout.min(timers::blind(parameters, random)).into();
+        }
+        timeout.into()
     }
 
     fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
         let constants = self.constants;
-        // In a window a loss is the window's concern: only silence backs its timers off.
-        let timeout = match self.path.rto(constants) {
-            Some(rto) if self.transfer.is_windowed() => {
-                timers::in_window(rto, self.transfer.silent_doublings(), expired.parameters)
+        let rto = self.path.rto(constants);
+        let timeout = match rto {
+            // A gap is no timeout: the timer does not back off.
+            _ if expired.reason == LossReason::Gap => {
+                expired.timeout.max(rto.unwrap_or(expired.timeout))
             }
-            _ => timers::backed_off(expired.timeout, constants),
+            Some(rto) if self.transfer.is_windowed() => expired.timeout.times(2).max(rto),
+            // One early retransmission; the others keep RFC 7252's pace.
+            Some(_) => expired.timeout.times(2).max(expired.parameters.ack_timeout),
+            None if expired.retransmissions == 0 => expired.timeout.scale(constants.blind_backoff),
+            None => expired.timeout.times(2),
         };
-        let is_last = expired.retransmissions.saturating_add(1) >= expired.parameters.max_retransmit;
-        let timeout = timers::capped(timeout, expired.parameters);
         Timer {
-            timeout: timers::until_given_up(timeout, is_last, expired.parameters),
+            timeout: timers::capped(timeout, expired.parameters),
             state: expired.state,
         }
     }
@@ -284,7 +259,7 @@ impl Controller for Carob {
             // At most one gap is made up for after a pause; retransmissions, which are not paced,
             // hold the others up for a round trip at most.
             let next = self.next_departure.max(sent.now - gap) + gap;
-            self.next_departure = next.min(sent.now + micros(srtt));
+            self.next_departure = next.min(sent.now + micros(srtt).max(gap));
         }
         Stamp {
             delivered: self.transfer.delivered(),
@@ -297,25 +272,32 @@ impl Controller for Carob {
         if !answered.confirmable || answered.answer == Answer::Separate {
             return;
         }
+        self.transfer.on_heard(answered.now);
         let certain = match answered.matched {
-            Matched::Exact(copy) => answered.transmissions.get(usize::from(copy)).zip(Some(copy)),
+            Matched::Exact(copy) => {
+                let spurious = answered.retransmissions().saturating_sub(copy);
+                self.transfer.undo_losses(spurious);
+                answered.transmissions.get(usize::from(copy))
+            }
             Matched::Ambiguous { .. } => None,
         };
-        let Some((sent, copy)) = certain else {
+        let Some(sent) = certain else {
             if !self.transfer.is_windowed() {
                 self.backoff.keep(answered.retransmissions());
             }
             self.transfer.deliver(answered.bytes.saturating_add(answered.also));
+            // The answer belongs to the latest copy that can have caused it, or to an earlier one.
+            if let Matched::Ambiguous { latest, .. } = answered.matched
+                && let Some(copy) = answered.transmissions.get(usize::from(latest))
+            {
+                self.sample_bound(answered.now, answered.now.since(copy.at));
+            }
             return;
         };
         self.answered_departure = self.answered_departure.max(sent.at);
         let round_trip = answered.now.since(sent.at).as_micros_u32().max(1);
         self.path.sample(self.constants, answered.now, round_trip);
-        if !self.transfer.is_windowed() {
-            self.path.settle(answered.retransmissions(), copy, self.constants);
-            let queued = self.path.is_queued(self.constants);
-            self.backoff.settle(copy, queued, self.constants);
-        }
+        self.backoff.clear();
         let stamp = Stamp::from(sent.state);
         let outcome = Outcome {
             now: answered.now,
@@ -332,7 +314,14 @@ impl Controller for Carob {
 
     fn on_lost(&mut self, lost: &Lost) {
         let srtt = self.path.srtt().unwrap_or(0);
-        self.transfer.on_lost(lost.now, lost.silent, srtt);
+        let by_timer = lost.reason == LossReason::Timer;
+        self.transfer.on_lost(lost.now, by_timer, lost.silent, srtt);
+    }
+
+    fn on_late_answer(&mut self, late: &LateAnswer) {
+        if late.abandoned && self.transfer.is_windowed() {
+            self.sample_bound(late.now, late.since_original);
+        }
     }
 
     fn on_abandoned(&mut self, abandoned: &Abandoned<'_>) {
@@ -371,7 +360,11 @@ impl Controller for Carob {
         Some(GapDetection {
             time_threshold: self.path.time_threshold(self.constants)?,
             answered_departure: self.answered_departure,
-            answered: self.transfer.latest_answer(self.answered_departure),
+            timeout: timers::doubled(
+                self.windowed_rto(self.path.rto(self.constants)?),
+                self.transfer.backoff(),
+            ),
+            repairs: self.constants.gap_repairs,
         })
     }
 

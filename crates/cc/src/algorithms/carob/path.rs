@@ -1,7 +1,11 @@
 //! Round trips of a path: smoothed, deviation, latest, least and greatest.
 
 use super::{CarobConstants, micros};
+use crate::parameters::TransmissionParameters;
 use crate::time::{Duration, Instant};
+
+/// What clocks and schedulers may be late.
+const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// A bound over one to two periods of memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,10 +24,6 @@ pub(super) struct Path {
     greatest: Bound,
     /// The beginning of the current period of memory.
     since: Instant,
-    /// Doublings of the margin.
-    patience: u8,
-    /// Exchanges in a row without a retransmission.
-    calm: u8,
 }
 
 impl Path {
@@ -78,62 +78,40 @@ impl Path {
         true
     }
 
-    /// Settles an exchange of which a known transmission was answered: those after it were not needed.
-    pub(super) fn settle(&mut self, retransmissions: u8, copy: u8, constants: &CarobConstants) {
-        if retransmissions > copy {
-            self.patience = (self.patience + 1).min(constants.patience_max);
-            self.calm = 0;
-        } else if retransmissions == 0 {
-            self.calm = self.calm.saturating_add(1);
-            if self.calm >= constants.patience_period {
-                self.patience = self.patience.saturating_sub(1);
-                self.calm = 0;
-            }
-        } else {
-            self.calm = 0;
-        }
-    }
-
-    /// Returns whether the latest round trip shows a queue.
-    pub(super) fn is_queued(&self, constants: &CarobConstants) -> bool {
-        let base = self.base().unwrap_or(0);
-        u64::from(self.latest) > constants.queued_factor.of(u64::from(base))
+    /// The latest round trip.
+    pub(super) fn latest(&self) -> u32 {
+        self.latest
     }
 
     /// The time after which a message is lost if a later one has been answered.
     pub(super) fn time_threshold(&self, constants: &CarobConstants) -> Option<Duration> {
         let round_trip = micros(self.srtt()?.max(self.latest));
-        let deviations = self.deviation.saturating_mul(u32::from(constants.gap_k));
         let threshold = round_trip
             .scale(constants.time_threshold)
-            .max(round_trip + constants.granularity)
-            .max(micros(self.srtt.saturating_add(deviations)));
+            .max(round_trip + GRANULARITY)
+            .max(micros(self.srtt.saturating_add(self.deviation.saturating_mul(3))));
         Some(threshold)
     }
 
-    /// The RTO: srtt + max(k x deviation, srtt x margin, granularity), and no less than the latest
-    /// round trip times its factor.
+    /// The RTO: srtt + max(4 x deviation, srtt x tolerance, granularity), and no less than the latest round
+    /// trip with its tolerance.
     pub(super) fn rto(&self, constants: &CarobConstants) -> Option<Duration> {
-        self.patient_rto(constants, 0)
-    }
-
-    /// The same for a single exchange: with a margin that retransmissions which were not needed double,
-    /// and short only if round trips are steady.
-    pub(super) fn exchange_rto(&self, constants: &CarobConstants) -> Option<Duration> {
-        let rto = self.patient_rto(constants, self.patience)?;
-        let spread = self.greatest().saturating_sub(self.base()?);
-        let margin = spread.saturating_mul(u32::from(constants.spread_factor));
-        let least = micros(self.srtt.saturating_add(margin)).min(constants.short_timer);
-        Some(rto.max(least))
-    }
-
-    fn patient_rto(&self, constants: &CarobConstants, patience: u8) -> Option<Duration> {
         let srtt = self.srtt()?;
-        let least = constants.margin_min.down(srtt);
-        let least = least.max(constants.granularity.as_micros_u32());
-        let margin = self.deviation.saturating_mul(u32::from(constants.k)).max(least);
-        let margin = margin.saturating_mul(1 << patience.min(16));
-        let rto = micros(srtt.saturating_add(margin));
-        Some(rto.max(micros(self.latest).scale(constants.latest_factor)))
+        let least = constants.tolerance.down(srtt).max(GRANULARITY.as_micros_u32());
+        let margin = self.deviation.saturating_mul(4).max(least);
+        let latest = self.latest.saturating_add(constants.tolerance.down(self.latest));
+        Some(micros(srtt.saturating_add(margin).max(latest)))
+    }
+
+    /// The same for a single exchange: below ACK_TIMEOUT only if round trips are steady.
+    pub(super) fn exchange_rto(
+        &self,
+        constants: &CarobConstants,
+        parameters: &TransmissionParameters,
+    ) -> Option<Duration> {
+        let rto = self.rto(constants)?;
+        let limit = self.base()?.saturating_mul(u32::from(constants.steady));
+        let steady = self.greatest() <= limit;
+        Some(if steady { rto } else { rto.max(parameters.ack_timeout) })
     }
 }

@@ -42,32 +42,14 @@ fn timers_are_rfc_7252_until_the_first_sample() {
     assert_eq!(timer.timeout, MS.times(2_000));
     let expired = Expired::new(at(2_000), &PARAMETERS, timer.state, 0, timer.timeout);
     let next = carob.next_timeout(&expired, &mut Fixed::low());
-    assert_eq!(next.timeout, MS.times(4_000), "twice the one before");
+    assert_eq!(next.timeout, MS.times(6_000), "as from 1 s to 3 s in RFC 6298 5.7");
     answer(&mut carob, 400, transmission, 60);
     // 400 ms + max(4 x 100 ms, 100 ms), undithered.
     let (timer, _) = send(&mut carob, 500, 0);
     assert_eq!(timer.timeout, MS.times(800));
     let expired = Expired::new(at(1_300), &PARAMETERS, timer.state, 0, timer.timeout);
     let next = carob.next_timeout(&expired, &mut Fixed::low());
-    assert_eq!(next.timeout, MS.times(1_600));
-}
-
-#[test]
-fn a_pausing_peer_has_ack_timeout_to_answer_the_last_copy() {
-    for running in [0, 5] {
-        let mut carob = carob();
-        let (_, first) = send(&mut carob, 0, 0);
-        answer(&mut carob, 10, first, 60);
-        let (timer, _) = send(&mut carob, 20, running);
-        assert!(timer.timeout < MS.times(100), "short: {:?}", timer.timeout);
-        let mut timers = [timer.timeout; 5];
-        for sent in 0..4 {
-            let expired = Expired::new(at(1_000), &PARAMETERS, timer.state, sent, timers[usize::from(sent)]);
-            timers[usize::from(sent) + 1] = carob.next_timeout(&expired, &mut Fixed::low()).timeout;
-        }
-        assert!(timers[3] < MS.times(2_000), "{timers:?}");
-        assert!(timers[4] >= MS.times(2_000), "{timers:?}");
-    }
+    assert_eq!(next.timeout, MS.times(2_000), "the second one is at least ACK_TIMEOUT");
 }
 
 #[test]
@@ -78,35 +60,17 @@ fn ambiguous_reply_keeps_backoff_until_unambiguous_one() {
     let copies = [first, first];
     let state = ExchangeState::default();
     carob.on_answered(&Answered::new(
-        at(5_000),
+        at(2_000),
         &PARAMETERS,
         state,
         &copies,
         MS.times(1_600),
     ));
-    let (timer, next) = send(&mut carob, 5_000, 0);
+    let (timer, next) = send(&mut carob, 2_000, 0);
     assert_eq!(timer.timeout, MS.times(1_600), "twice the RTO");
-    answer(&mut carob, 5_400, next, 60);
-    let (timer, _) = send(&mut carob, 6_000, 0);
+    answer(&mut carob, 2_400, next, 60);
+    let (timer, _) = send(&mut carob, 3_000, 0);
     assert!(timer.timeout < MS.times(800));
-}
-
-#[test]
-fn losses_with_a_queue_carry_over_and_random_ones_do_not() {
-    let constants = &Carob::PROFILES[0].constants;
-    let mut backoff = Backoff::default();
-    backoff.settle(3, false, constants);
-    assert_eq!(backoff.exponent(), 0, "three losses by chance");
-    backoff.settle(3, true, constants);
-    assert_eq!(backoff.exponent(), 2, "one by chance, two by the queue");
-    backoff.settle(0, true, constants);
-    assert_eq!(backoff.exponent(), 1, "one step down while the queue stands");
-    backoff.settle(0, false, constants);
-    assert_eq!(backoff.exponent(), 0);
-    for _ in 0..9 {
-        backoff.settle(9, true, constants);
-    }
-    assert_eq!(backoff.exponent(), constants.carry_max);
 }
 
 #[test]
@@ -120,6 +84,69 @@ fn single_exchanges_open_no_window_and_are_not_paced() {
     }
     assert_eq!(carob.window(at(0), &PARAMETERS).exchanges, 6, "the initial one");
     assert_eq!(carob.copy_tagging(), CopyTagging::RepeatedCopies);
+}
+
+#[test]
+fn idle_sender_forgets_back_off_and_never_waits_longer_than_rfc_7252() {
+    let mut carob = carob();
+    let (_, first) = send(&mut carob, 0, 0);
+    answer(&mut carob, 9_000, first, 60);
+    let (timer, _) = send(&mut carob, 10_000, 0);
+    assert_eq!(timer.timeout, MS.times(18_000), "9 s and four deviations of 2.25 s");
+    carob.backoff.keep(3);
+    let (timer, _) = send(&mut carob, 12_000, 0);
+    assert!(timer.timeout >= MS.times(60_000), "{:?}", timer.timeout);
+    // Idle for more than 2 x ACK_TIMEOUT: drawn from 2 s to 3 s.
+    let (timer, _) = send(&mut carob, 17_000, 0);
+    assert_eq!(timer.timeout, MS.times(2_000));
+    assert_eq!(carob.backoff.exponent(), 3, "idle for less than the RTO of 18 s");
+    send(&mut carob, 17_000 + 37_000, 0);
+    assert_eq!(carob.backoff.exponent(), 1, "two steps for 2 x 18 s");
+}
+
+#[test]
+fn timers_of_a_message_double_in_a_window_and_gap_repairs_keep_them() {
+    let mut carob = carob();
+    transfer(&mut carob, 100, |_| false);
+    let (timer, _) = send(&mut carob, 60_000, 5);
+    let mut previous = timer.timeout;
+    for retransmissions in 0..4 {
+        let expired = Expired::new(at(61_000), &PARAMETERS, timer.state, retransmissions, previous);
+        let repair = carob.next_timeout(&expired.with_reason(LossReason::Gap), &mut Fixed::low());
+        assert_eq!(repair.timeout, previous, "a gap is no timeout");
+        let next = carob.next_timeout(&expired.with_reason(LossReason::Timer), &mut Fixed::low());
+        assert!(next.timeout >= previous.times(2), "{next:?} after {previous:?}");
+        previous = next.timeout;
+    }
+}
+
+#[test]
+fn an_expired_timer_lengthens_all_timers_of_the_window_until_an_answer() {
+    let mut carob = carob();
+    transfer(&mut carob, 100, |_| false);
+    let (timer, sent) = send(&mut carob, 60_000, 5);
+    let before = carob.gap_detection().expect("a window").timeout;
+    assert_eq!(before, timer.timeout);
+    carob.on_lost(&Lost::new(at(62_000), sent, 30, false));
+    carob.on_lost(&Lost::new(at(62_001), sent, 30, false));
+    assert_eq!(carob.gap_detection().expect("a window").timeout, before.times(2), "once a round trip");
+    let (_, sent) = send(&mut carob, 62_100, 5);
+    answer(&mut carob, 63_100, sent, 300);
+    assert!(carob.gap_detection().expect("a window").timeout < before.times(2));
+}
+
+#[test]
+fn a_late_answer_to_an_abandoned_exchange_is_a_lower_bound_of_the_round_trip() {
+    let mut carob = carob();
+    transfer(&mut carob, 100, |_| false);
+    send(&mut carob, 60_000, 5);
+    let before = carob.path.srtt().expect("a sample");
+    let late = LateAnswer::new(at(90_000), 5, 1, MS.times(500)).with_abandoned(true);
+    carob.on_late_answer(&late);
+    assert_eq!(carob.path.srtt(), Some(before), "below the mean: it says nothing");
+    let late = LateAnswer::new(at(90_000), 5, 1, MS.times(20_000)).with_abandoned(true);
+    carob.on_late_answer(&late);
+    assert!(carob.path.srtt() > Some(before * 2));
 }
 
 /// A transfer over a bottleneck of 10 messages of 300 bytes a second, 1 s of base round trip and an
@@ -272,32 +299,68 @@ fn later_answers_show_losses_in_a_window_only() {
     assert!((latest / 8 * 9..latest / 4 * 5).contains(&threshold), "{threshold} of {latest}");
 }
 
+/// Rounds of a window behind a queue of this round trip in ms; in each so many messages are lost.
+/// Returns the window in messages after each, rounded down.
+fn rounds(carob: &mut Carob, began: u64, round_trip: u64, lost: &[u32]) -> std::vec::Vec<u32> {
+    let mut now = began;
+    let mut windows = std::vec::Vec::new();
+    for lost in lost {
+        let window = carob.window(at(now), &PARAMETERS).exchanges;
+        let sent: std::vec::Vec<_> = (0..window).map(|running| send(carob, now, running).1).collect();
+        for (number, sent) in (0..).zip(sent) {
+            if number < *lost {
+                let lost = Lost::new(at(now + 100), sent, 30, false);
+                carob.on_lost(&lost.with_reason(LossReason::Gap));
+            }
+            answer(carob, now + round_trip, sent, 300);
+        }
+        now += round_trip + 1;
+        windows.push(carob.transfer.window_bytes() * 16 / 300);
+    }
+    windows
+}
+
 #[test]
-fn senders_that_fill_the_buffer_take_turns_with_one_message() {
-    let constants = &Carob::PROFILES[0].constants;
+fn a_deep_queue_takes_the_window_to_one_message_and_losses_below() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
-    // From now on each round trip has 1.5 s of queue, and half of the messages are lost.
-    let (mut now, mut rounds) = (60_000, 0);
-    while carob.window(at(now), &PARAMETERS).exchanges > 1 {
-        for running in 0..carob.window(at(now), &PARAMETERS).exchanges {
-            let (_, sent) = send(&mut carob, now, running);
-            carob.on_lost(&Lost::new(at(now + 2_000), sent, 30, false));
-            answer(&mut carob, now + 2_500, sent, 300);
-        }
-        now += 2_500;
-        rounds += 1;
-        assert!(rounds < 20, "{:?}", carob.transfer);
-    }
-    // The queue is still there: two again after 16 answers, of which one has come.
-    for k in 1..constants.single_answers {
-        assert_eq!(carob.window(at(now), &PARAMETERS).exchanges, 1, "after {k} answers");
-        let (_, sent) = send(&mut carob, now, 0);
-        assert!(!carob.transfer.is_windowed(), "timers of single exchanges");
-        answer(&mut carob, now + 2_500, sent, 300);
-        now += 2_500;
-    }
-    assert_eq!(carob.window(at(now), &PARAMETERS).exchanges, 2);
+    // A queue of 1.9 s behind 1 s of path, and a loss in each round: others fill the buffer.
+    let windows = rounds(&mut carob, 60_000, 2_900, &[1; 14]);
+    assert!(windows[13] < 16, "{windows:?} sixteenths of a message");
+    assert_eq!(carob.window(at(0), &PARAMETERS).exchanges, 1);
+    let candidate = SendCandidate::new(at(0), &PARAMETERS, 30);
+    assert!(carob.earliest_departure_time(&candidate) > at(0), "paced");
+    // Without losses it is one message again, and two after a quiet period.
+    let windows = rounds(&mut carob, 101_000, 2_900, &[0; 18]);
+    assert!(windows.iter().any(|w| (15..=17).contains(w)), "{windows:?}");
+    assert_eq!(carob.window(at(0), &PARAMETERS).exchanges, 2, "{windows:?}");
+}
+
+#[test]
+fn one_loss_in_a_small_window_is_no_congestion() {
+    let mut carob = carob();
+    transfer(&mut carob, 100, |_| false);
+    rounds(&mut carob, 60_000, 2_400, &[0; 16]);
+    let before = carob.transfer.window_bytes();
+    rounds(&mut carob, 120_000, 2_400, &[1]);
+    assert!(carob.transfer.window_bytes() >= before, "one of two messages");
+}
+
+#[test]
+fn an_answer_to_an_earlier_transmission_takes_back_its_losses() {
+    let mut carob = carob();
+    transfer(&mut carob, 100, |_| false);
+    let (_, sent) = send(&mut carob, 60_000, 1);
+    carob.on_lost(&Lost::new(at(61_000), sent, 30, false));
+    let lost = carob.transfer.losses();
+    let again = crate::evidence::Transmission { at: at(61_000), ..sent };
+    let copies = [sent, again];
+    let state = ExchangeState::default();
+    let answered = Answered::new(at(61_200), &PARAMETERS, state, &copies, MS.times(1_000))
+        .with_matched(Matched::Exact(0))
+        .with_answer(Answer::Piggybacked, 300);
+    carob.on_answered(&answered);
+    assert!(carob.transfer.losses() < lost);
 }
 
 #[test]
@@ -311,45 +374,3 @@ fn first_window_is_small_where_timers_of_rfc_7252_may_expire() {
     }
 }
 
-#[test]
-fn retransmissions_not_needed_make_timers_patient_for_a_while() {
-    let constants = &Carob::PROFILES[0].constants;
-    let mut path = Path::default();
-    path.sample(constants, at(0), 400_000);
-    let rto = |path: &Path| path.exchange_rto(constants).unwrap().as_millis();
-    assert_eq!(rto(&path), 800);
-    // The second transmission is answered, a third was sent.
-    path.settle(2, 1, constants);
-    assert_eq!(rto(&path), 1_200, "the margin of 400 ms doubled");
-    path.settle(1, 1, constants);
-    assert_eq!(rto(&path), 1_200, "a retransmission that was needed");
-    assert_eq!(path.rto(constants), Some(MS.times(800)), "in a window");
-    for _ in 0..32 {
-        path.settle(0, 0, constants);
-    }
-    assert_eq!(rto(&path), 800);
-}
-
-#[test]
-fn short_timers_need_steady_round_trips() {
-    let constants = &Carob::PROFILES[0].constants;
-    let rto = |samples: &[u32]| {
-        let mut path = Path::default();
-        for sample in samples {
-            path.sample(constants, at(0), *sample * 1_000);
-        }
-        path.exchange_rto(constants).unwrap().as_millis()
-    };
-    assert_eq!(rto(&[100]), 200, "steady so far");
-    // SRTT 105 ms, RTTVAR 28.75 ms; 8 x 40 ms above SRTT.
-    assert_eq!(rto(&[100, 140]), 425);
-    // SRTT 150 ms, RTTVAR 118.75 ms: 8 x 400 ms are more than 1 s.
-    assert_eq!(rto(&[100, 500]), 1_000);
-}
-
-#[test]
-fn short_timers_back_off_faster_up_to_a_second() {
-    let constants = &Carob::PROFILES[0].constants;
-    let next = |ms| timers::backed_off(MS.times(ms), constants).as_millis();
-    assert_eq!([50, 250, 400, 500, 900].map(next), [200, 1_000, 1_000, 1_000, 1_800]);
-}

@@ -6,6 +6,7 @@
 
 use super::{CarobConstants, low_half, micros};
 use super::path::Path;
+use super::timers::BACKOFF_MAX;
 use crate::ratio::Ratio;
 use crate::time::{Duration, Instant};
 
@@ -13,12 +14,11 @@ use crate::time::{Duration, Instant};
 const REMEMBERED: usize = 4;
 /// Rounds between two changes of the window by queueing delay.
 const HOLD: u8 = 2;
-/// Rounds between two with the higher limit of the pacing rate, which may find more capacity.
-const PROBE: u32 = 16;
-/// Rounds with a queue of its own making, after which a sender that shares its path drains it.
-const CONFLICTS: u8 = 8;
-/// The same while it competes.
-const CONFLICTS_COMPETING: u8 = 64;
+/// Round trips between these may make timers of RFC 7252 expire: half of ACK_TIMEOUT, and ACK_TIMEOUT times
+/// ACK_RANDOM_FACTOR.
+const NEAR: core::ops::Range<u32> = 1_000_000..3_000_000;
+/// Least queueing delay aimed at, in microseconds.
+const TARGET_MIN: u32 = 10_000;
 /// Rounds with a standing queue, after which it is another sender's.
 const STANDING: u8 = 3;
 
@@ -135,15 +135,6 @@ pub(super) struct Transfer {
     threshold: u32,
     slow_start_over: bool,
     competing: bool,
-    /// Answers since the last loss while there is one message at a time, because senders that each keep
-    /// two fill the buffer.
-    single: Option<u8>,
-    /// Rounds with losses at a window of two messages: two for each, less one for each without.
-    pressed: u8,
-    /// Rounds left with the window at its least.
-    drain: u8,
-    before_drain: u32,
-    queue_before_drain: u32,
     delivered: u32,
     rounds: u32,
     round: Round,
@@ -155,21 +146,30 @@ pub(super) struct Transfer {
     spacing: Spacing,
     swing: Swing,
     standing: u8,
-    conflicts: u8,
     low: u8,
     hold: u8,
+    /// Rounds in a row that delivered much less than the capacity.
+    shared: u8,
     silences: u8,
+    /// Doublings of the path's timeout: expired timers since the last certain answer, counted once a round trip.
+    backoff: u8,
+    expired_at: Clock,
     /// The share of losses in rounds without a queue, of 255.
     quiet_loss: u8,
+    /// Bytes of the current loss period, and those of them that were lost.
+    judged: u32,
+    judged_lost: u32,
+    /// Bytes delivered since the last loss.
+    quiet: u32,
     last_sent: Instant,
+    last_answered: Instant,
     silent_at: Clock,
 }
 
 /// Returns whether a longer queue would make timers of RFC 7252 expire: those of other senders on the
 /// path, which would then send everything twice.
-fn is_near_default_timers(round_trip: u32, constants: &CarobConstants) -> bool {
-    let least = constants.default_timers_near.as_micros_u32();
-    (least..constants.default_timers_past.as_micros_u32()).contains(&round_trip)
+fn is_near_default_timers(round_trip: u32) -> bool {
+    NEAR.contains(&round_trip)
 }
 
 impl Transfer {
@@ -186,33 +186,35 @@ impl Transfer {
         self.rate[0].max(self.rate[1])
     }
 
+    /// Bytes lost in this loss period and round.
+    #[cfg(test)]
+    pub(super) fn losses(&self) -> u32 {
+        self.round.lost.saturating_add(self.judged_lost)
+    }
+
     /// The window in messages; none before the first answer.
     pub(super) fn messages(&self) -> Option<u16> {
-        let messages = self.window.checked_div(self.unit)?;
+        // Sizes differ by a few bytes of options.
+        let slack = self.unit / 16;
+        let messages = self.window.saturating_add(slack).checked_div(self.unit)?;
         Some(u16::try_from(messages).unwrap_or(u16::MAX).max(1))
     }
 
-    /// The time of the latest certain answer of this transfer, or `departure`, that of its message, if
-    /// there is none.
-    pub(super) fn latest_answer(&self, departure: Instant) -> Instant {
-        let answered = self.spacing.answered[1].since(Clock::from(departure));
-        match answered {
-            Some(later) if self.spacing.answers > 0 => departure + micros(later),
-            _ => departure,
-        }
+    /// Doublings of the path's timeout.
+    pub(super) fn backoff(&self) -> u8 {
+        self.backoff
     }
 
-    /// Doublings of the RTO while nothing is received.
-    pub(super) fn silent_doublings(&self) -> u8 {
-        self.silences.saturating_sub(1)
+    /// The time since the last transmission and the last answer.
+    pub(super) fn idle(&self, now: Instant) -> Duration {
+        now.since(self.last_sent.max(self.last_answered))
     }
 
     pub(super) fn mode(&self) -> &'static str {
-        match (self.slow_start_over, self.drain, self.competing) {
-            (false, ..) => "slow-start",
-            (true, 1.., _) => "drain",
-            (true, 0, true) => "compete",
-            (true, 0, false) => "delay",
+        match (self.slow_start_over, self.competing) {
+            (false, _) => "slow-start",
+            (true, true) => "compete",
+            (true, false) => "delay",
         }
     }
 
@@ -237,15 +239,13 @@ impl Transfer {
 
     /// The queueing delay aimed at: a share of the base, at least two messages at capacity.
     fn target(&self, base: u32, constants: &CarobConstants) -> u32 {
-        let mut share = constants.queue_target.down(base);
-        if is_near_default_timers(base.saturating_add(share), constants) {
-            let room = constants.default_timers_near.as_micros_u32().saturating_sub(base);
-            share = share.min(room.max(share / 4));
+        let mut share = constants.tolerance.down(base);
+        if is_near_default_timers(base.saturating_add(share)) {
+            share = share.min(NEAR.start.saturating_sub(base).max(share / 4));
         }
-        let messages = constants.queue_messages.of(u64::from(self.unit) * 1_000_000);
-        let messages = messages.checked_div(u64::from(self.capacity())).unwrap_or(0);
-        let least = constants.queue_target_min.as_micros_u32();
-        share.max(least).max(u32::try_from(messages).unwrap_or(u32::MAX))
+        let message = u64::from(self.unit) * 1_000_000;
+        let message = message.checked_div(u64::from(self.capacity())).unwrap_or(0);
+        share.max(TARGET_MIN).max(u32::try_from(message).unwrap_or(u32::MAX))
     }
 
     /// The target for this window: a smaller window accepts more delay than a larger one, so that
@@ -263,31 +263,30 @@ impl Transfer {
 
     /// Notes an exchange with no other outstanding. After a pause the window begins anew.
     pub(super) fn begin(&mut self, now: Instant, rto: Option<Duration>) {
-        self.windowed = false;
         self.spacing = Spacing::default();
         let Some(rto) = rto else { return };
-        if now.since(self.last_sent) > rto.times(4) && self.slow_start_over {
+        let pause = now.since(self.last_sent) > rto.times(4);
+        // A window of one message is in use as long as its transfer makes no pause.
+        self.windowed &= !pause && self.window < self.unit.saturating_mul(2);
+        if pause && self.slow_start_over {
             self.threshold = self.window;
             self.window = self.window.min(self.unit.saturating_mul(4));
             self.slow_start_over = false;
-            (self.competing, self.drain) = (false, 0);
+            self.competing = false;
         }
     }
 
     /// Notes a new exchange beside `running` others.
     pub(super) fn on_start(&mut self, running: u16) {
-        if self.single.is_some() {
-            return;
-        }
         let room = self.messages().unwrap_or(1);
-        self.round.full |= room > 1 && running.saturating_add(1) >= room;
+        self.round.full |= (room > 1 || self.windowed) && running.saturating_add(1) >= room;
         self.windowed |= self.round.full;
     }
 
     /// Notes a transmission. One behind which others wait is limited by window or pacing.
     pub(super) fn on_sent(&mut self, now: Instant, application_limited: bool) {
         self.last_sent = now;
-        self.round.full |= !application_limited && self.rounds > 0 && self.single.is_none();
+        self.round.full |= !application_limited && self.rounds > 0;
     }
 
     /// The time to the next transmission; none if it is not paced.
@@ -297,28 +296,31 @@ impl Transfer {
         }
         let unit = u64::from(self.unit);
         let spread = u64::from(srtt) * unit / u64::from(self.window.max(1));
-        let gain = constants.pacing_gain;
-        let mut gap = if self.slow_start_over {
-            gain.inverse().of(spread)
+        let mut gap = if self.window < self.unit {
+            spread
+        } else if self.slow_start_over {
+            spread * 4 / 5
         } else {
             spread / 2
         };
         let capacity = self.capacity();
         if capacity > 0 {
             let slowest = unit * 1_000_000 / u64::from(capacity);
-            let limit = if self.rounds.is_multiple_of(PROBE) {
-                constants.probe_rate_limit
-            } else {
-                constants.rate_limit
-            };
-            gap = gap.max(limit.inverse().of(slowest));
+            gap = gap.max(constants.rate_limit.inverse().of(slowest));
         }
-        Some(Duration::from_micros(gap))
+        // At least a message in a round trip or a minute.
+        Some(Duration::from_micros(gap).min(micros(srtt).max(BACKOFF_MAX)))
+    }
+
+    /// Notes an answer of any kind.
+    pub(super) fn on_heard(&mut self, now: Instant) {
+        self.last_answered = now;
     }
 
     /// Notes an answer whose transmission is not certain.
     pub(super) fn deliver(&mut self, bytes: u32) {
         self.silences = 0;
+        // An answer whose transmission is not certain leaves the back-off (Karn).
         self.delivered = self.delivered.wrapping_add(bytes);
     }
 
@@ -335,6 +337,7 @@ impl Transfer {
         let base = path.base().unwrap_or(outcome.round_trip);
         self.unit = outcome.bytes.max(self.unit - self.unit / 8).max(1);
         self.deliver(outcome.delivered());
+        self.backoff = 0;
         let round = &mut self.round;
         round.least = match round.least {
             0 => outcome.round_trip,
@@ -345,19 +348,11 @@ impl Transfer {
         // A window of one message looks like a client that waits for each response: an
         // answer opens it for two.
         let first = match self.window {
-            0 if is_near_default_timers(outcome.round_trip, constants) => 2,
+            0 if is_near_default_timers(outcome.round_trip) => 2,
             0 => u32::from(constants.initial_window),
             _ => 2,
         };
-        if let Some(answers) = self.single {
-            let answers = answers.saturating_add(1);
-            let queued = base.saturating_add(self.target(base, constants));
-            let stays = outcome.round_trip > queued && answers < constants.single_answers;
-            self.single = stays.then_some(answers);
-        }
-        if self.single.is_some() {
-            self.window = self.unit;
-        } else {
+        if self.window == 0 || !self.windowed {
             self.window = self.window.max(self.unit.saturating_mul(first.max(2)));
         }
         if outcome.also > 0 {
@@ -443,7 +438,7 @@ impl Transfer {
         // Reports come late: the queue has grown further.
         let targets = if several { 1 } else { 2 };
         let queued = base.saturating_add(self.target(base, constants).saturating_mul(targets));
-        if constants.delay_control && self.round.full && outcome.round_trip > queued {
+        if self.round.full && outcome.round_trip > queued {
             let held = match product {
                 // A reported message counts against the window for a quarter longer.
                 Some(product) if several => product.saturating_add(product / 4),
@@ -466,13 +461,33 @@ impl Transfer {
             let place = usize::try_from(self.rounds).unwrap_or_default() % REMEMBERED;
             self.deliveries[place] = delivered;
             self.measure_round(now, delivered);
-            self.detect_competitor(base, constants);
-            self.count_conflict(now, delivered, base, constants);
+            let rate = self.rate_of(now, delivered.saturating_add(round.lost));
+            // One of many senders does not compete: the queue is theirs.
+            let few = u64::from(rate) * 32 > u64::from(self.capacity()) && self.capacity() > 0;
+            let below = u64::from(rate) < constants.shared.of(u64::from(self.capacity()));
+            // A path that has shown no queue has none for others to fill.
+            let has_queue = base >= NEAR.start
+                || greatest > base.saturating_add(constants.queue_shown.down(base));
+            // Without a capacity, losses while the queue stands are those of a full queue.
+            let unknown = self.capacity() == 0
+                && (base >= NEAR.start || round.least > base.saturating_add(self.target(base, constants)));
+            let is_shared = unknown || (below && self.slow_start_over);
+            self.shared = if has_queue && is_shared && !self.competing {
+                (self.shared + 1).min(8)
+            } else {
+                0
+            };
+            if self.round.lost > 0 {
+                self.quiet = 0;
+            } else {
+                self.quiet = self.quiet.saturating_add(delivered);
+            }
+            self.detect_competitor(base, few, constants);
             if self.slow_start_over {
                 self.adapt(delivered, base, constants);
             }
             self.obey_losses(delivered, base, greatest, constants);
-            self.bound();
+            self.bound(constants);
         }
         self.round = Round {
             began: now.into(),
@@ -496,7 +511,7 @@ impl Transfer {
 
     /// Enters or leaves the competition with a sender that fills the queue: the queue stands
     /// although this window is short, and its length swings.
-    fn detect_competitor(&mut self, base: u32, constants: &CarobConstants) {
+    fn detect_competitor(&mut self, base: u32, few: bool, constants: &CarobConstants) {
         let least = self.round.least;
         self.swing.add(least, self.rounds);
         self.standing = if least > base.saturating_mul(2) {
@@ -508,7 +523,7 @@ impl Transfer {
             return;
         }
         let swing = self.swing.size();
-        let may_compete = self.standing >= STANDING && !is_near_default_timers(least, constants);
+        let may_compete = few && self.standing >= STANDING && !is_near_default_timers(least);
         if !self.competing && may_compete && swing > base / 2 {
             self.competing = true;
             self.slow_start_over = true;
@@ -526,66 +541,29 @@ impl Transfer {
         }
     }
 
-    /// Counts rounds in which the path is shared, and drains the queue once there were enough: no
-    /// sender's window alone shows the path without a queue.
-    fn count_conflict(&mut self, now: Instant, delivered: u32, base: u32, constants: &CarobConstants) {
-        let rate = self.rate_of(now, delivered.saturating_add(self.round.lost));
-        let shared = u64::from(rate) * 4 < u64::from(self.capacity()) * 3;
-        self.conflicts = if shared {
-            self.conflicts.saturating_add(1)
-        } else {
-            self.conflicts.saturating_sub(2)
-        };
-        let enough = if self.competing {
-            CONFLICTS_COMPETING
-        } else {
-            CONFLICTS
-        };
-        let least = self.unit.saturating_mul(2);
-        let queue = self.round.least.saturating_sub(base);
-        if constants.drain
-            && self.drain == 0
-            && self.slow_start_over
-            && self.conflicts >= enough
-            && self.window > least
-            && queue > self.target(base, constants) / 4
-        {
-            self.before_drain = self.window;
-            self.queue_before_drain = self.round.least;
-            self.drain = 2;
-            self.window = least;
-            self.conflicts = 0;
-        }
-    }
-
     /// Changes the window after a round.
     fn adapt(&mut self, delivered: u32, base: u32, constants: &CarobConstants) {
         let queue = self.round.least.saturating_sub(base);
         let target = self.scaled_target(base, constants);
-        if self.drain > 0 {
-            self.drain -= 1;
-            if self.drain == 0 {
-                self.end_drain(queue > target, base);
-            }
-        } else if self.competing {
+        if self.competing {
             if self.round.lost.saturating_mul(32) > delivered {
                 if self.hold == 0 {
                     self.window -= self.window / 16 * 5;
                     self.hold = HOLD;
                 }
             } else {
-                self.window = self.window.saturating_add(constants.compete_growth.down(self.unit));
+                self.window = self.window.saturating_add(self.unit);
             }
-        } else if constants.delay_control && queue > target {
-            if self.hold == 0 {
-                let drained = u64::from(self.window) * u64::from(base.saturating_add(target / 4))
-                    / u64::from(self.round.least.max(1));
-                self.window = u32::try_from(drained)
-                    .unwrap_or(u32::MAX)
-                    .clamp(self.window / 2, self.window);
-                self.hold = HOLD;
-            }
+        } else if queue > target {
+            self.adapt_to_queue(base, target, constants);
             self.low = 0;
+        } else if self.window < self.unit.saturating_mul(2) {
+            if self.round.lost == 0 {
+                self.window = self.window.saturating_add(self.unit / 4);
+            }
+        } else if self.is_shared() {
+            let part = self.window / u32::from(constants.fraction);
+            self.window = self.window.saturating_add(part.max(1));
         } else {
             self.low = if queue < target / 2 {
                 (self.low + 1).min(10)
@@ -601,24 +579,37 @@ impl Transfer {
         self.hold = self.hold.saturating_sub(1);
     }
 
-    /// Returns to the window before the drain, less what had stood in the queue.
-    fn end_drain(&mut self, queued: bool, base: u32) {
-        self.window = self.before_drain;
-        self.conflicts = 0;
-        self.hold = 1;
-        if queued {
-            let share = u64::from(self.window) * u64::from(base)
-                / u64::from(self.queue_before_drain.max(1));
-            self.window = u32::try_from(share).unwrap_or(u32::MAX).min(self.window);
+    /// Lowers the window to the target of the queueing delay, but not below two messages: the delay of
+    /// one may be the path's. Behind a deep queue, longer than the path itself, it is one message unless
+    /// none was lost for a while. A window that losses made smaller grows back.
+    fn adapt_to_queue(&mut self, base: u32, target: u32, constants: &CarobConstants) {
+        let deep = self.round.least > base.saturating_add(target).saturating_mul(2);
+        let quiet = self.quiet >= self.unit.saturating_mul(u32::from(constants.quiet_period));
+        let room = if deep && !quiet { 1 } else { 2 };
+        let floor = self.unit.saturating_mul(room);
+        if self.window <= floor {
+            let part = if room == 2 { self.unit / 2 } else { self.window / 8 };
+            if self.round.lost == 0 {
+                self.window = self.window.saturating_add(part).min(floor);
+            }
+            self.hold = 0;
+        } else if self.hold == 0 {
+            let drained = u64::from(self.window) * u64::from(base.saturating_add(target / 4))
+                / u64::from(self.round.least.max(1));
+            let drained = u32::try_from(drained).unwrap_or(u32::MAX);
+            let least = floor.max(self.window / 2);
+            self.window = self.window.min(drained.max(least));
+            self.hold = HOLD;
         }
     }
 
     /// Lowers the window after losses, if the queue stands (above twice the target, or in the upper
     /// half of what the path ever had) and more is lost than in rounds without a queue.
     fn obey_losses(&mut self, delivered: u32, base: u32, greatest: u32, constants: &CarobConstants) {
-        let lost = self.round.lost;
-        let all = u64::from(delivered) + u64::from(lost);
-        let share = u8::try_from(u64::from(lost) * 255 / all.max(1)).unwrap_or(u8::MAX);
+        let Some((lost, all)) = self.count_losses(delivered, constants) else {
+            return;
+        };
+        let share = u8::try_from(u64::from(lost) * 255 / u64::from(all.max(1))).unwrap_or(u8::MAX);
         let target = self.scaled_target(base, constants);
         let (least, most) = (self.round.least, self.round.greatest);
         let above = least > base.saturating_add(target)
@@ -626,25 +617,38 @@ impl Transfer {
         let upper = greatest > base.saturating_add(self.target(base, constants) / 2)
             && least > base + greatest.saturating_sub(base) / 2;
         let usual = self.quiet_loss.saturating_mul(2).saturating_add(EXCESS);
-        if share <= usual {
-            self.pressed = self.pressed.saturating_sub(1);
-        }
-        if !(above || upper) {
+        if !(above || upper || self.is_shared()) {
             let quiet = u16::from(self.quiet_loss) * 7 + u16::from(share);
             self.quiet_loss = u8::try_from(quiet.div_ceil(8)).unwrap_or(u8::MAX);
             return;
         }
         if share > usual && !self.competing {
             self.slow_start_over = true;
-            if self.window <= self.unit.saturating_mul(2) {
-                self.pressed = self.pressed.saturating_add(2);
-                if constants.single_answers > 0 && self.pressed >= constants.single_after {
-                    (self.single, self.pressed) = (Some(0), 0);
-                }
-            }
-            self.window = constants.loss_factor.down(self.window);
+            // Without a queue that stands it is never slower than one message at a time.
+            let least = if above || upper { 0 } else { self.window.min(self.unit) };
+            self.window = constants.loss_factor.down(self.window).max(least);
+            (self.judged, self.judged_lost) = (0, 0);
             self.hold = HOLD;
         }
+    }
+
+    /// Counts a round's losses; returns lost and all bytes of the loss period once it is over, or two
+    /// messages of it are lost. A single loss in a small window shows nothing.
+    fn count_losses(&mut self, delivered: u32, constants: &CarobConstants) -> Option<(u32, u32)> {
+        let lost = self.round.lost;
+        self.judged = self.judged.saturating_add(delivered).saturating_add(lost);
+        self.judged_lost = self.judged_lost.saturating_add(lost);
+        let counted = (self.judged_lost, self.judged);
+        let is_over = self.judged >= self.unit.saturating_mul(u32::from(constants.loss_period));
+        if is_over {
+            (self.judged, self.judged_lost) = (0, 0);
+        }
+        (is_over || counted.0 >= self.unit.saturating_mul(2)).then_some(counted)
+    }
+
+    /// Returns whether others use most of the path.
+    fn is_shared(&self) -> bool {
+        self.shared >= 2
     }
 
     fn most_delivered(&self) -> u32 {
@@ -652,21 +656,35 @@ impl Transfer {
     }
 
     /// Keeps the window within twice what recent rounds delivered, and at two messages at least.
-    fn bound(&mut self) {
+    fn bound(&mut self, constants: &CarobConstants) {
         let two = self.unit.saturating_mul(2);
         if self.rounds > 4 {
             let most = self.most_delivered().saturating_mul(2).saturating_add(two);
             self.window = self.window.min(most);
         }
-        self.window = if self.single.is_some() { self.unit } else { self.window.max(two) };
+        let least = if self.windowed { self.unit / u32::from(constants.fraction) } else { two };
+        self.window = self.window.max(least);
+    }
+
+    /// Takes back losses that an answer to an earlier transmission disproves.
+    pub(super) fn undo_losses(&mut self, transmissions: u8) {
+        let bytes = self.unit.saturating_mul(u32::from(transmissions));
+        self.round.lost = self.round.lost.saturating_sub(bytes);
+        self.judged_lost = self.judged_lost.saturating_sub(bytes);
     }
 
     /// Handles a transmission whose timer expired.
-    pub(super) fn on_lost(&mut self, now: Instant, silent: bool, srtt: u32) {
+    pub(super) fn on_lost(&mut self, now: Instant, by_timer: bool, silent: bool, srtt: u32) {
         self.round.lost = self.round.lost.saturating_add(self.unit);
-        self.single = self.single.map(|_| 0);
         // Several messages of a window expire in one silence, which counts once.
         let now = Clock::from(now);
+        if by_timer && self.windowed && (self.backoff == 0 || now.since(self.expired_at).unwrap_or(u32::MAX) >= srtt) {
+            self.backoff = (self.backoff + 1).min(12);
+            self.expired_at = now;
+        }
+        if !by_timer {
+            return;
+        }
         let since = now.since(self.silent_at).unwrap_or(u32::MAX);
         if !silent || (self.silences > 0 && since < srtt) {
             return;
@@ -677,7 +695,7 @@ impl Transfer {
             self.threshold = (self.window / 2).max(self.unit.saturating_mul(2));
             self.window = self.unit;
             self.slow_start_over = false;
-            (self.competing, self.drain) = (false, 0);
+            self.competing = false;
         }
     }
 

@@ -813,4 +813,10 @@ pub const TRANSMISSION_KEYS: &[Key] = &[
         None,
         "Cap on backed-off timers, or `none`; of TCP's, too, unless `tcp.rto_max` says more.",
     ),
+    key(
+        "safeguards",
+        Kind::Word(&["on", "off"]),
+        None,
+        "Rules of this stack for every controller: timers of 200 ms and more that never shrink, retransmission for MAX_TRANSMIT_SPAN. `off` runs a controller as published.",
+    ),
 ];
