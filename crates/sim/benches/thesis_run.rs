@@ -67,6 +67,7 @@ fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
         server: ServerSpec::default(),
         others: Vec::new(),
         faults: Faults::default(),
+        idle_setup: None,
         until: Until::Answered,
         time_limit: Duration::from_secs(12 * 3_600),
         record: Recording::default(),

@@ -7,6 +7,71 @@ use crate::random::Stream;
 /// The 95th percentile of the standard normal distribution.
 const NORMAL_P95: f64 = 1.644_853_626_951_472_7;
 
+/// The most quantiles of a distribution.
+pub const QUANTILES_MAX: usize = 8;
+
+/// Shares of a billion.
+const BILLION: u64 = 1_000_000_000;
+
+/// Quantiles of a distribution, in parts per million with their times, both ascending: linear between
+/// them, constant below the first and above the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantiles {
+    points: [(u32, Duration); QUANTILES_MAX],
+    count: usize,
+}
+
+impl Quantiles {
+    /// Quantiles at these points; none if they do not ascend, or are none or too many.
+    pub fn new(points: &[(u32, Duration)]) -> Option<Self> {
+        let ascend = points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
+        let fits = (1..=QUANTILES_MAX).contains(&points.len());
+        let is_share = points.last()?.0 <= 1_000_000;
+        (ascend && fits && is_share).then(|| {
+            let mut all = [(0, Duration::ZERO); QUANTILES_MAX];
+            all[..points.len()].copy_from_slice(points);
+            Self {
+                points: all,
+                count: points.len(),
+            }
+        })
+    }
+
+    /// The points.
+    pub fn points(&self) -> &[(u32, Duration)] {
+        &self.points[..self.count]
+    }
+
+    /// The time at a share of a billion.
+    fn at(&self, share: u64) -> Duration {
+        let points = self.points();
+        let place = |point: &(u32, Duration)| u64::from(point.0) * 1_000;
+        let next = points.partition_point(|point| place(point) <= share);
+        let (Some(before), Some(after)) = (
+            next.checked_sub(1).and_then(|last| points.get(last)),
+            points.get(next),
+        ) else {
+            return points[next.min(points.len() - 1)].1;
+        };
+        let width = u128::from(place(after) - place(before));
+        let rise = u128::from(after.1.saturating_sub(before.1).as_micros());
+        let part = rise * u128::from(share - place(before)) / width;
+        before.1 + Duration::from_micros(part as u64)
+    }
+
+    fn mean(&self) -> Duration {
+        let points = self.points();
+        let (first, last) = (points[0], points[points.len() - 1]);
+        let weight = |share: u32, time: Duration| u128::from(share) * u128::from(time.as_micros());
+        let inner = points.windows(2).map(|pair| {
+            let both = pair[0].1 + pair[1].1;
+            weight(pair[1].0 - pair[0].0, both) / 2
+        });
+        let ends = weight(first.0, first.1) + weight(1_000_000 - last.0, last.1);
+        Duration::from_micros(((ends + inner.sum::<u128>()) / 1_000_000) as u64)
+    }
+}
+
 /// A distribution of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeDistribution {
@@ -26,6 +91,8 @@ pub enum TimeDistribution {
         /// The 95th percentile; at least the median.
         p95: Duration,
     },
+    /// By its quantiles.
+    Quantiles(Quantiles),
 }
 
 impl Default for TimeDistribution {
@@ -49,6 +116,7 @@ impl TimeDistribution {
             Self::Uniform { high, .. } => high.is_zero(),
             Self::Exponential(mean) => mean.is_zero(),
             Self::LogNormal { p95, .. } => p95.is_zero(),
+            Self::Quantiles(of) => of.points[of.count - 1].1.is_zero(),
         }
     }
 
@@ -57,6 +125,7 @@ impl TimeDistribution {
         match self {
             Self::Uniform { low, .. } => *low,
             Self::Exponential(_) | Self::LogNormal { .. } => Duration::ZERO,
+            Self::Quantiles(of) => of.points[0].1,
         }
     }
 
@@ -69,6 +138,7 @@ impl TimeDistribution {
                 let sigma = sigma(*median, *p95);
                 scaled(*median, libm::exp(sigma * sigma / 2.0))
             }
+            Self::Quantiles(of) => of.mean(),
         }
     }
 
@@ -80,6 +150,10 @@ impl TimeDistribution {
             Self::LogNormal { median, p95 } => {
                 let deviation = sigma(*median, *p95) * stream.normal();
                 scaled(*median, libm::exp(deviation))
+            }
+            Self::Quantiles(of) => {
+                let draw = u128::from(stream.next_u64()) * u128::from(BILLION);
+                of.at((draw >> 64) as u64)
             }
         }
     }
@@ -160,5 +234,36 @@ mod tests {
         assert!((mean(&draws(distribution)) / 4e6 - 1.0).abs() < 0.015);
         assert_eq!(distribution.mean(), Duration::from_secs(4));
         assert_eq!(distribution.least(), Duration::ZERO);
+    }
+
+    #[test]
+    fn draws_of_quantiles_have_them_and_their_mean() {
+        let s = Duration::from_secs;
+        let points = [
+            (0, s(1)),
+            (500_000, s(2)),
+            (950_000, s(4)),
+            (1_000_000, s(16)),
+        ];
+        let distribution = TimeDistribution::Quantiles(Quantiles::new(&points).expect("quantiles"));
+        let all = draws(distribution);
+        for (place, expected) in [(25_000, 1.5), (50_000, 2.0), (95_000, 4.0), (97_500, 10.0)] {
+            let measured = all[place] as f64 / 1e6;
+            assert!(
+                (measured / expected - 1.0).abs() < 0.05,
+                "{place}: {measured}"
+            );
+        }
+        // 0.5 x 1.5 + 0.45 x 3 + 0.05 x 10.
+        assert_eq!(distribution.mean(), Duration::from_millis(2_600));
+        assert!((mean(&all) / 2.6e6 - 1.0).abs() < 0.015, "{}", mean(&all));
+        for wrong in [
+            &[][..],
+            &[(2, s(1)), (1, s(2))],
+            &[(1, s(2)), (2, s(1))],
+            &[(2_000_000, s(1))],
+        ] {
+            assert_eq!(Quantiles::new(wrong), None, "{wrong:?}");
+        }
     }
 }

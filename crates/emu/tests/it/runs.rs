@@ -6,7 +6,7 @@ use carob_cc::time::Duration;
 use carob_emu::runs::{self, Options};
 use carob_sim::distribution::TimeDistribution;
 use carob_sim::engine;
-use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec};
+use carob_sim::link::{DirectionSpec, ExtraDelay, IdleSetup, LinkSpec};
 use carob_sim::mesh::spec::{self as mesh, MeshSpec};
 use carob_sim::spec::{
     AfterFailure, ControllerSpec, Faults, Outages, Recording, Requests, RunSpec, ServerSpec, Span,
@@ -45,6 +45,7 @@ fn spec(clients: u32, transport: Transport) -> RunSpec {
         server: ServerSpec::default(),
         others: Vec::new(),
         faults: Faults::default(),
+        idle_setup: None,
         until: Until::Answered,
         time_limit: Duration::from_secs(60),
         record: Recording::default(),
@@ -130,6 +131,12 @@ fn what_only_the_simulator_does_is_refused() {
         duration: Duration::from_secs(1),
     });
     assert!(refused(faulty).contains("faults: faults happen in the simulator only"));
+    let mut sleepy = spec(1, Transport::Datagrams);
+    sleepy.idle_setup = Some(IdleSetup {
+        takes: TimeDistribution::constant(Duration::from_secs(1)),
+        after: Duration::from_secs(1),
+    });
+    assert!(refused(sleepy).contains("link.idle_setup"));
     let mut goes_on = spec(1, Transport::Datagrams);
     let Workload::Requests(requests) = &mut goes_on.workload else {
         panic!("it makes requests")

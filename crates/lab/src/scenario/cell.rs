@@ -9,7 +9,7 @@ use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_sim::distribution::TimeDistribution;
 use carob_sim::hash::fnv1a;
 use carob_sim::link::{
-    self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LinkTrace, LossProfile, LossSpec,
+    self, Buffer, DirectionSpec, ExtraDelay, IdleSetup, LinkSpec, LinkTrace, LossProfile, LossSpec,
 };
 use carob_sim::random::Probability;
 use carob_sim::registry::Registry;
@@ -194,6 +194,7 @@ impl Cell {
             server: server::of(self, transport)?,
             others: mix::others(self)?,
             faults: faults::of(self)?,
+            idle_setup: self.idle_setup()?,
             until: match self.text("run.until")? {
                 "closed" => Until::Closed,
                 "time-limit" => Until::TimeLimit,
@@ -296,6 +297,21 @@ impl Cell {
             "round-trip" => delay.half(),
             _ => delay,
         })
+    }
+
+    fn idle_setup(&self) -> Result<Option<IdleSetup>, ScenarioError> {
+        let after = "link.idle_after";
+        if let Some(takes) = self.if_set("link.idle_setup", Self::distribution)? {
+            let after = self.time(after)?;
+            return Ok(Some(IdleSetup { takes, after }));
+        }
+        match self.place(after) {
+            Place::Scenario(_) => Ok(None),
+            place => {
+                let why = format!("{after} is of a set-up that there is not; set link.idle_setup");
+                Err(impossible(place, why))
+            }
+        }
     }
 
     fn loss(&self) -> Result<LossSpec, ScenarioError> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
-use carob_sim::distribution::TimeDistribution;
+use carob_sim::distribution::{Quantiles, TimeDistribution};
 use carob_sim::link::PACKETS_MAX;
 use carob_sim::spec::Span;
 use serde_json::json;
@@ -66,7 +66,7 @@ impl fmt::Display for Kind {
                 "a time with its unit (us, ms, s, min, h), as in \"15 ms\", or a range of times, as in \"10-20 ms\"",
             ),
             Self::Distribution => f.write_str(
-                "a time with its unit (us, ms, s, min, h), as in \"15 ms\", a range of times, as in \"10-20 ms\", \"exponential MEAN\" or \"lognormal MEDIAN-P95\"",
+                "a time with its unit (us, ms, s, min, h), as in \"15 ms\", a range of times, as in \"10-20 ms\", \"exponential MEAN\", \"lognormal MEDIAN-P95\" or \"quantiles 50 % 2 s, 95 % 4 s, 100 % 16 s\"",
             ),
             Self::Rate => f.write_str(
                 "a rate with its unit (bit/s, kbit/s, Mbit/s, Gbit/s), as in \"30 kbit/s\"",
@@ -232,6 +232,11 @@ impl fmt::Display for Value {
             Self::Distribution(TimeDistribution::LogNormal { median, p95 }) => {
                 write!(f, "lognormal {median}-{p95}")
             }
+            Self::Distribution(TimeDistribution::Quantiles(of)) => {
+                let one = |&(ppm, time): &(u32, _)| format!("{} {time}", Self::Percent(ppm));
+                let points: Vec<String> = of.points().iter().map(one).collect();
+                write!(f, "quantiles {}", points.join(", "))
+            }
             Self::Rate(bps) => {
                 let units = [
                     (1_000_000_000, "Gbit/s"),
@@ -274,11 +279,22 @@ fn read_span(text: &str) -> Option<Span> {
     })
 }
 
-/// A range as in [`read_span`], `"exponential 2 s"` (mean) or `"lognormal 2-6 s"` (median and 95th
-/// percentile).
+/// A range as in [`read_span`], `"exponential 2 s"` (mean), `"lognormal 2-6 s"` (median and 95th
+/// percentile) or `"quantiles 50 % 2 s, 100 % 9 s"`.
 pub(super) fn read_distribution(text: &str) -> Option<TimeDistribution> {
     if let Some(mean) = text.strip_prefix("exponential ") {
         return Some(TimeDistribution::Exponential(mean.trim().parse().ok()?));
+    }
+    if let Some(points) = text.strip_prefix("quantiles ") {
+        let one = |point: &str| {
+            let (share, time) = point.split_once('%')?;
+            match Value::read(Kind::Percent, &format!("{share}%"))? {
+                Value::Percent(ppm) => Some((ppm, time.trim().parse().ok()?)),
+                _ => None,
+            }
+        };
+        let points: Vec<(u32, Duration)> = points.split(',').map(one).collect::<Option<_>>()?;
+        return Quantiles::new(&points).map(TimeDistribution::Quantiles);
     }
     let range = text.strip_prefix("lognormal ");
     let Span { low, high } = read_span(range.unwrap_or(text).trim())?;
@@ -384,6 +400,7 @@ mod tests {
             (Kind::Distribution, "10-20 ms"),
             (Kind::Distribution, "exponential 2 s"),
             (Kind::Distribution, "lognormal 2 s-6 s"),
+            (Kind::Distribution, "quantiles 50 % 2 s, 99.5 % 9 s"),
             (Kind::Percent, "20.5 %"),
             (Kind::Buffer, "inf"),
             (Kind::Buffer, "50 packets"),

@@ -88,3 +88,39 @@ fn an_outage_of_a_second_costs_default_coap_one_timeout() {
     let cost = times("off-outage-1s") - times("off-steady");
     assert!((1.0..4.0).contains(&cost), "{cost}");
 }
+
+#[test]
+fn nb_iot_after_idle_has_the_measured_round_trips() {
+    let (file, _) = builtin::find("stress/single").unwrap();
+    let set = [
+        "loss=0 %",
+        "requests=10000",
+        "time_limit=400 h",
+        "run.algorithms=default",
+    ];
+    let scenario = Scenario::read(file.name, file.text, &set.map(str::to_owned)).unwrap();
+    let cell = scenario.cell("single-nb-iot-idle").unwrap();
+    let record = engine::run(&scenario.spec(cell, &scenario.algorithms()[0], 1)).unwrap();
+    let mut times: Vec<f64> = record
+        .response_times
+        .iter()
+        .map(|time| time.as_micros() as f64 / 1e6)
+        .collect();
+    times.sort_by(f64::total_cmp);
+    assert_eq!(times.len(), 10_000);
+    // Oslo, Telia, coverage level 0: the target is 10 % of p50 and p95, 30 % of p99.
+    for (share, measured, tolerance) in [
+        (0.05, 1.244, 0.05),
+        (0.5, 2.271, 0.05),
+        (0.95, 3.782, 0.05),
+        (0.99, 15.6, 0.3),
+    ] {
+        let modelled = times[(share * 10_000.0) as usize];
+        assert!(
+            (modelled / measured - 1.0).abs() < tolerance,
+            "{share}: {modelled}"
+        );
+    }
+    // The device is idle before all but the few requests that follow a slow one.
+    assert!(times[100] > 1.2, "{}", times[100]);
+}

@@ -82,6 +82,7 @@ pub(crate) trait Network: Sized {
     fn offer_segment(
         &mut self,
         _now: Instant,
+        _client: u32,
         _from_server: bool,
         _bytes: u32,
         _is_ecn_capable: bool,

@@ -190,6 +190,7 @@ fn run_spec(script: &Script) -> RunSpec {
         server: ServerSpec::default(),
         others: Vec::new(),
         faults: Faults::default(),
+        idle_setup: None,
         until: Until::Answered,
         time_limit: script.time_limit,
         record: Recording {

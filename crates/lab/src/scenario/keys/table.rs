@@ -651,6 +651,18 @@ const GENERAL: &[Key] = &[
         "Share of the error state; by default 20 % (medium) or 20.5 % (high).",
     ),
     key(
+        "link.idle_setup",
+        Kind::Distribution,
+        None,
+        "Set-up of a device's connection, which its first packet after idle waits for, in either direction. Without it, there is none.",
+    ),
+    key(
+        "link.idle_after",
+        Kind::Time,
+        Some("20 s"),
+        "Time without a packet of the device after which it is idle, with `link.idle_setup`.",
+    ),
+    key(
         "link.policer",
         Kind::Rate,
         None,

@@ -105,7 +105,9 @@ impl<N: Network> Engine<'_, N> {
             let segment = tag;
             return self.trace.add(now, here, SimEvent::SegmentLost { segment });
         }
-        let offered = self.network.offer_segment(now, from_server, bytes, capable);
+        let offered = self
+            .network
+            .offer_segment(now, client, from_server, bytes, capable);
         let Some((way, verdict)) = offered else {
             return;
         };

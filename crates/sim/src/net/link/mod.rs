@@ -10,6 +10,7 @@
 
 mod direction;
 mod discipline;
+mod idle_setup;
 mod impairments;
 mod loss;
 mod network;
@@ -18,6 +19,7 @@ mod trace;
 
 pub use direction::{Counters, Direction, Verdict};
 pub use discipline::{CoDelSpec, Discipline, RedSpec};
+pub use idle_setup::IdleSetup;
 pub use impairments::{Impairments, Policer, Reordering};
 pub use loss::{LossProfile, LossSpec, PROFILES, profile};
 pub(crate) use network::LinkNetwork;

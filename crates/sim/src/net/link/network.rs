@@ -4,6 +4,7 @@
 
 use carob_cc::time::Instant;
 
+use super::idle_setup::Connections;
 use super::{Link, Verdict};
 use crate::engine::{DOWN, Engine, Event, UP};
 use crate::net::fragments::{IP_HEADER, fragments};
@@ -20,6 +21,8 @@ pub(crate) struct LinkNetwork {
     link: Link,
     header_bytes: u32,
     mtu_bytes: u32,
+    /// Connections of devices, if their set-up takes time.
+    connections: Option<Box<Connections>>,
 }
 
 /// The arrival of a datagram.
@@ -36,12 +39,15 @@ pub(crate) fn send_over<N: Network<Event = Arrival>>(
 ) -> Offer {
     let datagram = &engine.datagrams[index];
     let bytes = engine.network.packet_bytes(datagram.bytes.len() as u32);
-    let direction = match engine.hosts[datagram.from as usize].place {
-        CONSTRAINED => UP,
-        _ => DOWN,
+    let (direction, device) = match engine.hosts[datagram.from as usize].place {
+        CONSTRAINED => (UP, datagram.from),
+        _ => (DOWN, datagram.to),
     };
-    let (offer, arrives, duplicated) =
-        link(&mut engine.network).offer(engine.now, direction, bytes);
+    let network = link(&mut engine.network);
+    let (offer, mut arrives, duplicated) = network.offer(engine.now, direction, bytes);
+    if let Some(connections) = &mut network.connections {
+        arrives = connections.arrival(device, direction, engine.now, arrives);
+    }
     if offer.fate == Fate::Arrives {
         let arrival = Event::Network(Arrival { datagram: index });
         engine.queue.push_in_order(direction, arrives, arrival);
@@ -59,6 +65,8 @@ impl LinkNetwork {
             link: Link::new(&spec.link, spec.seed, "link"),
             header_bytes: spec.header_bytes,
             mtu_bytes: spec.mtu_bytes,
+            connections: (spec.idle_setup)
+                .map(|setup| Box::new(Connections::new(setup, spec.seed))),
         }
     }
 
@@ -131,6 +139,7 @@ impl Network for LinkNetwork {
     fn offer_segment(
         &mut self,
         now: Instant,
+        client: u32,
         from_server: bool,
         bytes: u32,
         is_ecn_capable: bool,
@@ -140,7 +149,13 @@ impl Network for LinkNetwork {
         } else {
             (UP, &mut self.link.up)
         };
-        Some((direction, link.offer_packet(now, bytes, is_ecn_capable)))
+        let mut verdict = link.offer_packet(now, bytes, is_ecn_capable);
+        if let (Some(connections), Verdict::Deliver { at, .. }) =
+            (&mut self.connections, &mut verdict)
+        {
+            *at = connections.arrival(client, direction, now, *at);
+        }
+        Some((direction, verdict))
     }
 
     fn reset_counters(&mut self) {
