@@ -58,7 +58,6 @@ fn default_coap_answers_a_crowd_and_bridges_outages_of_a_lan() {
     for (name, record) in runs("crowd", "lan*", "default") {
         assert!(is_complete(&record), "{name}");
     }
-    // Timers without dithering lose more of a storm: 13 % here.
     let answered = |algorithm| {
         let all = runs("crowd", "storm-200-512", algorithm);
         let failed: u64 = all
@@ -70,7 +69,7 @@ fn default_coap_answers_a_crowd_and_bridges_outages_of_a_lan() {
     };
     let [default, linux] = ["default", "linux-rto-kernel"].map(answered);
     assert!(default > 0.985, "{default}");
-    assert!((0.82..0.92).contains(&linux), "{linux}");
+    assert!(linux > 0.985, "{linux}");
 }
 
 #[test]

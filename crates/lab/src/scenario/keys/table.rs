@@ -29,6 +29,7 @@ pub(super) const fn key(
 pub const KEYS: &[Key] = &joined();
 
 /// Those of all runs and of runs over a link, then those of wireless networks.
+#[expect(clippy::large_stack_arrays, reason = "the compiler evaluates it")]
 const fn joined() -> [Key; GENERAL.len() + MESH_KEYS.len()] {
     let mut all = [GENERAL[0]; GENERAL.len() + MESH_KEYS.len()];
     let mut n = 0;
