@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carob_cc::random::Random;
 use carob_cc::time::Instant;
-use rand_chacha::ChaCha8Rng;
+use chacha20::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
 /// Clock of an endpoint.

@@ -4,21 +4,14 @@
 //! captured when it is read from the device, before queue, delay and loss; an incoming one when it
 //! is delivered. So a packet that the link dropped or lost is at one interface only.
 
-use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption,
-};
-use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
-use pcap_file::{DataLink, PcapError};
+use carob_sim::pcapng::{Direction, Packet, RAW_IP, Writer};
 
 use crate::Error;
 use crate::engine::{Side, now_ns};
@@ -26,19 +19,13 @@ use crate::engine::{Side, now_ns};
 /// Queue limit of packets for the file; further packets are left out and counted.
 pub const CAPTURE_QUEUE_PACKETS: usize = 1 << 16;
 
-/// The resolution of times: 10^-9 s, the only one the writer supports.
-const NANOSECONDS: u8 = 9;
-/// The directions of a packet (pcapng, epb_flags).
-const INBOUND: u32 = 1;
-const OUTBOUND: u32 = 2;
-
 const REMEDY: &str = "choose another path for the capture";
 
 /// A packet for the file.
 #[derive(Debug)]
 struct TappedPacket {
     interface: u32,
-    direction: u32,
+    direction: Direction,
     at_ns: u64,
     packet: Box<[u8]>,
 }
@@ -52,14 +39,14 @@ pub(crate) struct Tap {
 
 impl Tap {
     pub(crate) fn sent(&mut self, link: usize, side: Side, at_ns: u64, packet: &[u8]) {
-        self.see(link, side, OUTBOUND, at_ns, packet);
+        self.see(link, side, Direction::Outbound, at_ns, packet);
     }
 
     pub(crate) fn received(&mut self, link: usize, side: Side, at_ns: u64, packet: &[u8]) {
-        self.see(link, side, INBOUND, at_ns, packet);
+        self.see(link, side, Direction::Inbound, at_ns, packet);
     }
 
-    fn see(&mut self, link: usize, side: Side, direction: u32, at_ns: u64, packet: &[u8]) {
+    fn see(&mut self, link: usize, side: Side, direction: Direction, at_ns: u64, packet: &[u8]) {
         let seen = TappedPacket {
             interface: 2 * link as u32 + u32::from(side == Side::Client),
             direction,
@@ -79,7 +66,7 @@ impl Drop for Tap {
         if self.left_out > 0 {
             let _ = self.queue.send(TappedPacket {
                 interface: u32::MAX,
-                direction: 0,
+                direction: Direction::Inbound,
                 at_ns: self.left_out,
                 packet: Box::default(),
             });
@@ -99,7 +86,7 @@ pub struct Captured {
 /// The writer of the file, on a thread of its own.
 #[derive(Debug)]
 pub(crate) struct Capture {
-    thread: JoinHandle<Result<Captured, PcapError>>,
+    thread: JoinHandle<io::Result<Captured>>,
     path: PathBuf,
 }
 
@@ -110,7 +97,7 @@ impl Capture {
         labels: impl Iterator<Item = &'a str>,
     ) -> Result<(Self, Tap), Error> {
         let failed = |error| capture_error(path, error);
-        let file = File::create(path).map_err(|error| failed(PcapError::IoError(error)))?;
+        let file = File::create(path).map_err(failed)?;
         let writer = begin(file, labels).map_err(failed)?;
         let (queue, seen) = sync_channel(CAPTURE_QUEUE_PACKETS);
         // The time of day at the monotonic clock's zero.
@@ -138,64 +125,51 @@ impl Capture {
     }
 }
 
-fn capture_error(path: &Path, error: PcapError) -> Error {
-    let source = match error {
-        PcapError::IoError(error) => error,
-        error => std::io::Error::other(error),
-    };
-    Error::system(format!("write {}", path.display()), source, REMEDY)
+fn capture_error(path: &Path, error: io::Error) -> Error {
+    Error::system(format!("write {}", path.display()), error, REMEDY)
 }
 
-type Writer = PcapNgWriter<BufWriter<File>>;
-
-fn begin<'a>(file: File, labels: impl Iterator<Item = &'a str>) -> Result<Writer, PcapError> {
+fn begin<'a>(
+    file: File,
+    labels: impl Iterator<Item = &'a str>,
+) -> io::Result<Writer<BufWriter<File>>> {
     let program = concat!("carob ", env!("CARGO_PKG_VERSION"));
-    let section = SectionHeaderBlock {
-        options: vec![SectionHeaderOption::UserApplication(program.into())],
-        ..SectionHeaderBlock::default()
-    };
-    let mut writer = PcapNgWriter::with_section_header(BufWriter::new(file), section)?;
+    let mut writer = Writer::new(BufWriter::new(file), program, None)?;
     for label in labels {
         for side in ["server", "client"] {
-            writer.write_pcapng_block(InterfaceDescriptionBlock {
-                linktype: DataLink::RAW,
-                snaplen: 0,
-                options: vec![
-                    InterfaceDescriptionOption::IfName(format!("{label} {side}").into()),
-                    InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
-                ],
-            })?;
+            writer.interface(&format!("{label} {side}"), RAW_IP)?;
         }
     }
     Ok(writer)
 }
 
 fn write(
-    mut writer: Writer,
+    mut writer: Writer<BufWriter<File>>,
     epoch: Duration,
     queue: &Receiver<TappedPacket>,
-) -> Result<Captured, PcapError> {
+) -> io::Result<Captured> {
     let mut captured = Captured::default();
     while let Ok(seen) = queue.recv() {
         if seen.interface == u32::MAX {
             captured.left_out = seen.at_ns;
             continue;
         }
-        writer.write_pcapng_block(EnhancedPacketBlock {
-            interface_id: seen.interface,
-            timestamp: epoch + Duration::from_nanos(seen.at_ns),
-            original_len: seen.packet.len() as u32,
-            data: Cow::Owned(seen.packet.into_vec()),
-            options: vec![EnhancedPacketOption::Flags(seen.direction)],
+        writer.packet(&Packet {
+            interface: seen.interface,
+            at: epoch + Duration::from_nanos(seen.at_ns),
+            direction: seen.direction,
+            comment: None,
+            bytes: &seen.packet,
         })?;
         captured.packets += 1;
     }
-    writer.get_mut().flush().map_err(PcapError::IoError)?;
+    writer.flush()?;
     Ok(captured)
 }
 
 #[cfg(test)]
 mod tests {
+    use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
     use pcap_file::pcapng::{Block, PcapNgReader};
 
     use super::*;

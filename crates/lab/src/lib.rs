@@ -15,6 +15,7 @@
 //! # Ok::<(), carob_lab::scenario::ScenarioErrors>(())
 //! ```
 
+#[cfg(feature = "calibration")]
 pub mod calibration;
 pub mod claims;
 pub mod compare;

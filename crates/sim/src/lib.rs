@@ -10,7 +10,7 @@
 //! [`queue`] (event queue), [`trace`] (events of a run), [`spec`] (specification and record of a
 //! run), [`engine`] (the event loop of a run), `net` (networks: [`link`] and [`mesh`]), `app`
 //! (applications: requests, [`notifications`], traffic of a mesh), [`fault`] (restarts, rebinding, outages), [`tcp`] (TCP model for CoAP over
-//! TCP), [`capture`] (packet capture), and with the feature `testing` the module `testing`.
+//! TCP), [`capture`] (packet capture), [`pcapng`] (files of packets), and with the feature `testing` the module `testing`.
 //!
 //! ```
 //! use carob_cc::time::Instant;
@@ -30,6 +30,7 @@ pub mod fault;
 pub mod hash;
 pub mod histogram;
 mod net;
+pub mod pcapng;
 pub mod queue;
 pub mod random;
 pub mod registry;

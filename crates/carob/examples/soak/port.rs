@@ -12,7 +12,7 @@ use carob_proto::endpoint::{
     Config, Endpoint, Event, Output, RequestConfig, RequestError, RequestId, Usage,
 };
 use carob_proto::message::Request;
-use rand_chacha::ChaCha8Rng;
+use chacha20::ChaCha8Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
 /// Datagrams taken from one socket before the next one has its turn.

@@ -5,10 +5,9 @@
 //! interface of its own, as Wireshark exports what it has decrypted itself: with the addresses and
 //! ports it had, but without their headers, of which the port would say that it is encrypted.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,30 +15,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use carob::{Datagram, Scheme};
 use carob_proto::codec::Framing;
 use carob_proto::codec::frame::write_frame;
-use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption,
-};
-use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
-use pcap_file::{DataLink, PcapError};
+use carob_sim::pcapng::{Direction, Packet, RAW_IP, UPPER_PDU, Writer};
 
 use super::packet;
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use crate::printer;
-
-/// The resolution of times: 10^-9 s, which is the only one the writer knows.
-const NANOSECONDS: u8 = 9;
-/// The directions of a packet (pcapng, epb_flags).
-const INBOUND: u32 = 1;
-const OUTBOUND: u32 = 2;
 
 /// The interfaces: what is in packets, and what was in secured ones.
 const PLAIN: u32 = 0;
 const DECRYPTED: u32 = 1;
 
 pub(super) struct Capture {
-    writer: PcapNgWriter<BufWriter<File>>,
+    writer: Writer<BufWriter<File>>,
     path: PathBuf,
     /// The time of day at which the endpoint's clock began.
     epoch: Option<Duration>,
@@ -70,7 +57,7 @@ impl Capture {
                 said: BTreeMap::new(),
                 failed: false,
             })
-            .map_err(|error| Failure::new(Kind::File, why(path, &error)))
+            .map_err(|error| Failure::file("write", path, &error))
     }
 
     pub(super) fn see(&mut self, datagram: &Datagram<'_>) {
@@ -79,40 +66,34 @@ impl Capture {
         }
         if let Err(error) = self.write(datagram) {
             self.failed = true;
-            let why = why(&self.path, &error);
-            printer::remark(&format!("the capture ends here: {why}"));
+            let path = self.path.display();
+            printer::remark(&format!(
+                "the capture ends here: cannot write {path}: {error}"
+            ));
         }
     }
 
-    fn write(&mut self, datagram: &Datagram<'_>) -> Result<(), PcapError> {
+    fn write(&mut self, datagram: &Datagram<'_>) -> io::Result<()> {
         let epoch = *self.epoch.get_or_insert_with(|| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             now.unwrap_or_default().saturating_sub(datagram.at)
         });
         let (own, peer) = (self.own_address(datagram), datagram.peer);
         let (from, to, direction) = if datagram.incoming {
-            (peer, own, INBOUND)
+            (peer, own, Direction::Inbound)
         } else {
-            (own, peer, OUTBOUND)
+            (own, peer, Direction::Outbound)
         };
         let mut packets = Vec::new();
-        let mut options = vec![EnhancedPacketOption::Flags(direction)];
-        let mut interface_id = PLAIN;
+        let (mut interface, mut comment) = (PLAIN, None);
         if datagram.scheme == Scheme::Coap {
             packets.push(packet::udp(from, to, datagram.bytes));
         } else if datagram.scheme == Scheme::Coaps {
             if !std::mem::replace(&mut self.decrypts, true) {
-                describe(
-                    &mut self.writer,
-                    "carob, decrypted",
-                    DataLink::WIRESHARK_UPPER_PDU,
-                )?;
+                self.writer.interface("carob, decrypted", UPPER_PDU)?;
             }
             packets.push(packet::exported(from, to, "coap", datagram.bytes));
-            options.push(EnhancedPacketOption::Comment(
-                "went through a DTLS session".into(),
-            ));
-            interface_id = DECRYPTED;
+            (interface, comment) = (DECRYPTED, Some("went through a DTLS session"));
         } else {
             let mut framed = Vec::with_capacity(datagram.bytes.len() + 2);
             write_frame(Framing::Stream, datagram.bytes, &mut framed);
@@ -131,16 +112,16 @@ impl Capture {
             }
         }
         for packet in packets {
-            self.writer.write_pcapng_block(EnhancedPacketBlock {
-                interface_id,
-                timestamp: epoch + datagram.at,
-                original_len: packet.len() as u32,
-                data: Cow::Owned(packet),
-                options: options.clone(),
+            self.writer.packet(&Packet {
+                interface,
+                at: epoch + datagram.at,
+                direction,
+                comment,
+                bytes: &packet,
             })?;
         }
         // A process that is killed leaves whole packets in the file.
-        self.writer.get_mut().flush().map_err(PcapError::IoError)
+        self.writer.flush()
     }
 
     /// The local address of a datagram; that of a socket bound to none, the system chose.
@@ -161,40 +142,12 @@ impl Capture {
     }
 }
 
-fn begin(file: File) -> Result<PcapNgWriter<BufWriter<File>>, PcapError> {
+fn begin(file: File) -> io::Result<Writer<BufWriter<File>>> {
     let program = concat!("carob ", env!("CARGO_PKG_VERSION"));
-    let section = SectionHeaderBlock {
-        options: vec![SectionHeaderOption::UserApplication(program.into())],
-        ..SectionHeaderBlock::default()
-    };
-    let mut writer = PcapNgWriter::with_section_header(BufWriter::new(file), section)?;
-    describe(&mut writer, "carob", DataLink::RAW)?;
-    writer.get_mut().flush().map_err(PcapError::IoError)?;
+    let mut writer = Writer::new(BufWriter::new(file), program, None)?;
+    writer.interface("carob", RAW_IP)?;
+    writer.flush()?;
     Ok(writer)
-}
-
-/// Adds an interface; they are numbered as they come.
-fn describe(
-    writer: &mut PcapNgWriter<BufWriter<File>>,
-    name: &'static str,
-    linktype: DataLink,
-) -> Result<(), PcapError> {
-    writer.write_pcapng_block(InterfaceDescriptionBlock {
-        linktype,
-        snaplen: 0,
-        options: vec![
-            InterfaceDescriptionOption::IfName(name.into()),
-            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
-        ],
-    })?;
-    Ok(())
-}
-
-fn why(path: &Path, error: &PcapError) -> String {
-    match error {
-        PcapError::IoError(error) => format!("cannot write {}: {error}", path.display()),
-        error => format!("cannot write {}: {error}", path.display()),
-    }
 }
 
 /// The address the system would send from; connecting a UDP socket sends nothing.

@@ -3,7 +3,7 @@
 use std::io;
 
 use carob_cc::random::Random;
-use rand_chacha::ChaCha8Rng;
+use chacha20::ChaCha8Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
 /// A ChaCha8 stream.
