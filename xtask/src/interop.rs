@@ -5,10 +5,11 @@ use std::{fs, path::PathBuf};
 use anyhow::{Context, Result};
 
 use crate::{
-    peers, process,
+    peers,
     steps::{
         self, Outcome,
-        suite::{self, Tally},
+        binaries::{self, Variable},
+        suite::Tally,
     },
     workspace::Workspace,
 };
@@ -39,6 +40,9 @@ const DOCUMENTS: &[Document] = &[
     },
 ];
 
+/// The binary with these tests.
+const TESTS: &str = "carob-cli it";
+
 /// The lines of a document between which a table of this name stands.
 fn lines(name: &str) -> [String; 2] {
     ["begin", "end"].map(|place| format!("<!-- {name}: {place} -->\n"))
@@ -61,20 +65,25 @@ pub(crate) fn update(workspace: &Workspace) -> Result<Outcome> {
 }
 
 fn run(workspace: &Workspace, update: bool, tally: &mut Tally) -> Result<Outcome> {
-    let mut command = process::cargo();
     let mut tables = Vec::new();
     for document in DOCUMENTS {
         let table = table_file(workspace, document)?;
         if table.exists() {
             fs::remove_file(&table)?;
         }
-        command.env(document.variable, &table);
         tables.push((document, table));
     }
+    let Some(built) = steps::build_tests(workspace)? else {
+        return Ok(Outcome::Failed);
+    };
+    let binary = binaries::find(built, TESTS)?;
     // The tests mostly wait for timers, so many run side by side.
-    command.args(steps::TESTS).args(["--test", "it", "--"]);
-    command.args([steps::INTEROP_PREFIX, "--test-threads", "12"]);
-    let (success, tests) = suite::run(command.current_dir(&workspace.root))?;
+    let arguments = [steps::INTEROP_PREFIX, "--test-threads", "12"];
+    let variables: Vec<Variable<'_>> = tables
+        .iter()
+        .map(|(document, table)| (document.variable, table.as_path()))
+        .collect();
+    let (success, tests) = binaries::run(vec![binary], &arguments, &variables)?;
     tally.add(tests);
     if !success {
         return Ok(Outcome::Failed);

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: the steps that pass or fail, timed and summed up.
 
 pub(crate) mod bare_metal;
+pub(crate) mod binaries;
 pub(crate) mod book;
 mod dependencies;
 mod features;
@@ -19,6 +20,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
+use binaries::Binary;
 use suite::Tally;
 
 use crate::{interop, process, tidy, workspace::Workspace};
@@ -168,10 +170,19 @@ pub(crate) const SLOW_PREFIX: &str = "::slow_";
 const NIGHTLY_PREFIX: &str = "nightly_";
 /// Command line of a build of all tests; each step that needs a part of it uses the same, so that nothing is
 /// compiled twice.
-pub(crate) const TESTS: [&str; 4] = ["test", "--workspace", "--features", "carob-cli/full"];
-/// Tests that run side by side. Many wait for timers of the protocol, so they are more than the cores of a
+///
+/// The Python package has no Rust tests, and brings the Arrow crates. Clippy compiles it with every change.
+const TESTS: [&str; 6] = [
+    "test",
+    "--workspace",
+    "--exclude",
+    "carob-python",
+    "--features",
+    "carob-cli/full",
+];
+/// Tests that run side by side in a binary. Many wait for timers of the protocol, so they are more than the cores of a
 /// small machine.
-const THREADS: &str = "4";
+const THREADS: [&str; 2] = ["--test-threads", "4"];
 /// Names of failed tests, and reasons of skipped ones, in the summary.
 const LISTED_MAX: usize = 5;
 
@@ -353,36 +364,37 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
     watch::succeeds(command.current_dir(&workspace.root)).map(Outcome::of)
 }
 
-/// Builds all tests, and the command with all features for them.
-pub(crate) fn build_tests(workspace: &Workspace) -> Result<bool> {
-    let mut build = process::cargo();
-    build.args(TESTS).arg("--no-run");
-    watch::succeeds(build.current_dir(&workspace.root))
+/// Builds all tests, and the command with all features for them; `None` if that fails.
+pub(crate) fn build_tests(workspace: &Workspace) -> Result<Option<Vec<Binary>>> {
+    let begin = Instant::now();
+    let mut command = process::cargo();
+    // Targets that have tests; clippy compiles the examples.
+    command.args(TESTS).arg("--tests");
+    let binaries = binaries::build(command.current_dir(&workspace.root))?;
+    println!("tests built in {} s", begin.elapsed().as_secs());
+    Ok(binaries)
 }
 
 fn test(workspace: &Workspace, tally: &mut Tally) -> Result<Outcome> {
-    let begin = Instant::now();
-    if !build_tests(workspace)? {
+    let Some(binaries) = build_tests(workspace)? else {
         return Ok(Outcome::Failed);
-    }
-    println!("tests built in {} s", begin.elapsed().as_secs());
-    let mut command = process::cargo();
-    command.args(TESTS).args(["--no-fail-fast", "--"]);
-    command.args(["--skip", INTEROP_PREFIX, "--skip", NIGHTLY_PREFIX]);
-    run_tests(workspace, command, tally)
+    };
+    let skip = ["--skip", INTEROP_PREFIX, "--skip", NIGHTLY_PREFIX];
+    let (success, tests) = binaries::run(binaries, &[&THREADS[..], &skip].concat(), &[])?;
+    tally.add(tests);
+    let mut documentation = process::cargo();
+    documentation.args(TESTS).args(["--doc", "--no-fail-fast"]);
+    let (documented, tests) = suite::run(documentation.current_dir(&workspace.root))?;
+    tally.add(tests);
+    Ok(Outcome::of(success && documented))
 }
 
 fn nightly_tests(workspace: &Workspace, tally: &mut Tally) -> Result<Outcome> {
-    let mut command = process::cargo();
-    command.args(TESTS);
-    command.args(["--lib", "--bins", "--tests", "--no-fail-fast", "--"]);
-    command.arg(NIGHTLY_PREFIX);
-    run_tests(workspace, command, tally)
-}
-
-fn run_tests(workspace: &Workspace, mut command: Command, tally: &mut Tally) -> Result<Outcome> {
-    command.args(["--test-threads", THREADS]);
-    let (success, tests) = suite::run(command.current_dir(&workspace.root))?;
+    let Some(binaries) = build_tests(workspace)? else {
+        return Ok(Outcome::Failed);
+    };
+    let (success, tests) =
+        binaries::run(binaries, &[&THREADS[..], &[NIGHTLY_PREFIX]].concat(), &[])?;
     tally.add(tests);
     Ok(Outcome::of(success))
 }

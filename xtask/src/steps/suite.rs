@@ -38,7 +38,7 @@ impl Tally {
     }
 
     /// Takes a line of the output; returns what a person wants to see of it.
-    fn take(&mut self, line: &str) -> Option<String> {
+    pub(super) fn take(&mut self, line: &str) -> Option<String> {
         // A test that writes past the runner may begin its line in the middle of another.
         if let Some((_, reason)) = line.split_once(SKIPPED) {
             *self.skipped.entry(reason.to_owned()).or_default() += 1;

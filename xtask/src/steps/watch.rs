@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use crate::process;
 
 /// The longest silence: after it a line says that the child is still at work.
-const SILENCE: Duration = Duration::from_secs(8);
+pub(super) const SILENCE: Duration = Duration::from_secs(8);
 
 /// Runs a command and hands each line of its stdout and stderr to `line`, which returns what is to be
 /// printed of it. Returns whether the command succeeded.
@@ -45,7 +45,10 @@ pub(crate) fn lines(
                     println!("{text}");
                     printed = Instant::now();
                 }
-                text.trim().clone_into(&mut last);
+                // Messages of cargo for programs say nothing to a person.
+                if !text.starts_with('{') {
+                    text.trim().clone_into(&mut last);
+                }
             }
             Err(RecvTimeoutError::Timeout) => {
                 println!("  ... {} s: {}", start.elapsed().as_secs(), short(&last));
