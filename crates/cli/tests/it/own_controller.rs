@@ -59,7 +59,7 @@ fn change(folder: &Folder, from: &str, to: &str) {
 }
 
 #[test]
-fn slow_contract_test_of_new_crate_explains_a_breach() {
+fn nightly_contract_test_of_new_crate_explains_a_breach() {
     let folder = new_crate("contract");
     let output = cargo(&folder, &["test", "--no-default-features"]);
     let error = String::from_utf8_lossy(&output.stderr);

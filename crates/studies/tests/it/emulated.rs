@@ -152,7 +152,7 @@ fn comparison(compared: &[Compared]) -> String {
 }
 
 #[test]
-fn slow_the_simulator_does_what_kernels_did() {
+fn nightly_the_simulator_does_what_kernels_did() {
     let compared = compare();
     let misses: Vec<&str> = compared
         .iter()

@@ -265,7 +265,8 @@ fn a_log_of_a_real_transfer_is_a_script() {
     let ran = carob(&["cc", "trace", &log, "--no-figure", "-a", "default,cocoa-03"]);
     let text = ran.quiet();
     assert!(
-        text.contains(": 1024 exchanges; every random draw"),
+        // A loaded machine makes pauses, which the line counts, too.
+        text.contains(": 1024 exchanges") && text.contains("; every random draw"),
         "{text}"
     );
     assert!(

@@ -10,7 +10,7 @@ fn json(folder: &Folder, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn no_arguments_print_nb_iot_result_without_report() {
+fn nightly_no_arguments_print_nb_iot_result_without_report() {
     let folder = Folder::new("compare-bare");
     let text = folder.says(&[]);
     for part in [
