@@ -46,6 +46,13 @@ impl MessageIds {
         }
     }
 
+    /// The time of the next free ID, where none is free.
+    pub(crate) fn free_at(&self, now: Instant, lifetime: Duration) -> Option<Instant> {
+        let left = self.left.as_ref().filter(|_| !self.entered)?;
+        let free = left[usize::from(self.next / SEGMENT)]? + lifetime;
+        (free > now).then_some(free)
+    }
+
     /// The next free ID, or the time of the next one. With `groups`, IDs reserved for multicast are
     /// skipped.
     pub(crate) fn next(
@@ -57,14 +64,11 @@ impl MessageIds {
         if groups && self.next >= FOR_GROUPS {
             (self.next, self.entered) = (0, false);
         }
-        let segment = usize::from(self.next / SEGMENT);
-        if !self.entered {
-            let left = self.left.as_ref().and_then(|left| left[segment]);
-            if let Some(free) = left.map(|left| left + lifetime).filter(|free| *free > now) {
-                return Err(free);
-            }
-            self.entered = true;
+        if let Some(free) = self.free_at(now, lifetime) {
+            return Err(free);
         }
+        self.entered = true;
+        let segment = usize::from(self.next / SEGMENT);
         let id = MessageId(self.next);
         self.next = self.next.wrapping_add(1);
         if self.next.is_multiple_of(SEGMENT) {
@@ -139,6 +143,8 @@ mod tests {
         };
         assert!(sent <= 65_536 && sent > 65_536 - 1_024, "{sent}");
         assert_eq!(free, Instant::ZERO + LIFETIME);
+        assert_eq!(ids.free_at(Instant::ZERO, LIFETIME), Some(free));
+        assert_eq!(ids.free_at(free, LIFETIME), None);
         assert!(ids.next(free, LIFETIME, false).is_ok());
     }
 

@@ -33,6 +33,9 @@ pub struct Snapshot {
     pub window: Window,
     /// Messages waiting to be sent.
     pub queued: usize,
+    /// Time until the next Message ID is free, while all are within EXCHANGE_LIFETIME (RFC 7252 4.4) and
+    /// messages wait for one; `None` over connections.
+    pub message_id_wait: Option<Duration>,
     /// Observations of this endpoint's resources.
     pub observations: usize,
     /// Time since the last message received from it, if any.
@@ -195,6 +198,8 @@ impl Endpoint {
             queue,
             outstanding,
             outstanding_bytes,
+            message_ids,
+            parameters,
             tally,
             first_observer,
             last_heard,
@@ -208,6 +213,9 @@ impl Endpoint {
             .get(&peer)
             .and_then(|own| own.controller.as_ref());
         let controller = choice.unwrap_or(&self.cx.config.controller).name();
+        let lifetime = parameters.as_ref().map(|own| own.exchange_lifetime());
+        let lifetime = lifetime.unwrap_or(self.cx.lifetimes.exchange);
+        let free = message_ids.free_at(now, lifetime);
         Some(Snapshot {
             controller: Some(controller).filter(|_| self.cx.config.reliable.is_none()),
             // Over a connection the operating system retransmits.
@@ -220,6 +228,7 @@ impl Endpoint {
             outstanding_bytes: *outstanding_bytes,
             window: self.carrier.window_at(&self.cx, now, index),
             queued: queue.len(),
+            message_id_wait: free.filter(|_| queue.len() > 0).map(|at| at.since(now)),
             observations: self
                 .carrier
                 .notifications

@@ -603,6 +603,12 @@ fn message_ids_run_out_and_messages_wait_for_them() {
         sent.len()
     );
     assert_eq!(net.client.usage().requests, 66_000, "the others wait");
+    let peer = crate::net::server_address();
+    let snapshot = net.client.snapshot(net.now, peer).expect("a known peer");
+    let wait = snapshot.message_id_wait.expect("none is free");
+    assert_eq!(wait, Config::default().parameters.exchange_lifetime());
+    let later = net.client.snapshot(net.now + wait, peer).expect("the same");
+    assert_eq!(later.message_id_wait, None);
 }
 
 #[test]
