@@ -126,7 +126,8 @@ impl Swept {
                 values: grouped.values,
                 label: format!("{metric}{unit}"),
                 panels,
-            },
+            }
+            .in_order(),
         })
     }
 }

@@ -78,6 +78,29 @@ impl SweptFigure {
         chart.picture()
     }
 
+    /// The same figure with its values in the order of their numbers, where all are numbers of one unit.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        let Some((numbers, _)) = self.numbers() else {
+            return self;
+        };
+        let mut order: Vec<usize> = (0..numbers.len()).collect();
+        order.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b]));
+        let mut places = vec![0; order.len()];
+        for (place, value) in order.iter().enumerate() {
+            places[*value] = place;
+        }
+        self.values = order.iter().map(|k| self.values[*k].clone()).collect();
+        let panels = self.panels.iter_mut();
+        for line in panels.flat_map(|panel| &mut panel.lines) {
+            for (place, ..) in &mut line.points {
+                *place = places[*place];
+            }
+            line.points.sort_by_key(|point| point.0);
+        }
+        self
+    }
+
     /// Numbers of the values and their unit, where all are numbers of one unit.
     pub fn numbers(&self) -> Option<(Vec<f64>, &str)> {
         let read: Option<Vec<(f64, &str)>> =
@@ -161,7 +184,7 @@ fn number(value: &str) -> Option<(f64, &str)> {
 mod tests {
     use super::*;
 
-    fn figure(values: &[&str], titles: &[&str]) -> String {
+    fn swept(values: &[&str], titles: &[&str]) -> SweptFigure {
         let points = (0..values.len()).map(|k| (k, 2.0 + k as f64, 0.5));
         let line = |name: &str| SweptLine {
             name: name.to_owned(),
@@ -171,13 +194,26 @@ mod tests {
             title: (*title).to_owned(),
             lines: vec![line("default"), line("fasor")],
         };
-        let swept = SweptFigure {
+        SweptFigure {
             key: "block".to_owned(),
             values: values.iter().map(|value| (*value).to_owned()).collect(),
             label: "fct_s (s)".to_owned(),
             panels: titles.iter().map(panel).collect(),
-        };
-        swept.picture().wide
+        }
+    }
+
+    fn figure(values: &[&str], titles: &[&str]) -> String {
+        swept(values, titles).picture().wide
+    }
+
+    #[test]
+    fn numbers_are_in_their_order_and_other_values_as_given() {
+        let ordered = swept(&["10 B", "9 B", "100 B"], &[""]).in_order();
+        assert_eq!(ordered.values, ["9 B", "10 B", "100 B"]);
+        let points = &ordered.panels[0].lines[0].points;
+        assert_eq!(points[..], [(0, 3.0, 0.5), (1, 2.0, 0.5), (2, 4.0, 0.5)]);
+        let words = swept(&["none", "high"], &[""]);
+        assert_eq!(words.clone().in_order(), words);
     }
 
     #[test]
