@@ -8,7 +8,7 @@ use std::sync::Arc;
 use carob_lab::export::{self, Column, ColumnKind, Value};
 use carob_lab::metrics::{self, METRICS, Metric, Samples};
 use carob_lab::parquet::{Origin, ParquetError, ParquetWriter};
-use carob_lab::report::{Figure, Subject, comparison};
+use carob_lab::report::{Figure, Report, Subject, comparison};
 use carob_lab::run::{EachRow, Outcome, Plan, Records, Selection};
 use carob_lab::scenario as lab;
 use carob_lab::statistics::{Statistic, Statistics};
@@ -354,11 +354,7 @@ impl Runs {
 
     /// The report as HTML.
     fn _report(&self, py: Python<'_>, command: String) -> PyResult<String> {
-        let [point] = &self.points[..] else {
-            let what = "a report is of one scenario, and these runs are of a sweep";
-            return Err(PyValueError::new_err(what));
-        };
-        py.detach(|| {
+        let report = |point: &Point, command| {
             let plan = point.plan();
             let outcome = plan.outcome_of(point.records.clone());
             let subject = Subject {
@@ -367,10 +363,37 @@ impl Runs {
                 set: &point.set,
                 command,
             };
-            let report = comparison(&subject, &papers::published());
-            report
-                .map(|report| report.html())
-                .map_err(|error| errors::scenario(error, ""))
+            comparison(&subject, &papers::published()).map_err(|error| errors::scenario(error, ""))
+        };
+        py.detach(|| {
+            if let [point] = &self.points[..] {
+                return Ok(report(point, command)?.html());
+            }
+            let mut whole = Report {
+                title: self
+                    .points
+                    .first()
+                    .map_or_else(String::new, |point| point.name.clone()),
+                lead: format!("A sweep of {} sets of settings.", self.points.len()),
+                command: command.clone(),
+                ..Report::default()
+            };
+            for point in &self.points {
+                let settings = point
+                    .labels
+                    .iter()
+                    .map(|(key, value)| format!("{key} {value}"));
+                let settings = settings.collect::<Vec<_>>().join(", ");
+                let mut part = report(point, command.clone())?;
+                for section in &mut part.sections {
+                    section.heading = format!("{settings}: {}", section.heading);
+                }
+                if let Some(first) = part.sections.first_mut() {
+                    first.text.insert(0, part.lead);
+                }
+                whole.sections.append(&mut part.sections);
+            }
+            Ok(whole.html())
         })
     }
 

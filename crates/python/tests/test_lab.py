@@ -89,6 +89,10 @@ def test_swept_values_are_columns_and_compare_by_seed():
         assert row.is_settled and row.difference < 0, "larger blocks take fewer round trips"
         assert row.lower == 1.0
     assert "256 B" in str(comparison)
+    frame = comparison.to_pandas()
+    assert list(frame["value"]) == ["256 B"] and frame["algorithm"][0] == "default"
+    assert frame["ratio"][0] == comparison.rows[0].ratio
+    assert "256 B" in runs.report()
 
 
 def test_a_swept_key_named_like_a_metric_has_a_column_for_itself():

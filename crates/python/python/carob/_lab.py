@@ -13,6 +13,7 @@ from typing import Any, overload
 from . import _carob, _plot
 from ._batches import Selection, parts
 from ._figure import Figure
+from ._optional import package
 from ._progress import Progress, shown
 from ._settings import names, settings, value
 from ._table import Table, load
@@ -450,6 +451,14 @@ class Comparison:
     #: The key that was compared.
     by: str
     rows: list[Difference]
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame``: a row for each difference, with a column for each key of its group."""
+        rows = []
+        for row in self.rows:
+            fields = {name: value for name, value in vars(row).items() if name != "group"}
+            rows.append({**row.group, **fields, "ratio": row.ratio})
+        return package("pandas", "pandas").DataFrame(rows)
 
     def figure(self) -> Figure:
         """Return the differences with their intervals as SVG, a row each."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
 from . import _carob
@@ -201,7 +201,8 @@ class Server:
 
     A handler returns text, bytes, ``None`` (2.04 Changed), or a :class:`Reply`. An exception becomes
     5.00 and is logged as ``carob.aio``. ``bind`` is for UDP (``None`` for none), ``dtls``, ``tcp``, ``tls``
-    and ``ws`` are further addresses. ``psk`` maps identities to keys; ``identity`` is a chain and its key.
+    and ``ws`` are further addresses. ``ws_origin`` names hosts of web pages that may open WebSockets, and by
+    which the server is reached. ``psk`` maps identities to keys; ``identity`` is a chain and its key.
     """
 
     def __init__(
@@ -212,6 +213,7 @@ class Server:
         tcp: str | None = None,
         tls: str | None = None,
         ws: str | None = None,
+        ws_origin: Iterable[str] = (),
         psk: dict[str | bytes, str | bytes] | None = None,
         identity: Pair | None = None,
         controller: str | None = None,
@@ -219,6 +221,7 @@ class Server:
     ) -> None:
         self.bind, self.bind_dtls, self.bind_tcp = bind, dtls, tcp
         self.bind_tls, self.bind_ws = tls, ws
+        self.ws_origin = list(ws_origin)
         self.psk = [(_bytes(name), _bytes(key)) for name, key in (psk or {}).items()]
         self.identity = identity
         self.controller, self.profile = controller, profile

@@ -150,6 +150,7 @@ struct Listening {
     bind_tcp: Option<String>,
     bind_tls: Option<String>,
     bind_ws: Option<String>,
+    ws_origin: Vec<String>,
     psk: Vec<Pair>,
     identity: Option<Pair>,
     controller: Option<String>,
@@ -187,6 +188,9 @@ impl Listening {
         }
         if let Some(address) = &self.bind_ws {
             builder = builder.bind_ws(address.as_str());
+        }
+        for host in &self.ws_origin {
+            builder = builder.ws_origin(host.as_str());
         }
         if let Some(address) = &self.bind_tls {
             let Some(identity) = identity else {
