@@ -65,6 +65,10 @@ pub enum OpenError {
         /// The problem.
         source: TlsError,
     },
+    /// A key or certificate of [`Config::dtls`](crate::Config::dtls) cannot be used.
+    #[cfg(feature = "dtls")]
+    #[error("unusable DTLS credential of the client")]
+    Credential(#[source] TlsError),
     /// Several sockets cannot share the port.
     #[error("{count} sockets at one port: {problem}")]
     Sockets {
@@ -104,6 +108,8 @@ impl OpenError {
                 source: TlsError::Dtls(_),
                 ..
             } => None,
+            #[cfg(feature = "dtls")]
+            Self::Credential(_) => None,
             #[cfg(any(feature = "dtls", feature = "tls"))]
             Self::Tls { .. } => Some("give the chain of certificates and its key as PEM"),
             Self::Resource { .. } | Self::Entropy(_) => None,

@@ -154,6 +154,8 @@ impl ClientBuilder {
     ///
     /// Outside a tokio runtime.
     pub fn open(self) -> Result<Client, OpenError> {
+        #[cfg(feature = "dtls")]
+        self.config.dtls.check().map_err(OpenError::Credential)?;
         let handle = match self.socket {
             Some(socket) => runtime::start_on(socket_of(socket)?, &self.config, None)?,
             None => runtime::start(self.bind, &self.config, None)?,

@@ -275,11 +275,11 @@ async fn what_cannot_be_used_is_named_with_the_remedy() {
             .await
             .expect_err("the library does not know such keys");
         assert!(error.report().to_string().contains("P-256"), "{error}");
-        let tls = ClientTls::new().identity(identity);
-        let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
-        let asks = client(ClientDtls::new().certificates(tls));
-        let why = handshake(asks.get(format!("coaps://{address}/hello")).await);
-        assert!(why.to_string().contains("P-256"), "{why}");
+        let dtls = ClientDtls::new().certificates(ClientTls::new().identity(identity));
+        let config = Config::new().dtls(dtls);
+        let opened = carob::Client::builder().config(config).open();
+        let error = opened.expect_err("nor does it for a client");
+        assert!(error.report().to_string().contains("P-256"), "{error}");
     })
     .await;
 }
@@ -423,6 +423,26 @@ async fn server_with_certificate_chain_for_dtls_is_refused() {
         assert!(text.contains("the chain has 2"), "{text}");
     })
     .await;
+}
+
+#[tokio::test]
+async fn client_with_certificate_chain_for_dtls_is_refused_when_opened() {
+    let (chain, key) = Authority::new().chain("127.0.0.1");
+    let identity = carob::Identity::from_pem(chain.as_bytes(), key.as_bytes()).expect("PEM");
+    let tls = ClientTls::new().identity(identity);
+    let peer = "192.0.2.1:5684".parse().expect("an address");
+    let all = ClientDtls::new().certificates(tls.clone());
+    let one = ClientDtls::new().peer(peer, Credential::Certificates(tls));
+    for dtls in [all, one] {
+        let opened = carob::Client::builder()
+            .config(Config::new().dtls(dtls))
+            .open();
+        let text = opened
+            .expect_err("only the first would be sent")
+            .report()
+            .to_string();
+        assert!(text.contains("the chain has 2"), "{text}");
+    }
 }
 
 /// `openssl s_server` over DTLS with a certificate and those after it; killed when dropped.

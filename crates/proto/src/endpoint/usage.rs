@@ -228,7 +228,7 @@ impl Endpoint {
             outstanding_bytes: *outstanding_bytes,
             window: self.carrier.window_at(&self.cx, now, index),
             queued: queue.len(),
-            message_id_wait: free.filter(|_| queue.len() > 0).map(|at| at.since(now)),
+            message_id_wait: free.filter(|_| !queue.is_empty()).map(|at| at.since(now)),
             observations: self
                 .carrier
                 .notifications

@@ -80,10 +80,10 @@ impl Client {
             let identity = Identity::from_pem(&chain, &key).map_err(|error| unusable(&error))?;
             tls = tls.identity(identity);
         }
-        let dtls = match psk {
-            Some(pair) => ClientDtls::new().psk(super::psk(&pair)?),
-            None => ClientDtls::new().certificates(tls.clone()),
-        };
+        let mut dtls = ClientDtls::new();
+        if let Some(pair) = psk {
+            dtls = dtls.psk(super::psk(&pair)?);
+        }
         config = config.tls(tls).dtls(dtls);
         let _runtime = get_runtime().enter();
         let client = carob::Client::builder().config(config).open();

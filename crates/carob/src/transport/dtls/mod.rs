@@ -59,6 +59,7 @@ use crate::transport::socket::canonical;
 use crate::transport::tls::{ClientTls, Identity, TlsError};
 
 pub(crate) use credentials::Server;
+use dimpl_config::ClientSide;
 pub use error::HandshakeError;
 pub use keys::{PreSharedKey, PskError, PskStore};
 pub(crate) use layer::{DtlsLayer, DtlsOptions};
@@ -140,6 +141,15 @@ impl ClientDtls {
     pub fn peer(mut self, peer: SocketAddr, credential: Credential) -> Self {
         self.peers.insert(canonical(peer), credential);
         self
+    }
+
+    /// Returns an error for a key or certificate that no handshake could use.
+    pub(crate) fn check(&self) -> Result<(), TlsError> {
+        let mut credentials = self.all.iter().chain(self.peers.values());
+        credentials.try_for_each(|credential| match credential {
+            Credential::PreSharedKey(key) => ClientSide::with_key(key.clone()).map(drop),
+            Credential::Certificates(tls) => ClientSide::with_certificates(tls.own()).map(drop),
+        })
     }
 }
 
