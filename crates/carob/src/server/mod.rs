@@ -243,8 +243,9 @@ impl ServerBuilder {
     /// Adds a WebSocket address (`coap+ws`, default port 80; RFC 8323), with the path
     /// `/.well-known/coap`.
     ///
-    /// Clients other than web pages are accepted. Web pages, whose browsers send Origin, are accepted
-    /// from hosts of [`ws_origin`](Self::ws_origin), and from the host that they name in Host, if that is an
+    /// Clients other than web pages are accepted; where [`ws_origin`](Self::ws_origin) is used, their Host must
+    /// be an IP address, `localhost` or one of its names. Web pages, whose browsers send Origin, are accepted from
+    /// hosts of [`ws_origin`](Self::ws_origin), and from the host that they name in Host, if that is an
     /// IP address, `localhost` or also one of them (RFC 6455 section 10.2).
     #[cfg(feature = "websocket")]
     pub fn bind_ws(self, address: impl Into<Address>) -> Self {
@@ -257,7 +258,7 @@ impl ServerBuilder {
         self.listen_secure(StreamKind::SecureWebSocket, address.into(), tls)
     }
 
-    /// Allows web pages of this host, such as `example.org`, to open WebSockets, and pages to reach the
+    /// Allows web pages of this host, such as `example.org`, to open WebSockets, and all clients to reach the
     /// server by this name; may be called several times. Ports and schemes are ignored.
     #[cfg(feature = "websocket")]
     pub fn ws_origin(mut self, host: impl Into<String>) -> Self {
@@ -368,6 +369,8 @@ impl ServerBuilder {
     pub async fn start(mut self) -> Result<Server, OpenError> {
         self.config.listeners = self.listens.len();
         self.router.finish()?;
+        #[cfg(feature = "dtls")]
+        self.config.dtls.check().map_err(OpenError::Credential)?;
         if let Some(problem) = self.sockets_problem() {
             return Err(OpenError::Sockets {
                 count: self.sockets,

@@ -102,16 +102,19 @@ fn agree(
     Ok(response)
 }
 
-/// The refusal of a request from a web page of another site (RFC 6455 4.2.2, 10.2). Only browsers send
-/// Origin, and their same-origin policy does not apply to WebSockets.
+/// The refusal of a request from a web page of another site (RFC 6455 4.2.2, 10.2). Browsers always send
+/// Origin, other clients do not have to, and the same-origin policy does not apply to WebSockets. Where names
+/// are configured, Host is one of them in every request.
 fn foreign_page(headers: &HeaderMap, origins: &[String]) -> Option<(StatusCode, &'static str)> {
     let mut pages = headers.get_all(ORIGIN).iter().peekable();
-    pages.peek()?;
+    if pages.peek().is_none() && origins.is_empty() {
+        return None;
+    }
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok());
     let host = host.map(http_host::without_port).unwrap_or_default();
     if hosts.next().is_some() || !http_host::is_own(host, origins) {
-        let text = "web pages reach this server by an address, localhost or a name of --ws-origin";
+        let text = "this server is reached by an address, localhost or a name of --ws-origin";
         return Some((StatusCode::MISDIRECTED_REQUEST, text));
     }
     let is_allowed = |page: &HeaderValue| {

@@ -327,7 +327,9 @@ async fn a_web_page_of_another_site_is_refused() {
         .await
         .expect("it starts");
     for (host, origin, status) in [
-        ("coap.example.com", None, "101"),
+        ("coap.example.com", None, "421"),
+        ("app.example.org", None, "101"),
+        ("192.0.2.7:8080", None, "101"),
         ("evil.example", Some("http://evil.example"), "421"),
         ("", Some("http://evil.example"), "421"),
         ("127.0.0.1:8080", Some("http://evil.example"), "403"),
