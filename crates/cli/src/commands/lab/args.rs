@@ -160,9 +160,9 @@ pub(crate) enum LabCommand {
     },
     /// Serve the lab's page, a folder of static files, on loopback
     Page {
-        /// The folder, such as target/web after `cargo xtask web`
+        /// The folder [default: target/web here or above, where `cargo xtask web` builds the page]
         #[arg(value_name = "DIR")]
-        folder: PathBuf,
+        folder: Option<PathBuf>,
         /// Port to listen on; 0 for any
         #[arg(long, default_value_t = 8080)]
         port: u16,

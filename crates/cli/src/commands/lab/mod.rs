@@ -79,7 +79,7 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
             markdown,
         } => Ok(metrics::run(json, csv, markdown)),
         LabCommand::Index { folder } => index::run(&folder),
-        LabCommand::Page { folder, port } => page::run(&folder, port),
+        LabCommand::Page { folder, port } => page::run(folder, port),
         LabCommand::Figures { json, markdown } => Ok(figure_list::run(json, markdown)),
         LabCommand::Keys { markdown } => Ok(keys::run(markdown)),
     }

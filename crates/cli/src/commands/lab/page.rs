@@ -1,9 +1,10 @@
 //! `carob lab page`: serves the lab's page, a folder of static files, on loopback.
 
+use std::env;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -33,8 +34,12 @@ const TYPES: [(&str, &str); 8] = [
     ("txt", "text/plain; charset=utf-8"),
 ];
 
-/// Serves a folder until the process ends.
-pub(super) fn run(folder: &Path, port: u16) -> Result<Outcome, Failure> {
+/// Where `cargo xtask web` builds the page, below the root of a checkout.
+const BUILT: &str = "target/web";
+
+/// Serves a folder until the process ends; without one the page of this checkout.
+pub(super) fn run(folder: Option<PathBuf>, port: u16) -> Result<Outcome, Failure> {
+    let folder = folder.unwrap_or_else(|| built(&env::current_dir().unwrap_or_default()));
     if !folder.join("index.html").is_file() {
         let message = format_args!("{} has no index.html", folder.display());
         return Err(Failure::new(Kind::File, message)
@@ -51,6 +56,13 @@ pub(super) fn run(folder: &Path, port: u16) -> Result<Outcome, Failure> {
         spawn(&folder, stream);
     }
     Ok(Outcome::Done)
+}
+
+/// The page built in a folder or one of those above it.
+fn built(folder: &Path) -> PathBuf {
+    let mut places = folder.ancestors().map(|folder| folder.join(BUILT));
+    let found = places.find(|place| place.join("index.html").is_file());
+    found.unwrap_or_else(|| PathBuf::from(BUILT))
 }
 
 /// Serves a connection in a thread of its own. Closes it if there are [`CONNECTIONS_MAX`], or the system
@@ -218,6 +230,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_page_of_a_checkout_is_found_from_its_folders() {
+        let name = format!("carob-checkout-{}", std::process::id());
+        let root = env::temp_dir().join(name);
+        let below = root.join("crates/lab");
+        std::fs::create_dir_all(&below).expect("a folder");
+        assert_eq!(built(&below), Path::new(BUILT), "named where it is missing");
+        let page = root.join(BUILT);
+        std::fs::create_dir_all(&page).expect("a folder");
+        File::create(page.join("index.html")).expect("a file");
+        assert_eq!(built(&below), page);
+        assert_eq!(built(&root), page);
+        std::fs::remove_dir_all(&root).expect("it is removed");
+    }
+
+    #[test]
     fn a_target_stays_below_the_folder() {
         assert_eq!(name("/"), Some("index.html"));
         assert_eq!(name("/app.js?x=1"), Some("app.js"));
@@ -259,7 +286,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn links_and_pipes_are_not_served() {
-        let folder = std::env::temp_dir().join(format!("carob-links-{}", std::process::id()));
+        let folder = env::temp_dir().join(format!("carob-links-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("own")).unwrap();
         std::fs::write(folder.join("own/file"), "x").unwrap();
         std::os::unix::fs::symlink("/etc", folder.join("etc")).unwrap();
@@ -293,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_connection_gets_files_with_their_types() {
-        let folder = std::env::temp_dir().join(format!("carob-page-{}", std::process::id()));
+        let folder = env::temp_dir().join(format!("carob-page-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("lab.wasm"), b"\0asm").unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
