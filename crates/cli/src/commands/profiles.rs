@@ -128,6 +128,9 @@ The other end needs no profile. MAX_TRANSMIT_SPAN is at most 147 s, so a peer wi
 retransmission as a duplicate. No Message ID is used again within 247 s. A controller that keeps a backed-off timer may retransmit
 later, up to 245.5 s after the first transmission. That duplicate is recognised unless it travels for more than 1.5 s.
 
+MAX_TRANSMIT_WAIT is the longest wait with the timers of RFC 7252. A controller that has measured shorter round trips retransmits and
+gives up sooner.
+
 Results beside the defaults, on links of the profile's kind and on others, and with other values:
 [profiles.md of the results](../crates/lab/results/profiles.md) (`cargo xtask long profiles`). Reasons of the values:
 [ADR 29](adr/0029-transmission-profiles.md).
