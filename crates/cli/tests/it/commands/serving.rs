@@ -120,7 +120,12 @@ fn slow_unvalidated_source_is_challenged_then_served() {
     let large = server.path("large");
     let ran = carob(&["get", &large, "-v"]);
     assert_eq!((ran.code, ran.bytes.len()), (Some(0), 1 << 20), "{ran:?}");
-    assert_eq!(ran.stderr.matches("4.01").count(), 1, "{}", ran.stderr);
+    assert_eq!(
+        ran.stderr.matches(" 4.01 Unauthorized").count(),
+        1,
+        "{}",
+        ran.stderr
+    );
     let bench = carob(&["bench", &server.path("large"), "--requests", "20", "--json"]);
     assert_eq!(bench.code, Some(0), "{bench:?}");
     let report = &bench.json()[0];
