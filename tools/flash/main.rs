@@ -191,7 +191,7 @@ pub extern "C" fn _start() -> ! {
                 if let Some(gaps) = controller.gap_detection() {
                     show(gaps.time_threshold.as_micros());
                     show(gaps.answered_departure.as_micros());
-                    show(gaps.answered.as_micros());
+                    show(gaps.timeout.as_micros());
                 }
             }
             _ => {
