@@ -426,7 +426,7 @@ async fn server_with_certificate_chain_for_dtls_is_refused() {
 }
 
 #[tokio::test]
-async fn client_with_certificate_chain_for_dtls_is_refused_when_opened() {
+async fn client_with_chain_for_dtls_is_refused_when_opened() {
     let (chain, key) = Authority::new().chain("127.0.0.1");
     let identity = carob::Identity::from_pem(chain.as_bytes(), key.as_bytes()).expect("PEM");
     let tls = ClientTls::new().identity(identity);

@@ -59,7 +59,7 @@ const BOUNDS: [(&str, f64); 6] = [
 ];
 
 #[test]
-fn nightly_medians_of_200_seeds_are_within_their_bounds_of_print() {
+fn nightly_medians_of_200_seeds_are_within_bounds_of_print() {
     let measured = MeasuredRuns::compute(SEEDS, |_, _| {}).expect("possible");
     let all = reproduce::compare(&papers::thesis_fct(), &measured.rows, &thesis_tolerances());
     for (cell, bound) in BOUNDS {

@@ -85,7 +85,7 @@ fn findings_come_first_and_tables_fit_eighty_columns() {
 }
 
 #[test]
-fn nightly_link_is_a_file_that_compare_reads_and_so_is_the_capture() {
+fn nightly_compare_reads_the_link_file_and_the_capture() {
     let scratch = Scratch::new();
     let [pcap, log] = download(&scratch);
     let (link, page) = (scratch.text("link.toml"), scratch.text("page.html"));
