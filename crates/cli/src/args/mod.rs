@@ -194,8 +194,8 @@ pub(crate) struct ListenArgs {
     /// Accept WebSockets from web pages of this host; may be repeated
     ///
     /// Web pages of the server's own host are always accepted, if they reach it by an address, localhost
-    /// or one of these names. Other clients, which send no Origin, also have to name one of these in Host if
-    /// any is given.
+    /// or one of these names. Where a name is given, other clients, which send no Origin, have to reach it so,
+    /// too.
     #[arg(long, value_name = "NAME")]
     pub(crate) ws_origin: Vec<String>,
     #[cfg(all(feature = "tls", feature = "websocket"))]
