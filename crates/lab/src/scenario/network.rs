@@ -20,6 +20,19 @@ const MESH_TABLES: [(&str, &str); 7] = [
     ("traffic", "Traffic"),
 ];
 
+/// Keys of the link that are told where they are set.
+const IMPAIRMENTS: [&str; 9] = [
+    "link.policer",
+    "link.policer_burst",
+    "link.bit_errors",
+    "link.corruption",
+    "link.reordering",
+    "link.reordering_delay",
+    "link.duplication",
+    "link.idle_setup",
+    "link.idle_after",
+];
+
 impl Scenario {
     /// The simulated network of these cells, as (name, value): the link or the wireless network, and the
     /// workload. Values that differ between cells are listed.
@@ -72,6 +85,10 @@ impl Scenario {
             ("MTU".to_owned(), mtu),
             ("Packet loss".to_owned(), self.loss(cells)),
             ("Changes".to_owned(), changes_of_path(cells)),
+            (
+                "Impairments".to_owned(),
+                changed_keys(cells, &IMPAIRMENTS).join(", "),
+            ),
         ]
     }
 
@@ -146,7 +163,12 @@ fn has_kind(cells: &[&Cell], kind: &str) -> bool {
 fn changed(cells: &[&Cell], table: &str) -> Vec<String> {
     let of_table = |path: &&str| path.split('.').next() == Some(table);
     let paths = KEYS.iter().map(|key| key.path).filter(of_table);
-    paths
+    changed_keys(cells, &paths.collect::<Vec<_>>())
+}
+
+/// These keys, as far as they are not at their defaults, with their values.
+fn changed_keys(cells: &[&Cell], paths: &[&str]) -> Vec<String> {
+    (paths.iter().copied())
         .filter_map(|path| {
             let is_default = |cell: &&&Cell| {
                 let own = cell.settings.get(path).map(|s| &s.value);
@@ -207,6 +229,24 @@ mod tests {
         assert!(text.contains("Packet loss: 5 % (means)"), "{text}");
         assert!(text.contains("up 20 kbit/s, 200 ms"), "{text}");
         assert!(network("thesis/exchange-udp", &[]).contains("Packet loss: none"));
+        let set = [
+            "reordering=5 %",
+            "link.changes=rate / 2 from 5 s",
+            "service=1 s",
+        ];
+        let text = network("carob/default", &set);
+        for line in [
+            "Changes: rate / 2 from 5 s",
+            "Impairments: reordering 5 %",
+            "Server: service 1 s",
+        ] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+        let text = network("carob/default", &[]);
+        assert!(
+            !text.contains("Changes") && !text.contains("Impairments"),
+            "{text}"
+        );
     }
 
     #[test]
