@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Sender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use carob_sim::link::{LinkSpec, PACKETS_MAX};
+use carob_sim::link::{Discipline, LinkSpec, PACKETS_MAX};
 use carob_sim::spec::{LinkRecord, RunSpec};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -92,6 +92,18 @@ impl Config {
         for link in &self.links {
             for (direction, name) in [(&link.spec.down, "down"), (&link.spec.up, "up")] {
                 let what = || format!("link {} {name}", link.label);
+                if matches!(direction.buffer.discipline, Discipline::FqCoDel(_)) {
+                    return wrong(
+                        what(),
+                        "FQ-CoDel has flows of the simulator only; use CoDel",
+                    );
+                }
+                if let Err(why) = direction.impairments.check() {
+                    return wrong(what(), why);
+                }
+                for change in &direction.changes {
+                    change.check().or_else(|why| wrong(what(), why))?;
+                }
                 if direction.rate_bps == 0 {
                     return wrong(what(), "a link has a rate");
                 }
@@ -463,7 +475,8 @@ fn drops(line: &str) -> Option<(&str, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::link::DirectionSpec;
+    use carob_cc::time::Duration;
+    use carob_sim::link::{CoDelSpec, DirectionSpec};
 
     use super::*;
 
@@ -493,6 +506,15 @@ mod tests {
         let many = Config::thesis(vec![link(1); LINKS_MAX + 1]);
         assert!(refused(&many).contains("2001 links are more than 2000"));
         assert!(refused(&Config::thesis(vec![link(0)])).contains("link link down: a link has"));
+        let mut fair = link(1);
+        let queue = Discipline::FqCoDel(CoDelSpec {
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            mtu_bytes: 296,
+            ecn: false,
+        });
+        fair.spec.up.buffer = fair.spec.up.buffer.with(queue);
+        assert!(refused(&Config::thesis(vec![fair])).contains("FQ-CoDel"));
         let mut tiny = Config::thesis(vec![link(1)]);
         tiny.mtu_bytes = 60;
         assert!(refused(&tiny).contains("68"));

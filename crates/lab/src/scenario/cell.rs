@@ -24,7 +24,7 @@ use super::settings::Settings;
 use super::value::Value;
 use super::{
     Axis, Setting, faults, impairments, impossible, mesh, missing, mix, notifications,
-    path_changes, server, tcp, trace, workload,
+    path_changes, queue, server, tcp, trace, workload,
 };
 
 /// One combination of swept values.
@@ -206,6 +206,7 @@ impl Cell {
         notifications::check(self, &spec)?;
         mesh::check(self, &spec)?;
         faults::check(self, &spec)?;
+        queue::check(self, &spec)?;
         Ok(spec)
     }
 

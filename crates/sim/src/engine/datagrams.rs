@@ -14,7 +14,7 @@ impl<N: Network> Engine<'_, N> {
     /// Passes a datagram to the network.
     pub(super) fn transmit(&mut self, application: &mut dyn Application<N>, index: u32) {
         let datagram = &self.datagrams[index];
-        let (from, to, Tag { item, attempt }) = (datagram.from, datagram.to, datagram.tag);
+        let (from, Tag { item, attempt }) = (datagram.from, datagram.tag);
         let sent = SimEvent::Sent {
             item,
             attempt,
@@ -27,9 +27,30 @@ impl<N: Network> Engine<'_, N> {
         } else {
             N::send(self, index)
         };
-        let Some(offer) = sent else {
-            return;
-        };
+        if let Some(offer) = sent {
+            self.offered(application, index, &offer);
+        }
+    }
+
+    /// Counts datagrams whose fate was not known when they were sent.
+    #[cold]
+    pub(super) fn settle_offered(&mut self, applications: &mut Applications<N>) {
+        while let Some((datagram, offer)) = self.network.take_offered() {
+            let from = self.datagrams[datagram].from;
+            let number = self.hosts[from as usize].application;
+            self.offered(&mut *applications[usize::from(number)], datagram, &offer);
+        }
+    }
+
+    /// Counts a datagram whose fate is known, and releases it if it is missing.
+    #[expect(
+        clippy::inline_always,
+        reason = "a call for each datagram costs a percent of a run"
+    )]
+    #[inline(always)]
+    fn offered(&mut self, application: &mut dyn Application<N>, index: u32, offer: &Offer) {
+        let datagram = &self.datagrams[index];
+        let (from, to, Tag { item, attempt }) = (datagram.from, datagram.to, datagram.tag);
         let is_from_server = self.hosts[from as usize].is_server();
         let client = if is_from_server { to } else { from };
         if let Some(flow) = application.flow(client)
@@ -38,7 +59,7 @@ impl<N: Network> Engine<'_, N> {
             flow.record.packets += offer.packets;
             flow.record.header_bytes += offer.header_bytes;
         }
-        application.on_offered(self, index, &offer);
+        application.on_offered(self, index, offer);
         let missing = match offer.fate {
             Fate::Arrives => return,
             Fate::Dropped => SimEvent::DropFull { item, attempt },

@@ -35,6 +35,8 @@ pub enum RunError {
     Request(RequestError),
     /// A server with a service time, over connections.
     ServiceOverConnections,
+    /// Queues of flows of datagrams, over connections.
+    FairQueueOverConnections,
     /// A sleepy client, over connections.
     SleepyOverConnections,
     /// Periodic requests without a period.
@@ -73,6 +75,9 @@ impl fmt::Display for RunError {
             Self::Request(error) => write!(f, "a client cannot send its request: {error}"),
             Self::ServiceOverConnections => {
                 f.write_str("a service time is of datagrams; over connections requests cost none")
+            }
+            Self::FairQueueOverConnections => {
+                f.write_str("FQ-CoDel has flows of datagrams; over connections use CoDel")
             }
             Self::SleepyOverConnections => {
                 f.write_str("datagrams wait for a sleepy client's poll; over connections none does")

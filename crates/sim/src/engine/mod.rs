@@ -185,6 +185,9 @@ impl<'a, N: Network> Engine<'a, N> {
                 if let Some(datagram) = N::handle(self, event) {
                     self.arrive(applications, datagram);
                 }
+                if self.network.has_offered() {
+                    self.settle_offered(applications);
+                }
             }
             Event::Wake { host } => {
                 let state = &mut self.hosts[host as usize];

@@ -3,6 +3,8 @@
 use super::{Engine, RunError, server_queue};
 use crate::app::mesh_traffic::MeshTraffic;
 use crate::app::{self, Applications};
+use crate::client_groups::GroupSpec;
+use crate::link::{DirectionSpec, Discipline};
 use crate::mesh;
 use crate::net::Network;
 use crate::net::fragments::MTU_MIN;
@@ -61,6 +63,13 @@ fn check(spec: &RunSpec) -> Result<(), RunError> {
         if requests.periodic.is_some_and(|p| p.period.is_zero()) {
             return Err(RunError::Period);
         }
+    }
+    let is_fair = |line: &DirectionSpec| matches!(line.buffer.discipline, Discipline::FqCoDel(_));
+    let over_tcp = |group: &GroupSpec<'_>| *group.transport != Transport::Datagrams;
+    if [&spec.link.down, &spec.link.up].into_iter().any(is_fair)
+        && spec.groups().iter().any(over_tcp)
+    {
+        return Err(RunError::FairQueueOverConnections);
     }
     spec.faults.check(spec).map_err(RunError::Fault)?;
     server_queue::check(spec)

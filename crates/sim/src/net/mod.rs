@@ -78,6 +78,17 @@ pub(crate) trait Network: Sized {
     /// Handles an event. Returns a datagram that has reached its destination.
     fn handle(engine: &mut Engine<'_, Self>, event: Self::Event) -> Option<u32>;
 
+    /// Returns whether there is a datagram for [`take_offered`](Self::take_offered).
+    #[inline]
+    fn has_offered(&self) -> bool {
+        false
+    }
+
+    /// Takes a datagram whose fate was not known at once and is now.
+    fn take_offered(&mut self) -> Option<(u32, Offer)> {
+        None
+    }
+
     /// Offers a TCP segment. Returns its direction and fate; none if it carries no segments.
     fn offer_segment(
         &mut self,

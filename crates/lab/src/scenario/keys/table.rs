@@ -545,9 +545,9 @@ const GENERAL: &[Key] = &[
     ),
     key(
         "link.queue",
-        Kind::Word(&["drop-tail", "red", "codel"]),
+        Kind::Word(&["drop-tail", "red", "codel", "fq-codel"]),
         Some("drop-tail"),
-        "What is dropped or marked before the buffers are full: nothing, as RED (RFC 2309) or CoDel (RFC 8289) say.",
+        "What is dropped or marked before the buffers are full: nothing, as RED (RFC 2309) or CoDel (RFC 8289) say, or CoDel with a queue for each client (FQ-CoDel, RFC 8290; over UDP).",
     ),
     key(
         "link.ecn",

@@ -237,10 +237,12 @@ impl Direction {
 
     /// The time until a packet of `bytes` offered at `now` leaves the bottleneck.
     pub fn backlog(&self, now: Instant, bytes: u32) -> Duration {
-        let mut course = self.course.clone();
-        self.departure(course.as_deref_mut(), now, bytes)
-            .at
-            .since(now)
+        let changed = self.course.clone().filter(|course| course.changes_rate());
+        let free = match changed {
+            Some(mut course) => course.departure(self.spec.rate_bps, self.free, now, bytes),
+            None => self.departure(now, bytes),
+        };
+        free.at.since(now)
     }
 
     /// The counters so far.
@@ -284,10 +286,7 @@ impl Direction {
         }
     }
 
-    fn departure(&self, course: Option<&mut Course>, now: Instant, bytes: u32) -> Free {
-        if let Some(course) = course.filter(|course| course.changes_rate()) {
-            return course.departure(self.spec.rate_bps, self.free, now, bytes);
-        }
+    fn departure(&self, now: Instant, bytes: u32) -> Free {
         if let Some(player) = self.player.as_ref().filter(|player| player.has_rate()) {
             return player.departure(self.free, now, bytes);
         }
@@ -309,9 +308,12 @@ impl Direction {
     }
 
     fn serialise(&mut self, now: Instant, bytes: u32) -> Instant {
-        let mut course = self.course.take();
-        self.free = self.departure(course.as_deref_mut(), now, bytes);
-        self.course = course;
+        self.free = match &mut self.course {
+            Some(course) if course.changes_rate() => {
+                course.departure(self.spec.rate_bps, self.free, now, bytes)
+            }
+            _ => self.departure(now, bytes),
+        };
         self.free.at
     }
 }

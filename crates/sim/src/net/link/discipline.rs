@@ -27,6 +27,8 @@ pub enum Discipline {
     Red(RedSpec),
     /// Controlled delay.
     CoDel(CoDelSpec),
+    /// Controlled delay of a queue for each flow (RFC 8290), in a run alone; the quantum is the MTU.
+    FqCoDel(CoDelSpec),
 }
 
 /// Parameters of RED. Its average is over bytes, the packet in service included.
@@ -185,6 +187,12 @@ impl CoDel {
         }
     }
 
+    /// Handles an empty queue.
+    pub(super) fn empty(&mut self) {
+        self.above_until = None;
+        (self.dropping, self.spared, self.dropped) = (false, false, false);
+    }
+
     /// `interval / sqrt(count)` after `from`.
     fn control_law(&self, from: Instant) -> Instant {
         let interval = self.spec.interval.as_micros().min(1 << 36);
@@ -271,6 +279,7 @@ impl Queue {
             Discipline::DropTail => Self::DropTail,
             Discipline::Red(spec) => Self::Red(Box::new(Red::new(spec, rate_bps, seed, label))),
             Discipline::CoDel(spec) => Self::CoDel(CoDel::new(spec)),
+            Discipline::FqCoDel(_) => panic!("queues of flows are in front of a direction"),
         }
     }
 }

@@ -10,6 +10,7 @@
 
 mod direction;
 mod discipline;
+mod fair_queue;
 mod idle_setup;
 mod impairments;
 mod loss;

@@ -2,10 +2,13 @@
 //!
 //! A packet's fate is decided when it is offered, so each costs one event.
 
+use std::collections::VecDeque;
+
 use carob_cc::time::Instant;
 
+use super::fair_queue::{FairQueue, Waiting};
 use super::idle_setup::Connections;
-use super::{Link, Verdict};
+use super::{Buffer, Counters, DirectionSpec, Discipline, Link, LinkSpec, Verdict};
 use crate::engine::{DOWN, Engine, Event, UP};
 use crate::net::fragments::{IP_HEADER, fragments};
 use crate::net::{Fate, Network, Offer, Placement};
@@ -23,6 +26,13 @@ pub(crate) struct LinkNetwork {
     mtu_bytes: u32,
     /// Connections of devices, if their set-up takes time.
     connections: Option<Box<Connections>>,
+    /// Queues of flows in front of directions that have them, by direction.
+    fair: [Option<Box<FairQueue>>; 2],
+    is_fair: bool,
+    /// Directions with an event that serves them to come.
+    is_served: [bool; 2],
+    /// Datagrams from queues of flows whose fate is known now.
+    offered: VecDeque<(u32, Offer)>,
 }
 
 /// The arrival of a datagram.
@@ -44,10 +54,7 @@ pub(crate) fn send_over<N: Network<Event = Arrival>>(
         _ => (DOWN, datagram.to),
     };
     let network = link(&mut engine.network);
-    let (offer, mut arrives, duplicated) = network.offer(engine.now, direction, bytes);
-    if let Some(connections) = &mut network.connections {
-        arrives = connections.arrival(device, direction, engine.now, arrives);
-    }
+    let (offer, arrives, duplicated) = network.carry(engine.now, direction, device, bytes);
     if offer.fate == Fate::Arrives {
         let arrival = Event::Network(Arrival { datagram: index });
         engine.queue.push_in_order(direction, arrives, arrival);
@@ -59,14 +66,95 @@ pub(crate) fn send_over<N: Network<Event = Arrival>>(
     offer
 }
 
+/// The event that serves the queues of flows of a direction, in the place of a datagram.
+const SERVES: [u32; 2] = [u32::MAX - 1, u32::MAX];
+
+/// A direction behind queues of flows: without a queue of its own.
+fn behind_queues(spec: &DirectionSpec) -> DirectionSpec {
+    let mut spec = spec.clone();
+    if matches!(spec.buffer.discipline, Discipline::FqCoDel(_)) {
+        spec.buffer = Buffer::bytes(u64::MAX);
+    }
+    spec
+}
+
+fn queues(spec: &DirectionSpec) -> Option<Box<FairQueue>> {
+    match &spec.buffer.discipline {
+        Discipline::FqCoDel(codel) => Some(Box::new(FairQueue::new(codel, spec.buffer))),
+        _ => None,
+    }
+}
+
+/// Counters of a direction with those of the queues in front of it.
+fn with_queues(counters: Counters, queues: Option<&FairQueue>) -> Counters {
+    let Some(before) = queues.map(FairQueue::counters) else {
+        return counters;
+    };
+    Counters {
+        offered: counters.offered + before.dropped_full + before.dropped_early,
+        dropped_full: counters.dropped_full + before.dropped_full,
+        dropped_early: counters.dropped_early + before.dropped_early,
+        queue_bytes_peak: before.queue_bytes_peak,
+        ..counters
+    }
+}
+
 impl LinkNetwork {
     pub(crate) fn new(spec: &RunSpec) -> Self {
+        let LinkSpec { down, up } = &spec.link;
+        let link = LinkSpec {
+            down: behind_queues(down),
+            up: behind_queues(up),
+        };
         Self {
-            link: Link::new(&spec.link, spec.seed, "link"),
+            link: Link::new(&link, spec.seed, "link"),
+            fair: [queues(down), queues(up)],
+            is_fair: [down, up].into_iter().any(|line| queues(line).is_some()),
+            is_served: [false; 2],
+            offered: VecDeque::new(),
             header_bytes: spec.header_bytes,
             mtu_bytes: spec.mtu_bytes,
             connections: (spec.idle_setup)
                 .map(|setup| Box::new(Connections::new(setup, spec.seed))),
+        }
+    }
+
+    /// Offers a packet of a device. Returns its fate, its arrival, and whether it arrives twice.
+    #[expect(
+        clippy::inline_always,
+        reason = "a call for each datagram costs a percent of a run"
+    )]
+    #[inline(always)]
+    fn carry(
+        &mut self,
+        now: Instant,
+        direction: usize,
+        device: u32,
+        bytes: u32,
+    ) -> (Offer, Instant, bool) {
+        let (offer, mut arrives, duplicated) = self.offer(now, direction, bytes);
+        if let Some(connections) = &mut self.connections {
+            arrives = connections.arrival(device, direction, now, arrives);
+        }
+        (offer, arrives, duplicated)
+    }
+
+    /// Notes the fate of datagrams that queues of flows dropped.
+    fn drop_waiting(&mut self, now: Instant, dropped: impl IntoIterator<Item = Waiting>) {
+        for Waiting {
+            datagram, bytes, ..
+        } in dropped
+        {
+            let packets = fragments(bytes, self.mtu_bytes).count() as u64;
+            let more = packets.saturating_sub(1) * u64::from(IP_HEADER);
+            let offer = Offer {
+                fate: Fate::Dropped,
+                carried: 0,
+                departed: now,
+                packets,
+                header_bytes: u64::from(self.header_bytes) + more,
+            };
+            self.offered.push_back((datagram, offer));
         }
     }
 
@@ -129,11 +217,28 @@ impl Network for LinkNetwork {
     }
 
     fn send(engine: &mut Engine<'_, Self>, index: u32) -> Option<Offer> {
+        if engine.network.is_fair && enqueue(engine, index) {
+            return None;
+        }
         Some(send_over(engine, index, |link| link))
     }
 
-    fn handle(_: &mut Engine<'_, Self>, event: Arrival) -> Option<u32> {
-        Some(event.datagram)
+    #[inline]
+    fn handle(engine: &mut Engine<'_, Self>, event: Arrival) -> Option<u32> {
+        if event.datagram < SERVES[DOWN] {
+            return Some(event.datagram);
+        }
+        serve(engine, (event.datagram - SERVES[DOWN]) as usize);
+        None
+    }
+
+    #[inline]
+    fn has_offered(&self) -> bool {
+        !self.offered.is_empty()
+    }
+
+    fn take_offered(&mut self) -> Option<(u32, Offer)> {
+        self.offered.pop_front()
     }
 
     fn offer_segment(
@@ -161,10 +266,80 @@ impl Network for LinkNetwork {
     fn reset_counters(&mut self) {
         self.link.up.forget_counters();
         self.link.down.forget_counters();
+        for queues in self.fair.iter_mut().flatten() {
+            queues.forget_counters();
+        }
     }
 
     fn into_record(self, _: Instant, record: &mut RunRecord) {
-        record.link.down = self.link.down.counters();
-        record.link.up = self.link.up.counters();
+        let [down, up] = [&self.link.down, &self.link.up].map(super::Direction::counters);
+        record.link.down = with_queues(down, self.fair[DOWN].as_deref());
+        record.link.up = with_queues(up, self.fair[UP].as_deref());
     }
+}
+
+/// Puts a datagram into the queue of its flow, if its direction has such queues. Its event comes at the
+/// same time, when applications can count the fate of others.
+fn enqueue(engine: &mut Engine<'_, LinkNetwork>, index: u32) -> bool {
+    let datagram = &engine.datagrams[index];
+    let bytes = engine.network.packet_bytes(datagram.bytes.len() as u32);
+    let (direction, device) = match engine.hosts[datagram.from as usize].place {
+        CONSTRAINED => (UP, datagram.from),
+        _ => (DOWN, datagram.to),
+    };
+    let network = &mut engine.network;
+    let Some(queues) = &mut network.fair[direction] else {
+        return false;
+    };
+    let dropped = queues.enqueue(engine.now, device, index, bytes);
+    network.drop_waiting(engine.now, dropped);
+    if !std::mem::replace(&mut network.is_served[direction], true) || !network.offered.is_empty() {
+        let event = Event::Network(Arrival {
+            datagram: SERVES[direction],
+        });
+        engine.queue.push(engine.now, event);
+    }
+    true
+}
+
+/// Sends the next datagram from the queues of flows, when the line is free.
+fn serve(engine: &mut Engine<'_, LinkNetwork>, direction: usize) {
+    let now = engine.now;
+    let network = &mut engine.network;
+    let line = match direction {
+        DOWN => &network.link.down,
+        _ => &network.link.up,
+    };
+    if !line.backlog(now, 0).is_zero() {
+        return; // another event comes when it is free
+    }
+    let Some(queues) = &mut network.fair[direction] else {
+        return;
+    };
+    let mut dropped = Vec::new();
+    let next = queues.dequeue(now, &mut dropped);
+    network.drop_waiting(now, dropped);
+    let Some(Waiting {
+        datagram, bytes, ..
+    }) = next
+    else {
+        network.is_served[direction] = false;
+        return;
+    };
+    let sent = &engine.datagrams[datagram];
+    let device = if direction == UP { sent.from } else { sent.to };
+    let (offer, arrives, duplicated) = network.carry(now, direction, device, bytes);
+    network.offered.push_back((datagram, offer));
+    if offer.fate == Fate::Arrives {
+        let arrival = Event::Network(Arrival { datagram });
+        engine.queue.push(arrives, arrival);
+        if duplicated {
+            engine.datagrams.hold(datagram);
+            engine.queue.push(arrives, arrival);
+        }
+    }
+    let event = Event::Network(Arrival {
+        datagram: SERVES[direction],
+    });
+    engine.queue.push(offer.departed.max(now), event);
 }
