@@ -20,7 +20,7 @@ const MESH_TABLES: [(&str, &str); 7] = [
     ("traffic", "Traffic"),
 ];
 
-/// Keys of the link that are shown where they are set.
+/// Impairments of the link, which a description names if they are set.
 const IMPAIRMENTS: [&str; 9] = [
     "link.policer",
     "link.policer_burst",
