@@ -43,8 +43,6 @@ constants! {
         steady: u8,
         /// factor from the first to the second timer before the first sample
         blind_backoff: Ratio,
-        /// detection of losses by later answers in a window
-        gap_detection: bool,
         /// time after which a message with a later answer is lost, as a multiple of the round trip
         time_threshold: Ratio,
         /// retransmissions of a message for a gap until its timer expires, at most
@@ -59,8 +57,6 @@ constants! {
         quiet_period: u8,
         /// share of the capacity below which a sender takes losses for congestion
         shared: Ratio,
-        /// round trip above which the path has shown a queue, as a multiple of the least, less one
-        queue_shown: Ratio,
         /// least window as a part of a message, and growth per round on a shared path as a part of the window
         fraction: u8,
         /// whether the window competes with a sender that fills the queue
@@ -132,7 +128,6 @@ impl Family for Carob {
             memory: Duration::from_secs(60),
             steady: 4,
             blind_backoff: Ratio::new(3, 1),
-            gap_detection: true,
             time_threshold: Ratio::new(9, 8),
             gap_repairs: 2,
             initial_window: 6,
@@ -140,7 +135,6 @@ impl Family for Carob {
             loss_period: 16,
             quiet_period: 8,
             shared: Ratio::new(1, 2),
-            queue_shown: Ratio::new(1, 2),
             fraction: 16,
             compete: true,
             pacing: true,
@@ -354,7 +348,7 @@ impl Controller for Carob {
     }
 
     fn gap_detection(&self) -> Option<GapDetection> {
-        if !self.transfer.is_windowed() || !self.constants.gap_detection {
+        if !self.transfer.is_windowed() {
             return None;
         }
         Some(GapDetection {

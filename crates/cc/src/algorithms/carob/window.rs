@@ -465,14 +465,11 @@ impl Transfer {
             // One of many senders does not compete: the queue is theirs.
             let few = u64::from(rate) * 32 > u64::from(self.capacity()) && self.capacity() > 0;
             let below = u64::from(rate) < constants.shared.of(u64::from(self.capacity()));
-            // A path that has shown no queue has none for others to fill.
-            let has_queue = base >= NEAR.start
-                || greatest > base.saturating_add(constants.queue_shown.down(base));
             // Without a capacity, losses while the queue stands are those of a full queue.
             let unknown = self.capacity() == 0
                 && (base >= NEAR.start || round.least > base.saturating_add(self.target(base, constants)));
             let is_shared = unknown || (below && self.slow_start_over);
-            self.shared = if has_queue && is_shared && !self.competing {
+            self.shared = if is_shared && !self.competing {
                 (self.shared + 1).min(8)
             } else {
                 0
