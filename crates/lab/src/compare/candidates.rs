@@ -41,9 +41,6 @@ pub(super) fn variations(base: Configuration, traffic: &Traffic) -> Vec<Configur
         let smaller = BLOCKS.iter().filter(|block| **block < base.block).take(2);
         all.extend(smaller.map(|&block| Configuration { block, ..base }));
     }
-    if traffic.is_concurrent() {
-        all.extend([2, 4, 8].map(|nstart| Configuration { nstart, ..base }));
-    }
     all.extend(Timers::PROFILES.map(|timers| Configuration { timers, ..base }));
     all
 }
@@ -190,6 +187,12 @@ pub(super) fn finalists(
         by_cost.iter().copied().partition(|place| is_out[*place]);
     fit.extend(out);
     let mut chosen: Vec<Configuration> = vec![*base];
+    // With nothing set it may be recommended although others cost a little less.
+    let plain = Configuration {
+        controller: "carob",
+        ..*base
+    };
+    chosen.extend(known.contains(&plain).then_some(plain));
     for place in fit {
         let one = known[place];
         let of_same = chosen.iter().filter(|c| c.controller == one.controller);

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
-use carob_cc::TransmissionProfile;
 use carob_cc::registry;
+use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_sim::registry::Registry;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +66,20 @@ impl Timers {
     /// All that are tried besides RFC 7252's.
     pub(super) const PROFILES: [Self; 3] = [Self::NbIot, Self::LteM, Self::Lan];
 
+    /// Their values under RFC 7252's names; `None` for RFC 7252's own.
+    pub fn words(self) -> Option<String> {
+        let parameters = self.profile()?.parameters();
+        let mut words = format!(
+            "ACK_TIMEOUT {}, MAX_RETRANSMIT {}",
+            parameters.ack_timeout, parameters.max_retransmit
+        );
+        if let Some(cap) = parameters.rto_max {
+            // A String takes every write.
+            let _ = write!(words, ", timers of at most {cap}");
+        }
+        Some(words)
+    }
+
     /// The profile that has them.
     pub fn profile(self) -> Option<TransmissionProfile> {
         match self {
@@ -115,6 +129,28 @@ impl Configuration {
         }
     }
 
+    /// Rule of RFC 7252 that excludes it from a comparison, if one does.
+    ///
+    /// No controller has a window that reacts to loss and delay and is opened by NSTART: `carob` opens its
+    /// own.
+    pub fn exclusion(&self) -> Option<&'static str> {
+        let measures_nothing = ["default", "default-fb1", "default-fb2"].contains(&self.controller);
+        let ack_timeout = self
+            .timers
+            .profile()
+            .map(|profile| profile.parameters().ack_timeout);
+        let is_short = |timeout| timeout < TransmissionParameters::DEFAULT.ack_timeout;
+        if self.nstart > 1 {
+            Some(
+                "NSTART above 1 needs a window that reacts to loss and delay (RFC 7252 4.7, 4.8.1)",
+            )
+        } else if measures_nothing && ack_timeout.is_some_and(is_short) {
+            Some("ACK_TIMEOUT below 2 s needs timers that follow the round trip (RFC 7252 4.8.1)")
+        } else {
+            None
+        }
+    }
+
     /// Settings in which it differs from another, the controller apart.
     pub(super) fn changes(&self, from: &Self) -> usize {
         [
@@ -156,7 +192,7 @@ impl Configuration {
             parts.push(format!("NSTART {}", self.nstart));
         }
         if let Some(profile) = self.timers.profile() {
-            parts.push(profile.to_string());
+            parts.push(format!("ACK {}", profile.parameters().ack_timeout));
         }
         if parts.is_empty() {
             return "-".to_owned();
@@ -233,8 +269,8 @@ impl fmt::Display for Configuration {
         if self.nstart > 1 {
             write!(f, ", NSTART {}", self.nstart)?;
         }
-        if let Some(profile) = self.timers.profile() {
-            write!(f, ", {profile} timers")?;
+        if let Some(timers) = self.timers.words() {
+            write!(f, ", {timers}")?;
         }
         Ok(())
     }

@@ -12,6 +12,8 @@ pub(super) struct Near {
     pub(super) at: String,
     pub(super) link: Link,
     pub(super) traffic: Traffic,
+    /// Settings of the scenario: trouble on the path or at the server.
+    pub(super) overrides: Vec<String>,
     /// Whether a configuration must not be worse than default CoAP there.
     pub(super) is_required: bool,
 }
@@ -25,6 +27,7 @@ pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
             at,
             link,
             traffic,
+            overrides: Vec::new(),
             is_required,
         });
     };
@@ -78,8 +81,79 @@ pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
             add(at, link.clone(), traffic, required);
         }
     }
+    if !link.is_mesh {
+        near.extend(
+            TROUBLE
+                .iter()
+                .filter(|trouble| trouble.suits(link))
+                .map(|trouble| Near {
+                    at: trouble.at.to_owned(),
+                    link: link.clone(),
+                    traffic: traffic.clone(),
+                    overrides: trouble
+                        .overrides
+                        .iter()
+                        .map(|one| (*one).to_owned())
+                        .collect(),
+                    is_required: true,
+                }),
+        );
+    }
     near
 }
+
+/// Trouble that a recommendation must stand, from 10 s after the start on.
+struct Trouble {
+    at: &'static str,
+    overrides: &'static [&'static str],
+    /// What a trace must not replace.
+    replaces: Option<Quantity>,
+}
+
+/// A quantity of a link that may come from a trace.
+#[derive(Clone, Copy)]
+enum Quantity {
+    Rate,
+    Delay,
+}
+
+impl Trouble {
+    fn suits(&self, link: &Link) -> bool {
+        match self.replaces {
+            None => true,
+            Some(Quantity::Rate) => !link.traces.has_rate(),
+            Some(Quantity::Delay) => !link.traces.has_delay(),
+        }
+    }
+}
+
+const TROUBLE: [Trouble; 5] = [
+    Trouble {
+        at: "a fifth of the rate",
+        overrides: &["link.changes=rate / 5 from 10 s"],
+        replaces: Some(Quantity::Rate),
+    },
+    Trouble {
+        at: "an outage of 3 s",
+        overrides: &["link.changes=outage from 10 s for 3 s"],
+        replaces: None,
+    },
+    Trouble {
+        at: "an outage of 30 s",
+        overrides: &["link.changes=outage from 10 s for 30 s"],
+        replaces: None,
+    },
+    Trouble {
+        at: "ten times the delay for a minute",
+        overrides: &["link.changes=delay x 10 from 10 s for 60 s"],
+        replaces: Some(Quantity::Delay),
+    },
+    Trouble {
+        at: "a server that pauses for 5 s",
+        overrides: &["server.pause=10 s", "server.pause_duration=5 s"],
+        replaces: None,
+    },
+];
 
 fn loss_text(link: &Link) -> String {
     format!("loss {} %", f64::from(link.loss_ppm) / 10_000.0)
@@ -97,16 +171,6 @@ fn multiple(numerator: u32, denominator: u32) -> String {
 /// Costs of all runs, without those of resamples.
 pub(super) fn firsts_of(costs: &[Vec<f64>]) -> Vec<f64> {
     costs.iter().map(|costs| costs[0]).collect()
-}
-
-/// The mean over links nearby of the logarithm of the cost beside the cheapest there.
-pub(super) fn regret(there: &[Vec<Vec<f64>>], place: usize) -> f64 {
-    let of = |costs: &Vec<Vec<f64>>| {
-        let all = firsts_of(costs).into_iter();
-        libm::log(costs[place][0] / all.fold(f64::INFINITY, f64::min))
-    };
-    let sum: f64 = there.iter().map(of).sum();
-    sum / there.len().max(1) as f64
 }
 
 /// Links nearby where another configuration costs at least 5 % less than the recommended one, in 95 %

@@ -270,6 +270,7 @@ impl RunMaker {
             seeds: batch.seeds.clone(),
             with_harm: batch.with_harm,
             registry: question.registry,
+            overrides: near.map_or(&[], |near| &near.overrides),
         };
         make(&stage, &batch.configurations, progress)
     }

@@ -24,6 +24,8 @@ pub(super) struct Stage<'a> {
     pub(super) with_harm: bool,
     /// The controllers that configurations name.
     pub(super) registry: Registry,
+    /// Settings of the scenario besides.
+    pub(super) overrides: &'a [String],
 }
 
 /// Exchanges of datagrams over a link that take as long as one in a wireless network.
@@ -53,6 +55,7 @@ pub(super) fn stage(
         seeds: first_seed..first_seed + seeds.clamp(bounds.start, bounds.end),
         with_harm,
         registry: Registry::BUILT_IN,
+        overrides: &[],
     }
 }
 
@@ -202,12 +205,14 @@ second_nstart = 1
 "#;
     }
     let registry = stage.registry;
-    Scenario::registered(registry, "the comparison", &text, &[], None).map_err(|errors| {
-        CompareError::of(
-            errors,
-            "change the link or the traffic so that they go together",
-        )
-    })
+    Scenario::registered(registry, "the comparison", &text, stage.overrides, None).map_err(
+        |errors| {
+            CompareError::of(
+                errors,
+                "change the link or the traffic so that they go together",
+            )
+        },
+    )
 }
 
 /// The tables of a scenario file; `more` is added to the table `run`. The controller of the configuration
@@ -258,6 +263,7 @@ mod tests {
                     seeds: 1..2,
                     with_harm: false,
                     registry: Registry::BUILT_IN,
+                    overrides: &[],
                 };
                 let made = scenario(&stage, &Configuration::default_coap(64), false);
                 assert!(made.is_ok(), "{} {name}: {:?}", known.name, made.err());

@@ -9,7 +9,7 @@ use super::candidates::{
 use super::configuration::{Configuration, controllers_of};
 use super::judge::{Component, Cost, Measured, Pool, RESAMPLES, RunSummary, Weights, is_settled};
 use super::link::Link;
-use super::neighbourhood::{Near, firsts_of, flips, neighbourhood, regret};
+use super::neighbourhood::{Near, firsts_of, flips, neighbourhood};
 use super::resumable::{Desk, RunBatch};
 use super::runs::{costs_of, point_costs, rare_loss_seeds, resampled, work};
 use super::traffic::Traffic;
@@ -126,7 +126,7 @@ impl<'a> Search<'a> {
         let finalists = finalists(&tried.configurations, &tried.costs, &is_out, &self.base);
         let mut finals = self.settle(&finalists).await;
         let there = self.visit(&near, &mut finals.ranked).await;
-        let recommended = recommend(&finals.ranked, &there, &self.base);
+        let recommended = recommend(&finals.ranked, &self.base);
         let flips = flips(&near, &there, &finals.ranked, recommended);
         let required = near.iter().filter(|one| one.is_required);
         Answer {
@@ -241,7 +241,8 @@ impl<'a> Search<'a> {
     }
 
     /// Runs configurations with the seeds of the first stages.
-    async fn add(&mut self, trials: &mut Trials, more: Vec<Configuration>, seeds: u64) {
+    async fn add(&mut self, trials: &mut Trials, mut more: Vec<Configuration>, seeds: u64) {
+        more.retain(|one| one.exclusion().is_none());
         let first_seed = self.question.first_seed + SEEDS_APART;
         let made = self.make(None, first_seed..first_seed + seeds, &more);
         trials.summaries.extend(made.await);
@@ -334,7 +335,8 @@ impl<'a> Search<'a> {
             configuration: finalists[place],
             measured: Pool::of(&summaries[place]).all(),
             cost: Cost::of(&costs[place]),
-            fails_more: fails_more(&values[place], &values[0]),
+            fails_more: fails_more(&values[place], &values[0])
+                || breaks_limit(&values[place], &values[0]),
             worse_at: Vec::new(),
         };
         let others = order(&firsts_of(&costs))
@@ -395,9 +397,32 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Returns true if a configuration costs more than default CoAP beyond chance, or fails more often.
+/// Returns true if a configuration costs more than default CoAP beyond chance, fails more often, or is
+/// slower.
 fn is_worse(costs: &[f64], values: &[Measured], reference: &[Measured]) -> bool {
-    Cost::of(costs).low > 1.0 + GAIN_LEAST || fails_more(values, reference)
+    Cost::of(costs).low > 1.0 + GAIN_LEAST
+        || fails_more(values, reference)
+        || breaks_limit(values, reference)
+}
+
+/// Limits beside default CoAP: mean and slowest times, a neighbour's time.
+const LIMITS: [(Component, f64); 3] = [
+    (Component::Time, 1.05),
+    (Component::Tail, 1.05),
+    (Component::Harm, 1.25),
+];
+/// Spurious retransmissions per exchange at most, where default CoAP has fewer.
+const SPURIOUS_MAX: f64 = 0.1;
+
+/// Returns true if a configuration exceeds one of the [`LIMITS`] beyond chance, or sends what nobody needs.
+fn breaks_limit(values: &[Measured], reference: &[Measured]) -> bool {
+    let exceeds = |(component, limit): (Component, f64)| {
+        let pairs = values.iter().zip(reference);
+        let over = pairs.filter(|(a, b)| a.ratio(b, component) > limit).count();
+        over * 1_000 >= values.len() * 975
+    };
+    let spurious = values[0].spurious > SPURIOUS_MAX && reference[0].spurious <= SPURIOUS_MAX;
+    spurious || LIMITS.into_iter().any(exceeds)
 }
 
 /// Whether a configuration fails more than default CoAP: by a point and beyond chance.
@@ -408,13 +433,22 @@ fn fails_more(values: &[Measured], reference: &[Measured]) -> bool {
         && more * 1_000 >= RESAMPLES * 975
 }
 
+/// Gain below which default CoAP stays, as a share of its cost, and in seconds.
+const GAIN_WORTH: f64 = 0.1;
+const GAIN_WORTH_S: f64 = 0.005;
+
 /// Of the configurations that are nowhere worse than default CoAP, those that cost at most
-/// [`NEAR_BEST`] times the cheapest; of them the one with the least regret on links nearby, and of
-/// equals the one with the fewest settings changed. Default CoAP if none costs at least 2 % less.
-fn recommend(ranked: &[Ranked], there: &[Vec<Vec<f64>>], base: &Configuration) -> usize {
+/// [`NEAR_BEST`] times the cheapest; of them the simplest: `carob` with nothing set, a setting of default CoAP,
+/// another controller, and so on, in the order of the registry. Default CoAP if none is worth a
+/// change.
+fn recommend(ranked: &[Ranked], base: &Configuration) -> usize {
+    let default = &ranked[0];
     let is_fit = |one: &Ranked| {
-        let gains = one.cost.high < 1.0 && one.cost.value < 1.0 - GAIN_LEAST;
-        gains && !one.fails_more && one.worse_at.is_empty()
+        let (this, before) = (&one.measured, &default.measured);
+        let gain = (before.time_s - this.time_s).max(before.tail_s - this.tail_s);
+        let gain = gain.max(before.undelivered - this.undelivered);
+        let worth = one.cost.high < 1.0 && one.cost.value < 1.0 - GAIN_WORTH && gain > GAIN_WORTH_S;
+        worth && !one.fails_more && one.worse_at.is_empty()
     };
     let fit = || {
         let others = ranked.iter().enumerate().skip(1);
@@ -424,16 +458,19 @@ fn recommend(ranked: &[Ranked], there: &[Vec<Vec<f64>>], base: &Configuration) -
         return 0;
     };
     let near = fit().filter(|(_, one)| one.cost.value <= best.cost.value * NEAR_BEST);
-    // In thousandths, so that differences without meaning do not decide.
-    let key = |place: usize| {
-        let thousandths = (regret(there, place) * 1_000.0).round() as i64;
-        (
-            thousandths,
-            ranked[place].configuration.changes(base),
-            place,
-        )
-    };
-    near.map(|(place, _)| place)
-        .min_by_key(|place| key(*place))
+    near.min_by_key(|(place, one)| simplicity(&one.configuration, base, *place))
+        .map(|(place, _)| place)
         .unwrap_or_default()
+}
+
+/// Order of preference among configurations of about the same cost.
+fn simplicity(one: &Configuration, base: &Configuration, place: usize) -> (usize, usize, usize) {
+    let changes = one.changes(base);
+    let class = match (one.controller, changes) {
+        ("carob", 0) => 0,
+        ("default", 1) => 1,
+        _ => 2 + changes,
+    };
+    let known = carob_cc::registry::entries().position(|entry| entry.name == one.controller);
+    (class, known.unwrap_or(usize::MAX), place)
 }

@@ -118,6 +118,11 @@ impl LinkTraces {
         self.each().any(|one| one.trace.has_loss())
     }
 
+    /// Whether a trace has rates.
+    pub(super) fn has_rate(&self) -> bool {
+        self.each().any(|one| one.trace.has_rate())
+    }
+
     /// Whether a trace has delays.
     pub(super) fn has_delay(&self) -> bool {
         self.each().any(|one| one.trace.has_delay())

@@ -173,11 +173,6 @@ impl Traffic {
         self.kind == TrafficKind::Observe || self.own_kind == "notifications"
     }
 
-    /// Whether several requests of a device can be under way, so that NSTART matters.
-    pub(super) fn is_concurrent(&self) -> bool {
-        self.is_blockwise() || self.burst > 1
-    }
-
     /// Exchanges of a run, about.
     pub(super) fn exchanges(&self, block: u16) -> u64 {
         let each = if self.is_blockwise() {

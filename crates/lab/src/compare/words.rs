@@ -70,22 +70,21 @@ fn recommendation(answer: &Answer) -> String {
             Some(one) if one.cost.high < 1.0 && (one.fails_more || !one.worse_at.is_empty()) => {
                 ruled_out(one)
             }
-            _ => "no configuration costs 2 % less beyond chance".to_owned(),
+            _ => "no other is at least 10 % and 5 ms better beyond chance".to_owned(),
         };
         return format!("Stay with default CoAP: {why}.");
     }
+    let plain = &answer.default_coap().configuration;
     let mut parts = Vec::new();
-    if is_blockwise {
+    if is_blockwise && best.configuration.block != plain.block {
         parts.push(format!("blocks of {} B", best.configuration.block));
     }
-    parts.push(format!("NSTART {}", best.configuration.nstart));
-    parts.push(match best.configuration.timers.profile() {
-        None => "the timers of RFC 7252".to_owned(),
-        Some(profile) => format!("the timers of profile {profile}"),
-    });
-    let last = parts.pop().unwrap_or_default();
-    let settings = format!(" with {} and {last}", parts.join(", "));
-    format!("Use {}{settings}.", best.configuration.controller)
+    parts.extend(best.configuration.timers.words());
+    let controller = best.configuration.controller;
+    if parts.is_empty() {
+        return format!("Use {controller}. Nothing to set.");
+    }
+    format!("Use {controller} with {}.", parts.join(", "))
 }
 
 /// Why a configuration that costs less is not recommended.
@@ -120,6 +119,12 @@ fn evidence(answer: &Answer) -> String {
         let [failed, before] = [a.undelivered, b.undelivered].map(percent);
         sentences.push(format!("{failed} fail instead of {before}."));
     }
+    let end = if answer.traffic.is_observe() {
+        "server"
+    } else {
+        "client"
+    };
+    sentences.push(format!("It acts at the {end}, which sends."));
     let ratio = a.harm_s / b.harm_s.max(1e-9);
     if answer.weights.of(Component::Harm) > 0.0 && (ratio - 1.0).abs() >= 0.05 {
         let share = ((ratio - 1.0).abs() * 100.0).round();
@@ -166,6 +171,11 @@ fn certainty(answer: &Answer) -> String {
             sentences.push(format!("{}.", ruled_out(one)));
         }
     }
+    sentences.push(
+        "Not tried, by RFC 7252 4.8.1: NSTART above 1 without a window that reacts, ACK_TIMEOUT \
+         below 2 s without timers that follow the round trip."
+            .to_owned(),
+    );
     sentences.push(format!(
         "{} of {} controllers are left out: they repeat a study or a program, or need more of the peer.",
         LEFT_OUT.len(),

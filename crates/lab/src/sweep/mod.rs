@@ -44,6 +44,7 @@ use crate::claims::{Making, ScenarioFile, measure};
 use crate::run::RunSetupError;
 use crate::scenario::{Scenario, is_known};
 use fields::Fields;
+#[cfg(feature = "calibration")]
 pub(crate) use range::number;
 
 /// An error in a sweep file.

@@ -274,8 +274,8 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
         .collect();
     out(&format!(
         "* recommended. slow s: mean of the slowest 5 %. spur.: spurious retransmissions per \
-         exchange. cost: weighted geometric mean of ratios to default CoAP: {}. nb-iot, lte-m, lan: \
-         timers of that profile.\n",
+         exchange. cost: weighted geometric mean of ratios to default CoAP: {}. ACK: ACK_TIMEOUT, with \
+         MAX_RETRANSMIT and the longest timer of the profile that has it.\n",
         weights.join(", ")
     ));
     let best = &answer.recommended().configuration;

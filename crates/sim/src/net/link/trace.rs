@@ -174,6 +174,14 @@ impl LinkTrace {
         matches!(&self.series, Series::Rows { rows, .. } if rows[0].loss.is_some())
     }
 
+    /// Whether it has rates.
+    pub fn has_rate(&self) -> bool {
+        match &self.series {
+            Series::Rows { rows, .. } => rows[0].rate_bps.is_some(),
+            Series::Opportunities(_) => true,
+        }
+    }
+
     /// Whether it has delays.
     pub fn has_delay(&self) -> bool {
         matches!(&self.series, Series::Rows { rows, .. } if rows[0].delay.is_some())
@@ -353,10 +361,7 @@ impl Player {
 
     /// Whether the direction's own rate is in force throughout.
     pub(super) fn has_rate(&self) -> bool {
-        match &self.replay.trace.series {
-            Series::Rows { rows, .. } => rows[0].rate_bps.is_some(),
-            Series::Opportunities(_) => true,
-        }
+        self.replay.trace.has_rate()
     }
 
     /// The time at which a packet offered at `now` has left a line that is free at `free`.
