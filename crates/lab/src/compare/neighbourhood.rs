@@ -82,28 +82,26 @@ pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
         }
     }
     if !link.is_mesh {
-        near.extend(
-            TROUBLE
-                .iter()
-                .filter(|trouble| trouble.suits(link))
-                .map(|trouble| Near {
-                    at: trouble.at.to_owned(),
-                    link: link.clone(),
-                    traffic: traffic.clone(),
-                    overrides: trouble
-                        .overrides
-                        .iter()
-                        .map(|one| (*one).to_owned())
-                        .collect(),
-                    is_required: true,
-                }),
-        );
+        let suiting = DISTURBANCES.iter().filter(|one| one.suits(link));
+        near.extend(suiting.map(|one| {
+            Near {
+                at: one.at.to_owned(),
+                link: link.clone(),
+                traffic: traffic.clone(),
+                overrides: one
+                    .overrides
+                    .iter()
+                    .map(|text| (*text).to_owned())
+                    .collect(),
+                is_required: true,
+            }
+        }));
     }
     near
 }
 
-/// Trouble that a recommendation must stand, from 10 s after the start on.
-struct Trouble {
+/// Disturbance that a recommendation must stand, from 10 s after the start on.
+struct Disturbance {
     at: &'static str,
     overrides: &'static [&'static str],
     /// What a trace must not replace.
@@ -117,7 +115,7 @@ enum Quantity {
     Delay,
 }
 
-impl Trouble {
+impl Disturbance {
     fn suits(&self, link: &Link) -> bool {
         match self.replaces {
             None => true,
@@ -127,28 +125,28 @@ impl Trouble {
     }
 }
 
-const TROUBLE: [Trouble; 5] = [
-    Trouble {
+const DISTURBANCES: [Disturbance; 5] = [
+    Disturbance {
         at: "a fifth of the rate",
         overrides: &["link.changes=rate / 5 from 10 s"],
         replaces: Some(Quantity::Rate),
     },
-    Trouble {
+    Disturbance {
         at: "an outage of 3 s",
         overrides: &["link.changes=outage from 10 s for 3 s"],
         replaces: None,
     },
-    Trouble {
+    Disturbance {
         at: "an outage of 30 s",
         overrides: &["link.changes=outage from 10 s for 30 s"],
         replaces: None,
     },
-    Trouble {
+    Disturbance {
         at: "ten times the delay for a minute",
         overrides: &["link.changes=delay x 10 from 10 s for 60 s"],
         replaces: Some(Quantity::Delay),
     },
-    Trouble {
+    Disturbance {
         at: "a server that pauses for 5 s",
         overrides: &["server.pause=10 s", "server.pause_duration=5 s"],
         replaces: None,

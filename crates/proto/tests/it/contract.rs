@@ -305,7 +305,7 @@ fn later_answer_shows_a_loss_after_the_time_threshold() {
 }
 
 #[test]
-fn timeout_of_the_path_lengthens_timers_of_messages_already_sent() {
+fn path_timeout_lengthens_timers_of_messages_already_sent() {
     let (mut net, _) = recorded(Advice {
         timeout: millis(100),
         window: 3,

@@ -87,7 +87,7 @@ fn single_exchanges_open_no_window_and_are_not_paced() {
 }
 
 #[test]
-fn idle_sender_forgets_back_off_and_never_waits_longer_than_rfc_7252() {
+fn idle_sender_has_a_first_timer_of_rfc_7252_at_most() {
     let mut carob = carob();
     let (_, first) = send(&mut carob, 0, 0);
     answer(&mut carob, 9_000, first, 60);
@@ -105,7 +105,7 @@ fn idle_sender_forgets_back_off_and_never_waits_longer_than_rfc_7252() {
 }
 
 #[test]
-fn timers_of_a_message_double_in_a_window_and_gap_repairs_keep_them() {
+fn timers_double_in_a_window_and_gap_repairs_keep_them() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     let (timer, _) = send(&mut carob, 60_000, 5);
@@ -121,7 +121,7 @@ fn timers_of_a_message_double_in_a_window_and_gap_repairs_keep_them() {
 }
 
 #[test]
-fn an_expired_timer_lengthens_all_timers_of_the_window_until_an_answer() {
+fn an_expired_timer_lengthens_all_timers_until_an_answer() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     let (timer, sent) = send(&mut carob, 60_000, 5);
@@ -136,7 +136,7 @@ fn an_expired_timer_lengthens_all_timers_of_the_window_until_an_answer() {
 }
 
 #[test]
-fn a_late_answer_to_an_abandoned_exchange_is_a_lower_bound_of_the_round_trip() {
+fn late_answer_to_an_abandoned_exchange_is_a_lower_bound() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     send(&mut carob, 60_000, 5);
@@ -321,7 +321,7 @@ fn rounds(carob: &mut Carob, began: u64, round_trip: u64, lost: &[u32]) -> std::
 }
 
 #[test]
-fn a_deep_queue_takes_the_window_to_one_message_and_losses_below() {
+fn deep_queue_leaves_one_message_and_losses_less() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     // A queue of 1.9 s behind 1 s of path, and a loss in each round: others fill the buffer.
