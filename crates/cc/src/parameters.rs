@@ -33,7 +33,8 @@ pub struct TransmissionParameters {
     /// Rules of this stack for every controller. Default true; false runs a controller exactly as published.
     ///
     /// - First timers are drawn over a range, up to ACK_RANDOM_FACTOR times the RTO.
-    /// - No timer is shorter than [`RTO_MIN`](Self::RTO_MIN), nor than the previous one of its message.
+    /// - No timer is shorter than [`RTO_MIN`](Self::RTO_MIN), or ACK_TIMEOUT if that is shorter, nor
+    ///   than the previous one of its message.
     /// - A message is retransmitted for MAX_TRANSMIT_SPAN, even if short timers have used up
     ///   MAX_RETRANSMIT before.
     pub safeguards: bool,
@@ -68,7 +69,7 @@ impl TransmissionParameters {
             _ => timer,
         };
         if self.safeguards {
-            capped.max(previous.unwrap_or(Self::RTO_MIN))
+            capped.max(previous.unwrap_or(Self::RTO_MIN.min(self.ack_timeout)))
         } else {
             capped
         }

@@ -138,6 +138,8 @@ impl Subject {
             let controller = ControllerSpec::registered(registry, entry.name, own)
                 .expect("name and constants were tried above");
             let mut own = entry.suggested.apply(TransmissionParameters::DEFAULT);
+            // Its own timers, not what the stack makes of them.
+            own.safeguards = false;
             for (typed, key, value) in &parameters {
                 apply(&mut own, key, value).map_err(|why| SubjectError::Set {
                     typed: (*typed).clone(),
