@@ -176,7 +176,7 @@ impl Calibration {
         let findings: Vec<Rule> = findings.into_iter().filter(needs_runs).collect();
         let mut inputs = format!("{open}\n{baseline}\n{findings:?}");
         for file in &files {
-            inputs.push_str(&file.text);
+            inputs.push_str(&crate::scenario::builtin::without_safeguards(&file.text));
         }
         let read = Self {
             study: study.to_owned(),

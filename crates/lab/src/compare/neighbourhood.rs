@@ -82,7 +82,7 @@ pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
         }
     }
     if !link.is_mesh {
-        let suiting = DISTURBANCES.iter().filter(|one| one.suits(link));
+        let suiting = DISTURBANCES.iter().filter(|one| one.suits(link, traffic));
         near.extend(suiting.map(|one| {
             Near {
                 at: one.at.to_owned(),
@@ -108,17 +108,20 @@ struct Disturbance {
     replaces: Option<Quantity>,
 }
 
-/// A quantity of a link that may come from a trace.
+/// A quantity that traces or traffic may not leave to a disturbance.
 #[derive(Clone, Copy)]
 enum Quantity {
     Rate,
     Delay,
+    Service,
 }
 
 impl Disturbance {
-    fn suits(&self, link: &Link) -> bool {
+    fn suits(&self, link: &Link, traffic: &Traffic) -> bool {
         match self.replaces {
             None => true,
+            // A server of notifications has no service time.
+            Some(Quantity::Service) => !traffic.is_observe(),
             Some(Quantity::Rate) => !link.traces.has_rate(),
             Some(Quantity::Delay) => !link.traces.has_delay(),
         }
@@ -149,7 +152,7 @@ const DISTURBANCES: [Disturbance; 5] = [
     Disturbance {
         at: "a server that pauses for 5 s",
         overrides: &["server.pause=10 s", "server.pause_duration=5 s"],
-        replaces: None,
+        replaces: Some(Quantity::Service),
     },
 ];
 

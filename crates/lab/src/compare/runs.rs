@@ -257,7 +257,7 @@ mod tests {
             for (name, ..) in TRAFFIC {
                 let link = Link::built_in(known.name).expect("built in");
                 let traffic = Traffic::named(name).expect("known");
-                let stage = Stage {
+                let stage = || Stage {
                     link: &link,
                     traffic: &traffic,
                     seeds: 1..2,
@@ -265,8 +265,18 @@ mod tests {
                     registry: Registry::BUILT_IN,
                     overrides: &[],
                 };
-                let made = scenario(&stage, &Configuration::default_coap(64), false);
+                let made = scenario(&stage(), &Configuration::default_coap(64), false);
                 assert!(made.is_ok(), "{} {name}: {:?}", known.name, made.err());
+                for near in super::super::neighbourhood::neighbourhood(&link, &traffic) {
+                    let stage = Stage {
+                        link: &near.link,
+                        traffic: &near.traffic,
+                        overrides: &near.overrides,
+                        ..stage()
+                    };
+                    let made = scenario(&stage, &Configuration::default_coap(64), false);
+                    assert!(made.is_ok(), "{name} at {}: {:?}", near.at, made.err());
+                }
             }
         }
     }
