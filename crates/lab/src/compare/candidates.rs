@@ -193,8 +193,19 @@ pub(super) fn finalists(
         ..*base
     };
     chosen.extend(known.contains(&plain).then_some(plain));
+    // Timers that change nothing are not recommended.
+    let simplest = |place: usize| {
+        let timers = base.timers;
+        let plain = Configuration {
+            timers,
+            ..known[place]
+        };
+        let same = known.iter().position(|one| *one == plain);
+        same.filter(|same| !is_out[*same] && costs[*same] <= costs[place] * (1.0 + GAIN_LEAST))
+            .unwrap_or(place)
+    };
     for place in fit {
-        let one = known[place];
+        let one = known[simplest(place)];
         let of_same = chosen.iter().filter(|c| c.controller == one.controller);
         if chosen.len() <= FINALISTS_MAX && !chosen.contains(&one) && of_same.count() < 2 {
             chosen.push(one);
