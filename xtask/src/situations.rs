@@ -70,8 +70,8 @@ For engineers who choose a configuration for devices or a gateway. Prerequisite:
 const NOTES: &str = "
 Time is the mean, then the mean of the slowest 5 %. The cost is a weighted mean of times, failures, spurious retransmissions, bytes
 and harm to a neighbour, default CoAP's being 1 ([definition](compare.md#cost)). Intervals are of 95 %. Nearby are links
-with half and double the loss and round-trip time, fewer devices, and trouble: a fifth of the rate, outages, ten times the delay, a server
-that pauses.
+with half and double the loss and round-trip time, and fewer devices. They also have trouble: a fifth of the rate, outages, ten times the
+delay, a server that pauses.
 
 ";
 
