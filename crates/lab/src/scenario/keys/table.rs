@@ -830,6 +830,6 @@ pub const TRANSMISSION_KEYS: &[Key] = &[
         "safeguards",
         Kind::Word(&["on", "off"]),
         None,
-        "Rules of this stack for every controller: timers of 200 ms and more that never shrink, retransmission for MAX_TRANSMIT_SPAN. `off` runs a controller as published.",
+        "Rules of this stack for every controller, on by default: first timers drawn over a range, timers of 200 ms and more that never shrink, retransmission for MAX_TRANSMIT_SPAN. `off` runs a controller as published.",
     ),
 ];
