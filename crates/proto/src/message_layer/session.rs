@@ -263,24 +263,15 @@ mod tests {
     use crate::endpoint::Endpoint;
     use crate::endpoint::{Config, Event, Output, RequestConfig, RequestId, SessionEnd};
     use crate::event::Failure;
+    use crate::fuzzing::Stream;
     use crate::message::{Request, Response};
-
-    /// Every draw is another one; with one that is always the same no token is free twice.
-    struct Counting(u32);
-
-    impl carob_cc::random::Random for Counting {
-        fn next_u32(&mut self) -> u32 {
-            self.0 = self.0.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
-            self.0
-        }
-    }
 
     fn secured() -> Endpoint {
         let config = Config {
             secured: true,
             ..Config::default()
         };
-        Endpoint::new(config, Counting(1))
+        Endpoint::new(config, Stream(1))
     }
 
     fn at(millis: u64) -> Instant {
@@ -433,7 +424,7 @@ mod tests {
             ..Config::default()
         };
         config.controller = CongestionControl::named("cocoa-plus").expect("it is registered");
-        let mut endpoint = Endpoint::new(config, Counting(1));
+        let mut endpoint = Endpoint::new(config, Stream(1));
         let mut flight = endpoint.flight_sent(at(0), there(), 100);
         let first = flight.timeout();
         assert!(first >= Duration::from_secs(2), "{first:?}");
@@ -476,7 +467,7 @@ mod tests {
             ..Config::default()
         };
         config.parameters.nstart = 4;
-        let mut client = Endpoint::new(config, Counting(1));
+        let mut client = Endpoint::new(config, Stream(1));
         let mut server = secured();
         server.session_opened(at(0), here);
         let observing = RequestConfig {

@@ -94,17 +94,8 @@ mod tests {
     use super::*;
     use crate::codec::NoResponse;
     use crate::endpoint::{Config, Endpoint, Output, RequestConfig, SessionEnd};
+    use crate::fuzzing::Stream;
     use crate::message::Request;
-
-    /// Every draw differs from the one before, so that tokens are unique.
-    struct Counting(u32);
-
-    impl carob_cc::random::Random for Counting {
-        fn next_u32(&mut self) -> u32 {
-            self.0 = self.0.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
-            self.0
-        }
-    }
 
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)
@@ -120,7 +111,7 @@ mod tests {
             secured: true,
             ..Config::default()
         };
-        let mut endpoint = Endpoint::new(config, Counting(1));
+        let mut endpoint = Endpoint::new(config, Stream(1));
         endpoint.session_opened(at(0), peer());
         let first = endpoint.request(at(0), peer(), Request::get(), RequestConfig::default());
         endpoint.session_opened(at(0), peer());
