@@ -4,11 +4,14 @@ use core::net::SocketAddr;
 
 use alloc::vec::Vec;
 
+use crate::admission::unvalidated_budget;
 use crate::blockwise::Key;
 use crate::blockwise::q_block1::{BodyResult, QBlock, QBlockStep};
 use crate::blockwise::reassembly::{Delivery, ReassemblyStep};
 use crate::carrier::Carrier;
+use crate::codec::header::HEADER_LENGTH;
 use crate::codec::missing_blocks::encode_missing_blocks;
+use crate::codec::token::token_room;
 use crate::codec::{BlockValue, Code, ContentFormat, OptionNumber, TokenKey, TokenView, Type};
 use crate::context::{Context, Owner, Queued};
 use crate::counters::Refusal;
@@ -19,6 +22,9 @@ use crate::server::inbound::InboundRequest;
 use crate::server::{Part, Server};
 use crate::trace::TraceEvent;
 use crate::writing::write_response;
+
+/// Bytes of Content-Format and payload marker in a report of missing blocks.
+const REPORT_OVERHEAD: usize = 4;
 
 impl Context {
     /// Returns whether requests with Q-Block1 and Q-Block2 are accepted: over datagrams, if configured.
@@ -102,13 +108,20 @@ impl Server {
             let step = ReassemblyStep::TooLarge { limit };
             return self.on_step(cx, carrier, id, block, step);
         }
+        let length = message.as_bytes().len();
+        let budget = carrier.admission.budget(cx, from, length, (false, false));
+        // Reports to an unvalidated address are limited where a single response is not.
+        let budget = budget.or_else(|| {
+            let validated = carrier.admission.is_validated(cx, from);
+            (!validated).then(|| unvalidated_budget(length, false))
+        });
         let arrived = QBlock {
             now: cx.now,
             block,
             payload: message.payload(),
             token: message.token().as_slice(),
             confirmable: message.kind() == Type::Confirmable,
-            budget: (carrier.admission).budget(cx, from, message.as_bytes().len(), (false, false)),
+            budget,
         };
         let begun = self.reassembler.find(from, message);
         let index = match begun {
@@ -122,7 +135,7 @@ impl Server {
             self.reassembler.store_precondition(index, message);
         }
         let step = (self.reassembler).accept_q_block1(index, &arrived, size, &cx.config.q_block);
-        self.on_q_block_step(cx, carrier, (id, index), (key, block), step);
+        self.on_q_block_step(cx, carrier, (id, index), (key, block, budget), step);
     }
 
     /// Begins a body; `None` if its request was answered instead.
@@ -158,7 +171,7 @@ impl Server {
         cx: &mut Context,
         carrier: &mut Carrier,
         (id, index): (IncomingId, u32),
-        (key, block): (Key, BlockValue),
+        (key, block, budget): (Key, BlockValue, Option<usize>),
         step: QBlockStep,
     ) {
         match step {
@@ -200,7 +213,9 @@ impl Server {
                     }
                     QBlockStep::Missing(missing) => {
                         note_report(cx, from, missing.len());
-                        let response = missing_response(cx, &missing);
+                        let token = self.incoming.slots[id.index as usize].message().token();
+                        let token = token.as_slice().len();
+                        let response = missing_response(cx, &missing, token, budget);
                         self.respond(cx, carrier, id, &response);
                     }
                     _ => self.discard_block(cx, carrier, id),
@@ -232,7 +247,7 @@ impl Server {
             return;
         };
         let token: Vec<u8> = token.into();
-        let Some((key, bytes)) = write_missing(cx, carrier, to, &token, &missing) else {
+        let Some((key, bytes)) = write_missing(cx, carrier, to, &token, (&missing, None)) else {
             return;
         };
         if self.reassembler.spend_on_report(index, bytes.len()) {
@@ -245,9 +260,16 @@ impl Server {
     }
 }
 
-/// A 4.08 that lists missing blocks; as many as fit a block (RFC 9177 5).
-fn missing_response(cx: &Context, missing: &[u32]) -> Response {
-    let room = cx.config.block_size.bytes();
+/// A 4.08 that lists missing blocks; as many as fit a block (RFC 9177 5), and a message within the budget.
+fn missing_response(
+    cx: &Context,
+    missing: &[u32],
+    token: usize,
+    budget: Option<usize>,
+) -> Response {
+    let head = HEADER_LENGTH + token_room(token) + REPORT_OVERHEAD;
+    let within = budget.map_or(usize::MAX, |budget| budget.saturating_sub(head));
+    let room = cx.config.block_size.bytes().min(within);
     let report = encode_missing_blocks(missing.iter().copied(), room);
     let mut response = Response::new(Code::REQUEST_ENTITY_INCOMPLETE);
     let (number, format) = (OptionNumber::CONTENT_FORMAT, ContentFormat::MISSING_BLOCKS);
@@ -269,9 +291,9 @@ fn write_missing(
     carrier: &Carrier,
     to: SocketAddr,
     token: &[u8],
-    missing: &[u32],
+    (missing, budget): (&[u32], Option<usize>),
 ) -> Option<(TokenKey, Vec<u8>)> {
-    let response = missing_response(cx, missing);
+    let response = missing_response(cx, missing, token.len(), budget);
     let capacity = carrier.capacity(cx, to);
     let wanted = carrier.requested_block(cx, to, None);
     let mut scratch = core::mem::take(&mut cx.scratch);

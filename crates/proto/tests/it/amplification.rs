@@ -579,3 +579,57 @@ fn a_set_of_blocks_is_challenged_where_no_limit_holds() {
     target.take(neighbour, &bytes);
     assert_eq!(target.codes(), [Code::CONTENT]);
 }
+
+/// A block of a body of 32 kB by Q-Block1, 16 B each.
+fn block_of_body(number: u32, id: u16) -> Vec<u8> {
+    let mut buffer = [0; 64];
+    let mut writer = Writer::new(
+        &mut buffer,
+        Type::NonConfirmable,
+        Code::PUT,
+        MessageId(id),
+        &Token::default(),
+    )
+    .unwrap();
+    writer.option(OptionNumber::URI_PATH, b"x").unwrap();
+    let block = BlockValue {
+        number,
+        more: true,
+        szx: BlockSize::from_bytes_at_most(16).unwrap(),
+    };
+    (writer.option(OptionNumber::Q_BLOCK1, &block.encode())).unwrap();
+    let size = 32_000_u32.to_be_bytes();
+    writer.option(OptionNumber::SIZE1, &size[2..]).unwrap();
+    writer.option(OptionNumber::REQUEST_TAG, b"t").unwrap();
+    writer.payload(&[0; 16]).unwrap();
+    let length = writer.finish();
+    buffer[..length].to_vec()
+}
+
+#[test]
+fn reports_of_missing_blocks_are_at_most_three_times_the_repeated_block_where_no_limit_holds() {
+    let neighbour: SocketAddr = "10.0.0.66:5683".parse().unwrap();
+    let mut target = Target::new(AmplificationLimit::default());
+    let mut id = 0;
+    for number in (0..2_000).step_by(2) {
+        id += 1;
+        target.take(neighbour, &block_of_body(number, id));
+    }
+    let (received, sent) = (target.received, target.sent.len());
+    for _ in 0..10 {
+        id += 1;
+        target.take(neighbour, &block_of_body(0, id));
+    }
+    let reports = &target.sent[sent..];
+    assert_eq!(reports.len(), 10);
+    for (_, bytes) in reports {
+        let report = MessageView::parse(bytes).unwrap();
+        assert_eq!(report.code(), Code::REQUEST_ENTITY_INCOMPLETE);
+        assert!(!report.payload().is_empty(), "it lists what fits");
+    }
+    let bytes: usize = reports.iter().map(|(_, bytes)| bytes.len()).sum();
+    let repeated = target.received - received;
+    assert!(bytes <= 3 * repeated, "{bytes} B for {repeated} B");
+    target.run_for(seconds(1_500));
+    assert!(target.amplification() <= 300, "{}", target.amplification());
+}
