@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::messages::ShutdownOutcome;
 use super::pending::{FailedPeer, PendingRequests};
-use super::service::{Disposition, Service};
+use super::service::{Disposition, Service, SessionFacts};
 use super::taps::Taps;
 use crate::clock::Clock;
 use crate::transport::capture::Capture;
@@ -143,13 +143,16 @@ impl Core {
             };
             return endpoint.respond(now, id, response);
         };
-        let identity = if out.is_secured() {
+        let session = if out.is_secured() {
             let from = endpoint.incoming(id).map(|incoming| incoming.from);
-            from.and_then(|from| out.identity(from))
+            SessionFacts {
+                identity: from.and_then(|from| out.identity(from)),
+                sessions: out.sessions(),
+            }
         } else {
-            None
+            SessionFacts::default()
         };
-        if service.on_request(endpoint, now, id, identity) == Disposition::Pending {
+        if service.on_request(endpoint, now, id, session) == Disposition::Pending {
             out.answered_later();
         }
     }

@@ -30,7 +30,7 @@ pub(crate) use messages::{
     RepresentationSink, RequestControl, RequestFailure, shutdown_all,
 };
 pub(crate) use metrics::Stopwatch;
-pub(crate) use service::{Disposition, MakeService, Service};
+pub(crate) use service::{Disposition, MakeService, Service, SessionFacts};
 #[cfg(test)]
 pub(crate) use start::start_failing;
 #[cfg(feature = "dtls")]

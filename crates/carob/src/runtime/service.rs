@@ -10,18 +10,27 @@ use carob_proto::endpoint::{Endpoint, IncomingId, Subject};
 
 use crate::transport::identity::PeerIdentity;
 
+/// Facts of a transport with sessions about a request.
+#[derive(Debug, Default)]
+pub(crate) struct SessionFacts {
+    /// The peer's identity.
+    pub(crate) identity: Option<Arc<PeerIdentity>>,
+    /// Open sessions and their limit; `None` for a transport without sessions.
+    pub(crate) sessions: Option<(usize, usize)>,
+}
+
 /// Handler of the requests that an engine receives.
 ///
 /// Handlers run in separate tasks and report through the service's queue of completions, which the
 /// runtime's task processes in turn with its other inputs.
 pub(crate) trait Service: Send {
-    /// Handles a request received; `identity` is the peer's, where sessions authenticate it.
+    /// Handles a request received.
     fn on_request(
         &mut self,
         endpoint: &mut Endpoint,
         now: Instant,
         id: IncomingId,
-        identity: Option<Arc<PeerIdentity>>,
+        session: SessionFacts,
     ) -> Disposition;
     /// Removes a subject without observers.
     fn on_unobserved(&mut self, subject: Subject);

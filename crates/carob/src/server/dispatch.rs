@@ -24,7 +24,7 @@ use super::plan::{HandlerWork, Immediate, Plan, Planner, Work, addressed};
 use super::responder::Responder;
 use super::router::Router;
 use super::{Request, Upload, UploadHandler};
-use crate::runtime::{Disposition, MakeService, Service};
+use crate::runtime::{Disposition, MakeService, Service, SessionFacts};
 use crate::transport::identity::PeerIdentity;
 
 static BUSY: LazyLock<Response> = LazyLock::new(|| {
@@ -133,11 +133,18 @@ impl Dispatcher {
     }
 
     /// Finds the handler of a request. Returns `None` if the request is answered without one.
-    fn plan(&mut self, endpoint: &mut Endpoint, now: Instant, id: IncomingId) -> Option<Plan> {
+    fn plan(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        id: IncomingId,
+        sessions: Option<(usize, usize)>,
+    ) -> Option<Plan> {
         let planner = Planner {
             router: &self.router,
             local: self.place.1,
             handlers: (self.active, self.limit),
+            sessions,
         };
         let incoming = endpoint.incoming(id)?;
         match planner.plan(endpoint, now, &incoming, &mut self.path) {
@@ -319,7 +326,7 @@ impl Service for Dispatcher {
         endpoint: &mut Endpoint,
         now: Instant,
         id: IncomingId,
-        identity: Option<Arc<PeerIdentity>>,
+        session: SessionFacts,
     ) -> Disposition {
         let Some(incoming) = endpoint.incoming(id) else {
             return Disposition::Answered;
@@ -332,10 +339,10 @@ impl Service for Dispatcher {
             refuse_for_now(endpoint, now, id, &STOPPING);
             return Disposition::Answered;
         }
-        let Some(plan) = self.plan(endpoint, now, id) else {
+        let Some(plan) = self.plan(endpoint, now, id, session.sessions) else {
             return Disposition::Answered;
         };
-        let Some(request) = self.admit(endpoint, now, id, identity, &plan) else {
+        let Some(request) = self.admit(endpoint, now, id, session.identity, &plan) else {
             return Disposition::Answered;
         };
         let Plan { work, pipeline, .. } = plan;

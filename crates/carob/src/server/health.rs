@@ -18,14 +18,22 @@ pub(crate) struct Health {
     uptime: u64,
     /// Per cent of limits, by their names.
     load: [(&'static str, usize); 5],
+    /// The same of sessions, where the transport has any. At their limit the oldest is closed and nothing refused,
+    /// so that they do not count as overload.
+    sessions: Option<usize>,
 }
 
 /// States of a server; the first is the normal one.
 const STATES: [&str; 2] = ["ok", "overloaded"];
 
 impl Health {
-    /// Returns the health of an endpoint, with its running handlers and their limit.
-    pub(crate) fn of(endpoint: &Endpoint, now: Instant, (active, limit): (usize, usize)) -> Self {
+    /// Returns the health of an endpoint, with its running handlers and its sessions, each with the limit.
+    pub(crate) fn of(
+        endpoint: &Endpoint,
+        now: Instant,
+        (active, limit): (usize, usize),
+        sessions: Option<(usize, usize)>,
+    ) -> Self {
         let (usage, limits) = (endpoint.usage(), endpoint.config().limits);
         let share = |held: usize, limit: usize| held.saturating_mul(100) / limit.max(1);
         Self {
@@ -40,7 +48,13 @@ impl Health {
                 ),
                 ("connections", share(usage.connections, limits.connections)),
             ],
+            sessions: sessions.map(|(open, limit)| share(open, limit)),
         }
+    }
+
+    fn loads(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        let sessions = self.sessions.map(|load| ("sessions", load));
+        self.load.into_iter().chain(sessions)
     }
 
     fn state(&self) -> &'static str {
@@ -65,7 +79,7 @@ impl Health {
 
     fn text(&self) -> String {
         let mut text = format!("{}\nuptime {} s\n", self.state(), self.uptime);
-        for (name, load) in self.load {
+        for (name, load) in self.loads() {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{name} {load} %");
         }
@@ -73,7 +87,9 @@ impl Health {
     }
 
     fn json(&self) -> String {
-        let load = (self.load.iter()).map(|(name, load)| format!("\"{name}\":{load}"));
+        let load = self
+            .loads()
+            .map(|(name, load)| format!("\"{name}\":{load}"));
         let load: Vec<String> = load.collect();
         let (state, uptime, load) = (self.state(), self.uptime, load.join(","));
         format!("{{\"state\":\"{state}\",\"uptime_s\":{uptime},\"load_percent\":{{{load}}}}}")
@@ -92,8 +108,8 @@ impl Health {
         text(&mut bytes, "uptime_s");
         cbor_head(&mut bytes, UNSIGNED, self.uptime);
         text(&mut bytes, "load_percent");
-        cbor_head(&mut bytes, MAP, self.load.len() as u64);
-        for (name, load) in self.load {
+        cbor_head(&mut bytes, MAP, self.loads().count() as u64);
+        for (name, load) in self.loads() {
             text(&mut bytes, name);
             cbor_head(&mut bytes, UNSIGNED, load as u64);
         }
@@ -142,6 +158,7 @@ mod tests {
                 ("all_upload_bytes", 0),
                 ("connections", 0),
             ],
+            sessions: None,
         };
         assert_eq!(health.answer(ContentFormat::JSON).code, Code::CONTENT);
         health.load[0].1 = 100;
@@ -158,11 +175,17 @@ mod tests {
             text.starts_with("overloaded\nuptime 61 s\nhandlers 100 %\n"),
             "{text}"
         );
+        health.sessions = Some(100);
         let cbor = health.cbor();
         let mut decoder = minicbor::Decoder::new(&cbor);
         assert_eq!(decoder.map().expect("a map"), Some(3));
         assert_eq!(decoder.str().expect("a key"), "state");
         assert_eq!(decoder.str().expect("a state"), "overloaded");
+        health.load[0].1 = 50;
+        let text = health.text();
+        assert!(text.starts_with("ok\n"), "sessions are replaced: {text}");
+        assert!(text.ends_with("\nsessions 100 %\n"), "{text}");
+        assert!(health.json().ends_with("\"sessions\":100}}"));
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub(super) struct Planner<'r> {
     pub(super) local: SocketAddr,
     /// Handlers that run, and their limit.
     pub(super) handlers: (usize, usize),
+    /// Open sessions of the transport, and their limit.
+    pub(super) sessions: Option<(usize, usize)>,
 }
 
 impl<'r> Planner<'r> {
@@ -96,7 +98,7 @@ impl<'r> Planner<'r> {
                 return Err(Immediate::Fixed(fixed.answer(message, &negotiation)));
             }
             Action::Health(format) => {
-                let health = Health::of(endpoint, now, self.handlers);
+                let health = Health::of(endpoint, now, self.handlers, self.sessions);
                 return Err(Immediate::Made(Box::new(health.answer(*format))));
             }
             Action::Handler(handler) => Work::Handler(HandlerWork {

@@ -89,6 +89,10 @@ pub(crate) trait Outbound {
     fn identity(&self, _peer: SocketAddr) -> Option<Arc<PeerIdentity>> {
         None
     }
+    /// Open sessions and their limit; `None` for a transport without sessions.
+    fn sessions(&self) -> Option<(usize, usize)> {
+        None
+    }
     /// Closes a connection once its queue is sent.
     fn close(&mut self, to: SocketAddr) {
         debug_assert!(false, "there is no connection with {to} here");

@@ -194,6 +194,27 @@ async fn server_reports_failed_handshakes_with_identity_and_reason() {
 }
 
 #[tokio::test]
+async fn health_over_dtls_has_the_sessions() {
+    limited(async {
+        let settings = Config::new().sessions(carob::SessionLimits::default().sessions(4));
+        let server = crate::secured::builder()
+            .health("/health")
+            .bind_dtls("127.0.0.1:0", ServerDtls::new().keys(keys()))
+            .config(settings)
+            .start()
+            .await
+            .expect("a free port is bound");
+        let uri = format!("coaps://{}/health", server.local_address());
+        let (first, second) = (device(), device());
+        let one = first.get(&uri).await.expect("an answer");
+        assert!(one.text().unwrap().ends_with("\nsessions 25 %\n"));
+        let two = second.get(&uri).await.expect("an answer");
+        assert!(two.text().unwrap().ends_with("\nsessions 50 %\n"));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn without_a_suite_that_both_know_there_is_no_session() {
     limited(async {
         let (_keys, address) = serve(ServerDtls::new().keys(keys())).await;

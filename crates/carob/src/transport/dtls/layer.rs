@@ -162,6 +162,10 @@ impl Outbound for DtlsLayer {
         true
     }
 
+    fn sessions(&self) -> Option<(usize, usize)> {
+        Some((self.sessions.live(), self.limits.sessions))
+    }
+
     fn identity(&self, peer: SocketAddr) -> Option<Arc<PeerIdentity>> {
         let live = self.sessions.of(peer).live?;
         self.sessions.slots[live as usize].identity.clone()
