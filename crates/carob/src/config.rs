@@ -17,7 +17,8 @@ use carob_proto::trace::Trace;
 use crate::clock::TimeSource;
 use crate::transport::capture::{Datagram, OnDatagram};
 #[cfg(feature = "dtls")]
-use crate::transport::dtls::{ClientDtls, FailedHandshake, OnHandshakeFailed};
+use crate::transport::dtls::ClientDtls;
+use crate::transport::handshake_failure::{FailedHandshake, OnHandshakeFailed};
 use crate::transport::limits::SessionLimits;
 use crate::transport::socket::{Group, RECEIVE_BUFFER, ToGroups, canonical};
 use crate::transport::tcp::{BorrowedSocket, MakeSocket, OnSocket};
@@ -155,7 +156,7 @@ fn suggested(
 /// | limits | [`limit`](Self::limit), [`sessions`](Self::sessions), [`limit_amplification`](Self::limit_amplification) |
 /// | security | [`dtls`](#method.dtls), [`tls`](#method.tls) |
 /// | sockets | [`receive_buffer`](Self::receive_buffer), [`connections`](Self::connections), [`connect_timeout`](Self::connect_timeout) |
-/// | observation | [`on_trace`](Self::on_trace), [`on_datagram`](Self::on_datagram), [`on_handshake_failed`](#method.on_handshake_failed) |
+/// | observation | [`on_trace`](Self::on_trace), [`on_datagram`](Self::on_datagram), [`on_handshake_failed`](Self::on_handshake_failed) |
 ///
 /// [`dtls`](#method.dtls) and [`tls`](#method.tls) need the features of the same name.
 #[derive(Clone)]
@@ -173,7 +174,6 @@ pub struct Config {
     pub(crate) tls: ClientTls,
     #[cfg(feature = "dtls")]
     pub(crate) dtls: ClientDtls,
-    #[cfg(feature = "dtls")]
     pub(crate) on_handshake_failed: Option<OnHandshakeFailed>,
     pub(crate) sessions: SessionLimits,
     /// Explicit limit on handlers, which overrides that of the server.
@@ -211,7 +211,6 @@ impl Default for Config {
             tls: ClientTls::default(),
             #[cfg(feature = "dtls")]
             dtls: ClientDtls::default(),
-            #[cfg(feature = "dtls")]
             on_handshake_failed: None,
             sessions: SessionLimits::default(),
             handlers: None,
@@ -531,8 +530,8 @@ impl Config {
         self
     }
 
-    /// Sets a callback for DTLS handshakes with clients that fail: a wrong key, an unknown identity, an
-    /// untrusted certificate. It must not block.
+    /// Sets a callback for handshakes with clients that fail, of DTLS, TLS and WebSocket: a wrong key, an unknown
+    /// identity, an untrusted certificate. It must not block.
     ///
     /// ```
     /// use carob::Config;
@@ -541,7 +540,6 @@ impl Config {
     ///     .on_handshake_failed(|failed| println!("{} {}", failed.peer, failed.reason));
     /// # let _ = config;
     /// ```
-    #[cfg(feature = "dtls")]
     pub fn on_handshake_failed(
         mut self,
         hear: impl Fn(&FailedHandshake<'_>) + Send + Sync + 'static,

@@ -191,6 +191,7 @@ pub use transport::capture::Datagram;
 pub use transport::dtls;
 #[cfg(feature = "dtls")]
 pub use transport::dtls::{ClientDtls, PreSharedKey, PskStore, ServerDtls};
+pub use transport::handshake_failure::FailedHandshake;
 pub use transport::identity::PeerIdentity;
 #[cfg(any(feature = "dtls", feature = "tls"))]
 pub use transport::key_log::{KeyLogTaken, log_keys_to};

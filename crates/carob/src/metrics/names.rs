@@ -117,7 +117,7 @@ metrics! {
     HANDSHAKES Gauge "carob_handshakes_in_progress" Some(Unit::Count),
         "DTLS handshakes in progress";
     HANDSHAKES_MADE Counter "carob_handshakes_total" Some(Unit::Count),
-        "Finished DTLS handshakes, by outcome: done, failed, refused by admission control";
+        "Finished handshakes of DTLS, TLS and WebSocket, by outcome: done, failed, refused by admission control";
     COOKIES Counter "carob_cookies_total" Some(Unit::Count),
         "HelloVerifyRequests sent, which validate the address of a DTLS client";
     QUEUES Gauge "carob_queue_length" Some(Unit::Count),

@@ -284,7 +284,13 @@ fn transport(published: &mut PublishedSeries, counts: &TransportCounts) {
             refused,
             made,
             failed,
+            handshakes,
         } => {
+            if let Some((done, failed, refused)) = handshakes {
+                published.counter_of(&names::HANDSHAKES_MADE, &[("outcome", "done")], done);
+                published.counter_of(&names::HANDSHAKES_MADE, &[("outcome", "failed")], failed);
+                published.counter_of(&names::HANDSHAKES_MADE, &[("outcome", "refused")], refused);
+            }
             for (outcome, total) in [
                 ("accepted", accepted),
                 ("refused", refused),

@@ -143,6 +143,7 @@ pub(crate) fn start_streams(
         quota_policy: QuotaPolicy::from(&engine.limits),
         sources: engine.limits.sources,
         unsent_bytes: engine.limits.unsent_bytes,
+        on_failed: config.on_handshake_failed.clone(),
         closing,
     };
     let mut reliable = config.reliable.clone();

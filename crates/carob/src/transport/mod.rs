@@ -11,6 +11,7 @@ pub(crate) mod capture;
 pub mod dtls;
 mod duplex;
 pub(crate) mod failure;
+pub(crate) mod handshake_failure;
 pub(crate) mod handshake_work;
 pub(crate) mod identity;
 #[cfg(any(feature = "dtls", feature = "tls"))]
@@ -177,6 +178,8 @@ pub(crate) enum TransportCounts {
         made: u64,
         /// Connections that could not be made.
         failed: u64,
+        /// Handshakes of accepted connections over TLS or WebSocket: done, failed, refused by admission control.
+        handshakes: Option<(u64, u64, u64)>,
     },
 }
 

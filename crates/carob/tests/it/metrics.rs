@@ -206,10 +206,16 @@ async fn sessions_and_connections_are_counted() {
         let builder = crate::common::resources()
             .bind_dtls("127.0.0.1:0", secured)
             .bind_tcp("127.0.0.1:0");
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let (chain, private) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let identity = carob::Identity::from_pem(chain.as_bytes(), private.as_bytes()).unwrap();
+        let builder = builder.bind_tls("127.0.0.1:0", carob::ServerTls::new(identity));
         let server = builder.start().await.unwrap();
-        let [_, (_, dtls), (_, tcp)] = server.addresses() else {
-            panic!("three");
+        let [_, (_, dtls), (_, tcp), (_, tls)] = server.addresses() else {
+            panic!("four");
         };
+        let mut garbage = std::net::TcpStream::connect(tls).unwrap();
+        std::io::Write::write_all(&mut garbage, b"no hello\r\n").unwrap();
         let settings = Config::new().dtls(carob::ClientDtls::new().psk(key()));
         let client = Client::builder().config(settings).open().unwrap();
         client.get(format!("coaps://{dtls}/hello")).await.unwrap();
@@ -231,6 +237,15 @@ async fn sessions_and_connections_are_counted() {
                 (
                     "carob_requests_total{code=\"2.05\",method=\"GET\",scheme=\"coaps\"}",
                     1.0,
+                ),
+                // Garbage at the TLS port, below.
+                (
+                    "carob_handshakes_total{outcome=\"failed\",scheme=\"coaps+tcp\"}",
+                    1.0,
+                ),
+                (
+                    "carob_handshakes_total{outcome=\"done\",scheme=\"coaps+tcp\"}",
+                    0.0,
                 ),
                 ("carob_connections{scheme=\"coap+tcp\"}", 2.0),
                 (

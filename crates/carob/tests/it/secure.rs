@@ -8,7 +8,9 @@ use crate::secured::{
     Authority, Between, client, client_with, device, impatient, key, keys, serve,
 };
 use carob::dtls::{Credential, HandshakeError};
-use carob::{ClientDtls, ClientTls, Code, Config, Error, PeerIdentity, QBlockMode, ServerDtls};
+use carob::{
+    ClientDtls, ClientTls, Code, Config, Error, PeerIdentity, QBlockMode, Scheme, ServerDtls,
+};
 
 fn handshake(result: Result<carob::Reply, Error>) -> HandshakeError {
     match result {
@@ -172,8 +174,10 @@ async fn server_reports_failed_handshakes_with_identity_and_reason() {
             let identity = failed
                 .identity
                 .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-            let wrong_key = matches!(failed.reason, HandshakeError::WrongKey { .. });
-            let unknown = matches!(failed.reason, HandshakeError::UnknownIdentity { .. });
+            assert_eq!(failed.scheme, Scheme::Coaps);
+            let reason = failed.reason.downcast_ref::<HandshakeError>();
+            let wrong_key = matches!(reason, Some(HandshakeError::WrongKey { .. }));
+            let unknown = matches!(reason, Some(HandshakeError::UnknownIdentity { .. }));
             log.lock().unwrap().push((identity, wrong_key, unknown));
         });
         let dtls = ServerDtls::new().keys(keys());

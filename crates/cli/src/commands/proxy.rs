@@ -14,7 +14,7 @@ use crate::output;
 use crate::printer;
 
 use super::operator::{self, Operator};
-use super::serve::{GRACE, reporting_handshakes, taking_connections, with_limits};
+use super::serve::{GRACE, taking_connections, with_limits};
 use super::stop::{self, Stop};
 #[cfg(any(feature = "dtls", feature = "tls"))]
 use super::tls;
@@ -72,7 +72,7 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
         watch,
     } = args;
     let monitor = Monitor::open(&watch)?;
-    let mut settings = reporting_handshakes(args::timed(profile, cc.as_deref())?);
+    let mut settings = args::timed(profile, cc.as_deref())?;
     settings = aggregate.into_iter().fold(settings, Config::aggregate);
     if let Some(size) = block_size {
         settings = settings.block_size(size);

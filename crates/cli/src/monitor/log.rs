@@ -1,5 +1,6 @@
 //! The event log: one line of JSON for each protocol event.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -32,11 +33,16 @@ impl EventLog {
     }
 
     pub(super) fn hear(&mut self, trace: &Trace) {
+        self.write(&trace.json());
+    }
+
+    /// Writes an event as a line.
+    pub(super) fn write(&mut self, event: &dyn Display) {
         if self.failed {
             return;
         }
         // In one piece, so that a reader that follows the file sees whole lines.
-        let line = format!("{}\n", trace.json());
+        let line = format!("{event}\n");
         let (written, name) = match &mut self.file {
             Some((file, path)) => (file.write_all(line.as_bytes()), path.display().to_string()),
             None => (

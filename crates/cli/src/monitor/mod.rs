@@ -1,6 +1,7 @@
 //! Monitors of an endpoint: its event log, its capture, its messages on stderr, and counters.
 
 mod capture;
+mod handshakes;
 mod log;
 mod packet;
 mod silence;
@@ -73,7 +74,16 @@ impl Monitor {
 
     /// A server's settings with this monitor, without hooks that nothing uses.
     pub(crate) fn of_server(&self, settings: Config) -> Config {
+        let (monitor, report) = (self.clone(), handshakes::Report::new());
         self.hear(settings, false)
+            .on_handshake_failed(move |failed| {
+                report.see(failed);
+                if monitor.logs
+                    && let Some(log) = &mut monitor.lock().log
+                {
+                    log.write(&handshakes::json(failed));
+                }
+            })
     }
 
     fn hear(&self, mut settings: Config, counts: bool) -> Config {

@@ -41,7 +41,7 @@ pub(super) fn page(tree: &Tree) -> Result<String> {
     let mut page = String::from(
         "# Event log\n\n\
          For programs that read `--log` of `carob get`, `serve`, `proxy` or `carob lab run`. Prerequisite: JSON lines.\n\
-         Generated from the events of the engine; `cargo xtask generate` rewrites it.\n\n\
+         Generated from the events of the engine, and `handshake_failed` of the command; `cargo xtask generate` rewrites it.\n\n\
          Each line is an object. Sockets and simulator write the same form. Numbers are integers, times are in microseconds, and\n\
          unknown values are omitted. The [JSON Schema](event-log.schema.json) describes a line.\n\n\
          Members of every event:\n\n| member | type | meaning |\n|---|---|---|\n",
@@ -50,7 +50,8 @@ pub(super) fn page(tree: &Tree) -> Result<String> {
         writeln!(page, "| `{key}` | {kind} | {about} |")?;
     }
     page.push_str("\n| event | meaning | further members |\n|---|---|---|\n");
-    let events = events(source(tree, EVENTS)?)?;
+    let mut events = events(source(tree, EVENTS)?)?;
+    events.push(handshake_failed());
     for event in &events {
         let members: Vec<String> = event
             .members
@@ -84,7 +85,9 @@ pub(super) fn page(tree: &Tree) -> Result<String> {
 
 pub(super) fn schema(tree: &Tree) -> Result<String> {
     let mut variants = Vec::new();
-    for event in events(source(tree, EVENTS)?)? {
+    let mut events = events(source(tree, EVENTS)?)?;
+    events.push(handshake_failed());
+    for event in events {
         let mut properties = Map::new();
         let mut required = Vec::new();
         for (key, kind, about) in COMMON {
@@ -116,6 +119,29 @@ pub(super) fn schema(tree: &Tree) -> Result<String> {
         "oneOf": variants,
     });
     Ok(serde_json::to_string_pretty(&schema)? + "\n")
+}
+
+/// The event that the command adds to those of the engine (`crates/cli/src/monitor/handshakes.rs`).
+fn handshake_failed() -> Event {
+    let member = |key: &str, about: &str, optional| Member {
+        key: key.to_owned(),
+        about: about.to_owned(),
+        kind: "string",
+        optional,
+    };
+    Event {
+        name: "handshake_failed".to_owned(),
+        about: "A handshake of a client over DTLS, TLS or WebSocket failed (`carob serve`, `carob proxy`).".to_owned(),
+        members: vec![
+            member("scheme", "URI scheme of the transport.", false),
+            member(
+                "identity",
+                "Pre-shared key identity that the client named, not authenticated, with escapes.",
+                true,
+            ),
+            member("reason", "The reason, as on stderr.", false),
+        ],
+    }
 }
 
 /// The variants of `enum TraceEvent` with their documentation.

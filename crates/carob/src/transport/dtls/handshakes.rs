@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use carob_cc::time::{Duration, Instant};
+use carob_proto::codec::Scheme;
 use carob_proto::endpoint::{Flight, SessionEnd};
 use carob_proto::tables::quota::{QuotaPolicy, Source};
 
@@ -11,10 +12,11 @@ use super::hello::Hello;
 use super::layer::DtlsLayer;
 use super::secure::SecureDatagram;
 use super::sessions::{Handshake, Role, Session};
-use super::{FailedHandshake, HandshakeError, record};
+use super::{HandshakeError, record};
 use crate::clock::processor_time;
 use crate::transport::Engine;
 use crate::transport::failure::LinkFailure;
+use crate::transport::handshake_failure::FailedHandshake;
 use crate::transport::identity::PeerIdentity;
 
 impl DtlsLayer {
@@ -92,7 +94,7 @@ impl DtlsLayer {
             Err(broken) => {
                 tracing::debug!(peer = %from, ?broken, "no handshake");
                 self.ended.failed += 1;
-                self.report_failed(from, None, &HandshakeError::of(broken, None, false));
+                self.report_failed(now, from, None, &HandshakeError::of(broken, None, false));
                 // handshake_failure
                 let alert = record::alert(hello.sequence() + 1, 40);
                 self.outbox.push(from, own, &alert);
@@ -256,7 +258,7 @@ impl DtlsLayer {
         let told = (session.handshake.as_ref()).is_some_and(|handshake| handshake.refused);
         if !told && !session.role.is_client() {
             let claimed = session.claimed.take();
-            self.report_failed(peer, claimed.as_deref(), &error);
+            self.report_failed(now, peer, claimed.as_deref(), &error);
         }
         self.drop_handshake(engine, now, index);
         if self.sessions.of(peer).live.is_none() {
@@ -267,12 +269,15 @@ impl DtlsLayer {
     /// Reports a failed handshake of a client to the application.
     pub(super) fn report_failed(
         &self,
+        now: Instant,
         peer: SocketAddr,
         identity: Option<&[u8]>,
         reason: &HandshakeError,
     ) {
         if let Some(on_failed) = &self.on_failed {
             on_failed(&FailedHandshake {
+                at: std::time::Duration::from_micros(now.as_micros()),
+                scheme: Scheme::Coaps,
                 peer,
                 identity,
                 reason,

@@ -70,22 +70,6 @@ use verify::{ClientVerifier, ServerVerifier};
 pub use crate::transport::identity::PeerIdentity;
 pub use crate::transport::limits::SessionLimits;
 
-/// A handshake with a client that failed; see
-/// [`Config::on_handshake_failed`](crate::Config::on_handshake_failed).
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct FailedHandshake<'a> {
-    /// Address of the client.
-    pub peer: SocketAddr,
-    /// Pre-shared key identity that the client named. It is not authenticated.
-    pub identity: Option<&'a [u8]>,
-    /// The reason.
-    pub reason: &'a HandshakeError,
-}
-
-/// Callback for failed handshakes.
-pub(crate) type OnHandshakeFailed = Arc<dyn Fn(&FailedHandshake<'_>) + Send + Sync>;
-
 /// Credential of a DTLS client for one server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -95,7 +95,7 @@ impl DtlsLayer {
             }
         }
         if refused {
-            self.report_unproven(index);
+            self.report_unproven(now, index);
         }
         self.report_flight(
             engine,
@@ -116,10 +116,10 @@ impl DtlsLayer {
     }
 
     /// Reports a client that has not proven its key.
-    fn report_unproven(&self, index: u32) {
+    fn report_unproven(&self, now: Instant, index: u32) {
         let session = &self.sessions.slots[index as usize];
         let claimed = session.claimed.as_deref().unwrap_or_default();
-        self.report_failed(session.peer, Some(claimed), &session.unproven(claimed));
+        self.report_failed(now, session.peer, Some(claimed), &session.unproven(claimed));
     }
 
     /// Hands received messages, if there are any, to the engine.

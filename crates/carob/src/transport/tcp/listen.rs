@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +40,22 @@ const BACKLOG: i32 = 1_024;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Delay after a failed `accept` for want of files or memory.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Handshakes of accepted connections by outcome.
+#[derive(Debug, Default)]
+pub(super) struct HandshakeCounts {
+    done: AtomicU64,
+    failed: AtomicU64,
+    /// Rejected by admission control.
+    refused: AtomicU64,
+}
+
+impl HandshakeCounts {
+    pub(super) fn read(&self) -> (u64, u64, u64) {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (read(&self.done), read(&self.failed), read(&self.refused))
+    }
+}
 
 /// A listening socket.
 #[derive(Debug)]
@@ -107,6 +124,7 @@ impl Listener {
         self,
         options: &StreamOptions,
         events: mpsc::Sender<ConnectionEvent>,
+        counts: Arc<HandshakeCounts>,
     ) -> AbortHandle {
         let (kind, on_socket) = (options.kind, options.on_socket.clone());
         let handshakes = Arc::new(Handshakes {
@@ -114,6 +132,8 @@ impl Listener {
             quota_policy: options.quota_policy,
             since: tokio::time::Instant::now(),
             running: Mutex::new(Running::new(options)),
+            counts,
+            events: events.clone(),
         });
         tokio::spawn(self.run(kind, on_socket, handshakes, events)).abort_handle()
     }
@@ -161,9 +181,11 @@ impl Listener {
             }
             number += 1;
             let (handshake, events) = (Arc::clone(&handshake), events.clone());
+            let counts = Arc::clone(&handshakes.counts);
             handshakes.begin(number, from, async move {
-                match tokio::time::timeout(HANDSHAKE, handshake.perform(stream)).await {
+                let error = match tokio::time::timeout(HANDSHAKE, handshake.perform(stream)).await {
                     Ok(Ok(stream)) => {
+                        counts.done.fetch_add(1, Ordering::Relaxed);
                         // The permit is kept until the driver has the connection.
                         let accepted = ConnectionEvent::Accepted {
                             from,
@@ -171,10 +193,19 @@ impl Listener {
                             place: None,
                         };
                         let _ = events.send(accepted).await;
+                        return;
                     }
-                    Ok(Err(error)) => tracing::debug!(peer = %from, %error, "no handshake"),
-                    Err(_) => tracing::debug!(peer = %from, "the handshake took too long"),
-                }
+                    Ok(Err(error)) => error,
+                    Err(_) => {
+                        io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long")
+                    }
+                };
+                tracing::debug!(peer = %from, %error, "no handshake");
+                counts.failed.fetch_add(1, Ordering::Relaxed);
+                // A stopped driver needs no report.
+                let _ = events
+                    .send(ConnectionEvent::HandshakeFailed { from, error })
+                    .await;
             });
         }
     }
@@ -209,11 +240,13 @@ struct Handshakes {
     /// The origin of the time of `rates`.
     since: tokio::time::Instant,
     running: Mutex<Running>,
+    counts: Arc<HandshakeCounts>,
+    events: mpsc::Sender<ConnectionEvent>,
 }
 
 struct Running {
     /// By serial number, oldest first.
-    tasks: BTreeMap<u64, (Source, AbortHandle)>,
+    tasks: BTreeMap<u64, (Source, SocketAddr, AbortHandle)>,
     /// Handshakes of each source.
     shares: QuotaTable,
     /// Rate limit of each source's handshakes.
@@ -240,10 +273,10 @@ impl Running {
         }
     }
 
-    fn remove(&mut self, number: u64) -> Option<AbortHandle> {
-        let (source, task) = self.tasks.remove(&number)?;
+    fn remove(&mut self, number: u64) -> Option<(SocketAddr, AbortHandle)> {
+        let (source, from, task) = self.tasks.remove(&number)?;
         self.shares.subtract(source, 1);
-        Some(task)
+        Some((from, task))
     }
 }
 
@@ -299,6 +332,7 @@ impl Handshakes {
         let now = self.now();
         if !running.work.has_room(now) {
             tracing::debug!(peer = %from, "handshake refused: processor time of handshakes");
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
             // The drop releases its quota and closes its connection.
             drop(running);
             return;
@@ -307,13 +341,15 @@ impl Handshakes {
             && rates.ask(now, source, true) != Admission::Allow
         {
             tracing::debug!(peer = %from, "handshake refused: rate limit of its source");
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
             // Its place is given back, and its connection closed.
             drop(running);
             return;
         }
         let share = self.quota_policy.quota(self.limit);
         let oldest = if running.shares.of(source) >= share {
-            let own = |(_, (other, _)): &(&u64, &(Source, AbortHandle))| *other == source;
+            let own =
+                |(_, (other, ..)): &(&u64, &(Source, SocketAddr, AbortHandle))| *other == source;
             running.tasks.iter().find(own).map(|(number, _)| *number)
         } else if running.tasks.len() >= self.limit {
             running.tasks.keys().next().copied()
@@ -327,12 +363,17 @@ impl Handshakes {
             let _place = place;
             handshakes.metered(handshake).await;
         });
-        running.tasks.insert(number, (source, task.abort_handle()));
+        (running.tasks).insert(number, (source, from, task.abort_handle()));
         running.shares.add(source, 1);
         drop(running);
-        if let Some(dropped) = dropped {
+        if let Some((from, dropped)) = dropped {
             tracing::debug!(peer = %from, "handshake evicted");
             dropped.abort();
+            self.counts.failed.fetch_add(1, Ordering::Relaxed);
+            let error = io::Error::other("evicted by another handshake");
+            // While the driver is behind, evictions are only counted.
+            let event = ConnectionEvent::HandshakeFailed { from, error };
+            let _ = self.events.try_send(event);
         }
     }
 }

@@ -27,12 +27,14 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::transport::capture::Capture;
 use crate::transport::failure::LinkFailure;
+use crate::transport::handshake_failure::{FailedHandshake, OnHandshakeFailed};
 use crate::transport::{Engine, Outbound, Transport, TransportCounts, yield_to_peers};
 
 pub use dial::BorrowedSocket;
 use dial::Dialer;
 pub(crate) use dial::{MakeSocket, OnSocket};
 use link::{Closing, Link, Stream};
+use listen::HandshakeCounts;
 pub(crate) use listen::{Listener, TlsAccept};
 pub(crate) use options::{StreamKind, StreamOptions};
 use place::{AbortOnDrop, LinkOrTry, Place};
@@ -69,6 +71,8 @@ pub(super) enum ConnectionEvent {
         /// Permit of the queue of accepted connections, where that has a limit of its own.
         place: Option<OwnedSemaphorePermit>,
     },
+    /// The handshake of a peer that has connected failed.
+    HandshakeFailed { from: SocketAddr, error: io::Error },
     /// Bytes of a stream, or a message of a WebSocket, were received on connection `link`.
     Read {
         peer: SocketAddr,
@@ -118,6 +122,9 @@ pub(crate) struct StreamTransport {
     closing_limit: usize,
     /// Ended writers have not yet released their bytes.
     ended_writers: bool,
+    /// Counts of handshakes, where a listener has any.
+    handshakes: Option<Arc<HandshakeCounts>>,
+    on_failed: Option<OnHandshakeFailed>,
     _accepting: Option<AbortOnDrop>,
 }
 
@@ -133,8 +140,11 @@ struct Found {
 impl StreamTransport {
     pub(crate) fn new(options: &StreamOptions, listener: Option<Listener>, seed: u64) -> Self {
         let (event_sender, events) = mpsc::channel(EVENTS);
-        let accepting =
-            listener.map(|listener| AbortOnDrop(listener.start(options, event_sender.clone())));
+        let handshakes = (listener.is_some() && options.kind != StreamKind::Tcp)
+            .then(|| Arc::new(HandshakeCounts::default()));
+        let counts = handshakes.clone().unwrap_or_default();
+        let accepting = listener
+            .map(|listener| AbortOnDrop(listener.start(options, event_sender.clone(), counts)));
         Self {
             kind: options.kind,
             dialer: Arc::new(Dialer::new(options)),
@@ -152,6 +162,8 @@ impl StreamTransport {
             closing: VecDeque::new(),
             closing_limit: options.closing.map_or(CLOSING, |limit| limit.min(CLOSING)),
             ended_writers: false,
+            handshakes,
+            on_failed: options.on_failed.clone(),
             _accepting: accepting,
         }
     }
@@ -195,6 +207,17 @@ impl StreamTransport {
                     return; // the old one has not been seen to end; the peer will try again
                 }
                 self.on_accepted(engine, now, from, stream);
+            }
+            ConnectionEvent::HandshakeFailed { from, error } => {
+                if let Some(on_failed) = &self.on_failed {
+                    on_failed(&FailedHandshake {
+                        at: std::time::Duration::from_micros(now.as_micros()),
+                        scheme: self.kind.scheme(),
+                        peer: from,
+                        identity: None,
+                        reason: &error,
+                    });
+                }
             }
             ConnectionEvent::Read { peer, link, bytes } => {
                 if self.is_current(peer, link) {
@@ -459,6 +482,7 @@ impl Transport for StreamTransport {
             refused: self.began.refused,
             made: self.began.made,
             failed: self.began.failed,
+            handshakes: self.handshakes.as_ref().map(|counts| counts.read()),
         }
     }
 }

@@ -6,6 +6,7 @@ use carob_proto::codec::{Framing, Scheme};
 use carob_proto::tables::quota::QuotaPolicy;
 
 use super::dial::{MakeSocket, OnSocket};
+use crate::transport::handshake_failure::OnHandshakeFailed;
 use crate::transport::limits::SessionLimits;
 #[cfg(feature = "tls")]
 use crate::transport::tls::ClientTls;
@@ -88,6 +89,7 @@ pub(crate) struct StreamOptions {
     pub(crate) quota_policy: QuotaPolicy,
     /// Sources whose handshake rate is tracked.
     pub(crate) sources: usize,
+    pub(crate) on_failed: Option<OnHandshakeFailed>,
     /// Limit on the queued bytes of all connections.
     pub(crate) unsent_bytes: usize,
     /// Limit on closed connections whose queue is still written.

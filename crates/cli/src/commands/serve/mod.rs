@@ -86,7 +86,6 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
                 }
             });
     let mut settings = Monitor::open(&watch)?.of_server(with_controller);
-    settings = reporting_handshakes(settings);
     settings = settings.engine(|config| config.q_block.accept &= !no_q_block);
     let server = Server::builder().bind(bind).sockets(sockets);
     let mut builder = live::resources(demo::resources(server));
@@ -129,45 +128,6 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         }
         () = stop.asked() => Ok(Outcome::Interrupted),
     }
-}
-
-/// Failed handshakes reported in a second at most; a flood of them is no reason to write more.
-#[cfg(feature = "dtls")]
-const FAILURES_A_SECOND: u32 = 10;
-
-/// The settings with a line on stderr for each failed DTLS handshake.
-pub(super) fn reporting_handshakes(settings: Config) -> Config {
-    #[cfg(feature = "dtls")]
-    let settings = {
-        use carob::dtls::HandshakeError;
-        use std::sync::{Mutex, PoisonError};
-        use std::time::Instant;
-
-        let reported = Mutex::new((Instant::now(), 0));
-        settings.on_handshake_failed(move |failed| {
-            let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
-            if reported.0.elapsed() >= Duration::from_secs(1) {
-                *reported = (Instant::now(), 0);
-            }
-            reported.1 += 1;
-            if reported.1 > FAILURES_A_SECOND {
-                return;
-            }
-            let identity = failed.identity.map(carob_proto::Escaped);
-            let identity = identity.map(|identity| format!(" of identity \"{identity}\""));
-            let reason = match failed.reason {
-                HandshakeError::WrongKey { .. } => "wrong key".to_owned(),
-                HandshakeError::UnknownIdentity { .. } => "unknown identity".to_owned(),
-                other => other.to_string(),
-            };
-            printer::remark(&format!(
-                "handshake with {}{} failed: {reason}",
-                failed.peer,
-                identity.unwrap_or_default()
-            ));
-        })
-    };
-    settings
 }
 
 /// The settings with the limits of the command line.

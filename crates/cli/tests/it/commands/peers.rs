@@ -132,7 +132,9 @@ fn keys_that_others_can_read_give_a_warning() {
 fn server_shows_failed_handshakes() {
     let scratch = Scratch::new();
     let keys = scratch.with("keys.txt", "sensor:secret\n");
-    let server = Server::with(&["--dtls", "127.0.0.1:0", "--psk-file", &keys]);
+    let log = scratch.text("log.jsonl");
+    let arguments = ["--dtls", "127.0.0.1:0", "--psk-file", &keys, "--log", &log];
+    let server = Server::with(&arguments);
     let uri = server.over("coaps", "hello");
     for (identity, key) in [("sensor", "guessed"), ("nobody", "secret")] {
         let arguments = ["get", &uri, "--psk-identity", identity];
@@ -148,6 +150,50 @@ fn server_shows_failed_handshakes() {
         lines.contains("of identity \"nobody\" failed: unknown identity"),
         "{lines}"
     );
+    let log = std::fs::read_to_string(log).unwrap();
+    let events = log
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let failed: Vec<_> = events
+        .filter(|event| event["event"] == "handshake_failed")
+        .collect();
+    let known = |index: usize, identity: &str, reason: &str| {
+        let event: &serde_json::Value = &failed[index];
+        assert!(event["at_us"].is_u64() && event["peer"].is_string());
+        assert_eq!(event["scheme"], "coaps");
+        assert_eq!(event["identity"], identity);
+        assert_eq!(event["reason"], reason);
+    };
+    assert_eq!(failed.len(), 2, "{log}");
+    known(0, "sensor", "wrong key");
+    known(1, "nobody", "unknown identity");
+}
+
+#[test]
+fn server_shows_failed_tls_handshakes() {
+    let scratch = Scratch::new();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let cert = scratch.with("cert.pem", made.cert.pem());
+    let key = scratch.with("key.pem", made.signing_key.serialize_pem());
+    let log = scratch.text("log.jsonl");
+    let server = Server::with(&[
+        "--tls",
+        "127.0.0.1:0",
+        "--cert",
+        &cert,
+        "--key",
+        &key,
+        "--log",
+        &log,
+    ]);
+    // The client does not trust the certificate.
+    carob(&["get", &server.over("coaps+tcp", "hello")]).refused(4);
+    let ran = server.stop();
+    assert!(ran.stderr.contains("carob: handshake with "), "{ran:?}");
+    let log = std::fs::read_to_string(log).unwrap();
+    let failed = log.lines().find(|line| line.contains("handshake_failed"));
+    let failed = failed.expect("a line");
+    assert!(failed.contains("\"scheme\":\"coaps+tcp\""), "{failed}");
 }
 
 #[test]
