@@ -8,6 +8,8 @@ use tokio::net::lookup_host;
 
 use crate::config::Config;
 use crate::error::OpenError;
+#[cfg(feature = "tls")]
+use crate::transport::replaceable::Replaceable;
 use crate::transport::tcp::{Listener, StreamKind, TlsAccept};
 #[cfg(feature = "tls")]
 use crate::transport::tls::{ALPN, ServerTls};
@@ -77,6 +79,12 @@ impl Address {
     }
 }
 
+/// The protocol's name in ALPN. That of a WebSocket is named in its own handshake.
+#[cfg(feature = "tls")]
+pub(super) fn alpn(kind: StreamKind) -> Option<&'static [u8]> {
+    (kind == StreamKind::Tls).then_some(ALPN)
+}
+
 impl Listen {
     pub(super) async fn open(
         self,
@@ -99,10 +107,9 @@ impl Listen {
 
     #[cfg(feature = "tls")]
     fn tls_config(&self, address: SocketAddr) -> Result<Option<TlsAccept>, OpenError> {
-        // A WebSocket's protocol is named in its own handshake.
-        let alpn = (self.kind == StreamKind::Tls).then_some(ALPN);
-        let tls = self.tls.as_ref().map(|tls| tls.config(alpn)).transpose();
-        tls.map_err(|source| OpenError::Tls { address, source })
+        let made = (self.tls.as_ref()).map(|tls| tls.config(alpn(self.kind)));
+        let made = made.transpose().map(|tls| tls.map(Replaceable::new));
+        made.map_err(|source| OpenError::Tls { address, source })
     }
 
     #[cfg(not(feature = "tls"))]

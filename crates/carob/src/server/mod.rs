@@ -48,12 +48,18 @@ use crate::error::OpenError;
 use crate::runtime::{self, ShutdownOutcome, TransportSet};
 #[cfg(feature = "dtls")]
 use crate::transport::dtls::{self, ServerDtls};
+#[cfg(feature = "dtls")]
+use crate::transport::replaceable::Replaceable;
 use crate::transport::socket::Group;
 use crate::transport::tcp::StreamKind;
+#[cfg(feature = "tls")]
+use crate::transport::tcp::TlsAccept;
 #[cfg(feature = "tls")]
 use crate::transport::tls::ServerTls;
 
 use dispatch::Dispatch;
+#[cfg(feature = "tls")]
+use listen::alpn;
 use listen::{Listen, ListenAt};
 
 pub use conditions::{IntoState, StateTag};
@@ -83,6 +89,10 @@ pub struct Server {
     /// The bound addresses, UDP first.
     places: Vec<(Scheme, SocketAddr)>,
     transports: Arc<TransportSet>,
+    #[cfg(feature = "dtls")]
+    dtls: Vec<Replaceable<dtls::ServerCredentials>>,
+    #[cfg(feature = "tls")]
+    tls: Vec<(StreamKind, TlsAccept)>,
 }
 
 #[derive(Debug)]
@@ -165,6 +175,36 @@ impl Server {
     /// own.
     pub fn client(&self) -> Client {
         Client::over(Arc::clone(&self.transports))
+    }
+
+    /// Replaces the credentials of all DTLS addresses, for handshakes that begin from now on. Open sessions continue.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`](crate::tls::TlsError) for credentials that no handshake could use; those in use then stay.
+    #[cfg(feature = "dtls")]
+    pub fn set_dtls(&self, dtls: &ServerDtls) -> Result<(), crate::tls::TlsError> {
+        let credentials = Arc::new(dtls::ServerCredentials::new(dtls)?);
+        for place in &self.dtls {
+            place.set(Arc::clone(&credentials));
+        }
+        Ok(())
+    }
+
+    /// Replaces the credentials of all TLS addresses, for connections that are accepted from now on. Open connections
+    /// continue.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`](crate::tls::TlsError) for credentials that no handshake could use; those in use then stay.
+    #[cfg(feature = "tls")]
+    pub fn set_tls(&self, tls: &ServerTls) -> Result<(), crate::tls::TlsError> {
+        let made = self.tls.iter().map(|(kind, _)| tls.config(alpn(*kind)));
+        let made: Vec<_> = made.collect::<Result<_, _>>()?;
+        for ((_, place), config) in self.tls.iter().zip(made) {
+            place.set(config);
+        }
+        Ok(())
     }
 
     /// Waits until the server has stopped. Dropping the future has no effect on the server.
@@ -419,10 +459,15 @@ impl ServerBuilder {
             None => {}
         }
         #[cfg(feature = "dtls")]
+        let mut dtls_places = Vec::with_capacity(secured.len());
+        #[cfg(feature = "tls")]
+        let mut tls_places = Vec::new();
+        #[cfg(feature = "dtls")]
         for (address, dtls) in secured {
             let address = address.resolve().await?;
             let server =
                 dtls::Server::new(&dtls).map_err(|source| OpenError::Tls { address, source })?;
+            dtls_places.push(server.credentials().clone());
             let bind = Some(address);
             let handle = runtime::start_secured(bind, &config, Some(server), Some(&serve))?;
             started.push((Scheme::Coaps, handle));
@@ -431,6 +476,8 @@ impl ServerBuilder {
         for listen in listens {
             let kind = listen.kind;
             let listener = listen.open(&config, Arc::clone(&origins)).await?;
+            #[cfg(feature = "tls")]
+            tls_places.extend(listener.tls().map(|tls| (kind, tls.clone())));
             let handle = runtime::start_streams(kind, Some(listener), &config, Some(&serve))?;
             started.push((kind.scheme(), handle));
         }
@@ -445,7 +492,14 @@ impl ServerBuilder {
         let first = started.next().ok_or(OpenError::Nowhere)?;
         let transports = TransportSet::new(config, first, started.collect()).and_shared(shared);
         let transports = Arc::new(transports);
-        Ok(Server { places, transports })
+        Ok(Server {
+            places,
+            transports,
+            #[cfg(feature = "dtls")]
+            dtls: dtls_places,
+            #[cfg(feature = "tls")]
+            tls: tls_places,
+        })
     }
 
     /// Returns the problem with the number of sockets, if any.
@@ -482,7 +536,14 @@ mod tests {
         let failing = (Scheme::Coaps, runtime::start_failing(fails));
         let transports = Arc::new(TransportSet::new(config, sound, vec![failing]));
         let places = Vec::new();
-        let server = Server { places, transports };
+        let server = Server {
+            places,
+            transports,
+            #[cfg(feature = "dtls")]
+            dtls: Vec::new(),
+            #[cfg(feature = "tls")]
+            tls: Vec::new(),
+        };
         let early = tokio::time::timeout(Duration::from_millis(50), server.closed());
         assert!(early.await.is_err(), "it runs");
         let sent = fail.send(io::Error::other("the interface is gone"));

@@ -17,6 +17,8 @@ pub(crate) mod identity;
 #[cfg(any(feature = "dtls", feature = "tls"))]
 pub(crate) mod key_log;
 pub(crate) mod limits;
+#[cfg(any(feature = "dtls", feature = "tls"))]
+pub(crate) mod replaceable;
 pub(crate) mod socket;
 mod sources;
 pub(crate) mod tcp;

@@ -171,7 +171,7 @@ pub(crate) struct ProfilesArgs {
 }
 
 /// Addresses on which a server accepts connections.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Connections (RFC 8323)")]
 pub(crate) struct ListenArgs {
     /// Accept TCP connections (coap+tcp) [default address: [::]:5683]

@@ -14,7 +14,7 @@ use crate::output;
 use crate::printer;
 
 use super::operator::{self, Operator};
-use super::serve::{GRACE, taking_connections, with_limits};
+use super::serve::{GRACE, reload, taking_connections, with_limits};
 use super::stop::{self, Stop};
 #[cfg(any(feature = "dtls", feature = "tls"))]
 use super::tls;
@@ -29,6 +29,7 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
     stop::survive_file_size_limit()?;
     let json = args.json;
     let operator = operator::open(args.operator.clone()).await?;
+    let listen = args.listen.clone();
     let builder = described(args, &operator)?;
     let proxy = Box::pin(builder.start()).await?;
     // A reader of that line may send requests at once.
@@ -39,7 +40,8 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<Outcome, Failure> {
     printer::listening(&uris, &limit, operator.metrics.as_deref(), json);
     // Programs wait for that line.
     output::finish()?;
-    stop.asked_while(proxy.closed()).await?;
+    stop.asked_while(proxy.closed(), || reload(proxy.server(), &listen))
+        .await?;
     tokio::select! {
         finish = proxy.shutdown(GRACE) => {
             if let ShutdownOutcome::Aborted { .. } = finish {
@@ -130,7 +132,7 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
         entries: limit.cache_entries,
         bytes: limit.cache_bytes,
     };
-    let server = operator.in_server(taking_connections(Server::builder().bind(bind), listen)?);
+    let server = operator.in_server(taking_connections(Server::builder().bind(bind), &listen)?);
     let mut builder = Proxy::builder()
         .server(server)
         .config(with_limits(monitor.of_server(settings), limit.limit)?)

@@ -3,20 +3,26 @@
 use std::io;
 
 use crate::failure::{Failure, Kind};
-#[cfg(unix)]
-use crate::printer;
 
 /// Catches signals from its creation on, also before they are awaited.
 #[cfg(unix)]
 pub(super) struct Stop {
     interrupt: tokio::signal::unix::Signal,
-    /// Of a server, which ignores it.
+    /// Of a server, which reads its credentials again.
     hang_up: Option<tokio::signal::unix::Signal>,
     terminate: tokio::signal::unix::Signal,
 }
 
 #[cfg(windows)]
 pub(super) struct Stop(tokio::signal::windows::CtrlC);
+
+/// Requests by signal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Signalled {
+    Stop,
+    #[cfg(unix)]
+    Reload,
+}
 
 impl Stop {
     pub(super) fn listen() -> Result<Self, Failure> {
@@ -40,7 +46,7 @@ impl Stop {
         })
     }
 
-    /// The same for a server: SIGHUP, which log rotation and terminals send, does not end it.
+    /// The same for a server: SIGHUP does not end it.
     pub(super) fn listen_as_server() -> Result<Self, Failure> {
         let stop = Self::listen()?;
         #[cfg(unix)]
@@ -58,15 +64,25 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Waits for the next, or until a server has ended by itself. Error: why it has.
+    /// Waits for the next, or until a server has ended by itself. Error: why it has. SIGHUP calls `reload`.
     pub(super) async fn asked_while(
         &mut self,
         closed: impl Future<Output = io::Result<()>>,
+        reload: impl Fn(),
     ) -> Result<(), Failure> {
-        let ended = tokio::select! {
-            () = self.asked() => return Ok(()),
-            ended = closed => ended,
+        let mut closed = std::pin::pin!(closed);
+        let ended = loop {
+            tokio::select! {
+                signalled = self.signalled() => match signalled {
+                    Signalled::Stop => return Ok(()),
+                    #[cfg(unix)]
+                    Signalled::Reload => reload(),
+                },
+                ended = &mut closed => break ended,
+            }
         };
+        #[cfg(not(unix))]
+        let _ = reload;
         let why = ended.map_or_else(|error| error.to_string(), |()| "it was closed".to_owned());
         let text = format!("the server has stopped: {why}");
         Err(Failure::new(Kind::Network, text))
@@ -74,18 +90,22 @@ impl Stop {
 
     /// Waits for the next.
     pub(super) async fn asked(&mut self) {
-        #[cfg(unix)]
-        loop {
-            tokio::select! {
-                _ = self.interrupt.recv() => return,
-                _ = self.terminate.recv() => return,
-                () = next(&mut self.hang_up) => {
-                    printer::remark("SIGHUP ignored: keys and certificates are read at the start");
-                }
-            }
+        while self.signalled().await != Signalled::Stop {}
+    }
+
+    #[cfg(unix)]
+    async fn signalled(&mut self) -> Signalled {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signalled::Stop,
+            _ = self.terminate.recv() => Signalled::Stop,
+            () = next(&mut self.hang_up) => Signalled::Reload,
         }
-        #[cfg(windows)]
+    }
+
+    #[cfg(windows)]
+    async fn signalled(&mut self) -> Signalled {
         self.0.recv().await;
+        Signalled::Stop
     }
 }
 
@@ -125,7 +145,10 @@ mod tests {
     async fn failed_server_exits_with_4_and_its_reason() {
         let mut stop = Stop::listen().expect("signals");
         let closed = async { Err(io::Error::other("the interface is gone")) };
-        let failure = stop.asked_while(closed).await.expect_err("it has ended");
+        let failure = stop
+            .asked_while(closed, || {})
+            .await
+            .expect_err("it has ended");
         assert_eq!(
             failure.message,
             "the server has stopped: the interface is gone"

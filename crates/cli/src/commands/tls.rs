@@ -3,21 +3,23 @@
 
 use std::path::Path;
 
+#[cfg(feature = "tls")]
+use carob::ServerTls;
 #[cfg(feature = "bench")]
 use carob::dtls::Credential;
 #[cfg(feature = "dtls")]
 use carob::dtls::PskError;
 use carob::tls::TlsError;
 #[cfg(feature = "dtls")]
-use carob::{ClientDtls, PreSharedKey, PskStore};
-use carob::{ClientTls, Identity};
+use carob::{ClientDtls, PreSharedKey, PskStore, ServerDtls};
+use carob::{ClientTls, Identity, Server};
 #[cfg(feature = "dtls")]
 use zeroize::Zeroize as _;
 use zeroize::Zeroizing;
 
 #[cfg(feature = "dtls")]
 use crate::args::PskArgs;
-use crate::args::TlsArgs;
+use crate::args::{ListenArgs, TlsArgs};
 use crate::failure::{Failure, Kind};
 use crate::printer;
 
@@ -80,6 +82,96 @@ pub(super) fn identity(cert: &Path, key: &Path) -> Result<Identity, Failure> {
             }
         );
         failure(if key_fault { key } else { cert }, &error)
+    })
+}
+
+/// Credentials of a server, as the command line names them.
+pub(super) struct ServerCredentials {
+    #[cfg(feature = "dtls")]
+    pub(super) dtls: Option<ServerDtls>,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<ServerTls>,
+}
+
+impl ServerCredentials {
+    /// Replaces those of a running server.
+    pub(super) fn replace(self, server: &Server) -> Result<(), Failure> {
+        let unusable = |error: TlsError| Failure::new(Kind::File, error);
+        #[cfg(feature = "dtls")]
+        if let Some(dtls) = &self.dtls {
+            server.set_dtls(dtls).map_err(unusable)?;
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            server.set_tls(tls).map_err(unusable)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if a server uses files of keys or certificates.
+pub(super) fn has_credentials(args: &ListenArgs) -> bool {
+    #[cfg(feature = "dtls")]
+    if args.psk_file.is_some() {
+        return true;
+    }
+    args.cert.is_some()
+}
+
+/// A server's part.
+pub(super) fn of_server(args: &ListenArgs) -> Result<ServerCredentials, Failure> {
+    let identity = match (&args.cert, &args.key) {
+        (Some(cert), Some(key)) => Some(identity(cert, key)?),
+        _ => None,
+    };
+    let clients = match &args.client_ca {
+        Some(path) => Some((read(path)?, path)),
+        None => None,
+    };
+    #[cfg(feature = "dtls")]
+    let dtls = match args.dtls {
+        Some(_) if args.psk_file.is_none() && identity.is_none() => {
+            let failure = Failure::new(
+                Kind::Usage,
+                "--dtls needs pre-shared keys, a certificate, or both",
+            );
+            return Err(failure.hint("give --psk-file FILE, or --cert FILE and --key FILE"));
+        }
+        Some(_) => {
+            let mut dtls = ServerDtls::new();
+            if let Some(path) = &args.psk_file {
+                dtls = dtls.keys(keys(path)?);
+            }
+            if let Some(identity) = &identity {
+                dtls = dtls.identity(identity.clone());
+            }
+            if let Some((pem, path)) = &clients {
+                dtls = dtls
+                    .clients_pem(pem)
+                    .map_err(|error| failure(path, &error))?;
+            }
+            Some(dtls)
+        }
+        None => None,
+    };
+    #[cfg(feature = "tls")]
+    let tls = match identity {
+        Some(identity) => {
+            let mut tls = ServerTls::new(identity);
+            if let Some((pem, path)) = &clients {
+                tls = tls
+                    .clients_pem(pem)
+                    .map_err(|error| failure(path, &error))?;
+            }
+            Some(tls)
+        }
+        None => None,
+    };
+    Ok(ServerCredentials {
+        #[cfg(feature = "dtls")]
+        dtls,
+        #[cfg(feature = "tls")]
+        tls,
     })
 }
 

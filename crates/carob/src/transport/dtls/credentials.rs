@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use super::hello::Cookies;
 use crate::transport::dtls::dimpl_config::ServerSide;
 use crate::transport::dtls::{ClientDtls, ClientSessions, ClientVerifier, Credential, ServerDtls};
+use crate::transport::replaceable::Replaceable;
 use crate::transport::tls::{ClientTls, TlsError};
 
 /// Credentials of sessions opened by this endpoint.
@@ -44,21 +45,23 @@ impl Client {
 }
 
 /// Credentials of sessions opened by peers.
-pub(crate) struct Server {
+pub(crate) struct ServerCredentials {
     pub(super) side: ServerSide,
     pub(super) verifier: Option<ClientVerifier>,
+}
+
+/// The part of sessions that peers open.
+pub(crate) struct Server {
+    credentials: Replaceable<ServerCredentials>,
     pub(super) cookies: Cookies,
 }
 
-impl Server {
+impl ServerCredentials {
     pub(crate) fn new(dtls: &ServerDtls) -> Result<Self, TlsError> {
         if dtls.keys.is_none() && dtls.identity.is_none() {
             let problem = "a server for coaps:// needs pre-shared keys, a certificate, or both";
             return Err(TlsError::Dtls(problem.to_owned()));
         }
-        let mut secret = [0; 32];
-        getrandom::fill(&mut secret)
-            .map_err(|error| TlsError::Dtls(format!("no randomness: {error}")))?;
         let clients = dtls.clients.clone();
         Ok(Self {
             side: ServerSide::new(
@@ -68,7 +71,24 @@ impl Server {
                 clients.is_some(),
             )?,
             verifier: clients.map(ClientVerifier::new).transpose()?,
+        })
+    }
+}
+
+impl Server {
+    pub(crate) fn new(dtls: &ServerDtls) -> Result<Self, TlsError> {
+        let credentials = ServerCredentials::new(dtls)?;
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)
+            .map_err(|error| TlsError::Dtls(format!("no randomness: {error}")))?;
+        Ok(Self {
+            credentials: Replaceable::new(Arc::new(credentials)),
             cookies: Cookies::new(secret),
         })
+    }
+
+    /// The credentials in use, which can be replaced.
+    pub(crate) fn credentials(&self) -> &Replaceable<ServerCredentials> {
+        &self.credentials
     }
 }

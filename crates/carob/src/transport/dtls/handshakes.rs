@@ -89,7 +89,8 @@ impl DtlsLayer {
             return;
         };
         let at = engine.std_time(now);
-        let secure = match server.side.accept(at, hello, cookie) {
+        let credentials = server.credentials().get();
+        let secure = match credentials.side.accept(at, hello, cookie) {
             Ok(secure) => secure,
             Err(broken) => {
                 tracing::debug!(peer = %from, ?broken, "no handshake");
@@ -102,7 +103,7 @@ impl DtlsLayer {
             }
         };
         let role = Role::Server {
-            verifier: server.verifier.clone(),
+            verifier: credentials.verifier.clone(),
             random: hello.random(),
         };
         if let Some(index) = next {

@@ -58,7 +58,7 @@ use std::sync::Arc;
 use crate::transport::socket::canonical;
 use crate::transport::tls::{ClientTls, Identity, TlsError};
 
-pub(crate) use credentials::Server;
+pub(crate) use credentials::{Server, ServerCredentials};
 use dimpl_config::ClientSide;
 pub use error::HandshakeError;
 pub use keys::{PreSharedKey, PskError, PskStore};

@@ -21,13 +21,15 @@ use crate::clock::{Entropy, processor_time};
 #[cfg(feature = "tls")]
 use crate::transport::duplex::Duplex;
 use crate::transport::handshake_work::HandshakeWork;
+#[cfg(feature = "tls")]
+use crate::transport::replaceable::Replaceable;
 use crate::transport::socket::canonical;
 #[cfg(feature = "websocket")]
 use crate::transport::websocket;
 
 /// The TLS configuration of accepted connections.
 #[cfg(feature = "tls")]
-pub(crate) type TlsAccept = Arc<rustls::ServerConfig>;
+pub(crate) type TlsAccept = Replaceable<rustls::ServerConfig>;
 /// The TLS configuration of accepted connections: there is none without the feature `tls`.
 #[cfg(not(feature = "tls"))]
 pub(crate) type TlsAccept = std::convert::Infallible;
@@ -115,6 +117,12 @@ impl Listener {
         })
     }
 
+    /// The TLS configuration of accepted connections, which can be replaced.
+    #[cfg(feature = "tls")]
+    pub(crate) fn tls(&self) -> Option<&TlsAccept> {
+        self.tls.as_ref()
+    }
+
     pub(crate) fn local(&self) -> SocketAddr {
         self.local
     }
@@ -151,7 +159,7 @@ impl Listener {
         let handshake = Arc::new(Handshake {
             kind,
             #[cfg(feature = "tls")]
-            tls: self.tls.map(tokio_rustls::TlsAcceptor::from),
+            tls: self.tls,
             #[cfg(feature = "websocket")]
             max_message: self.max_message,
             #[cfg(feature = "websocket")]
@@ -381,7 +389,7 @@ impl Handshakes {
 struct Handshake {
     kind: StreamKind,
     #[cfg(feature = "tls")]
-    tls: Option<tokio_rustls::TlsAcceptor>,
+    tls: Option<TlsAccept>,
     #[cfg(feature = "websocket")]
     max_message: usize,
     /// Names of hosts whose web pages may connect.
@@ -422,7 +430,10 @@ impl Handshake {
     #[cfg(feature = "tls")]
     async fn secure(&self, stream: TcpStream) -> io::Result<Box<dyn Duplex>> {
         match &self.tls {
-            Some(tls) => Ok(Box::new(tls.accept(stream).await?)),
+            Some(tls) => {
+                let acceptor = tokio_rustls::TlsAcceptor::from(tls.get());
+                Ok(Box::new(acceptor.accept(stream).await?))
+            }
             None => Err(io::ErrorKind::InvalidInput.into()),
         }
     }

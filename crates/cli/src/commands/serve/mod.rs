@@ -19,10 +19,6 @@ mod upload;
 use std::path::Path;
 use std::time::Duration;
 
-#[cfg(feature = "dtls")]
-use carob::ServerDtls;
-#[cfg(feature = "tls")]
-use carob::ServerTls;
 use carob::server::ServerBuilder;
 use carob::{AmplificationLimit, Config, Server, ShutdownOutcome};
 
@@ -90,7 +86,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let server = Server::builder().bind(bind).sockets(sockets);
     let mut builder = live::resources(demo::resources(server));
     builder = join.into_iter().fold(builder, ServerBuilder::join);
-    builder = operator.in_server(taking_connections(builder, listen)?);
+    builder = operator.in_server(taking_connections(builder, &listen)?);
     let (of_files, of_library) = limits::of_files(limits.limit);
     if let Some(folder) = dir {
         let options = Files {
@@ -118,7 +114,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     printer::listening(&uris, &limit, operator.metrics.as_deref(), json);
     // Programs wait for that line.
     output::finish()?;
-    stop.asked_while(server.closed()).await?;
+    stop.asked_while(server.closed(), || reload(&server, &listen))
+        .await?;
     tokio::select! {
         finish = server.shutdown(GRACE) => {
             if let ShutdownOutcome::Aborted { .. } = finish {
@@ -146,7 +143,7 @@ pub(super) fn with_limits(
 /// The server with the connection transports of the command line.
 pub(super) fn taking_connections(
     mut builder: ServerBuilder,
-    args: ListenArgs,
+    args: &ListenArgs,
 ) -> Result<ServerBuilder, Failure> {
     if let Some(address) = args.tcp.clone() {
         builder = builder.bind_tcp(address);
@@ -164,62 +161,45 @@ pub(super) fn taking_connections(
 
 #[cfg(not(any(feature = "dtls", feature = "tls")))]
 #[expect(clippy::unnecessary_wraps, reason = "as in a build with TLS or DTLS")]
-fn secured(builder: ServerBuilder, _: ListenArgs) -> Result<ServerBuilder, Failure> {
+fn secured(builder: ServerBuilder, _: &ListenArgs) -> Result<ServerBuilder, Failure> {
     Ok(builder)
 }
 
 /// The server with TLS and DTLS as the command line has them.
 #[cfg(any(feature = "dtls", feature = "tls"))]
-fn secured(mut builder: ServerBuilder, args: ListenArgs) -> Result<ServerBuilder, Failure> {
-    let identity = match (&args.cert, &args.key) {
-        (Some(cert), Some(key)) => Some(tls::identity(cert, key)?),
-        _ => None,
-    };
-    let clients = match args.client_ca {
-        Some(path) => Some((tls::read(&path)?, path)),
-        None => None,
-    };
+fn secured(mut builder: ServerBuilder, args: &ListenArgs) -> Result<ServerBuilder, Failure> {
+    let credentials = tls::of_server(args)?;
     #[cfg(feature = "dtls")]
-    if args.dtls.is_some() && args.psk_file.is_none() && identity.is_none() {
-        let failure = Failure::new(
-            Kind::Usage,
-            "--dtls needs pre-shared keys, a certificate, or both",
-        );
-        return Err(failure.hint("give --psk-file FILE, or --cert FILE and --key FILE"));
-    }
-    #[cfg(feature = "dtls")]
-    if let Some(address) = args.dtls {
-        let mut secured = ServerDtls::new();
-        if let Some(path) = args.psk_file {
-            secured = secured.keys(tls::keys(&path)?);
-        }
-        if let Some(identity) = &identity {
-            secured = secured.identity(identity.clone());
-        }
-        if let Some((pem, path)) = &clients {
-            secured = secured
-                .clients_pem(pem)
-                .map_err(|error| tls::failure(path, &error))?;
-        }
-        builder = builder.bind_dtls(address, secured);
+    if let (Some(address), Some(dtls)) = (&args.dtls, credentials.dtls) {
+        builder = builder.bind_dtls(address.as_str(), dtls);
     }
     #[cfg(feature = "tls")]
-    if let Some(identity) = identity {
-        let mut secured = ServerTls::new(identity);
-        if let Some((pem, path)) = &clients {
-            secured = secured
-                .clients_pem(pem)
-                .map_err(|error| tls::failure(path, &error))?;
-        }
-        if let Some(address) = args.tls {
-            builder = builder.bind_tls(address, secured.clone());
+    if let Some(tls) = credentials.tls {
+        if let Some(address) = &args.tls {
+            builder = builder.bind_tls(address.as_str(), tls.clone());
         }
         #[cfg(feature = "websocket")]
-        if let Some(address) = args.wss {
-            builder = builder.bind_wss(address, secured);
+        if let Some(address) = &args.wss {
+            builder = builder.bind_wss(address.as_str(), tls);
         }
     }
     Ok(builder)
+}
+
+/// Reads keys and certificates again, for new handshakes. An error leaves those in use.
+pub(super) fn reload(server: &Server, args: &ListenArgs) {
+    #[cfg(any(feature = "dtls", feature = "tls"))]
+    if tls::has_credentials(args) {
+        return match tls::of_server(args).and_then(|credentials| credentials.replace(server)) {
+            Ok(()) => printer::remark("SIGHUP: keys and certificates are read again"),
+            Err(failure) => printer::remark(&format!(
+                "SIGHUP: keys and certificates stay as they are: {}",
+                failure.message
+            )),
+        };
+    }
+    let _ = (server, args);
+    printer::remark("SIGHUP ignored: there are no keys or certificates");
 }
 
 /// Config of served files.

@@ -115,6 +115,62 @@ fn hang_up_does_not_end_a_server() {
 }
 
 #[test]
+fn hang_up_reads_keys_and_certificates_again() {
+    let scratch = Scratch::new();
+    let certified = |name: &str| {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let cert = scratch.with(&format!("{name}.pem"), made.cert.pem());
+        (
+            cert,
+            scratch.with(&format!("{name}.key"), made.signing_key.serialize_pem()),
+        )
+    };
+    let ((cert, key), (new_cert, new_key)) = (certified("cert"), certified("new"));
+    let keys = scratch.with("keys.txt", "sensor:secret\n");
+    let server = Server::with(&[
+        "--dtls",
+        "127.0.0.1:0",
+        "--psk-file",
+        &keys,
+        "--tls",
+        "127.0.0.1:0",
+        "--cert",
+        &cert,
+        "--key",
+        &key,
+    ]);
+    let dtls = server.over("coaps", "hello");
+    let by_key = |identity: &str, key: &str| {
+        let arguments = ["get", &dtls, "--psk-identity", identity];
+        carob_with(&arguments, &[("CAROB_PSK", key)])
+    };
+    let tls = server.over("coaps+tcp", "hello");
+    let tls = tls.replace("127.0.0.1", "localhost");
+    let by_certificate = |ca: &str| carob(&["get", &tls, "--ca", ca]);
+    by_key("sensor", "secret").quiet();
+    by_certificate(&cert).quiet();
+    // A file that cannot be used changes nothing.
+    std::fs::write(&keys, "no colon\n").unwrap();
+    server.signal("HUP");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    by_key("sensor", "secret").quiet();
+    std::fs::write(&keys, "other:word\n").unwrap();
+    std::fs::copy(&new_cert, &cert).unwrap();
+    std::fs::copy(&new_key, &key).unwrap();
+    server.signal("HUP");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    by_key("other", "word").quiet();
+    by_key("sensor", "secret").refused(4);
+    by_certificate(&new_cert).quiet();
+    let ran = server.stop();
+    assert!(ran.stderr.contains("stay as they are"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("keys and certificates are read again"),
+        "{ran:?}"
+    );
+}
+
+#[test]
 fn keys_that_others_can_read_give_a_warning() {
     let scratch = Scratch::new();
     let keys = scratch.with("keys.txt", "sensor:secret\n");
