@@ -11,9 +11,20 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// The cargo that started this tool.
+/// The cargo that started this tool, without the variables that it set for it.
+///
+/// Build scripts watch some of them: `ring` and all that needs it would be compiled again after each change between
+/// `cargo xtask test` and `cargo test`.
 pub(crate) fn cargo() -> Command {
-    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in env::vars_os() {
+        let of_package =
+            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name.to_str().is_some_and(of_package) {
+            command.env_remove(&name);
+        }
+    }
+    command
 }
 
 /// Where `program` is on the search path, if anywhere.
