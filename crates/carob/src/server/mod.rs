@@ -45,7 +45,7 @@ use carob_proto::codec::Scheme;
 use crate::client::{Client, socket_of};
 use crate::config::Config;
 use crate::error::OpenError;
-use crate::runtime::{self, ShutdownOutcome, TransportSet};
+use crate::runtime::{self, Handle, ShutdownOutcome, TransportSet};
 #[cfg(feature = "dtls")]
 use crate::transport::dtls::{self, ServerDtls};
 #[cfg(feature = "dtls")]
@@ -137,6 +137,35 @@ pub struct ServerBuilder {
     config: Config,
     handlers: usize,
     router: Router,
+}
+
+impl Datagrams {
+    /// Starts the endpoint for own requests, which with one socket is that of the server, and the endpoints of several
+    /// sockets at one port.
+    async fn open(
+        self,
+        sockets: usize,
+        config: &Config,
+        serve: &Dispatch,
+    ) -> Result<(Arc<Handle>, Vec<Arc<Handle>>), OpenError> {
+        Ok(match self {
+            Self::At(address) if sockets > 1 => {
+                let address = address.resolve().await?;
+                let shared = runtime::start_together(address, sockets, config, serve)?;
+                // Own requests use a separate port.
+                (runtime::start(None, config, None)?, shared)
+            }
+            Self::At(address) => {
+                let address = address.resolve().await?;
+                let handle = runtime::start(Some(address), config, Some(serve))?;
+                (handle, Vec::new())
+            }
+            Self::On(socket) => {
+                let handle = runtime::start_on(socket_of(socket)?, config, Some(serve))?;
+                (handle, Vec::new())
+            }
+        })
+    }
 }
 
 impl Server {
@@ -440,23 +469,10 @@ impl ServerBuilder {
         };
         let mut started = Vec::with_capacity(1 + listens.len());
         let mut shared = Vec::new();
-        match datagrams {
-            Some(Datagrams::At(address)) if sockets > 1 => {
-                let address = address.resolve().await?;
-                shared = runtime::start_together(address, sockets, &config, &serve)?;
-                // Own requests use a separate port.
-                started.push((Scheme::Coap, runtime::start(None, &config, None)?));
-            }
-            Some(Datagrams::At(address)) => {
-                let address = address.resolve().await?;
-                let handle = runtime::start(Some(address), &config, Some(&serve))?;
-                started.push((Scheme::Coap, handle));
-            }
-            Some(Datagrams::On(socket)) => {
-                let handle = runtime::start_on(socket_of(socket)?, &config, Some(&serve))?;
-                started.push((Scheme::Coap, handle));
-            }
-            None => {}
+        if let Some(datagrams) = datagrams {
+            let handle;
+            (handle, shared) = datagrams.open(sockets, &config, &serve).await?;
+            started.push((Scheme::Coap, handle));
         }
         #[cfg(feature = "dtls")]
         let mut dtls_places = Vec::with_capacity(secured.len());

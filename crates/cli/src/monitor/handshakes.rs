@@ -56,9 +56,9 @@ fn reason(failed: &FailedHandshake<'_>) -> String {
     failed.reason.to_string()
 }
 
-/// An event of the log.
+/// A line of the event log.
 #[derive(Serialize)]
-struct Event<'a> {
+struct Line<'a> {
     at_us: u64,
     peer: SocketAddr,
     event: &'static str,
@@ -70,7 +70,7 @@ struct Event<'a> {
 
 /// The line of the event log, without its end.
 pub(super) fn json(failed: &FailedHandshake<'_>) -> String {
-    let event = Event {
+    let line = Line {
         at_us: u64::try_from(failed.at.as_micros()).unwrap_or(u64::MAX),
         peer: failed.peer,
         event: "handshake_failed",
@@ -79,5 +79,5 @@ pub(super) fn json(failed: &FailedHandshake<'_>) -> String {
         reason: &reason(failed),
     };
     // Text and numbers have a form in JSON.
-    serde_json::to_string(&event).unwrap_or_default()
+    serde_json::to_string(&line).unwrap_or_default()
 }

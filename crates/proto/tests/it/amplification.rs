@@ -607,7 +607,7 @@ fn block_of_body(number: u32, id: u16) -> Vec<u8> {
 }
 
 #[test]
-fn reports_of_missing_blocks_are_at_most_three_times_the_repeated_block_where_no_limit_holds() {
+fn reports_of_missing_blocks_keep_the_limit_for_any_prefix() {
     let neighbour: SocketAddr = "10.0.0.66:5683".parse().unwrap();
     let mut target = Target::new(AmplificationLimit::default());
     let mut id = 0;

@@ -191,29 +191,25 @@ impl Listener {
             let (handshake, events) = (Arc::clone(&handshake), events.clone());
             let counts = Arc::clone(&handshakes.counts);
             handshakes.begin(number, from, async move {
-                let error = match tokio::time::timeout(HANDSHAKE, handshake.perform(stream)).await {
-                    Ok(Ok(stream)) => {
+                let event = match handshake.timed(stream).await {
+                    // The permit is kept until the driver has the connection.
+                    Ok(stream) => {
                         counts.done.fetch_add(1, Ordering::Relaxed);
-                        // The permit is kept until the driver has the connection.
-                        let accepted = ConnectionEvent::Accepted {
+                        let place = None;
+                        ConnectionEvent::Accepted {
                             from,
                             stream,
-                            place: None,
-                        };
-                        let _ = events.send(accepted).await;
-                        return;
+                            place,
+                        }
                     }
-                    Ok(Err(error)) => error,
-                    Err(_) => {
-                        io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long")
+                    Err(error) => {
+                        tracing::debug!(peer = %from, %error, "no handshake");
+                        counts.failed.fetch_add(1, Ordering::Relaxed);
+                        ConnectionEvent::HandshakeFailed { from, error }
                     }
                 };
-                tracing::debug!(peer = %from, %error, "no handshake");
-                counts.failed.fetch_add(1, Ordering::Relaxed);
                 // A stopped driver needs no report.
-                let _ = events
-                    .send(ConnectionEvent::HandshakeFailed { from, error })
-                    .await;
+                let _ = events.send(event).await;
             });
         }
     }
@@ -398,6 +394,13 @@ struct Handshake {
 }
 
 impl Handshake {
+    /// Performs the handshake within its time limit.
+    async fn timed(&self, stream: TcpStream) -> io::Result<Stream> {
+        let timed_out = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
+        let performed = tokio::time::timeout(HANDSHAKE, self.perform(stream)).await;
+        performed.map_err(timed_out)?
+    }
+
     #[cfg_attr(
         not(any(feature = "tls", feature = "websocket")),
         expect(
