@@ -174,9 +174,6 @@ fn configuration(one: &Value, answer: &Value) -> Result<String> {
     if is_blockwise(answer) {
         parts.push(format!("blocks of {} B", configuration["block"]));
     }
-    if configuration["nstart"] != 1 {
-        parts.push(format!("NSTART {}", configuration["nstart"]));
-    }
     if let Some(timers) = timers(configuration) {
         let words = match timers {
             "nb-iot" => "ACK_TIMEOUT 9 s, MAX_RETRANSMIT 5",
@@ -208,9 +205,6 @@ fn options(one: &Value, answer: &Value) -> String {
     ));
     if is_blockwise(answer) {
         words.push(format!("--block-size {}", configuration["block"]));
-    }
-    if configuration["nstart"] != 1 {
-        words.push(format!("--nstart {}", configuration["nstart"]));
     }
     words.join(" ")
 }

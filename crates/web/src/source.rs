@@ -124,9 +124,11 @@ impl LinkForm {
         let question = self.question()?;
         let mut settings = question.default_coap();
         settings.block = self.block.unwrap_or(settings.block);
-        settings.nstart = self.nstart.unwrap_or(settings.nstart);
         let names: Vec<&str> = algorithms.iter().map(String::as_str).collect();
-        Ok(question.scenario_text(&names, &settings, seeds))
+        let text = question.scenario_text(&names, &settings, seeds);
+        // Searches have NSTART 1 alone; runs of the page may have more.
+        let nstart = format!("nstart = {}\n", self.nstart.unwrap_or(1));
+        Ok(text.replacen("nstart = 1\n", &nstart, 1))
     }
 
     /// Names of the files that its scenario and commands need.

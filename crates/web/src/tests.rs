@@ -47,6 +47,11 @@ fn a_source_is_checked_and_copied() {
         text.contains("seeds = 20") && text.contains("rate = \"30000 bit/s\""),
         "{text}"
     );
+    assert!(text.contains("nstart = 1\n"), "{text}");
+    let mut windowed = download();
+    windowed["link"]["nstart"] = 4.into();
+    let more = ok(&json!({ "call": "check", "source": windowed, "seeds": 20 }));
+    assert_eq!(more["text"], text.replace("nstart = 1\n", "nstart = 4\n"));
     let compare = checked["compare"].as_str().expect("a command");
     assert_eq!(
         compare,

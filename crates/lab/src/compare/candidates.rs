@@ -76,9 +76,7 @@ pub(super) fn narrowed(known: &[Configuration], costs: &[f64]) -> Vec<usize> {
         .into_iter()
         .filter(|place| *place != 0)
         .collect();
-    let alike = |a: &Configuration, b: &Configuration| {
-        a.block == b.block && a.nstart == b.nstart && a.timers == b.timers
-    };
+    let alike = |a: &Configuration, b: &Configuration| a.block == b.block && a.timers == b.timers;
     let mut places: Vec<usize> = Vec::new();
     for place in &by_cost {
         let same = places
@@ -131,13 +129,8 @@ pub(super) fn combinations(
             .min_by(|a, b| cost_of(a).total_cmp(&cost_of(b)))
     };
     let block = best(&|one| one.block != base.block).map_or(base.block, |one| one.block);
-    let nstart = best(&|one| one.nstart != base.nstart).map_or(base.nstart, |one| one.nstart);
     let timers = best(&|one| one.timers != base.timers).map_or(base.timers, |one| one.timers);
-    let without_timers = Configuration {
-        block,
-        nstart,
-        ..base
-    };
+    let without_timers = Configuration { block, ..base };
     let all = Configuration {
         timers,
         ..without_timers
@@ -226,12 +219,13 @@ mod tests {
         let traffic = Traffic::named("firmware").expect("it is in the table");
         let cheapest = Configuration {
             controller: "cocoa-plus",
-            nstart: 4,
+            timers: Timers::NbIot,
             ..base
         };
         let known = [base, cheapest];
         let more = refinements(&known, &[1.0, 0.5], &["default", "cocoa-plus"], &traffic);
-        let of_default = Configuration { nstart: 4, ..base };
+        let timers = Timers::NbIot;
+        let of_default = Configuration { timers, ..base };
         assert!(more.contains(&of_default));
         let differs = |one: &Configuration| {
             usize::from(one.controller != cheapest.controller) + one.changes(&cheapest)

@@ -1,4 +1,4 @@
-//! Configurations: a controller with block size, NSTART and timers.
+//! Configurations: a controller with block size and timers.
 
 use std::fmt::{self, Write as _};
 
@@ -99,8 +99,6 @@ pub struct Configuration {
     pub controller: &'static str,
     /// Block size in bytes, for bodies in blocks.
     pub block: u16,
-    /// NSTART.
-    pub nstart: u16,
     /// ACK_TIMEOUT, MAX_RETRANSMIT and the cap on timers.
     pub timers: Timers,
 }
@@ -111,7 +109,6 @@ impl Configuration {
         Self {
             controller: "default",
             block,
-            nstart: 1,
             timers: Timers::Rfc7252,
         }
     }
@@ -121,7 +118,6 @@ impl Configuration {
         Self {
             controller: profile.controller().name,
             block: profile.block_bytes().min(largest_block),
-            nstart: 1,
             timers: [Timers::NbIot, Timers::LteM, Timers::Lan, Timers::Thread]
                 .into_iter()
                 .find(|timers| timers.profile() == Some(profile))
@@ -130,9 +126,6 @@ impl Configuration {
     }
 
     /// Rule of RFC 7252 that excludes it from a comparison, if one does.
-    ///
-    /// No controller has a window that reacts to loss and delay and is opened by NSTART: `carob` opens its
-    /// own.
     pub fn exclusion(&self) -> Option<&'static str> {
         let measures_nothing = ["default", "default-fb1", "default-fb2"].contains(&self.controller);
         let ack_timeout = self
@@ -140,32 +133,19 @@ impl Configuration {
             .profile()
             .map(|profile| profile.parameters().ack_timeout);
         let is_short = |timeout| timeout < TransmissionParameters::DEFAULT.ack_timeout;
-        if self.nstart > 1 {
-            Some(
-                "NSTART above 1 needs a window that reacts to loss and delay (RFC 7252 4.7, 4.8.1)",
-            )
-        } else if measures_nothing && ack_timeout.is_some_and(is_short) {
-            Some("ACK_TIMEOUT below 2 s needs timers that follow the round trip (RFC 7252 4.8.1)")
-        } else {
-            None
-        }
+        (measures_nothing && ack_timeout.is_some_and(is_short)).then_some(
+            "ACK_TIMEOUT below 2 s needs timers that follow the round trip (RFC 7252 4.8.1)",
+        )
     }
 
     /// Settings in which it differs from another, the controller apart.
     pub(super) fn changes(&self, from: &Self) -> usize {
-        [
-            self.block != from.block,
-            self.nstart != from.nstart,
-            self.timers != from.timers,
-        ]
-        .iter()
-        .filter(|differs| **differs)
-        .count()
+        usize::from(self.block != from.block) + usize::from(self.timers != from.timers)
     }
 
     /// Its transmission parameters in a scenario file.
     pub(super) fn toml(&self) -> String {
-        let mut text = format!("[transmission]\nnstart = {}\n", self.nstart);
+        let mut text = "[transmission]\nnstart = 1\n".to_owned();
         if let Some(profile) = self.timers.profile() {
             let parameters = profile.parameters();
             // A String takes every write.
@@ -188,9 +168,6 @@ impl Configuration {
         if is_blockwise {
             parts.push(format!("{} B", self.block));
         }
-        if self.nstart > 1 {
-            parts.push(format!("NSTART {}", self.nstart));
-        }
         if let Some(profile) = self.timers.profile() {
             parts.push(format!("ACK {}", profile.parameters().ack_timeout));
         }
@@ -209,9 +186,6 @@ impl Configuration {
         words.push(format!("--cc {}", self.controller));
         if is_blockwise {
             words.push(format!("--block-size {}", self.block));
-        }
-        if self.nstart > 1 {
-            words.push(format!("--nstart {}", self.nstart));
         }
         words.join(" ")
     }
@@ -237,12 +211,6 @@ impl Configuration {
                 "    .block_size(carob::BlockSize::from_szx({szx}).expect(\"0 to 6\"))"
             ));
         }
-        if self.nstart > 1 {
-            lines.push(format!(
-                "    .adjust_parameters(|parameters| parameters.nstart = {})",
-                self.nstart
-            ));
-        }
         if let Some(last) = lines.last_mut() {
             last.push(';');
         }
@@ -266,9 +234,6 @@ impl Configuration {
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.controller)?;
-        if self.nstart > 1 {
-            write!(f, ", NSTART {}", self.nstart)?;
-        }
         if let Some(timers) = self.timers.words() {
             write!(f, ", {timers}")?;
         }
@@ -298,15 +263,11 @@ mod tests {
         assert_eq!(plain.settings(false), "-");
         let other = Configuration {
             controller: "fasor",
-            nstart: 4,
             timers: Timers::NbIot,
             ..plain
         };
-        assert_eq!(other.changes(&plain), 2);
-        assert_eq!(
-            other.options(false),
-            "--profile nb-iot --cc fasor --nstart 4"
-        );
+        assert_eq!(other.changes(&plain), 1);
+        assert_eq!(other.options(false), "--profile nb-iot --cc fasor");
         assert!(other.toml().contains("ack_timeout = \"9000000 us\""));
         assert!(other.rust(true)[3].contains("from_szx(6)"));
         assert!(other.firmware().contains("NbIot.parameters()"));

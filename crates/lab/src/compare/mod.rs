@@ -1,7 +1,7 @@
 //! Comparison of configurations on one's own link: which controller, with which settings.
 //!
 //! [`Question::answer`] runs every controller fit for use with the parameters of RFC 7252, then block
-//! size, NSTART and timers with the best of them, then the best configurations with fresh seeds until
+//! size and timers with the best of them, then the best configurations with fresh seeds until
 //! the order of the first three is settled, and at last on links near the one asked about. Costs are
 //! weighted geometric means of [`Component`]s beside default CoAP ([`Weights`]); intervals are of a
 //! bootstrap over paired seeds.

@@ -26,7 +26,6 @@ pub struct RunRequest {
     pub(super) with_harm: bool,
     pub(super) controller: String,
     pub(super) block: u16,
-    pub(super) nstart: u16,
     pub(super) timers: Timers,
     /// The first seed.
     pub first: u64,
@@ -59,7 +58,6 @@ impl RunBatch {
             with_harm: self.with_harm,
             controller: one.controller.to_owned(),
             block: one.block,
-            nstart: one.nstart,
             timers: one.timers,
             first: self.seeds.start,
             count: self.seeds.end - self.seeds.start,
@@ -237,7 +235,6 @@ impl RunMaker {
         let configuration = Configuration {
             controller: controller.ok_or_else(|| unknown("controller"))?,
             block: request.block,
-            nstart: request.nstart,
             timers: request.timers,
         };
         if request.near.is_some_and(|near| near >= self.near.len()) {

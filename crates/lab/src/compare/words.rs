@@ -172,8 +172,7 @@ fn certainty(answer: &Answer) -> String {
         }
     }
     sentences.push(
-        "Not tried, by RFC 7252 4.8.1: NSTART above 1 without a window that reacts, ACK_TIMEOUT \
-         below 2 s without timers that follow the round trip."
+        "Not tried, by RFC 7252 4.8.1: ACK_TIMEOUT below 2 s without timers that follow the round trip."
             .to_owned(),
     );
     sentences.push(format!(

@@ -375,7 +375,6 @@ mod tests {
                 let configuration = Configuration {
                     controller,
                     block: 256,
-                    nstart: 4,
                     timers,
                 };
                 let options = configuration.options(true);
