@@ -228,7 +228,6 @@ impl Prediction {
         let number = |key: &str| configuration[key].to_string();
         let mut options = vec!["--cc".to_owned(), text("controller")];
         options.extend(["--block-size".to_owned(), number("block")]);
-        options.extend(["--nstart".to_owned(), number("nstart")]);
         if text("timers") != "rfc7252" {
             options.extend(["--profile".to_owned(), text("timers")]);
         }

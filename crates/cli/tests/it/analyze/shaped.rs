@@ -253,22 +253,8 @@ fn predict(shape: Shape, runs: u64) -> (f64, f64) {
     let configuration = &best["configuration"];
     let text = |key: &str| configuration[key].as_str().expect("a word").to_owned();
     let number = |key: &str| configuration[key].to_string();
-    let (cc, block, nstart, timers) = (
-        text("controller"),
-        number("block"),
-        number("nstart"),
-        text("timers"),
-    );
-    let mut options = vec![
-        "--cc",
-        &cc,
-        "--block-size",
-        &block,
-        "--nstart",
-        &nstart,
-        "--deadline",
-        "300s",
-    ];
+    let (cc, block, timers) = (text("controller"), number("block"), text("timers"));
+    let mut options = vec!["--cc", &cc, "--block-size", &block, "--deadline", "300s"];
     if timers != "rfc7252" {
         options.extend(["--profile", &timers]);
     }
@@ -277,7 +263,7 @@ fn predict(shape: Shape, runs: u64) -> (f64, f64) {
         .sum();
     let measured = measured / runs as f64;
     eprintln!(
-        "{shape:?}: {cc} {block} B, NSTART {nstart}, {timers}: predicted {predicted:.2} s, measured {measured:.2} s"
+        "{shape:?}: {cc} {block} B, {timers}: predicted {predicted:.2} s, measured {measured:.2} s"
     );
     (predicted, measured)
 }
