@@ -162,9 +162,9 @@ fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
         let why = "faults happen in the simulator only; link.changes has outages for both";
         return refuse("faults", why);
     }
-    if spec.idle_setup.is_some() {
-        let why = "devices have connections that are set up in the simulator only";
-        return refuse("link.idle_setup", why);
+    if spec.device.is_used() {
+        let why = "devices have radios and connections that are set up in the simulator only";
+        return refuse("link.idle_setup, link.down.device_rate", why);
     }
     if spec.server.is_used() {
         return refuse("server.service", "requests cost time in the simulator only");

@@ -16,7 +16,7 @@ pub use crate::engine::server_queue::{
 };
 pub use crate::fault::{ClientRestarts, Faults, Outages, Rebindings, ServerRestarts};
 use crate::histogram::Histogram;
-use crate::link::{Counters, IdleSetup, LinkSpec};
+use crate::link::{Counters, DeviceSpec, LinkSpec};
 pub use crate::mesh::record::{MeshBin, MeshRecord, Moment, NodeRecord};
 pub use crate::mesh::spec::MeshSpec;
 pub use crate::notifications::{
@@ -61,8 +61,8 @@ pub struct RunSpec {
     pub others: Vec<ClientGroup>,
     /// Faults of hosts and link. Default: none.
     pub faults: Faults,
-    /// Set-up of devices' connections to the link after idle time; none by default.
-    pub idle_setup: Option<IdleSetup>,
+    /// Radios of the devices on the link. Default: none.
+    pub device: DeviceSpec,
     /// The condition that ends the run.
     pub until: Until,
     /// Time limit of the run; flows not complete by then have no completion time.

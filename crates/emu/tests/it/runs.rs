@@ -45,7 +45,7 @@ fn spec(clients: u32, transport: Transport) -> RunSpec {
         server: ServerSpec::default(),
         others: Vec::new(),
         faults: Faults::default(),
-        idle_setup: None,
+        device: carob_sim::link::DeviceSpec::default(),
         until: Until::Answered,
         time_limit: Duration::from_secs(60),
         record: Recording::default(),

@@ -9,7 +9,7 @@ use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_sim::distribution::TimeDistribution;
 use carob_sim::hash::fnv1a;
 use carob_sim::link::{
-    self, Buffer, DirectionSpec, ExtraDelay, IdleSetup, LinkSpec, LinkTrace, LossProfile, LossSpec,
+    self, Buffer, DirectionSpec, ExtraDelay, LinkSpec, LinkTrace, LossProfile, LossSpec,
 };
 use carob_sim::random::Probability;
 use carob_sim::registry::Registry;
@@ -23,7 +23,7 @@ use super::error::{Place, ScenarioError};
 use super::settings::Settings;
 use super::value::Value;
 use super::{
-    Axis, Setting, faults, impairments, impossible, mesh, missing, mix, notifications,
+    Axis, Setting, device, faults, impairments, impossible, mesh, missing, mix, notifications,
     path_changes, queue, server, tcp, trace, workload,
 };
 
@@ -194,7 +194,7 @@ impl Cell {
             server: server::of(self, transport)?,
             others: mix::others(self)?,
             faults: faults::of(self)?,
-            idle_setup: self.idle_setup()?,
+            device: device::of(self)?,
             until: match self.text("run.until")? {
                 "closed" => Until::Closed,
                 "time-limit" => Until::TimeLimit,
@@ -274,7 +274,7 @@ impl Cell {
                     high: extra.high,
                 }
             },
-            loss: if lossy { self.loss()? } else { LossSpec::None },
+            loss: self.loss_of(name, lossy)?,
             replay: trace::replay(self, name)?,
             changes: path_changes::of(self, name)?,
             impairments: impairments::of(self, lossy, mtu)?,
@@ -300,18 +300,27 @@ impl Cell {
         })
     }
 
-    fn idle_setup(&self) -> Result<Option<IdleSetup>, ScenarioError> {
-        let after = "link.idle_after";
-        if let Some(takes) = self.if_set("link.idle_setup", Self::distribution)? {
-            let after = self.time(after)?;
-            return Ok(Some(IdleSetup { takes, after }));
+    /// The loss of a direction: its own, or that of both if it is lossy.
+    fn loss_of(&self, name: &str, is_lossy: bool) -> Result<LossSpec, ScenarioError> {
+        let own = format!("link.{name}.loss");
+        if !self.has(&own) {
+            return if is_lossy {
+                self.loss()
+            } else {
+                Ok(LossSpec::None)
+            };
         }
-        match self.place(after) {
-            Place::Scenario(_) => Ok(None),
-            place => {
-                let why = format!("{after} is of a set-up that there is not; set link.idle_setup");
-                Err(impossible(place, why))
+        let error = self.text("link.error")?;
+        match self.value_of(&own)? {
+            Value::Percent(_) if error != "none" => {
+                let why = format!(
+                    "{own} and link.error = \"{error}\" both say what is lost; set error = \"none\""
+                );
+                Err(impossible(self.place(&own), why))
             }
+            Value::Percent(0) => Ok(LossSpec::None),
+            Value::Percent(ppm) => self.gilbert(*ppm),
+            _ => Err(self.wrong_kind(&own)),
         }
     }
 

@@ -15,6 +15,7 @@ mod cases;
 mod cell;
 mod changes;
 mod describe;
+mod device;
 mod document;
 mod faults;
 mod impairments;
@@ -399,7 +400,8 @@ fn prefer_typed_loss(raw: &mut BTreeMap<String, Raw>) {
             })
         )
     };
-    if is_typed("link.loss") && !is_typed("link.error") {
+    let losses = ["link.loss", "link.down.loss", "link.up.loss"];
+    if losses.into_iter().any(is_typed) && !is_typed("link.error") {
         raw.remove("link.error");
     }
 }

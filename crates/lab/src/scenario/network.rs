@@ -21,7 +21,7 @@ const MESH_TABLES: [(&str, &str); 7] = [
 ];
 
 /// Impairments of the link, which a description names if they are set.
-const IMPAIRMENTS: [&str; 9] = [
+const IMPAIRMENTS: [&str; 15] = [
     "link.policer",
     "link.policer_burst",
     "link.bit_errors",
@@ -31,6 +31,12 @@ const IMPAIRMENTS: [&str; 9] = [
     "link.duplication",
     "link.idle_setup",
     "link.idle_after",
+    "link.duplex",
+    "link.duplex_turnaround",
+    "link.down.device_rate",
+    "link.up.device_rate",
+    "link.down.repetitions",
+    "link.up.repetitions",
 ];
 
 impl Scenario {

@@ -190,7 +190,7 @@ fn run_spec(script: &Script) -> RunSpec {
         server: ServerSpec::default(),
         others: Vec::new(),
         faults: Faults::default(),
-        idle_setup: None,
+        device: crate::link::DeviceSpec::default(),
         until: Until::Answered,
         time_limit: script.time_limit,
         record: Recording {

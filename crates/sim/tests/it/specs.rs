@@ -24,7 +24,7 @@ pub(crate) fn run_spec(clients: u32, link: LinkSpec, workload: Workload) -> RunS
         server: ServerSpec::default(),
         others: Vec::new(),
         faults: Faults::default(),
-        idle_setup: None,
+        device: carob_sim::link::DeviceSpec::default(),
         until: Until::Answered,
         time_limit: Duration::from_secs(3_600),
         record: Recording::default(),

@@ -664,6 +664,18 @@ const GENERAL: &[Key] = &[
         "Time without a packet of the device after which it is idle, with `link.idle_setup`.",
     ),
     key(
+        "link.duplex",
+        Kind::Word(&["full", "half"]),
+        Some("full"),
+        "Whether the radio of a device with `device_rate` sends and receives at the same time, or in turn (NB-IoT).",
+    ),
+    key(
+        "link.duplex_turnaround",
+        Kind::Time,
+        Some("0 s"),
+        "Time from sending to receiving and back, with `link.duplex` = `half`.",
+    ),
+    key(
         "link.policer",
         Kind::Rate,
         None,
@@ -748,6 +760,24 @@ const GENERAL: &[Key] = &[
         "Overrides `link.buffer` towards the constrained side.",
     ),
     key(
+        "link.down.loss",
+        Kind::Percent,
+        None,
+        "Overrides `link.loss` towards the constrained side, whatever `link.error_directions` says.",
+    ),
+    key(
+        "link.down.device_rate",
+        Kind::Rate,
+        None,
+        "Rate at which the radio of each device receives, besides the shared link, which stands for the cell. Without it, devices receive at the rate of the link.",
+    ),
+    key(
+        "link.down.repetitions",
+        Kind::Whole(1, 2048),
+        Some("1"),
+        "Transmissions of each packet towards the constrained side at that rate, by the coverage class of a device (3GPP TS 36.211).",
+    ),
+    key(
         "link.down.trace",
         Kind::Text,
         None,
@@ -776,6 +806,24 @@ const GENERAL: &[Key] = &[
         Kind::Buffer,
         None,
         "Overrides `link.buffer` from the constrained side.",
+    ),
+    key(
+        "link.up.loss",
+        Kind::Percent,
+        None,
+        "Overrides `link.loss` from the constrained side, whatever `link.error_directions` says.",
+    ),
+    key(
+        "link.up.device_rate",
+        Kind::Rate,
+        None,
+        "Rate at which the radio of each device sends, besides the shared link, which stands for the cell. Without it, devices send at the rate of the link.",
+    ),
+    key(
+        "link.up.repetitions",
+        Kind::Whole(1, 128),
+        Some("1"),
+        "Transmissions of each packet from the constrained side at that rate, by the coverage class of a device (3GPP TS 36.211).",
     ),
     key(
         "link.up.trace",

@@ -18,65 +18,39 @@ pub struct IdleSetup {
 
 /// The connection of a device.
 #[derive(Clone, Debug)]
-struct Connection {
+pub(super) struct Connection {
     stream: Stream,
     /// End of the last set-up.
     ready: Instant,
     /// The last time at which a packet used the connection; none before the first.
     used: Option<Instant>,
-    /// The last arrival by direction: a device's packets keep their order.
-    latest: [Instant; 2],
 }
 
-/// The connections of all devices.
-#[derive(Debug)]
-pub(super) struct Connections {
-    spec: IdleSetup,
-    seed: u64,
-    devices: Vec<Connection>,
-}
-
-impl Connections {
-    pub(super) fn new(spec: IdleSetup, seed: u64) -> Self {
+impl Connection {
+    /// The connection of a device before its first packet.
+    pub(super) fn new(seed: u64, device: u32) -> Self {
         Self {
-            spec,
-            seed,
-            devices: Vec::new(),
+            stream: Stream::indexed(seed, "link/idle-setup", device),
+            ready: Instant::ZERO,
+            used: None,
         }
     }
 
-    /// The arrival of a packet of a device that is sent at `now` and would arrive at `arrives` over an
-    /// open connection.
-    pub(super) fn arrival(
-        &mut self,
-        device: u32,
-        direction: usize,
-        now: Instant,
-        arrives: Instant,
-    ) -> Instant {
-        for number in self.devices.len() as u32..=device {
-            self.devices.push(Connection {
-                stream: Stream::indexed(self.seed, "link/idle-setup", number),
-                ready: Instant::ZERO,
-                used: None,
-                latest: [Instant::ZERO; 2],
-            });
+    /// The time that a packet sent at `now` waits for the connection.
+    pub(super) fn waits(&mut self, spec: &IdleSetup, now: Instant) -> Duration {
+        let is_open = |used: Instant| now < used + spec.after;
+        if !self.used.is_some_and(is_open) {
+            self.ready = now + spec.takes.draw(&mut self.stream);
         }
-        let connection = &mut self.devices[device as usize];
-        let is_open = |used: Instant| now < used + self.spec.after;
-        if !connection.used.is_some_and(is_open) {
-            connection.ready = now + self.spec.takes.draw(&mut connection.stream);
-        }
-        let waits = connection.ready.since(now);
-        let arrives = (arrives + waits).max(connection.latest[direction]);
-        connection.latest[direction] = arrives;
-        connection.used = connection.used.max(Some(now + waits));
-        arrives
+        let waits = self.ready.since(now);
+        self.used = self.used.max(Some(now + waits));
+        waits
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::device::{DeviceSpec, Devices};
     use super::*;
 
     fn at(seconds: u64) -> Instant {
@@ -90,9 +64,13 @@ mod tests {
             takes: TimeDistribution::constant(s(5)),
             after: s(10),
         };
-        let mut all = Connections::new(spec, 1);
+        let device = DeviceSpec {
+            setup: Some(spec),
+            ..DeviceSpec::default()
+        };
+        let mut all = Devices::new(&device, 1);
         let one = |&(device, direction, now): &(u32, usize, u64)| {
-            let arrives = all.arrival(device, direction, at(now), at(now + 1));
+            let arrives = all.arrival(device, direction, at(now), at(now + 1), 0);
             arrives.as_micros() / 1_000_000
         };
         packets.iter().map(one).collect()

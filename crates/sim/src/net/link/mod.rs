@@ -8,6 +8,8 @@
 //! A [`Link`] is sans-I/O: [`Direction::offer`] returns at once when the packet will arrive, or why
 //! it will not. The simulator schedules one event per packet; a real-time emulator sleeps.
 
+mod device;
+mod device_radio;
 mod direction;
 mod discipline;
 mod fair_queue;
@@ -18,6 +20,8 @@ mod network;
 mod path_change;
 mod trace;
 
+pub use device::DeviceSpec;
+pub use device_radio::RadioSpec;
 pub use direction::{Counters, Direction, Verdict};
 pub use discipline::{CoDelSpec, Discipline, RedSpec};
 pub use idle_setup::IdleSetup;

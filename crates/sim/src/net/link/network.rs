@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use carob_cc::time::Instant;
 
+use super::device::Devices;
 use super::fair_queue::{FairQueue, Waiting};
-use super::idle_setup::Connections;
 use super::{Buffer, Counters, DirectionSpec, Discipline, Link, LinkSpec, Verdict};
 use crate::engine::{DOWN, Engine, Event, UP};
 use crate::net::fragments::{IP_HEADER, fragments};
@@ -24,8 +24,8 @@ pub(crate) struct LinkNetwork {
     link: Link,
     header_bytes: u32,
     mtu_bytes: u32,
-    /// Connections of devices, if their set-up takes time.
-    connections: Option<Box<Connections>>,
+    /// Devices, if packets meet anything at their radios.
+    devices: Option<Box<Devices>>,
     /// Queues of flows in front of directions that have them, by direction.
     fair: [Option<Box<FairQueue>>; 2],
     is_fair: bool,
@@ -114,8 +114,8 @@ impl LinkNetwork {
             offered: VecDeque::new(),
             header_bytes: spec.header_bytes,
             mtu_bytes: spec.mtu_bytes,
-            connections: (spec.idle_setup)
-                .map(|setup| Box::new(Connections::new(setup, spec.seed))),
+            devices: (spec.device.is_used())
+                .then(|| Box::new(Devices::new(&spec.device, spec.seed))),
         }
     }
 
@@ -133,8 +133,12 @@ impl LinkNetwork {
         bytes: u32,
     ) -> (Offer, Instant, bool) {
         let (offer, mut arrives, duplicated) = self.offer(now, direction, bytes);
-        if let Some(connections) = &mut self.connections {
-            arrives = connections.arrival(device, direction, now, arrives);
+        if let Some(devices) = &mut self.devices {
+            let on_air = match (direction, offer.fate) {
+                (DOWN, Fate::Lost) => 0, // the base station sent it in vain
+                _ => offer.carried,
+            };
+            arrives = devices.arrival(device, direction, now, arrives, on_air);
         }
         (offer, arrives, duplicated)
     }
@@ -255,10 +259,8 @@ impl Network for LinkNetwork {
             (UP, &mut self.link.up)
         };
         let mut verdict = link.offer_packet(now, bytes, is_ecn_capable);
-        if let (Some(connections), Verdict::Deliver { at, .. }) =
-            (&mut self.connections, &mut verdict)
-        {
-            *at = connections.arrival(client, direction, now, *at);
+        if let (Some(devices), Verdict::Deliver { at, .. }) = (&mut self.devices, &mut verdict) {
+            *at = devices.arrival(client, direction, now, *at, bytes);
         }
         Some((direction, verdict))
     }

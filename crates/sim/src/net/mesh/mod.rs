@@ -65,7 +65,7 @@ impl RunSpec {
             server: ServerSpec::default(),
             others: Vec::new(),
             faults: Faults::default(),
-            idle_setup: None,
+            device: crate::link::DeviceSpec::default(),
             until: Until::TimeLimit,
             time_limit: DURATION_MAX + DURATION_MAX,
             record: Recording::default(),

@@ -1,0 +1,191 @@
+//! Radios of devices on a link, from keys of the `link` table.
+
+use carob_sim::link::{DeviceSpec, IdleSetup, RadioSpec};
+
+use super::cell::Cell;
+use super::error::{Place, ScenarioError};
+use super::impossible;
+
+/// Rates of a device's radio, and the keys that need them.
+const RATES: [&str; 2] = ["link.down.device_rate", "link.up.device_rate"];
+const OF_RADIO: [&str; 4] = [
+    "link.duplex",
+    "link.duplex_turnaround",
+    "link.down.repetitions",
+    "link.up.repetitions",
+];
+
+/// The radios of a cell.
+pub(super) fn of(cell: &Cell) -> Result<DeviceSpec, ScenarioError> {
+    Ok(DeviceSpec {
+        setup: idle_setup(cell)?,
+        radio: radio(cell)?,
+    })
+}
+
+/// Refuses keys of something that is absent without the key `needs`.
+fn refuse(cell: &Cell, keys: &[&str], needs: &str) -> Result<(), ScenarioError> {
+    let is_set = |key: &&&str| !matches!(cell.place(key), Place::Scenario(_));
+    match keys.iter().find(is_set) {
+        None => Ok(()),
+        Some(key) => Err(impossible(
+            cell.place(key),
+            format!("{key} needs {needs}, which is not set"),
+        )),
+    }
+}
+
+fn idle_setup(cell: &Cell) -> Result<Option<IdleSetup>, ScenarioError> {
+    let after = "link.idle_after";
+    let Some(takes) = cell.if_set("link.idle_setup", Cell::distribution)? else {
+        refuse(cell, &[after], "link.idle_setup")?;
+        return Ok(None);
+    };
+    let after = cell.time(after)?;
+    Ok(Some(IdleSetup { takes, after }))
+}
+
+fn radio(cell: &Cell) -> Result<Option<RadioSpec>, ScenarioError> {
+    let [down, up] = RATES.map(|path| cell.if_set(path, Cell::own_rate));
+    let (down_bps, up_bps) = match (down?, up?) {
+        (Some(down), Some(up)) => (down, up),
+        (None, None) => {
+            refuse(
+                cell,
+                &OF_RADIO,
+                "link.down.device_rate and link.up.device_rate",
+            )?;
+            return Ok(None);
+        }
+        (one, _) => {
+            let [set, missing] = if one.is_some() {
+                RATES
+            } else {
+                [RATES[1], RATES[0]]
+            };
+            let why = format!("{set} needs {missing}, which is not set");
+            return Err(impossible(cell.place(set), why));
+        }
+    };
+    Ok(Some(RadioSpec {
+        down_bps,
+        up_bps,
+        down_repetitions: cell.whole("link.down.repetitions")? as u32,
+        up_repetitions: cell.whole("link.up.repetitions")? as u32,
+        is_half_duplex: cell.text("link.duplex")? == "half",
+        turnaround: cell.time("link.duplex_turnaround")?,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use carob_cc::time::Duration;
+    use carob_sim::engine;
+    use carob_sim::link::LossSpec;
+    use carob_sim::random::Probability;
+
+    use super::*;
+    use crate::scenario::testing::spec;
+
+    const CELL: &str = "default-none";
+
+    fn set(keys: &[&str]) -> Result<DeviceSpec, String> {
+        Ok(spec("carob/default", CELL, keys)?.device)
+    }
+
+    #[test]
+    fn every_part_of_a_radio_is_a_key_and_none_is_on_by_default() {
+        assert_eq!(set(&[]), Ok(DeviceSpec::default()));
+        let keys = [
+            "down.device_rate=20 kbit/s",
+            "up.device_rate=10 kbit/s",
+            "duplex=half",
+            "duplex_turnaround=20 ms",
+            "up.repetitions=8",
+        ];
+        let radio = set(&keys).expect("valid").radio.expect("a radio");
+        let expected = RadioSpec {
+            down_bps: 20_000,
+            up_bps: 10_000,
+            down_repetitions: 1,
+            up_repetitions: 8,
+            is_half_duplex: true,
+            turnaround: Duration::from_millis(20),
+        };
+        assert_eq!(radio, expected);
+    }
+
+    #[test]
+    fn keys_of_an_absent_mechanism_are_errors() {
+        for (keys, expected) in [
+            (
+                &["duplex=half"][..],
+                "link.duplex needs link.down.device_rate",
+            ),
+            (
+                &["up.device_rate=1 kbit/s"],
+                "link.up.device_rate needs link.down.device_rate",
+            ),
+            (&["idle_after=5 s"], "link.idle_after needs link.idle_setup"),
+            (
+                &["down.loss=5 %", "error=low"],
+                "link.down.loss and link.error = \"low\" both say",
+            ),
+        ] {
+            let error = set(keys).expect_err(expected);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_direction_has_a_loss_of_its_own() {
+        let link = spec(
+            "carob/default",
+            CELL,
+            &["error=none", "loss=2 %", "down.loss=5 %"],
+        );
+        let link = link.expect("valid").link;
+        assert_eq!(link.down.loss, LossSpec::Constant(Probability::ppm(50_000)));
+        assert_eq!(link.up.loss, LossSpec::Constant(Probability::ppm(20_000)));
+        let keys = [
+            "error=none",
+            "loss=2 %",
+            "up.loss=0 %",
+            "error_directions=up",
+        ];
+        let link = spec("carob/default", CELL, &keys).expect("valid").link;
+        assert_eq!(
+            [link.down.loss, link.up.loss],
+            [LossSpec::None, LossSpec::None]
+        );
+    }
+
+    /// Microseconds of a transfer of 10 blocks of 256 B.
+    fn transfer(keys: &[&str]) -> (f64, [u64; 2]) {
+        let all = [&["response=2560 B", "start_spread=0 s"][..], keys].concat();
+        let record = engine::run(&spec("carob/default", CELL, &all).expect("valid"));
+        let record = record.expect("a run");
+        let finished = record.flows[0].finished.expect("complete").as_micros();
+        let bytes = [record.link.down.bytes_sent, record.link.up.bytes_sent];
+        (finished as f64 / 1e6, bytes)
+    }
+
+    #[test]
+    fn a_transfer_takes_the_time_on_air_of_its_device_more() {
+        let (plain, [down, up]) = transfer(&[]);
+        let rates = ["down.device_rate=80 kbit/s", "up.device_rate=40 kbit/s"];
+        let (with_radio, _) = transfer(&rates);
+        let expected = plain + down as f64 * 8.0 / 80e3 + up as f64 * 8.0 / 40e3;
+        assert!(
+            (with_radio - expected).abs() < 1e-4,
+            "{with_radio} {expected}"
+        );
+        // The next of 10 requests follows a response at once, after the turnaround.
+        let half = ["duplex=half", "duplex_turnaround=10 ms"];
+        let (with_half, _) = transfer(&[&rates[..], &half].concat());
+        assert!(
+            (with_half - with_radio - 9.0 * 0.01).abs() < 1e-6,
+            "{with_half}"
+        );
+    }
+}
