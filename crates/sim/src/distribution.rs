@@ -1,5 +1,6 @@
 //! Distributions of times.
 
+use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 
 use crate::random::Stream;
@@ -129,6 +130,28 @@ impl TimeDistribution {
         }
     }
 
+    /// The same with every time multiplied by a factor.
+    #[must_use]
+    pub fn scaled(&self, factor: Ratio) -> Self {
+        match *self {
+            Self::Uniform { low, high } => Self::Uniform {
+                low: low.scale(factor),
+                high: high.scale(factor),
+            },
+            Self::Exponential(mean) => Self::Exponential(mean.scale(factor)),
+            Self::LogNormal { median, p95 } => Self::LogNormal {
+                median: median.scale(factor),
+                p95: p95.scale(factor),
+            },
+            Self::Quantiles(mut of) => {
+                for (_, time) in &mut of.points[..of.count] {
+                    *time = time.scale(factor);
+                }
+                Self::Quantiles(of)
+            }
+        }
+    }
+
     /// The mean.
     pub fn mean(&self) -> Duration {
         match self {
@@ -185,6 +208,28 @@ mod tests {
 
     fn mean(all: &[u64]) -> f64 {
         all.iter().sum::<u64>() as f64 / all.len() as f64
+    }
+
+    #[test]
+    fn scaled_times_have_a_scaled_mean() {
+        let s = Duration::from_secs;
+        let quantiles = Quantiles::new(&[(500_000, s(1)), (1_000_000, s(9))]).expect("ascending");
+        for distribution in [
+            TimeDistribution::Uniform {
+                low: s(1),
+                high: s(3),
+            },
+            TimeDistribution::Exponential(s(2)),
+            TimeDistribution::LogNormal {
+                median: s(2),
+                p95: s(6),
+            },
+            TimeDistribution::Quantiles(quantiles),
+        ] {
+            let twice = distribution.scaled(Ratio::new(2, 1)).mean();
+            let apart = twice.abs_diff(distribution.mean() + distribution.mean());
+            assert!(apart <= Duration::from_micros(2), "{distribution:?}");
+        }
     }
 
     #[test]

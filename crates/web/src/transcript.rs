@@ -177,6 +177,7 @@ fn direction(spec: &DirectionSpec, seed: u64) -> Value {
     let extra = match spec.extra {
         ExtraDelay::Constant(extra) => (extra, extra),
         ExtraDelay::Uniform { low, high } => (low, high),
+        ExtraDelay::Drawn(from) => (from.least(), from.mean()),
     };
     json!({
         "rate_bps": spec.rate_bps,

@@ -4,6 +4,8 @@
 //! the number of the set. [`SET_ASIDE`] is the set that is published; nothing was ever chosen by it.
 //! Other numbers give other links, to develop with.
 
+use std::collections::BTreeMap;
+
 use carob_sim::random::Stream;
 use serde::{Deserialize, Serialize};
 
@@ -104,7 +106,10 @@ pub fn cases(set: u64) -> Vec<Case> {
             buffer_bytes: rounded(between(3e3, 128e3, buffer[k])),
             mtu: 1_280,
             is_mesh: false,
+            mesh: None,
             traces: LinkTraces::default(),
+            more: BTreeMap::new(),
+            is_unvalidated: false,
         };
         let (name, ..) = TRAFFIC[(kind[k] * (CASES - 1) as f64).round() as usize % TRAFFIC.len()];
         let mut traffic = Traffic::named(name).expect("it is in the table");

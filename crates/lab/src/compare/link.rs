@@ -1,11 +1,16 @@
 //! The link of a comparison: rates, round-trip time, losses, buffer.
 
+use std::collections::BTreeMap;
+
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
 use super::CompareError;
+use super::built_in::BUILT_IN;
+use super::mesh_links::MeshLinks;
 use super::traces::{LinkTraces, NamedTrace};
+use crate::scenario::keys::exact;
 use crate::scenario::value::{Kind, Value};
 
 /// A link, in numbers.
@@ -31,80 +36,25 @@ pub struct Link {
     pub mtu: u32,
     /// True for a wireless network of many hops, which has none of the numbers above.
     pub is_mesh: bool,
+    /// The topology of a wireless network.
+    #[serde(skip)]
+    pub mesh: Option<MeshLinks>,
+    /// Other keys of the table `link` of scenarios, such as `idle_setup` or `up.loss`.
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        serialize_with = "as_texts"
+    )]
+    pub more: BTreeMap<String, Value>,
+    /// True for a built-in link without a measured source.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_unvalidated: bool,
     /// Traces in the place of rates, delays and losses.
     #[serde(skip_serializing_if = "LinkTraces::is_empty")]
     pub traces: LinkTraces,
 }
 
-/// A built-in link with the source of its numbers.
-#[derive(Clone, Copy, Debug)]
-pub struct BuiltInLink {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// Source of its numbers.
-    pub source: &'static str,
-    text: &'static str,
-}
-
-/// The built-in links.
-pub const BUILT_IN: [BuiltInLink; 6] = [
-    BuiltInLink {
-        name: "nb-iot",
-        source: "rates and delays of Pesola 2020, 4.1, her error low and her buffer of 14,100 B",
-        text: r#"down = "30 kbit/s"
-up = "60 kbit/s"
-rtt = "630 ms"
-loss = "2 %"
-buffer = "14100 B""#,
-    },
-    BuiltInLink {
-        name: "lte-m",
-        source: "rates of 3GPP TS 36.306 (category M1, half duplex); delay, loss and buffer are non-standard",
-        text: r#"down = "300 kbit/s"
-up = "375 kbit/s"
-rtt = "100 ms"
-jitter = "50 ms"
-loss = "1 %"
-buffer = "64 kB""#,
-    },
-    BuiltInLink {
-        name: "gprs",
-        source: "Betzler et al. 2016, Table 1; the buffer is non-standard",
-        text: r#"down = "80 kbit/s"
-up = "20 kbit/s"
-rtt = "1270 ms"
-loss = "0.1 %"
-buffer = "64 kB""#,
-    },
-    BuiltInLink {
-        name: "umts",
-        source: "Betzler et al. 2016, Table 1; the buffer is non-standard",
-        text: r#"down = "348 kbit/s"
-up = "128 kbit/s"
-rtt = "202 ms"
-buffer = "64 kB""#,
-    },
-    BuiltInLink {
-        name: "thread",
-        source: "IEEE 802.15.4 over the links measured in the testbed PINT (Vallati et al. 2018)",
-        text: "mesh = true",
-    },
-    BuiltInLink {
-        name: "lan",
-        source: "this project's choice: Wi-Fi or Ethernet with a few losses",
-        text: r#"down = "100 Mbit/s"
-up = "100 Mbit/s"
-rtt = "400 us"
-jitter = "300 us"
-loss = "0.1 %"
-buffer = "128 kB"
-mtu = "1500 B""#,
-    },
-];
-
 /// A link as written in a file, or in options.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Default)]
 pub struct WrittenLink {
     /// Rate towards the devices.
     pub down: Option<String>,
@@ -122,15 +72,16 @@ pub struct WrittenLink {
     pub buffer: Option<String>,
     /// Largest packet with headers.
     pub mtu: Option<String>,
-    /// True for the mesh of IEEE 802.15.4, without the numbers above.
-    pub mesh: bool,
+    /// Links of a mesh of IEEE 802.15.4, without the numbers above: `pint`, `office`, `marina`, or a CSV.
+    pub mesh: Option<String>,
     /// Traces in the place of rates, delays and losses.
     pub trace: WrittenTraces,
+    /// Other keys of the table `link` of scenarios, without the table's name.
+    pub more: BTreeMap<String, String>,
 }
 
 /// Traces as written in a file, or in options: paths and what follows their end.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Default)]
 pub struct WrittenTraces {
     /// Direction towards the devices: path of its file, or its text.
     pub down: Option<String>,
@@ -140,12 +91,6 @@ pub struct WrittenTraces {
     pub end: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LinkFile {
-    link: WrittenLink,
-}
-
 /// Round-trip time where none is stated.
 const RTT_DEFAULT: Duration = Duration::from_millis(100);
 /// Buffer where none is stated, in bytes.
@@ -153,11 +98,45 @@ const BUFFER_DEFAULT: u64 = 64_000;
 /// Largest packet where none is stated: IPv6's minimum (RFC 8200 5).
 const MTU_DEFAULT: u64 = 1_280;
 
+/// Keys that a change of another replaces: what a direction has of its own.
+const REPLACED: [(&str, &[&str]); 6] = [
+    ("rtt", &["down.delay", "up.delay"]),
+    (
+        "jitter",
+        &["extra_delay", "down.extra_delay", "up.extra_delay"],
+    ),
+    ("loss", &["down.loss", "up.loss"]),
+    ("buffer", &["down.buffer", "up.buffer"]),
+    ("down", &RADIO),
+    ("up", &RADIO),
+];
+/// Keys of the radios of devices, whose rates those of the command line replace.
+const RADIO: [&str; 6] = [
+    "duplex",
+    "duplex_turnaround",
+    "down.device_rate",
+    "down.repetitions",
+    "up.device_rate",
+    "up.repetitions",
+];
+/// Keys of scenarios that are others in a link file.
+const NOT_OF_FILES: [&str; 9] = [
+    "error",
+    "header",
+    "error_directions",
+    "delay_of",
+    "down.trace",
+    "up.trace",
+    "trace_end",
+    "trace_start",
+    "extra_delay",
+];
+
 impl WrittenLink {
     /// The built-in link of that name.
     pub fn built_in(name: &str) -> Option<Self> {
         let found = BUILT_IN.iter().find(|link| link.name == name)?;
-        Some(toml::from_str(found.text).expect("a test reads every built-in link"))
+        Some(Self::from_file(name, found.text).expect("a test reads every built-in link"))
     }
 
     /// Reads a file with a table `link`.
@@ -166,13 +145,69 @@ impl WrittenLink {
     ///
     /// Unknown keys.
     pub fn from_file(name: &str, text: &str) -> Result<Self, CompareError> {
-        let file: LinkFile = toml::from_str(text).map_err(|error| CompareError {
-            what: format!("{name}: {}", error.to_string().trim_end()),
-            remedy: "a link file has a table [link] with down, up, rtt, jitter, loss, loss_burst, \
-                     buffer, mtu and trace"
-                .to_owned(),
-        })?;
-        Ok(file.link)
+        let wrong = |what: &str| {
+            CompareError::of(
+                format_args!("{name}: {what}"),
+                "a link file has a table [link] with down, up (down.rate and up.rate beside other keys of a \
+                 direction), rtt, jitter, loss, loss_burst, buffer, mtu, trace or mesh, and other keys of the \
+                 table `link` of scenarios (`carob lab keys`)",
+            )
+        };
+        let file: toml::Table =
+            toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end()))?;
+        let [(table, toml::Value::Table(link))] = &file.iter().collect::<Vec<_>>()[..] else {
+            return Err(wrong("it has not just the table [link]"));
+        };
+        if *table != "link" {
+            return Err(wrong(&format!("unknown table [{table}]")));
+        }
+        let mut written = Self::default();
+        for (key, value) in link {
+            written.set(key, value).map_err(|what| wrong(&what))?;
+        }
+        Ok(written)
+    }
+
+    /// Sets a key, or those of a table.
+    fn set(&mut self, key: &str, value: &toml::Value) -> Result<(), String> {
+        let text = match value {
+            toml::Value::Table(table) => {
+                let mut all = table.iter();
+                return all.try_for_each(|(own, value)| self.set(&format!("{key}.{own}"), value));
+            }
+            toml::Value::String(text) => text.clone(),
+            toml::Value::Boolean(is_on) if key == "mesh" => match is_on {
+                true => "pint".to_owned(),
+                false => return Ok(()),
+            },
+            other if is_key(key) => {
+                return Err(format!("{key} is {other}, expected a text in quotes"));
+            }
+            _ => return Err(format!("unknown key {key}")),
+        };
+        let known = match key {
+            "down" | "down.rate" => &mut self.down,
+            "up" | "up.rate" => &mut self.up,
+            "rtt" => &mut self.rtt,
+            "jitter" => &mut self.jitter,
+            "loss" => &mut self.loss,
+            "loss_burst" => &mut self.loss_burst,
+            "buffer" => &mut self.buffer,
+            "mtu" => &mut self.mtu,
+            "mesh" => &mut self.mesh,
+            "trace.down" => &mut self.trace.down,
+            "trace.up" => &mut self.trace.up,
+            "trace.end" => &mut self.trace.end,
+            _ => {
+                if !is_key(key) {
+                    return Err(format!("unknown key {key}"));
+                }
+                self.more.insert(key.to_owned(), text);
+                return Ok(());
+            }
+        };
+        *known = Some(text);
+        Ok(())
     }
 
     /// The keys that are written.
@@ -196,7 +231,7 @@ impl WrittenLink {
 
     /// Returns true if no key is set.
     pub fn is_empty(&self) -> bool {
-        self.keys().is_empty() && !self.mesh
+        self.keys().is_empty() && self.mesh.is_none()
     }
 
     /// The same with each value of `changes` in the place of its own.
@@ -206,7 +241,7 @@ impl WrittenLink {
     /// Changes of a mesh, which has none of the values, and of values that a trace sets.
     pub fn changed(mut self, name: &str, changes: &Self) -> Result<Self, CompareError> {
         let keys = changes.keys();
-        if self.mesh && !keys.is_empty() {
+        if self.mesh.is_some() && !keys.is_empty() {
             return Err(CompareError::of(
                 format_args!("{name} is a mesh, which has no {}", keys.join(", ")),
                 "leave these options out, or choose a link with rates",
@@ -241,8 +276,27 @@ impl WrittenLink {
                 own.clone_from(change);
             }
         }
+        let replaced = REPLACED.iter().filter(|(key, _)| keys.contains(key));
+        let replaced: Vec<&str> = replaced.flat_map(|(_, own)| own.iter().copied()).collect();
+        self.more.retain(|key, _| !replaced.contains(&key.as_str()));
         Ok(self)
     }
+}
+
+/// Returns true for keys of a link file.
+fn is_key(key: &str) -> bool {
+    let own = [
+        "down",
+        "up",
+        "rtt",
+        "jitter",
+        "mesh",
+        "trace.down",
+        "trace.up",
+        "trace.end",
+    ];
+    let of_scenarios = exact(&format!("link.{key}")).is_some() && !NOT_OF_FILES.contains(&key);
+    own.contains(&key) || of_scenarios
 }
 
 /// Returns true if the trace of a direction may take the place of this key.
@@ -292,7 +346,7 @@ impl Link {
                 format_args!("{name}: {key} is 0, so nothing would ever arrive"),
                 "set a rate such as \"60 kbit/s\"",
             )),
-            None if written.mesh => Ok(0),
+            None if written.mesh.is_some() => Ok(0),
             None if mean_of(key).is_some() => Ok(mean_of(key).unwrap_or_default()),
             None => Err(CompareError::of(
                 format_args!("{name}: {key} is missing"),
@@ -311,11 +365,33 @@ impl Link {
                 _ => default,
             })
         };
+        let mut more = BTreeMap::new();
+        for (key, text) in &written.more {
+            let kind = exact(&format!("link.{key}")).map_or(Kind::Text, |found| found.kind);
+            let read = value(key, &Some(text.clone()), kind)?;
+            more.extend(read.map(|value| (key.clone(), value)));
+        }
+        let rtt_us = match ["down.delay", "up.delay"].map(|key| more.get(key)) {
+            [Some(Value::Time(Some(down))), Some(Value::Time(Some(up)))] => {
+                (*down + *up).as_micros()
+            }
+            [None, None] => time("rtt", &written.rtt, RTT_DEFAULT)?,
+            _ => {
+                return Err(CompareError::of(
+                    format_args!("{name}: down.delay and up.delay go together"),
+                    "set both, or rtt alone",
+                ));
+            }
+        };
+        let built_in = BUILT_IN.iter().find(|link| link.name == name);
         Ok(Self {
             name: name.to_owned(),
+            more,
+            is_unvalidated: built_in.is_some_and(|link| !link.is_validated),
+            mesh: MeshLinks::read(name, written.mesh.as_deref())?,
             down_bps: rate("down", &written.down)?,
             up_bps: rate("up", &written.up)?,
-            rtt_us: time("rtt", &written.rtt, RTT_DEFAULT)?,
+            rtt_us,
             jitter_us: time("jitter", &written.jitter, Duration::ZERO)?,
             loss_ppm: match value("loss", &written.loss, Kind::Percent)? {
                 Some(Value::Percent(ppm)) => ppm,
@@ -332,15 +408,20 @@ impl Link {
                 BUFFER_DEFAULT,
             )?,
             mtu: bytes("mtu", &written.mtu, Kind::Bytes(68, 65_535), MTU_DEFAULT)? as u32,
-            is_mesh: written.mesh,
+            is_mesh: written.mesh.is_some(),
             traces,
         })
     }
 
     /// One line: the numbers of the link.
     pub fn about(&self) -> String {
-        if self.is_mesh {
-            return "a mesh of 22 nodes of IEEE 802.15.4, up to 4 hops".to_owned();
+        let unvalidated = if self.is_unvalidated {
+            "; not validated"
+        } else {
+            ""
+        };
+        if let Some(mesh) = &self.mesh {
+            return mesh.about();
         }
         let burst = if self.loss_burst_milli == 1_000 {
             String::new()
@@ -353,16 +434,64 @@ impl Link {
         } else {
             format!(" (up to {} more each way)", time_text(self.jitter_us))
         };
+        let [down, up] = self.losses().map(|ppm| f64::from(ppm) / 10_000.0);
+        let loss = if down == up {
+            format!("{down} % lost each way")
+        } else {
+            format!("{down} % lost down, {up} % up")
+        };
+        let shown = |(key, _): &(&String, &Value)| !is_shown(key);
+        let more = self.more.iter().filter(shown);
+        let more = more.map(|(key, value)| match value {
+            Value::Distribution(of) => format!(", {} {} on average", words(key), of.mean()),
+            value => format!(", {} {value}", words(key)),
+        });
+        let more: String = more.collect();
+        let [has_rate, has_delay, has_loss] = self.traces.replaced();
+        let rates = [(self.down_bps, "down"), (self.up_bps, "up")];
+        let rates = rates.iter().zip(has_rate).filter(|(_, of_trace)| !of_trace);
+        let mut numbers: Vec<String> = rates
+            .map(|((bps, way), _)| format!("{} {way}", rate_text(*bps)))
+            .collect();
+        if has_delay != [true; 2] {
+            numbers.push(format!("round trip {}{jitter}", time_text(self.rtt_us)));
+        }
+        if has_loss != [true; 2] {
+            numbers.push(format!("{loss}{burst}"));
+        }
         format!(
-            "{} down, {} up, round trip {}{jitter}, {} % lost each way{burst}, buffers {} B, MTU {} B{}",
-            rate_text(self.down_bps),
-            rate_text(self.up_bps),
-            time_text(self.rtt_us),
-            f64::from(self.loss_ppm) / 10_000.0,
+            "{}{}buffers {} B, MTU {} B{more}{}{unvalidated}",
+            numbers.join(", "),
+            if numbers.is_empty() { "" } else { ", " },
             self.buffer_bytes,
             self.mtu,
             self.traces.about(),
         )
+    }
+
+    /// Loss of each direction in parts per million, down and up.
+    pub(super) fn losses(&self) -> [u32; 2] {
+        ["down.loss", "up.loss"].map(|key| match self.more.get(key) {
+            Some(Value::Percent(ppm)) => *ppm,
+            _ => self.loss_ppm,
+        })
+    }
+
+    /// Mean of the losses of both directions in parts per million.
+    pub(super) fn mean_loss_ppm(&self) -> u32 {
+        let [down, up] = self.losses();
+        u32::midpoint(down, up)
+    }
+
+    /// The other keys, with times or shares that `scaled` changes.
+    fn with_more(&self, scaled: impl Fn(&str, &Value) -> Option<Value>) -> BTreeMap<String, Value> {
+        let one = |(key, value): (&String, &Value)| {
+            (
+                key.clone(),
+                scaled(key, value).unwrap_or_else(|| value.clone()),
+            )
+        };
+        self.more.iter().map(one).collect()
     }
 
     /// The same with a round-trip time times a ratio.
@@ -371,6 +500,15 @@ impl Link {
         let factor = Ratio::new(numerator, denominator);
         Self {
             rtt_us,
+            more: self.with_more(|key, value| match (key, value) {
+                ("down.delay" | "up.delay", Value::Time(Some(delay))) => {
+                    Some(Value::Time(Some(delay.scale(factor))))
+                }
+                ("idle_setup", Value::Distribution(takes)) => {
+                    Some(Value::Distribution(takes.scaled(factor)))
+                }
+                _ => None,
+            }),
             traces: self.traces.scaled(factor, Ratio::new(1, 1)),
             ..self.clone()
         }
@@ -378,13 +516,44 @@ impl Link {
 
     /// The same with losses times a ratio, at most 30 % where they are not a trace's.
     pub(super) fn with_loss_times(&self, numerator: u32, denominator: u32) -> Self {
-        let ppm = u64::from(self.loss_ppm) * u64::from(numerator) / u64::from(denominator);
         let factor = Ratio::new(numerator, denominator);
+        let times = |ppm: u32| {
+            let ppm = u64::from(ppm) * u64::from(numerator) / u64::from(denominator);
+            ppm.min(300_000) as u32
+        };
         Self {
-            loss_ppm: ppm.min(300_000) as u32,
+            loss_ppm: times(self.loss_ppm),
+            more: self.with_more(|key, value| match (key, value) {
+                ("down.loss" | "up.loss", Value::Percent(ppm)) => Some(Value::Percent(times(*ppm))),
+                _ => None,
+            }),
             traces: self.traces.scaled(Ratio::new(1, 1), factor),
             ..self.clone()
         }
+    }
+
+    /// Keys of the table `link` of a scenario with their values.
+    fn keys(&self) -> BTreeMap<String, String> {
+        let (buffer, down) = (self.buffer_bytes.max(u64::from(self.mtu)), self.rtt_us / 2);
+        let own = [
+            ("mtu", format!("{} B", self.mtu)),
+            ("down.rate", format!("{} bit/s", self.down_bps)),
+            ("up.rate", format!("{} bit/s", self.up_bps)),
+            ("down.delay", format!("{down} us")),
+            ("up.delay", format!("{} us", self.rtt_us - down)),
+            ("extra_delay", format!("0-{} us", self.jitter_us)),
+            ("down.buffer", format!("{buffer} B")),
+            ("up.buffer", format!("{buffer} B")),
+            ("loss", format!("{} %", decimal(self.loss_ppm, 10_000))),
+            ("loss_burst", decimal(self.loss_burst_milli, 1_000)),
+            ("error_directions", "both".to_owned()),
+        ];
+        let own = own.map(|(key, value)| (key.to_owned(), value));
+        let more = self
+            .more
+            .iter()
+            .map(|(key, value)| (key.clone(), value.to_string()));
+        own.into_iter().chain(more).collect()
     }
 
     /// Its settings for a scenario with a link, as `--set` has them.
@@ -399,86 +568,59 @@ impl Link {
                 "choose a link with rates, or a scenario of a mesh (`carob lab list`)",
             ));
         }
-        let (buffer, down) = (self.buffer_bytes.max(u64::from(self.mtu)), self.rtt_us / 2);
-        let mut settings = vec![
-            format!("link.mtu={} B", self.mtu),
-            format!("link.down.rate={} bit/s", self.down_bps),
-            format!("link.up.rate={} bit/s", self.up_bps),
-            "link.delay_of=direction".to_owned(),
-            format!("link.down.delay={down} us"),
-            format!("link.up.delay={} us", self.rtt_us - down),
-            format!("link.extra_delay=0-{} us", self.jitter_us),
-            format!("link.down.buffer={buffer} B"),
-            format!("link.up.buffer={buffer} B"),
-            "link.error=none".to_owned(),
-            format!("link.loss={} %", decimal(self.loss_ppm, 10_000)),
-            format!("link.loss_burst={}", decimal(self.loss_burst_milli, 1_000)),
-            "link.error_directions=both".to_owned(),
-        ];
+        let fixed = ["link.delay_of=direction", "link.error=none"].map(str::to_owned);
+        let keys = self.keys();
+        let keys = keys
+            .iter()
+            .map(|(key, value)| format!("link.{key}={value}"));
+        let mut settings: Vec<String> = fixed.into_iter().chain(keys).collect();
         settings.extend(self.traces.settings());
         Ok(settings)
     }
 
     /// Its settings in a scenario file.
     pub(super) fn toml(&self) -> String {
-        if self.is_mesh {
-            return MESH.to_owned();
+        if let Some(mesh) = &self.mesh {
+            return mesh.toml();
         }
-        let down = self.rtt_us / 2;
+        let keys = self.keys();
+        let of = |table: &str| -> String {
+            let own = keys.iter().filter_map(|(key, value)| {
+                let (of, key) = key.split_once('.').unwrap_or(("", key));
+                (of == table).then(|| format!("{key} = {}\n", toml::Value::String(value.clone())))
+            });
+            own.collect()
+        };
         let traces = &self.traces;
         format!(
-            r#"[link]
-mtu = "{} B"
-header = "28 B"
-buffer = "{} B"
-extra_delay = "0-{} us"
-loss = "{} %"
-loss_burst = "{}"
-error_directions = "both"
-{}
-[link.down]
-rate = "{} bit/s"
-delay = "{down} us"
-{}
-[link.up]
-rate = "{} bit/s"
-delay = "{} us"
-{}"#,
-            self.mtu,
-            self.buffer_bytes.max(u64::from(self.mtu)),
-            self.jitter_us,
-            decimal(self.loss_ppm, 10_000),
-            decimal(self.loss_burst_milli, 1_000),
+            "[link]\nheader = \"28 B\"\n{}{}\n[link.down]\n{}{}\n[link.up]\n{}{}",
+            of(""),
             traces.toml(),
-            self.down_bps,
+            of("down"),
             NamedTrace::toml(traces.down.as_ref()),
-            self.up_bps,
-            self.rtt_us - down,
+            of("up"),
             NamedTrace::toml(traces.up.as_ref()),
         )
     }
 }
 
-/// The wireless network of `thread`: measured links, static routes as Thread's, which settle once.
-const MESH: &str = r#"[mesh]
-topology = "pint-measured"
+/// Returns true for keys that the numbers of a link already show.
+fn is_shown(key: &str) -> bool {
+    let (_, own) = key.split_once('.').unwrap_or(("", key));
+    matches!(own, "delay" | "loss" | "buffer")
+}
 
-[mac]
-csma = "ieee802154"
-transmissions_max = 16
+/// A key in words, such as `up device rate`.
+fn words(key: &str) -> String {
+    key.replace(['.', '_'], " ")
+}
 
-[lowpan]
-version = "contiki3x"
-rpl_option = "off"
-
-[rpl]
-routing = "static"
-settled_after = "5 min"
-version = "contiki3x"
-max_link_metric = 4
-dio_doublings = 20
-no_route_buffer = 8
-"#;
+fn as_texts<S: Serializer>(
+    more: &BTreeMap<String, Value>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(more.iter().map(|(key, value)| (key, value.to_string())))
+}
 
 /// `n / one` without rounding, for a power of ten.
 fn decimal(n: u32, one: u32) -> String {
@@ -513,6 +655,7 @@ mod tests {
         for known in BUILT_IN {
             let link = Link::built_in(known.name).expect("it reads");
             assert!(link.is_mesh || link.about().contains("down"), "{link:?}");
+            assert!(link.name.len() < 20 && !known.source.is_empty());
         }
         assert_eq!(Link::built_in("modem"), None);
     }
@@ -530,7 +673,7 @@ mod tests {
         assert!(
             text("[link]\ndawn = \"5\"")
                 .what
-                .contains("unknown field `dawn`")
+                .contains("unknown key dawn")
         );
         assert!(
             text("[link]\ndown = \"0 bit/s\"\nup = \"1 bit/s\"")
@@ -565,17 +708,17 @@ mod tests {
 
     #[test]
     fn settings_of_a_link_are_those_of_a_scenario() {
-        let link = Link::built_in("nb-iot").expect("built in");
+        let link = Link::built_in("lte-m").expect("built in");
         let settings = link.settings().expect("a link");
-        assert!(settings.contains(&"link.down.rate=30000 bit/s".to_owned()));
-        assert!(settings.contains(&"link.loss=2.0000 %".to_owned()));
+        assert!(settings.contains(&"link.down.rate=300000 bit/s".to_owned()));
+        assert!(settings.contains(&"link.loss=1.0000 %".to_owned()));
         let (default, _) = crate::scenario::builtin::find("carob/default").expect("built in");
         let read = crate::scenario::Scenario::read(default.name, default.text, &settings);
         let scenario = read.expect("it reads");
         // The scenario sweeps errors of its own; these are the link's.
         assert_eq!(scenario.cells().len(), 1);
         let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
-        assert_eq!(spec.link.down.rate_bps, 30_000);
+        assert_eq!(spec.link.down.rate_bps, 300_000);
         let mesh = Link::built_in("thread").expect("built in");
         assert!(mesh.settings().expect_err("a mesh").what.contains("mesh"));
     }
@@ -600,6 +743,83 @@ mod tests {
             let error = change(key).expect_err("hidden");
             assert!(error.what.contains(key) && error.what.contains("trace.down"));
         }
+    }
+
+    #[test]
+    fn a_file_says_all_that_a_scenario_can_say_of_a_link() {
+        let text = "[link]\ndown.rate = \"30 kbit/s\"\nup.rate = \"10 kbit/s\"\nidle_setup = \"1-3 s\"\n\
+                    up.loss = \"5 %\"\nchanges = \"outage from 5 s for 1 s\"\n\
+                    down.delay = \"300 ms\"\nup.delay = \"100 ms\"\n\
+                    down.device_rate = \"9 kbit/s\"\nup.device_rate = \"3 kbit/s\"\n";
+        let link = Link::from_file("l.toml", text).expect("a link");
+        assert_eq!((link.rtt_us, link.losses()), (400_000, [0, 50_000]));
+        assert!(
+            link.about().contains("idle setup 2 s on average"),
+            "{}",
+            link.about()
+        );
+        let question = super::super::Question::new(
+            link.with_round_trip_times(2, 1).with_loss_times(2, 1),
+            super::super::Traffic::named("command").expect("known"),
+        );
+        let text = question.scenario_text(&["default"], &question.default_coap(), 1);
+        let read = crate::scenario::Scenario::read("a.toml", &text, &[]).expect(&text);
+        let spec = read.spec(&read.cells()[0], &read.algorithms()[0], 1);
+        let second = Duration::from_secs(1);
+        let setup = spec.device.setup.expect("a set-up");
+        assert_eq!(
+            (setup.takes.least(), setup.takes.mean()),
+            (second.times(2), second.times(4))
+        );
+        assert_eq!(spec.device.radio.expect("a radio").up_bps, 3_000);
+        assert_eq!(spec.link.down.delay.as_millis(), 600);
+        assert_eq!(spec.link.up.delay.as_millis(), 200);
+        assert!((spec.link.up.loss.mean_ratio() - 0.1).abs() < 1e-6);
+        assert_eq!(spec.link.up.changes.len(), 1);
+
+        let changed = |key: &str| {
+            let mut changes = WrittenLink::default();
+            let value = Some("2 %".to_owned());
+            match key {
+                "loss" => changes.loss = value,
+                _ => changes.up = Some("7 kbit/s".to_owned()),
+            }
+            let file = WrittenLink::from_file("l.toml", text_of_radio()).expect("a link");
+            Link::read("l", &file.changed("l", &changes).expect("possible")).expect("a link")
+        };
+        assert_eq!(changed("loss").losses(), [20_000; 2]);
+        assert!(
+            changed("up")
+                .more
+                .keys()
+                .all(|key| !key.ends_with("device_rate"))
+        );
+        for (key, value) in [
+            ("idle_setup", "soon"),
+            ("error", "low"),
+            ("dawn.rate", "1 bit/s"),
+        ] {
+            let text = format!("[link]\ndown = \"1 bit/s\"\nup = \"1 bit/s\"\n{key} = \"{value}\"");
+            let error = Link::from_file("l.toml", &text).expect_err(key);
+            assert!(error.what.contains(key), "{error}");
+        }
+    }
+
+    fn text_of_radio() -> &'static str {
+        "[link]\ndown.rate = \"30 kbit/s\"\nup.rate = \"10 kbit/s\"\nup.loss = \"5 %\"\n\
+         down.device_rate = \"9 kbit/s\"\nup.device_rate = \"3 kbit/s\"\n"
+    }
+
+    #[test]
+    fn links_without_a_measured_source_say_so() {
+        for known in BUILT_IN {
+            let link = Link::built_in(known.name).expect("it reads");
+            let says = link.about().contains("not validated");
+            assert_eq!(says, !known.is_validated, "{}", known.name);
+            assert!(known.text.starts_with("# "), "{} has no source", known.name);
+        }
+        assert!(!Link::built_in("3g").expect("built in").is_unvalidated);
+        assert!(Link::built_in("gprs").expect("built in").is_unvalidated);
     }
 
     #[test]

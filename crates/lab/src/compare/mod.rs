@@ -16,11 +16,13 @@
 //! # Ok::<(), carob_lab::compare::CompareError>(())
 //! ```
 
+mod built_in;
 mod candidates;
 mod configuration;
 pub mod hindsight;
 mod judge;
 mod link;
+mod mesh_links;
 mod neighbourhood;
 pub mod profiles;
 mod report;
@@ -36,9 +38,11 @@ use std::fmt;
 use carob_sim::registry::Registry;
 use serde::Serialize;
 
+pub use built_in::{BUILT_IN, BuiltInLink};
 pub use configuration::{Configuration, LEFT_OUT, Timers, controllers};
 pub use judge::{Component, Cost, Measured, Weights};
-pub use link::{BUILT_IN, BuiltInLink, Link, WrittenLink, WrittenTraces};
+pub use link::{Link, WrittenLink, WrittenTraces};
+pub use mesh_links::MeshLinks;
 pub use resumable::{ResumableSearch, RunBytes, RunMaker, RunRequest, Step};
 pub use traces::{LinkTraces, NamedTrace};
 pub use traffic::{SIZE_DEFAULT, TRAFFIC, Traffic, TrafficKind};

@@ -5,6 +5,7 @@ use super::judge::RESAMPLES;
 use super::link::{Link, time_text};
 use super::traffic::Traffic;
 use super::{Flip, Ranked};
+use crate::scenario::value::Value;
 
 /// A link of the neighbourhood.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
     };
     if !link.is_mesh {
         let times = [(1, 2, true), (2, 1, true), (5, 1, false)];
-        match link.loss_ppm {
+        match link.mean_loss_ppm() {
             _ if link.traces.has_loss() => {
                 for (numerator, denominator, required) in times {
                     let at = format!("{} the loss", multiple(numerator, denominator));
@@ -53,7 +54,7 @@ pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
             ppm => {
                 for (numerator, denominator, required) in times {
                     let near = link.with_loss_times(numerator, denominator);
-                    if near.loss_ppm != ppm {
+                    if near.mean_loss_ppm() != ppm {
                         add(loss_text(&near), near, traffic.clone(), required);
                     }
                 }
@@ -83,18 +84,12 @@ pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
     }
     if !link.is_mesh {
         let suiting = DISTURBANCES.iter().filter(|one| one.suits(link, traffic));
-        near.extend(suiting.map(|one| {
-            Near {
-                at: one.at.to_owned(),
-                link: link.clone(),
-                traffic: traffic.clone(),
-                overrides: one
-                    .overrides
-                    .iter()
-                    .map(|text| (*text).to_owned())
-                    .collect(),
-                is_required: true,
-            }
+        near.extend(suiting.map(|one| Near {
+            at: one.at.to_owned(),
+            link: link.clone(),
+            traffic: traffic.clone(),
+            overrides: one.overrides_of(link),
+            is_required: true,
         }));
     }
     near
@@ -117,6 +112,27 @@ enum Quantity {
 }
 
 impl Disturbance {
+    /// Its settings on a link: changes of the path come after those of the link, and radios of devices are slower
+    /// from the start.
+    fn overrides_of(&self, link: &Link) -> Vec<String> {
+        let own = link.more.get("changes");
+        let mut all: Vec<String> = Vec::new();
+        for text in self.overrides {
+            all.push(match (text.strip_prefix("link.changes="), own) {
+                (Some(more), Some(own)) => format!("link.changes={own}; {more}"),
+                _ => (*text).to_owned(),
+            });
+        }
+        if matches!(self.replaces, Some(Quantity::Rate)) {
+            let keys = ["down.device_rate", "up.device_rate"];
+            all.extend(keys.iter().filter_map(|key| match link.more.get(*key)? {
+                Value::Rate(bps) => Some(format!("link.{key}={} bit/s", bps.div_ceil(5))),
+                _ => None,
+            }));
+        }
+        all
+    }
+
     fn suits(&self, link: &Link, traffic: &Traffic) -> bool {
         match self.replaces {
             None => true,
@@ -157,7 +173,7 @@ const DISTURBANCES: [Disturbance; 5] = [
 ];
 
 fn loss_text(link: &Link) -> String {
-    format!("loss {} %", f64::from(link.loss_ppm) / 10_000.0)
+    format!("loss {} %", f64::from(link.mean_loss_ppm()) / 10_000.0)
 }
 
 /// A factor in words.

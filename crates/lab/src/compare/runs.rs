@@ -68,7 +68,7 @@ const RARE_LOSS_SEEDS_MAX: u64 = 2_000;
 pub(super) fn rare_loss_seeds(link: &Link, traffic: &Traffic, block: u16) -> u64 {
     // A request and a response.
     let packets = 2 * traffic.exchanges(block);
-    let losses = u128::from(packets) * u128::from(link.loss_ppm) * 1_000;
+    let losses = u128::from(packets) * u128::from(link.mean_loss_ppm()) * 1_000;
     if link.is_mesh || losses == 0 {
         return 0;
     }

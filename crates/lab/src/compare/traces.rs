@@ -128,6 +128,18 @@ impl LinkTraces {
         self.each().any(|one| one.trace.has_delay())
     }
 
+    /// Whether traces replace rates, delays and losses, down and up.
+    pub(super) fn replaced(&self) -> [[bool; 2]; 3] {
+        let both = [self.down.as_ref(), self.up.as_ref()];
+        let of =
+            |has: fn(&LinkTrace) -> bool| both.map(|one| one.is_some_and(|one| has(&one.trace)));
+        [
+            of(LinkTrace::has_rate),
+            of(LinkTrace::has_delay),
+            of(LinkTrace::has_loss),
+        ]
+    }
+
     /// The same with other delays and losses.
     pub(super) fn scaled(&self, delay: Ratio, loss: Ratio) -> Self {
         let scaled = |one: &NamedTrace| NamedTrace {
@@ -214,10 +226,12 @@ mod tests {
             ..WrittenLink::default()
         };
         let link = Link::read("a link", &written).expect("a link");
+        let about = link.about();
+        assert!(about.contains("trace up in place"), "{about}");
+        // Its rate and loss are those of the trace, and the delay is the link's own.
         assert!(
-            link.about().contains("trace up in place"),
-            "{}",
-            link.about()
+            about.starts_with("60 kbit/s down, round trip 100 ms, 0 % lost"),
+            "{about}"
         );
         let question = Question::new(link, Traffic::named("command").expect("known"));
         let text = question.scenario_text(&["default"], &question.default_coap(), 2);
@@ -240,6 +254,12 @@ mod tests {
             |keys: &str| Link::from_file(&file, &format!("[link]\ndown = \"60 kbit/s\"\n{keys}"));
         let link = read("trace.up = \"up.csv\"").expect("a link");
         assert_eq!(link.up_bps, 60_000);
+        let whole = read("trace.up = \"up.csv\"\ntrace.down = \"up.csv\"").expect("a link");
+        assert!(
+            whole.about().starts_with("buffers 64000 B"),
+            "{}",
+            whole.about()
+        );
         assert!(link.about().contains("trace up ") && link.traces.has_loss());
         let bad = read("trace.up = \"bad.csv\"").expect_err("no trace");
         assert!(bad.what.contains("bad.csv:2: delay_ms"), "{bad}");

@@ -259,20 +259,23 @@ impl Cell {
             return Err(impossible(self.place(path), why));
         }
         let bytes = buffer.bytes.min(u64::from(buffer.packets) * mtu);
-        let extra = self.span("link.extra_delay")?;
+        let own = format!("link.{name}.extra_delay");
+        let path = if self.has(&own) {
+            &own
+        } else {
+            "link.extra_delay"
+        };
+        let extra = self.distribution(path)?;
         let directions = self.text("link.error_directions")?;
         let lossy = directions == "both" || directions == name;
         Ok(DirectionSpec {
             rate_bps,
             buffer: buffer.with(self.discipline(bytes, mtu, rate_bps)?),
             delay: self.delay(name)?,
-            extra: if extra.low == extra.high {
-                ExtraDelay::Constant(extra.low)
-            } else {
-                ExtraDelay::Uniform {
-                    low: extra.low,
-                    high: extra.high,
-                }
+            extra: match extra {
+                TimeDistribution::Uniform { low, high } if low == high => ExtraDelay::Constant(low),
+                TimeDistribution::Uniform { low, high } => ExtraDelay::Uniform { low, high },
+                drawn => ExtraDelay::Drawn(drawn),
             },
             loss: self.loss_of(name, lossy)?,
             replay: trace::replay(self, name)?,

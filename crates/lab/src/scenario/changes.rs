@@ -38,7 +38,18 @@ impl Change {
 
     /// `down.rate 60 kbit/s`.
     pub fn text(&self) -> String {
-        format!("{} {}", self.key, self.value)
+        format!("{} {}", self.key, shown(&self.value.to_string()))
+    }
+}
+
+/// A value for a sentence: of a text of several lines the file that it is from, or their number.
+pub(super) fn shown(text: &str) -> String {
+    let Some((first, _)) = text.split_once('\n') else {
+        return text.to_owned();
+    };
+    match first.strip_prefix(mesh::OF_FILE) {
+        Some(file) => file.to_owned(),
+        None => format!("{} lines", text.lines().count()),
     }
 }
 

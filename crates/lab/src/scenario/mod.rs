@@ -32,6 +32,8 @@ mod tcp;
 mod trace;
 mod workload;
 
+pub(crate) use mesh::links as mesh_links;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use carob_cc::registry::canonical;
@@ -271,9 +273,36 @@ impl Scenario {
             self.cells.iter().filter(fits).collect()
         };
         match fitting(pattern) {
-            none if none.is_empty() => fitting(&format!("{pattern}-*")),
+            none if none.is_empty() => match fitting(&format!("{pattern}-*")) {
+                none if none.is_empty() => self.renamed(pattern),
+                cells => cells,
+            },
             cells => cells,
         }
+    }
+
+    /// The cells that would fit a pattern but for settings of the command line, whose values are in their names.
+    fn renamed(&self, pattern: &str) -> Vec<&Cell> {
+        let (name, text) = &self.source;
+        let own = (!self.changes.is_empty()).then(|| Self::read(name, text, &[]));
+        let Some(Ok(own)) = own else {
+            return Vec::new();
+        };
+        let is_changed = |key: &str| {
+            let path = keys::resolve(key).map(|found| found.path);
+            path.is_ok_and(|path| self.changes.iter().any(|change| change.path == path))
+        };
+        let named: Vec<&Cell> = own.cells_like(pattern);
+        let agrees = |cell: &&Cell| {
+            named.iter().any(|named| {
+                let mut values = named.values.iter();
+                values.all(|(key, value)| {
+                    let of_cell = cell.values.iter().find(|(known, _)| known == key);
+                    is_changed(key) || of_cell.is_some_and(|(_, own)| own == value)
+                })
+            })
+        };
+        self.cells.iter().filter(agrees).collect()
     }
 
     /// Its algorithms, in order.

@@ -775,3 +775,18 @@ fn a_typed_loss_replaces_a_class_of_errors_that_is_not_swept() {
         "{error}"
     );
 }
+
+#[test]
+fn a_setting_that_is_in_the_names_of_cells_leaves_them_their_names() {
+    let (file, _) = builtin::find("thesis/long").expect("built in");
+    let set = ["buffer=5000 B".to_owned()];
+    let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
+    let names = |pattern: &str| -> Vec<&str> {
+        let cells = scenario.cells_like(pattern);
+        cells.iter().map(|cell| cell.name.as_str()).collect()
+    };
+    assert_eq!(names("long-1c-none-2500"), ["long-1c-none-5000"]);
+    assert_eq!(names("long-1c-none-5000"), ["long-1c-none-5000"]);
+    assert_eq!(names("long-1c-*-2500").len(), names("long-1c-*").len());
+    assert_eq!(names("long-1c-none-2501"), [""; 0]);
+}

@@ -218,9 +218,9 @@ pub(crate) struct RunArgs {
     /// Make one run only, with this seed; the report draws it
     #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
     pub(crate) seed: Option<u64>,
-    /// Run over this link: nb-iot, lte-m, gprs, umts, lan, a TOML file, or a capture
+    /// Run over this link: nb-iot, 3g, starlink, ..., a TOML file, or a capture
     ///
-    /// As for `carob lab compare`. Its values take the place of the scenario's; --set overrides them.
+    /// As for `carob lab compare`, meshes apart. Its values take the place of the scenario's; --set overrides them.
     #[arg(long, value_name = "LINK")]
     pub(crate) link: Option<String>,
     /// Change a setting, with units: 'down.rate=60 kbit/s'
@@ -308,7 +308,10 @@ fn figure_parser() -> impl TypedValueParser<Value = &'static Figure> {
 /// Arguments of `carob lab compare`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// Select a link: nb-iot, lte-m, gprs, umts, thread, lan, or a file [default: nb-iot]
+    /// Select a link: nb-iot, 3g, starlink, thread, ..., or a file [default: nb-iot]
+    ///
+    /// Measured: nb-iot, nb-iot-connected, nb-iot-deep, 3g, starlink, tsch, thread, thread-marina, thread-pint. Not validated by
+    /// measurements: lte-m, gprs, umts, lan.
     ///
     /// A file is TOML or a capture. The link of a capture (pcap, pcapng, or --log ending in .jsonl) is fitted to its round trips, as
     /// `carob analyze` shows. --down, --rtt, --loss and the others override its values.

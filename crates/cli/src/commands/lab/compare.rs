@@ -68,9 +68,10 @@ fn link(args: &CompareArgs) -> Result<Link, Failure> {
     let is_traced = numbers.trace.down.is_some() || numbers.trace.up.is_some();
     let name = match &args.link {
         Some(name) => name,
-        None if is_own || is_traced => {
+        None if is_own => {
             return Link::read("the link", &numbers).map_err(|error| wrong(&error));
         }
+        None if is_traced => return of_traces(numbers).map_err(|error| wrong(&error)),
         None => LINK_DEFAULT,
     };
     let is_changed = !numbers.is_empty();
@@ -84,11 +85,28 @@ fn link(args: &CompareArgs) -> Result<Link, Failure> {
     Ok(link)
 }
 
+/// The link of traces; the default link has the rates that they lack.
+fn of_traces(mut numbers: WrittenLink) -> Result<Link, CompareError> {
+    let link = Link::read("the link", &numbers);
+    if link.is_ok() {
+        return link;
+    }
+    let default = WrittenLink::built_in(LINK_DEFAULT).unwrap_or_default();
+    (numbers.down, numbers.up) = (default.down, default.up);
+    Link::read("the link", &numbers)
+}
+
 /// The link of a name: a built-in one, a file or a capture.
 fn named(name: &str) -> Result<WrittenLink, Failure> {
     if is_toml(name) {
         let text = read_file(Path::new(name))?;
         return WrittenLink::from_file(name, &text).map_err(|error| wrong(&error));
+    }
+    if Path::new(name).extension().is_some_and(|end| end == "csv") {
+        return Ok(WrittenLink {
+            mesh: Some(name.to_owned()),
+            ..WrittenLink::default()
+        });
     }
     if let Some(built_in) = WrittenLink::built_in(name) {
         return Ok(built_in);
@@ -101,11 +119,17 @@ fn named(name: &str) -> Result<WrittenLink, Failure> {
     if Path::new(name).is_file() {
         return Err(features::missing("link from a capture", "analyze"));
     }
-    let known: Vec<&str> = BUILT_IN.iter().map(|link| link.name).collect();
+    let of = |is_validated| {
+        let names = BUILT_IN
+            .iter()
+            .filter(|link| link.is_validated == is_validated);
+        names.map(|link| link.name).collect::<Vec<_>>().join(", ")
+    };
     let hint = format!(
-        "links are {}; a file of your own ends in .toml, or is a capture; `carob lab compare` takes \
+        "measured links are {}; not validated are {}; a file of your own ends in .toml (a mesh in .csv), or is a capture; `carob lab compare` takes \
              --down and --up too",
-        known.join(", ")
+        of(true),
+        of(false)
     );
     Err(Failure::new(Kind::Usage, format_args!("unknown link \"{name}\"")).hint(hint))
 }
@@ -133,12 +157,12 @@ fn written(numbers: &LinkNumbers) -> WrittenLink {
         loss_burst: numbers.loss_burst.clone(),
         buffer: numbers.buffer.clone(),
         mtu: numbers.mtu.clone(),
-        mesh: false,
         trace: WrittenTraces {
             down: absolute(&numbers.trace_down),
             up: absolute(&numbers.trace_up),
             end: numbers.trace_end.clone(),
         },
+        ..WrittenLink::default()
     }
 }
 

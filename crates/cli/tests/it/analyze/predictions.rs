@@ -93,9 +93,19 @@ fn slow_links() -> Vec<Case> {
         ..WrittenLink::default()
     };
     let own = Link::read("satellite", &own).expect("a link");
+    // The rates and delays of Pesola 2020, 4.1, her error low and her buffer.
+    let cell = WrittenLink {
+        down: Some("30 kbit/s".to_owned()),
+        up: Some("60 kbit/s".to_owned()),
+        rtt: Some("630 ms".to_owned()),
+        loss: Some("2 %".to_owned()),
+        buffer: Some("14100 B".to_owned()),
+        ..WrittenLink::default()
+    };
+    let cell = Link::read("pesola-2020", &cell).expect("a link");
     // The sessions of each take some six minutes.
     vec![
-        Case::built_in("nb-iot", 16_384, 9),
+        Case::of(cell, 16_384, 9),
         Case::built_in("lte-m", 65_536, 40),
         Case::built_in("gprs", 16_384, 6),
         Case::built_in("umts", 65_536, 30),

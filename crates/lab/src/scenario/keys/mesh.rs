@@ -28,13 +28,13 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "mesh.topology",
         Kind::Text,
         Some("6x6"),
-        "Shape of the network: `chain` (17 nodes) or `chain-<n>`, `dumbbell` (two grids of 3x3, joined by 3 nodes), `<columns>x<rows>`, look-alikes of testbeds: `pint` (22 nodes), `wilab` (26), `iotlab` (60), and the first two with the hops and links of the measured ones, `pint-by-data` and `wilab-by-data`; their measured links: `pint-measured`, `wilab-measured`; or `links`, those of `mesh.links`.",
+        "Shape of the network: `chain` (17 nodes) or `chain-<n>`, `dumbbell` (two grids of 3x3, joined by 3 nodes), `<columns>x<rows>`, look-alikes of testbeds: `pint` (22 nodes), `wilab` (26), `iotlab` (60), and the first two with the hops and links of the measured ones, `pint-by-data` and `wilab-by-data`; their measured links: `pint-measured`, `wilab-measured`; those of an office (34) and a marina (23): `evalab-measured`, `marina-measured`; or `links`, those of `mesh.links`.",
     ),
     key(
         "mesh.links",
         Kind::Text,
         None,
-        "Links of the topology `links`: a CSV, or the path of one (from the scenario file's folder) that ends in `.csv`. Columns `a,b` for links in both directions or `from,to` for one, and `delivery` (a ratio) or `etx`. The first node of the first row is the root.",
+        "Links of the topology `links`: a CSV, or the path of one (from the scenario file's folder) that ends in `.csv`. Columns `a,b` for links in both directions or `from,to` for one, and `delivery` (a ratio) or `etx`. The first node of the first row is the root. Lines that begin with `#` are comments.",
     ),
     key(
         "mesh.etx_share",
@@ -106,7 +106,7 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "radio.delivery",
         Kind::Word(&["perfect", "fixed", "drawn", "by-distance", "table"]),
         None,
-        "How likely frames arrive where nothing else is on the air: always; with `radio.ratio`; with a ratio drawn for each transmission from `radio.ratios`; 1 - (d/R)^2 (1 - `radio.ratio`) at distance d of range R; or by the table of a look-alike or of measured links.",
+        "How likely frames arrive where nothing else is on the air: always; with `radio.ratio`; with a ratio drawn for each transmission from `radio.ratios`; 1 - (d/R)^2 (1 - `radio.ratio`) at distance d of range R; or by the table of a look-alike or of measured links, which have no other.",
     ),
     key(
         "radio.ratio",

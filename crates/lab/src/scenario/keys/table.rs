@@ -593,7 +593,7 @@ const GENERAL: &[Key] = &[
     ),
     key(
         "link.extra_delay",
-        Kind::Span,
+        Kind::Distribution,
         Some("0 ms"),
         "Delay on top of propagation, in each direction: constant, or drawn for each packet without reordering.",
     ),
@@ -760,6 +760,12 @@ const GENERAL: &[Key] = &[
         "Overrides `link.buffer` towards the constrained side.",
     ),
     key(
+        "link.down.extra_delay",
+        Kind::Distribution,
+        None,
+        "Overrides `link.extra_delay` towards the constrained side.",
+    ),
+    key(
         "link.down.loss",
         Kind::Percent,
         None,
@@ -806,6 +812,12 @@ const GENERAL: &[Key] = &[
         Kind::Buffer,
         None,
         "Overrides `link.buffer` from the constrained side.",
+    ),
+    key(
+        "link.up.extra_delay",
+        Kind::Distribution,
+        None,
+        "Overrides `link.extra_delay` from the constrained side.",
     ),
     key(
         "link.up.loss",

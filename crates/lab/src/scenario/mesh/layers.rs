@@ -9,6 +9,7 @@ use carob_sim::mesh::spec::{
 use carob_sim::random::Probability;
 use carob_sim::spec::Span;
 
+use super::links;
 use crate::scenario::cell::Cell;
 use crate::scenario::error::ScenarioError;
 use crate::scenario::impossible;
@@ -53,9 +54,17 @@ fn delivery(cell: &Cell) -> Result<Delivery, ScenarioError> {
     let path = "radio.delivery";
     let word = match cell.if_set(path, |cell, path| cell.text(path).map(str::to_owned))? {
         Some(word) => word,
+        None if links::is_measured(cell.text("mesh.topology")?) => "table".to_owned(),
         None if cell.text("radio.link")? == "lossy" => "drawn".to_owned(),
         None => "perfect".to_owned(),
     };
+    let topology = cell.text("mesh.topology")?;
+    if word != "table" && links::is_measured(topology) {
+        let why = format!(
+            "{path}: the links of mesh.topology = \"{topology}\" have delivery ratios of their own; leave {path} out"
+        );
+        return Err(impossible(cell.place(path), why));
+    }
     Ok(match word.as_str() {
         "fixed" => Delivery::Fixed(share(cell, "radio.ratio")?),
         "drawn" => Delivery::Drawn(ratios(cell)?),

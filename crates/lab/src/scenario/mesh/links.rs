@@ -27,7 +27,7 @@ const GOOD_ETX: f64 = 1.4;
 /// The best delivery ratio of a link whose ETX is known.
 const DELIVERY_MAX: f64 = 0.998;
 /// Built-in topologies: name, CSV.
-const MEASURED: [(&str, &str); 2] = [
+const MEASURED: [(&str, &str); 4] = [
     (
         "pint-measured",
         include_str!("../../../papers/rpl/pint_links.csv"),
@@ -36,7 +36,18 @@ const MEASURED: [(&str, &str); 2] = [
         "wilab-measured",
         include_str!("../../../papers/rpl/wilab_links.csv"),
     ),
+    (
+        "evalab-measured",
+        include_str!("../../../links/mesh-evalab.csv"),
+    ),
+    (
+        "marina-measured",
+        include_str!("../../../links/mesh-marina.csv"),
+    ),
 ];
+
+/// Beginning of the first line of a text in the place of a path, which has that path.
+pub(in crate::scenario) const OF_FILE: &str = "# file: ";
 
 /// A graph of links and the numbers that its nodes have in the CSV, the root first.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,11 +78,33 @@ pub(in crate::scenario) fn load(raw: &mut BTreeMap<String, Raw>) -> Result<(), S
         place: place.clone(),
         problem: Problem::RunSetupError(format!("mesh.links: {}: {why}", path.display())),
     };
-    *text = files::read_text(&path, CSV_BYTES_MAX).map_err(|error| match error.kind() {
-        ErrorKind::FileTooLarge => failed("a CSV of links is at most 1 MiB".to_owned()),
-        _ => failed(error.to_string()),
-    })?;
+    let csv = self::text(&path).map_err(failed)?;
+    *text = format!("{OF_FILE}{text}\n{csv}");
     Ok(())
+}
+
+/// Returns true for a topology that is made of measured links.
+pub(super) fn is_measured(topology: &str) -> bool {
+    topology == "links" || MEASURED.iter().any(|(name, _)| *name == topology)
+}
+
+/// Text of a CSV of links.
+pub(crate) fn text(path: &Path) -> Result<String, String> {
+    files::read_text(path, CSV_BYTES_MAX).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => "a CSV of links is at most 1 MiB".to_owned(),
+        _ => error.to_string(),
+    })
+}
+
+/// Number of nodes in a CSV of links.
+pub(crate) fn nodes(csv: &str) -> Result<usize, String> {
+    Ok(read(csv, 1.0)?.numbers.len())
+}
+
+/// Number of nodes of a built-in topology of measured links.
+pub(crate) fn nodes_of(topology: &str) -> Result<usize, String> {
+    let found = MEASURED.iter().find(|(name, _)| *name == topology);
+    nodes(found.map_or("", |(_, csv)| csv))
 }
 
 /// The measured links of a cell, if its topology is made of them.
@@ -107,7 +140,12 @@ pub(super) fn of(cell: &Cell) -> Result<Option<MeasuredLinks>, ScenarioError> {
 
 /// Reads a CSV. Of the excess of a good link's ETX over 1, `share` is loss of the link itself.
 fn read(csv: &str, share: f64) -> Result<MeasuredLinks, String> {
-    let table = Table::read(csv).map_err(|error| {
+    // Comments become blank lines, which are no records.
+    let lines = csv
+        .lines()
+        .map(|line| if line.starts_with('#') { "" } else { line });
+    let csv = lines.collect::<Vec<_>>().join("\n");
+    let table = Table::read(&csv).map_err(|error| {
         format!(
             "record {}: not as many cells as the header's, or an open quote",
             error.record

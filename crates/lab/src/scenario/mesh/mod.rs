@@ -4,7 +4,8 @@
 //! Layers ([`layers`]) take the values of a version of Contiki, then those of single keys.
 
 mod layers;
-pub(super) mod links;
+pub(crate) mod links;
+pub(super) use links::OF_FILE;
 mod topology;
 
 use carob_cc::time::Duration;

@@ -7,7 +7,7 @@ use carob_sim::mesh::topology::TableLink;
 use carob_sim::random::Probability;
 use carob_sim::spec::RunSpec;
 
-use crate::scenario::{Scenario, builtin};
+use crate::scenario::{Cell, Change, Scenario, builtin};
 
 const LEAST: &str = r#"
     about = "a network"
@@ -336,12 +336,25 @@ fn measured_links_are_topologies_with_their_own_numbers() {
     };
     assert_eq!(ratio(0, 1), Probability::ppm(500_000));
     assert_eq!(ratio(2, 0), Probability::ppm(953_463)); // the square root of 1 / 1.1
-    let one_way = "mesh.links=from,to,delivery\n1,2,0.5\n2,1,0.25\n";
+    let one_way = "mesh.links=# measured\nfrom,to,delivery\n1,2,0.5\n# the way back\n2,1,0.25\n";
     let (graph, _) = links(&["topology=links", one_way]);
     assert_eq!(graph.links[1].delivery, Probability::ppm(250_000));
+    // Their ratios count without another key, and no other model goes over them.
+    assert_eq!(
+        mesh(&["topology=links", one_way]).radio.delivery,
+        Delivery::Table
+    );
+    let (office, _) = links(&["topology=evalab-measured"]);
+    let (marina, _) = links(&["topology=marina-measured"]);
+    assert_eq!((office.regions.len(), office.links.len()), (34, 344));
+    assert_eq!((marina.regions.len(), marina.links.len()), (23, 390));
 
     for (set, said) in [
         (&["topology=links"][..], "needs mesh.links"),
+        (
+            &["topology=links", one_way, "delivery=fixed"],
+            "have delivery ratios of their own",
+        ),
         (
             &["topology=links", "mesh.links=a,b,etx\n1,2,0.5\n"],
             "line 2",
@@ -397,4 +410,36 @@ fn clients_stop_and_runs_are_without_noise_only_if_told() {
     let noise = other.radio.interference.expect("noise");
     assert_eq!(noise.runs, Probability::ppm(500_000));
     assert_eq!(other.radio.cca_window, Duration::from_micros(128));
+}
+
+#[test]
+fn a_table_of_links_is_told_by_its_name() {
+    let folder = std::env::temp_dir().join(format!("carob-named-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("links.csv");
+    std::fs::write(&file, "from,to,delivery\n1,2,0.5\n2,1,0.25\n").expect("a file");
+    let (scenario, _) = builtin::find("cocoaplus/constant").expect("built in");
+    let name = format!("mesh.links={}", file.display());
+    let set = [
+        "mesh.topology=links",
+        &name,
+        "load=2 kbit/s",
+        "mesh.sink=root",
+    ]
+    .map(str::to_owned);
+    let read = Scenario::read(scenario.name, scenario.text, &set).expect("valid");
+    let _ = std::fs::remove_dir_all(&folder);
+    let cells: Vec<&Cell> = read.cells().iter().collect();
+    let facts = read.network(&cells);
+    assert!(
+        facts[0].1.contains("links.csv") && !facts[0].1.contains("delivery"),
+        "{facts:?}"
+    );
+    let title = read.title("a");
+    assert!(!title.contains('\n'), "{title}");
+    let texts: Vec<String> = read.changes().iter().map(Change::text).collect();
+    assert!(
+        texts.iter().any(|text| text.ends_with("links.csv")),
+        "{texts:?}"
+    );
 }

@@ -20,7 +20,7 @@ pub(super) fn of(cell: &Cell) -> Result<TopologySpec, ScenarioError> {
         .map(|measured| Shape::Links(measured.graph.clone()));
     let shape = named.or_else(|| shape(text)).ok_or_else(|| {
         let why = format!(
-            "{path} = \"{text}\": expected chain, chain-<nodes>, dumbbell, <columns>x<rows>, pint, wilab, pint-by-data, wilab-by-data, iotlab, pint-measured, wilab-measured or links"
+            "{path} = \"{text}\": expected chain, chain-<nodes>, dumbbell, <columns>x<rows>, pint, wilab, pint-by-data, wilab-by-data, iotlab, pint-measured, wilab-measured, evalab-measured, marina-measured or links"
         );
         impossible(cell.place(path), why)
     })?;

@@ -181,6 +181,7 @@ impl Direction {
         let extra = match self.spec.extra {
             ExtraDelay::Constant(extra) => extra,
             ExtraDelay::Uniform { low, high } => self.extra.uniform(low, high),
+            ExtraDelay::Drawn(from) => from.draw(&mut self.extra),
         };
         let row = self.player.as_ref().and_then(|player| player.row(departed));
         let (delay, loss) = row.map_or((None, None), |row| (row.delay, row.loss));

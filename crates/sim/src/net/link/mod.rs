@@ -38,6 +38,8 @@ pub use trace::{
 
 use carob_cc::time::Duration;
 
+use crate::distribution::TimeDistribution;
+
 /// The maximum number of packets in one direction, regardless of its buffer in bytes.
 pub const PACKETS_MAX: u32 = 1 << 20;
 
@@ -90,6 +92,8 @@ pub enum ExtraDelay {
         /// Longest.
         high: Duration,
     },
+    /// Drawn from a distribution for each packet, without reordering.
+    Drawn(TimeDistribution),
 }
 
 impl ExtraDelay {
