@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    defences, flood, fuzz, handshakes, memory, properties, radio_validation, recommendations,
-    situations, soak, stress, workspace::Workspace,
+    defences, flood, fuzz, handshakes, links, memory, properties, radio_validation,
+    recommendations, situations, soak, stress, workspace::Workspace,
 };
 
 /// One long run: a name, what it shows, what does it, and where its results are kept.
@@ -63,6 +63,7 @@ const RUNS: &[Long] = &[
     FUZZ,
     HANDSHAKES,
     IOTLAB_SENSITIVITY,
+    LINKS,
     LITERATURE_SENSITIVITY,
     MEMORY,
     MESH_SENSITIVITY,
@@ -244,6 +245,13 @@ const IOTLAB_SENSITIVITY: Long = Long {
     about: "what the study of NON and Observe leaves open about its testbed (three minutes)",
     work: Work::Command(&sweep("crates/lab/results/iotlab-sensitivity.toml")),
     results: "crates/lab/results/iotlab-sensitivity.md",
+};
+
+const LINKS: Long = Long {
+    name: "links",
+    about: "models of links beside measurements, with traces of FOLDER or those that are shipped (a minute); --page writes the page alone",
+    work: Work::WithOptions(links::run),
+    results: "crates/lab/results/links.csv",
 };
 
 const PROFILES: Long = Long {

@@ -14,6 +14,7 @@ mod flood;
 mod fuzz;
 mod handshakes;
 mod interop;
+mod links;
 mod long;
 mod memory;
 mod metrics;

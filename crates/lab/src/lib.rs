@@ -30,6 +30,7 @@ pub mod fuzzing;
 pub mod journal;
 mod layout;
 pub mod link_trace;
+pub mod link_validation;
 pub mod medians;
 pub mod metrics;
 pub mod paired;
