@@ -78,7 +78,8 @@ delay, a server that pauses.
 const AFTER: &str = "
 ## Limits
 
-The links are models, and the numbers of some are this project's choice ([sources](compare.md#links)). Where your link is known,
+The links are models ([sources](compare.md#links)), most of them [held against measurements](links.md). No measurement is known to the project of those that are not
+validated. Where your link is known,
 run the comparison for it: `carob lab compare --down RATE --up RATE --rtt TIME --loss SHARE`. How far such recommendations are from the
 best configuration on 24 other links: [recommendations on links set aside](../crates/lab/results/recommendations.md).
 
@@ -119,10 +120,15 @@ fn page(kept: &[SituationAnswer]) -> Result<String> {
     for ((situation, subject, _), kept) in SITUATIONS.iter().zip(kept) {
         let answer = &kept.answer;
         let best = best(answer)?;
+        let validation = if answer["link"]["is_unvalidated"] == true {
+            " (link *not validated*)"
+        } else {
+            ""
+        };
         // A String takes every write.
         let _ = writeln!(
             text,
-            "| {situation} | {} | {} | {} |",
+            "| {situation}{validation} | {} | {} | {} |",
             configuration(best, answer)?,
             gain(subject, best, &answer["ranked"][0])?,
             evidence(best, answer)?,
