@@ -148,7 +148,7 @@ fn page(kept: &[SituationAnswer]) -> Result<String> {
         text += "```\n";
         let elsewhere = elsewhere(&kept.answer);
         if !elsewhere.is_empty() {
-            let _ = writeln!(text, "\nBetter elsewhere: {elsewhere}.");
+            let _ = write!(text, "\nBetter elsewhere:\n\n{elsewhere}");
         }
     }
     Ok(text + AFTER)
@@ -264,16 +264,16 @@ fn evidence(one: &Value, answer: &Value) -> Result<String> {
     ))
 }
 
-/// Links nearby where another configuration is better.
+/// Links nearby where another configuration is better, a line each.
 fn elsewhere(answer: &Value) -> String {
     let flips = answer["flips"].as_array().map_or(&[][..], Vec::as_slice);
     let one = |flip: &Value| {
         let configuration = configuration(flip, answer).unwrap_or_default();
         let at = flip["at"].as_str().unwrap_or_default();
         let cost = flip["cost"].as_f64().unwrap_or_default();
-        format!("{configuration} at {at} ({cost:.2} of its cost)")
+        format!("- {at}: {configuration} ({cost:.2} of its cost)\n")
     };
-    flips.iter().map(one).collect::<Vec<_>>().join("; ")
+    flips.iter().map(one).collect()
 }
 
 #[cfg(test)]

@@ -164,7 +164,10 @@ fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
     }
     if spec.device.is_used() {
         let why = "devices have radios and connections that are set up in the simulator only";
-        return refuse("link.idle_setup, link.down.device_rate", why);
+        return refuse(
+            "link.idle_setup, link.down.device_rate, link.power_send",
+            why,
+        );
     }
     if spec.server.is_used() {
         return refuse("server.service", "requests cost time in the simulator only");

@@ -290,11 +290,9 @@ fn one_way(spec: &DirectionSpec, interval: Duration) -> BTreeMap<String, f64> {
 fn saturated(spec: &DirectionSpec, way: &str) -> BTreeMap<String, f64> {
     let mut direction = Direction::new(spec, 1, "validation");
     let (mut bins, mut now) = (vec![0_u64; SAMPLES as usize], Instant::ZERO);
-    loop {
-        let departed = match direction.offer(now, LARGE_BYTES) {
-            Verdict::Deliver { departed, .. } | Verdict::Lost { departed } => departed,
-            Verdict::DropFull => break,
-        };
+    while let Verdict::Deliver { departed, .. } | Verdict::Lost { departed } =
+        direction.offer(now, LARGE_BYTES)
+    {
         now = departed;
         // A packet that ends with a half-second is of it.
         let ended = departed.since(Instant::ZERO).as_micros().saturating_sub(1);

@@ -227,6 +227,14 @@ pub fn collect(record: &RunRecord, samples: &mut Samples) {
     if let Some(mesh) = &record.mesh {
         mesh::collect(mesh, &mut add);
     }
+    for device in &record.devices {
+        add(ENERGY_J, device.energy_uj as f64 / 1e6);
+        add(RADIO_SEND_S, seconds(device.send));
+        add(RADIO_RECEIVE_S, seconds(device.receive));
+        add(RADIO_LISTEN_S, seconds(device.listen));
+        add(RADIO_IDLE_S, seconds(device.idle));
+        add(RADIO_SLEEP_S, seconds(device.sleep));
+    }
     let (down, up) = (record.link.down, record.link.up);
     let offered = down.offered + up.offered;
     if offered > 0 {

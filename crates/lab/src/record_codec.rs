@@ -176,6 +176,14 @@ mod tests {
         };
         let mesh = mesh(&mut n);
         RunRecord {
+            devices: vec![carob_sim::link::DeviceRecord {
+                send: Duration::from_micros(n()),
+                receive: Duration::from_micros(n()),
+                listen: Duration::from_micros(n()),
+                idle: Duration::from_micros(n()),
+                sleep: Duration::from_micros(n()),
+                energy_uj: n(),
+            }],
             response_times: vec![Duration::from_micros(7), Duration::from_micros(n())],
             mesh: Some(Box::new(mesh)),
             notifications: Some(NotificationRecord {

@@ -76,6 +76,12 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
         header.extend(["published s", "ratio"].map(right));
     }
     header.extend(["retransmissions", "spurious"].map(right));
+    let any_energy = rows
+        .iter()
+        .any(|row| row.metrics.contains_key(metrics::ENERGY_J.name));
+    if any_energy {
+        header.push(right("energy J"));
+    }
     if any_unfinished {
         header.push(right("done"));
     }
@@ -119,6 +125,9 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
             mean(metrics::RETRANSMISSIONS.name),
             mean(metrics::SPURIOUS.name),
         ]);
+        if any_energy {
+            cells.push(mean(metrics::ENERGY_J.name));
+        }
         if any_unfinished {
             let done = timed.done(row);
             cells.push(done.map_or_else(dash, percent_done));

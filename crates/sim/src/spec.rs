@@ -16,7 +16,7 @@ pub use crate::engine::server_queue::{
 };
 pub use crate::fault::{ClientRestarts, Faults, Outages, Rebindings, ServerRestarts};
 use crate::histogram::Histogram;
-use crate::link::{Counters, DeviceSpec, LinkSpec};
+use crate::link::{Counters, DeviceRecord, DeviceSpec, LinkSpec};
 pub use crate::mesh::record::{MeshBin, MeshRecord, Moment, NodeRecord};
 pub use crate::mesh::spec::MeshSpec;
 pub use crate::notifications::{
@@ -457,6 +457,8 @@ pub struct RunRecord {
     pub server: Option<ServerRecord>,
     /// Results of a notification workload, which has no flows.
     pub notifications: Option<NotificationRecord>,
+    /// Devices on the link, if the energy of their radios is measured.
+    pub devices: Vec<DeviceRecord>,
     /// Results of a wireless network, which has no flows and no link.
     pub mesh: Option<Box<MeshRecord>>,
     /// The end of the run: the last flow's end or the time limit.

@@ -132,7 +132,7 @@ fn what_only_the_simulator_does_is_refused() {
     });
     assert!(refused(faulty).contains("faults: faults happen in the simulator only"));
     let mut sleepy = spec(1, Transport::Datagrams);
-    sleepy.idle_setup = Some(IdleSetup {
+    sleepy.device.setup = Some(IdleSetup {
         takes: TimeDistribution::constant(Duration::from_secs(1)),
         after: Duration::from_secs(1),
     });

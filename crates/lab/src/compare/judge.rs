@@ -19,7 +19,7 @@ pub enum Component {
     Undelivered,
     /// Spurious retransmissions per exchange.
     Spurious,
-    /// Bytes on the link in both directions, in a mesh frames on the air: the energy of a radio.
+    /// Bytes on the link in both directions, in a mesh frames on the air.
     Bytes,
     /// Time that a neighbour with default CoAP takes for 20 small requests beside it, in seconds.
     Harm,

@@ -434,11 +434,10 @@ impl Link {
         } else {
             format!(" (up to {} more each way)", time_text(self.jitter_us))
         };
-        let [down, up] = self.losses().map(|ppm| f64::from(ppm) / 10_000.0);
-        let loss = if down == up {
-            format!("{down} % lost each way")
-        } else {
-            format!("{down} % lost down, {up} % up")
+        let percent = |ppm: u32| f64::from(ppm) / 10_000.0;
+        let loss = match self.losses() {
+            [down, up] if down == up => format!("{} % lost each way", percent(down)),
+            [down, up] => format!("{} % lost down, {} % up", percent(down), percent(up)),
         };
         let shown = |(key, _): &(&String, &Value)| !is_shown(key);
         let more = self.more.iter().filter(shown);

@@ -42,13 +42,12 @@ impl MeshLinks {
             )
         };
         let measured = MEASURED.iter().find(|(name, _)| *name == mesh);
-        let (topology, csv) = match measured {
-            Some((_, topology)) => (*topology, None),
-            None => {
-                let folder = Path::new(link).parent().unwrap_or(Path::new(""));
-                let text = mesh_links::text(&folder.join(mesh)).map_err(wrong)?;
-                ("links", Some(text))
-            }
+        let (topology, csv) = if let Some((_, topology)) = measured {
+            (*topology, None)
+        } else {
+            let folder = Path::new(link).parent().unwrap_or(Path::new(""));
+            let text = mesh_links::text(&folder.join(mesh)).map_err(wrong)?;
+            ("links", Some(text))
         };
         let nodes = match &csv {
             Some(csv) => mesh_links::nodes(csv),

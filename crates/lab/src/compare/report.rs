@@ -121,7 +121,7 @@ fn costs(answer: &Answer) -> Section {
     }
 }
 
-/// Times, failures and the energy of a device.
+/// Times, failures and the bytes of a device.
 fn measured(answer: &Answer) -> Section {
     let mut times = table(&[
         "configuration",
@@ -135,8 +135,8 @@ fn measured(answer: &Answer) -> Section {
         "neighbour s",
     ]);
     let unit = if answer.link.is_mesh { "frames" } else { "kB" };
-    let mut energy = table(&[
-        "energy of a device",
+    let mut bytes = table(&[
+        "radio of a device",
         "sent",
         "received",
         "sends s",
@@ -170,7 +170,7 @@ fn measured(answer: &Answer) -> Section {
             Some(bytes) if bps > 0 => digits(bytes * 8.0 / bps as f64),
             _ => "-".to_owned(),
         };
-        energy.add(vec![
+        bytes.add(vec![
             name(answer, one),
             amount(sent),
             amount(received),
@@ -179,14 +179,14 @@ fn measured(answer: &Answer) -> Section {
         ]);
     }
     Section {
-        heading: "Times, failures, energy".to_owned(),
+        heading: "Times, failures, bytes".to_owned(),
         text: vec![format!(
-            "Median, p95 and p99 are of {} of all runs; failures count as what they cost. Energy is what the radio of a \
-             device sends and receives in a run, with IP and UDP headers, and the time that this takes \
+            "Median, p95 and p99 are of {} of all runs; failures count as what they cost. The radio of a \
+             device sends and receives these bytes in a run, with IP and UDP headers, and the time that this takes \
              at the rates of the link; waiting for responses is in the times.",
             percentiles_of(answer)
         )],
-        tables: vec![times, energy],
+        tables: vec![times, bytes],
         ..Section::default()
     }
 }

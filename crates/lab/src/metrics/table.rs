@@ -74,6 +74,18 @@ metrics! {
         "Packets dropped by the bottlenecks of a run, both directions.";
     CORRUPTED: "corrupted", "1", Run,
         "Packets of a run that arrived damaged and were discarded, both directions, where there are any.";
+    ENERGY_J: "energy_j", "J", Flow,
+        "Energy of a device's radio in a run, where `link.power_send` is set.";
+    RADIO_SEND_S: "radio_send_s", "s", Flow,
+        "Time that a device's radio sends, where its energy is measured.";
+    RADIO_RECEIVE_S: "radio_receive_s", "s", Flow,
+        "Time that a device's radio receives, likewise.";
+    RADIO_LISTEN_S: "radio_listen_s", "s", Flow,
+        "Time that a device's radio is connected without either, or listens for pages, likewise.";
+    RADIO_IDLE_S: "radio_idle_s", "s", Flow,
+        "Time that a device's radio is idle, likewise.";
+    RADIO_SLEEP_S: "radio_sleep_s", "s", Flow,
+        "Time that a device's radio is in power saving mode, likewise.";
     EXCHANGES: "exchanges", "1", Flow,
         "Message exchanges of a flow.";
     RECOVERIES: "recoveries", "1", Flow,

@@ -21,7 +21,7 @@ const MESH_TABLES: [(&str, &str); 7] = [
 ];
 
 /// Impairments of the link, which a description names if they are set.
-const IMPAIRMENTS: [&str; 15] = [
+const IMPAIRMENTS: [&str; 24] = [
     "link.policer",
     "link.policer_burst",
     "link.bit_errors",
@@ -31,6 +31,15 @@ const IMPAIRMENTS: [&str; 15] = [
     "link.duplication",
     "link.idle_setup",
     "link.idle_after",
+    "link.paging_cycle",
+    "link.paging_window",
+    "link.psm_active",
+    "link.psm_interval",
+    "link.power_send",
+    "link.power_receive",
+    "link.power_listen",
+    "link.power_idle",
+    "link.power_sleep",
     "link.duplex",
     "link.duplex_turnaround",
     "link.down.device_rate",

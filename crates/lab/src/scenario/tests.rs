@@ -777,7 +777,7 @@ fn a_typed_loss_replaces_a_class_of_errors_that_is_not_swept() {
 }
 
 #[test]
-fn a_setting_that_is_in_the_names_of_cells_leaves_them_their_names() {
+fn a_setting_in_names_of_cells_leaves_them_their_names() {
     let (file, _) = builtin::find("thesis/long").expect("built in");
     let set = ["buffer=5000 B".to_owned()];
     let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");

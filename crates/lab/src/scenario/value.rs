@@ -39,6 +39,8 @@ pub enum Kind {
     Bytes(u64, u64),
     /// A buffer in bytes or packets, or `inf`.
     Buffer,
+    /// A power.
+    Power,
     /// A share of a hundred.
     Percent,
     /// A distance.
@@ -77,6 +79,7 @@ impl fmt::Display for Kind {
             Self::Buffer => f.write_str(
                 "a size with its unit (B, kB, packets), as in \"2500 B\" or \"50 packets\", or \"inf\"",
             ),
+            Self::Power => f.write_str("a power with its unit (uW, mW, W), as in \"90 mW\""),
             Self::Percent => f.write_str("a share from 0 % to 100 % with its unit, as in \"2 %\""),
             Self::Length => f.write_str("a length with its unit (mm, m), as in \"10 m\""),
             Self::Texts => f.write_str("a list of texts"),
@@ -108,6 +111,8 @@ pub enum Value {
     Buffer(u64),
     /// Packets of a buffer.
     Packets(u32),
+    /// Microwatts.
+    Power(u64),
     /// Parts per million.
     Percent(u32),
     /// Millimetres.
@@ -151,6 +156,9 @@ impl Value {
                 Self::Packets(Some(packets).filter(|n| (1..=PACKETS_MAX).contains(n))?)
             }
             Kind::Buffer => Self::Buffer(scaled(text, &[("B", 1), ("kB", 1_000)])?),
+            Kind::Power => {
+                Self::Power(scaled(text, &[("uW", 1), ("mW", 1_000), ("W", 1_000_000)])?)
+            }
             Kind::Percent => {
                 let ppm = scaled(text, &[("%", 10_000)])?;
                 Self::Percent(u32::try_from(ppm).ok().filter(|p| *p <= 1_000_000)?)
@@ -198,6 +206,7 @@ impl Value {
         match self {
             Self::Buffer(INFINITE_BUFFER_BYTES) => json!("inf"),
             Self::Buffer(n) | Self::Bytes(n) | Self::Whole(n) | Self::Rate(n) => json!(n),
+            Self::Power(microwatts) => json!(*microwatts as f64 / 1e6),
             Self::Time(Some(t)) => json!(t.as_micros() as f64 / 1e6),
             Self::Percent(ppm) => json!(f64::from(*ppm) / 1e4),
             Self::Length(millimetres) => json!(f64::from(*millimetres) / 1e3),
@@ -250,6 +259,10 @@ impl fmt::Display for Value {
             Self::Buffer(INFINITE_BUFFER_BYTES) => f.write_str("inf"),
             Self::Bytes(n) | Self::Buffer(n) => write!(f, "{n} B"),
             Self::Packets(n) => write!(f, "{n} packets"),
+            Self::Power(microwatts) if microwatts % 1_000 == 0 => {
+                write!(f, "{} mW", microwatts / 1_000)
+            }
+            Self::Power(microwatts) => write!(f, "{microwatts} uW"),
             Self::Percent(ppm) => write!(f, "{} %", Ratio::new(*ppm, 10_000)),
             Self::Length(mm) if mm % 1_000 == 0 => write!(f, "{} m", mm / 1_000),
             Self::Length(mm) => write!(f, "{mm} mm"),
@@ -397,6 +410,8 @@ mod tests {
             (Kind::Rate, "0 bit/s"),
             (Kind::Span, "10-20 ms"),
             (Kind::Span, "0-1 s"),
+            (Kind::Power, "90 mW"),
+            (Kind::Power, "15 uW"),
             (Kind::Distribution, "10-20 ms"),
             (Kind::Distribution, "exponential 2 s"),
             (Kind::Distribution, "lognormal 2 s-6 s"),

@@ -190,7 +190,7 @@ fn run_spec(script: &Script) -> RunSpec {
         server: ServerSpec::default(),
         others: Vec::new(),
         faults: Faults::default(),
-        device: crate::link::DeviceSpec::default(),
+        device: link::DeviceSpec::default(),
         until: Until::Answered,
         time_limit: script.time_limit,
         record: Recording {

@@ -1,21 +1,29 @@
 //! Devices on a link: what a packet meets at the radio of its device, besides the link that all share.
 
-use carob_cc::time::Instant;
+use carob_cc::time::{Duration, Instant};
 
 use super::device_radio::{Radio, RadioSpec};
+use super::energy::{DeviceRecord, PowerSpec, Usage};
 use super::idle_setup::{Connection, IdleSetup};
+use super::sleep::SleepSpec;
+use crate::engine::{DOWN, UP};
+use crate::random::Stream;
 
 /// The radio of every device on a link. Default: none, so that packets meet the shared link alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSpec {
     /// Set-up of a device's connection after idle time.
     pub setup: Option<IdleSetup>,
+    /// Sleep of a device without a connection; needs `setup`.
+    pub sleep: Option<SleepSpec>,
     /// Rates and duplex mode of a device's radio.
     pub radio: Option<RadioSpec>,
+    /// Power of a device's radio; none if its energy is not measured.
+    pub power: Option<PowerSpec>,
 }
 
 impl DeviceSpec {
-    /// Returns whether packets meet anything besides the shared link.
+    /// Returns whether packets meet anything besides the shared link, or energy is measured.
     pub fn is_used(&self) -> bool {
         *self != Self::default()
     }
@@ -25,7 +33,10 @@ impl DeviceSpec {
 #[derive(Clone, Debug)]
 struct Device {
     connection: Connection,
+    /// Time of its paging occasions in each cycle, drawn on the stream (`"link/paging"`, host).
+    phase: Duration,
     radio: Radio,
+    usage: Usage,
     /// The last arrival by direction: a device's packets keep their order.
     latest: [Instant; 2],
 }
@@ -34,16 +45,34 @@ struct Device {
 #[derive(Debug)]
 pub(super) struct Devices {
     spec: DeviceSpec,
+    /// Rates of the shared link, for times on air without radios of their own.
+    rates: [u64; 2],
     seed: u64,
-    devices: Vec<Device>,
+    all: Vec<Device>,
 }
 
 impl Devices {
-    pub(super) fn new(spec: &DeviceSpec, seed: u64) -> Self {
+    pub(super) fn new(spec: &DeviceSpec, rates: [u64; 2], seed: u64) -> Self {
         Self {
             spec: spec.clone(),
+            rates,
             seed,
-            devices: Vec::new(),
+            all: Vec::new(),
+        }
+    }
+
+    /// Makes the devices up to this number.
+    fn reach(&mut self, device: u32) {
+        let cycle = self.spec.sleep.map_or(Duration::ZERO, |sleep| sleep.cycle);
+        for number in self.all.len() as u32..=device {
+            let mut paging = Stream::indexed(self.seed, "link/paging", number);
+            self.all.push(Device {
+                connection: Connection::new(self.seed, number),
+                phase: paging.uniform(Duration::ZERO, cycle),
+                radio: Radio::default(),
+                usage: Usage::default(),
+                latest: [Instant::ZERO; 2],
+            });
         }
     }
 
@@ -57,26 +86,55 @@ impl Devices {
         arrives: Instant,
         bytes: u32,
     ) -> Instant {
-        for number in self.devices.len() as u32..=device {
-            self.devices.push(Device {
-                connection: Connection::new(self.seed, number),
-                radio: Radio::default(),
-                latest: [Instant::ZERO; 2],
-            });
-        }
-        let device = &mut self.devices[device as usize];
-        let mut arrives = arrives;
-        let setup = self.spec.setup.as_ref();
-        let waits = setup.map(|setup| device.connection.waits(setup, now));
-        arrives += waits.unwrap_or_default();
-        if let Some(spec) = &self.spec.radio {
+        self.reach(device);
+        let device = &mut self.all[device as usize];
+        let waits = self.spec.setup.as_ref().map(|setup| {
+            let sleep = self.spec.sleep.as_ref();
+            if !device.connection.is_open(setup, now) {
+                let ended = device.connection.ends(setup).filter(|ended| *ended <= now);
+                let begins = match sleep {
+                    Some(sleep) if direction == DOWN => {
+                        let idle = ended.unwrap_or(Instant::ZERO);
+                        sleep.reaches(now, idle, device.phase)
+                    }
+                    _ => now,
+                };
+                device.usage.open(sleep, ended, begins);
+                device.connection.begin(setup, begins);
+            }
+            device.connection.waits(now)
+        });
+        let mut arrives = arrives + waits.unwrap_or_default();
+        let takes = if let Some(radio) = &self.spec.radio {
             let ready = now + waits.unwrap_or_default();
-            arrives = device
-                .radio
-                .arrival(spec, direction, [now, ready, arrives], bytes);
+            let times = [now, ready, arrives];
+            arrives = device.radio.arrival(radio, direction, times, bytes);
+            radio.takes(direction, bytes)
+        } else {
+            let work = u64::from(bytes) * 8_000_000;
+            Duration::from_micros(work / self.rates[direction].max(1))
+        };
+        match direction {
+            UP => device.usage.add_send(takes),
+            _ => device.usage.add_receive(takes),
         }
         arrives = arrives.max(device.latest[direction]);
         device.latest[direction] = arrives;
         arrives
+    }
+
+    /// Records of all devices at the end of a run; none if their energy is not measured.
+    pub(super) fn records(self, now: Instant) -> Vec<DeviceRecord> {
+        let Some(power) = self.spec.power else {
+            return Vec::new();
+        };
+        let (setup, sleep) = (self.spec.setup, self.spec.sleep.as_ref());
+        let record = |device: Device| {
+            let ended = setup.and_then(|setup| device.connection.ends(&setup));
+            device
+                .usage
+                .record(&power, sleep, ended, now, setup.is_some())
+        };
+        self.all.into_iter().map(record).collect()
     }
 }

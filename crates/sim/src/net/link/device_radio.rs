@@ -28,7 +28,7 @@ pub struct RadioSpec {
 
 impl RadioSpec {
     /// Time on air of a packet.
-    fn takes(&self, direction: usize, bytes: u32) -> Duration {
+    pub(super) fn takes(&self, direction: usize, bytes: u32) -> Duration {
         let (rate, repetitions) = match direction {
             DOWN => (self.down_bps, self.down_repetitions),
             _ => (self.up_bps, self.up_repetitions),
@@ -94,9 +94,10 @@ impl Radio {
             }
             let mut place = 0;
             for turn in &self.turns {
-                let gap = match turn.direction == direction {
-                    true => Duration::ZERO,
-                    false => spec.turnaround,
+                let gap = if turn.direction == direction {
+                    Duration::ZERO
+                } else {
+                    spec.turnaround
                 };
                 if begins + takes + gap <= turn.begins {
                     break;
@@ -143,7 +144,7 @@ mod tests {
             radio: Some(radio),
             ..DeviceSpec::default()
         };
-        let mut all = Devices::new(&spec, 1);
+        let mut all = Devices::new(&spec, [1, 1], 1);
         let one = |&(direction, now, bytes): &(usize, u64, u32)| {
             let arrives = all.arrival(0, direction, ms(now), ms(now + 100), bytes);
             arrives.as_micros() / 1_000
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_uplink_packet_goes_before_a_downlink_packet_that_is_still_on_its_way() {
+    fn an_uplink_packet_goes_before_a_downlink_packet_on_its_way() {
         // Down is on air from 100 to 200; 20 B up (40 ms) fit before it and 100 B do not.
         assert_eq!(arrivals(HALF, &[(DOWN, 0, 100), (UP, 0, 20)]), [200, 140]);
         assert_eq!(arrivals(HALF, &[(DOWN, 0, 100), (UP, 0, 100)]), [200, 550]);
@@ -195,7 +196,7 @@ mod tests {
             radio: Some(HALF),
             ..DeviceSpec::default()
         };
-        let mut all = Devices::new(&spec, 1);
+        let mut all = Devices::new(&spec, [1, 1], 1);
         let mut last = Instant::ZERO;
         for k in 0..1_000 {
             let now = ms(k);

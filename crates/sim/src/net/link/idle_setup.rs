@@ -20,6 +20,8 @@ pub struct IdleSetup {
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     stream: Stream,
+    /// Beginning of the last set-up.
+    begins: Instant,
     /// End of the last set-up.
     ready: Instant,
     /// The last time at which a packet used the connection; none before the first.
@@ -31,17 +33,30 @@ impl Connection {
     pub(super) fn new(seed: u64, device: u32) -> Self {
         Self {
             stream: Stream::indexed(seed, "link/idle-setup", device),
+            begins: Instant::ZERO,
             ready: Instant::ZERO,
             used: None,
         }
     }
 
+    /// End of the connection, if no other packet uses it.
+    pub(super) fn ends(&self, spec: &IdleSetup) -> Option<Instant> {
+        self.used.map(|used| used + spec.after)
+    }
+
+    /// Returns whether a packet at `now` finds a connection, or one that is being set up.
+    pub(super) fn is_open(&self, spec: &IdleSetup, now: Instant) -> bool {
+        now >= self.begins && self.ends(spec).is_some_and(|ends| now < ends)
+    }
+
+    /// Begins a set-up.
+    pub(super) fn begin(&mut self, spec: &IdleSetup, begins: Instant) {
+        self.begins = begins;
+        self.ready = begins + spec.takes.draw(&mut self.stream);
+    }
+
     /// The time that a packet sent at `now` waits for the connection.
-    pub(super) fn waits(&mut self, spec: &IdleSetup, now: Instant) -> Duration {
-        let is_open = |used: Instant| now < used + spec.after;
-        if !self.used.is_some_and(is_open) {
-            self.ready = now + spec.takes.draw(&mut self.stream);
-        }
+    pub(super) fn waits(&mut self, now: Instant) -> Duration {
         let waits = self.ready.since(now);
         self.used = self.used.max(Some(now + waits));
         waits
@@ -68,7 +83,7 @@ mod tests {
             setup: Some(spec),
             ..DeviceSpec::default()
         };
-        let mut all = Devices::new(&device, 1);
+        let mut all = Devices::new(&device, [1, 1], 1);
         let one = |&(device, direction, now): &(u32, usize, u64)| {
             let arrives = all.arrival(device, direction, at(now), at(now + 1), 0);
             arrives.as_micros() / 1_000_000

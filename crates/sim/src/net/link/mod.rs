@@ -12,18 +12,21 @@ mod device;
 mod device_radio;
 mod direction;
 mod discipline;
+mod energy;
 mod fair_queue;
 mod idle_setup;
 mod impairments;
 mod loss;
 mod network;
 mod path_change;
+mod sleep;
 mod trace;
 
 pub use device::DeviceSpec;
 pub use device_radio::RadioSpec;
 pub use direction::{Counters, Direction, Verdict};
 pub use discipline::{CoDelSpec, Discipline, RedSpec};
+pub use energy::{DeviceRecord, PowerSpec};
 pub use idle_setup::IdleSetup;
 pub use impairments::{Impairments, Policer, Reordering};
 pub use loss::{LossProfile, LossSpec, PROFILES, profile};
@@ -31,6 +34,7 @@ pub(crate) use network::LinkNetwork;
 #[cfg(feature = "testing")]
 pub(crate) use network::{Arrival, send_over};
 pub use path_change::{Effect, Level, PathChange};
+pub use sleep::{PowerSaving, SleepSpec};
 pub use trace::{
     LinkTrace, OPPORTUNITY_BYTES, Replay, TRACE_ROWS_MAX, TraceEnd, TraceError, TraceRow,
     TraceStart,

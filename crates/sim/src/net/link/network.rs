@@ -114,8 +114,13 @@ impl LinkNetwork {
             offered: VecDeque::new(),
             header_bytes: spec.header_bytes,
             mtu_bytes: spec.mtu_bytes,
-            devices: (spec.device.is_used())
-                .then(|| Box::new(Devices::new(&spec.device, spec.seed))),
+            devices: (spec.device.is_used()).then(|| {
+                Box::new(Devices::new(
+                    &spec.device,
+                    [down.rate_bps, up.rate_bps],
+                    spec.seed,
+                ))
+            }),
         }
     }
 
@@ -273,7 +278,9 @@ impl Network for LinkNetwork {
         }
     }
 
-    fn into_record(self, _: Instant, record: &mut RunRecord) {
+    fn into_record(self, now: Instant, record: &mut RunRecord) {
+        let devices = self.devices.map(|devices| devices.records(now));
+        record.devices = devices.unwrap_or_default();
         let [down, up] = [&self.link.down, &self.link.up].map(super::Direction::counters);
         record.link.down = with_queues(down, self.fair[DOWN].as_deref());
         record.link.up = with_queues(up, self.fair[UP].as_deref());

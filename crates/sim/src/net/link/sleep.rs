@@ -1,0 +1,200 @@
+//! Sleep of an idle device: paging cycles (DRX, eDRX) and power saving mode (3GPP TS 23.682 4.5.4, 4.5.13).
+
+use carob_cc::time::{Duration, Instant};
+
+/// Times at which an idle device can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SleepSpec {
+    /// Time from one paging occasion to the next; 0 if the device always listens.
+    pub cycle: Duration,
+    /// Time that the device listens at each.
+    pub window: Duration,
+    /// Power saving mode, if the device has it.
+    pub saving: Option<PowerSaving>,
+}
+
+/// Power saving mode: nothing reaches the device, until it sends or wakes up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PowerSaving {
+    /// Time after the release of a connection, and after each wake-up, before it begins (T3324).
+    pub active: Duration,
+    /// Time from one periodic wake-up to the next (T3412); above `active`.
+    pub interval: Duration,
+}
+
+impl SleepSpec {
+    /// Checks that the times are possible.
+    ///
+    /// # Errors
+    ///
+    /// The reason.
+    pub fn check(&self) -> Result<(), &'static str> {
+        match self.saving {
+            Some(saving) if saving.interval <= saving.active => {
+                Err("the interval of wake-ups is longer than the active time")
+            }
+            _ if self.window > self.cycle => Err("a paging window is at most a cycle"),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next time from `now` on at which a packet reaches a device that is idle since `idle`. Its paging
+    /// occasions are `phase` after each cycle.
+    pub(super) fn reaches(&self, now: Instant, idle: Instant, phase: Duration) -> Instant {
+        let mut at = now;
+        if let Some(saving) = self.saving {
+            let (since, interval) = (now.since(idle).as_micros(), saving.interval.as_micros());
+            let within = since % interval.max(1);
+            if within >= saving.active.as_micros() {
+                at = now + Duration::from_micros(interval - within);
+            }
+        }
+        let cycle = self.cycle.as_micros();
+        if cycle == 0 {
+            return at;
+        }
+        let since = at.since(Instant::ZERO).as_micros() + cycle - phase.as_micros() % cycle;
+        at + Duration::from_micros((cycle - since % cycle) % cycle)
+    }
+
+    /// Parts of an idle time, awake and in power saving mode. Before its first connection a device was idle long.
+    pub(super) fn split(&self, gap: Duration, is_first: bool) -> (Duration, Duration) {
+        let Some(saving) = self.saving else {
+            return (gap, Duration::ZERO);
+        };
+        if is_first {
+            return (Duration::ZERO, gap);
+        }
+        let interval = saving.interval.as_micros().max(1);
+        let (whole, rest) = (gap.as_micros() / interval, gap.as_micros() % interval);
+        let awake = saving.active.as_micros();
+        let awake = Duration::from_micros(whole * awake + rest.min(awake));
+        (awake, gap.saturating_sub(awake))
+    }
+
+    /// Time in paging windows, of a time awake.
+    pub(super) fn paged(&self, awake: Duration) -> Duration {
+        let cycle = self.cycle.as_micros();
+        if cycle == 0 {
+            return Duration::ZERO;
+        }
+        let share = u128::from(awake.as_micros()) * u128::from(self.window.as_micros());
+        Duration::from_micros((share / u128::from(cycle)) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::device::{DeviceSpec, Devices};
+    use super::super::energy::{DeviceRecord, PowerSpec};
+    use super::super::idle_setup::IdleSetup;
+    use super::*;
+    use crate::distribution::TimeDistribution;
+    use crate::engine::{DOWN, UP};
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + s(seconds)
+    }
+
+    fn devices(sleep: SleepSpec) -> Devices {
+        let spec = DeviceSpec {
+            setup: Some(IdleSetup {
+                takes: TimeDistribution::constant(s(2)),
+                after: s(10),
+            }),
+            sleep: Some(sleep),
+            power: Some(PowerSpec {
+                send: 500_000,
+                receive: 100_000,
+                listen: 100_000,
+                idle: 3_000,
+                sleep: 15,
+            }),
+            ..DeviceSpec::default()
+        };
+        Devices::new(&spec, [8_000, 8_000], 1)
+    }
+
+    const PAGED: SleepSpec = SleepSpec {
+        cycle: s(20),
+        window: s(1),
+        saving: None,
+    };
+
+    #[test]
+    fn a_packet_to_an_idle_device_waits_for_page_and_connection() {
+        // Waits are uniform over the cycle: one device an hour, 3,000 times.
+        let mut all = devices(PAGED);
+        let wait = |k: u64| {
+            let now = at(100 + k * 3_607);
+            all.arrival(0, DOWN, now, now, 0).since(now)
+        };
+        let waits: Vec<f64> = (0..3_000)
+            .map(wait)
+            .map(|wait| wait.as_micros() as f64 / 1e6)
+            .collect();
+        assert!(waits.iter().all(|wait| (2.0..22.0).contains(wait)));
+        let mean = waits.iter().sum::<f64>() / 3_000.0;
+        assert!((mean - 12.0).abs() < 0.4, "{mean}");
+    }
+
+    #[test]
+    fn a_packet_of_the_device_does_not_wait_for_a_page() {
+        let mut all = devices(PAGED);
+        let paged = all.arrival(0, DOWN, at(100), at(100), 0);
+        // The device sends meanwhile and sets up a connection at once, which is open then.
+        assert_eq!(all.arrival(0, UP, at(100), at(100), 0), at(102));
+        assert_eq!(
+            all.arrival(0, DOWN, at(105), at(105), 0),
+            paged.max(at(105))
+        );
+    }
+
+    #[test]
+    fn a_sleeping_device_is_reached_when_it_wakes_up() {
+        let saving = Some(PowerSaving {
+            active: s(5),
+            interval: s(100),
+        });
+        let sleep = SleepSpec {
+            cycle: s(0),
+            window: s(0),
+            saving,
+        };
+        assert_eq!(sleep.check(), Ok(()));
+        let reaches = |now: u64| sleep.reaches(at(now), at(10), s(0));
+        // Idle from 10: awake to 15, then from 110 to 115, and so on.
+        assert_eq!(
+            [12, 15, 60, 112, 115].map(reaches),
+            [12, 110, 110, 112, 210].map(at)
+        );
+        assert_eq!(sleep.split(s(103), false), (s(8), s(95)));
+        assert_eq!(sleep.split(s(103), true), (s(0), s(103)));
+    }
+
+    #[test]
+    fn energy_is_time_by_state_times_power() {
+        let saving = Some(PowerSaving {
+            active: s(40),
+            interval: s(3_600),
+        });
+        let mut all = devices(SleepSpec { saving, ..PAGED });
+        // 1,000 B at 8 kbit/s: set-up from 100 to 102, sent for 1 s, received for 1 s, connected until 113.
+        assert_eq!(all.arrival(0, UP, at(100), at(101), 1_000), at(103));
+        assert_eq!(all.arrival(0, DOWN, at(103), at(104), 1_000), at(104));
+        let record = all.records(at(213))[0];
+        let expected = DeviceRecord {
+            send: s(1),
+            receive: s(1),
+            listen: s(11) + s(2), // connected for 13 s, and 2 windows in 40 s
+            idle: s(38),
+            sleep: s(100) + s(60),
+            energy_uj: 500_000 + 100_000 + 1_300_000 + 114_000 + 2_400,
+        };
+        assert_eq!(record, expected);
+    }
+}
