@@ -14,10 +14,10 @@ fn ok(request: &Value) -> Value {
     result["ok"].take()
 }
 
-/// A download of 20 kB over NB-IoT with more losses.
+/// A download of 20 kB over GPRS with more losses.
 fn download() -> Value {
     json!({
-        "link": { "name": "nb-iot", "loss": "8 %", "traffic": "firmware", "clients": 2, "size": 20_000 },
+        "link": { "name": "gprs", "loss": "8 %", "traffic": "firmware", "clients": 2, "size": 20_000 },
         "algorithms": ["default", "cocoa-plus"],
     })
 }
@@ -44,7 +44,7 @@ fn a_source_is_checked_and_copied() {
     assert_eq!(checked["jobs_per_seed"], 2);
     let text = checked["text"].as_str().expect("text");
     assert!(
-        text.contains("seeds = 20") && text.contains("rate = \"30000 bit/s\""),
+        text.contains("seeds = 20") && text.contains("rate = \"80000 bit/s\""),
         "{text}"
     );
     assert!(text.contains("nstart = 1\n"), "{text}");
@@ -55,7 +55,7 @@ fn a_source_is_checked_and_copied() {
     let compare = checked["compare"].as_str().expect("a command");
     assert_eq!(
         compare,
-        "carob lab compare --link nb-iot --loss '8 %' --traffic firmware --clients 2 --size 20000"
+        "carob lab compare --link gprs --loss '8 %' --traffic firmware --clients 2 --size 20000"
     );
     let scenario = json!({
         "scenario": "thesis/long", "cell": "long-1c-none-2500", "algorithms": ["default"],
