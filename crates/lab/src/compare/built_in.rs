@@ -32,7 +32,7 @@ const fn assumed(name: &'static str, source: &'static str, text: &'static str) -
 }
 
 /// The built-in links.
-pub const BUILT_IN: [BuiltInLink; 13] = [
+pub const BUILT_IN: [BuiltInLink; 14] = [
     measured(
         "nb-iot",
         "measured in Oslo in good coverage, 2018 to 2019; the first packet after idle sets up a connection",
@@ -62,6 +62,11 @@ pub const BUILT_IN: [BuiltInLink; 13] = [
         "tsch",
         "measured in a testbed of TU Munich with Wi-Fi interference, 2016, to the root; the way back and the rate are not validated",
         include_str!("../../links/tsch.toml"),
+    ),
+    measured(
+        "lorawan",
+        "loss measured in Lyon, 2024, rates of DR5 and a duty cycle of 1 %; round trips are not validated",
+        include_str!("../../links/lorawan.toml"),
     ),
     measured(
         "thread",

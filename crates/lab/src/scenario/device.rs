@@ -1,7 +1,11 @@
 //! Radios of devices on a link, from keys of the `link` table.
 
 use carob_cc::time::Duration;
-use carob_sim::link::{DeviceSpec, IdleSetup, PowerSaving, PowerSpec, RadioSpec, SleepSpec};
+use carob_sim::link::{
+    DeviceSpec, FragmentSpec, IdleSetup, PowerSaving, PowerSpec, RadioSpec, SleepSpec,
+};
+
+use carob_sim::random::Probability;
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
@@ -19,11 +23,12 @@ const OF_RADIO: [&str; 4] = [
 
 /// The radios of a cell.
 pub(super) fn of(cell: &Cell) -> Result<DeviceSpec, ScenarioError> {
-    let setup = idle_setup(cell)?;
+    let (setup, radio) = (idle_setup(cell)?, radio(cell)?);
     Ok(DeviceSpec {
         setup,
         sleep: sleep(cell, setup.is_some())?,
-        radio: radio(cell)?,
+        radio,
+        fragments: fragments(cell, radio.is_some())?,
         power: power(cell)?,
     })
 }
@@ -89,6 +94,48 @@ fn sleep(cell: &Cell, has_setup: bool) -> Result<Option<SleepSpec>, ScenarioErro
     Ok(Some(sleep))
 }
 
+/// Keys of fragments besides their size.
+const OF_FRAGMENTS: [&str; 5] = [
+    "link.fragment_header",
+    "link.fragment_loss",
+    "link.fragment_mode",
+    "link.fragment_ack",
+    "link.duty_cycle",
+];
+/// Rounds of a packet (MAX_ACK_REQUESTS of RFC 9011 5.6.3).
+const ROUNDS: u32 = 8;
+
+fn fragments(cell: &Cell, has_radio: bool) -> Result<Option<FragmentSpec>, ScenarioError> {
+    let size = "link.fragment";
+    if !cell.has(size) {
+        refuse(cell, &OF_FRAGMENTS, size)?;
+        return Ok(None);
+    }
+    if !has_radio {
+        refuse(cell, &[size], "link.up.device_rate")?;
+    }
+    let share = |path: &str| match cell.value_of(path)? {
+        Value::Percent(ppm) => Ok(*ppm),
+        _ => Err(cell.wrong_kind(path)),
+    };
+    let duty_ppm = share("link.duty_cycle")?;
+    if duty_ppm == 0 {
+        let why = "link.duty_cycle is 0 %, so nothing would ever be sent";
+        return Err(impossible(cell.place("link.duty_cycle"), why));
+    }
+    Ok(Some(FragmentSpec {
+        bytes: cell.bytes(size)? as u32,
+        header_bytes: cell.bytes("link.fragment_header")? as u32,
+        loss: Probability::ppm(share("link.fragment_loss")?),
+        acknowledged: match cell.text("link.fragment_mode")? {
+            "ack-on-error" => Some(cell.time("link.fragment_ack")?),
+            _ => None,
+        },
+        rounds: ROUNDS,
+        duty_ppm,
+    }))
+}
+
 /// Keys of power besides that of sending, without which no energy is measured.
 const POWERS: [&str; 4] = [
     "link.power_receive",
@@ -152,7 +199,6 @@ fn radio(cell: &Cell) -> Result<Option<RadioSpec>, ScenarioError> {
 mod tests {
     use carob_sim::engine;
     use carob_sim::link::LossSpec;
-    use carob_sim::random::Probability;
 
     use super::*;
     use crate::scenario::testing::spec;
@@ -197,6 +243,11 @@ mod tests {
                 "link.up.device_rate needs link.down.device_rate",
             ),
             (&["idle_after=5 s"], "link.idle_after needs link.idle_setup"),
+            (&["duty_cycle=1 %"], "link.duty_cycle needs link.fragment"),
+            (
+                &["fragment=50 B"],
+                "link.fragment needs link.up.device_rate",
+            ),
             (
                 &["paging_cycle=20 s"],
                 "link.paging_cycle needs link.idle_setup",
@@ -240,6 +291,19 @@ mod tests {
             [link.down.loss, link.up.loss],
             [LossSpec::None, LossSpec::None]
         );
+    }
+
+    #[test]
+    fn a_fragment_that_is_lost_loses_a_datagram() {
+        let rates = ["down.device_rate=5470 bit/s", "up.device_rate=5470 bit/s"];
+        let lost = |loss: &str| {
+            let keys = ["error=none", "fragment=50 B", "response=2560 B", loss];
+            let keys = [&rates[..], &keys].concat();
+            let record = engine::run(&spec("carob/default", CELL, &keys).expect("valid"));
+            record.expect("a run").flows[0].retransmissions
+        };
+        assert_eq!(lost("fragment_loss=0 %"), 0);
+        assert!(lost("fragment_loss=5 %") > 0);
     }
 
     /// Energy of the connected time of an exchange a minute of this size, in joules, over NB-IoT as a SARA-N211 on Telia in

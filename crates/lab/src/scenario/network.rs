@@ -21,7 +21,7 @@ const MESH_TABLES: [(&str, &str); 7] = [
 ];
 
 /// Impairments of the link, which a description names if they are set.
-const IMPAIRMENTS: [&str; 24] = [
+const IMPAIRMENTS: [&str; 30] = [
     "link.policer",
     "link.policer_burst",
     "link.bit_errors",
@@ -40,6 +40,12 @@ const IMPAIRMENTS: [&str; 24] = [
     "link.power_listen",
     "link.power_idle",
     "link.power_sleep",
+    "link.fragment",
+    "link.fragment_header",
+    "link.fragment_loss",
+    "link.fragment_mode",
+    "link.fragment_ack",
+    "link.duty_cycle",
     "link.duplex",
     "link.duplex_turnaround",
     "link.down.device_rate",

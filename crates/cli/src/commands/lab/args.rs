@@ -310,7 +310,7 @@ fn figure_parser() -> impl TypedValueParser<Value = &'static Figure> {
 pub(crate) struct CompareArgs {
     /// Select a link: nb-iot, 3g, starlink, thread, ..., or a file [default: nb-iot]
     ///
-    /// Measured: nb-iot, nb-iot-connected, nb-iot-deep, 3g, starlink, tsch, thread, thread-marina, thread-pint. Not validated by
+    /// Measured: nb-iot, nb-iot-connected, nb-iot-deep, 3g, starlink, tsch, lorawan, thread, thread-marina, thread-pint. Not validated by
     /// measurements: lte-m, gprs, umts, lan.
     ///
     /// A file is TOML or a capture. The link of a capture (pcap, pcapng, or --log ending in .jsonl) is fitted to its round trips, as

@@ -730,6 +730,42 @@ const GENERAL: &[Key] = &[
         "Time from sending to receiving and back, with `link.duplex` = `half`.",
     ),
     key(
+        "link.fragment",
+        Kind::Bytes(1, 65_535),
+        None,
+        "Bytes of a packet that a frame of a device with `device_rate` carries: SCHC fragments, as over LoRaWAN (RFC 9011). Without it, packets are whole.",
+    ),
+    key(
+        "link.fragment_header",
+        Kind::Bytes(0, 255),
+        Some("15 B"),
+        "Headers of each frame: 13 B of LoRaWAN and 2 B of SCHC.",
+    ),
+    key(
+        "link.fragment_loss",
+        Kind::Percent,
+        Some("0 %"),
+        "Share of frames lost, each by itself, besides loss of packets.",
+    ),
+    key(
+        "link.fragment_mode",
+        Kind::Word(&["no-ack", "ack-on-error"]),
+        Some("no-ack"),
+        "A lost frame loses the packet, or costs a round: `link.fragment_ack` until the acknowledgement, then the frames that were lost, in 8 rounds at most.",
+    ),
+    key(
+        "link.fragment_ack",
+        Kind::Time,
+        Some("2 s"),
+        "Time from the last frame of a round to its acknowledgement, with `ack-on-error`.",
+    ),
+    key(
+        "link.duty_cycle",
+        Kind::Percent,
+        Some("100 %"),
+        "Share of time that a device with fragments may send; it is silent in proportion after each frame.",
+    ),
+    key(
         "link.policer",
         Kind::Rate,
         None,

@@ -5,6 +5,7 @@ use carob_cc::time::{Duration, Instant};
 use super::device_radio::{Radio, RadioSpec};
 use super::energy::{DeviceRecord, PowerSpec, Usage};
 use super::idle_setup::{Connection, IdleSetup};
+use super::schc::{FragmentSpec, Fragmenter};
 use super::sleep::SleepSpec;
 use crate::engine::{DOWN, UP};
 use crate::random::Stream;
@@ -18,6 +19,8 @@ pub struct DeviceSpec {
     pub sleep: Option<SleepSpec>,
     /// Rates and duplex mode of a device's radio.
     pub radio: Option<RadioSpec>,
+    /// Fragments of packets; needs `radio`.
+    pub fragments: Option<FragmentSpec>,
     /// Power of a device's radio; none if its energy is not measured.
     pub power: Option<PowerSpec>,
 }
@@ -36,6 +39,7 @@ struct Device {
     /// Time of its paging occasions in each cycle, drawn on the stream (`"link/paging"`, host).
     phase: Duration,
     radio: Radio,
+    fragmenter: Fragmenter,
     usage: Usage,
     /// The last arrival by direction: a device's packets keep their order.
     latest: [Instant; 2],
@@ -70,6 +74,7 @@ impl Devices {
                 connection: Connection::new(self.seed, number),
                 phase: paging.uniform(Duration::ZERO, cycle),
                 radio: Radio::default(),
+                fragmenter: Fragmenter::new(self.seed, number),
                 usage: Usage::default(),
                 latest: [Instant::ZERO; 2],
             });
@@ -77,7 +82,7 @@ impl Devices {
     }
 
     /// The arrival of a packet of a device that is sent at `now` and arrives at `arrives` over the shared
-    /// link. Of its `bytes` those that the link carries use the radio.
+    /// link; none if a fragment is missing. Of its `bytes` those that the link carries use the radio.
     pub(super) fn arrival(
         &mut self,
         device: u32,
@@ -85,7 +90,7 @@ impl Devices {
         now: Instant,
         arrives: Instant,
         bytes: u32,
-    ) -> Instant {
+    ) -> Option<Instant> {
         self.reach(device);
         let device = &mut self.all[device as usize];
         let waits = self.spec.setup.as_ref().map(|setup| {
@@ -105,7 +110,21 @@ impl Devices {
             device.connection.waits(now)
         });
         let mut arrives = arrives + waits.unwrap_or_default();
-        let takes = if let Some(radio) = &self.spec.radio {
+        let mut is_whole = true;
+        let takes = if let (Some(radio), Some(spec)) = (&self.spec.radio, &self.spec.fragments) {
+            let ready = now + waits.unwrap_or_default();
+            let earliest = if direction == UP { ready } else { arrives };
+            let before = device.fragmenter.sent;
+            let last = device
+                .fragmenter
+                .arrival(spec, radio, direction, earliest, bytes);
+            is_whole = last.is_some();
+            arrives += last.unwrap_or(earliest).since(earliest);
+            match direction {
+                UP => device.fragmenter.sent.saturating_sub(before),
+                _ => radio.takes(direction, bytes),
+            }
+        } else if let Some(radio) = &self.spec.radio {
             let ready = now + waits.unwrap_or_default();
             let times = [now, ready, arrives];
             arrives = device.radio.arrival(radio, direction, times, bytes);
@@ -120,7 +139,7 @@ impl Devices {
         }
         arrives = arrives.max(device.latest[direction]);
         device.latest[direction] = arrives;
-        arrives
+        is_whole.then_some(arrives)
     }
 
     /// Records of all devices at the end of a run; none if their energy is not measured.

@@ -146,7 +146,9 @@ mod tests {
         };
         let mut all = Devices::new(&spec, [1, 1], 1);
         let one = |&(direction, now, bytes): &(usize, u64, u32)| {
-            let arrives = all.arrival(0, direction, ms(now), ms(now + 100), bytes);
+            let arrives = all
+                .arrival(0, direction, ms(now), ms(now + 100), bytes)
+                .expect("whole");
             arrives.as_micros() / 1_000
         };
         packets.iter().map(one).collect()
@@ -200,8 +202,8 @@ mod tests {
         let mut last = Instant::ZERO;
         for k in 0..1_000 {
             let now = ms(k);
-            last = last.max(all.arrival(0, UP, now, now, 100));
-            last = last.max(all.arrival(0, DOWN, now, now, 100));
+            last = last.max(all.arrival(0, UP, now, now, 100).expect("whole"));
+            last = last.max(all.arrival(0, DOWN, now, now, 100).expect("whole"));
         }
         // In the order of offers: 1,000 pairs, the last turnaround apart.
         assert_eq!(last.as_micros() / 1_000, 1_000 * 400 - 50);

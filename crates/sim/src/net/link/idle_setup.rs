@@ -85,7 +85,9 @@ mod tests {
         };
         let mut all = Devices::new(&device, [1, 1], 1);
         let one = |&(device, direction, now): &(u32, usize, u64)| {
-            let arrives = all.arrival(device, direction, at(now), at(now + 1), 0);
+            let arrives = all
+                .arrival(device, direction, at(now), at(now + 1), 0)
+                .expect("whole");
             arrives.as_micros() / 1_000_000
         };
         packets.iter().map(one).collect()

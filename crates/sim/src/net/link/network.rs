@@ -137,13 +137,17 @@ impl LinkNetwork {
         device: u32,
         bytes: u32,
     ) -> (Offer, Instant, bool) {
-        let (offer, mut arrives, duplicated) = self.offer(now, direction, bytes);
+        let (mut offer, mut arrives, duplicated) = self.offer(now, direction, bytes);
         if let Some(devices) = &mut self.devices {
             let on_air = match (direction, offer.fate) {
                 (DOWN, Fate::Lost) => 0, // the base station sent it in vain
                 _ => offer.carried,
             };
-            arrives = devices.arrival(device, direction, now, arrives, on_air);
+            match devices.arrival(device, direction, now, arrives, on_air) {
+                Some(at) => arrives = at,
+                None if offer.fate == Fate::Arrives => offer.fate = Fate::Lost,
+                None => {}
+            }
         }
         (offer, arrives, duplicated)
     }
@@ -264,8 +268,15 @@ impl Network for LinkNetwork {
             (UP, &mut self.link.up)
         };
         let mut verdict = link.offer_packet(now, bytes, is_ecn_capable);
-        if let (Some(devices), Verdict::Deliver { at, .. }) = (&mut self.devices, &mut verdict) {
-            *at = devices.arrival(client, direction, now, *at, bytes);
+        if let (Some(devices), Verdict::Deliver { at, departed, .. }) =
+            (&mut self.devices, &mut verdict)
+        {
+            if let Some(later) = devices.arrival(client, direction, now, *at, bytes) {
+                *at = later;
+            } else {
+                let departed = *departed;
+                verdict = Verdict::Lost { departed };
+            }
         }
         Some((direction, verdict))
     }

@@ -131,7 +131,7 @@ mod tests {
         let mut all = devices(PAGED);
         let wait = |k: u64| {
             let now = at(100 + k * 3_607);
-            all.arrival(0, DOWN, now, now, 0).since(now)
+            all.arrival(0, DOWN, now, now, 0).expect("whole").since(now)
         };
         let waits: Vec<f64> = (0..3_000)
             .map(wait)
@@ -145,11 +145,14 @@ mod tests {
     #[test]
     fn a_packet_of_the_device_does_not_wait_for_a_page() {
         let mut all = devices(PAGED);
-        let paged = all.arrival(0, DOWN, at(100), at(100), 0);
+        let paged = all.arrival(0, DOWN, at(100), at(100), 0).expect("whole");
         // The device sends meanwhile and sets up a connection at once, which is open then.
-        assert_eq!(all.arrival(0, UP, at(100), at(100), 0), at(102));
         assert_eq!(
-            all.arrival(0, DOWN, at(105), at(105), 0),
+            all.arrival(0, UP, at(100), at(100), 0).expect("whole"),
+            at(102)
+        );
+        assert_eq!(
+            all.arrival(0, DOWN, at(105), at(105), 0).expect("whole"),
             paged.max(at(105))
         );
     }
@@ -184,8 +187,15 @@ mod tests {
         });
         let mut all = devices(SleepSpec { saving, ..PAGED });
         // 1,000 B at 8 kbit/s: set-up from 100 to 102, sent for 1 s, received for 1 s, connected until 113.
-        assert_eq!(all.arrival(0, UP, at(100), at(101), 1_000), at(103));
-        assert_eq!(all.arrival(0, DOWN, at(103), at(104), 1_000), at(104));
+        assert_eq!(
+            all.arrival(0, UP, at(100), at(101), 1_000).expect("whole"),
+            at(103)
+        );
+        assert_eq!(
+            all.arrival(0, DOWN, at(103), at(104), 1_000)
+                .expect("whole"),
+            at(104)
+        );
         let record = all.records(at(213))[0];
         let expected = DeviceRecord {
             send: s(1),
