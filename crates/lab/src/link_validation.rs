@@ -362,6 +362,40 @@ mod tests {
     }
 
     #[test]
+    fn bursts_in_grenoble_take_about_as_long_as_measured() {
+        let (file, _) = crate::scenario::builtin::find("carob/grenoble").expect("built in");
+        let scenario = Scenario::read(file.name, file.text, &[]).expect("valid");
+        let (mut times, mut retransmissions) = (Vec::new(), 0);
+        for seed in 1..=40 {
+            let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], seed);
+            let record = engine::run(&spec).expect("a run");
+            retransmissions += record
+                .flows
+                .iter()
+                .map(|flow| flow.retransmissions)
+                .sum::<u64>();
+            times.extend(record.response_times);
+        }
+        times.sort_unstable();
+        let at = |percent: usize| times[times.len() * percent / 100].as_micros() as f64 / 1e6;
+        for (percent, measured, limit) in [
+            (50, 0.096, 0.1),
+            (75, 2.61, 0.25),
+            (90, 7.28, 0.15),
+            (95, 8.32, 0.3),
+        ] {
+            let apart = (at(percent) / measured - 1.0).abs();
+            assert!(
+                apart <= limit,
+                "p{percent}: {} s, {measured} s",
+                at(percent)
+            );
+        }
+        let transmissions = 1.0 + retransmissions as f64 / (40.0 * 100.0);
+        assert!((transmissions / 1.506 - 1.0).abs() < 0.1, "{transmissions}");
+    }
+
+    #[test]
     fn models_keep_near_what_was_measured() {
         let is_few =
             |link: &str| ["nb-iot-telia-ecl0", "3g-speed-tests", "tsch-munich-n8"].contains(&link);

@@ -24,6 +24,7 @@ pub const ALL: &[BuiltIn] = built_in! {
     "carob/default",
     "carob/fairness",
     "carob/faults",
+    "carob/grenoble",
     "carob/kernel-path",
     "carob/notifications-tcp",
     "carob/profile-lan",
