@@ -180,6 +180,8 @@ pub(crate) struct Exchange {
     pub(crate) budget: u32,
     pub(crate) timer: Timer,
     pub(crate) timer_id: TimerId,
+    /// The time until which the timeout of the path lengthens its timer.
+    pub(crate) lengthened: Instant,
     /// The accumulated lateness of its timers.
     pub(crate) late: Duration,
     pub(crate) transmissions: SmallVec<[Transmission; 2]>,
@@ -220,7 +222,8 @@ impl Exchange {
         else {
             return false;
         };
-        let late = now.since(last.at).saturating_sub(self.timer.timeout);
+        let due = self.lengthened.max(last.at + self.timer.timeout);
+        let late = now.since(due);
         self.late += late;
         let since = now.since(first.at);
         self.late > LATENESS && since > span && since.saturating_sub(self.late) <= span

@@ -167,6 +167,7 @@ impl Carrier {
             budget: u32::try_from(budget).unwrap_or(u32::MAX),
             timer: Timer::default(),
             timer_id: cx.timers.add(Owner::Exchange(index)),
+            lengthened: Instant::ZERO,
             late: Duration::ZERO,
             transmissions: SmallVec::new(),
             fault: None,

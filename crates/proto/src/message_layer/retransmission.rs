@@ -38,7 +38,7 @@ impl Exchange {
     /// threshold if a later message has been answered. No timer is shorter than the path's timeout now, which
     /// has grown if a queue has.
     fn judge_expiry(
-        &self,
+        &mut self,
         now: Instant,
         peer: &Peer,
         parameters: &TransmissionParameters,
@@ -64,6 +64,7 @@ impl Exchange {
         if now >= due {
             return Expiry::Lost(LossReason::Timer);
         }
+        self.lengthened = due;
         Expiry::Later(look.map_or(due, |look| due.min(look)))
     }
 

@@ -39,7 +39,7 @@ struct Advice {
     gap: Duration,
     confirm: bool,
     threshold: Option<Duration>,
-    /// Timeout of the path, doubled by each loss.
+    /// Timeout of the path, doubled by each loss until an answer.
     path_timeout: Duration,
 }
 
@@ -114,6 +114,7 @@ impl Controller for Recorder {
     fn on_answered(&mut self, a: &Answered<'_>) {
         let departures = a.transmissions.iter().map(|t| t.at);
         self.answered = departures.fold(self.answered, Instant::max);
+        self.advice.path_timeout = self.advice.path_timeout.min(self.advice.timeout);
         let stamps: Vec<_> = a.transmissions.iter().map(|t| t.state.0).collect();
         let how = match (a.answer, a.matched) {
             (Answer::Empty, _) => "empty",
@@ -321,6 +322,31 @@ fn path_timeout_lengthens_timers_of_messages_already_sent() {
     // The first loss doubles the timeout of the path, so the others wait until 200 ms; each of those
     // losses doubles it again. In a silence one message is sent for each doubling, not all.
     assert_eq!(net.client_times(), [0, 0, 0, 100, 200, 400].map(millis));
+}
+
+#[test]
+fn timer_lengthened_by_the_path_is_not_served_late() {
+    let (mut net, seen) = recorded(Advice {
+        timeout: seconds(3),
+        window: 4,
+        threshold: Some(seconds(200)),
+        path_timeout: seconds(3),
+        ..Advice::default()
+    });
+    net.drop_if = Some(|_, bytes| bytes.ends_with(b"lost"));
+    net.server_dead = true;
+    for path in ["x", "x", "x", "lost"] {
+        net.send(get(path));
+    }
+    net.run_for(seconds(11));
+    net.server_dead = false;
+    net.run_for(seconds(150));
+    // The last message waited for the timeout of the path, 24 s, then doubled its own timer. The last
+    // retransmission begins after MAX_TRANSMIT_SPAN, 45 s, though no timer was late.
+    let times = net.client_times();
+    assert_eq!(times[times.len() - 4..], [24, 30, 42, 66].map(seconds));
+    let calls = calls(&seen);
+    assert_eq!(calls.last().expect("calls"), "abandoned TimedOut n=4");
 }
 
 #[test]
