@@ -87,15 +87,17 @@ impl Server {
             self.respond(cx, carrier, reply.id, &response);
             return true;
         }
-        let acknowledged = reply.acknowledgement == Acknowledgement::Sent;
+        let is_set = numbers.len() > 1;
+        let acknowledged = reply.acknowledgement == Acknowledgement::Sent
+            || (is_set && reply.acknowledgement == Acknowledgement::Due);
         let (from, received) = (reply.from, reply.received);
         let limit = carrier
             .admission
             .budget(cx, from, received, (acknowledged, false));
         // A set to an unvalidated address is limited where a single message is not.
         let limit = limit.or_else(|| {
-            let is_set = numbers.len() > 1 && !carrier.admission.is_validated(cx, from);
-            is_set.then(|| unvalidated_budget(received, acknowledged))
+            let is_limited = is_set && !carrier.admission.is_validated(cx, from);
+            is_limited.then(|| unvalidated_budget(received, acknowledged))
         });
         // Retransmissions of a block get what its first transmission leaves of its part.
         let budget = limit.map(|limit| limit / numbers.len());
@@ -112,7 +114,8 @@ impl Server {
     }
 
     /// Sends blocks: the first as the response, the others separately, of the request's type; the
-    /// transmissions of each within its budget.
+    /// transmissions of each within its budget. A set is separate from the acknowledgement of its request:
+    /// a duplicate is only acknowledged, and does not bring the set again.
     fn send_q_blocks(
         &mut self,
         cx: &mut Context,
@@ -122,6 +125,11 @@ impl Server {
         (numbers, size, budget): (&[u32], BlockSize, Option<usize>),
     ) {
         let confirmable = reply.acknowledgement != Acknowledgement::None;
+        let mut reply = *reply;
+        if reply.acknowledgement == Acknowledgement::Due && numbers.len() > 1 {
+            carrier.send_empty(cx, reply.from, Type::Acknowledgement, reply.message_id);
+            reply.acknowledgement = Acknowledgement::Sent;
+        }
         for (n, number) in numbers.iter().enumerate() {
             let mut scratch = core::mem::take(&mut cx.scratch);
             let written = write_block(&mut scratch, reply.token, response, (*number, size));
@@ -132,7 +140,7 @@ impl Server {
             cx.counters.q_block.blocks_sent += 1;
             if n == 0 {
                 let written = Written::whole(length, budget);
-                self.send_reply(cx, carrier, reply, &written, scratch);
+                self.send_reply(cx, carrier, &reply, &written, scratch);
                 continue;
             }
             let mut bytes = cx.buffer();

@@ -643,7 +643,7 @@ fn responses_to_one_source_leave_room_for_those_to_others() {
         target.persist(honest(), &set_of_blocks());
         (kind, target.server.usage().responses - before)
     };
-    assert_eq!(served(50), (Type::Confirmable, 9));
+    assert_eq!(served(50), (Type::Confirmable, 10));
     assert_eq!(served(100), (Type::NonConfirmable, 0));
 }
 
@@ -651,7 +651,7 @@ fn responses_to_one_source_leave_room_for_those_to_others() {
 fn blocks_behind_one_that_is_given_up_are_dropped() {
     let mut target = Target::new(|_| {});
     target.persist(honest(), &set_of_blocks());
-    assert_eq!(target.server.usage().responses, 9);
+    assert_eq!(target.server.usage().responses, 10);
     for _ in 0..94 {
         target.now += seconds(1);
         target.server.handle_timeout(target.now);
