@@ -16,7 +16,7 @@ use crate::carrier::Carrier;
 use crate::client::message::Blocks;
 use crate::client::transfer::Received;
 use crate::client::{BlockMode, BodyMode, Client, RequestConfig};
-use crate::codec::{BlockValue, Code, MessageView, OptionNumber, TokenKey};
+use crate::codec::{BlockValue, Code, MessageView, OptionNumber, TokenKey, Type};
 use crate::config::RESTARTS;
 use crate::context::{Context, Owner};
 use crate::event::Failure;
@@ -26,6 +26,9 @@ use crate::timers::TimerId;
 
 /// The least wait for missing blocks once the last of a set has arrived.
 const TAIL_WAIT_MIN: Duration = Duration::from_millis(20);
+
+/// The silence after which a block that the server retransmits is requested, in spacings of blocks.
+const SILENCE: u64 = 8;
 
 /// Tokens of the latest requests of a body: as many as name one set, and the next set, with their
 /// repetitions.
@@ -49,6 +52,10 @@ pub(crate) struct QDownload {
     repeats: u8,
     arrived: Instant,
     spacing: Duration,
+    /// The last block that came by itself was confirmable.
+    confirmable_blocks: bool,
+    /// Sets come separately from the acknowledgement of their request.
+    separate: bool,
 }
 
 impl QDownload {
@@ -69,17 +76,29 @@ impl QDownload {
     }
 
     /// The wait for further blocks: NON_RECEIVE_TIMEOUT, doubled with each request, or a few times the
-    /// spacing of blocks once the last of a set has arrived.
+    /// spacing of blocks once the last of a set has arrived. Confirmable ones are retransmitted, and would
+    /// come twice if they were requested: they are waited for longer.
     fn wait(&self, receive_timeout: Duration) -> Duration {
         let at_end = (self.body.as_ref()).is_some_and(|body| body.received().end() >= self.end);
-        if self.repeats == 0 && at_end {
-            return self
-                .spacing
+        let silence = if self.is_repeated() {
+            self.spacing.times(SILENCE).max(receive_timeout)
+        } else if self.repeats == 0 && at_end {
+            self.spacing
                 .times(4)
                 .max(TAIL_WAIT_MIN)
-                .min(receive_timeout);
-        }
-        receive_timeout.times(1 << self.repeats.min(16))
+                .min(receive_timeout)
+        } else {
+            receive_timeout
+        };
+        silence.times(1 << self.repeats.min(16))
+    }
+
+    /// Returns whether the server retransmits all missing blocks: they are confirmable, and none came
+    /// with the acknowledgement of the request.
+    fn is_repeated(&self) -> bool {
+        let acknowledged = self.requested.first().map(|block| block.number);
+        let missing = (self.body.as_ref()).map(|body| body.received().first_missing());
+        self.confirmable_blocks && (self.separate || missing != acknowledged)
     }
 }
 
@@ -109,6 +128,8 @@ impl Client {
             repeats: 0,
             arrived: cx.now,
             spacing: Duration::ZERO,
+            confirmable_blocks: false,
+            separate: false,
         };
         self.operations[index as usize].q_download = Some(Box::new(download));
     }
@@ -233,6 +254,15 @@ impl Client {
         let Some(download) = self.q_download(index) else {
             return;
         };
+        match message.kind() {
+            Type::Confirmable => {
+                let first = download.requested.first().map(|first| first.number);
+                download.confirmable_blocks = true;
+                download.separate |= first == Some(block.number);
+            }
+            Type::NonConfirmable => download.confirmable_blocks = false,
+            Type::Acknowledgement | Type::Reset => {}
+        }
         if download.body.is_some() && download.etag.as_slice() != etag {
             return self.on_q_body_changed(cx, carrier, index);
         }
@@ -274,7 +304,7 @@ impl Client {
             return self.fail_operation(cx, carrier, index, failure);
         };
         download.end = download.end.min(body.blocks());
-        let apart = cx.now.since(download.arrived).min(Duration::from_secs(1));
+        let apart = cx.now.since(download.arrived).min(receive_timeout);
         download.spacing = (download.spacing.times(3) + apart).half().half();
         (download.arrived, download.repeats) = (cx.now, 0);
         if added == Added::Duplicate {
@@ -301,7 +331,7 @@ impl Client {
             return self.request_q_blocks(cx, carrier, index, alloc::vec![next]);
         }
         let begins_set = block.number / set > set_before;
-        if begins_set && first < block.number / set * set {
+        if begins_set && !download.is_repeated() && first < block.number / set * set {
             // The server did not wait for the Continue (RFC 9177 7.2).
             let below = block.number / set * set;
             return self.request_missing(cx, carrier, index, below);
@@ -346,7 +376,12 @@ impl Client {
             return self.fail_operation(cx, carrier, index, Failure::NoResponse);
         }
         download.repeats += 1;
-        let below = download.end;
+        let first = (download.body.as_ref()).map(|body| body.received().first_missing());
+        let below = match first {
+            // The others are retransmitted.
+            Some(first) if download.confirmable_blocks => first + 1,
+            _ => download.end,
+        };
         self.request_missing(cx, carrier, index, below);
     }
 

@@ -1,11 +1,11 @@
 //! Q-Block2 (RFC 9177 4.4).
 
 use carob_cc::time::Instant;
-use carob_proto::codec::{BlockValue, Code, MessageView, OptionNumber, Type};
+use carob_proto::codec::{BlockSize, BlockValue, Code, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
-use super::{blocks, body, config, net, sending};
-use crate::net::{Faults, Net, get, millis, seconds};
+use super::{blocks, body, config, net, net_with, sending};
+use crate::net::{Faults, Net, get, millis, pattern, seconds};
 
 /// The Q-Block2 options of the client's requests: number and M bit.
 fn requested(net: &Net) -> Vec<Vec<(u32, bool)>> {
@@ -36,6 +36,22 @@ fn a_request_brings_a_set_and_continue_the_next() {
 }
 
 #[test]
+fn duplicate_of_a_request_for_a_set_is_only_acknowledged() {
+    let mut large = config("default");
+    large.block_size = BlockSize::from_bytes_at_most(512).unwrap();
+    let mut net = net_with(large.clone(), large);
+    net.app.resources.insert("x".into(), pattern(512 * 20));
+    net.send_with(get("x"), sending(On, true));
+    net.run_for(seconds(30));
+    let count = |net: &Net| blocks(&net.sent_by_server(), OptionNumber::Q_BLOCK2).len();
+    assert_eq!(count(&net), 20);
+    let request = net.sent_by_client()[0].to_vec();
+    net.inject_to_server(&request);
+    net.run_for(seconds(30));
+    assert_eq!(count(&net), 20);
+}
+
+#[test]
 fn every_block_of_a_response_has_etag_and_size() {
     let mut net = net();
     net.app.resources.insert("x".into(), body(12));
@@ -61,9 +77,13 @@ fn a_short_response_has_no_q_block2() {
     assert!(blocks(&net.sent_by_server(), OptionNumber::Q_BLOCK2).is_empty());
 }
 
-#[test]
-fn missing_blocks_of_a_set_are_requested_in_one_message() {
-    let mut net = net();
+/// Requests of the client for a body of ten blocks, if the first `copies` transmissions of two blocks are lost.
+fn requests_with_two_losses(confirmable: bool, copies: u8) -> Vec<Vec<(u32, bool)>> {
+    LOST.with(|lost| lost.borrow_mut().clear());
+    COPIES.set(copies);
+    let mut wide = config("default");
+    wide.parameters.nstart = 10;
+    let mut net = net_with(wide.clone(), wide);
     net.app.resources.insert("x".into(), body(10));
     net.drop_if = Some(|from_client, bytes| {
         let view = MessageView::parse(bytes).unwrap();
@@ -72,19 +92,38 @@ fn missing_blocks_of_a_set_are_requested_in_one_message() {
         !from_client
             && early
             && view.option(OptionNumber::Q_BLOCK2).is_some_and(lost)
-            && FIRST.with(|first| first.borrow_mut().insert(view.payload().to_vec()))
+            && LOST.with(|lost| {
+                let mut lost = lost.borrow_mut();
+                let lost = lost.entry(view.payload().to_vec()).or_default();
+                *lost += 1;
+                *lost <= COPIES.get()
+            })
     });
-    net.send_with(get("x"), sending(On, false));
-    net.run_for(seconds(10));
+    net.send_with(get("x"), sending(On, confirmable));
+    net.run_for(seconds(30));
     assert_eq!(net.response().unwrap().bytes(), &body(10));
+    requested(&net)
+}
+
+#[test]
+fn missing_blocks_of_a_set_are_requested_in_one_message() {
     assert_eq!(
-        requested(&net),
+        requests_with_two_losses(false, 1),
         [vec![(0, true)], vec![(2, false), (5, false)]]
     );
 }
 
+#[test]
+fn missing_confirmable_blocks_are_left_to_their_retransmission() {
+    assert_eq!(requests_with_two_losses(true, 1), [[(0, true)]]);
+    // After a silence the first of them is requested.
+    let requested = requests_with_two_losses(true, 2);
+    assert_eq!(requested[1..], [[(2, false)]]);
+}
+
 thread_local! {
-    static FIRST: std::cell::RefCell<std::collections::BTreeSet<Vec<u8>>> = std::cell::RefCell::default();
+    static LOST: std::cell::RefCell<std::collections::BTreeMap<Vec<u8>, u8>> = std::cell::RefCell::default();
+    static COPIES: std::cell::Cell<u8> = const { std::cell::Cell::new(1) };
 }
 
 #[test]
