@@ -356,7 +356,7 @@ impl Controller for Carob {
             answered_departure: self.answered_departure,
             timeout: timers::doubled(
                 self.windowed_rto(self.path.rto(self.constants)?),
-                self.transfer.backoff(),
+                self.transfer.backoff_of_sent(),
             ),
             repairs: self.constants.gap_repairs,
         })

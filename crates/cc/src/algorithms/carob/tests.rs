@@ -248,6 +248,35 @@ fn silence_lowers_the_window_to_a_message_and_doubles_the_timer() {
 }
 
 #[test]
+fn two_messages_are_sent_again_from_the_third_step_of_the_back_off() {
+    let mut carob = carob();
+    transfer(&mut carob, 100, |_| false);
+    let (_, sent) = send(&mut carob, 60_000, 3);
+    let mut steps = std::vec::Vec::new();
+    for millis in [62_000, 62_010, 66_000, 66_010, 74_000, 74_010, 74_020] {
+        carob.on_lost(&Lost::new(at(millis), sent, 30, true));
+        steps.push((carob.transfer.backoff(), carob.transfer.backoff_of_sent()));
+    }
+    assert_eq!(
+        steps,
+        [(1, 1), (1, 1), (2, 2), (2, 2), (3, 2), (3, 3), (3, 3)]
+    );
+    // A certain answer ends the back-off.
+    answer(&mut carob, 74_500, sent, 300);
+    assert_eq!(carob.transfer.backoff_of_sent(), 0);
+}
+
+#[test]
+fn random_losses_on_a_long_path_are_no_congestion() {
+    // Round trips of 1.5 s: the window begins with two messages, which show no capacity.
+    let mut carob = carob();
+    let (_, sent) = send(&mut carob, 0, 0);
+    answer(&mut carob, 1_500, sent, 300);
+    let windows = rounds(&mut carob, 2_000, 1_500, &[1; 12]);
+    assert!(windows[11] >= 32, "{windows:?} sixteenths of a message");
+}
+
+#[test]
 fn a_request_to_slow_down_halves_the_window() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
@@ -331,7 +360,7 @@ fn deep_queue_leaves_one_message_and_losses_less() {
     let candidate = SendCandidate::new(at(0), &PARAMETERS, 30);
     assert!(carob.earliest_departure_time(&candidate) > at(0), "paced");
     // Without losses it is one message again, and two after a quiet period.
-    let windows = rounds(&mut carob, 101_000, 2_900, &[0; 18]);
+    let windows = rounds(&mut carob, 101_000, 2_900, &[0; 15]);
     assert!(windows.iter().any(|w| (15..=17).contains(w)), "{windows:?}");
     assert_eq!(carob.window(at(0), &PARAMETERS).exchanges, 2, "{windows:?}");
 }

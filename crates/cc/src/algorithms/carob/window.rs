@@ -22,6 +22,9 @@ const TARGET_MIN: u32 = 10_000;
 /// Rounds with a standing queue, after which it is another sender's.
 const STANDING: u8 = 3;
 
+/// Doublings of the timeout of the path from which on two messages are sent again at each.
+const TWO_PROBES: u8 = 3;
+
 /// Losses beyond twice the usual share that show a full queue, of 255.
 const EXCESS: u8 = 16;
 
@@ -154,6 +157,8 @@ pub(super) struct Transfer {
     /// Doublings of the path's timeout: expired timers since the last certain answer, counted once a round trip.
     backoff: u8,
     expired_at: Clock,
+    /// Messages that may still be sent again at this step of the back-off.
+    probes: u8,
     /// The share of losses in rounds without a queue, of 255.
     quiet_loss: u8,
     /// Bytes of the current loss period, and those of them that were lost.
@@ -203,6 +208,12 @@ impl Transfer {
     /// Doublings of the path's timeout.
     pub(super) fn backoff(&self) -> u8 {
         self.backoff
+    }
+
+    /// Doublings for messages already sent: from the third step on two are sent again at each (RFC 9002
+    /// 6.2.4), so that a run of lost packets ends sooner. The first steps are those of a queue that grew.
+    pub(super) fn backoff_of_sent(&self) -> u8 {
+        self.backoff.saturating_sub(self.probes)
     }
 
     /// The time since the last transmission and the last answer.
@@ -338,6 +349,7 @@ impl Transfer {
         self.unit = outcome.bytes.max(self.unit - self.unit / 8).max(1);
         self.deliver(outcome.delivered());
         self.backoff = 0;
+        self.probes = 0;
         let round = &mut self.round;
         round.least = match round.least {
             0 => outcome.round_trip,
@@ -467,7 +479,7 @@ impl Transfer {
             let below = u64::from(rate) < constants.shared.of(u64::from(self.capacity()));
             // Without a capacity, losses while the queue stands are those of a full queue.
             let unknown = self.capacity() == 0
-                && (base >= NEAR.start || round.least > base.saturating_add(self.target(base, constants)));
+                && (base >= NEAR.end || round.least > base.saturating_add(self.target(base, constants)));
             let is_shared = unknown || (below && self.slow_start_over);
             self.shared = if is_shared && !self.competing {
                 (self.shared + 1).min(8)
@@ -678,6 +690,9 @@ impl Transfer {
         if by_timer && self.windowed && (self.backoff == 0 || now.since(self.expired_at).unwrap_or(u32::MAX) >= srtt) {
             self.backoff = (self.backoff + 1).min(12);
             self.expired_at = now;
+            self.probes = u8::from(self.backoff >= TWO_PROBES);
+        } else if by_timer {
+            self.probes = self.probes.saturating_sub(1);
         }
         if !by_timer {
             return;
