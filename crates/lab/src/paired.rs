@@ -1,5 +1,7 @@
 //! Paired differences: what changes between two algorithms under the same seed.
 
+use serde::Serialize;
+
 use crate::statistics::{Statistics, t_two_sided};
 
 /// The fewest seeds from which algorithms are ranked.
@@ -44,6 +46,39 @@ impl Paired {
     }
 }
 
+/// The ratio of the means of paired values, `b / a`, with an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PairedRatio {
+    /// The ratio of the means.
+    pub value: f64,
+    /// The lower end of the interval, at least 0.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+impl PairedRatio {
+    /// Compares values in pairs, with an interval of this coverage (Taylor series of the ratio, Student's t;
+    /// Cochran 1977, 6.4); `None` for fewer than two pairs, or if the mean of `a` is not positive.
+    pub fn of(pairs: &[(f64, f64)], coverage: f64) -> Option<Self> {
+        let n = pairs.len();
+        let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / n as f64;
+        let (a, b) = (mean(|pair| pair.0), mean(|pair| pair.1));
+        if n < 2 || a <= 0.0 {
+            return None;
+        }
+        let value = b / a;
+        let residuals: Vec<f64> = pairs.iter().map(|(a, b)| b - value * a).collect();
+        let sd = Statistics::of(&residuals)?.sd;
+        let half = t_two_sided(coverage, n - 1) * sd / (n as f64).sqrt() / a;
+        Some(Self {
+            value,
+            low: (value - half).max(0.0),
+            high: value + half,
+        })
+    }
+}
+
 /// Returns the number of comparisons of every two of so many.
 pub fn pairs(of: usize) -> usize {
     of * of.saturating_sub(1) / 2
@@ -66,6 +101,29 @@ mod tests {
         let mut gap = a.clone();
         gap[3] = None;
         assert_eq!(Paired::of(&gap, &b, 1), None, "nine pairs");
+    }
+
+    #[test]
+    fn interval_of_a_ratio_holds_the_true_one_in_95_of_100_samples() {
+        let mut random = carob_sim::random::Stream::new(7, "ratios");
+        let mut uniform = || random.next_u64() as f64 / u64::MAX as f64;
+        let mut held = 0;
+        for _ in 0..1_000 {
+            // Exponential times with means of 2 and 1, and a common part of 0.5.
+            let pairs: Vec<(f64, f64)> = (0..40)
+                .map(|_| {
+                    let common = uniform();
+                    let [a, b] = [2.0, 1.0].map(|mean| -mean * (1.0 - uniform()).ln());
+                    (common + a, common + b)
+                })
+                .collect();
+            let ratio = PairedRatio::of(&pairs, 0.95).expect("pairs");
+            held += u32::from(ratio.low <= 0.6 && 0.6 <= ratio.high);
+        }
+        assert!((920..=970).contains(&held), "{held} of 1000 hold 1.5 / 2.5");
+        assert_eq!(PairedRatio::of(&[(1.0, 2.0)], 0.95), None);
+        let equal = PairedRatio::of(&[(1.0, 0.5), (2.0, 1.0)], 0.95).expect("pairs");
+        assert_eq!((equal.value, equal.low, equal.high), (0.5, 0.5, 0.5));
     }
 
     #[test]

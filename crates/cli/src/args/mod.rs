@@ -22,6 +22,7 @@ use crate::commands::analyze::AnalyzeArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::cc::CcCommand;
 use crate::commands::lab::LabCommand;
+use crate::commands::trial::TryArgs;
 
 pub(crate) use complete::{names as completed_names, with_names};
 pub(crate) use help::{command, exit_code_topic, help_of, is_command};
@@ -116,6 +117,8 @@ pub(crate) enum Command {
     #[cfg(feature = "proxy")]
     /// Run a forward-proxy, a reverse-proxy, or both (RFC 7252 5.7)
     Proxy(Box<ProxyArgs>),
+    /// Compare controllers on a real server, by paired requests
+    Try(Box<TryArgs>),
     #[cfg(feature = "bench")]
     /// Generate load on a server and measure its responses
     Bench(Box<BenchArgs>),

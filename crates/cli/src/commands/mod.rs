@@ -21,6 +21,7 @@ mod stop;
 #[cfg(any(feature = "dtls", feature = "tls"))]
 mod tls;
 pub(crate) mod topics;
+pub(crate) mod trial;
 
 use std::future::Future;
 use std::io::IsTerminal as _;
@@ -57,6 +58,7 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Discover(args) => until_interrupted(discover::run(args)),
         Command::Observe(args) => on_runtime(observe::run(args)),
         Command::Ping(args) => until_interrupted(ping::run(args)),
+        Command::Try(args) => on_runtime(trial::run(*args)),
         #[cfg(feature = "bench")]
         Command::Bench(args) => on_runtime(bench::run(*args)),
         Command::Serve(args) if args.sockets > 1 => {

@@ -46,7 +46,7 @@ pub use mesh_links::MeshLinks;
 pub use resumable::{ResumableSearch, RunBytes, RunMaker, RunRequest, Step};
 pub use traces::{LinkTraces, NamedTrace};
 pub use traffic::{SIZE_DEFAULT, TRAFFIC, Traffic, TrafficKind};
-pub use words::digits;
+pub use words::{digits, seconds};
 
 /// Why there is no comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use super::judge::Component;
 use super::{Answer, LEFT_OUT, Ranked, TrafficKind};
 
 /// A number of seconds with three digits.
-fn seconds(value: f64) -> String {
+/// A time for sentences, in the unit that suits it.
+pub fn seconds(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0} s"),
         10.0.. => format!("{value:.1} s"),

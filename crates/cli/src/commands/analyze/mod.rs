@@ -169,6 +169,18 @@ fn words(args: &AnalyzeArgs) -> String {
     words.join(" ")
 }
 
+/// Writes the link fitted to a capture.
+pub(super) fn fit(capture: &Path, link: &Path) -> Result<(), Failure> {
+    let mut analyzer = Analyzer::new(Options::default());
+    read(&mut analyzer, capture)?;
+    write_link(
+        link,
+        &analyzer.finish(),
+        &capture.display().to_string(),
+        true,
+    )
+}
+
 fn write_link(path: &Path, analysis: &Analysis, name: &str, quiet: bool) -> Result<(), Failure> {
     let Some(link) = &analysis.link else {
         return Err(no_link(name));

@@ -115,7 +115,7 @@ pub(in crate::commands) fn quoted(word: &str) -> String {
 }
 
 /// A bar on stderr, if that is a terminal.
-pub(super) fn progress(runs: usize) -> ProgressBar {
+pub(in crate::commands) fn progress(runs: usize) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }

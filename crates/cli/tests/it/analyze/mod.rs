@@ -1,4 +1,4 @@
-//! `carob analyze`, and `carob lab compare` on captures.
+//! `carob analyze`, and `carob lab compare` on captures; `carob try` over the same paths.
 
 mod commands;
 mod dtls;
@@ -6,3 +6,4 @@ mod namespaces;
 mod predictions;
 mod relay;
 mod shaped;
+mod trial;

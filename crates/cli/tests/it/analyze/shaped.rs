@@ -12,14 +12,14 @@ use super::relay::{Relay, Shape, Truth};
 use crate::commands::harness::{Scratch, Server, carob};
 use crate::installed::Peer;
 
-fn server_address(server: &Server) -> SocketAddr {
+pub(super) fn server_address(server: &Server) -> SocketAddr {
     let text = server.uri.trim_start_matches("coap://");
     let port = text.rsplit(':').next().and_then(|port| port.parse().ok());
     SocketAddr::from(([127, 0, 0, 1], port.expect("a port")))
 }
 
 /// A server of a file of this size, `body.bin`.
-fn serving(scratch: &Scratch, bytes: usize) -> Server {
+pub(super) fn serving(scratch: &Scratch, bytes: usize) -> Server {
     let folder = scratch.text("served");
     fs::create_dir_all(&folder).expect("a folder");
     fs::write(format!("{folder}/body.bin"), vec![b'x'; bytes]).expect("a file");

@@ -84,6 +84,27 @@ streams!(interop_californium_tls, Californium, Tls);
 streams!(interop_gocoap_tcp, GoCoap, Tcp);
 streams!(interop_gocoap_tls, GoCoap, Tls);
 
+/// `carob try` on servers of the peers, over a lossy path.
+mod interop_trial {
+    use crate::installed::Peer;
+    use crate::interop::cases::transfers::trial;
+
+    #[test]
+    fn trial_on_libcoap_over_a_lossy_path() {
+        trial(Peer::Libcoap);
+    }
+
+    #[test]
+    fn trial_on_aiocoap_over_a_lossy_path() {
+        trial(Peer::Aiocoap);
+    }
+
+    #[test]
+    fn trial_on_californium_over_a_lossy_path() {
+        trial(Peer::Californium);
+    }
+}
+
 /// The peers among themselves: when this fails, the proxy or the peers are at fault, not Carob.
 mod interop_harness {
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::commands::harness::{Scratch, carob};
 use crate::installed::Peer;
 use crate::interop::bench::{Bench, assert_same, can_run, pattern};
 use crate::interop::clients::{Ask, Client};
@@ -66,6 +67,38 @@ pub(crate) fn lossy_up(bench: &Bench) {
         let count = bench.ask_directly(&Ask::new("get", counter));
         assert_same(&count.payload, b"1");
     }
+}
+
+/// `carob try` on a peer's server through the lossy proxy: every request is answered, and `carob` needs no
+/// more time than default CoAP beyond chance.
+pub(crate) fn trial(peer: Peer) {
+    if !can_run(&[peer]) {
+        return;
+    }
+    let bench = Bench::of(Client::Carob, Client::Of(peer));
+    bench.interpose(LOSSY, LOSSY);
+    let (path, _) = bench.source(SMALL_BYTES);
+    let uri = format!("coap://127.0.0.1:{}/{path}", bench.to().port);
+    let scratch = Scratch::new();
+    let prefix = scratch.text("trial");
+    let words = [
+        "--interval",
+        "2ms",
+        "--pairs",
+        "20",
+        "--json",
+        "-o",
+        &prefix,
+    ];
+    let ran = carob(&[&["try", &uri][..], &words].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let answer: serde_json::Value = serde_json::from_str(ran.stdout()).expect("a JSON object");
+    let carob = &answer["controllers"][1];
+    assert_eq!(carob["failed"], 0, "{answer}");
+    assert!(
+        carob["ratio"]["low"].as_f64().expect("a ratio") < 1.0,
+        "{answer}"
+    );
 }
 
 /// libcoap's client against aiocoap's server through the proxy, without any code of Carob's.
