@@ -74,10 +74,6 @@ fn trial_stays_with_the_first_where_nothing_is_lost() {
     assert!(text.starts_with("Stay with default"), "{text}");
     assert!(text.contains("carob lab compare --link"), "{text}");
     assert!(ran.stderr.contains("at most 20 requests"), "{}", ran.stderr);
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 120),
-        "{text}"
-    );
 }
 
 #[test]
