@@ -94,6 +94,17 @@ pub(super) fn narrowed(known: &[Configuration], costs: &[f64]) -> Vec<usize> {
     places.truncate(NARROWED_MAX);
     places.extend(rest);
     places.truncate(NARROWED_MAX);
+    // With nothing set it may be recommended although others cost a little less.
+    let plain = known.iter().position(|one| {
+        let controller = one.controller;
+        controller == "carob"
+            && *one
+                == Configuration {
+                    controller,
+                    ..known[0]
+                }
+    });
+    places.extend(plain.filter(|plain| !places.contains(plain)));
     places.insert(0, 0);
     places
 }
@@ -212,6 +223,24 @@ pub(super) fn finalists(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::controllers;
+
+    #[test]
+    fn carob_with_nothing_set_stays_among_the_narrowed() {
+        let base = Configuration::default_coap(1_024);
+        let controllers = controllers();
+        let others = controllers.iter().filter(|name| **name != "carob");
+        let known: Vec<Configuration> = others
+            .chain(["carob"].iter())
+            .map(|&controller| Configuration { controller, ..base })
+            .collect();
+        // The dearest of all.
+        let costs: Vec<f64> = (0..known.len()).map(|place| 1.0 + place as f64).collect();
+        let kept = narrowed(&known, &costs);
+        assert_eq!(known[kept[0]].controller, "default");
+        assert!(kept.iter().any(|place| known[*place].controller == "carob"));
+        assert!(kept.len() <= NARROWED_MAX + 2, "{kept:?}");
+    }
 
     #[test]
     fn what_differs_in_one_thing_from_the_cheapest_is_tried_once() {

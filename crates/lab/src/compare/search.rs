@@ -65,7 +65,7 @@ const SCREENED: Seeds = Seeds {
 /// Fewest seeds by which a screening rules a configuration out.
 const SCREENED_LEAST: u64 = 3;
 /// A configuration that costs at most so many times the cheapest can be recommended in its place.
-const NEAR_BEST: f64 = 1.04;
+const NEAR_BEST: f64 = 1.05;
 /// Failures above those of default CoAP, as a share, that rule a configuration out.
 const FAILURES_MORE: f64 = 0.01;
 

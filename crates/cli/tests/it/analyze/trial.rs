@@ -104,7 +104,7 @@ fn trial_says_what_is_wrong_before_it_begins() {
     assert_ne!(ran.code, Some(0));
 }
 
-/// The measured ratio of `carob` to `default`, and that of the comparison for the fitted link.
+/// The measured ratio of `carob` to `default`, and that of the comparison for the fitted link, with nothing set.
 fn beside_comparison(shape: Shape) -> (Value, f64) {
     let scratch = Scratch::new();
     let measured = answer(&trial(&scratch, shape, 150, &["--json"]));
