@@ -387,10 +387,35 @@ fn next(args: &CompareArgs) {
 
 #[cfg(test)]
 mod tests {
-    use carob_lab::compare::{Configuration, Timers, controllers};
+    use carob_lab::compare::{
+        Configuration, Link, Timers, WrittenLink, WrittenTraces, controllers,
+    };
     use clap::Parser as _;
 
+    use super::{named, of_traces};
     use crate::args::Args;
+
+    #[test]
+    fn traces_without_a_rate_have_that_of_the_default_link() {
+        let traced = |text: &str| WrittenLink {
+            trace: WrittenTraces {
+                down: Some(text.to_owned()),
+                ..WrittenTraces::default()
+            },
+            ..WrittenLink::default()
+        };
+        let link = of_traces(traced("time_ms,delay_ms\n0,300\n1000,500\n")).expect("a link");
+        assert_eq!((link.down_bps, link.up_bps), (30_000, 60_000));
+        let wrong = of_traces(traced("time_ms,delay_ms\n0,x\n")).expect_err("no trace");
+        assert!(wrong.what.contains("delay_ms"), "{wrong}");
+    }
+
+    #[test]
+    fn a_table_of_links_is_a_mesh() {
+        let written = named("none/links.csv").expect("a name");
+        assert_eq!(written.mesh.as_deref(), Some("none/links.csv"));
+        assert!(Link::read("none/links.csv", &written).is_err());
+    }
 
     #[test]
     fn options_of_each_configuration_parse() {
