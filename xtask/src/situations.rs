@@ -139,11 +139,8 @@ fn page(kept: &[SituationAnswer]) -> Result<String> {
     for ((situation, ..), kept) in SITUATIONS.iter().zip(kept) {
         let _ = write!(text, "\n{situation}:\n\n```\n{}\n", kept.command);
         if kept.answer["recommended"] != 0 {
-            let _ = writeln!(
-                text,
-                "carob get {} URI",
-                options(best(&kept.answer)?, &kept.answer)
-            );
+            let command = best(&kept.answer)?["command"].as_str();
+            let _ = writeln!(text, "{}", command.context("no command")?);
         }
         text += "```\n";
         let elsewhere = elsewhere(&kept.answer);
@@ -177,8 +174,9 @@ fn configuration(one: &Value, answer: &Value) -> Result<String> {
         .as_str()
         .context("no controller")?;
     let mut parts = vec![format!("`{name}`")];
-    if is_blockwise(answer) {
-        parts.push(format!("blocks of {} B", configuration["block"]));
+    let block = &configuration["block"];
+    if is_blockwise(answer) && *block != answer["ranked"][0]["configuration"]["block"] {
+        parts.push(format!("blocks of {block} B"));
     }
     if let Some(timers) = timers(configuration) {
         let words = match timers {
@@ -196,23 +194,6 @@ fn timers(configuration: &Value) -> Option<&str> {
     configuration["timers"]
         .as_str()
         .filter(|timers| *timers != "rfc7252")
-}
-
-/// Options of `carob get` and its like.
-fn options(one: &Value, answer: &Value) -> String {
-    let configuration = &one["configuration"];
-    let mut words = Vec::new();
-    if let Some(timers) = timers(configuration) {
-        words.push(format!("--profile {timers}"));
-    }
-    words.push(format!(
-        "--cc {}",
-        configuration["controller"].as_str().unwrap_or_default()
-    ));
-    if is_blockwise(answer) {
-        words.push(format!("--block-size {}", configuration["block"]));
-    }
-    words.join(" ")
 }
 
 /// Seconds with three digits.

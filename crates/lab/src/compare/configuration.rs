@@ -7,6 +7,9 @@ use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_sim::registry::Registry;
 use serde::{Deserialize, Serialize};
 
+use super::candidates::BLOCKS;
+use super::traffic::{Traffic, TrafficKind};
+
 /// Controllers that are not compared, with the reason: they repeat what one study or program did, or
 /// need more than a peer with RFC 7252.
 pub const LEFT_OUT: [(&str, &str); 12] = [
@@ -184,10 +187,27 @@ impl Configuration {
             words.push(format!("--profile {profile}"));
         }
         words.push(format!("--cc {}", self.controller));
-        if is_blockwise {
+        if self.sets_block(is_blockwise) {
             words.push(format!("--block-size {}", self.block));
         }
         words.join(" ")
+    }
+
+    /// Returns whether blocks have another size than the stack's, or than that of a profile may be.
+    fn sets_block(&self, is_blockwise: bool) -> bool {
+        is_blockwise && (self.block != BLOCKS[0] || self.timers.profile().is_some())
+    }
+
+    /// The command for this traffic, at the end that sends.
+    pub fn command(&self, traffic: &Traffic) -> String {
+        let options = self.options(traffic.is_blockwise());
+        match traffic.kind {
+            TrafficKind::Telemetry => format!("carob post {options} URI PAYLOAD"),
+            TrafficKind::Observe => format!("carob serve {options}"),
+            TrafficKind::Firmware | TrafficKind::Command | TrafficKind::Own => {
+                format!("carob get {options} URI")
+            }
+        }
     }
 
     /// Rust for the library, in lines.
@@ -204,7 +224,7 @@ impl Configuration {
                 self.controller
             )
         });
-        if is_blockwise {
+        if self.sets_block(is_blockwise) {
             // SZX of 2^(SZX + 4) bytes (RFC 7959 2.2).
             let szx = self.block.ilog2() - 4;
             lines.push(format!(
@@ -259,7 +279,13 @@ mod tests {
     #[test]
     fn settings_to_paste_name_what_differs() {
         let plain = Configuration::default_coap(1_024);
-        assert_eq!(plain.options(true), "--cc default --block-size 1024");
+        assert_eq!(
+            plain.options(true),
+            "--cc default",
+            "1024 B is the stack's block size"
+        );
+        let small = Configuration::default_coap(512);
+        assert_eq!(small.options(true), "--cc default --block-size 512");
         assert_eq!(plain.settings(false), "-");
         let other = Configuration {
             controller: "fasor",
@@ -268,6 +294,17 @@ mod tests {
         };
         assert_eq!(other.changes(&plain), 1);
         assert_eq!(other.options(false), "--profile nb-iot --cc fasor");
+        let command = |name| other.command(&Traffic::named(name).expect("it is known"));
+        assert_eq!(
+            command("command"),
+            "carob get --profile nb-iot --cc fasor URI"
+        );
+        let post = "carob post --profile nb-iot --cc fasor URI PAYLOAD";
+        assert_eq!(command("telemetry"), post);
+        assert_eq!(
+            command("observe"),
+            "carob serve --profile nb-iot --cc fasor"
+        );
         assert!(other.toml().contains("ack_timeout = \"9000000 us\""));
         assert!(other.rust(true)[3].contains("from_szx(6)"));
         assert!(other.firmware().contains("NbIot.parameters()"));

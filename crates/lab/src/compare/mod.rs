@@ -102,6 +102,8 @@ pub enum Progress {
 pub struct Ranked {
     /// The configuration.
     pub configuration: Configuration,
+    /// The command that applies it, at the end that sends.
+    pub command: String,
     /// Its values.
     pub measured: Measured,
     /// Its cost beside default CoAP.

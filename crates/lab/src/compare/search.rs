@@ -333,6 +333,7 @@ impl<'a> Search<'a> {
         let values = resampled(&summaries);
         let ranked = |place: usize| Ranked {
             configuration: finalists[place],
+            command: finalists[place].command(&self.question.traffic),
             measured: Pool::of(&summaries[place]).all(),
             cost: Cost::of(&costs[place]),
             fails_more: fails_more(&values[place], &values[0])

@@ -306,10 +306,7 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
     let is_blockwise = answer.traffic.is_blockwise();
     if answer.recommended > 0 {
         say("Settings for the command line, the library, and firmware (carob-cc alone):");
-        say(format_args!(
-            "  carob get {} URI",
-            best.options(is_blockwise)
-        ));
+        say(format_args!("  {}", answer.recommended().command));
         for line in best.rust(is_blockwise) {
             raw(format_args!("  {line}"));
         }
@@ -367,6 +364,10 @@ fn next(args: &CompareArgs) {
         (
             "carob lab compare --down 60kbit/s --up 20kbit/s --rtt 1.5s --loss 5%".to_owned(),
             "a link of your own",
+        ),
+        (
+            "carob try coap://SERVER/PATH".to_owned(),
+            "the choice on a real server, by paired requests",
         ),
         (
             "carob lab run carob/default".to_owned(),
