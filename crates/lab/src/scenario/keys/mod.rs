@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use super::tcp;
 use super::value::Kind;
 
+mod link;
 mod mesh;
 mod table;
 
