@@ -248,7 +248,7 @@ fn silence_lowers_the_window_to_a_message_and_doubles_the_timer() {
 }
 
 #[test]
-fn two_messages_are_sent_again_from_the_third_step_of_the_back_off() {
+fn two_messages_are_sent_again_from_the_third_back_off_step() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     let (_, sent) = send(&mut carob, 60_000, 3);
