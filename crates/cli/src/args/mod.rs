@@ -34,7 +34,7 @@ pub(crate) use request::PskArgs;
 pub(crate) use request::TlsArgs;
 pub(crate) use request::{
     AskArgs, BodyArgs, ChoiceArgs, ConditionArgs, ContentArgs, DiscoverArgs, GroupArgs,
-    MessageArgs, NetworkArgs, ObserveArgs, PingArgs, RequestArgs, SelectArgs, SendArgs,
+    MessageArgs, NetworkArgs, ObserveArgs, PingArgs, QBlock, RequestArgs, SelectArgs, SendArgs,
     TransmissionArgs, WatchArgs,
 };
 #[cfg(any(feature = "bench", feature = "proxy"))]

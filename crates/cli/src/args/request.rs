@@ -118,7 +118,7 @@ pub(crate) struct GroupArgs {
 }
 
 /// Use of Q-Block1 and Q-Block2.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum QBlock {
     /// Block1 and Block2.
     Off,
@@ -148,8 +148,7 @@ pub(crate) struct MessageArgs {
     /// Use Q-Block1 and Q-Block2 (RFC 9177) for large bodies
     ///
     /// `on` presumes that the server supports them; `auto` tests it with the first body and else uses
-    /// Block1 and Block2. Over UDP and DTLS, for request bodies from the command line or standard
-    /// input; downloads and uploads with --file are streamed with Block2 and Block1.
+    /// Block1 and Block2. Over UDP and DTLS. Bodies are then held in memory, not streamed.
     #[arg(long, value_name = "MODE", default_value = "off")]
     pub(crate) q_block: QBlock,
     /// Send requests through this forward-proxy: SCHEME://HOST[:PORT]

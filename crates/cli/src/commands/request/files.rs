@@ -1,16 +1,87 @@
-//! Bodies on their way to files and to stdout.
+//! Bodies of requests and responses, and their files.
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use bytes::Bytes;
 use carob::client::BodyStream;
+use carob::{Body, Reply, Response, StreamedReply};
 use tokio::fs::File;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::failure::Failure;
 
+/// A response whose body may still be on its way.
+pub(super) struct Received {
+    pub(super) head: Response,
+    pub(super) peer: SocketAddr,
+    /// Time from the request to the first part of the response, or to the end of a whole one.
+    pub(super) after: Duration,
+    pub(super) body: ReplyBody,
+}
+
+pub(super) enum ReplyBody {
+    Streamed(BodyStream),
+    /// The whole body, until it is taken.
+    Whole(Option<Bytes>),
+}
+
+impl ReplyBody {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, carob::Error> {
+        match self {
+            Self::Streamed(body) => body.chunk().await,
+            Self::Whole(bytes) => Ok(bytes.take()),
+        }
+    }
+}
+
+impl From<StreamedReply> for Received {
+    fn from(reply: StreamedReply) -> Self {
+        Self {
+            head: reply.head,
+            peer: reply.peer,
+            after: reply.after,
+            body: ReplyBody::Streamed(reply.body),
+        }
+    }
+}
+
+impl From<Reply> for Received {
+    fn from(reply: Reply) -> Self {
+        Self {
+            body: ReplyBody::Whole(Some(reply.bytes().clone())),
+            head: reply.response,
+            peer: reply.peer,
+            after: reply.after,
+        }
+    }
+}
+
+/// The body of a request from a file, streamed or read as a whole.
+pub(super) async fn body(path: &Path, whole: bool) -> Result<Body, Failure> {
+    let failed = |error: std::io::Error| Failure::file("read", path, &error);
+    if whole {
+        return Ok(tokio::fs::read(path).await.map_err(failed)?.into());
+    }
+    Ok(Body::reader(File::open(path).await.map_err(failed)?))
+}
+
+/// The body of a request from stdin, streamed or read as a whole.
+pub(super) async fn stdin(whole: bool) -> Result<Body, Failure> {
+    let mut stdin = tokio::io::stdin();
+    if !whole {
+        return Ok(Body::reader(stdin));
+    }
+    let mut bytes = Vec::new();
+    let read = stdin.read_to_end(&mut bytes).await;
+    read.map_err(|error| Failure::file("read", Path::new("stdin"), &error))?;
+    Ok(bytes.into())
+}
+
 /// The whole body.
-pub(super) async fn whole(body: &mut BodyStream) -> Result<Vec<u8>, Failure> {
+pub(super) async fn whole(body: &mut ReplyBody) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     while let Some(chunk) = body.chunk().await? {
         bytes.extend_from_slice(&chunk);
@@ -19,7 +90,7 @@ pub(super) async fn whole(body: &mut BodyStream) -> Result<Vec<u8>, Failure> {
 }
 
 /// Writes a body to stdout as it comes; how many bytes. A reader that goes away has had enough.
-pub(super) async fn to_stdout(body: &mut BodyStream) -> Result<u64, Failure> {
+pub(super) async fn to_stdout(body: &mut ReplyBody) -> Result<u64, Failure> {
     let mut stdout = tokio::io::stdout();
     let mut bytes = 0;
     let outcome = async {
@@ -43,7 +114,7 @@ pub(super) async fn to_stdout(body: &mut BodyStream) -> Result<u64, Failure> {
 }
 
 /// Writes a body to a file that is there only once it is whole; its size.
-pub(super) async fn to_file(path: &Path, body: &mut BodyStream) -> Result<u64, Failure> {
+pub(super) async fn to_file(path: &Path, body: &mut ReplyBody) -> Result<u64, Failure> {
     let failed = |error: std::io::Error| Failure::file("write", path, &error);
     // What is no file, such as /dev/null, cannot be replaced by one.
     let special = tokio::fs::metadata(path)

@@ -9,14 +9,13 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use carob::client::RequestBuilder;
-use carob::{Body, Client, Code, ContentFormat, OptionNumber, StreamedReply};
-use tokio::fs::File;
-use tokio::io::stdin;
+use carob::{Body, Client, Code, ContentFormat, OptionNumber};
+use files::Received;
 
 use super::{client, each};
 use crate::args::{
-    AskArgs, BodyArgs, ConditionArgs, ContentArgs, MessageArgs, RequestArgs, SelectArgs, SendArgs,
-    Tag,
+    AskArgs, BodyArgs, ConditionArgs, ContentArgs, MessageArgs, QBlock, RequestArgs, SelectArgs,
+    SendArgs, Tag,
 };
 use crate::failure::{Failure, Kind, Outcome};
 use crate::formats;
@@ -54,21 +53,22 @@ pub(crate) async fn send(method: Code, args: SendArgs) -> Result<Outcome, Failur
     } = args;
     let uris = std::slice::from_ref(&uri);
     super::check_keys(&request.network, request.message.proxy.as_deref(), uris)?;
-    let content = read(payload, content).await?;
+    let whole = request.message.q_block != QBlock::Off;
+    let content = read(payload, content, whole).await?;
     Requests::open(method, &request)?
         .run(&uri, Some(content))
         .await
 }
 
-async fn read(payload: Option<String>, args: ContentArgs) -> Result<Content, Failure> {
+/// Opens a request's body; `whole` reads it into memory.
+async fn read(payload: Option<String>, args: ContentArgs, whole: bool) -> Result<Content, Failure> {
     let ContentArgs { file, mut format } = args;
     let body = match (payload, file) {
-        (Some(text), _) if text == "-" => Body::reader(stdin()),
+        (Some(text), _) if text == "-" => files::stdin(whole).await?,
         (Some(text), _) => text.into_bytes().into(),
         (None, Some(path)) => {
             format = format.or_else(|| formats::of_file(&path));
-            let file = File::open(&path).await;
-            Body::reader(file.map_err(|error| Failure::file("read", &path, &error))?)
+            files::body(&path, whole).await?
         }
         (None, None) => Body::from(Vec::new()),
     };
@@ -138,7 +138,7 @@ impl<'a> Requests<'a> {
             }
             return outcome;
         }
-        let failure = match self.request(uri, content).send_streaming().await {
+        let failure = match self.exchange(uri, content).await {
             Ok(reply) => match self.show(uri, began, reply).await {
                 Ok(outcome) => return Ok(outcome),
                 Err(failure) => failure,
@@ -161,6 +161,19 @@ impl<'a> Requests<'a> {
             printer::timing(&timing);
         }
         Err(failure)
+    }
+
+    async fn exchange(
+        &self,
+        uri: &str,
+        content: Option<Content>,
+    ) -> Result<Received, carob::Error> {
+        let request = self.request(uri, content);
+        match self.args.message.q_block {
+            QBlock::Off => request.send_streaming().await.map(Received::from),
+            // A streamed body goes by Block2.
+            QBlock::Auto | QBlock::On => request.send().await.map(Received::from),
+        }
     }
 
     fn request(&self, uri: &str, content: Option<Content>) -> RequestBuilder {
@@ -213,24 +226,18 @@ impl<'a> Requests<'a> {
         }
     }
 
-    async fn show(
-        &self,
-        uri: &str,
-        began: Instant,
-        reply: StreamedReply,
-    ) -> Result<Outcome, Failure> {
+    async fn show(&self, uri: &str, began: Instant, reply: Received) -> Result<Outcome, Failure> {
         let RequestArgs {
             body: BodyArgs { output, raw },
             show,
             watch,
             ..
         } = self.args;
-        let StreamedReply {
+        let Received {
             head,
             peer,
             after,
             mut body,
-            ..
         } = reply;
         let outcome = Outcome::Response(head.code);
         let file = output.as_deref().filter(|_| head.code.is_success());

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::commands::harness::{Scratch, Server, carob, carob_reading, command};
+use crate::commands::harness::{Ran, Scratch, Server, carob, carob_reading, command};
 
 /// The value of an answer's option.
 fn option<'a>(answer: &'a Value, name: &str) -> Option<&'a Value> {
@@ -138,6 +138,44 @@ fn options_travel_as_they_were_given() {
         critical.refused(1).contains("4.02 Bad Option"),
         "{critical:?}"
     );
+}
+
+#[test]
+fn q_block_carries_downloads_files_and_stdin() {
+    let scratch = Scratch::new();
+    let server = Server::with(&["--dir", &scratch.text(""), "--writable"]);
+    let body: Vec<u8> = (0..5_000_u32).map(|n| (n % 251) as u8).collect();
+    let file = scratch.with("body.bin", &body);
+    let carries = |ran: &Ran, option: &str| {
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stderr.contains(option), "{ran:?}");
+    };
+    let put = [
+        "put",
+        &server.path("a.bin"),
+        "--q-block",
+        "on",
+        "-v",
+        "--file",
+        &file,
+    ];
+    carries(&carob(&put), "Q-Block1");
+    assert_eq!(scratch.read("a.bin"), body);
+    let put = ["put", &server.path("b.bin"), "-", "--q-block", "on", "-v"];
+    carries(&carob_reading(&put, &body), "Q-Block1");
+    assert_eq!(scratch.read("b.bin"), body);
+    let copy = scratch.text("copy.bin");
+    let get = [
+        "get",
+        &server.path("a.bin"),
+        "--q-block",
+        "on",
+        "-v",
+        "-o",
+        &copy,
+    ];
+    carries(&carob(&get), "Q-Block2");
+    assert_eq!(scratch.read("copy.bin"), body);
 }
 
 #[test]
