@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use carob_cc::time::Instant;
+use carob_proto::Escaped;
 use carob_proto::codec::{Code, OptionNumber, Options, Scheme};
 use carob_proto::endpoint::{Endpoint, HandlerUsage, IncomingId, Part, Subject};
 use carob_proto::message::Response;
@@ -422,8 +423,12 @@ fn refuse_for_now(endpoint: &mut Endpoint, now: Instant, id: IncomingId, respons
 
 /// The span in which a request is handled: target `carob::request`, level debug.
 fn span_of(request: &Request) -> Span {
-    let path = request.segments().map(String::from_utf8_lossy);
-    let path = || path.fold(String::new(), |path, segment| path + "/" + &segment);
+    let path = || {
+        let segments = request.segments();
+        segments.fold(String::new(), |path, segment| {
+            path + "/" + &Escaped(segment).to_string()
+        })
+    };
     let method = request.method();
     let method = method.name().unwrap_or("unknown");
     if tracing::enabled!(target: "carob::request", tracing::Level::DEBUG) {

@@ -1,5 +1,7 @@
 //! Reasons of failed handshakes.
 
+use carob_proto::Escaped;
+
 use super::secure::DtlsError;
 
 /// Reason for which no DTLS session was established.
@@ -91,7 +93,7 @@ impl HandshakeError {
     /// Converts the end of a handshake, for a client with this identity; `proven` if it had sent
     /// its proof, so that only the proof can be refused.
     pub(crate) fn of(broken: DtlsError, identity: Option<&[u8]>, proven: bool) -> Self {
-        let identity = identity.map(|identity| String::from_utf8_lossy(identity).into_owned());
+        let identity = identity.map(|identity| Escaped(identity).to_string());
         match (broken, identity) {
             (DtlsError::Alert(number), Some(identity)) if proven && number != 115 => {
                 Self::WrongKey { identity }
@@ -138,5 +140,20 @@ pub(crate) fn alert(number: u8) -> &'static str {
         110 => "unsupported_extension",
         115 => "unknown_psk_identity",
         _ => "an unassigned alert",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_that_are_no_text_are_told_apart() {
+        let of = |identity: &[u8]| HandshakeError::of(DtlsError::Alert(51), Some(identity), true);
+        let wrong = |identity: &str| HandshakeError::WrongKey {
+            identity: identity.to_owned(),
+        };
+        assert_eq!(of(b"meter\xfe"), wrong(r"meter\xfe"));
+        assert_ne!(of(b"meter\xfe"), of(b"meter\xff"));
     }
 }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use carob_cc::time::{Duration, Instant};
+use carob_proto::Escaped;
 use carob_proto::codec::Scheme;
 use carob_proto::endpoint::{Flight, SessionEnd};
 use carob_proto::tables::quota::{QuotaPolicy, Source};
@@ -332,7 +333,7 @@ impl DtlsLayer {
                 identity: Some(identity),
                 ..
             } if handshake.proven => HandshakeError::WrongKey {
-                identity: String::from_utf8_lossy(identity).into_owned(),
+                identity: Escaped(identity).to_string(),
             },
             _ => HandshakeError::Silent,
         };

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carob_cc::time::Instant;
+use carob_proto::Escaped;
 use carob_proto::endpoint::SessionEnd;
 
 use super::dimpl_config::ClientSide;
@@ -359,7 +360,7 @@ impl ClientSession {
                 copies: self.copies,
             },
             Some(identity) if self.proven => HandshakeError::WrongKey {
-                identity: String::from_utf8_lossy(identity).into_owned(),
+                identity: Escaped(identity).to_string(),
             },
             _ => HandshakeError::Silent,
         }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use carob_cc::time::Instant;
+use carob_proto::Escaped;
 use carob_proto::endpoint::SessionEnd;
 
 use super::HandshakeError;
@@ -239,14 +240,14 @@ impl Session {
         if known {
             self.identity = Some(Arc::new(PeerIdentity::PreSharedKey(identity)));
         } else {
-            let (peer, identity) = (self.peer, String::from_utf8_lossy(&identity).into_owned());
+            let (peer, identity) = (self.peer, Escaped(&identity).to_string());
             tracing::debug!(%peer, identity, "the identity is not known");
         }
     }
 
     /// The error of a client that has not proven the key of the identity that it claimed.
     fn unproven(&self, claimed: &[u8]) -> HandshakeError {
-        let identity = String::from_utf8_lossy(claimed).into_owned();
+        let identity = Escaped(claimed).to_string();
         if self.identity.is_some() {
             HandshakeError::WrongKey { identity }
         } else {
