@@ -209,13 +209,18 @@ const DUMMY_LENGTH: usize = 16;
 /// Pre-shared keys of a server's clients.
 ///
 /// ```
+/// use std::collections::HashMap;
+/// use std::sync::{Arc, RwLock};
+///
 /// use carob::{PreSharedKey, PskStore};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// // From a file, from a list, or from a database.
+/// // From a file, from a list, or from a map that another task fills, for example from a database.
 /// let file = PskStore::from_text("# identity:key\ndevice-7:secret\ndevice-8:0x0011aaff\n")?;
 /// let list = PskStore::new([PreSharedKey::new("device-7", "secret")?]);
-/// let lookup = PskStore::by(|identity| (identity == b"device-7").then(|| b"secret".to_vec()));
+/// let keys = Arc::new(RwLock::new(HashMap::from([(b"device-7".to_vec(), b"secret".to_vec())])));
+/// let known = Arc::clone(&keys);
+/// let lookup = PskStore::by(move |identity| known.read().ok()?.get(identity).cloned());
 /// # let _ = (file, list, lookup);
 /// # Ok(())
 /// # }
