@@ -156,16 +156,17 @@ fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<(Picture, String)> {
     }
     let cell = most.cell_name();
     let of_cell = rows.iter().filter(|row| row.cell_name() == cell);
-    let columns: Vec<Column> = of_cell
-        .filter_map(|row| {
-            let (job, record) = outcome.of(cell, &row.algorithm).next()?;
-            column(
-                record.mesh.as_ref()?,
-                &format!("{}, seed {}", row.algorithm, job.seed),
-            )
-        })
-        .take(COLUMNS_MAX)
-        .collect();
+    let traced = of_cell.filter_map(|row| {
+        let (job, record) = outcome.of(cell, &row.algorithm).next()?;
+        let title = format!("{}, seed {}", row.algorithm, job.seed);
+        column(record.mesh.as_ref()?, &title)
+    });
+    let mut columns: Vec<Column> = traced.collect();
+    let of = match columns.len() {
+        all if all > COLUMNS_MAX => format!(", of the first {COLUMNS_MAX} of {all} algorithms"),
+        _ => String::new(),
+    };
+    columns.truncate(COLUMNS_MAX);
     let node = outcome
         .of(cell, &most.algorithm)
         .find_map(|(_, record)| Some(record.mesh.as_ref()?.traced))?;
@@ -173,7 +174,7 @@ fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<(Picture, String)> {
         return None;
     }
     let label = format!(
-        "Node {node} of {cell}: rank, ETX, changes of the parent, RTO and transmissions over time"
+        "Node {node} of {cell}: rank, ETX, changes of the parent, RTO and transmissions over time{of}"
     );
     Some((panels(&columns, &label), label))
 }
@@ -278,9 +279,9 @@ mod tests {
     use crate::run::{Plan, Selection};
     use crate::scenario::{Scenario, builtin};
 
-    fn drawn(name: &str, cell: &str) -> Option<(Picture, String)> {
+    fn drawn(name: &str, cell: &str, algorithms: &str) -> Option<(Picture, String)> {
         let (file, _) = builtin::find(name).expect("a scenario");
-        let set = ["duration=2 min".to_owned(), "warm_up=60 s".to_owned()];
+        let set = ["duration=2 min", "warm_up=60 s", algorithms].map(ToOwned::to_owned);
         let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
         let selection = Selection {
             cell: Some(cell.to_owned()),
@@ -294,9 +295,15 @@ mod tests {
 
     #[test]
     fn each_algorithm_has_a_column_of_five_panels() {
-        let (picture, label) = drawn("rpl/pint-rpl", "pint-rpl-1s").expect("a figure");
+        let (picture, label) = drawn(
+            "rpl/pint-rpl",
+            "pint-rpl-1s",
+            "run.algorithms=default,cocoa-004-text,cocoa-004-as-run",
+        )
+        .expect("a figure");
         let svg = picture.wide;
         assert!(label.contains("pint-rpl-1s"), "{label}");
+        assert!(label.ends_with("over time"), "{label}");
         for title in ["default, seed 1", "cocoa-004-text, seed 1"] {
             assert!(svg.contains(title), "{title}");
         }
@@ -308,6 +315,21 @@ mod tests {
 
     #[test]
     fn without_changes_of_parents_there_is_none() {
-        assert!(drawn("rpl/pint-static", "pint-static-1s").is_none());
+        assert!(
+            drawn(
+                "rpl/pint-static",
+                "pint-static-1s",
+                "run.algorithms=default"
+            )
+            .is_none()
+        );
+    }
+
+    #[test]
+    fn algorithms_without_a_column_are_counted() {
+        let four = "run.algorithms=default,fasor,cocoa-03,carob";
+        let (picture, label) = drawn("rpl/pint-rpl", "pint-rpl-1s", four).expect("a figure");
+        assert!(label.ends_with("of the first 3 of 4 algorithms"), "{label}");
+        assert!(!picture.wide.contains("carob, seed"));
     }
 }
