@@ -16,7 +16,7 @@ const NEAR_LEAST: usize = 22;
 const NEAR: f64 = 1.05;
 
 const ABOUT: &str = "\
-# Recommendations on links set aside
+# Validation on 24 unused links
 
 For those who rely on `carob lab compare`. Prerequisite: [its cost and its stages](../../../docs/compare.md).
 

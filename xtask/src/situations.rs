@@ -81,7 +81,7 @@ const AFTER: &str = "
 The links are models ([sources](compare.md#links)), most of them [held against measurements](links.md). No measurement is known to the project of those that are not
 validated. Where your link is known,
 run the comparison for it: `carob lab compare --down RATE --up RATE --rtt TIME --loss SHARE`. How far such recommendations are from the
-best configuration on 24 other links: [recommendations on links set aside](../crates/lab/results/recommendations.md).
+best configuration on 24 other links: [validation on unused links](../crates/lab/results/recommendations.md).
 
 Next: [a controller for your link](compare.md).
 ";

@@ -182,6 +182,7 @@ struct Shared {
 /// The table of a file without `[[table]]`.
 fn only_table(file: File, context: &Context<'_>) -> Result<Table, SweepError> {
     let missing = |key: &str| wrong_at(None, format!("missing field `{key}`"), KEYS);
+    let begins_sentence = ends_sentence(&file.about);
     let raw = RawTable {
         title: file.title,
         about: String::new(),
@@ -195,8 +196,13 @@ fn only_table(file: File, context: &Context<'_>) -> Result<Table, SweepError> {
     let table = table(raw, &Shared::default(), context)?;
     Ok(Table {
         title: None,
+        begins_sentence,
         ..table
     })
+}
+
+fn ends_sentence(text: &str) -> bool {
+    text.trim_end().ends_with('.')
 }
 
 fn table(raw: RawTable, of_file: &Shared, context: &Context<'_>) -> Result<Table, SweepError> {
@@ -221,6 +227,7 @@ fn table(raw: RawTable, of_file: &Shared, context: &Context<'_>) -> Result<Table
     }
     let table = Table {
         title: Some(raw.title),
+        begins_sentence: ends_sentence(&raw.about),
         about: raw.about,
         scenarios: raw.scenario.all(),
         seeds,

@@ -112,6 +112,8 @@ pub struct Table {
     pub title: Option<String>,
     /// The text above it, up to the command that rows add their settings to.
     about: String,
+    /// Whether the text above ends a sentence, so that the command begins another.
+    begins_sentence: bool,
     /// Full names of the base scenarios.
     pub scenarios: Vec<String>,
     /// Seeds per cell and algorithm.
@@ -272,10 +274,11 @@ impl Table {
             .iter()
             .map(|set| format!(" --set '{set}'"))
             .collect();
-        text.push_str(if self.has_settings() {
-            " each row adds its settings to\n"
-        } else {
-            " runs are those of\n"
+        text.push_str(match (self.has_settings(), self.begins_sentence) {
+            (true, false) => " each row adds its settings to\n",
+            (true, true) => " Each row adds its settings to\n",
+            (false, false) => " runs are those of\n",
+            (false, true) => " Runs are those of\n",
         });
         let (set, seeds) = (set.concat(), self.seeds);
         let _ = if let [scenario] = &self.scenarios[..] {
@@ -288,9 +291,9 @@ impl Table {
             )
         };
         text.push_str(if self.has_settings() {
-            "\n\n| reading | settings |"
+            "\n\n| variant | settings |"
         } else {
-            "\n\n| reading |"
+            "\n\n| variant |"
         });
         for column in &self.columns {
             let _ = write!(text, " {} |", column.name);

@@ -84,6 +84,16 @@ fn errors_name_the_line_and_the_remedy() {
     }
 }
 
+#[test]
+fn text_that_ends_with_a_full_stop_is_followed_by_a_sentence() {
+    let head = |about: &str| {
+        let sweep = Sweep::read(&SMALL.replace("A;", about)).expect("it reads");
+        sweep.head() + &sweep.tables[0].head()
+    };
+    assert!(head("Runs;").contains("Runs; each row adds"));
+    assert!(head("Runs.").contains("Runs. Each row adds"));
+}
+
 const SEVERAL: &str = r#"
 title = "T"
 about = "Of all."

@@ -182,7 +182,7 @@ impl ClaimSweep {
     pub fn head(&self) -> String {
         let mut text = format!(
             "# {}\n\n{} each row adds its settings to\n`carob lab claims {} --part {} --seeds {}`.\n\n\
-             | reading | settings |",
+             | variant | settings |",
             self.title, self.about, self.study, self.part, self.seeds
         );
         // A String takes every write.
