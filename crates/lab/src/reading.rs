@@ -289,8 +289,8 @@ fn equals(series: &[Series], rows: &[Row]) -> Vec<String> {
     let mut sentences = Vec::new();
     if !same.is_empty() {
         sentences.push(format!(
-            "With {}, algorithms do not differ: paired times and their 95th percentile within 1 %, and spurious \
-             retransmissions.",
+            "With {}, algorithms do not differ: paired times and their 95th percentile are within 1 %, spurious \
+             retransmissions within {SPURIOUS_SAME} a flow.",
             some(&same)
         ));
     }
@@ -416,7 +416,7 @@ fn left_out(outcome: &Outcome<'_>, rows: &[Row]) -> Option<String> {
     let is_default = outcome.plan().scenario().name() == builtin::DEFAULT;
     (is_default && compared < all).then(|| {
         format!(
-            "{compared} of {all} controllers are compared, so none is recommended; \
+            "{compared} of {all} built-in controllers are compared, so none is recommended; \
              `carob lab run {} -a all` compares all.",
             builtin::DEFAULT
         )
@@ -450,7 +450,8 @@ mod tests {
             );
             assert!(
                 text.contains(
-                    "With error none, error low and error medium, algorithms do not differ"
+                    "With error none, error low and error medium, algorithms do not differ: paired times and \
+                     their 95th percentile are within 1 %, spurious retransmissions within 0.05 a flow."
                 ),
                 "{text}"
             );

@@ -267,7 +267,7 @@ fn slow_default_scenario_compares_and_suggests_next_steps() {
         "carob/default-high",
         "With error high, ",
         "(95 % interval ",
-        "3 of 33 controllers are compared",
+        "3 of 33 built-in controllers are compared",
         "Link: down 30 kbit/s, 400 ms; up 60 kbit/s, 200 ms",
         "low 2 %, medium 10 %, high 18 %",
         "Report: reports/carob-default.html\n",
