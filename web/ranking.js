@@ -18,6 +18,8 @@ const SINGLE = { response_s: "response_time_s" };
 const OF = { response_time_s: "responses", etx: "nodes", rank: "nodes", hops: "nodes", node_rto_s: "nodes" };
 /** The fewest seeds of a ranking. */
 const SEEDS_MIN = 10;
+/** Differences below this share of the reference, in per cent, are called small. */
+const HARDLY_PERCENT = 5;
 
 /** Values of the runs of one question, by algorithm and seed. */
 export class Runs {
@@ -156,7 +158,8 @@ function verdict(entries, reference, metric, seeds, more) {
   }
   const share = Math.abs(mean / base.statistics.mean) * 100;
   return `${best.algorithm}: ${value(best)}, ${digits(share)} % ${more ? "more" : "less"} than ${reference} `
-    + `(difference ${digits(Math.abs(mean))} ± ${withUnit(half, unit)}, 95 % interval, ${seeds} paired seeds).`;
+    + `(difference ${digits(Math.abs(mean))} ± ${withUnit(half, unit)}, 95 % interval, ${seeds} paired seeds).`
+    + (share < HARDLY_PERCENT ? ` Below ${HARDLY_PERCENT} % the choice hardly matters.` : "");
 }
 
 /** Draws the ranking of a metric. `rank` makes a call of the lab, which has all statistics. */
