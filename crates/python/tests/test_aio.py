@@ -92,6 +92,35 @@ def test_requests_over_every_transport(scheme, client):
     run(main())
 
 
+def test_web_pages_of_other_hosts_open_no_websocket_unless_named():
+    async def status(server, origin):
+        host, port = server.addresses[0].removeprefix("coap+ws://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        lines = [
+            "GET /.well-known/coap HTTP/1.1",
+            f"Host: {host}:{port}",
+            f"Origin: {origin}",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            "Sec-WebSocket-Version: 13",
+            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+            "Sec-WebSocket-Protocol: coap",
+        ]
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+        answer = await reader.readline()
+        writer.close()
+        return int(answer.split()[1])
+
+    async def main():
+        async with aio.Server(None, ws="127.0.0.1:0") as closed:
+            assert await status(closed, "http://pages.example") == 403
+        async with aio.Server(None, ws="127.0.0.1:0", ws_origin=["pages.example"]) as opened:
+            assert await status(opened, "http://pages.example") == 101
+            assert await status(opened, "http://other.example") == 403
+
+    run(main())
+
+
 @pytest.mark.parametrize(("scheme", "uri"), [("tls", "coaps+tcp"), ("dtls-certificate", "coaps")])
 def test_certificates_are_checked(scheme, uri, authority):
     trust, issue = authority

@@ -90,7 +90,8 @@ def test_swept_values_are_columns_and_compare_by_seed():
         assert row.lower == 1.0
     assert "256 B" in str(comparison)
     frame = comparison.to_pandas()
-    assert list(frame["value"]) == ["256 B"] and frame["algorithm"][0] == "default"
+    assert list(frame["value"]) == [row.value for row in comparison]
+    assert set(frame["algorithm"]) == {"default"}
     assert frame["ratio"][0] == comparison.rows[0].ratio
     assert "256 B" in runs.report()
 
@@ -167,6 +168,9 @@ def test_parquet_round_trip(tmp_path):
     assert len(table) == saved.rows == len(runs.long_table())
     for column in table.columns:
         assert table[column] == runs.long_table()[column], column
+    parquet = pytest.importorskip("pyarrow.parquet")
+    metadata = parquet.read_schema(tmp_path / "runs.parquet").metadata
+    assert metadata[b"carob.scenario"].decode() == small().text
     (tmp_path / "not.parquet").write_text("no")
     with pytest.raises(carob.CarobError, match="no Parquet file"):
         carob.load(tmp_path / "not.parquet")
