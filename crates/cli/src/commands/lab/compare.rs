@@ -183,7 +183,7 @@ fn traffic(args: &CompareArgs) -> Result<Traffic, Failure> {
     if args.clients > CLIENTS_MAX {
         let message = format_args!("--clients {} is more than {CLIENTS_MAX}", args.clients);
         return Err(Failure::new(Kind::Usage, message)
-            .hint("compare with fewer devices on a link that is slower in proportion"));
+            .hint("devices share one link: state those of one cell, or fewer on a link that is slower in proportion"));
     }
     traffic.clients = args.clients;
     traffic.burst = args.burst;

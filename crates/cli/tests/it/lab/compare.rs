@@ -199,7 +199,7 @@ fn wrong_arguments_name_the_place_and_the_remedy() {
         ),
         (
             &["--clients", "5000"],
-            &["--clients 5000 is more than 1000"],
+            &["--clients 5000 is more than 1000", "those of one cell"],
         ),
         (
             &["--link", "thread", "--loss", "3%"],
