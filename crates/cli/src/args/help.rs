@@ -23,7 +23,10 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Servers", &["serve", "proxy"]),
     ("Load generator", &["bench"]),
-    ("Congestion control", &["analyze", "cc", "profiles", "lab"]),
+    (
+        "Congestion control",
+        &["try", "analyze", "cc", "profiles", "lab"],
+    ),
     ("Setup and help", &["help", "completions", "man"]),
 ];
 
@@ -155,6 +158,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob bench coap://localhost/count --mode observe --trigger coap://localhost/count --requests 10",
             "carob bench coaps://localhost/hello --psk-file keys.txt --duration 2s",
             "carob bench coaps://localhost/ --psk-file keys.txt --mode handshake --requests 100",
+        ],
+    ),
+    (
+        "try",
+        &[
+            "carob try coap://localhost/hello --pairs 3 --interval 100ms --yes",
+            "carob try coap://localhost/large --traffic firmware --pairs 2 --cc default,cocoa-03 --yes",
         ],
     ),
     (
