@@ -40,7 +40,7 @@ const DEFENCES: [Defence; 11] = [
         without: "no limit where single messages have none",
         file: "crates/proto/src/server/q_block2.rs",
         changes: &[(
-            "is_set.then(|| unvalidated_budget(received, acknowledged))",
+            "is_limited.then(|| unvalidated_budget(received, acknowledged))",
             "(is_set && numbers.is_empty()).then(|| unvalidated_budget(received, acknowledged))",
         )],
         test: [
