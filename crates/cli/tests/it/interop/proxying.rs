@@ -83,6 +83,10 @@ fn their_get(peer: Peer, scratch: &Scratch, proxy: &str, uri: &str) -> Vec<u8> {
         }
     };
     run(&mut command, scratch);
+    if peer == Peer::Libcoap && !output.exists() {
+        // Under load its client gave up without an answer in one of nine runs.
+        run(&mut command, scratch);
+    }
     fs::read(&output).expect("the client wrote what it got")
 }
 
