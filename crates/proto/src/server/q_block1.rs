@@ -247,7 +247,7 @@ impl Server {
             return;
         };
         let token: Vec<u8> = token.into();
-        let Some((key, bytes)) = write_missing(cx, carrier, to, &token, (&missing, None)) else {
+        let Some((key, bytes)) = write_missing(cx, carrier, to, &token, &missing) else {
             return;
         };
         if self.reassembler.spend_on_report(index, bytes.len()) {
@@ -291,9 +291,9 @@ fn write_missing(
     carrier: &Carrier,
     to: SocketAddr,
     token: &[u8],
-    (missing, budget): (&[u32], Option<usize>),
+    missing: &[u32],
 ) -> Option<(TokenKey, Vec<u8>)> {
-    let response = missing_response(cx, missing, token.len(), budget);
+    let response = missing_response(cx, missing, token.len(), None);
     let capacity = carrier.capacity(cx, to);
     let wanted = carrier.requested_block(cx, to, None);
     let mut scratch = core::mem::take(&mut cx.scratch);
