@@ -1,6 +1,6 @@
 //! Configurations that a comparison tries.
 
-use super::configuration::{Configuration, Timers};
+use super::configuration::{BLOCKS, Configuration, Timers};
 use super::link::Link;
 use super::traffic::{Traffic, TrafficKind};
 
@@ -15,8 +15,6 @@ const NARROWED_MAX: usize = 14;
 const NARROWED_ALIKE_MAX: usize = 5;
 /// Configurations of the last stages, default CoAP apart.
 const FINALISTS_MAX: usize = 8;
-/// Block sizes that are tried.
-pub(super) const BLOCKS: [u16; 5] = [1_024, 512, 256, 128, 64];
 /// Bytes of headers around a block: IPv4 and UDP 28, CoAP 9, token 2.
 const AROUND_A_BLOCK: u32 = 39;
 /// The least gain of a setting that is kept, and of a recommendation.
@@ -94,16 +92,8 @@ pub(super) fn narrowed(known: &[Configuration], costs: &[f64]) -> Vec<usize> {
     places.truncate(NARROWED_MAX);
     places.extend(rest);
     places.truncate(NARROWED_MAX);
-    // With nothing set it may be recommended although others cost a little less.
-    let plain = known.iter().position(|one| {
-        let controller = one.controller;
-        controller == "carob"
-            && *one
-                == Configuration {
-                    controller,
-                    ..known[0]
-                }
-    });
+    let plain = known[0].with_carob();
+    let plain = known.iter().position(|one| *one == plain);
     places.extend(plain.filter(|plain| !places.contains(plain)));
     places.insert(0, 0);
     places
@@ -191,11 +181,7 @@ pub(super) fn finalists(
         by_cost.iter().copied().partition(|place| is_out[*place]);
     fit.extend(out);
     let mut chosen: Vec<Configuration> = vec![*base];
-    // With nothing set it may be recommended although others cost a little less.
-    let plain = Configuration {
-        controller: "carob",
-        ..*base
-    };
+    let plain = base.with_carob();
     chosen.extend(known.contains(&plain).then_some(plain));
     // Timers that change nothing are not recommended.
     let simplest = |place: usize| {

@@ -2,8 +2,8 @@
 
 use carob_cc::TransmissionProfile;
 
-use super::candidates::{BLOCKS, largest_block};
-use super::configuration::Configuration;
+use super::candidates::largest_block;
+use super::configuration::{BLOCKS, Configuration};
 use super::judge::Cost;
 use super::link::Link;
 use super::runs::{costs_of, make, resampled, stage};
