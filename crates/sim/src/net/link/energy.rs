@@ -38,7 +38,7 @@ pub struct DeviceRecord {
 }
 
 /// The use of a radio so far.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Usage {
     send: Duration,
     receive: Duration,
@@ -50,21 +50,6 @@ pub(super) struct Usage {
     sleep: Duration,
     /// Beginning of the last connection; none before the first.
     begins: Option<Instant>,
-}
-
-impl Default for Usage {
-    fn default() -> Self {
-        let none = Duration::ZERO;
-        Self {
-            send: none,
-            receive: none,
-            connected: none,
-            paged: none,
-            idle: none,
-            sleep: none,
-            begins: None,
-        }
-    }
 }
 
 impl Usage {
