@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use carob::{Client, Code, Reply};
+use carob::{Client, Reply};
 use carob_lab::compare::seconds;
 use carob_lab::paired::PairedRatio;
 use carob_lab::statistics::Statistics;
@@ -16,7 +16,7 @@ use tokio::time::sleep_until;
 
 use super::client;
 use super::lab::output::{self, quoted, say, say_table, suggest};
-use crate::args::{ChoiceArgs, NetworkArgs, TransmissionArgs, WatchArgs, at_least_one, duration};
+use crate::args::{ChoiceArgs, NetworkArgs, TransmissionArgs, WatchArgs, duration};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::printer;
@@ -35,7 +35,7 @@ pub(crate) struct TryArgs {
         default_value = "default,carob"
     )]
     pub(crate) cc: Vec<String>,
-    /// Select the requests
+    /// Select the requests: command (GET), telemetry (POST of 64 B) or firmware (GET of a large resource)
     #[arg(
         long,
         value_name = "TRAFFIC",
@@ -43,9 +43,10 @@ pub(crate) struct TryArgs {
         hide_possible_values = true
     )]
     pub(crate) traffic: TrialTraffic,
-    /// Make at most this many requests with each controller [default: 100, or 20 for firmware]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    pub(crate) pairs: Option<u64>,
+    /// Make at most this many requests with each controller, after one that does not count [default: 100, or 20 for
+    /// firmware]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    pub(crate) pairs: Option<u32>,
     /// Begin at most one request in this time
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub(crate) interval: Duration,
@@ -105,19 +106,19 @@ impl TrialTraffic {
         }
     }
 
-    fn method(self) -> Code {
-        match self {
-            Self::Telemetry => Code::POST,
-            Self::Command | Self::Firmware => Code::GET,
-        }
-    }
-
-    fn pairs(self) -> usize {
+    fn pairs(self) -> u32 {
         match self {
             Self::Firmware => 20,
             Self::Command | Self::Telemetry => 100,
         }
     }
+}
+
+/// What is requested.
+struct Subject {
+    uri: String,
+    traffic: TrialTraffic,
+    deadline: Option<Duration>,
 }
 
 /// A controller with its endpoint and what was measured.
@@ -158,14 +159,17 @@ struct Trial<'a> {
 /// Runs the trial; Ctrl-C ends it with the result so far.
 pub(super) async fn run(args: TryArgs) -> Result<Outcome, Failure> {
     check(&args)?;
-    let pairs = args.pairs.map_or(args.traffic.pairs(), |pairs| {
-        usize::try_from(pairs).unwrap_or(usize::MAX)
-    });
+    let pairs = args.pairs.unwrap_or(args.traffic.pairs()) as usize;
     if !begin(&args, pairs)? {
         return Ok(Outcome::Interrupted);
     }
-    let (uri, traffic, interval) = (args.uri.clone(), args.traffic, args.interval);
-    let (within, json, prefix) = (args.within, args.json, args.output.clone());
+    let subject = Subject {
+        uri: args.uri.clone(),
+        traffic: args.traffic,
+        deadline: args.deadline,
+    };
+    let (interval, within) = (args.interval, args.within);
+    let (json, prefix) = (args.json, args.output.clone());
     let capture = PathBuf::from(format!("{prefix}.pcapng"));
     let watch = WatchArgs {
         pcap: Some(capture.clone()),
@@ -174,7 +178,7 @@ pub(super) async fn run(args: TryArgs) -> Result<Outcome, Failure> {
     let monitor = Monitor::open(&watch)?;
     let mut candidates = open(args, &monitor)?;
     for candidate in &mut candidates {
-        first(candidate, &uri, traffic, &monitor).await?;
+        first(candidate, &subject, &monitor).await?;
     }
     let looks = looks(pairs, candidates.len());
     let bar = progress(pairs);
@@ -190,7 +194,7 @@ pub(super) async fn run(args: TryArgs) -> Result<Outcome, Failure> {
                 break 'trial;
             }
             tokio::select! {
-                () = measure(&mut candidates[place], &uri, traffic, &monitor) => {}
+                () = measure(&mut candidates[place], &subject, &monitor) => {}
                 _ = &mut interrupted => break 'trial,
             }
             tokio::select! {
@@ -206,17 +210,11 @@ pub(super) async fn run(args: TryArgs) -> Result<Outcome, Failure> {
     }
     bar.finish_and_clear();
     drop(monitor);
-    let pairs = candidates
-        .iter()
-        .map(|one| one.times.len())
-        .min()
-        .unwrap_or(0);
-    let measured = results(&candidates, pairs, &looks);
-    drop(candidates);
+    let measured = results(&candidates, &looks);
     let trial = Trial {
-        uri: &uri,
-        traffic,
-        pairs,
+        uri: &subject.uri,
+        traffic: subject.traffic,
+        pairs: complete_pairs(&candidates),
         is_settled,
         recommended: recommended(&measured),
         controllers: &measured,
@@ -241,10 +239,6 @@ fn check(args: &TryArgs) -> Result<(), Failure> {
     if let Some((_, name)) = args.cc.iter().enumerate().find(|one| is_twice(*one)) {
         return wrong(format!("--cc names {name} twice"));
     }
-    let pairs = args.pairs.unwrap_or(2);
-    if pairs < 2 {
-        return wrong("--pairs is at least 2: there is no interval from one".to_owned());
-    }
     Ok(())
 }
 
@@ -256,9 +250,9 @@ fn begin(args: &TryArgs, pairs: usize) -> Result<bool, Failure> {
         TrialTraffic::Telemetry => "POST of 64 B",
         TrialTraffic::Firmware => "GET of a large resource",
     };
-    let count = pairs.saturating_mul(args.cc.len());
+    let count = (pairs + 1) * args.cc.len();
     printer::remark(&format!(
-        "{what} {}: at most {count} requests, {pairs} with each of {}; at most {rate:.0} a minute, \
+        "{what} {}: at most {count} requests, one and then {pairs} with each of {}; at most {rate:.0} a minute, \
          one at a time, for at most {:.0} s. Writes {}.pcapng and, with `carob analyze` in this \
          build, {}.toml.",
         args.uri,
@@ -304,27 +298,27 @@ fn open(args: TryArgs, monitor: &Monitor) -> Result<Vec<Candidate>, Failure> {
     Ok(candidates)
 }
 
-async fn request(
-    candidate: &Candidate,
-    uri: &str,
-    traffic: TrialTraffic,
-) -> Result<Reply, carob::Error> {
-    let request = candidate.client.request(traffic.method(), uri);
-    match traffic {
-        TrialTraffic::Telemetry => request.body(vec![b'.'; PAYLOAD_BYTES]).await,
-        TrialTraffic::Command | TrialTraffic::Firmware => request.await,
+async fn request(candidate: &Candidate, subject: &Subject) -> Result<Reply, carob::Error> {
+    let client = &candidate.client;
+    let mut request = match subject.traffic {
+        TrialTraffic::Telemetry => client.post(&subject.uri).body(vec![b'.'; PAYLOAD_BYTES]),
+        TrialTraffic::Command | TrialTraffic::Firmware => client.get(&subject.uri),
+    };
+    if let Some(deadline) = subject.deadline {
+        request = request.timeout(deadline);
     }
+    request.await
 }
 
 /// One request that does not count: it resolves the name, connects, and shows that the server answers.
 async fn first(
     candidate: &mut Candidate,
-    uri: &str,
-    traffic: TrialTraffic,
+    subject: &Subject,
     monitor: &Monitor,
 ) -> Result<(), Failure> {
+    let uri = &subject.uri;
     monitor.reset_tally();
-    let reply = request(candidate, uri, traffic).await;
+    let reply = request(candidate, subject).await;
     monitor.end_wait();
     let reply = reply.map_err(|e| Failure::of_request(e, uri, monitor.counters().of_last))?;
     if reply.code.is_success() {
@@ -335,10 +329,10 @@ async fn first(
         .hint("a trial needs a resource that answers with success"))
 }
 
-async fn measure(candidate: &mut Candidate, uri: &str, traffic: TrialTraffic, monitor: &Monitor) {
+async fn measure(candidate: &mut Candidate, subject: &Subject, monitor: &Monitor) {
     monitor.reset_tally();
     let began = Instant::now();
-    let reply = request(candidate, uri, traffic).await;
+    let reply = request(candidate, subject).await;
     let took = began.elapsed();
     monitor.end_wait();
     let answered = reply.is_ok_and(|reply| reply.code.is_success());
@@ -366,31 +360,29 @@ fn looks(pairs: usize, controllers: usize) -> Looks {
     }
 }
 
-fn ratio(first: &Candidate, other: &Candidate, pairs: usize, looks: &Looks) -> Option<PairedRatio> {
-    let times: Vec<(f64, f64)> = first.times[..pairs]
-        .iter()
-        .copied()
-        .zip(other.times[..pairs].iter().copied())
-        .collect();
-    PairedRatio::of(&times, looks.coverage)
+/// Turns in which each controller has made its request.
+fn complete_pairs(candidates: &[Candidate]) -> usize {
+    let made = candidates.iter().map(|one| one.times.len());
+    made.min().unwrap_or_default()
+}
+
+/// The other's times beside the first's; an incomplete last turn is left out.
+fn ratio(first: &Candidate, other: &Candidate, looks: &Looks) -> Option<PairedRatio> {
+    let times = first.times.iter().copied().zip(other.times.iter().copied());
+    PairedRatio::of(&times.collect::<Vec<_>>(), looks.coverage)
 }
 
 /// Returns whether each controller is better or worse than the first beyond chance, or about equal.
 fn is_clear(candidates: &[Candidate], looks: &Looks) -> bool {
-    let pairs = candidates
-        .iter()
-        .map(|one| one.times.len())
-        .min()
-        .unwrap_or(0);
     candidates[1..].iter().all(|other| {
-        ratio(&candidates[0], other, pairs, looks).is_some_and(|ratio| {
+        ratio(&candidates[0], other, looks).is_some_and(|ratio| {
             let is_equal = ratio.low > 1.0 - GAIN_MIN && ratio.high < 1.0 + GAIN_MIN;
             ratio.high < 1.0 || ratio.low > 1.0 || is_equal
         })
     })
 }
 
-fn results(candidates: &[Candidate], pairs: usize, looks: &Looks) -> Vec<Measured> {
+fn results(candidates: &[Candidate], looks: &Looks) -> Vec<Measured> {
     let measured = candidates.iter().enumerate().map(|(place, one)| Measured {
         controller: one.name.clone(),
         requests: one.times.len(),
@@ -398,7 +390,7 @@ fn results(candidates: &[Candidate], pairs: usize, looks: &Looks) -> Vec<Measure
         retransmissions: one.retransmissions,
         time_s: Statistics::of(&one.times),
         ratio: (place > 0)
-            .then(|| ratio(&candidates[0], one, pairs, looks))
+            .then(|| ratio(&candidates[0], one, looks))
             .flatten(),
     });
     measured.collect()
@@ -498,10 +490,7 @@ fn show(trial: &Trial<'_>, within: Duration) {
     let sentence = if trial.recommended == first {
         format!("Stay with {first}: no other is at least 10 % and 5 ms better beyond chance.")
     } else {
-        format!(
-            "Use {}. Nothing to set. It acts at the client.",
-            trial.recommended
-        )
+        format!("Use {0}, at the client: --cc {0}.", trial.recommended)
     };
     printer::strong(&sentence);
     for text in trial.controllers[1..]
@@ -511,7 +500,7 @@ fn show(trial: &Trial<'_>, within: Duration) {
         say(text);
     }
     let settled = if trial.is_settled {
-        "settled before the last"
+        "settled"
     } else {
         "not settled: more pairs narrow the interval (--pairs)"
     };

@@ -73,7 +73,7 @@ fn trial_stays_with_the_first_where_nothing_is_lost() {
     let text = ran.stdout();
     assert!(text.starts_with("Stay with default"), "{text}");
     assert!(text.contains("carob lab compare --link"), "{text}");
-    assert!(ran.stderr.contains("at most 20 requests"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("at most 22 requests"), "{}", ran.stderr);
 }
 
 #[test]
@@ -96,7 +96,21 @@ fn trial_says_what_is_wrong_before_it_begins() {
         wrong(&["--cc", "default,caro"]).contains("carob"),
         "a name nearby"
     );
-    assert!(wrong(&["--pairs", "1"]).contains("at least 2"));
+    assert!(wrong(&["--pairs", "1"]).contains("not in 2..=100000"));
+    // A server that never answers; without the deadline a request is given up after 93 s.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let uri = format!("coap://{}/x", silent.local_addr().expect("its address"));
+    let began = std::time::Instant::now();
+    let ran = carob(&[
+        "try",
+        &uri,
+        "--deadline",
+        "300ms",
+        "-o",
+        &scratch.text("trial"),
+    ]);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{ran:?}");
     let server = serving(&scratch, 64);
     let uri = format!("{}/nothing", server.uri.trim_end_matches('/'));
     let ran = carob(&["try", &uri, "-o", &scratch.text("trial")]);
