@@ -59,8 +59,22 @@ pub struct PairedRatio {
 
 impl PairedRatio {
     /// Compares values in pairs, with an interval of this coverage (Taylor series of the ratio, Student's t;
-    /// Cochran 1977, 6.4); `None` for fewer than two pairs, or if the mean of `a` is not positive.
+    /// Cochran 1977, 6.4); `None` for fewer than two pairs, or if the mean of `a` is not positive. The interval
+    /// includes the one without the largest pair: its series is of no use where one pair is most of both sums.
     pub fn of(pairs: &[(f64, f64)], coverage: f64) -> Option<Self> {
+        let all = Self::of_all(pairs, coverage)?;
+        let largest = (0..pairs.len()).max_by(|i, j| {
+            f64::total_cmp(&(pairs[*i].0 + pairs[*i].1), &(pairs[*j].0 + pairs[*j].1))
+        })?;
+        let rest = [&pairs[..largest], &pairs[largest + 1..]].concat();
+        Some(Self::of_all(&rest, coverage).map_or(all, |rest| Self {
+            value: all.value,
+            low: all.low.min(rest.low),
+            high: all.high.max(rest.high),
+        }))
+    }
+
+    fn of_all(pairs: &[(f64, f64)], coverage: f64) -> Option<Self> {
         let n = pairs.len();
         let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / n as f64;
         let (a, b) = (mean(|pair| pair.0), mean(|pair| pair.1));
@@ -124,6 +138,15 @@ mod tests {
         assert_eq!(PairedRatio::of(&[(1.0, 2.0)], 0.95), None);
         let equal = PairedRatio::of(&[(1.0, 0.5), (2.0, 1.0)], 0.95).expect("pairs");
         assert_eq!((equal.value, equal.low, equal.high), (0.5, 0.5, 0.5));
+    }
+
+    #[test]
+    fn one_long_pair_does_not_settle_a_ratio() {
+        let mut pairs = vec![(0.001, 0.001); 4];
+        pairs.extend([(0.001, 0.0005), (0.0008, 0.002), (0.0013, 0.0012)]);
+        pairs.push((2.35, 2.53));
+        let ratio = PairedRatio::of(&pairs, 0.95).expect("pairs");
+        assert!(ratio.low < 1.0 && 1.0 < ratio.high, "{ratio:?}");
     }
 
     #[test]
