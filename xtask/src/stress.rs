@@ -27,6 +27,14 @@ const SEEDS: u32 = 10;
 /// Share of requests that may be lost beyond those of default CoAP.
 const WORSE: f64 = 0.01;
 
+/// Runs that decide whether a controller loses more beyond chance: of one download a run, and of 200 devices.
+const DECIDING: [(&str, u32); 2] = [("stress/crowd-", 20), ("", 100)];
+
+/// Losses that were decided, beside the values.
+const LOSSES: &str = "crates/lab/results/stress-losses.csv";
+
+const LOSSES_HEADER: &str = "cell,controller,runs,default,delivered,half_width";
+
 const HEADER: &str = "cell,controller,delivered,p50_s,p95_s,transmissions,dropped,neighbour_s";
 
 const ABOUT: &str = "\
@@ -61,7 +69,9 @@ struct Results {
 pub(crate) fn run(workspace: &Workspace, results: &Path, options: &[String]) -> Result<bool> {
     let path = workspace.root.join(PAGE);
     let write_page = |kept: &str| {
-        fs::write(&path, page(kept)?).with_context(|| format!("cannot write {}", path.display()))
+        let losses = fs::read_to_string(workspace.root.join(LOSSES))?;
+        fs::write(&path, page(kept, &losses)?)
+            .with_context(|| format!("cannot write {}", path.display()))
     };
     let seeds = match options {
         [] => SEEDS,
@@ -69,26 +79,88 @@ pub(crate) fn run(workspace: &Workspace, results: &Path, options: &[String]) -> 
             write_page(&fs::read_to_string(results)?)?;
             return Ok(true);
         }
+        [name] if name == "--decide" => {
+            let kept = fs::read_to_string(results)?;
+            fs::write(
+                workspace.root.join(LOSSES),
+                decide(workspace, &Results::read(&kept)?)?,
+            )?;
+            write_page(&kept)?;
+            return Ok(true);
+        }
         [name, value] if name == "--seeds" => value.parse().context("--seeds takes a number")?,
-        _ => bail!("`long stress` takes --seeds N, or --page"),
+        _ => bail!("`long stress` takes --seeds N, --decide (only the losses), or --page"),
     };
     let mut all = Results::default();
     for (scenario, heading) in SCENARIOS {
         println!("{heading}");
-        // The profile of development compiles in a fraction of the time, and optimizes the simulator.
-        let mut command = process::cargo();
-        command
-            .args(["run", "--quiet", "--package", "carob-cli", "--"])
-            .args(["lab", "run", &format!("stress/{scenario}")])
-            .args(["--algorithm", "all", "--no-report", "--csv", "--seeds"])
-            .arg(seeds.to_string());
-        let text = process::output(command.current_dir(&workspace.root))?;
-        all.add_metrics(&text)?;
+        all.add_metrics(&lab_run(workspace, &format!("stress/{scenario}"), seeds)?)?;
     }
     let kept = format!("# {seeds} seeds a cell and controller\n{}", all.to_csv());
     fs::write(results, &kept).with_context(|| format!("cannot write {}", results.display()))?;
+    let losses = workspace.root.join(LOSSES);
+    fs::write(&losses, decide(workspace, &all)?)
+        .with_context(|| format!("cannot write {LOSSES}"))?;
     write_page(&kept)?;
     Ok(true)
+}
+
+/// Metrics of all controllers in the cells of a scenario.
+fn lab_run(workspace: &Workspace, cells: &str, seeds: u32) -> Result<String> {
+    // The profile of development compiles in a fraction of the time, and optimizes the simulator.
+    let mut command = process::cargo();
+    command
+        .args(["run", "--quiet", "--package", "carob-cli", "--"])
+        .args(["lab", "run", cells, "--algorithm", "all"])
+        .args(["--no-report", "--csv", "--seeds", &seeds.to_string()]);
+    process::output(command.current_dir(&workspace.root))
+}
+
+/// Repeats the cells in which a controller delivers less than default CoAP with more seeds. Returns the
+/// controllers that deliver less there beyond chance, as rows.
+fn decide(workspace: &Workspace, all: &Results) -> Result<String> {
+    let share = |cell: &str, name: &str| all.of(cell, name).delivered.unwrap_or_default();
+    let is_less = |cell: &&String| {
+        let default = share(cell, COLUMNS[0]);
+        let mut others = all.controllers.iter();
+        others.any(|name| share(cell, name) < default - WORSE)
+    };
+    let mut text = format!("{LOSSES_HEADER}\n");
+    for cell in all.cells.iter().filter(is_less) {
+        let group = DECIDING.iter().find(|(prefix, _)| cell.starts_with(prefix));
+        let (_, seeds) = group.context("every cell has a number of runs")?;
+        println!("{cell}, {seeds} runs");
+        text += &losses(&lab_run(workspace, cell, *seeds)?)?;
+    }
+    Ok(text)
+}
+
+/// Rows of the controllers that deliver less than default CoAP by more than [`WORSE`] and more than the
+/// half-width of the difference of the means (95 %).
+fn losses(csv: &str) -> Result<String> {
+    let mut lines = csv.lines().filter(|line| !line.starts_with('#'));
+    let header: Vec<&str> = lines.next().context("no values")?.split(',').collect();
+    let mut text = String::new();
+    let mut default = None;
+    for line in lines {
+        let of = |name| field(&header, line, name);
+        if of("metric")? != "answered_ratio" {
+            continue;
+        }
+        let number = |name| of(name)?.parse::<f64>().context("a number");
+        let (mean, half) = (number("mean")?, number("ci95")?);
+        // The first controller is default CoAP.
+        let (of_default, half_of_default) = *default.get_or_insert((mean, half));
+        let half = half.hypot(half_of_default);
+        if of_default - mean > half.max(WORSE) {
+            let (cell, name, runs) = (of("scenario")?, of("algorithm")?, of("runs")?);
+            let _ = writeln!(
+                text,
+                "{cell},{name},{runs},{of_default:.4},{mean:.4},{half:.4}"
+            );
+        }
+    }
+    Ok(text)
 }
 
 /// Fields of a line by the names of the header.
@@ -256,8 +328,32 @@ fn shown(measured: Measured) -> String {
     parts.join(", ")
 }
 
+/// Table of the controllers that deliver less than default CoAP.
+fn table_of_losses(losses: &str) -> String {
+    let mut text = "\n## Controllers that deliver less than default CoAP\n\n\
+                    Cells with a loss above ran again, with 100 runs of a transfer or 20 of a crowd. These controllers deliver less by \
+                    more than a point and\nmore than the interval of 95 %. [`carob lab compare`](compare.md) does not recommend them.\n\n\
+                    | cell | controller | runs | `default` | delivered |\n|---|---|---:|---:|---:|\n"
+        .to_owned();
+    for line in losses.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        if let [cell, name, runs, default, delivered, half] = fields[..] {
+            let share = |text: &str| text.parse().unwrap_or(0.0) * 100.0;
+            let _ = writeln!(
+                text,
+                "| {} | `{name}` | {runs} | {:.1} % | {:.1} % (± {:.1}) |",
+                cell.trim_start_matches("stress/"),
+                share(default),
+                share(delivered),
+                share(half)
+            );
+        }
+    }
+    text
+}
+
 /// The page of kept values.
-fn page(kept: &str) -> Result<String> {
+fn page(kept: &str, losses: &str) -> Result<String> {
     let seeds = kept.lines().next().unwrap_or_default();
     let seeds = seeds.trim_start_matches("# ");
     let results = Results::read(kept)?;
@@ -277,6 +373,7 @@ fn page(kept: &str) -> Result<String> {
         text += &results.row(controller);
         text.push('\n');
     }
+    text += &table_of_losses(losses);
     for (scenario, heading) in SCENARIOS {
         let _ = write!(text, "\n## {heading}\n\n");
         text += "Delivered if not all, median time (p95) in seconds, transmissions a block or request, packets dropped a run";
@@ -319,7 +416,19 @@ mod tests {
     fn the_page_is_that_of_the_values_that_are_kept() {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         let committed = fs::read_to_string(root.join(PAGE)).expect("the page");
-        assert_eq!(page(&kept()).expect("whole values"), committed);
+        let losses = fs::read_to_string(root.join(LOSSES)).expect("the losses");
+        assert_eq!(page(&kept(), &losses).expect("whole values"), committed);
+    }
+
+    #[test]
+    fn a_loss_counts_above_a_point_and_beyond_chance() {
+        let metrics = "scenario,algorithm,runs,metric,mean,ci95\n\
+                       stress/a,default,100,answered_ratio,1,0\n\
+                       stress/a,rare,100,answered_ratio,0.98,0.0279\n\
+                       stress/a,small,100,answered_ratio,0.992,0.001\n\
+                       stress/a,sure,100,answered_ratio,0.65,0.0951\n";
+        let rows = losses(metrics).expect("metrics");
+        assert_eq!(rows, "stress/a,sure,100,1.0000,0.6500,0.0951\n");
     }
 
     #[test]

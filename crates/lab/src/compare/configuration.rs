@@ -12,14 +12,18 @@ use super::traffic::{Traffic, TrafficKind};
 /// Block sizes that are tried; the first is the stack's own.
 pub(super) const BLOCKS: [u16; 5] = [1_024, 512, 256, 128, 64];
 
-/// Controllers that are not compared, with the reason: they repeat what one study or program did, or
-/// need more than a peer with RFC 7252.
-pub const LEFT_OUT: [(&str, &str); 12] = [
+/// Controllers that are not compared, with the reason: they deliver less than default CoAP in the stress suite
+/// (`docs/stress.md`), repeat one study or program, or need more than a peer with RFC 7252.
+pub const LEFT_OUT: [(&str, &str); 19] = [
     (
         "observe-static",
-        "default CoAP, and a fixed pace of notifications",
+        "default CoAP with a fixed rate of notifications",
     ),
     ("cocoa-v0", "a draft before CoCoA+"),
+    (
+        "cocoa-plus",
+        "stress suite: loses more in an outage of 30 s",
+    ),
     ("cocoa-001", "cocoa-03 with a study's MAX_RETRANSMIT"),
     ("cocoa-002", "cocoa-03 with a study's gains"),
     ("cocoa-004-text", "CoCoA+ as a study describes it"),
@@ -27,8 +31,28 @@ pub const LEFT_OUT: [(&str, &str); 12] = [
     ("cocoa-californium", "the rounding of a program"),
     ("cocoa-contiki", "the slips of a program"),
     (
+        "cocoa-strong",
+        "stress suite: loses more when 200 devices start at once",
+    ),
+    (
+        "cocoa-fast",
+        "stress suite: loses more with a slow server and in outages",
+    ),
+    (
+        "cocoa-plus-plus",
+        "stress suite: loses more when the capacity falls",
+    ),
+    (
+        "fasor",
+        "stress suite: loses more when 200 devices start at once",
+    ),
+    (
         "fasor-option",
         "needs a peer with the retransmission-count option",
+    ),
+    (
+        "fasor-token",
+        "stress suite: loses more when 200 devices start at once",
     ),
     (
         "rtt-count",
@@ -36,6 +60,7 @@ pub const LEFT_OUT: [(&str, &str); 12] = [
     ),
     ("linux-rto", "a program's variant of linux-rto-kernel"),
     ("peak-hopper-cal", "the rounding of a program"),
+    ("basic-rto", "stress suite: loses more in an outage of 30 s"),
 ];
 
 /// The controllers that are compared, by registry id; `default` first.
@@ -285,6 +310,25 @@ mod tests {
         assert_eq!(compared[0], "default");
         assert_eq!(compared.len() + LEFT_OUT.len(), registry::entries().count());
         assert!(compared.contains(&"carob"));
+    }
+
+    #[test]
+    fn controllers_that_deliver_less_under_stress_are_left_out() {
+        let losses = include_str!("../../results/stress-losses.csv");
+        let controllers = losses.lines().skip(1).map(|line| line.split(',').nth(1));
+        let names: Vec<&str> = controllers.map(|name| name.expect("a name")).collect();
+        assert!(!names.is_empty());
+        let compared = super::controllers();
+        for name in &names {
+            assert!(
+                !compared.contains(name),
+                "{name} loses more than default CoAP"
+            );
+        }
+        let by_stress = LEFT_OUT.iter().filter(|(_, why)| why.starts_with("stress"));
+        for (name, _) in by_stress {
+            assert!(names.contains(name), "{name} does not lose more");
+        }
     }
 
     #[test]

@@ -177,7 +177,8 @@ fn certainty(answer: &Answer) -> String {
             .to_owned(),
     );
     sentences.push(format!(
-        "{} of {} controllers are left out: they repeat a study or a program, or need more of the peer.",
+        "{} of {} controllers are left out: they deliver less than default CoAP in the stress suite, repeat a \
+         study or a program, or need more of the peer.",
         LEFT_OUT.len(),
         LEFT_OUT.len() + answer.controllers.len()
     ));

@@ -47,7 +47,7 @@ impl ClaimStatus {
             Self::Fails => "fails",
             Self::Undecided => "undecided",
             Self::CannotBeDecided => "cannot be decided",
-            Self::Refuted => "refuted by its data",
+            Self::Refuted => "contradicts its own data",
         }
     }
 }

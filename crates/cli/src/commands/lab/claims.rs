@@ -354,9 +354,7 @@ fn share(judgement: &Judgement) -> String {
 fn plausible(standings: &ClaimStatuses, judged: &Judged) -> String {
     standings
         .share(&judged.id)
-        .map_or_else(String::new, |share| {
-            format!("{:.0} %, {}", share.holds * 100.0, share.class.name())
-        })
+        .map_or_else(String::new, |share| format!("{:.0} %", share.holds * 100.0))
 }
 
 fn table(kept: &StoredVerdicts, standings: &ClaimStatuses, whole: bool) -> TextTable {
@@ -367,11 +365,11 @@ fn table(kept: &StoredVerdicts, standings: &ClaimStatuses, whole: bool) -> TextT
         .any(|judged| standings.share(&judged.id).is_some());
     let columns = [
         ("claim", true),
-        ("weight", true),
-        ("standing", true),
+        ("importance", true),
+        ("verdict", true),
         ("by the text", true),
         ("by its tables", has_tables),
-        ("plausible set", has_shares),
+        ("plausible settings", has_shares),
         ("", true),
         ("measured", true),
     ];
@@ -402,12 +400,17 @@ fn table(kept: &StoredVerdicts, standings: &ClaimStatuses, whole: bool) -> TextT
             .filter(|(_, (_, used))| *used);
         table.add(used.map(|(cell, _)| cell).collect());
     }
-    table.optional(&["by its tables", "plausible set", "by the text", "measured"]);
+    table.optional(&[
+        "by its tables",
+        "plausible settings",
+        "by the text",
+        "measured",
+    ]);
     table.emphasise_verdicts();
     table
 }
 
-/// Table of standings by weight.
+/// Table of verdicts by importance.
 fn tally(kept: &[StoredVerdicts], standings: &ClaimStatuses) -> TextTable {
     let mut header = vec![
         (String::new(), Align::Left),
@@ -458,8 +461,8 @@ Orderings hold where the 95 % interval of paired differences excludes 0. Where t
 the claim is judged by both. `carob lab claims {name} --json` has every check with its interval, and the command that makes
 its runs.
 
-The standing is that of the verdict by the text, with two exceptions. A claim is *refuted by its data* if the study's own tables or
-raw data contradict it. A claim that does not hold *cannot be decided* if it holds in 5 to 95 % of the interpretations
+The verdict is the one by the text, with two exceptions. A claim *contradicts its own data* if the study's tables or
+raw data say otherwise. A claim that does not hold *cannot be decided* if it holds in 5 to 95 % of the interpretations
 that the study's baseline facts do not exclude. Nor can one that depends on something that is not published. The last column counts the verdict
 *fails* by the text, without these exceptions.{calibrated}
 
@@ -472,7 +475,7 @@ that the study's baseline facts do not exclude. Nor can one that depends on some
         year = study.year,
         calibrated = if standings.has_shares() {
             format!(
-                " The column *plausible set* has that share, from [this calibration](calibration-{}.md).",
+                " The column *plausible settings* has the share in which it holds, from [this calibration](calibration-{}.md).",
                 study.short_name
             )
         } else {
@@ -522,7 +525,7 @@ fn refuted(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
         return String::new();
     }
     format!(
-        "\nRefuted by the study's published data:\n\n{}",
+        "\nContradicted by the study's published data:\n\n{}",
         lines.concat()
     )
 }

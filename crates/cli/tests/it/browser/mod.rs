@@ -248,7 +248,7 @@ fn nightly_index_lists_and_links_reports() {
 }
 
 #[test]
-fn nightly_page_of_claims_is_filtered_by_study_weight_standing() {
+fn nightly_page_of_claims_is_filtered_by_study_and_verdict() {
     if is_missing() {
         return;
     }
@@ -265,9 +265,9 @@ fn nightly_page_of_claims_is_filtered_by_study_weight_standing() {
             select.value = value; select.dispatchEvent(new Event('change')); };\
         const shown = () => rows.filter((row) => !row.hidden);\
         choose('study', 'thesis'); const study = shown().length;\
-        choose('weight', 'headline'); choose('standing', 'fails');\
+        choose('importance', 'headline'); choose('verdict', 'fails');\
         const cells = shown().map((row) => [1, 2, 3].map((k) => row.cells[k].textContent).join());\
-        for (const name of ['study', 'weight', 'standing']) choose(name, '');\
+        for (const name of ['study', 'importance', 'verdict']) choose(name, '');\
         parent.postMessage({ names: selects.map((one) => one.getAttribute('aria-label')), all: rows.length,\
             study, cells, again: shown().length, overflow: document.documentElement.scrollWidth - innerWidth }, '*');\
         });</script></body>";
@@ -275,7 +275,7 @@ fn nightly_page_of_claims_is_filtered_by_study_weight_standing() {
     for found in open(&folder, &["claims.html".to_owned()], false) {
         assert_eq!(
             found["names"],
-            serde_json::json!(["study", "weight", "standing", "verdict"])
+            serde_json::json!(["study", "importance", "verdict", "by the text"])
         );
         let number = |name: &str| found[name].as_u64().expect("a number");
         assert!(

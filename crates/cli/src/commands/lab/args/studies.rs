@@ -106,7 +106,7 @@ pub(crate) struct ClaimsArgs {
     /// Print one JSON object per claim, a line each, with every check
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write one page with all stored verdicts, filtered by study, weight and standing
+    /// Write one page with all stored verdicts, filtered by study, importance and verdict
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "fresh", "seeds", "set", "journal", "keep", "markdown"])]
     pub(crate) report: Option<PathBuf>,
     /// Print the stored verdicts as the document docs/claims.md
