@@ -14,7 +14,7 @@ pub(super) const BLOCKS: [u16; 5] = [1_024, 512, 256, 128, 64];
 
 /// Controllers that are not compared, with the reason: they deliver less than default CoAP in the stress suite
 /// (`docs/stress.md`), repeat one study or program, or need more than a peer with RFC 7252.
-pub const LEFT_OUT: [(&str, &str); 19] = [
+pub const LEFT_OUT: [(&str, &str); 17] = [
     (
         "observe-static",
         "default CoAP with a fixed rate of notifications",
@@ -30,10 +30,6 @@ pub const LEFT_OUT: [(&str, &str); 19] = [
     ("cocoa-004-as-run", "the slips of a study's program"),
     ("cocoa-californium", "the rounding of a program"),
     ("cocoa-contiki", "the slips of a program"),
-    (
-        "cocoa-strong",
-        "stress suite: loses more when 200 devices start at once",
-    ),
     (
         "cocoa-fast",
         "stress suite: loses more with a slow server and in outages",
@@ -60,7 +56,6 @@ pub const LEFT_OUT: [(&str, &str); 19] = [
     ),
     ("linux-rto", "a program's variant of linux-rto-kernel"),
     ("peak-hopper-cal", "the rounding of a program"),
-    ("basic-rto", "stress suite: loses more in an outage of 30 s"),
 ];
 
 /// The controllers that are compared, by registry id; `default` first.

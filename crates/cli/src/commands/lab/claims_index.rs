@@ -177,7 +177,7 @@ checks. `carob lab claims --report claims.html` writes one page with all of them
 {}
 Headline claims that do not hold, with what was measured:
 
-| claim | standing | claimed | measured |
+| claim | verdict | claimed | measured |
 |---|---|---|---|
 ",
         tally(studies, &link).markdown()
