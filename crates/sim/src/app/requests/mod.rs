@@ -49,7 +49,7 @@ pub(crate) struct Clients {
     server_restarts: u32,
     /// The response to every request.
     response: Response,
-    worker: Option<Worker>,
+    worker: Option<Box<Worker>>,
     /// Times from request to response.
     responses: Histogram,
     /// The same one by one, up to the number that a record keeps.
@@ -81,7 +81,7 @@ impl Clients {
             states: numbers.clone().map(client).collect(),
             server_restarts: 0,
             response,
-            worker: Worker::new(&spec.server, spec.seed, group.number),
+            worker: Worker::new(&spec.server, spec.seed, group.number).map(Box::new),
             responses: Histogram::default(),
             response_times: Vec::new(),
         };
@@ -199,7 +199,8 @@ impl Clients {
         }
     }
 
-    /// Responds to a request, at once or when the application has worked on it.
+    /// Responds to a request when the application has worked on it.
+    #[cold]
     fn requested<N: Network>(
         &mut self,
         engine: &mut Engine<'_, N>,
@@ -208,7 +209,6 @@ impl Clients {
     ) {
         let endpoint = &mut engine.hosts[server as usize].endpoint;
         let Some(worker) = &mut self.worker else {
-            endpoint.respond(engine.now, request, &self.response);
             return;
         };
         let tag = engine.cause;
@@ -229,7 +229,7 @@ impl Clients {
     fn served<N: Network>(&mut self, engine: &mut Engine<'_, N>, timer: Timer) {
         let is_current = timer.count == self.server_restarts;
         let worker = self.worker.as_mut().filter(|_| is_current);
-        let Some(Pending { request, tag }) = worker.and_then(Worker::complete) else {
+        let Some(Pending { request, tag }) = worker.and_then(|worker| worker.complete()) else {
             return;
         };
         let endpoint = &mut engine.hosts[timer.subject as usize].endpoint;
@@ -394,7 +394,11 @@ impl<N: Network> Application<N> for Clients {
 
     fn on_event(&mut self, engine: &mut Engine<'_, N>, number: u32, event: Event) {
         match event {
-            Event::Request(id) => self.requested(engine, number, id),
+            Event::Request(id) if self.worker.is_some() => self.requested(engine, number, id),
+            Event::Request(id) => {
+                let endpoint = &mut engine.hosts[number as usize].endpoint;
+                endpoint.respond(engine.now, id, &self.response);
+            }
             Event::Response { id, response, .. } => {
                 engine.bin_answered();
                 let is_success = response.code.is_success();

@@ -36,12 +36,25 @@ pub enum Verdict {
     },
 }
 
-/// Impairments that a packet meets after the bottleneck.
-#[derive(Clone, Copy, Debug, Default)]
-struct Crossing {
-    corrupted: bool,
-    duplicated: bool,
-    late: Option<Duration>,
+/// Changes of the path and impairments under way.
+#[derive(Clone, Debug)]
+struct Disturbances {
+    course: Option<Course>,
+    impaired: Option<Impaired>,
+}
+
+impl Disturbances {
+    /// The disturbances of a direction; none if there are none.
+    fn new(spec: &DirectionSpec, seed: u64, label: &str) -> Option<Box<Self>> {
+        let course = Course::new(&spec.changes, seed, label);
+        let impaired = Impaired::new(&spec.impairments, seed, label);
+        (course.is_some() || impaired.is_some()).then(|| Box::new(Self { course, impaired }))
+    }
+
+    /// Changes of the path, if they change its rate.
+    fn rates(&mut self) -> Option<&mut Course> {
+        self.course.as_mut().filter(|course| course.changes_rate())
+    }
 }
 
 /// Counters of a direction.
@@ -93,8 +106,8 @@ pub struct Direction {
     loss: Loss,
     extra: Stream,
     player: Option<Player>,
-    course: Option<Box<Course>>,
-    impaired: Option<Box<Impaired>>,
+    /// Behind one pointer, so that a packet of an undisturbed direction pays for one check.
+    disturbances: Option<Box<Disturbances>>,
     counters: Counters,
 }
 
@@ -128,8 +141,7 @@ impl Direction {
                 .replay
                 .as_ref()
                 .map(|replay| Player::new(replay, spec.rate_bps, seed)),
-            course: Course::new(&spec.changes, seed, label),
-            impaired: Impaired::new(&spec.impairments, seed, label),
+            disturbances: Disturbances::new(spec, seed, label),
             counters: Counters::default(),
         }
     }
@@ -144,9 +156,7 @@ impl Direction {
     /// The same for a packet that may be marked instead of dropped, if `ecn_capable`.
     pub fn offer_packet(&mut self, now: Instant, bytes: u32, ecn_capable: bool) -> Verdict {
         self.counters.offered += 1;
-        if let Some(impaired) = &mut self.impaired
-            && !impaired.admits(now, bytes)
-        {
+        if self.disturbances.is_some() && !self.admits(now, bytes) {
             self.counters.policed += 1;
             return Verdict::DropFull;
         }
@@ -177,6 +187,32 @@ impl Direction {
         self.counters.queue_bytes_peak = self.counters.queue_bytes_peak.max(queued);
         self.counters.bytes_sent += u64::from(bytes);
 
+        if self.disturbances.is_some() {
+            return self.cross_disturbed(departed, bytes, marked);
+        }
+        let (delay, extra, is_lost) = self.cross(departed);
+        if is_lost {
+            self.counters.lost += 1;
+            return Verdict::Lost { departed };
+        }
+        self.counters.delivered += 1;
+        let at = (departed + delay + extra).max(self.latest_arrival);
+        self.latest_arrival = at;
+        Verdict::Deliver {
+            at,
+            departed,
+            marked,
+            duplicated: false,
+        }
+    }
+
+    /// Propagation delay, extra delay and loss of a packet on an undisturbed path.
+    #[expect(
+        clippy::inline_always,
+        reason = "a call for each packet costs half a percent of a run"
+    )]
+    #[inline(always)]
+    fn cross(&mut self, departed: Instant) -> (Duration, Duration, bool) {
         // Drawn for lost packets too, so that delays stay paired when losses differ.
         let extra = match self.spec.extra {
             ExtraDelay::Constant(extra) => extra,
@@ -185,23 +221,36 @@ impl Direction {
         };
         let row = self.player.as_ref().and_then(|player| player.row(departed));
         let (delay, loss) = row.map_or((None, None), |row| (row.delay, row.loss));
-        let mut is_lost = match loss {
+        let is_lost = match loss {
             Some(ratio) => self.loss.takes_of(ratio),
             None => self.loss.takes(departed),
         };
-        let mut delay = delay.unwrap_or(self.spec.delay);
-        if let Some(course) = &mut self.course {
-            is_lost = course.takes(departed, is_lost);
-            delay = course.delay(departed, delay);
-        }
-        let mut crossing = Crossing::default();
-        if let Some(impaired) = &mut self.impaired {
-            crossing = Crossing {
-                corrupted: impaired.corrupts(),
-                duplicated: impaired.duplicates(),
-                late: impaired.lateness(),
-            };
-            is_lost |= impaired.has_bit_error(bytes);
+        (delay.unwrap_or(self.spec.delay), extra, is_lost)
+    }
+
+    /// Returns whether a policer, if there is one, passes a packet.
+    #[cold]
+    fn admits(&mut self, now: Instant, bytes: u32) -> bool {
+        let impaired = self.disturbances.as_mut().and_then(|d| d.impaired.as_mut());
+        impaired.is_none_or(|impaired| impaired.admits(now, bytes))
+    }
+
+    /// The fate of a packet after the bottleneck, with changes of the path and impairments.
+    #[cold]
+    fn cross_disturbed(&mut self, departed: Instant, bytes: u32, marked: bool) -> Verdict {
+        let (mut delay, extra, mut is_lost) = self.cross(departed);
+        let (mut is_corrupted, mut duplicated, mut late) = (false, false, None);
+        if let Some(Disturbances { course, impaired }) = self.disturbances.as_deref_mut() {
+            if let Some(course) = course {
+                is_lost = course.takes(departed, is_lost);
+                delay = course.delay(departed, delay);
+            }
+            if let Some(impaired) = impaired {
+                is_corrupted = impaired.corrupts();
+                duplicated = impaired.duplicates();
+                late = impaired.lateness();
+                is_lost |= impaired.has_bit_error(bytes);
+            }
         }
         if is_lost {
             self.counters.lost += 1;
@@ -209,18 +258,18 @@ impl Direction {
         }
         let at = (departed + delay + extra).max(self.latest_arrival);
         self.latest_arrival = at;
-        if crossing.corrupted {
+        if is_corrupted {
             self.counters.corrupted += 1;
             return Verdict::Lost { departed };
         }
         self.counters.delivered += 1;
-        self.counters.duplicated += u64::from(crossing.duplicated);
-        self.counters.reordered += u64::from(crossing.late.is_some());
+        self.counters.duplicated += u64::from(duplicated);
+        self.counters.reordered += u64::from(late.is_some());
         Verdict::Deliver {
-            at: at + crossing.late.unwrap_or_default(),
+            at: at + late.unwrap_or_default(),
             departed,
             marked,
-            duplicated: crossing.duplicated,
+            duplicated,
         }
     }
 
@@ -238,9 +287,9 @@ impl Direction {
 
     /// The time until a packet of `bytes` offered at `now` leaves the bottleneck.
     pub fn backlog(&self, now: Instant, bytes: u32) -> Duration {
-        let changed = self.course.clone().filter(|course| course.changes_rate());
-        let free = match changed {
-            Some(mut course) => course.departure(self.spec.rate_bps, self.free, now, bytes),
+        let mut changed = self.disturbances.clone();
+        let free = match changed.as_mut().and_then(|changed| changed.rates()) {
+            Some(course) => course.departure(self.spec.rate_bps, self.free, now, bytes),
             None => self.departure(now, bytes),
         };
         free.at.since(now)
@@ -309,11 +358,10 @@ impl Direction {
     }
 
     fn serialise(&mut self, now: Instant, bytes: u32) -> Instant {
-        self.free = match &mut self.course {
-            Some(course) if course.changes_rate() => {
-                course.departure(self.spec.rate_bps, self.free, now, bytes)
-            }
-            _ => self.departure(now, bytes),
+        let rates = self.disturbances.as_mut().and_then(|d| d.rates());
+        self.free = match rates {
+            Some(course) => course.departure(self.spec.rate_bps, self.free, now, bytes),
+            None => self.departure(now, bytes),
         };
         self.free.at
     }

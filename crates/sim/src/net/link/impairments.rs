@@ -131,7 +131,7 @@ pub(super) struct Impaired {
 impl Impaired {
     /// The impairments of a direction; none if there are none. Streams are `<label>/bit-errors`,
     /// `<label>/corruption`, `<label>/reordering` and `<label>/duplication`.
-    pub(super) fn new(spec: &Impairments, seed: u64, label: &str) -> Option<Box<Self>> {
+    pub(super) fn new(spec: &Impairments, seed: u64, label: &str) -> Option<Self> {
         if *spec == Impairments::NONE {
             return None;
         }
@@ -140,7 +140,7 @@ impl Impaired {
         }
         let stream = |name| Stream::new(seed, &format!("{label}/{name}"));
         let rate = spec.bit_errors.of(PER_BILLION) as f64 / PER_BILLION as f64;
-        Some(Box::new(Self {
+        Some(Self {
             spec: *spec,
             bucket: spec.policer.map(Bucket::new),
             right_bit: libm::log1p(-rate),
@@ -148,7 +148,7 @@ impl Impaired {
             corruption: stream("corruption"),
             reordering: stream("reordering"),
             duplication: stream("duplication"),
-        }))
+        })
     }
 
     /// Returns whether the policer passes a packet.

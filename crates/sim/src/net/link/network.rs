@@ -9,9 +9,10 @@ use carob_cc::time::Instant;
 use super::device::Devices;
 use super::fair_queue::{FairQueue, Waiting};
 use super::{Buffer, Counters, DirectionSpec, Discipline, Link, LinkSpec, Verdict};
-use crate::engine::{DOWN, Engine, Event, UP};
+use crate::engine::{DOWN, Datagram, Engine, Event, UP};
 use crate::net::fragments::{IP_HEADER, fragments};
 use crate::net::{Fate, Network, Offer, Placement};
+use crate::random::Probability;
 use crate::spec::{RunRecord, RunSpec};
 
 /// The side of the link with its clients in most runs, from which packets take the direction up.
@@ -26,9 +27,10 @@ pub(crate) struct LinkNetwork {
     mtu_bytes: u32,
     /// Devices, if packets meet anything at their radios.
     devices: Option<Box<Devices>>,
+    /// True if there are devices or queues of flows, or datagrams may arrive twice.
+    is_special: bool,
     /// Queues of flows in front of directions that have them, by direction.
     fair: [Option<Box<FairQueue>>; 2],
-    is_fair: bool,
     /// Directions with an event that serves them to come.
     is_served: [bool; 2],
     /// Datagrams from queues of flows whose fate is known now.
@@ -49,10 +51,8 @@ pub(crate) fn send_over<N: Network<Event = Arrival>>(
 ) -> Offer {
     let datagram = &engine.datagrams[index];
     let bytes = engine.network.packet_bytes(datagram.bytes.len() as u32);
-    let (direction, device) = match engine.hosts[datagram.from as usize].place {
-        CONSTRAINED => (UP, datagram.from),
-        _ => (DOWN, datagram.to),
-    };
+    let direction = direction_of(engine, datagram);
+    let device = device_of(datagram, direction);
     let network = link(&mut engine.network);
     let (offer, arrives, duplicated) = network.carry(engine.now, direction, device, bytes);
     if offer.fate == Fate::Arrives {
@@ -64,6 +64,46 @@ pub(crate) fn send_over<N: Network<Event = Arrival>>(
         }
     }
     offer
+}
+
+/// The same over a plain link: a part of it, without what most links lack.
+fn send_plain(engine: &mut Engine<'_, LinkNetwork>, index: u32) -> Offer {
+    let datagram = &engine.datagrams[index];
+    let bytes = engine.network.packet_bytes(datagram.bytes.len() as u32);
+    let direction = direction_of(engine, datagram);
+    let (offer, arrives, _) = (engine.network).offer::<false>(engine.now, direction, bytes);
+    if offer.fate == Fate::Arrives {
+        let arrival = Event::Network(Arrival { datagram: index });
+        engine.queue.push_in_order(direction, arrives, arrival);
+    }
+    offer
+}
+
+/// The same over a link with queues of flows, radios of devices or duplicates.
+#[cold]
+#[inline(never)]
+fn send_special(engine: &mut Engine<'_, LinkNetwork>, index: u32) -> Option<Offer> {
+    if enqueue(engine, index) {
+        return None;
+    }
+    Some(send_over(engine, index, |link| link))
+}
+
+/// The direction of a datagram.
+fn direction_of<N: Network>(engine: &Engine<'_, N>, datagram: &Datagram) -> usize {
+    match engine.hosts[datagram.from as usize].place {
+        CONSTRAINED => UP,
+        _ => DOWN,
+    }
+}
+
+/// The device that sends or receives a datagram.
+fn device_of(datagram: &Datagram, direction: usize) -> u32 {
+    if direction == UP {
+        datagram.from
+    } else {
+        datagram.to
+    }
 }
 
 /// The event that serves the queues of flows of a direction, in the place of a datagram.
@@ -106,10 +146,13 @@ impl LinkNetwork {
             down: behind_queues(down),
             up: behind_queues(up),
         };
+        let is_special = |line: &DirectionSpec| {
+            queues(line).is_some() || line.impairments.duplication != Probability::NEVER
+        };
         Self {
+            is_special: spec.device.is_used() || is_special(down) || is_special(up),
             link: Link::new(&link, spec.seed, "link"),
             fair: [queues(down), queues(up)],
-            is_fair: [down, up].into_iter().any(|line| queues(line).is_some()),
             is_served: [false; 2],
             offered: VecDeque::new(),
             header_bytes: spec.header_bytes,
@@ -125,11 +168,6 @@ impl LinkNetwork {
     }
 
     /// Offers a packet of a device. Returns its fate, its arrival, and whether it arrives twice.
-    #[expect(
-        clippy::inline_always,
-        reason = "a call for each datagram costs a percent of a run"
-    )]
-    #[inline(always)]
     fn carry(
         &mut self,
         now: Instant,
@@ -137,7 +175,7 @@ impl LinkNetwork {
         device: u32,
         bytes: u32,
     ) -> (Offer, Instant, bool) {
-        let (mut offer, mut arrives, duplicated) = self.offer(now, direction, bytes);
+        let (mut offer, mut arrives, duplicated) = self.offer::<true>(now, direction, bytes);
         if let Some(devices) = &mut self.devices {
             let on_air = match (direction, offer.fate) {
                 (DOWN, Fate::Lost) => 0, // the base station sent it in vain
@@ -171,10 +209,19 @@ impl LinkNetwork {
         }
     }
 
-    /// Offers a packet in as many fragments as it needs. Returns its fate, its arrival, and whether
-    /// it arrives twice: all of its fragments do.
-    #[inline]
-    fn offer(&mut self, now: Instant, direction: usize, bytes: u32) -> (Offer, Instant, bool) {
+    /// Offers a packet in as many fragments as it needs. Returns its fate, its arrival, and, where
+    /// there may be `DUPLICATES`, whether it arrives twice: all of its fragments do.
+    #[expect(
+        clippy::inline_always,
+        reason = "a call for each datagram costs a percent of a run"
+    )]
+    #[inline(always)]
+    fn offer<const DUPLICATES: bool>(
+        &mut self,
+        now: Instant,
+        direction: usize,
+        bytes: u32,
+    ) -> (Offer, Instant, bool) {
         let mut offer = Offer {
             fate: Fate::Arrives,
             carried: 0,
@@ -186,7 +233,7 @@ impl LinkNetwork {
             DOWN => &mut self.link.down,
             _ => &mut self.link.up,
         };
-        let (mut arrives, mut all_duplicated) = (now, true);
+        let (mut arrives, mut all_duplicated) = (now, DUPLICATES);
         for fragment in fragments(bytes, self.mtu_bytes) {
             offer.packets += 1;
             match link.offer(now, fragment) {
@@ -230,10 +277,11 @@ impl Network for LinkNetwork {
     }
 
     fn send(engine: &mut Engine<'_, Self>, index: u32) -> Option<Offer> {
-        if engine.network.is_fair && enqueue(engine, index) {
-            return None;
+        if engine.network.is_special {
+            send_special(engine, index)
+        } else {
+            Some(send_plain(engine, index))
         }
-        Some(send_over(engine, index, |link| link))
     }
 
     #[inline]
@@ -300,13 +348,13 @@ impl Network for LinkNetwork {
 
 /// Puts a datagram into the queue of its flow, if its direction has such queues. Its event comes at the
 /// same time, when applications can count the fate of others.
+#[cold]
+#[inline(never)]
 fn enqueue(engine: &mut Engine<'_, LinkNetwork>, index: u32) -> bool {
     let datagram = &engine.datagrams[index];
     let bytes = engine.network.packet_bytes(datagram.bytes.len() as u32);
-    let (direction, device) = match engine.hosts[datagram.from as usize].place {
-        CONSTRAINED => (UP, datagram.from),
-        _ => (DOWN, datagram.to),
-    };
+    let direction = direction_of(engine, datagram);
+    let device = device_of(datagram, direction);
     let network = &mut engine.network;
     let Some(queues) = &mut network.fair[direction] else {
         return false;
@@ -323,6 +371,8 @@ fn enqueue(engine: &mut Engine<'_, LinkNetwork>, index: u32) -> bool {
 }
 
 /// Sends the next datagram from the queues of flows, when the line is free.
+#[cold]
+#[inline(never)]
 fn serve(engine: &mut Engine<'_, LinkNetwork>, direction: usize) {
     let now = engine.now;
     let network = &mut engine.network;
@@ -346,8 +396,7 @@ fn serve(engine: &mut Engine<'_, LinkNetwork>, direction: usize) {
         network.is_served[direction] = false;
         return;
     };
-    let sent = &engine.datagrams[datagram];
-    let device = if direction == UP { sent.from } else { sent.to };
+    let device = device_of(&engine.datagrams[datagram], direction);
     let (offer, arrives, duplicated) = network.carry(now, direction, device, bytes);
     network.offered.push_back((datagram, offer));
     if offer.fate == Fate::Arrives {

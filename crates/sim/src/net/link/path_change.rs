@@ -202,7 +202,7 @@ impl Course {
     /// The changes of a direction; none without any. Drawn times are on the streams
     /// (`<label>/change`, number), those of both directions on (`link/change`, number); losses are
     /// on `<label>/change-loss`.
-    pub(super) fn new(changes: &[PathChange], seed: u64, label: &str) -> Option<Box<Self>> {
+    pub(super) fn new(changes: &[PathChange], seed: u64, label: &str) -> Option<Self> {
         if changes.is_empty() {
             return None;
         }
@@ -214,11 +214,11 @@ impl Course {
             Windows::new(change, seed, label, number)
         });
         let is_rate = |change: &PathChange| matches!(change.effect, Effect::Rate(_));
-        Some(Box::new(Self {
+        Some(Self {
             windows: windows.collect(),
             losses: Stream::new(seed, &format!("{label}/change-loss")),
             changes_rate: changes.iter().any(is_rate),
-        }))
+        })
     }
 
     pub(super) fn changes_rate(&self) -> bool {
