@@ -1,10 +1,8 @@
 //! Radios of devices on a link, from keys of the `link` table.
 
-use carob_cc::time::Duration;
 use carob_sim::link::{
     DeviceSpec, FragmentSpec, IdleSetup, PowerSaving, PowerSpec, RadioSpec, SleepSpec,
 };
-
 use carob_sim::random::Probability;
 
 use super::cell::Cell;
@@ -12,64 +10,76 @@ use super::error::{Place, ScenarioError};
 use super::impossible;
 use super::value::Value;
 
-/// Rates of a device's radio, and the keys that need them.
+/// Rates of a device's radio.
 const RATES: [&str; 2] = ["link.down.device_rate", "link.up.device_rate"];
-const OF_RADIO: [&str; 4] = [
-    "link.duplex",
-    "link.duplex_turnaround",
-    "link.down.repetitions",
-    "link.up.repetitions",
+/// Keys that have no effect without another one, which stands first. Rates of a radio are both set or
+/// neither.
+const NEEDS: [(&str, &[&str]); 6] = [
+    (
+        "link.idle_setup",
+        &["link.idle_after", "link.paging_cycle", "link.psm_active"],
+    ),
+    ("link.paging_cycle", &["link.paging_window"]),
+    ("link.psm_active", &["link.psm_interval"]),
+    ("link.fragment", &OF_FRAGMENTS),
+    (
+        "link.up.device_rate",
+        &[
+            "link.fragment",
+            "link.duplex",
+            "link.duplex_turnaround",
+            "link.down.repetitions",
+            "link.up.repetitions",
+        ],
+    ),
+    ("link.power_send", &POWERS),
 ];
+
+/// Refuses keys of a cell whose [needs](NEEDS) are not set. This is apart from [`of`], which every
+/// run calls.
+///
+/// # Errors
+///
+/// The first such key, and the one that it needs.
+pub(super) fn check_applicable(cell: &Cell) -> Result<(), ScenarioError> {
+    let absent = |(needs, _): &&(&'static str, _)| !cell.has(needs);
+    for (needs, keys) in NEEDS.iter().filter(absent) {
+        let is_set = |key: &&&str| !matches!(cell.place(key), Place::Scenario(_));
+        if let Some(key) = keys.iter().find(is_set) {
+            let needs = if RATES.contains(needs) {
+                RATES.join(" and ")
+            } else {
+                (*needs).to_owned()
+            };
+            let why = format!("{key} needs {needs}, which is not set");
+            return Err(impossible(cell.place(key), why));
+        }
+    }
+    Ok(())
+}
 
 /// The radios of a cell.
 pub(super) fn of(cell: &Cell) -> Result<DeviceSpec, ScenarioError> {
-    let (setup, radio) = (idle_setup(cell)?, radio(cell)?);
     Ok(DeviceSpec {
-        setup,
-        sleep: sleep(cell, setup.is_some())?,
-        radio,
-        fragments: fragments(cell, radio.is_some())?,
+        setup: idle_setup(cell)?,
+        sleep: sleep(cell)?,
+        radio: radio(cell)?,
+        fragments: fragments(cell)?,
         power: power(cell)?,
     })
-}
-
-/// Refuses keys of something that is absent without the key `needs`.
-fn refuse(cell: &Cell, keys: &[&str], needs: &str) -> Result<(), ScenarioError> {
-    let is_set = |key: &&&str| !matches!(cell.place(key), Place::Scenario(_));
-    match keys.iter().find(is_set) {
-        None => Ok(()),
-        Some(key) => Err(impossible(
-            cell.place(key),
-            format!("{key} needs {needs}, which is not set"),
-        )),
-    }
 }
 
 fn idle_setup(cell: &Cell) -> Result<Option<IdleSetup>, ScenarioError> {
     let after = "link.idle_after";
     let Some(takes) = cell.if_set("link.idle_setup", Cell::distribution)? else {
-        refuse(cell, &[after], "link.idle_setup")?;
         return Ok(None);
     };
     let after = cell.time(after)?;
     Ok(Some(IdleSetup { takes, after }))
 }
 
-fn sleep(cell: &Cell, has_setup: bool) -> Result<Option<SleepSpec>, ScenarioError> {
-    let [cycle, active] = ["link.paging_cycle", "link.psm_active"];
-    if !has_setup {
-        refuse(cell, &[cycle, active], "link.idle_setup")?;
-    }
-    let window = if cell.has(cycle) {
-        cell.time("link.paging_window")?
-    } else {
-        refuse(cell, &["link.paging_window"], cycle)?;
-        Duration::ZERO
-    };
-    let interval = "link.psm_interval";
-    if !cell.has(active) {
-        refuse(cell, &[interval], active)?;
-    }
+fn sleep(cell: &Cell) -> Result<Option<SleepSpec>, ScenarioError> {
+    let [cycle, active, interval] = ["link.paging_cycle", "link.psm_active", "link.psm_interval"];
     let saving = cell.if_set(active, Cell::time)?.map(|active| {
         let interval = cell.time(interval)?;
         Ok(PowerSaving { active, interval })
@@ -78,9 +88,10 @@ fn sleep(cell: &Cell, has_setup: bool) -> Result<Option<SleepSpec>, ScenarioErro
     if cycle_time.is_none() && saving.is_none() {
         return Ok(None);
     }
+    let window = cycle_time.map(|_| cell.time("link.paging_window"));
     let sleep = SleepSpec {
         cycle: cycle_time.unwrap_or_default(),
-        window,
+        window: window.transpose()?.unwrap_or_default(),
         saving: saving.transpose()?,
     };
     let path = if sleep.saving.is_some() {
@@ -105,14 +116,10 @@ const OF_FRAGMENTS: [&str; 5] = [
 /// Rounds of a packet (MAX_ACK_REQUESTS of RFC 9011 5.6.3).
 const ROUNDS: u32 = 8;
 
-fn fragments(cell: &Cell, has_radio: bool) -> Result<Option<FragmentSpec>, ScenarioError> {
+fn fragments(cell: &Cell) -> Result<Option<FragmentSpec>, ScenarioError> {
     let size = "link.fragment";
     if !cell.has(size) {
-        refuse(cell, &OF_FRAGMENTS, size)?;
         return Ok(None);
-    }
-    if !has_radio {
-        refuse(cell, &[size], "link.up.device_rate")?;
     }
     let share = |path: &str| match cell.value_of(path)? {
         Value::Percent(ppm) => Ok(*ppm),
@@ -147,7 +154,6 @@ const POWERS: [&str; 4] = [
 fn power(cell: &Cell) -> Result<Option<PowerSpec>, ScenarioError> {
     let send = "link.power_send";
     if !cell.has(send) {
-        refuse(cell, &POWERS, send)?;
         return Ok(None);
     }
     let of = |path: &str| match cell.value_of(path)? {
@@ -167,14 +173,7 @@ fn radio(cell: &Cell) -> Result<Option<RadioSpec>, ScenarioError> {
     let [down, up] = RATES.map(|path| cell.if_set(path, Cell::own_rate));
     let (down_bps, up_bps) = match (down?, up?) {
         (Some(down), Some(up)) => (down, up),
-        (None, None) => {
-            refuse(
-                cell,
-                &OF_RADIO,
-                "link.down.device_rate and link.up.device_rate",
-            )?;
-            return Ok(None);
-        }
+        (None, None) => return Ok(None),
         (one, _) => {
             let [set, missing] = if one.is_some() {
                 RATES
@@ -197,6 +196,7 @@ fn radio(cell: &Cell) -> Result<Option<RadioSpec>, ScenarioError> {
 
 #[cfg(test)]
 mod tests {
+    use carob_cc::time::Duration;
     use carob_sim::engine;
     use carob_sim::link::LossSpec;
 
@@ -246,7 +246,7 @@ mod tests {
             (&["duty_cycle=1 %"], "link.duty_cycle needs link.fragment"),
             (
                 &["fragment=50 B"],
-                "link.fragment needs link.up.device_rate",
+                "link.fragment needs link.down.device_rate and link.up.device_rate",
             ),
             (
                 &["paging_cycle=20 s"],
