@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use carob_sim::engine::RunError;
 use carob_sim::hash::fnv1a;
@@ -137,6 +139,37 @@ pub struct Job<'a> {
     pub algorithm: &'a Algorithm,
     /// Its seed.
     pub seed: u64,
+}
+
+/// The specification of the last run, which serves further seeds of its cell and algorithm.
+#[derive(Debug)]
+pub(super) struct LastSpec<'a>(Mutex<Option<(Job<'a>, Arc<RunSpec>)>>);
+
+impl<'a> LastSpec<'a> {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// The specification of a run of a plan.
+    pub(super) fn of(&self, plan: &Plan<'a>, job: &Job<'a>) -> RunSpec {
+        let is_same = |(last, _): &&(Job<'a>, Arc<RunSpec>)| {
+            ptr::eq(last.cell, job.cell) && ptr::eq(last.algorithm, job.algorithm)
+        };
+        // Held for the look only, not for making one.
+        let last = self.0.lock().ok();
+        let known = last.and_then(|last| Some(Arc::clone(&last.as_ref().filter(is_same)?.1)));
+        if let Some(known) = known {
+            return RunSpec {
+                seed: job.seed,
+                ..RunSpec::clone(&known)
+            };
+        }
+        let spec = plan.spec(job);
+        if let Ok(mut last) = self.0.lock() {
+            *last = Some((*job, Arc::new(spec.clone())));
+        }
+        spec
+    }
 }
 
 /// A flat list of runs: cells, in each its algorithms, for each the seeds.
@@ -281,8 +314,9 @@ impl<'a> Plan<'a> {
         progress: impl Fn(usize, usize) + Sync,
     ) -> Result<Outcome<'_>, RunSetupError> {
         let journal = journal.filter(|_| self.record == Recording::default());
+        let specs = LastSpec::new();
         let run = |job: &Job<'a>| {
-            run(&self.spec(job)).map_err(|why| RunSetupError::Run {
+            run(&specs.of(self, job)).map_err(|why| RunSetupError::Run {
                 cell: job.cell.name.clone(),
                 why,
             })
@@ -329,6 +363,22 @@ mod tests {
     use super::*;
     use crate::run::tests::{long, pretend};
     use crate::scenario::builtin;
+
+    #[test]
+    fn specifications_are_those_of_their_job_in_any_order() {
+        let scenario = long();
+        let selection = Selection {
+            seeds: Some(2),
+            ..Selection::default()
+        };
+        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        let specs = LastSpec::new();
+        let jobs = plan.jobs();
+        let text = |spec: RunSpec| format!("{spec:?}");
+        for job in jobs.iter().chain(jobs.iter().rev().step_by(3)) {
+            assert_eq!(text(specs.of(&plan, job)), text(plan.spec(job)));
+        }
+    }
 
     #[test]
     fn a_plan_has_the_cells_the_study_measured() {

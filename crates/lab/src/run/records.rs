@@ -9,7 +9,7 @@ use carob_sim::spec::{RunRecord, RunSpec};
 use rayon::prelude::*;
 
 use super::outcome::{Outcome, StoredRecord};
-use super::plan::{Plan, RunSetupError};
+use super::plan::{LastSpec, Plan, RunSetupError};
 use crate::record_codec::{EncodedRecord, layout};
 
 /// Records of consecutive runs of a plan, packed.
@@ -113,11 +113,12 @@ impl Plan<'_> {
         progress: impl Fn(usize) + Sync,
     ) -> Result<Option<Records>, RunSetupError> {
         let done = AtomicUsize::new(0);
+        let specs = LastSpec::new();
         let one = |job| {
             if cancelled.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let record = run(&self.spec(job)).map_err(|why| RunSetupError::Run {
+            let record = run(&specs.of(self, job)).map_err(|why| RunSetupError::Run {
                 cell: job.cell.name.clone(),
                 why,
             })?;
