@@ -155,7 +155,7 @@ const THREAD: Values = Values {
     about: "Thread and other meshes of IEEE 802.15.4: 250 kbit/s shared by all, several hops",
     ack_timeout: Duration::from_secs(2),
     max_retransmit: 4,
-    controller: "fasor",
+    controller: "cocoa-03",
     block_bytes: 64,
     reasons: &[
         sourced(
@@ -170,7 +170,8 @@ const THREAD: Values = Values {
         ),
         chosen(
             "controller",
-            "of the controllers tried in a mesh of 22 nodes it has the shortest delays, with a few per cent more retransmissions",
+            "in a loaded mesh of 22 nodes it delivers most of the controllers that pass the stress suite: 88.6 % at a message in 2 s \
+             of each node (default CoAP: 83.6 %)",
         ),
         sourced(
             "block size",

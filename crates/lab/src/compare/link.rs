@@ -443,6 +443,7 @@ impl Link {
         let more = self.more.iter().filter(shown);
         let more = more.map(|(key, value)| match value {
             Value::Distribution(of) => format!(", {} {} on average", words(key), of.mean()),
+            value if key == "changes" => format!(", {}", changes_text(&value.to_string())),
             value => format!(", {} {value}", words(key)),
         });
         let more: String = more.collect();
@@ -609,6 +610,13 @@ fn is_shown(key: &str) -> bool {
     matches!(own, "delay" | "loss" | "buffer")
 }
 
+/// Changes of the path as people say them: drawn times by their mean.
+fn changes_text(changes: &str) -> String {
+    let plain = changes.replace("exponential ", "");
+    let drawn = if plain == changes { "" } else { " on average" };
+    plain + drawn
+}
+
 /// A key in words, such as `up device rate`.
 fn words(key: &str) -> String {
     key.replace(['.', '_'], " ")
@@ -648,6 +656,19 @@ pub(super) fn time_text(us: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drawn_changes_are_told_by_their_mean() {
+        let drawn = "outage for exponential 10.8 s every exponential 128 s";
+        assert_eq!(
+            changes_text(drawn),
+            "outage for 10.8 s every 128 s on average"
+        );
+        assert_eq!(
+            changes_text("outage for 3 s every 5 min"),
+            "outage for 3 s every 5 min"
+        );
+    }
 
     #[test]
     fn every_built_in_link_reads() {

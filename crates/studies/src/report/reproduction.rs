@@ -79,7 +79,10 @@ pub fn reproduction(
                     .chain(reproduce::remarks(comparisons))
                     .collect(),
                 figures: figures.into_iter().map(FigureBlock::from).collect(),
-                tables: vec![reproduce::medians(comparisons)],
+                tables: vec![
+                    reproduce::by_table(comparisons),
+                    reproduce::medians(comparisons),
+                ],
                 ..Section::default()
             },
             Section {

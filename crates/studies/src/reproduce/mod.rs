@@ -7,7 +7,7 @@ mod tables;
 use carob_lab::expected::{self, Comparison, Expected, Measured, Tolerances};
 
 pub use measured::{MeasuredRow, MeasuredRuns, Reading, SEEDS, thesis_readings, thesis_tolerances};
-pub use tables::{all_statistics, medians, nearer, not_run, readings, remarks};
+pub use tables::{all_statistics, by_table, medians, nearer, not_run, readings, remarks};
 
 /// Compares every published value with our rows; each reading is a comparison of its own, the
 /// profile as it is first.

@@ -92,6 +92,49 @@ pub fn all_statistics(comparisons: &[Comparison]) -> TextTable {
     table
 }
 
+/// Deviation of the second verdict: within 10 % of the published value.
+pub(super) const TENTH: f64 = 0.1;
+
+/// Published values of each table: those within the tolerance of their rule, those within 10 %, and the
+/// tolerance at which half of them would hold. Interpretations besides the profile are not counted.
+pub fn by_table(comparisons: &[Comparison]) -> TextTable {
+    use Align::Right;
+    let mut table = columns(&[
+        ("table", Right),
+        ("values", Right),
+        ("by the rule", Right),
+        ("within 10 %", Right),
+        ("half within", Right),
+    ]);
+    let run: Vec<&Comparison> = comparisons
+        .iter()
+        .filter(|c| c.measured.is_some() && c.set.is_empty())
+        .collect();
+    let mut of: BTreeMap<u32, Vec<&Comparison>> = BTreeMap::new();
+    for c in &run {
+        of.entry(c.expected.table).or_default().push(c);
+    }
+    let several = of.len() > 1;
+    let tables = of
+        .into_iter()
+        .map(|(number, own)| (number.to_string(), own));
+    for (name, own) in tables.chain(several.then(|| ("all".to_owned(), run))) {
+        let mut deviations: Vec<f64> = own.iter().map(|c| off(c)).collect();
+        deviations.sort_by(f64::total_cmp);
+        let holds = own.iter().filter(|c| c.verdict() == Verdict::Holds);
+        let near = deviations.iter().filter(|off| **off <= TENTH);
+        let half = deviations[(deviations.len() - 1) / 2];
+        table.add(vec![
+            name,
+            own.len().to_string(),
+            holds.count().to_string(),
+            near.count().to_string(),
+            format!("{:.1} %", half * 100.0),
+        ]);
+    }
+    table
+}
+
 /// Comparisons that were run, those of one row and reading together.
 fn lines(comparisons: &[Comparison]) -> Vec<Vec<&Comparison>> {
     let mut lines: Vec<Vec<&Comparison>> = Vec::new();
@@ -353,6 +396,23 @@ mod tests {
             text.starts_with("not run: 50 rows (400 values): 10 of Table 6, 6 of Table 7"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn tables_have_two_verdicts_and_the_tolerance_of_half() {
+        // Of Table 10 three medians were run, one of them as another interpretation: 1269.0 and 600 s.
+        let medians: Vec<Comparison> = comparisons()
+            .into_iter()
+            .filter(|c| c.statistic == Statistic::P50)
+            .collect();
+        let text = by_table(&medians).to_string();
+        let words: Vec<&str> = text
+            .lines()
+            .nth(2)
+            .expect("a row")
+            .split_whitespace()
+            .collect();
+        assert_eq!(words, ["10", "2", "1", "1", "0.0", "%"], "{text}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::order::{BASE, Order, Pair, SUBJECT, ranking};
 use super::{Entry, NetworkComparison};
+use crate::reproduce::tables::TENTH;
 use carob_lab::footnotes::mark;
 use carob_lab::metrics::{PDR, SETTLING_S};
 use carob_lab::text::{Align, TextTable};
@@ -123,6 +124,19 @@ pub fn verdicts(comparisons: &[NetworkComparison], table: u32) -> TextTable {
     text
 }
 
+/// Means that were run, those within 10 % of the published ones, and the tolerance in per cent at which half are.
+fn tenth(ratios: impl Iterator<Item = f64>) -> (usize, usize, f64) {
+    let mut deviations: Vec<f64> = ratios.map(|ratio| (ratio - 1.0).abs()).collect();
+    deviations.sort_by(f64::total_cmp);
+    let near = deviations.iter().filter(|off| **off <= TENTH).count();
+    let middle = deviations.get(deviations.len().saturating_sub(1) / 2);
+    (
+        deviations.len(),
+        near,
+        middle.copied().unwrap_or(0.0) * 100.0,
+    )
+}
+
 /// Number of rows of one published table in which the study's algorithm is better than default CoAP:
 /// published and measured.
 pub fn summary(comparisons: &[NetworkComparison], table: u32) -> String {
@@ -147,8 +161,10 @@ pub fn summary(comparisons: &[NetworkComparison], table: u32) -> String {
         let is_it = |row: &&&NetworkComparison| row.verdict().name() == name;
         rows.iter().filter(is_it).count()
     };
+    let ratios = rows.iter().flat_map(|row| &row.entries);
+    let (run, near, half) = tenth(ratios.filter_map(Entry::ratio));
     format!(
-        "CoCoA+ {metric} in {} of {} published rows and in {} measured ones; it is worse in {} and {}, and cannot be \
+        "Of {run} means {near} are within 10 % of the published value, half within {half:.0} %. CoCoA+ {metric} in {} of {} published rows and in {} measured ones; it is worse in {} and {}, and cannot be \
          distinguished in {} measured ones. Rows whose order holds: {}, partly: {}, fails: {}, undecided: {}.",
         count(published, better),
         rows.len(),
