@@ -1,6 +1,6 @@
 //! Configurations that a comparison tries.
 
-use super::configuration::{BLOCKS, Configuration, Timers};
+use super::configuration::{BLOCKS, Configuration, REVIEWED, Timers};
 use super::link::Link;
 use super::traffic::{Traffic, TrafficKind};
 
@@ -95,6 +95,12 @@ pub(super) fn narrowed(known: &[Configuration], costs: &[f64]) -> Vec<usize> {
     let plain = known[0].with_carob();
     let plain = known.iter().position(|one| *one == plain);
     places.extend(plain.filter(|plain| !places.contains(plain)));
+    for name in REVIEWED {
+        let cheapest = order(costs)
+            .into_iter()
+            .find(|place| known[*place].controller == name);
+        places.extend(cheapest.filter(|place| !places.contains(place)));
+    }
     places.insert(0, 0);
     places
 }
@@ -168,7 +174,8 @@ pub(super) fn refinements(
     all
 }
 
-/// Default CoAP, then the configurations that cost least: at most two of one controller. Those that are
+/// Default CoAP, `carob` with nothing set, the cheapest of each reviewed controller, then the configurations that
+/// cost least: at most two of one controller. Those that are
 /// out on a link nearby come last, apart from the cheapest of all, which the answer names.
 pub(super) fn finalists(
     known: &[Configuration],
@@ -194,6 +201,12 @@ pub(super) fn finalists(
         same.filter(|same| !is_out[*same] && costs[*same] <= costs[place] * (1.0 + GAIN_LEAST))
             .unwrap_or(place)
     };
+    for name in REVIEWED {
+        let mut own = fit.iter().filter(|place| !is_out[**place]);
+        let cheapest = own.find(|place| known[**place].controller == name);
+        let one = cheapest.map(|place| known[simplest(*place)]);
+        chosen.extend(one.filter(|one| !chosen.contains(one)));
+    }
     for place in fit {
         let one = known[simplest(place)];
         let of_same = chosen.iter().filter(|c| c.controller == one.controller);
@@ -225,7 +238,10 @@ mod tests {
         let kept = narrowed(&known, &costs);
         assert_eq!(known[kept[0]].controller, "default");
         assert!(kept.iter().any(|place| known[*place].controller == "carob"));
-        assert!(kept.len() <= NARROWED_MAX + 2, "{kept:?}");
+        assert!(kept.len() <= NARROWED_MAX + 2 + REVIEWED.len(), "{kept:?}");
+        for name in REVIEWED {
+            assert!(kept.iter().any(|place| known[*place].controller == name));
+        }
     }
 
     #[test]

@@ -58,6 +58,10 @@ pub const LEFT_OUT: [(&str, &str); 17] = [
     ("peak-hopper-cal", "the rounding of a program"),
 ];
 
+/// Controllers that are preferred to others of about the same cost, in this order: an RFC, an Internet-Draft of a
+/// working group, and a kernel's. Others were published by their authors alone.
+pub(super) const REVIEWED: [&str; 3] = ["rfc6298", "cocoa-03", "linux-rto-kernel"];
+
 /// The controllers that are compared, by registry id; `default` first.
 pub fn controllers() -> Vec<&'static str> {
     controllers_of(Registry::BUILT_IN)

@@ -6,7 +6,7 @@ use super::candidates::{
     GAIN_LEAST, TUNED_MAX, best_timers, combinations, finalists, largest_block, narrowed, order,
     refinements, tuned, variations,
 };
-use super::configuration::{Configuration, controllers_of};
+use super::configuration::{Configuration, REVIEWED, controllers_of};
 use super::judge::{Component, Cost, Measured, Pool, RESAMPLES, RunSummary, Weights, is_settled};
 use super::link::Link;
 use super::neighbourhood::{Near, firsts_of, flips, neighbourhood};
@@ -66,6 +66,8 @@ const SCREENED: Seeds = Seeds {
 const SCREENED_LEAST: u64 = 3;
 /// A configuration that costs at most so many times the cheapest can be recommended in its place.
 const NEAR_BEST: f64 = 1.05;
+/// The same where the intervals of both costs overlap: which is cheaper depends on the seeds.
+const NEAR_UNSURE: f64 = 1.1;
 /// Failures above those of default CoAP, as a share, that rule a configuration out.
 const FAILURES_MORE: f64 = 0.01;
 
@@ -439,9 +441,8 @@ const GAIN_WORTH: f64 = 0.1;
 const GAIN_WORTH_S: f64 = 0.005;
 
 /// Of the configurations that are nowhere worse than default CoAP, those that cost at most
-/// [`NEAR_BEST`] times the cheapest; of them the simplest: `carob` with nothing set, a setting of default CoAP,
-/// another controller, and so on, in the order of the registry. Default CoAP if none is worth a
-/// change.
+/// [`NEAR_BEST`] times the cheapest, or up to [`NEAR_UNSURE`] times if chance decides; of them the simplest: `carob` with
+/// nothing set, a setting of default CoAP, a reviewed controller, another one. Default CoAP if none is worth a change.
 fn recommend(ranked: &[Ranked], base: &Configuration) -> usize {
     let default = &ranked[0];
     let is_fit = |one: &Ranked| {
@@ -458,20 +459,25 @@ fn recommend(ranked: &[Ranked], base: &Configuration) -> usize {
     let Some((_, best)) = fit().next() else {
         return 0;
     };
-    let near = fit().filter(|(_, one)| one.cost.value <= best.cost.value * NEAR_BEST);
+    let near = fit().filter(|(_, one)| {
+        let costs = one.cost.value / best.cost.value;
+        costs <= NEAR_BEST || (costs <= NEAR_UNSURE && one.cost.low <= best.cost.high)
+    });
     near.min_by_key(|(place, one)| simplicity(&one.configuration, base, *place))
         .map(|(place, _)| place)
         .unwrap_or_default()
 }
 
 /// Order of preference among configurations of about the same cost.
-fn simplicity(one: &Configuration, base: &Configuration, place: usize) -> (usize, usize, usize) {
+fn simplicity(one: &Configuration, base: &Configuration, place: usize) -> [usize; 4] {
     let changes = one.changes(base);
-    let class = match (one.controller, changes) {
-        ("carob", 0) => 0,
-        ("default", 1) => 1,
-        _ => 2 + changes,
-    };
+    let reviewed = REVIEWED.iter().position(|name| *name == one.controller);
     let known = carob_cc::registry::entries().position(|entry| entry.name == one.controller);
-    (class, known.unwrap_or(usize::MAX), place)
+    let (class, order) = match (one.controller, changes, reviewed) {
+        ("carob", 0, _) => (0, None),
+        ("default", 1, _) => (1, None),
+        (_, _, Some(order)) => (2, Some(order)),
+        _ => (3, known),
+    };
+    [class, changes, order.unwrap_or(usize::MAX), place]
 }

@@ -83,7 +83,8 @@ fn recommendation(answer: &Answer) -> String {
     parts.extend(best.configuration.timers.words());
     let controller = best.configuration.controller;
     if parts.is_empty() {
-        return format!("Use {controller}. Nothing to set.");
+        let more = if controller == "carob" { "" } else { "else " };
+        return format!("Use {controller}. Nothing {more}to set.");
     }
     format!("Use {controller} with {}.", parts.join(", "))
 }
