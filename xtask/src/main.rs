@@ -43,8 +43,8 @@ cargo xtask COMMAND
   test --all          the tests of the night too; steps: nightly figures features book no-std web python
                       wheels deny
   quick [CRATE...]    format, check and fast tests of the crates named, or of those with uncommitted changes
-  tidy [CHECK...]     layering, dead files, links, stale documents, markers, words and names, calls between
-                      layers, requirements of the RFCs and their tests
+  tidy [CHECK...]     checks of the repository: files, links, book, changelog, requirements, crates,
+                      generated-documents
   generate [PART...]  rewrite the generated documents, or those with PART in their path
   interop             the tests with other implementations, and their tables in
                       docs/interoperability.md and docs/plugtest.md

@@ -1,41 +1,19 @@
-//! Checks of the repository as a whole, each of which has once been a real mistake somewhere.
-//!
-//! A check is a function from a [`Tree`] to findings, so that a test can hand it a made-up tree and
-//! prove that the check can fail.
+//! Checks of the repository as a whole. A check is a function from a [`Tree`] to findings.
 
-mod adr;
 mod book;
-mod calls;
-mod changelog;
-mod dead_files;
-mod doc_openers;
-mod document_paths;
-mod functions;
+mod crates;
+mod files;
 mod generated;
-mod interface;
-mod items;
-mod layering;
-mod length;
 mod links;
-mod markers;
-mod names;
-mod phrases;
-mod prose;
-mod ratchet;
 mod reference;
 mod requirements;
-mod rust_source;
-mod sentences;
-mod tree;
-mod words;
 
-use anyhow::{Result, bail};
+use std::{collections::BTreeMap, fs, path::Path};
 
-pub(crate) use dead_files::MACRO_DECLARED;
+use anyhow::{Context, Result, bail};
+
+pub(crate) use files::MACRO_DECLARED;
 pub(crate) use generated::generate;
-use ratchet::place_of;
-use tree::Tree;
-pub(crate) use tree::has_extension;
 
 use crate::workspace::Workspace;
 
@@ -44,17 +22,17 @@ pub(crate) fn links_of(text: &str) -> Vec<(usize, String)> {
     links::links(text)
 }
 
-/// The path from the repository's root of a link from the file `path`; `None` above the root.
+/// The path from the repository's root of a link in the file `path`; `None` above the root.
 pub(crate) fn resolved(path: &str, target: &str) -> Option<String> {
-    tree::normalised(&tree::join(tree::parent(path), target))
+    normalised(&join(parent(path), target))
 }
 
-/// Something to correct, and where.
+/// A place and its problem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     /// Path from the repository's root.
     path: String,
-    /// Line counted from 1, where the finding has one.
+    /// Line counted from 1.
     line: Option<usize>,
     /// The problem and its remedy.
     message: String,
@@ -71,9 +49,8 @@ impl Finding {
 
     fn at_line(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self {
-            path: path.to_owned(),
             line: Some(line),
-            message: message.into(),
+            ..Self::in_file(path, message)
         }
     }
 }
@@ -90,101 +67,174 @@ impl core::fmt::Display for Finding {
 type Check = fn(&Tree) -> Vec<Finding>;
 
 const CHECKS: &[(&str, Check)] = &[
-    ("layering", layering::check),
-    ("dead files", dead_files::check),
-    ("file length", length::check),
+    ("files", files::check),
     ("links", links::check),
-    ("document paths", document_paths::check),
     ("book", book::check),
-    ("markers", markers::check),
-    ("words", words::check),
-    ("doc comments", doc_openers::check),
-    ("phrases", phrases::check),
-    ("sentences", sentences::check),
-    ("names", names::check),
-    ("calls", calls::check),
-    ("functions", functions::check),
-    ("interface", interface::check),
-    ("decision records", adr::check),
-    ("changelog", changelog::check),
+    ("changelog", changelog),
     ("requirements", requirements::check),
 ];
+/// Check of dependencies; it runs `cargo metadata`.
+const CRATES: &str = "crates";
+/// Check of generated documents; it builds and runs `carob`.
+const GENERATED: &str = "generated-documents";
 
-/// The check that builds and runs the command line.
-const GENERATED: &str = "generated documents";
-
-/// Findings of one check printed for one place, unless the check was named.
-const PRINTED_MAX: usize = 11;
-
-/// Runs the checks named, or all, and prints the findings; `false` where there are some.
-///
-/// Names are those in the output, with hyphens instead of spaces. All findings of a check that was
-/// named are printed; otherwise the first of each place.
+/// Runs the named checks, or all, and prints the findings. Returns true if there are none.
 pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<bool> {
-    let names: Vec<_> = names.iter().map(|name| name.replace('-', " ")).collect();
-    let known = || CHECKS.iter().map(|(name, _)| *name).chain([GENERATED]);
-    if let Some(name) = names
-        .iter()
-        .find(|name| known().all(|known| known != **name))
-    {
-        let known: Vec<_> = known().map(|name| name.replace(' ', "-")).collect();
+    let known: Vec<_> = CHECKS.iter().map(|(name, _)| *name).collect();
+    let known = [&known[..], &[CRATES, GENERATED]].concat();
+    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         bail!("unknown check `{name}`; there are {}", known.join(", "));
     }
-    let is_wanted = |name: &str| names.is_empty() || names.iter().any(|known| known == name);
-    let most = if names.is_empty() {
-        PRINTED_MAX
-    } else {
-        usize::MAX
-    };
+    let is_selected = |name: &str| names.is_empty() || names.iter().any(|known| known == name);
     let tree = Tree::load(&workspace.root)?;
-    let mut failed = Vec::new();
-    for (name, check) in CHECKS.iter().filter(|(name, _)| is_wanted(name)) {
-        if !report(name, check(&tree), most) {
-            failed.push(*name);
-        }
+    let mut success = true;
+    for (name, check) in CHECKS.iter().filter(|(name, _)| is_selected(name)) {
+        success &= report(name, check(&tree));
     }
-    if is_wanted(GENERATED) {
-        // Figures repeat many runs: only where the check is named.
+    if is_selected(CRATES) {
+        success &= report(CRATES, crates::check(&workspace.metadata()?));
+    }
+    if is_selected(GENERATED) {
+        // Figures repeat many runs, so they are checked by name only.
         let findings = generated::check(workspace, &tree, !names.is_empty())?;
-        if !report(GENERATED, findings, most) {
-            failed.push(GENERATED);
-        }
+        success &= report(GENERATED, findings);
     }
-    if names.is_empty() {
-        summary(&tree);
-    }
-    if !failed.is_empty() {
-        println!("NOT ok: {}", failed.join(", "));
-    }
-    Ok(failed.is_empty())
+    Ok(success)
 }
 
-fn summary(tree: &Tree) {
-    println!("longest files: {}", length::longest(tree, 5).join(", "));
-    println!(
-        "most fields: {}",
-        functions::most_fields(tree, 5).join(", ")
-    );
-    for line in requirements::summary(tree) {
-        println!("{line}");
-    }
-}
-
-fn report(name: &str, mut findings: Vec<Finding>, most: usize) -> bool {
+fn report(name: &str, mut findings: Vec<Finding>) -> bool {
     findings.sort();
-    for of_place in findings.chunk_by(|a, b| place_of(&a.path) == place_of(&b.path)) {
-        for finding in of_place.iter().take(most) {
-            println!("{finding}");
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let word = if findings.is_empty() { "ok" } else { "NOT ok" };
+    println!("{name}: {word}");
+    findings.is_empty()
+}
+
+/// Checks that the changelog begins with a section for the next release.
+fn changelog(tree: &Tree) -> Vec<Finding> {
+    const FILE: &str = "CHANGELOG.md";
+    let text = tree.text(FILE).unwrap_or_default();
+    let first = text.lines().find(|line| line.starts_with("## "));
+    if first.is_some_and(|heading| heading.starts_with("## [Unreleased]")) {
+        return Vec::new();
+    }
+    let message = "the first section must be `## [Unreleased]`";
+    vec![Finding::in_file(FILE, message)]
+}
+
+/// The repository's files by path from the root, with the text of those that are UTF-8. Symbolic
+/// links have no text.
+#[derive(Debug, Default)]
+struct Tree {
+    files: BTreeMap<String, Option<String>>,
+    /// Target of each symbolic link.
+    links: BTreeMap<String, String>,
+}
+
+impl Tree {
+    /// Reads the files that git tracks or would track.
+    fn load(root: &Path) -> Result<Self> {
+        let mut tree = Self::default();
+        for name in Workspace::files(root)? {
+            let path = root.join(&name);
+            let mut text = None;
+            if let Ok(target) = fs::read_link(&path) {
+                let target = resolved(&name, &target.to_string_lossy()).unwrap_or_default();
+                tree.links.insert(name.clone(), target);
+            } else {
+                let bytes = fs::read(&path);
+                let bytes = bytes.with_context(|| format!("cannot read {}", path.display()))?;
+                text = String::from_utf8(bytes).ok();
+            }
+            tree.files.insert(name, text);
         }
-        let left = of_place.len().saturating_sub(most);
-        if left > 0 {
-            let check = name.replace(' ', "-");
-            println!("... and {left} more; `cargo xtask tidy {check}` prints all");
+        Ok(tree)
+    }
+
+    #[cfg(test)]
+    fn of(files: &[(&str, &str)]) -> Self {
+        let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), Some((*text).to_owned()));
+        Self {
+            files: files.iter().map(owned).collect(),
+            links: BTreeMap::new(),
         }
     }
-    println!(
-        "{name}: {}",
-        if findings.is_empty() { "ok" } else { "NOT ok" }
-    );
-    findings.is_empty()
+
+    fn text(&self, path: &str) -> Option<&str> {
+        self.files.get(path)?.as_deref()
+    }
+
+    fn has_file(&self, path: &str) -> bool {
+        self.files.contains_key(path)
+    }
+
+    fn has_directory(&self, path: &str) -> bool {
+        let prefix = format!("{path}/");
+        path.is_empty() || self.files.keys().any(|file| file.starts_with(&prefix))
+    }
+
+    /// Every text file, in path order.
+    fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        let files = self.files.iter();
+        files.filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
+    }
+
+    /// The text files with this extension.
+    fn texts_of(&self, extension: &str) -> impl Iterator<Item = (&str, &str)> {
+        self.texts()
+            .filter(move |(path, _)| has_extension(path, extension))
+    }
+}
+
+/// `path` with `.` and `..` resolved; `None` above the root.
+fn normalised(path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            name => parts.push(name),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// Returns true if the file's name ends in `.extension`, in exactly this case.
+pub(crate) fn has_extension(path: &str, extension: &str) -> bool {
+    path.rsplit_once('.')
+        .is_some_and(|(_, found)| found == extension)
+}
+
+/// Everything before the last `/`, or nothing.
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{directory}/{name}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changelog_without_unreleased_section_is_found() {
+        let check = |text| changelog(&Tree::of(&[("CHANGELOG.md", text)])).len();
+        assert_eq!(check("# Changelog\n\n## [Unreleased]\n\n## [0.1.0]\n"), 0);
+        assert_eq!(check("# Changelog\n\n## [0.1.0]\n\n## [Unreleased]\n"), 1);
+        assert_eq!(changelog(&Tree::default()).len(), 1);
+    }
+
+    #[test]
+    fn paths_above_the_root_have_no_normal_form() {
+        assert_eq!(normalised("a/./b/../c"), Some("a/c".to_owned()));
+        assert_eq!(normalised("a/../../c"), None);
+    }
 }

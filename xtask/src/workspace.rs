@@ -46,18 +46,18 @@ impl Workspace {
         Ok(names.filter(|name| root.join(name).is_file()).collect())
     }
 
+    /// Output of `cargo metadata --no-deps`.
+    pub(crate) fn metadata(&self) -> Result<serde_json::Value> {
+        let mut command = process::cargo();
+        command.args(["metadata", "--no-deps", "--format-version", "1"]);
+        let text = process::output(command.current_dir(&self.root))?;
+        serde_json::from_str(&text).context("`cargo metadata` printed no JSON")
+    }
+
     /// Cargo's build directory, `CARGO_TARGET_DIR` and configuration considered.
     pub(crate) fn target(&self) -> Result<PathBuf> {
-        let mut command = process::cargo();
-        command
-            .args(["metadata", "--no-deps", "--format-version", "1"])
-            .current_dir(&self.root);
-        let text = process::output(&mut command)?;
-        let metadata: serde_json::Value = serde_json::from_str(&text)
-            .context("`cargo metadata` printed something else than JSON")?;
-        let directory = metadata["target_directory"]
-            .as_str()
-            .context("`cargo metadata` named no target directory")?;
-        Ok(PathBuf::from(directory))
+        let metadata = self.metadata()?;
+        let directory = metadata["target_directory"].as_str();
+        Ok(directory.context("no target directory")?.into())
     }
 }

@@ -18,7 +18,7 @@ const PACKAGES: [(&str, &[&str]); 3] = [
 
 /// Checks every set of features; the library with the minimum version of Rust too, if it is installed.
 pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
-    let metadata = metadata(workspace)?;
+    let metadata = workspace.metadata()?;
     for (package, together) in PACKAGES {
         for set in sets(&features(of(&metadata, package)?)?, together) {
             println!("cargo check -p {package} {}", set.join(" "));
@@ -103,13 +103,6 @@ fn sets(features: &[String], together: &[&str]) -> Vec<Vec<String>> {
     );
     sets.push(vec!["--all-features".to_owned()]);
     sets
-}
-
-fn metadata(workspace: &Workspace) -> Result<serde_json::Value> {
-    let mut command = process::cargo();
-    command.args(["metadata", "--no-deps", "--format-version", "1"]);
-    let text = process::output(command.current_dir(&workspace.root))?;
-    Ok(serde_json::from_str(&text)?)
 }
 
 fn of<'a>(metadata: &'a serde_json::Value, name: &str) -> Result<&'a serde_json::Value> {

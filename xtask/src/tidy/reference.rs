@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
 
-use super::tree::Tree;
+use super::Tree;
 
 /// A committed page and its text by the repository's files.
 pub(super) struct Page {
