@@ -23,7 +23,6 @@ mod process;
 mod properties;
 mod radio_validation;
 mod recommendations;
-mod release;
 mod situations;
 mod soak;
 mod steps;
@@ -43,8 +42,8 @@ cargo xtask COMMAND
   test --all          the tests of the night too; steps: nightly figures features book no-std web python
                       wheels deny
   quick [CRATE...]    format, check and fast tests of the crates named, or of those with uncommitted changes
-  tidy [CHECK...]     checks of the repository: files, links, book, changelog, requirements, crates,
-                      generated-documents
+  tidy [CHECK...]     checks of the repository: files, links, book, changelog, citation, requirements,
+                      crates, generated-documents
   generate [PART...]  rewrite the generated documents, or those with PART in their path
   interop             the tests with other implementations, and their tables in
                       docs/interoperability.md and docs/plugtest.md
@@ -55,9 +54,6 @@ cargo xtask COMMAND
   bench observe       a crowd of observers told, beside libcoap; `bench observe --help`
   bench codec         decode and encode times beside libcoap
   long [NAME]         runs too long for every day; without a name, the list. `long soak` and `long fuzz` have options
-  release-check [CHECK...]
-                      packages, program, Debian package, container image and bill of materials of a release,
-                      checked; nothing is published
   help                this text
 ";
 
@@ -120,7 +116,6 @@ fn run(arguments: &[String]) -> Result<bool> {
             Ok(true)
         }
         "long" => long::run(&workspace, rest),
-        "release-check" => release::check(&workspace, rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(true)

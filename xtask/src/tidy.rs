@@ -71,6 +71,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("links", links::check),
     ("book", book::check),
     ("changelog", changelog),
+    ("citation", citation),
     ("requirements", requirements::check),
 ];
 /// Check of dependencies; it runs `cargo metadata`.
@@ -122,6 +123,22 @@ fn changelog(tree: &Tree) -> Vec<Finding> {
     }
     let message = "the first section must be `## [Unreleased]`";
     vec![Finding::in_file(FILE, message)]
+}
+
+/// Checks that the citation file has the version of the workspace.
+fn citation(tree: &Tree) -> Vec<Finding> {
+    const FILE: &str = "CITATION.cff";
+    let manifest = tree.text("Cargo.toml").unwrap_or_default();
+    let version = manifest.lines().find_map(|line| {
+        let version = line.strip_prefix("version = \"")?;
+        version.strip_suffix('"')
+    });
+    let expected = format!("version: {}", version.unwrap_or_default());
+    let mut lines = tree.text(FILE).unwrap_or_default().lines();
+    if lines.any(|line| line == expected) {
+        return Vec::new();
+    }
+    vec![Finding::in_file(FILE, format!("no line `{expected}`"))]
 }
 
 /// The repository's files by path from the root, with the text of those that are UTF-8. Symbolic
@@ -230,6 +247,14 @@ mod tests {
         assert_eq!(check("# Changelog\n\n## [Unreleased]\n\n## [0.1.0]\n"), 0);
         assert_eq!(check("# Changelog\n\n## [0.1.0]\n\n## [Unreleased]\n"), 1);
         assert_eq!(changelog(&Tree::default()).len(), 1);
+    }
+
+    #[test]
+    fn citation_of_another_version_is_found() {
+        let manifest = ("Cargo.toml", "[workspace.package]\nversion = \"0.2.0\"\n");
+        let check = |text| citation(&Tree::of(&[manifest, ("CITATION.cff", text)])).len();
+        assert_eq!(check("cff-version: 1.2.0\nversion: 0.2.0\n"), 0);
+        assert_eq!(check("cff-version: 1.2.0\nversion: 0.1.0\n"), 1);
     }
 
     #[test]

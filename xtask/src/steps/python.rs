@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use super::{Outcome, watch};
 use crate::{carob, process, workspace::Workspace};
 
-pub(crate) const INSTALL: &str = "apt-get install python3 python3-venv";
+const INSTALL: &str = "apt-get install python3 python3-venv";
 /// The oldest minor version of Python 3 that the package supports; `pyproject.toml` has it too.
 const OLDEST: u32 = 10;
 /// Packages that the tests and examples import, and what checks their types.
@@ -32,8 +32,12 @@ const TEST_PACKAGES: [&str; 16] = [
     "SALib>=1.5",
     "trustme>=1.2",
 ];
-/// CI, and the build of wheels for other platforms, checked against the schema of workflows.
-const WORKFLOWS: [&str; 2] = [".github/workflows/ci.yml", ".github/workflows/wheels.yml"];
+/// Files checked against the schema of workflows.
+const WORKFLOWS: [&str; 3] = [
+    ".github/workflows/ci.yml",
+    ".github/workflows/release.yml",
+    ".github/workflows/wheels.yml",
+];
 
 /// Builds the wheel and tests it with the oldest and the newest Python that are here.
 pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
@@ -100,13 +104,13 @@ pub(super) fn run(workspace: &Workspace) -> Result<Outcome> {
 }
 
 /// An interpreter with the module `venv`.
-pub(crate) struct Python {
-    pub(crate) path: PathBuf,
+struct Python {
+    path: PathBuf,
     minor: u32,
 }
 
 /// Interpreters from the oldest supported version on: those on the path, and those of pyenv.
-pub(crate) fn interpreters() -> Result<Vec<Python>> {
+fn interpreters() -> Result<Vec<Python>> {
     let mut paths = vec![PathBuf::from("python3")];
     if let Some(home) = std::env::var_os("HOME") {
         let versions = Path::new(&home).join(".pyenv/versions");
@@ -139,7 +143,7 @@ fn minor(path: &Path) -> Option<u32> {
 }
 
 /// A virtual environment with packages; one that is there is used again.
-pub(crate) fn environment(folder: &Path, python: &Python, packages: &[&str]) -> Result<PathBuf> {
+fn environment(folder: &Path, python: &Python, packages: &[&str]) -> Result<PathBuf> {
     let marker = folder.join("packages");
     let wanted = packages.join("\n");
     if fs::read_to_string(&marker).is_ok_and(|there| there == wanted) {
@@ -167,12 +171,16 @@ fn maturin(workspace: &Workspace, tools: &Path, arguments: &[&str], out: &Path) 
     command.arg(workspace.root.join("crates/python/Cargo.toml"));
     command.arg("--out").arg(out);
     command.env("CARGO_TARGET_DIR", workspace.target()?);
+    // maturin looks for zig beside the first interpreter of the path.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::iter::once(tools.join("bin")).chain(std::env::split_paths(&path));
+    command.env("PATH", std::env::join_paths(path)?);
     command.current_dir(&workspace.root);
     Ok(command)
 }
 
 /// The only file of a folder.
-pub(crate) fn only_file(folder: &Path) -> Result<PathBuf> {
+fn only_file(folder: &Path) -> Result<PathBuf> {
     let mut files = fs::read_dir(folder)?;
     let Some(file) = files.next() else {
         bail!("maturin left no file in {}", folder.display());
@@ -246,6 +254,75 @@ fn command(workspace: &Workspace) -> Result<PathBuf> {
         .args(carob::FULL);
     process::must(build.current_dir(&workspace.root)).context("building the command")?;
     Ok(workspace.target()?.join("release/carob"))
+}
+
+/// Platform tags of PEP 600 and PEP 656 with their targets. maturin rejects a library that needs more than its
+/// platform has.
+const WHEELS: [(&str, &str); 2] = [
+    ("manylinux_2_17", "x86_64-unknown-linux-gnu"),
+    ("musllinux_1_2", MUSL),
+];
+const MUSL: &str = "x86_64-unknown-linux-musl";
+
+/// A run of the lab, and a request to a server of the same process.
+const SCRIPT: &str = "\
+import asyncio, carob
+from carob import aio
+print(carob.scenario('thesis/exchange-udp').run(seeds=1))
+
+async def hello(request):
+    return 'hello'
+
+async def request():
+    server = aio.Server('127.0.0.1:0')
+    server.resource('/hello')(hello)
+    async with server, aio.Client(controller='carob') as client:
+        return await client.get(server.addresses[0] + '/hello', timeout=10)
+
+assert asyncio.run(request()).text == 'hello'
+";
+
+/// Builds wheels for an older glibc and for musl with zig as C compiler and linker, and runs the first.
+pub(super) fn wheels(workspace: &Workspace) -> Result<Outcome> {
+    let interpreters = interpreters()?;
+    let (Some(oldest), Some(newest)) = (interpreters.first(), interpreters.last()) else {
+        return Ok(Outcome::Skipped(format!("no Python ({INSTALL})")));
+    };
+    let folder = workspace.target()?.join("wheels");
+    fs::create_dir_all(&folder)?;
+    let packages = ["maturin>=1.9,<2", "ziglang>=0.14,<1"];
+    let tools = environment(&folder.join("tools"), newest, &packages)?;
+    for (tag, target) in WHEELS {
+        if target == MUSL && !has_musl()? {
+            let note = format!("no wheel for musl (rustup target add {MUSL})");
+            return Ok(Outcome::PassedExcept(note));
+        }
+        let arguments = ["build", "--release", "--locked", "--quiet", "--zig"];
+        let out = folder.join(tag);
+        let mut build = maturin(workspace, &tools, &arguments, &out)?;
+        build.args(["--compatibility", tag, "--target", target]);
+        build.env("CARGO_TARGET_DIR", folder.join("build"));
+        if !watch::succeeds(&mut build)? {
+            return Ok(Outcome::Failed);
+        }
+        if target == MUSL {
+            continue;
+        }
+        // Unpacked, not installed: an interpreter may have no pip.
+        let unpacked = folder.join("unpacked");
+        let mut unpack = Command::new(tools.join("bin/python"));
+        unpack.args(["-m", "zipfile", "--extract"]);
+        process::must(unpack.arg(only_file(&out)?).arg(&unpacked))?;
+        let mut run = Command::new(&oldest.path);
+        process::must(run.args(["-c", SCRIPT]).env("PYTHONPATH", unpacked))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+fn has_musl() -> Result<bool> {
+    let mut command = Command::new("rustc");
+    command.args(["--print", "target-libdir", "--target", MUSL]);
+    Ok(Path::new(process::output(&mut command)?.trim()).is_dir())
 }
 
 #[cfg(test)]
