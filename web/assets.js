@@ -1,4 +1,4 @@
-// The module and the script of the workers as files of a server. The single file has its own: xtask/src/steps/web/single.js.
+// The module and the script of the workers as files of a server. The single file has its own: tools/site/assets.js.
 
 /** The module, compiled once and shared by all workers. */
 export const compiled = WebAssembly.compileStreaming(fetch("lab.wasm"));

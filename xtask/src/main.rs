@@ -100,7 +100,7 @@ fn run(arguments: &[String]) -> Result<bool> {
         }
         "web" => {
             no_arguments(command, rest)?;
-            let outcome = steps::web::build(&workspace)?;
+            let outcome = steps::site::build(&workspace)?;
             if let steps::Outcome::Skipped(why) = &outcome {
                 println!("{why}");
             }

@@ -2,14 +2,13 @@
 
 pub(crate) mod bare_metal;
 pub(crate) mod binaries;
-pub(crate) mod book;
 mod dependencies;
 mod features;
 mod python;
 mod quick;
+pub(crate) mod site;
 pub(crate) mod suite;
 pub(crate) mod watch;
-pub(crate) mod web;
 
 use std::{
     fmt::Write as _,
@@ -126,7 +125,7 @@ const STEPS: &[Step] = &[
         name: "book",
         about: "the documentation's site: built, links followed, pages opened",
         tier: Tier::Night,
-        run: |workspace, _| book::run(workspace),
+        run: |workspace, _| site::book(workspace),
     },
     Step {
         name: "no-std",
@@ -138,7 +137,7 @@ const STEPS: &[Step] = &[
         name: "web",
         about: "the lab's page: built, the same numbers in Chromium, no defects",
         tier: Tier::Night,
-        run: |workspace, _| web::test(workspace),
+        run: |workspace, _| site::test_page(workspace),
     },
     Step {
         name: "python",

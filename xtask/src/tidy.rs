@@ -17,13 +17,8 @@ pub(crate) use generated::generate;
 
 use crate::workspace::Workspace;
 
-/// The targets of a Markdown text's links, with their line numbers.
-pub(crate) fn links_of(text: &str) -> Vec<(usize, String)> {
-    links::links(text)
-}
-
 /// The path from the repository's root of a link in the file `path`; `None` above the root.
-pub(crate) fn resolved(path: &str, target: &str) -> Option<String> {
+fn resolved(path: &str, target: &str) -> Option<String> {
     normalised(&join(parent(path), target))
 }
 
@@ -219,7 +214,7 @@ fn normalised(path: &str) -> Option<String> {
 }
 
 /// Returns true if the file's name ends in `.extension`, in exactly this case.
-pub(crate) fn has_extension(path: &str, extension: &str) -> bool {
+fn has_extension(path: &str, extension: &str) -> bool {
     path.rsplit_once('.')
         .is_some_and(|(_, found)| found == extension)
 }

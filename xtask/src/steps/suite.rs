@@ -11,7 +11,7 @@ use super::watch;
 pub(crate) struct Tally {
     /// Tests that libtest calls ok: those that passed, and those that could not run.
     ok: usize,
-    pub(super) failed: Vec<String>,
+    pub(crate) failed: Vec<String>,
     /// Reasons with the number of tests that could not run because of them. libtest has no such outcome
     /// and counts them as passed; here they are not.
     pub(super) skipped: BTreeMap<String, usize>,
@@ -21,7 +21,7 @@ pub(crate) struct Tally {
 const SKIPPED: &str = "skipped: ";
 
 impl Tally {
-    pub(super) fn passed(&self) -> usize {
+    pub(crate) fn passed(&self) -> usize {
         self.ok.saturating_sub(self.skips())
     }
 
@@ -38,7 +38,7 @@ impl Tally {
     }
 
     /// Takes a line of the output; returns what a person wants to see of it.
-    pub(super) fn take(&mut self, line: &str) -> Option<String> {
+    pub(crate) fn take(&mut self, line: &str) -> Option<String> {
         // A test that writes past the runner may begin its line in the middle of another.
         if let Some((_, reason)) = line.split_once(SKIPPED) {
             *self.skipped.entry(reason.to_owned()).or_default() += 1;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{Finding, Tree, has_extension, join, parent, resolved};
 
 /// Folders whose tests use invented paths.
-const INVENTED: &[&str] = &["xtask/src/tidy/", "xtask/src/steps/book/"];
+const INVENTED: &[&str] = &["xtask/src/tidy/"];
 /// Extensions of source files, whose paths Markdown may abbreviate at the front.
 const SOURCES: &[&str] = &["rs", "toml", "py"];
 /// Documents that commands write and git ignores.

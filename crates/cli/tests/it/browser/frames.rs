@@ -1,7 +1,5 @@
 //! Pages in frames of one page, opened by headless Chromium without the connections that it makes by itself.
 //! The probe of each page posts what it found to the page around it.
-//!
-//! `xtask` includes this file.
 
 use std::fs;
 use std::path::Path;
