@@ -50,9 +50,7 @@ cargo xtask COMMAND
   book                build the documentation's site in target/book/html and check it
   web                 build the lab's page in target/web, and as a single file
   peers               install and build the programs the interop tests talk to
-  bench server        CPU per request beside a bare socket loop and libcoap; `bench server --help`
-  bench observe       a crowd of observers told, beside libcoap; `bench observe --help`
-  bench codec         decode and encode times beside libcoap
+  bench NAME          benchmarks beside other implementations; without a name, the list
   long [NAME]         runs too long for every day; without a name, the list. `long soak` and `long fuzz` have options
   help                this text
 ";
