@@ -1,197 +1,33 @@
-//! Removal of the defences that no setting disables, one at a time: the test of the attack must then fail.
-//!
-//! The changes apply to a copy of the repository. Each is a text in a file and its replacement; an
-//! ordinary test checks that the text occurs in the file exactly once.
+//! Removal of the defences of `xtask/defences.toml`, one at a time, in a copy of the repository: the test of the attack must
+//! then fail.
 
 use std::{fmt::Write as _, fs, path::Path, process::Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
 
 use crate::{process, workspace::Workspace};
 
-/// A defence and the change that removes it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Defence {
-    attack: &'static str,
-    without: &'static str,
-    file: &'static str,
-    /// Text to replace, and its replacement.
-    changes: &'static [(&'static str, &'static str)],
+    attack: String,
+    without: String,
+    file: String,
+    /// Texts to replace, each with its replacement.
+    changes: Vec<[String; 2]>,
     /// Package, module of its integration tests and test.
-    test: [&'static str; 3],
+    test: [String; 3],
 }
 
-const DEFENCES: [Defence; 11] = [
-    Defence {
-        attack: "repeated Q-Block1 blocks that bring reports of missing blocks",
-        without: "no limit where single messages have none",
-        file: "crates/proto/src/server/q_block1.rs",
-        changes: &[(
-            "(!validated).then(|| unvalidated_budget(length, false))",
-            "(!validated && length == 0).then(|| unvalidated_budget(length, false))",
-        )],
-        test: [
-            "carob-proto",
-            "amplification",
-            "reports_of_missing_blocks_keep_the_limit_for_any_prefix",
-        ],
-    },
-    Defence {
-        attack: "spoofed requests for sets of Q-Block2 blocks",
-        without: "no limit where single messages have none",
-        file: "crates/proto/src/server/q_block2.rs",
-        changes: &[(
-            "is_limited.then(|| unvalidated_budget(received, acknowledged))",
-            "(is_set && numbers.is_empty()).then(|| unvalidated_budget(received, acknowledged))",
-        )],
-        test: [
-            "carob-proto",
-            "amplification",
-            "a_set_of_blocks_is_challenged_where_no_limit_holds",
-        ],
-    },
-    Defence {
-        attack: "sets of Q-Block2 blocks that are never acknowledged",
-        without: "the other blocks stay queued",
-        file: "crates/proto/src/message_layer/end.rs",
-        changes: &[(
-            "        if is_q_block2(&self.exchanges[index as usize]) {\n",
-            "        if cx.is_stream() && is_q_block2(&self.exchanges[index as usize]) {\n",
-        )],
-        test: [
-            "carob-proto",
-            "fairness",
-            "blocks_behind_one_that_is_given_up_are_dropped",
-        ],
-    },
-    Defence {
-        attack: "small Q-Block1 blocks without the first",
-        without: "only the payload counts",
-        file: "crates/proto/src/blockwise/any_order.rs",
-        changes: &[(
-            " + self.ahead_bytes + self.ahead.len() * BLOCK_OVERHEAD\n",
-            " + self.ahead_bytes\n",
-        )],
-        test: [
-            "carob-proto",
-            "rfc9177::wire",
-            "a_block_ahead_of_a_missing_one_counts_with_its_overhead",
-        ],
-    },
-    Defence {
-        attack: "complete bodies held by slow handlers",
-        without: "a body stops counting when it is complete",
-        file: "crates/proto/src/blockwise/reassembly.rs",
-        changes: &[
-            (
-                "        // The bytes count until the request has its response.\n",
-                "        self.release_bytes(peer, end as usize);\n",
-            ),
-            (
-                "(&mut self, peer: SocketAddr, bytes: usize) {\n        self.release_bytes(peer, bytes);",
-                "(&mut self, _: SocketAddr, _: usize) {",
-            ),
-        ],
-        test: [
-            "carob-proto",
-            "fairness",
-            "a_body_counts_until_its_request_is_answered",
-        ],
-    },
-    Defence {
-        attack: "a challenged POST is captured and replayed after its execution",
-        without: "a validated source needs no Echo value",
-        file: "crates/proto/src/admission/mod.rs",
-        changes: &[(
-            "        !validated && !cx.transport_validates_addresses()\n",
-            "        let _ = validated;\n        false\n",
-        )],
-        test: [
-            "carob-proto",
-            "fairness",
-            "a_late_copy_of_what_was_challenged_is_not_carried_out",
-        ],
-    },
-    Defence {
-        attack: "unexpected messages that elicit Resets",
-        without: "every one elicits a Reset",
-        file: "crates/proto/src/message_layer/input.rs",
-        changes: &[(
-            "if *count < REJECTIONS_A_SECOND {",
-            "if *count < u32::MAX {",
-        )],
-        test: [
-            "carob-proto",
-            "limits",
-            "a_peer_that_answers_every_reset_is_not_answered_without_end",
-        ],
-    },
-    Defence {
-        attack: "silent TLS handshakes",
-        without: "at the limit, the newest is rejected",
-        file: "crates/carob/src/transport/tcp/listen.rs",
-        changes: &[(
-            "let oldest = if running.shares.of(source) >= share {",
-            "let oldest = if running.tasks.len() >= self.limit.min(share) {\n            return;\n        } else if \
-                 running.shares.of(source) >= share {",
-        )],
-        test: [
-            "carob",
-            "admission",
-            "handshakes_that_never_end_keep_nobody_waiting",
-        ],
-    },
-    Defence {
-        attack: "ClientHellos from spoofed sources",
-        without: "no cookie exchange",
-        file: "crates/carob/src/transport/dtls/handshakes.rs",
-        changes: &[(
-            "= server.cookies.check(now, from, own, hello) else {",
-            "= server.cookies.check(now, from, own, hello).or(Some([0; 32])) else {",
-        )],
-        test: [
-            "carob",
-            "secure_attacks",
-            "unvalidated_client_hello_gets_less_and_leaves_no_state",
-        ],
-    },
-    Defence {
-        attack: "one slow origin occupies a proxy",
-        without: "no limit per origin",
-        file: "crates/carob/src/proxy/forwarder.rs",
-        changes: &[(
-            "if for_origin >= self.limits.requests_of_origin\n            ||",
-            "if",
-        )],
-        test: [
-            "carob",
-            "proxy::attacks",
-            "a_slow_origin_delays_nobody_else",
-        ],
-    },
-    Defence {
-        attack: "one client occupies a proxy",
-        without: "no limit per client",
-        file: "crates/carob/src/proxy/forwarder.rs",
-        changes: &[(
-            "\n            || waiting.clients.of(client) >= self.limits.requests_of_client",
-            "",
-        )],
-        test: [
-            "carob",
-            "proxy::attacks",
-            "one_client_does_not_take_all_places",
-        ],
-    },
-];
-
-/// Result of a test.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Passed,
-    Failed,
+fn defences() -> Result<Vec<Defence>> {
+    let mut table: toml::Table = include_str!("../defences.toml").parse()?;
+    let list = table.remove("defence").context("no defences")?;
+    list.try_into().context("xtask/defences.toml")
 }
 
-pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
+pub(crate) fn run(workspace: &Workspace, results: &Path, options: &[String]) -> Result<bool> {
+    ensure!(options.is_empty(), "`long defences` takes no options");
     let place = workspace.target()?.join("defences");
     let (tree, build) = (place.join("tree"), place.join("build"));
     copy(&workspace.root, &tree)?;
@@ -202,57 +38,52 @@ pub(crate) fn run(workspace: &Workspace, results: &Path) -> Result<bool> {
          their tests use it.\n\n\
          | attack | change that removes the defence | test with the defence | without |\n|---|---|---|---|\n",
     );
-    let mut sound = true;
-    // All of them as they are first: a change compiles its crate and the tests again.
-    let as_they_are = DEFENCES.map(|defence| test(&tree, &build, &defence));
-    for (defence, with) in DEFENCES.iter().zip(as_they_are) {
+    let defences = defences()?;
+    // All with the defence first: a change compiles its crate and the tests again.
+    let with: Vec<_> = defences
+        .iter()
+        .map(|defence| passes(&tree, &build, defence))
+        .collect();
+    let mut success = true;
+    for (defence, with) in defences.iter().zip(with) {
         println!("{}: {}", defence.attack, defence.without);
-        let file = tree.join(defence.file);
+        let file = tree.join(&defence.file);
         let whole = fs::read_to_string(&file)?;
         let with = with?;
         fs::write(&file, changed(defence, &whole)?)?;
-        let without = test(&tree, &build, defence);
+        let without = passes(&tree, &build, defence);
         fs::write(&file, whole)?;
         let without = without?;
-        let good = (with, without) == (Outcome::Passed, Outcome::Failed);
-        sound &= good;
-        let word = |outcome| match outcome {
-            Outcome::Passed => "passes",
-            Outcome::Failed => "fails",
-        };
-        let [package, module, name] = defence.test;
-        let _ = writeln!(
+        success &= with && !without;
+        let word = |passes| if passes { "passes" } else { "fails" };
+        let mark = if with && !without { "" } else { " (**wrong**)" };
+        let [package, module, name] = &defence.test;
+        writeln!(
             text,
-            "| {} | {} | `{package}`, `{module}`: `{name}` {} | {}{} |",
+            "| {} | {} | `{package}`, `{module}`: `{name}` {} | {}{mark} |",
             defence.attack,
             defence.without,
             word(with),
-            word(without),
-            if good { "" } else { " (**it should not**)" }
-        ); // a String takes every write
+            word(without)
+        )?;
     }
     print!("\n{text}");
     fs::write(results, text).with_context(|| format!("cannot write {}", results.display()))?;
-    Ok(sound)
+    Ok(success)
 }
 
 /// The file without the defence.
 fn changed(defence: &Defence, whole: &str) -> Result<String> {
     let mut text = whole.to_owned();
-    for (stands, instead) in defence.changes {
-        let found = text.matches(stands).count();
-        ensure!(
-            found == 1,
-            "{}: what is to be changed stands there {found} times: {stands}",
-            defence.file
-        );
-        text = text.replacen(stands, instead, 1);
+    for [from, to] in &defence.changes {
+        let count = text.matches(from).count();
+        ensure!(count == 1, "{} has {count} times {from}", defence.file);
+        text = text.replacen(from, to, 1);
     }
     Ok(text)
 }
 
-/// Copies what git knows; files of an earlier copy that are the same keep their times, so that little is
-/// built again.
+/// Copies the files that git knows. Equal files of an earlier copy keep their times, so that little is compiled again.
 fn copy(root: &Path, tree: &Path) -> Result<()> {
     let mut copied = 0;
     for name in Workspace::files(root)? {
@@ -269,9 +100,9 @@ fn copy(root: &Path, tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds and runs the test.
-fn test(tree: &Path, build: &Path, defence: &Defence) -> Result<Outcome> {
-    let [package, module, name] = defence.test;
+/// Builds and runs a test. Returns true if it passes.
+fn passes(tree: &Path, build: &Path, defence: &Defence) -> Result<bool> {
+    let [package, module, name] = &defence.test;
     let cargo = |more: &[&str]| {
         let mut command = process::cargo();
         command.args(["test", "--quiet", "--package", package]);
@@ -281,22 +112,16 @@ fn test(tree: &Path, build: &Path, defence: &Defence) -> Result<Outcome> {
         command.env("CARGO_TARGET_DIR", build);
         command
     };
-    if !process::succeeds(&mut cargo(&["--no-run"]))? {
-        bail!("{}: it does not build as changed", defence.file);
-    }
+    process::must(&mut cargo(&["--no-run"])).with_context(|| defence.file.clone())?;
     let test = format!("{module}::{name}");
     let mut run = cargo(&["--", "--exact", &test]);
     let output = run.stdin(Stdio::null()).output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout);
     ensure!(
-        said.contains("running 1 test"),
-        "{package}: there is not one test `{test}`"
+        text.contains("running 1 test"),
+        "{package} has no test `{test}`"
     );
-    Ok(if output.status.success() {
-        Outcome::Passed
-    } else {
-        Outcome::Failed
-    })
+    Ok(output.status.success())
 }
 
 #[cfg(test)]
@@ -304,19 +129,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_out_stands_where_it_is_said_to() {
-        let root = Workspace::find().expect("the workspace is there").root;
-        for defence in &DEFENCES {
-            let whole = fs::read_to_string(root.join(defence.file)).expect(defence.file);
-            let without = changed(defence, &whole).expect(defence.attack);
-            assert_ne!(whole, without);
-            let tests = root.join("crates").join(match defence.test[0] {
-                "carob-proto" => "proto/tests/it",
-                _ => "carob/tests/it",
-            });
-            let [_, module, name] = defence.test;
-            let file = tests.join(module.replace("::", "/")).with_extension("rs");
-            let text = fs::read_to_string(file).expect(module);
+    fn every_defence_and_its_test_exist() {
+        let root = Workspace::find().expect("the workspace").root;
+        for defence in defences().expect("a valid list") {
+            let whole = fs::read_to_string(root.join(&defence.file)).expect(&defence.file);
+            assert_ne!(whole, changed(&defence, &whole).expect(&defence.attack));
+            let [package, module, name] = &defence.test;
+            let package = package.trim_start_matches("carob-");
+            let module = module.replace("::", "/");
+            let file = root.join(format!("crates/{package}/tests/it/{module}.rs"));
+            let text = fs::read_to_string(file).expect(&module);
             assert!(text.contains(&format!("fn {name}(")), "{name}");
         }
     }

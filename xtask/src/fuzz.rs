@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{process, workspace::Workspace};
+use crate::{options, process, workspace::Workspace};
 
 /// Default duration of each target, in seconds.
 const SECONDS: u64 = 600;
@@ -21,36 +21,6 @@ const FILE_BYTES: usize = 4_096;
 const FILES: [&str; 4] = ["capture", "decrypt", "scenario", "trace"];
 /// An input that takes longer is a fault, in seconds.
 const SLOW: u64 = 20;
-
-struct Options {
-    seconds: u64,
-    target: Option<String>,
-}
-
-impl Options {
-    fn read(words: &[String]) -> Result<Self> {
-        let mut options = Self {
-            seconds: SECONDS,
-            target: None,
-        };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let value = words.next();
-            match (word.as_str(), value) {
-                ("--seconds", Some(value)) => {
-                    let seconds = value.parse().ok().filter(|seconds| *seconds > 0);
-                    options.seconds = seconds.context("--seconds needs a whole number above 0")?;
-                }
-                ("--target", Some(value)) => options.target = Some(value.clone()),
-                ("--seconds" | "--target", None) => bail!("{word} needs a value"),
-                _ => {
-                    bail!("`long fuzz` has no option {word}; it has --seconds N and --target NAME")
-                }
-            }
-        }
-        Ok(options)
-    }
-}
 
 /// Result of a target's run.
 struct Outcome {
@@ -64,34 +34,36 @@ struct Outcome {
 
 /// Runs the targets and writes what they show. A run of one target rewrites only its corpus.
 pub(crate) fn run(workspace: &Workspace, results: &Path, words: &[String]) -> Result<bool> {
-    let options = Options::read(words)?;
+    let (words, only) = match words {
+        [words @ .., option, target] if option == "--target" => (words, Some(target)),
+        [option, target, words @ ..] if option == "--target" => (words, Some(target)),
+        _ => (words, None),
+    };
+    let [seconds] = options::numbers(words, [("--seconds", SECONDS)])?;
     let targets = targets(workspace)?;
-    if let Some(name) = &options.target
-        && !targets.contains(name)
-    {
+    if let Some(name) = only.filter(|name| !targets.contains(name)) {
         bail!(
             "no target is called `{name}`; there are {}",
             targets.join(", ")
         );
     }
     let mut text = format!(
-        "# Fuzz targets, {} s each\n\n\
-        Written by `cargo xtask long fuzz --seconds {0}`. What each feeds and checks is in [README.md](README.md).\n\n\
-        | target | inputs tried | places reached | corpus | faults |\n|---|---|---|---|---|\n",
-        options.seconds
+        "# Fuzz targets, {seconds} s each\n\n\
+        Written by `cargo xtask long fuzz --seconds {seconds}`. What each feeds and checks is in [README.md](README.md).\n\n\
+        | target | inputs tried | places reached | corpus | faults |\n|---|---|---|---|---|\n"
     );
     let mut passed = true;
     for name in &targets {
-        if options.target.as_ref().is_some_and(|only| only != name) {
+        if only.is_some_and(|only| only != name) {
             continue;
         }
         println!("{name} ...");
-        let outcome = fuzz(workspace, name, options.seconds)?;
+        let outcome = fuzz(workspace, name, seconds)?;
         passed &= outcome.faults.is_empty();
         let line = outcome.row(name);
         print!("{line}");
         text.push_str(&line);
-        if options.target.is_none() {
+        if only.is_none() {
             fs::write(results, &text)?;
         }
     }
@@ -162,14 +134,14 @@ fn fuzz(workspace: &Workspace, name: &str, seconds: u64) -> Result<Outcome> {
     )?;
     let new = files(&artifacts)?.into_iter();
     let new = new.filter(|path| !before.contains(path));
-    let faults: Vec<String> = new
-        .map(|path| {
-            path.strip_prefix(&workspace.root)
-                .unwrap_or(&path)
-                .display()
-                .to_string()
-        })
-        .collect();
+    let name_of = |path: PathBuf| {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+    };
+    let faults = new
+        .filter_map(name_of)
+        .map(|file| format!("fuzz/artifacts/{name}/{file}"));
+    let faults = faults.collect();
     let mut outcome = Outcome {
         executed: last_number(&told, "stat::number_of_executed_units:").unwrap_or(0),
         reached: last_number(&told, " cov: ").unwrap_or(0),

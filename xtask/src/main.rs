@@ -7,26 +7,20 @@
     reason = "it times real processes and waits for them; no protocol or simulator code runs here"
 )]
 
+mod attacks;
 mod bench;
 mod carob;
 mod defences;
-mod flood;
 mod fuzz;
-mod handshakes;
 mod interop;
-mod links;
 mod long;
-mod memory;
 mod metrics;
+mod options;
 mod peers;
 mod process;
 mod properties;
-mod radio_validation;
-mod recommendations;
-mod situations;
 mod soak;
 mod steps;
-mod stress;
 mod tidy;
 mod workspace;
 

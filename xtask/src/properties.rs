@@ -1,147 +1,74 @@
-//! The tests of properties with inputs that ordinary runs do not try: those have one seed
-//! (`.cargo/config.toml`), so that what they say depends on the commit alone.
+//! Property tests with other seeds than that of ordinary runs (`.cargo/config.toml`).
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
-use crate::{process, workspace::Workspace};
+use crate::{options, process, steps::suite::Tally, workspace::Workspace};
 
-/// Default number of seeds, and the first of them.
-const SEEDS: u64 = 200;
-const FIRST: u64 = 1;
-/// Where properties begin in a source file. Not as one word: this file holds none.
+/// Beginning of properties in a source file, in two parts: this file holds none.
 const BEGIN: &str = concat!("proptest", "! {");
 
-struct Options {
-    seeds: u64,
-    first: u64,
-}
-
-impl Options {
-    fn read(words: &[String]) -> Result<Self> {
-        let mut options = Self {
-            seeds: SEEDS,
-            first: FIRST,
-        };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let place = match word.as_str() {
-                "--seeds" => &mut options.seeds,
-                "--first" => &mut options.first,
-                _ => {
-                    bail!("`long properties` has no option {word}; it has --seeds N and --first N")
-                }
-            };
-            let value = words.next().and_then(|value| value.parse::<u32>().ok());
-            let value = value.filter(|value| *value > 0);
-            let value = value
-                .with_context(|| format!("{word} needs a whole number from 1 to {}", u32::MAX))?;
-            *place = value.into();
-        }
-        Ok(options)
-    }
-}
-
-/// A package, and its library or a module of its integration tests.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Program {
-    package: String,
-    /// `None` is the library.
-    tests: Option<String>,
-}
-
-/// Runs the properties with each seed and writes which of them fail.
+/// Runs the properties with each seed and writes the failing ones.
 pub(crate) fn run(workspace: &Workspace, results: &Path, words: &[String]) -> Result<bool> {
-    let options = Options::read(words)?;
+    let [seeds, first] = options::numbers(words, [("--seeds", 200), ("--first", 1)])?;
     let mut text = format!(
-        "# Tests of properties, {} seeds from {} on\n\n\
-        Written by `cargo xtask long properties --seeds {0} --first {1}`. A failure is seen again with\n\
+        "# Tests of properties, {seeds} seeds from {first} on\n\n\
+        Written by `cargo xtask long properties --seeds {seeds} --first {first}`. A failure is seen again with\n\
         `PROPTEST_RNG_SEED=SEED cargo test` and the property's name.\n\n\
-        | package | where | properties | failures |\n|---|---|---|---|\n",
-        options.seeds, options.first
+        | package | where | properties | failures |\n|---|---|---|---|\n"
     );
-    let mut passed = true;
-    for (program, properties) in programs(&workspace.root)? {
-        println!("{} ...", program.place());
+    let mut success = true;
+    for ((package, place), properties) in programs(&workspace.root)? {
+        println!("{package} {place} ...");
         let mut failures = Vec::new();
-        for seed in options.first..options.first + options.seeds {
-            for name in failing(workspace, &program, &properties, seed)? {
+        for seed in first..first + seeds {
+            for name in failing(workspace, &package, place == "`src`", &properties, seed)? {
                 failures.push(format!("`{name}` with seed {seed}"));
             }
         }
-        passed &= failures.is_empty();
-        let failures = match failures.as_slice() {
-            [] => "none".to_owned(),
-            some => some.join(", "),
-        };
-        let mut row = String::new();
-        writeln!(
-            row,
-            "| {} | {} | {} | {failures} |",
-            program.package,
-            program.place(),
-            properties.len()
-        )?;
-        print!("{row}");
-        text.push_str(&row);
+        success &= failures.is_empty();
+        if failures.is_empty() {
+            failures.push("none".to_owned());
+        }
+        let (count, failures) = (properties.len(), failures.join(", "));
+        writeln!(text, "| {package} | {place} | {count} | {failures} |")?;
         fs::write(results, &text).with_context(|| format!("cannot write {}", results.display()))?;
     }
-    Ok(passed)
+    print!("{text}");
+    Ok(success)
 }
 
-impl Program {
-    fn place(&self) -> String {
-        match &self.tests {
-            None => "`src`".to_owned(),
-            Some(name) => format!("`tests/it/{name}.rs`"),
-        }
-    }
-
-    /// The test file of a path, if it can hold tests.
-    fn of(path: &str) -> Option<Self> {
-        let (package, rest) = path.strip_prefix("crates/")?.split_once('/')?;
-        let tests = match rest.split_once('/')? {
-            ("src", _) => None,
-            ("tests", file) => {
-                let module = file.strip_prefix("it/")?.strip_suffix(".rs")?;
-                if module.contains('/') {
-                    return None;
-                }
-                Some(module.to_owned())
-            }
-            _ => return None,
-        };
-        let package = match package {
-            "carob" => "carob".to_owned(),
-            other => format!("carob-{other}"),
-        };
-        Some(Self { package, tests })
-    }
+/// Package and place (the library's source, or a module of the integration tests) of a path.
+fn place(path: &str) -> Option<(String, String)> {
+    let (package, rest) = path.strip_prefix("crates/")?.split_once('/')?;
+    let is_test = rest.starts_with("tests/it/") && rest.matches('/').count() == 2;
+    let place = if is_test { rest } else { "src" };
+    let package = match package {
+        "carob" => "carob".to_owned(),
+        other => format!("carob-{other}"),
+    };
+    (is_test || rest.starts_with("src/")).then(|| (package, format!("`{place}`")))
 }
 
-/// The programs that hold properties, and the properties' names.
-fn programs(root: &Path) -> Result<BTreeMap<Program, Vec<String>>> {
+/// Names of properties by package and place.
+fn programs(root: &Path) -> Result<BTreeMap<(String, String), Vec<String>>> {
     let mut programs = BTreeMap::<_, Vec<String>>::new();
     for path in Workspace::files(root)? {
-        if path.strip_suffix(".rs").is_none() {
+        if Path::new(&path).extension().is_none_or(|of| of != "rs") {
             continue;
         }
         let names = properties(&fs::read_to_string(root.join(&path))?);
-        if names.is_empty() {
-            continue;
+        if !names.is_empty() {
+            let place = place(&path);
+            let place = place.with_context(|| format!("{path}: neither library nor test"))?;
+            programs.entry(place).or_default().extend(names);
         }
-        let program = Program::of(&path).with_context(|| {
-            format!(
-                "{path} holds properties and is neither a module of a library nor a file of tests"
-            )
-        })?;
-        programs.entry(program).or_default().extend(names);
     }
     Ok(programs)
 }
 
-/// Names of the properties in a source file: what has `#[test]` within the macro's braces.
+/// Names of the properties in a source file: functions with `#[test]` within the braces of the macro.
 fn properties(source: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut lines = source.lines();
@@ -163,19 +90,20 @@ fn properties(source: &str) -> Vec<String> {
 /// Runs the properties of one program with a seed; the names of those that fail.
 fn failing(
     workspace: &Workspace,
-    program: &Program,
+    package: &str,
+    is_library: bool,
     properties: &[String],
     seed: u64,
 ) -> Result<Vec<String>> {
     let mut command = process::cargo();
-    command.args(["test", "--quiet", "--package", &program.package]);
-    match &program.tests {
-        None => command.arg("--lib"),
-        Some(_) => command.args(["--test", "it"]),
-    };
+    command.args(["test", "--quiet", "--package", package]);
+    command.args(if is_library {
+        &["--lib"][..]
+    } else {
+        &["--test", "it"]
+    });
     command
-        .arg("--")
-        .args(["--format=pretty"])
+        .args(["--", "--format=pretty"])
         .args(properties)
         .env("PROPTEST_RNG_SEED", seed.to_string())
         // The seed identifies a failure: later runs need not try it again.
@@ -183,43 +111,20 @@ fn failing(
         .current_dir(&workspace.root)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
-    let told = command.output().with_context(|| process::line(&command))?;
-    let out = String::from_utf8_lossy(&told.stdout);
-    let (ran, failed) = read(&out);
-    if ran < properties.len() {
-        bail!(
-            "{}: {ran} of {} properties ran\n{out}",
-            process::line(&command),
-            properties.len()
-        );
-    }
-    if told.status.success() != failed.is_empty() {
-        bail!(
-            "{} ended with {}\n{out}",
-            process::line(&command),
-            told.status
-        );
-    }
-    Ok(failed)
-}
-
-/// Reads the number of tests from a test program's output, and the names of those that failed.
-fn read(told: &str) -> (usize, Vec<String>) {
-    let mut ran = 0;
-    let mut failed = Vec::new();
-    for line in told.lines() {
-        let Some((name, how)) = line
-            .strip_prefix("test ")
-            .and_then(|l| l.rsplit_once(" ... "))
-        else {
-            continue;
-        };
-        ran += 1;
-        if how != "ok" {
-            failed.push(name.to_owned());
-        }
-    }
-    (ran, failed)
+    let output = command.output().with_context(|| process::line(&command))?;
+    let mut tally = Tally::default();
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().for_each(|line| drop(tally.take(line)));
+    let count = tally.passed() + tally.failed.len();
+    let is_complete = count >= properties.len();
+    ensure!(
+        is_complete && output.status.success() == tally.failed.is_empty(),
+        "{}: {count} of {} properties, {}\n{text}",
+        process::line(&command),
+        properties.len(),
+        output.status
+    );
+    Ok(tally.failed)
 }
 
 #[cfg(test)]
@@ -227,63 +132,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn properties_are_found_by_their_attribute_within_the_macro() {
-        let source = [
-            "#[test]",
-            "fn ordinary() {}",
-            BEGIN,
-            "    /// Text.",
-            "    #[test]",
-            "    fn first(a in 0..4_u8) {",
-            "    }",
-            "",
-            "    #[test]",
-            "    fn second(",
-            "        a in 0..4_u8,",
-            "    ) {",
-            "    }",
-            "}",
-            "",
-            "#[test]",
-            "fn another() {}",
-        ];
-        assert_eq!(properties(&source.join("\n")), ["first", "second"]);
+    fn properties_are_found_within_the_macro() {
+        let source = format!(
+            "#[test]\nfn ordinary() {{}}\n{BEGIN}\n    /// Text.\n    #[test]\n    fn first(a in 0..4_u8) {{\n    }}\n\n    \
+             #[test]\n    fn second(\n        a in 0..4_u8,\n    ) {{\n    }}\n}}\n\n#[test]\nfn another() {{}}"
+        );
+        assert_eq!(properties(&source), ["first", "second"]);
         assert!(properties("#[test]\nfn ordinary() {}").is_empty());
     }
 
     #[test]
-    fn a_file_belongs_to_its_library_or_is_a_program() {
-        let of = |path| Program::of(path).map(|program| (program.package, program.tests));
-        let library = Some(("carob-proto".to_owned(), None));
-        assert_eq!(of("crates/proto/src/codec/edit.rs"), library);
-        let tests = Some(("carob".to_owned(), Some("tls".to_owned())));
-        assert_eq!(of("crates/carob/tests/it/tls.rs"), tests);
+    fn files_belong_to_libraries_or_tests() {
+        let of = |path| place(path).map(|(package, place)| format!("{package} {place}"));
+        assert_eq!(
+            of("crates/proto/src/a/b.rs").as_deref(),
+            Some("carob-proto `src`")
+        );
+        let tests = Some("carob `tests/it/tls.rs`");
+        assert_eq!(of("crates/carob/tests/it/tls.rs").as_deref(), tests);
         assert_eq!(of("crates/proto/tests/it/net/mod.rs"), None);
         assert_eq!(of("xtask/src/main.rs"), None);
     }
 
     #[test]
-    fn the_repository_s_own_are_found() {
-        let workspace = Workspace::find().unwrap();
-        let programs = programs(&workspace.root).unwrap();
-        let tests = Some("codec_properties".to_owned());
-        let package = "carob-proto".to_owned();
-        assert!(programs[&Program { package, tests }].len() > 3);
-    }
-
-    #[test]
-    fn what_failed_is_read_of_what_a_program_prints() {
-        let told = "\nrunning 2 tests\ntest a ... ok\ntest m::b ... FAILED\n\nfailures:\n    m::b\n\ntest result: FAILED. 1 passed";
-        assert_eq!(read(told), (2, vec!["m::b".to_owned()]));
-    }
-
-    #[test]
-    fn options_are_counts_above_0() {
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let options = Options::read(&words("--seeds 3 --first 9")).unwrap();
-        assert_eq!((options.seeds, options.first), (3, 9));
-        for bad in ["--seeds", "--seeds 0", "--first x", "--count 3"] {
-            assert!(Options::read(&words(bad)).is_err(), "{bad}");
-        }
+    fn the_repository_has_properties() {
+        let workspace = Workspace::find().expect("the workspace");
+        let programs = programs(&workspace.root).expect("programs");
+        let place = "`tests/it/codec_properties.rs`".to_owned();
+        assert!(programs[&("carob-proto".to_owned(), place)].len() > 3);
     }
 }

@@ -120,10 +120,15 @@ fn build(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Runs `carob` and returns its output.
+/// Runs `carob`, or a Python script, and returns its output.
 fn contents(workspace: &Workspace, document: &Document) -> Result<String> {
     let start = Instant::now();
-    let mut command = Command::new(workspace.target()?.join("debug/carob"));
+    let script = document.arguments.first();
+    let mut command = if script.is_some_and(|word| has_extension(word, "py")) {
+        Command::new("python3")
+    } else {
+        Command::new(workspace.target()?.join("debug/carob"))
+    };
     command.args(&document.arguments);
     let text = process::output(command.current_dir(&workspace.root))?;
     println!("{} ({:.1} s)", document.path, start.elapsed().as_secs_f64());

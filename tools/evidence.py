@@ -1,0 +1,462 @@
+#!/usr/bin/env python3
+"""Pages of long runs: `evidence.py NAME` prints a page with tables from its kept values, and `evidence.py NAME --run`
+makes the runs first (`cargo xtask long NAME`). Each table is between two lines `<!-- TABLE: begin -->` and
+`<!-- TABLE: end -->` of the page; the rest of the page is written by hand."""
+
+import csv
+import io
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "crates/lab/results"
+
+
+def page(path, **tables):
+    """The page with new tables."""
+    text = (ROOT / path).read_text()
+    for name, table in tables.items():
+        begin, end = (f"<!-- {name}: {place} -->\n" for place in ("begin", "end"))
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n{table.strip()}\n\n{end}{rest.split(end)[1]}"
+    return text
+
+
+def output(*command):
+    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def example(package, name, *options):
+    return output("cargo", "run", "--release", "--quiet", "--package", package, "--example", name, "--", *options)
+
+
+def rows(head, *lines):
+    """A table with the alignment of the second line of `head`."""
+    return "".join(f"{line}\n" for line in (*head, *lines))
+
+
+def digits(value):
+    """Three significant digits."""
+    places = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{value:.{places}f}"
+
+
+# Stress suite: every controller in every cell of `carob lab run 'stress/*'`.
+
+STRESS = {
+    "capacity": "Capacity falls for three minutes",
+    "path": "Path and server in trouble, a download",
+    "crowd": "Devices at once",
+    "single": "One exchange a minute",
+    "neighbour": "A neighbour with default CoAP",
+}
+COLUMNS = ["default", "linux-rto-kernel", "cocoa-03", "fasor", "carob"]
+MEASURES = ["delivered", "p50_s", "p95_s", "transmissions", "dropped", "neighbour_s"]
+WORSE = 0.01  # share of requests that may be lost beyond those of default CoAP
+
+
+#: Runs that decide whether a controller loses more beyond chance, by cell: one download a run, or 200 devices.
+DECIDING = {"stress/crowd-": "20", "": "100"}
+LOSSES = RESULTS / "stress-losses.csv"
+
+
+def run_stress(options):
+    """`--seeds N` (10); `--decide` repeats the decision about losses only."""
+    seeds = options[1] if options[:1] == ["--seeds"] else "10"
+    kept = RESULTS / "stress.csv"
+    if options != ["--decide"]:
+        measured = {}
+        for scenario in STRESS:
+            for row in lab_run(f"stress/{scenario}", seeds):
+                add_metric(measured.setdefault((row["scenario"], row["algorithm"]), {}), row)
+        lines = [f"# {seeds} seeds a cell and controller", ",".join(["cell", "controller", *MEASURES])]
+        for (cell, controller), values in measured.items():
+            shown = [f"{float(values[name]):.4f}" if name in values else "" for name in MEASURES]
+            lines.append(",".join([cell, controller, *shown]))
+        kept.write_text("\n".join(lines) + "\n")
+    _, measured = read_stress()
+    lines = ["cell,controller,runs,default,delivered,half_width"]
+    for cell, default in measured["default"].items():
+        if any(own[cell].get("delivered", 0) < default["delivered"] - WORSE for own in measured.values()):
+            runs = next(runs for prefix, runs in DECIDING.items() if cell.startswith(prefix))
+            print(f"{cell}, {runs} runs", flush=True)
+            lines += losses(lab_run(cell, runs))
+    LOSSES.write_text("\n".join(lines) + "\n")
+
+
+def lab_run(cells, seeds):
+    """Metrics of all controllers."""
+    # The profile of development compiles in a fraction of the time, and optimizes the simulator.
+    text = output("cargo", "run", "--quiet", "--package", "carob-cli", "--", "lab", "run", cells, "--algorithm", "all", "--no-report",
+                  "--csv", "--seeds", seeds)
+    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+
+
+def add_metric(values, row):
+    simple = {"answered_ratio": "delivered", "transmissions_per_exchange": "transmissions", "dropped": "dropped"}
+    if row["metric"] in simple:
+        values[simple[row["metric"]]] = row["mean"]
+    elif row["metric"] == "second_fct_s":
+        values["neighbour_s"] = row["p50"]
+    elif row["metric"] == "response_time_s" or (row["metric"] == "fct_s" and "p50_s" not in values):
+        # Times of single responses replace the time of all.
+        values["p50_s"], values["p95_s"] = row["p50"], row["p95"]
+
+
+def losses(metrics):
+    """Rows of the controllers that deliver less than default CoAP, the first, by more than WORSE beyond chance: the interval
+    of 95 % of the difference of the means is above it."""
+    ratios = [(row, float(row["mean"]), float(row["ci95"])) for row in metrics if row["metric"] == "answered_ratio"]
+    _, default, half_of_default = ratios[0]
+    found = []
+    for row, mean, half in ratios:
+        half = math.hypot(half, half_of_default)
+        if default - mean - half > WORSE:
+            found.append(f"{row['scenario']},{row['algorithm']},{row['runs']},{default:.4f},{mean:.4f},{half:.4f}")
+    return found
+
+
+def example_row(algorithm, mean, half):
+    return {"scenario": "a", "algorithm": algorithm, "runs": 100, "metric": "answered_ratio", "mean": mean, "ci95": half}
+
+
+assert losses([example_row("default", 1, 0), example_row("rare", 0.98, 0.0279), example_row("small", 0.985, 0.006),
+               example_row("sure", 0.65, 0.0951)]) == ["a,sure,100,1.0000,0.6500,0.0951"]
+
+
+def read_stress():
+    """The line about seeds, and values by controller and cell."""
+    seeds, _, text = (RESULTS / "stress.csv").read_text().partition("\n")
+    measured = {}
+    for row in csv.DictReader(io.StringIO(text)):
+        values = {name: float(row[name]) for name in MEASURES if row[name]}
+        measured.setdefault(row["controller"], {})[row["cell"]] = values
+    return seeds, measured
+
+
+def stress():
+    seeds, measured = read_stress()
+    cells = list(measured["default"])
+    text = f"{len(cells)} cells, {seeds.lstrip('# ')}.\n\n## All controllers\n\n"
+    text += ("Beside default CoAP: cells in which more than one request in a hundred is delivered less, and more; the most that is "
+             "delivered\nless in a cell; then geometric means of ratios, over the cells in which both deliver 99 %. Drops are of all "
+             "cells, a run each.\n\n")
+    head = ["| controller | cells worse | better | most lost | median time | p95 | transmissions | dropped | neighbour's time |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    text += rows(head, *(stress_row(name, measured[name], measured["default"]) for name in measured))
+    text += ("\n## Controllers that deliver less than default CoAP\n\n"
+             "Cells with a loss above ran again, with 100 runs of a transfer or 20 of a crowd. These controllers deliver less by more than a "
+             "point beyond\nchance: the interval of 95 % is above one point. [`carob lab compare`](compare.md) does not recommend them.\n\n")
+    head = ["| cell | controller | runs | `default` | delivered |", "|---|---|---:|---:|---:|"]
+    lines = []
+    for row in csv.DictReader(LOSSES.open()):
+        default, delivered, half = (float(row[name]) * 100 for name in ("default", "delivered", "half_width"))
+        cell = row["cell"].removeprefix("stress/")
+        lines.append(f"| {cell} | `{row['controller']}` | {row['runs']} | {default:.1f} % | {delivered:.1f} % (± {half:.1f}) |")
+    text += rows(head, *lines)
+    for scenario, heading in STRESS.items():
+        neighbour = ", median time of the neighbour's 60\nexchanges" if scenario == "neighbour" else ""
+        text += f"\n## {heading}\n\nDelivered if not all, median time (p95) in seconds, transmissions a block or request, packets dropped a run{neighbour}.\n\n"
+        prefix = f"stress/{scenario}-"
+        head = [f"| cell | {' | '.join(f'`{name}`' for name in COLUMNS)} |", f"|---{'|---' * len(COLUMNS)}|"]
+        named = (cell for cell in cells if cell.startswith(prefix))
+        text += rows(head, *(f"| {cell[len(prefix):]} | {' | '.join(stress_cell(measured[name].get(cell, {})) for name in COLUMNS)} |"
+                             for cell in named))
+    return page("docs/stress.md", values=text)
+
+
+def stress_row(name, own, default):
+    pairs = [(own.get(cell, {}), default[cell]) for cell in default]
+    shares = [(one.get("delivered", 0), other.get("delivered", 0)) for one, other in pairs]
+
+    def ratio(measure):
+        good = (pair for pair, share in zip(pairs, shares) if min(1, *share) > 1 - WORSE)
+        ratios = [one[measure] / other[measure] for one, other in good if one.get(measure) and other.get(measure)]
+        return math.exp(sum(map(math.log, ratios)) / max(len(ratios), 1))
+
+    counts = [sum(one < other - WORSE for one, other in shares), sum(one > other + WORSE for one, other in shares)]
+    most = max(0.0, *(other - one for one, other in shares))
+    times = [f"{ratio(measure):.2f}" for measure in ("p50_s", "p95_s", "transmissions")]
+    dropped = sum(one.get("dropped", 0) for one, _ in pairs)
+    values = [f"`{name}`", *map(str, counts), f"{most * 100:.0f} %", *times, f"{dropped:.0f}", f"{ratio('neighbour_s'):.2f}"]
+    return f"| {' | '.join(values)} |"
+
+
+def stress_cell(values):
+    parts = []
+    delivered = values.get("delivered", 0) * 100
+    if delivered < 99.95:
+        parts.append(f"**{delivered:.1f} %**")
+    if "p50_s" in values and "p95_s" in values:
+        parts.append(f"{digits(values['p50_s'])} ({digits(values['p95_s'])})")
+    if "transmissions" in values:
+        parts.append(f"{values['transmissions']:.2f}")
+    if values.get("dropped", 0) >= 0.5:
+        parts.append(f"{values['dropped']:.0f} dropped")
+    if "neighbour_s" in values:
+        parts.append(f"neighbour {digits(values['neighbour_s'])}")
+    return ", ".join(parts)
+
+
+# Models of links beside measurements.
+
+QUANTITIES = {
+    "loss_run": "mean run of losses", "loss_round": "loss of round trips", "outage_mean": "mean outage", "outage_time": "time in outages",
+    "no_delivery_down": "half-seconds without delivery, down", "no_delivery_up": "half-seconds without delivery, up",
+}
+
+
+def run_links(options):
+    (RESULTS / "links.csv").write_text(example("carob-lab", "link_validation", *options))
+
+
+def quantity(name):
+    kind, _, rest = name.partition("_")
+    if name in QUANTITIES:
+        return QUANTITIES[name]
+    if kind in ("rtt", "delay"):
+        return f"{'round trip' if kind == 'rtt' else 'one-way delay'} {rest}"
+    if kind == "no":
+        return f"their mean run, {name.rsplit('_', 1)[1]}"
+    if kind == "outage":
+        return "time in outages"
+    return f"{kind}, {rest}" if rest else kind
+
+
+def deviation(value, measured):
+    if not measured:
+        return ""
+    return f"{(value / measured - 1) * 100:+.0f} %".replace("-0 %", "0 %").replace("+0 %", "0 %")
+
+
+def links():
+    judged = met = 0
+    lines = []
+    for row in csv.DictReader((RESULTS / "links.csv").open()):
+        measured, model = float(row["measured"]), float(row["model_value"])
+        trace = float(row["trace_value"]) if row["trace_value"] else None
+        limit = {"p50": 0.1, "p95": 0.1, "p99": 0.3}.get(row["quantity"].rsplit("_", 1)[-1])
+        if limit:
+            judged += 1
+            met += abs(model / measured - 1) <= limit
+        name = row["model"].replace("measured/", "")
+        cells = [f"`{row['link']}`", "own" if name == row["link"] else f"`{name}`", quantity(row["quantity"]),
+                 f"{exact(measured)} {row['unit']}", exact(model), deviation(model, measured),
+                 "" if trace is None else exact(trace), "" if trace is None else deviation(trace, measured)]
+        lines.append(f"| {' | '.join(cells)} |")
+    head = ["| link | model | quantity | measured | model | deviation | trace | deviation |", "|---|---|---|---:|---:|---:|---:|---:|"]
+    return page("docs/links.md", values=rows(head, *lines) + f"\n{met} of {judged} quantiles of times meet their target.")
+
+
+def exact(value):
+    """Three significant digits; small values have four places."""
+    return "0" if value == 0 else f"{value:.4f}" if value < 0.1 else digits(value)
+
+
+# Recommendations of `carob lab compare` for six situations: the words of a user, the subject, the options.
+
+SITUATIONS = [
+    ("One firmware download over NB-IoT", "download", "--link nb-iot --traffic firmware"),
+    ("200 meters with telemetry in one NB-IoT cell", "response", "--link nb-iot --traffic telemetry --clients 200"),
+    ("Command and control of 10 devices over LTE-M", "response", "--link lte-m --traffic command --clients 10"),
+    ("One observer over GPRS", "notification", "--link gprs --traffic observe"),
+    ("Telemetry of 10 nodes in a Thread mesh", "response", "--link thread --traffic telemetry --clients 10"),
+    ("A gateway with 20 devices on a LAN", "response", "--link lan --traffic command --clients 20"),
+]
+TIMERS = {"nb-iot": "ACK_TIMEOUT 9 s, MAX_RETRANSMIT 5", "lte-m": "ACK_TIMEOUT 4 s, MAX_RETRANSMIT 6", "lan": "ACK_TIMEOUT 1 s, MAX_RETRANSMIT 8"}
+
+
+def run_situations(_):
+    kept = []
+    for situation, _, options in SITUATIONS:
+        print(situation, flush=True)
+        command = f"lab compare {options}"
+        answer = output("cargo", "run", "--release", "--quiet", "--package", "carob-cli", "--features", "full", "--",
+                        *command.split(), "--json")
+        kept.append({"command": f"carob {command}", "answer": json.loads(answer)})
+    (RESULTS / "situations.json").write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
+
+
+def situations():
+    kept = json.loads((RESULTS / "situations.json").read_text())
+    lines, commands = [], ""
+    for (situation, subject, options), one in zip(SITUATIONS, kept, strict=True):
+        answer, command = one["answer"], one["command"]
+        assert command.endswith(options), command
+        best = answer["ranked"][answer["recommended"]]
+        validation = " (link *not validated*)" if answer["link"].get("is_unvalidated") else ""
+        cells = [situation + validation, configuration(best, answer), gain(subject, best, answer["ranked"][0]), evidence(best, answer)]
+        lines.append(f"| {' | '.join(cells)} |")
+        commands += f"\n{situation}:\n\n```\n{command}\n"
+        if answer["recommended"]:
+            commands += f"{best['command']}\n"
+        commands += "```\n"
+        flips = [f"- {flip['at']}: {configuration(flip, answer)} ({flip['cost']:.2f} of its cost)\n" for flip in answer.get("flips") or []]
+        if flips:
+            commands += f"\nBetter elsewhere:\n\n{''.join(flips)}"
+    head = ["| situation | use | gain | evidence |", "|---|---|---|---|"]
+    return page("docs/which-controller.md", situations=rows(head, *lines), commands=commands)
+
+
+def configuration(one, answer):
+    """Controller, and settings that differ from those of RFC 7252."""
+    own = one["configuration"]
+    parts = [f"`{own['controller']}`"]
+    if answer["traffic"]["kind"] == "firmware" and own.get("block") != answer["ranked"][0]["configuration"].get("block"):
+        parts.append(f"blocks of {own['block']} B")
+    timers = own.get("timers")
+    if timers and timers != "rfc7252":
+        parts.append(TIMERS.get(timers, timers))
+    return ", ".join(parts)
+
+
+def seconds(value):
+    if value >= 1:
+        return f"{digits(value)} s"
+    return f"{value * 1000:.0f} ms" if value >= 0.01 else f"{value * 1000:.2f} ms"
+
+
+def gain(subject, one, default):
+    own, before = one["measured"], default["measured"]
+    if one == default:
+        return f"none: {subject} {seconds(own['time_s'])}, slowest {seconds(own['tail_s'])}"
+    text = (f"{subject} {seconds(own['time_s'])} (default CoAP: {seconds(before['time_s'])}), "
+            f"slowest {seconds(own['tail_s'])} ({seconds(before['tail_s'])})")
+    if abs(own["undelivered"] - before["undelivered"]) >= 0.001:
+        text += f", failures {own['undelivered'] * 100:.1f} % ({before['undelivered'] * 100:.1f} %)"
+    return text
+
+
+def evidence(one, answer):
+    if not answer["recommended"]:
+        return f"no other is 10 % and 5 ms better and nowhere worse ({answer['seeds']} seeds)"
+    cost, near = one["cost"], len(answer.get("neighbours") or [])
+    nearby = f"; not worse than default CoAP on {near} links nearby" if near else ""
+    return f"cost {cost['value']:.2f} ({cost['low']:.2f} to {cost['high']:.2f}), {answer['seeds']} seeds{nearby}"
+
+
+# Recommendations on links set aside, beside the best configuration in hindsight.
+
+LINKS, NEAR, NEAR_LEAST = 24, 1.05, 22
+
+
+def run_recommendations(options):
+    """`--resume` keeps the links that an interrupted run has judged."""
+    kept = ROOT / "target/recommendations.jsonl"
+    lines = kept.read_text() if options == ["--resume"] and kept.exists() else ""
+    for link in range(len(lines.splitlines()) + 1, LINKS + 1):
+        lines += example("carob-lab", "recommendations", str(link))
+        kept.write_text(lines)
+        print(lines.splitlines()[-1], flush=True)
+    judged = list(map(json.loads, lines.splitlines()))
+    return sum(row["regret"][0] <= NEAR for row in judged) >= NEAR_LEAST and all(row["cost"][1] <= 1 for row in judged)
+
+
+def recommendations():
+    kept = (ROOT / "target/recommendations.jsonl").read_text()
+    judged = [json.loads(line) for line in kept.splitlines()]
+    percent = lambda ratio: f"{(ratio - 1) * 100:.1f} %"
+    near = [row["regret"][0] <= NEAR for row in judged]
+    worse = [row["cost"][1] > 1 for row in judged]
+    text = (f"On {sum(near)} of {len(judged)} links the recommendation costs at most 5 % more than the best configuration in hindsight "
+            f"(target: {NEAR_LEAST}). On {sum(worse)} it costs more than default CoAP beyond chance (target: 0).\n\n")
+    lines, misses = [], ""
+    for number, (row, is_near, is_worse) in enumerate(zip(judged, near, worse), 1):
+        value, low, high = map(percent, row["regret"])
+        regret = "0" if row["recommended"] == row["best"] else f"{value} ({low} to {high})"
+        cost = "{:.2f} ({:.2f} to {:.2f})".format(*row["cost"])
+        lines.append(f"| {number} | {row['link']} | {row['traffic']} | {row['clients']} | {row['recommended']} | {row['best']} | "
+                     f"{regret}{'' if is_near else ' **miss**'} | {cost} | {row['configurations']} configurations, {row['seeds']} seeds |")
+        if not is_near or is_worse:
+            misses += f"- Link {number}: {row['recommended']} costs {value} more than {row['best']} ({row['reason']}).\n"
+    head = ["| | link | traffic | devices | recommended | best in hindsight | regret (95 % interval) | cost beside default CoAP | judged |",
+            "|---:|---|---|---:|---|---|---:|---:|---|"]
+    text += rows(head, *lines) + (f"\n## Misses\n\n{misses}" if misses else "")
+    return page("crates/lab/results/recommendations.md", values=text)
+
+
+# The radio model beside analytical models of unslotted CSMA-CA and ns-3's lr-wpan.
+
+NS3 = ["lr-wpan", "spectrum", "antenna", "propagation", "mobility", "network", "stats", "core"]
+RADIO = ["kind", "nodes", "bytes", "rate", "seconds", "delivered_per_s", "delivery", "delay_ms", "transmissions", "model"]
+RADIO_SEEDS, TOLERANCE = 5, 5.0
+
+
+def run_radio(_):
+    program = ROOT / "target/lrwpan"
+    libraries = [f"-lns3-{name}" for name in NS3]  # Debian's packages g++ and libns3-dev (3.37)
+    output("g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, ROOT / "tools/lrwpan/lrwpan.cc", *libraries)
+    kept = []
+    for line in example("carob-sim", "radio_validation").splitlines()[1:]:
+        row = {name: text if name == "kind" else float(text) if text else None for name, text in zip(RADIO, line.split(","), strict=True)}
+        kept.append([row, in_ns3(program, row), in_ns3(program, row, "--capture")])
+        print(line, flush=True)
+    (ROOT / "target/radio.json").write_text(json.dumps(kept))
+
+
+def in_ns3(program, row, *options):
+    """Runs the same network in ns-3."""
+    words = [row["kind"], *(f"{row[name]:g}" for name in ("nodes", "bytes", "rate", "seconds"))]
+    runs = [output(program, *words, str(seed), *options).strip().split(",") for seed in range(1, RADIO_SEEDS + 1)]
+    delivered, offered, delay, frames, transmissions = (sum(map(float, values)) for values in zip(*runs, strict=True))
+    return {**row, "delivered_per_s": delivered / row["seconds"] / RADIO_SEEDS, "delivery": delivered / max(offered, 1),
+            "delay_ms": delay * 1e3 / max(delivered, 1), "transmissions": transmissions / max(frames, 1), "model": None}
+
+
+def radio():
+    kept = json.loads((ROOT / "target/radio.json").read_text())
+    chains = [rows for rows in kept if rows[0]["kind"] == "chain"]
+    stars = [rows for kind in ("star", "hidden") for rows in kept if rows[0]["kind"] == kind]
+    off = lambda value, reference: (value / reference - 1) * 100
+
+    def within(values):
+        inside = sum(abs(value) <= TOLERANCE for value in values)
+        return f"{inside} of {len(values)} within {TOLERANCE:g} %, largest {max(values, key=abs, default=0):+.1f} %"
+
+    text = ""
+    for name, key in (("delivery", "delivery"), ("delay", "delay_ms"), ("transmissions of a frame", "transmissions")):
+        text += f"- Chains against ns-3, {name}: {within([off(own[key], ns3[key]) for own, ns3, _ in chains])}.\n"
+    text += f"- Stars against ns-3, throughput: {within([off(own['delivered_per_s'], ns3['delivered_per_s']) for own, ns3, _ in stars])}.\n"
+    for kind, name in (("star", "without"), ("hidden", "with")):
+        values = [off(own["delivered_per_s"], own["model"]) for own, *_ in stars if own["kind"] == kind and own["model"]]
+        text += f"- Stars {name} hidden nodes against the analytical model: {within(values)}.\n"
+    head = ["| nodes | hear each other | frame | Carob | analytical | deviation | ns-3 | deviation | ns-3 with capture |",
+            "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    lines = []
+    for own, ns3, capture in stars:
+        rate, other, model = own["delivered_per_s"], ns3["delivered_per_s"], own["model"] or math.nan
+        lines.append(f"| {own['nodes']:g} | {'yes' if own['kind'] == 'star' else 'no'} | {own['bytes']:g} B | {rate:.1f} | {model:.1f} | "
+                     f"{off(rate, model):+.1f} % | {other:.1f} | {off(rate, other):+.1f} % | {capture['delivered_per_s']:.1f} |")
+    text += f"\n## Saturation throughput\n\nFrames delivered per second.\n\n{rows(head, *lines)}\n## Chains\n\n"
+    text += "The far end generates messages for the other end, in frames of 100 bytes. Carob / ns-3, and the deviation.\n\n"
+    head = ["| hops | messages/s | delivery | | delay | | transmissions of a frame | | ns-3 with capture: delivery, delay |",
+            "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |"]
+    lines = []
+    for own, ns3, capture in chains:
+        cells = [f"{own['nodes']:g}", f"{own['rate']:g}"]
+        for key, places, unit in (("delivery", 4, ""), ("delay_ms", 2, " ms"), ("transmissions", 4, "")):
+            cells += [f"{own[key]:.{places}f} / {ns3[key]:.{places}f}{unit}", f"{off(own[key], ns3[key]):+.1f} %"]
+        lines.append(f"| {' | '.join(cells)} | {capture['delivery']:.4f}, {capture['delay_ms']:.2f} ms |")
+    return page("docs/radio-validation.md", results=text + rows(head, *lines))
+
+
+PAGES = {
+    "stress": ("docs/stress.md", stress, run_stress),
+    "links": ("docs/links.md", links, run_links),
+    "situations": ("docs/which-controller.md", situations, run_situations),
+    "recommendations": ("crates/lab/results/recommendations.md", recommendations, run_recommendations),
+    "radio-validation": ("docs/radio-validation.md", radio, run_radio),
+}
+
+if __name__ == "__main__":
+    path, text, run = PAGES[sys.argv[1]]
+    if sys.argv[2:3] == ["--run"]:
+        (ROOT / "target").mkdir(exist_ok=True)
+        holds = run(sys.argv[3:])
+        (ROOT / path).write_text(text())
+        sys.exit(holds is False)
+    else:
+        sys.stdout.write(text())
