@@ -5,7 +5,6 @@ mod crates;
 mod files;
 mod generated;
 mod links;
-mod reference;
 mod requirements;
 
 use std::{collections::BTreeMap, fs, path::Path};

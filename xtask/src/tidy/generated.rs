@@ -1,5 +1,4 @@
-//! Generated documents are up to date: those that `carob` prints (`xtask/documents.toml`), and reference pages made
-//! from the repository's files.
+//! Generated documents are up to date: `xtask/documents.toml` lists them.
 
 use std::{
     fs,
@@ -10,13 +9,21 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Finding, Tree, has_extension, reference};
+use super::{Finding, Tree, has_extension};
 use crate::{process, steps, workspace::Workspace};
 
 /// A committed file and the arguments of `carob` that print it.
 struct Document {
     path: String,
     arguments: Vec<String>,
+}
+
+impl Document {
+    /// Returns true if a Python script prints it instead of `carob`.
+    fn is_script(&self) -> bool {
+        let first = self.arguments.first();
+        first.is_some_and(|word| has_extension(word, "py"))
+    }
 }
 
 /// The list of documents, with a narrow copy of each figure.
@@ -64,9 +71,6 @@ pub(super) fn check(
         return Ok(Vec::new());
     }
     let mut findings = Vec::new();
-    for page in reference::PAGES {
-        findings.extend(compare(page.path, tree, &(page.text)(tree)?));
-    }
     build(workspace)?;
     for document in documents()? {
         if with_figures || !has_extension(&document.path, "svg") {
@@ -83,20 +87,14 @@ pub(super) fn check(
 /// Rewrites the generated documents with one of `parts` in their path, or all.
 pub(crate) fn generate(workspace: &Workspace, parts: &[String]) -> Result<()> {
     let is_selected = |path: &str| parts.is_empty() || parts.iter().any(|part| path.contains(part));
-    let pages = reference::PAGES.iter();
-    let pages: Vec<_> = pages.filter(|page| is_selected(page.path)).collect();
     let mut documents = documents()?;
     documents.retain(|document| is_selected(&document.path));
     ensure!(
-        !pages.is_empty() || !documents.is_empty(),
+        !documents.is_empty(),
         "no generated document has {} in its path",
         parts.join(" or ")
     );
-    let tree = Tree::load(&workspace.root)?;
-    for page in pages {
-        write(workspace, page.path, &(page.text)(&tree)?)?;
-    }
-    if !documents.is_empty() {
+    if documents.iter().any(|document| !document.is_script()) {
         build(workspace)?;
     }
     for document in documents {
@@ -123,8 +121,7 @@ fn build(workspace: &Workspace) -> Result<()> {
 /// Runs `carob`, or a Python script, and returns its output.
 fn contents(workspace: &Workspace, document: &Document) -> Result<String> {
     let start = Instant::now();
-    let script = document.arguments.first();
-    let mut command = if script.is_some_and(|word| has_extension(word, "py")) {
+    let mut command = if document.is_script() {
         Command::new("python3")
     } else {
         Command::new(workspace.target()?.join("debug/carob"))
