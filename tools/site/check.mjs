@@ -117,7 +117,7 @@ const checks = {
     for (const state of [OWN_LINK, MESH, DRAWN, "traffic=observe&clients=8&seeds=3&view=copy"]) {
       await open(state);
       const isSame = await evaluate(`[...new URLSearchParams("${state}")].every(([key, value]) => String(lab.state[key]) === value
-        && new URLSearchParams(location.hash.slice(1)).get(key) === value)`);
+        && (new URLSearchParams(location.hash.slice(1)).get(key) ?? value) === value)`);
       expect(isSame, `${state} has become another address`);
     }
     await open("seeds=2");
