@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use crate::{attacks, carob, defences, fuzz, process, properties, soak, workspace::Workspace};
+use crate::{attacks, carob, defences, process, properties, soak, workspace::Workspace};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,9 +50,12 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
                 .args(carob::FULL);
             command.args(["--", "lab", "sweep", &run.results.replace(".md", ".toml")])
         }
-        (None, "evidence") => {
+        (None, "evidence" | "fuzz") => {
             let mut python = Command::new("python3");
-            python.args(["tools/evidence.py", name, "--run"]);
+            python.arg(format!("tools/{}.py", run.work));
+            if run.work == "evidence" {
+                python.args([name, "--run"]);
+            }
             return process::succeeds(python.args(options).current_dir(&workspace.root));
         }
         _ => return function(name)?(workspace, &results, options),
@@ -68,7 +71,6 @@ fn function(name: &str) -> Result<Function> {
         "capture-predictions" => predict_captures,
         "defences" => defences::run,
         "flood" => attacks::flood,
-        "fuzz" => fuzz::run,
         "handshakes" => attacks::handshakes,
         "memory" => attacks::memory,
         "properties" => properties::run,
@@ -113,7 +115,7 @@ mod tests {
         for (name, run) in runs().expect("a valid table") {
             let folder = workspace.root.join(&run.results);
             assert!(folder.parent().is_some_and(Path::is_dir), "{name}");
-            let by_name = ["sweep", "evidence"].contains(&run.work.as_str());
+            let by_name = ["sweep", "evidence", "fuzz"].contains(&run.work.as_str());
             assert!(
                 run.cargo.is_some() || by_name || function(&name).is_ok(),
                 "{name}"

@@ -11,7 +11,6 @@ mod attacks;
 mod bench;
 mod carob;
 mod defences;
-mod fuzz;
 mod interop;
 mod long;
 mod metrics;
@@ -36,7 +35,7 @@ cargo xtask COMMAND
   test --all          the tests of the night too; steps: nightly figures features book no-std web python
                       wheels deny
   quick [CRATE...]    format, check and fast tests of the crates named, or of those with uncommitted changes
-  tidy [CHECK...]     checks of the repository: files, links, book, changelog, citation, requirements,
+  tidy [CHECK...]     checks of the repository: files, links, book, changelog, citation, requirements, fuzz,
                       crates, generated-documents
   generate [PART...]  rewrite the generated documents, or those with PART in their path
   interop             the tests with other implementations, and their tables in

@@ -67,6 +67,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("changelog", changelog),
     ("citation", citation),
     ("requirements", requirements::check),
+    ("fuzz", fuzz),
 ];
 /// Check of dependencies; it runs `cargo metadata`.
 const CRATES: &str = "crates";
@@ -133,6 +134,29 @@ fn citation(tree: &Tree) -> Vec<Finding> {
         return Vec::new();
     }
     vec![Finding::in_file(FILE, format!("no line `{expected}`"))]
+}
+
+/// Checks that every fuzz target has an entry in the manifest, a line in the list, and a corpus.
+fn fuzz(tree: &Tree) -> Vec<Finding> {
+    // Their inputs are sequences of steps.
+    const WITHOUT_CORPUS: [&str; 2] = ["controllers", "stream"];
+    let has = |file: &str, text: String| tree.text(file).is_some_and(|of| of.contains(&text));
+    let mut findings = Vec::new();
+    for (path, _) in tree.texts_of("rs") {
+        let name = path.strip_prefix("fuzz/fuzz_targets/");
+        let Some(name) = name.and_then(|name| name.strip_suffix(".rs")) else {
+            continue;
+        };
+        let is_complete = has("fuzz/Cargo.toml", format!("name = \"{name}\""))
+            && has("fuzz/README.md", format!("| `{name}` |"))
+            && tree.has_file(&format!("vectors/corpus/{name}.bin"))
+                != WITHOUT_CORPUS.contains(&name);
+        if !is_complete {
+            let message = "not in fuzz/Cargo.toml and fuzz/README.md, or without corpus";
+            findings.push(Finding::in_file(path, message));
+        }
+    }
+    findings
 }
 
 /// The repository's files by path from the root, with the text of those that are UTF-8. Symbolic
@@ -249,6 +273,18 @@ mod tests {
         let check = |text| citation(&Tree::of(&[manifest, ("CITATION.cff", text)])).len();
         assert_eq!(check("cff-version: 1.2.0\nversion: 0.2.0\n"), 0);
         assert_eq!(check("cff-version: 1.2.0\nversion: 0.1.0\n"), 1);
+    }
+
+    #[test]
+    fn incomplete_fuzz_targets_are_found() {
+        let mut files = vec![
+            ("fuzz/fuzz_targets/uri.rs", ""),
+            ("fuzz/Cargo.toml", "name = \"uri\""),
+            ("fuzz/README.md", "| `uri` | text |"),
+        ];
+        assert_eq!(fuzz(&Tree::of(&files)).len(), 1);
+        files.push(("vectors/corpus/uri.bin", ""));
+        assert_eq!(fuzz(&Tree::of(&files)).len(), 0);
     }
 
     #[test]
