@@ -423,7 +423,7 @@ const TABLES: [Table; 7] = [
 ];
 
 /// Memory of a server with full tables, beside `MemoryMax` of packaging/carob.service. The unit starts an endpoint of UDP and
-/// one of DTLS with equal tables, so that those of the first count twice; sessions count once.
+/// one of DTLS with equal tables, so that tables of the first count twice; sessions count once.
 pub(crate) fn memory(workspace: &Workspace, results: &Path, options: &[String]) -> Result<bool> {
     ensure!(options.is_empty(), "`long memory` takes no options");
     carob::build(workspace)?;
@@ -479,7 +479,7 @@ fn memory_max(workspace: &Workspace) -> Result<f64> {
     Ok(value.context("no MemoryMax=...M")?.parse()?)
 }
 
-/// Clients at addresses of their own.
+/// Clients, each with its own address.
 fn clients(target: &Target, count: u32) -> Result<Vec<UdpSocket>> {
     let client = |n: u32| {
         let socket = UdpSocket::bind(SocketAddr::from(((0x7f40_0000 + n).to_be_bytes(), 0)))?;

@@ -43,12 +43,12 @@ const DOCUMENTS: &[Document] = &[
 /// The binary with these tests.
 const TESTS: &str = "carob-cli it";
 
-/// The lines of a document between which a table of this name stands.
+/// Lines of a document around the table of this name.
 fn lines(name: &str) -> [String; 2] {
     ["begin", "end"].map(|place| format!("<!-- {name}: {place} -->\n"))
 }
 
-/// Runs the tests and holds the documents' tables against what they found.
+/// Runs the tests and compares their tables with the documents.
 ///
 /// # Errors
 /// When the tests cannot be started, or a document has no place for its table.
@@ -56,7 +56,7 @@ pub(crate) fn check(workspace: &Workspace, tally: &mut Tally) -> Result<Outcome>
     run(workspace, false, tally)
 }
 
-/// Runs the tests and writes what they found into the documents.
+/// Runs the tests and writes their tables into the documents.
 ///
 /// # Errors
 /// As [`check`], or when a document cannot be written.
@@ -77,7 +77,7 @@ fn run(workspace: &Workspace, update: bool, tally: &mut Tally) -> Result<Outcome
         return Ok(Outcome::Failed);
     };
     let binary = binaries::find(built, TESTS)?;
-    // The tests mostly wait for timers, so many run side by side.
+    // The tests mostly wait for timers, so 12 run side by side.
     let arguments = [steps::INTEROP_PREFIX, "--test-threads", "12"];
     let variables: Vec<Variable<'_>> = tables
         .iter()
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_stands_between_the_lines_is_replaced() {
+    fn text_between_the_lines_is_replaced() {
         let [begin, end] = lines("this");
         let [other, same] = lines("that");
         let document = format!("{other}old\n{same}{begin}\nold\n\n{end}b\n");

@@ -60,7 +60,7 @@ fn install_one(root: &Path, peer: Peer) -> Result<()> {
     }
     let (sources, built) = (peer.sources(root), peer.built(root));
     fs::create_dir_all(&built).with_context(|| format!("cannot create {}", built.display()))?;
-    // Taken before the build: what is changed during it is built the next time.
+    // Taken before the build: later changes are built the next time.
     let stamp = peer.stamp(root)?;
     let stamp_file = peer.stamp_file(root);
     if stamp_file.exists() {

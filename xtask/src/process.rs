@@ -1,4 +1,4 @@
-//! Running other programs: in the foreground, for their output, or as a child that dies with us.
+//! Child processes: in the foreground, for their output, or killed with this tool.
 
 use std::{
     env,
@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// The cargo that started this tool, without the variables that it set for it.
+/// The cargo that started this tool, without the variables of its package.
 ///
 /// Build scripts watch some of them: `ring` and all that needs it would be compiled again after each change between
 /// `cargo xtask test` and `cargo test`.
@@ -27,7 +27,7 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Where `program` is on the search path, if anywhere.
+/// Finds a program on the search path.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path)
@@ -52,7 +52,7 @@ pub(crate) fn must(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command that must succeed and returns what it wrote to stdout.
+/// Runs a command that must succeed and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
@@ -66,7 +66,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
         .with_context(|| format!("{} printed non-UTF-8 text", line(command)))
 }
 
-/// The command as a person would type it, for messages.
+/// The command line, for messages.
 pub(crate) fn line(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(
@@ -104,13 +104,13 @@ pub(crate) fn memory(id: u32, name: &str) -> Result<u64> {
         .context("no such line in /proc")
 }
 
-/// The processor's time that a process has had, in seconds.
+/// CPU time of a process, in seconds.
 pub(crate) fn cpu_seconds(id: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
     cpu(&stat, OWN_TIMES).context("no times in /proc")
 }
 
-/// The processor's time that ended children of this process have had, and theirs, in seconds.
+/// CPU time of ended children and their children, in seconds.
 pub(crate) fn cpu_seconds_of_children() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     cpu(&stat, TIMES_OF_CHILDREN).context("no times in /proc")

@@ -1,4 +1,4 @@
-//! Property tests with other seeds than that of ordinary runs (`.cargo/config.toml`).
+//! Property tests with further seeds: ordinary runs have one (`.cargo/config.toml`).
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Stdio};
 

@@ -2,7 +2,6 @@
 
 pub(crate) mod bare_metal;
 pub(crate) mod binaries;
-mod dependencies;
 mod features;
 mod python;
 mod quick;
@@ -14,7 +13,7 @@ use std::{
     fmt::Write as _,
     fs,
     path::PathBuf,
-    process::Command,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -41,7 +40,7 @@ impl Outcome {
     }
 }
 
-/// How often a step runs. CONTRIBUTING.md lists what each tier guards.
+/// Frequency of a step. CONTRIBUTING.md lists the guards of each tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tier {
     /// With every change: `cargo xtask test`.
@@ -54,112 +53,118 @@ struct Step {
     name: &'static str,
     about: &'static str,
     tier: Tier,
-    run: fn(&Workspace, &mut Tally) -> Result<Outcome>,
+    run: Run,
 }
 
-/// In the order they run: a step uses what those before it have built.
+/// In the order they run: a step uses the builds of earlier ones.
 const STEPS: &[Step] = &[
-    Step {
-        name: "fmt",
-        about: "formatting",
-        tier: Tier::Change,
-        run: |workspace, _| fmt(workspace),
-    },
-    Step {
-        name: "default",
-        about: "the default build of the command: its first answer, and what it lacks",
-        tier: Tier::Change,
-        run: |workspace, _| features::default_build(workspace),
-    },
-    Step {
-        name: "test",
-        about: "the tests of every change, those with other implementations apart",
-        tier: Tier::Change,
-        run: test,
-    },
-    Step {
-        name: "tidy",
-        about: "layering, links, stale documents, requirements",
-        tier: Tier::Change,
-        run: |workspace, _| tidy::run(workspace, &[]).map(Outcome::of),
-    },
-    Step {
-        name: "interop",
-        about: "tests with libcoap, aiocoap, Californium and go-coap",
-        tier: Tier::Change,
-        run: interop::check,
-    },
-    Step {
-        name: "clippy",
-        about: "lints of all targets",
-        tier: Tier::Change,
-        run: |workspace, _| clippy(workspace),
-    },
-    Step {
-        name: "doc",
-        about: "documentation without warnings",
-        tier: Tier::Change,
-        run: |workspace, _| doc(workspace),
-    },
-    Step {
-        name: "nightly",
-        about: "tests that take too long for every change",
-        tier: Tier::Night,
-        run: nightly_tests,
-    },
-    Step {
-        name: "figures",
-        about: "stale documents, figures of runs among them",
-        tier: Tier::Night,
-        run: |workspace, _| {
-            tidy::run(workspace, &["generated-documents".to_owned()]).map(Outcome::of)
-        },
-    },
-    Step {
-        name: "features",
-        about: "library, simulator and command with default features, none, and each alone",
-        tier: Tier::Night,
-        run: |workspace, _| features::run(workspace),
-    },
-    Step {
-        name: "book",
-        about: "the documentation's site: built, links followed, pages opened",
-        tier: Tier::Night,
-        run: |workspace, _| site::book(workspace),
-    },
-    Step {
-        name: "no-std",
-        about: "a build for a bare Cortex-M4",
-        tier: Tier::Night,
-        run: |workspace, _| bare_metal::run(workspace),
-    },
-    Step {
-        name: "web",
-        about: "the lab's page: built, the same numbers in Chromium, no defects",
-        tier: Tier::Night,
-        run: |workspace, _| site::test_page(workspace),
-    },
-    Step {
-        name: "python",
-        about: "the Python package: its wheel installed and tested",
-        tier: Tier::Night,
-        run: |workspace, _| python::test(workspace),
-    },
-    Step {
-        name: "wheels",
-        about: "wheels for glibc 2.17 and musl",
-        tier: Tier::Night,
-        run: |workspace, _| python::wheels(workspace),
-    },
-    Step {
-        name: "deny",
-        about: "licences, sources and advisories of dependencies",
-        tier: Tier::Night,
-        run: |workspace, _| dependencies::run(workspace),
-    },
+    step("fmt", Tier::Change, "formatting", |workspace, _| {
+        fmt(workspace)
+    }),
+    step(
+        "default",
+        Tier::Change,
+        "the default build of the command: its first answer, and what it lacks",
+        |workspace, _| features::default_build(workspace),
+    ),
+    step(
+        "test",
+        Tier::Change,
+        "the tests of every change, those with other implementations apart",
+        test,
+    ),
+    step(
+        "tidy",
+        Tier::Change,
+        "layering, links, stale documents, requirements",
+        |workspace, _| tidy::run(workspace, &[]).map(Outcome::of),
+    ),
+    step(
+        "interop",
+        Tier::Change,
+        "tests with libcoap, aiocoap, Californium and go-coap",
+        interop::check,
+    ),
+    step(
+        "clippy",
+        Tier::Change,
+        "lints of all targets",
+        |workspace, _| clippy(workspace),
+    ),
+    step(
+        "doc",
+        Tier::Change,
+        "documentation without warnings",
+        |workspace, _| doc(workspace),
+    ),
+    step(
+        "nightly",
+        Tier::Night,
+        "tests that take too long for every change",
+        nightly_tests,
+    ),
+    step(
+        "figures",
+        Tier::Night,
+        "stale documents, figures of runs among them",
+        |workspace, _| tidy::run(workspace, &["generated-documents".to_owned()]).map(Outcome::of),
+    ),
+    step(
+        "features",
+        Tier::Night,
+        "library, simulator and command with default features, none, and each alone",
+        |workspace, _| features::run(workspace),
+    ),
+    step(
+        "book",
+        Tier::Night,
+        "the documentation's site: built, links followed, pages opened",
+        |workspace, _| site::book(workspace),
+    ),
+    step(
+        "no-std",
+        Tier::Night,
+        "a build for a bare Cortex-M4",
+        |workspace, _| bare_metal::run(workspace),
+    ),
+    step(
+        "web",
+        Tier::Night,
+        "the lab's page: built, the same numbers in Chromium, no defects",
+        |workspace, _| site::test_page(workspace),
+    ),
+    step(
+        "python",
+        Tier::Night,
+        "the Python package: its wheel installed and tested",
+        |workspace, _| python::test(workspace),
+    ),
+    step(
+        "wheels",
+        Tier::Night,
+        "wheels for glibc 2.17 and musl",
+        |workspace, _| python::wheels(workspace),
+    ),
+    step(
+        "deny",
+        Tier::Night,
+        "licences, sources and advisories of dependencies",
+        |workspace, _| deny(workspace),
+    ),
 ];
 
-/// Interop tests carry this in their path, so that they run once and in a step of their own.
+type Run = fn(&Workspace, &mut Tally) -> Result<Outcome>;
+
+const fn step(name: &'static str, tier: Tier, about: &'static str, run: Run) -> Step {
+    Step {
+        name,
+        about,
+        tier,
+        run,
+    }
+}
+
+/// Interop tests carry this in their path, so that they run once, in the step `interop`.
 pub(crate) const INTEROP_PREFIX: &str = "interop_";
 /// Tests that take seconds carry this in their path; `cargo xtask quick` leaves them to CI.
 pub(crate) const SLOW_PREFIX: &str = "::slow_";
@@ -191,7 +196,7 @@ struct Line {
     cpu_seconds: f64,
 }
 
-/// Runs the steps of every change, with `--all` those of the night too, or the named ones; prints a summary. Returns
+/// Runs the steps of every change, with `--all` the nightly steps too, or the named ones; prints a summary. Returns
 /// true if nothing failed.
 pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<bool> {
     let steps = select(names)?;
@@ -209,7 +214,7 @@ pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<bool> {
         );
         let start = Instant::now();
         let cpu = process::cpu_seconds_of_children()?;
-        // A step that cannot even start has failed; the others still get their say.
+        // A step that cannot start fails; the others still run.
         let outcome = (step.run)(workspace, &mut tally).unwrap_or_else(|error| {
             println!("error: {error:#}");
             Outcome::Failed
@@ -435,6 +440,42 @@ pub(crate) fn quick(workspace: &Workspace, names: &[String]) -> Result<bool> {
         start.elapsed().as_secs_f64()
     );
     Ok(success)
+}
+
+/// Runs cargo-deny (`deny.toml`). Its database of advisories may be unreachable.
+fn deny(workspace: &Workspace) -> Result<Outcome> {
+    let cargo = |words: &[&str]| {
+        let mut command = process::cargo();
+        command.arg("deny").args(words).current_dir(&workspace.root);
+        command.stdin(Stdio::null());
+        command
+    };
+    let version = cargo(&["--version"]).output();
+    if !version.is_ok_and(|output| output.status.success()) {
+        let note = "cargo-deny is not installed (cargo install cargo-deny --locked)";
+        return Ok(Outcome::Skipped(note.to_owned()));
+    }
+    let local = [
+        "check",
+        "--hide-inclusion-graph",
+        "licenses",
+        "bans",
+        "sources",
+    ];
+    if !watch::succeeds(&mut cargo(&local))? {
+        return Ok(Outcome::Failed);
+    }
+    let output = cargo(&["check", "advisories"]).output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        return Ok(Outcome::Passed);
+    }
+    if complaint.contains("failed to fetch advisory database") {
+        let note = "advisories unchecked: their database is not reachable";
+        return Ok(Outcome::PassedExcept(note.to_owned()));
+    }
+    println!("{complaint}");
+    Ok(Outcome::Failed)
 }
 
 fn doc(workspace: &Workspace) -> Result<Outcome> {

@@ -1,4 +1,4 @@
-//! Where the repository and its build directory are.
+//! The repository, its files and its build directory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,7 +42,7 @@ impl Workspace {
         ]);
         let names = process::output(list.current_dir(root))?;
         let names = names.split_terminator('\0').map(str::to_owned);
-        // What is deleted, and not yet so in the index, is no file.
+        // The index lists deleted files until the next commit.
         Ok(names.filter(|name| root.join(name).is_file()).collect())
     }
 

@@ -1,5 +1,5 @@
 //! Cost of each controller in `docs/controller-costs.md`: size of its state here and on a Cortex-M4, flash of a program that
-//! calls it (`tools/flash`) less that of the program without it, and time of a step (`crates/cc/benches/step.rs`).
+//! calls it (`tools/flash`) less the flash of the program without it, and time of a step (`crates/cc/benches/step.rs`).
 
 use std::{fmt::Write as _, fs, path::Path, process::Command};
 

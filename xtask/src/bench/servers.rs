@@ -19,12 +19,12 @@ use crate::{
 
 /// A confirmable GET of `/hello` (14 bytes); the paths of small resources have five letters.
 const GET_HELLO: &[u8] = b"\x44\x01\x00\x01prob\xb5hello";
-/// Response to an empty confirmable message: any answer shows that a server runs.
+/// An empty confirmable message: any answer shows that a server runs.
 const PING: &[u8] = b"\x40\x00\x00\x01";
 const PAYLOAD_BYTES: usize = 32;
 /// A MiB in which each byte is the low byte of its offset; the generator checks it.
 const BODY: usize = 1 << 20;
-/// Servers have ports below those of the generator.
+/// Ports of servers, below the ports of the generator.
 const SERVER_PORTS: std::ops::Range<u16> = 5700..9999;
 const FIRST_SOURCE_PORT: u64 = 10_000;
 
@@ -165,7 +165,7 @@ impl Tools {
             _ => drop(server.wait_for_answer(port, PING)?),
         }
         match (name, resource) {
-            // libcoap has no such resources of its own.
+            // libcoap has no such resources.
             ("libcoap", Resource::Small) => {
                 let put = [
                     b"\x44\x03\x00\x02make\xb5hello\xff",

@@ -19,14 +19,14 @@ const BUILDS: &[(&str, &str)] = &[("carob-cc", "core"), ("carob-proto", "core,al
 /// The program with which `cargo xtask bench controllers` measures; it calls each method of a controller.
 const FLASH: &str = "tools/flash";
 
-/// Builds the portable crates for the bare target, in a build directory of its own.
+/// Builds the portable crates for the bare target, in a separate build directory.
 pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     if !has_library_source()? {
         return Ok(Outcome::Skipped(format!(
             "no library source to build from ({INSTALL})"
         )));
     }
-    // Two compilers must not share a directory: each would rebuild what the other left.
+    // Two compilers must not share a directory: each would rebuild the files of the other.
     let directory = workspace.target()?.join("bare-metal");
     let cargo = |library: &str| {
         let mut command = process::cargo();

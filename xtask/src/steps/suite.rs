@@ -1,4 +1,4 @@
-//! The output of `cargo test`, read: counts, failures, and tests that could not run here.
+//! Results of `cargo test` from its output: counts, failures, and skipped tests.
 
 use std::{collections::BTreeMap, process::Command};
 
@@ -37,7 +37,7 @@ impl Tally {
         }
     }
 
-    /// Takes a line of the output; returns what a person wants to see of it.
+    /// Takes a line of the output; returns the text to print.
     pub(crate) fn take(&mut self, line: &str) -> Option<String> {
         // A test that writes past the runner may begin its line in the middle of another.
         if let Some((_, reason)) = line.split_once(SKIPPED) {

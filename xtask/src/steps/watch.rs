@@ -1,4 +1,4 @@
-//! A child process whose lines are read as they come, with a sign of life when it is silent.
+//! A child process whose lines are read at once, with a line of progress in long silence.
 
 use std::{
     io::{BufRead as _, BufReader, Read},
@@ -12,11 +12,11 @@ use anyhow::{Context, Result};
 
 use crate::process;
 
-/// The longest silence: after it a line says that the child is still at work.
+/// Time without output after which a line of progress is printed.
 pub(super) const SILENCE: Duration = Duration::from_secs(8);
 
-/// Runs a command and hands each line of its stdout and stderr to `line`, which returns what is to be
-/// printed of it. Returns whether the command succeeded.
+/// Runs a command and hands each line of its stdout and stderr to `line`, which returns the text to print.
+/// Returns true if the command succeeded.
 ///
 /// # Errors
 /// When the command cannot be started.
@@ -45,7 +45,7 @@ pub(crate) fn lines(
                     println!("{text}");
                     printed = Instant::now();
                 }
-                // Messages of cargo for programs say nothing to a person.
+                // Lines of JSON are messages of cargo for programs.
                 if !text.starts_with('{') {
                     text.trim().clone_into(&mut last);
                 }
@@ -70,7 +70,7 @@ fn read(stream: Option<impl Read + Send + 'static>, sender: Sender<String>) {
     thread::spawn(move || {
         let mut reader = BufReader::new(stream);
         let mut bytes = Vec::new();
-        // A child that dies in the middle of a line ends the stream; what it wrote is passed on.
+        // An incomplete last line is passed on.
         while reader
             .read_until(b'\n', &mut bytes)
             .is_ok_and(|read| read > 0)
