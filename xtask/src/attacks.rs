@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::{
     carob,
-    metrics::Metrics,
+    long::Metrics,
     process::{self, Server},
     workspace::Workspace,
 };

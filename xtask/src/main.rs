@@ -13,8 +13,6 @@ mod carob;
 mod defences;
 mod interop;
 mod long;
-mod metrics;
-mod options;
 mod peers;
 mod process;
 mod properties;

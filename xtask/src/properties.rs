@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Stdio
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{options, process, steps::suite::Tally, workspace::Workspace};
+use crate::{long, process, steps::suite::Tally, workspace::Workspace};
 
 /// Beginning of properties in a source file, in two parts: this file holds none.
 const BEGIN: &str = concat!("proptest", "! {");
 
 /// Runs the properties with each seed and writes the failing ones.
 pub(crate) fn run(workspace: &Workspace, results: &Path, words: &[String]) -> Result<bool> {
-    let [seeds, first] = options::numbers(words, [("--seeds", 200), ("--first", 1)])?;
+    let [seeds, first] = long::numbers(words, [("--seeds", 200), ("--first", 1)])?;
     let mut text = format!(
         "# Tests of properties, {seeds} seeds from {first} on\n\n\
         Written by `cargo xtask long properties --seeds {seeds} --first {first}`. A failure is seen again with\n\

@@ -17,8 +17,7 @@ use serde_json::Value;
 
 use crate::{
     carob,
-    metrics::Metrics,
-    options,
+    long::{self, Metrics},
     process::{self, Server},
     workspace::Workspace,
 };
@@ -136,7 +135,7 @@ impl Drop for Load {
 }
 
 pub(crate) fn run(workspace: &Workspace, results: &Path, words: &[String]) -> Result<bool> {
-    let [minutes, seed] = options::numbers(words, [("--minutes", 30), ("--seed", 1)])?;
+    let [minutes, seed] = long::numbers(words, [("--minutes", 30), ("--seed", 1)])?;
     carob::build(workspace)?;
     let mut build = process::cargo();
     build.args([
