@@ -104,6 +104,7 @@ fn sample(kind: Kind) -> Option<Value> {
         Kind::Buffer => "inf".to_owned(),
         Kind::Percent => "1 %".to_owned(),
         Kind::Length => "1 m".to_owned(),
+        Kind::Decibels => "3 dB".to_owned(),
         Kind::Power => "1 mW".to_owned(),
     };
     Value::read(kind, &text)

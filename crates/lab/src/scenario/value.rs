@@ -45,6 +45,8 @@ pub enum Kind {
     Percent,
     /// A distance.
     Length,
+    /// A ratio of powers from 0 dB.
+    Decibels,
     /// A list of texts.
     Texts,
     /// As the TCP setting of this name.
@@ -82,6 +84,7 @@ impl fmt::Display for Kind {
             Self::Power => f.write_str("a power with its unit (uW, mW, W), as in \"90 mW\""),
             Self::Percent => f.write_str("a share from 0 % to 100 % with its unit, as in \"2 %\""),
             Self::Length => f.write_str("a length with its unit (mm, m), as in \"10 m\""),
+            Self::Decibels => f.write_str("a ratio of powers with its unit, as in \"3 dB\""),
             Self::Texts => f.write_str("a list of texts"),
             Self::Tcp(name) => f.write_str(tcp::takes(name)),
         }
@@ -117,6 +120,8 @@ pub enum Value {
     Percent(u32),
     /// Millimetres.
     Length(u32),
+    /// Hundredths of a decibel.
+    Decibels(u32),
     /// Texts.
     Texts(Vec<String>),
 }
@@ -167,6 +172,7 @@ impl Value {
                 let millimetres = scaled(text, &[("mm", 1), ("m", 1_000)])?;
                 Self::Length(u32::try_from(millimetres).ok()?)
             }
+            Kind::Decibels => Self::Decibels(u32::try_from(scaled(text, &[("dB", 100)])?).ok()?),
             Kind::Tcp(name) => Self::Text(tcp::canonical(name, text)?),
             Kind::Texts => Self::Texts(
                 text.split(',')
@@ -210,6 +216,7 @@ impl Value {
             Self::Time(Some(t)) => json!(t.as_micros() as f64 / 1e6),
             Self::Percent(ppm) => json!(f64::from(*ppm) / 1e4),
             Self::Length(millimetres) => json!(f64::from(*millimetres) / 1e3),
+            Self::Decibels(hundredths) => json!(f64::from(*hundredths) / 100.0),
             Self::Texts(texts) => json!(texts),
             other => json!(other.to_string()),
         }
@@ -266,6 +273,7 @@ impl fmt::Display for Value {
             Self::Percent(ppm) => write!(f, "{} %", Ratio::new(*ppm, 10_000)),
             Self::Length(mm) if mm % 1_000 == 0 => write!(f, "{} m", mm / 1_000),
             Self::Length(mm) => write!(f, "{mm} mm"),
+            Self::Decibels(hundredths) => write!(f, "{} dB", Ratio::new(*hundredths, 100)),
             Self::Texts(texts) => f.write_str(&texts.join(", ")),
         }
     }
@@ -412,6 +420,8 @@ mod tests {
             (Kind::Span, "0-1 s"),
             (Kind::Power, "90 mW"),
             (Kind::Power, "15 uW"),
+            (Kind::Decibels, "3 dB"),
+            (Kind::Decibels, "2.75 dB"),
             (Kind::Distribution, "10-20 ms"),
             (Kind::Distribution, "exponential 2 s"),
             (Kind::Distribution, "lognormal 2 s-6 s"),

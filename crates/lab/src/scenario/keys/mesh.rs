@@ -181,6 +181,18 @@ pub(super) const MESH_KEYS: &[Key] = &[
         "Cooja's quirk: after the first end of overlapping frames a receiver is clean, though others are on the air.",
     ),
     key(
+        "radio.capture",
+        Kind::Word(&["off", "threshold", "ieee802154"]),
+        Some("off"),
+        "Whether a frame that a node is receiving survives others that overlap it: never; if it is stronger than the sum of the others by `radio.capture_threshold`; or by the bit error ratio of IEEE 802.15.4-2006, E.4.1.8, as in ns-3. Powers are by distance (exponent 3), or by the delivery ratio of a table.",
+    ),
+    key(
+        "radio.capture_threshold",
+        Kind::Decibels,
+        Some("3 dB"),
+        "Least ratio of a frame's power to the sum of the others with `radio.capture = \"threshold\"`; the data sheet of the CC2420 has 3 dB.",
+    ),
+    key(
         "radio.noise",
         SWITCH,
         Some("off"),

@@ -3,8 +3,8 @@
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 use carob_sim::mesh::spec::{
-    Boundary, CcaRange, Csma, Delivery, Interference, LoopRule, LowpanSpec, MacSpec, NoRoute,
-    Objective, RadioSpec, RankRule, RplMode, RplSpec, Spacing,
+    Boundary, CaptureRule, CcaRange, Csma, Delivery, Interference, LoopRule, LowpanSpec, MacSpec,
+    NoRoute, Objective, RadioSpec, RankRule, RplMode, RplSpec, Spacing,
 };
 use carob_sim::random::Probability;
 use carob_sim::spec::Span;
@@ -47,7 +47,20 @@ pub(super) fn radio(cell: &Cell) -> Result<RadioSpec, ScenarioError> {
         delivery: delivery(cell)?,
         clear_on_first_end: cell.is_on("radio.clear_on_first_end")?,
         interference: noise(cell)?,
+        capture: match cell.text("radio.capture")? {
+            "threshold" => Some(CaptureRule::Threshold(threshold(cell)?)),
+            "ieee802154" => Some(CaptureRule::Ieee802154),
+            _ => None,
+        },
     })
+}
+
+fn threshold(cell: &Cell) -> Result<u32, ScenarioError> {
+    let path = "radio.capture_threshold";
+    match cell.value_of(path)? {
+        Value::Decibels(hundredths) => Ok(*hundredths),
+        _ => Err(cell.wrong_kind(path)),
+    }
 }
 
 fn delivery(cell: &Cell) -> Result<Delivery, ScenarioError> {

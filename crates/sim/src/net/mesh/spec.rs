@@ -158,6 +158,17 @@ pub struct RadioSpec {
     pub clear_on_first_end: bool,
     /// External interference.
     pub interference: Option<Interference>,
+    /// Rule by which a frame survives others that overlap it; none if it never does.
+    pub capture: Option<CaptureRule>,
+}
+
+/// Rules by which a frame survives weaker signals that overlap it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaptureRule {
+    /// The least ratio of signal to interference, in hundredths of a decibel.
+    Threshold(u32),
+    /// The bit error ratio of O-QPSK (IEEE 802.15.4-2006, E.4.1.8), as in ns-3's lr-wpan.
+    Ieee802154,
 }
 
 /// Rules at the boundary of a range.
@@ -502,6 +513,7 @@ impl Default for RadioSpec {
             delivery: Delivery::Perfect,
             clear_on_first_end: true,
             interference: None,
+            capture: None,
         }
     }
 }

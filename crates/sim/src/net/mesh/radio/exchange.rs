@@ -314,7 +314,7 @@ impl<P: Copy> Radio<P> {
     ) {
         let mut received = std::mem::take(&mut self.received);
         received.clear();
-        let signal = self.medium.end(node, &mut received);
+        let signal = self.medium.end(node, &mut self.counters, &mut received);
         if signal.acknowledges {
             for at in &received {
                 self.hear(now, *at, &signal, schedule, up);

@@ -138,6 +138,11 @@ impl Links {
         &self.links[self.starts[place] as usize..self.starts[place + 1] as usize]
     }
 
+    /// The place of a node's first link among all of them.
+    pub(super) fn first(&self, from: Node) -> usize {
+        self.starts[usize::from(from) * 2] as usize
+    }
+
     /// Delivery probability from the first node to the second; 0 without a link.
     pub fn delivery(&self, from: Node, to: Node) -> Probability {
         let receivers = self.receivers(from);
@@ -149,7 +154,7 @@ impl Links {
 }
 
 /// The squared distance of two positions in mm^2.
-fn squared(a: Place, b: Place) -> u128 {
+pub(super) fn squared(a: Place, b: Place) -> u128 {
     [(a.0, b.0), (a.1, b.1), (a.2, b.2)]
         .iter()
         .map(|(a, b)| u128::from(a.abs_diff(*b)).pow(2))

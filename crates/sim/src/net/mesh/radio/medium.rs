@@ -1,13 +1,14 @@
 //! Signals on the medium: those that overlap at a node destroy each other.
 //!
 //! The model is Cooja's unit disk graph medium. A node locks on a frame if it is silent and senses
-//! no other signal as the frame begins. Any signal that begins before the end destroys the frame:
-//! there is no capture effect. Each node has a count of signals and at most one locked frame, so a
+//! no other signal as the frame begins. Any signal that begins before the end destroys the frame,
+//! unless the radio has [`Capture`]. Each node has a count of signals and at most one locked frame, so a
 //! transmission costs O(neighbours of the sender).
 
 use carob_cc::random::Random as _;
 use carob_cc::time::{Duration, Instant};
 
+use super::capture::Capture;
 use super::curve::Curve;
 use super::links::{Ground, Links};
 use super::noise::Noise;
@@ -81,6 +82,7 @@ pub(super) struct Medium {
     ratios: Stream,
     losses: Stream,
     noise: Option<Noise>,
+    capture: Option<Box<Capture>>,
     clear_on_first_end: bool,
     /// Weights in the count of sensed signals: those from receivers' links, and interfering ones.
     senses: [u16; 2],
@@ -91,7 +93,7 @@ pub(super) struct Medium {
 
 impl Medium {
     /// Creates the medium. Random streams: `"mesh/radio/ratio"` for ratios drawn by transmission,
-    /// `"mesh/radio/loss"` for losses, and those of the interference.
+    /// `"mesh/radio/loss"` for losses, and those of the interference and of capture.
     pub(super) fn new(ground: &Ground<'_>, radio: &RadioSpec, seed: u64) -> Self {
         let links = Links::new(ground, radio);
         let nodes = links.nodes();
@@ -114,6 +116,7 @@ impl Medium {
         };
         Self {
             receivers: vec![receiver; nodes],
+            capture: Capture::new(ground, &links, radio, seed),
             signals: vec![silence; nodes],
             links,
             ratio: match &radio.delivery {
@@ -186,6 +189,10 @@ impl Medium {
             Ratio::Drawn(curve) => Some(curve.draw(&mut self.ratios)),
             Ratio::Perfect | Ratio::Linked => None,
         };
+        if self.capture.is_some() {
+            self.begin_with_capture(now, from, signal, drawn, counters);
+            return;
+        }
         let perfect = matches!(self.ratio, Ratio::Perfect);
         for link in self.links.receivers(from) {
             let place = usize::from(link.to);
@@ -223,6 +230,55 @@ impl Medium {
         }
     }
 
+    /// Begins a signal where frames may survive others. `drawn` is the delivery ratio of this
+    /// transmission, if it has one of its own.
+    #[cold]
+    #[inline(never)]
+    fn begin_with_capture(
+        &mut self,
+        now: Instant,
+        from: Node,
+        signal: Signal,
+        drawn: Option<u64>,
+        counters: &mut [MacCounters],
+    ) {
+        let Some(capture) = &mut self.capture else {
+            return;
+        };
+        capture.unlock(from);
+        let perfect = matches!(self.ratio, Ratio::Perfect);
+        let mut place = self.links.first(from);
+        for link in self.links.receivers(from) {
+            let node = usize::from(link.to);
+            let receiver = &mut self.receivers[node];
+            let meant = u64::from(signal.is_data_for(link.to));
+            receiver.add(now, self.senses[0], signal.until);
+            let can_lock = capture.begin(now, link.to, place);
+            place += 1;
+            if receiver.sends || receiver.lock != NOBODY || !can_lock {
+                counters[node].collisions += meant;
+                continue;
+            }
+            let ratio = drawn.unwrap_or_else(|| link.delivery.threshold());
+            let noise = self.noise.as_mut();
+            if (!perfect && u64::from(self.losses.next_u32()) >= ratio)
+                || noise.is_some_and(|noise| noise.destroys(now, link.to))
+            {
+                counters[node].losses += meant;
+                continue;
+            }
+            capture.lock(now, link.to, place - 1);
+            receiver.lock = from;
+            receiver.sfd_from = now + SFD_AFTER;
+            receiver.sfd_until = signal.until;
+        }
+        for link in self.links.disturbed(from) {
+            self.receivers[usize::from(link.to)].add(now, self.senses[1], signal.until);
+            capture.begin(now, link.to, place);
+            place += 1;
+        }
+    }
+
     /// Returns whether no signal is present, and no receiver assumes one.
     #[cfg(test)]
     pub(super) fn is_silent(&self) -> bool {
@@ -234,7 +290,15 @@ impl Medium {
     }
 
     /// Ends a node's signal. Returns it, and appends the nodes that received it intact.
-    pub(super) fn end(&mut self, from: Node, received: &mut Vec<Node>) -> Signal {
+    pub(super) fn end(
+        &mut self,
+        from: Node,
+        counters: &mut [MacCounters],
+        received: &mut Vec<Node>,
+    ) -> Signal {
+        if self.capture.is_some() {
+            return self.end_with_capture(from, counters, received);
+        }
         self.receivers[usize::from(from)].sends = false;
         for link in self.links.receivers(from) {
             let receiver = &mut self.receivers[usize::from(link.to)];
@@ -248,6 +312,45 @@ impl Medium {
             self.receivers[usize::from(link.to)].remove(self.senses[1]);
         }
         self.signals[usize::from(from)]
+    }
+
+    /// Ends a signal where frames may survive others.
+    #[cold]
+    #[inline(never)]
+    fn end_with_capture(
+        &mut self,
+        from: Node,
+        counters: &mut [MacCounters],
+        received: &mut Vec<Node>,
+    ) -> Signal {
+        let signal = self.signals[usize::from(from)];
+        self.receivers[usize::from(from)].sends = false;
+        let Some(capture) = &mut self.capture else {
+            return signal;
+        };
+        let mut place = self.links.first(from);
+        for link in self.links.receivers(from) {
+            let receiver = &mut self.receivers[usize::from(link.to)];
+            receiver.remove(self.senses[0]);
+            let is_locked = receiver.lock == from;
+            let is_intact = capture.end(signal.until, link.to, place, is_locked);
+            place += 1;
+            if is_locked {
+                receiver.lock = NOBODY;
+                if is_intact {
+                    received.push(link.to);
+                } else {
+                    let meant = signal.is_data_for(link.to);
+                    counters[usize::from(link.to)].collisions += u64::from(meant);
+                }
+            }
+        }
+        for link in self.links.disturbed(from) {
+            self.receivers[usize::from(link.to)].remove(self.senses[1]);
+            capture.end(signal.until, link.to, place, false);
+            place += 1;
+        }
+        signal
     }
 }
 
@@ -336,7 +439,7 @@ mod tests {
 
         fn end(&mut self, from: Node) -> Vec<Node> {
             let mut received = Vec::new();
-            self.medium.end(from, &mut received);
+            self.medium.end(from, &mut self.counters, &mut received);
             received
         }
 

@@ -16,9 +16,10 @@
 //! Processing delay in a node is modelled by the layers above.
 //!
 //! Reading order: [`links`] (connectivity), `curve` and `noise` (random loss), `medium` (signals
-//! and collisions), `csma` (channel access), `queues` (waiting frames), `exchange` (a frame from
+//! and collisions), `capture` (frames that survive collisions), `csma` (channel access), `queues` (waiting frames), `exchange` (a frame from
 //! its first attempt to its acknowledgement).
 
+mod capture;
 mod csma;
 mod curve;
 mod deaf;

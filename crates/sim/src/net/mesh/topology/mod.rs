@@ -19,6 +19,8 @@ use super::spec::{Delivery, Position, RadioSpec, Shape, TopologySpec};
 use super::{NODES_MAX, Node};
 use crate::random::Probability;
 
+pub(crate) use propagation::margin_of;
+
 /// The longest distance between neighbours of regular shapes, in millimetres. The coordinates of
 /// the largest network with it fit 31 bits.
 pub const EDGE_MAX_MM: u32 = 500_000;

@@ -82,6 +82,18 @@ fn link((from, to, margin): (Node, Node, f64)) -> Option<TableLink> {
     (margin >= SENSED_MIN).then_some(TableLink { from, to, delivery })
 }
 
+/// The margin in dB of a link with this delivery ratio: the inverse of [`link`]. Links that only
+/// interfere have the middle of their range.
+pub(crate) fn margin_of(delivery: Probability) -> f64 {
+    let least = f64::from(RATIO_MIN) / 1e6;
+    let ratio = delivery.as_f64();
+    let margin = |ratio: f64| GREY * libm::log(ratio / (1.0 - ratio));
+    if ratio == 0.0 {
+        return f64::midpoint(SENSED_MIN, margin(least));
+    }
+    margin(ratio.clamp(1e-6, 1.0 - 1e-6))
+}
+
 /// A normal draw, exact within a thousandth in its bulk: the sum of twelve uniform draws, never
 /// beyond six standard deviations.
 fn normal(stream: &mut Stream) -> f64 {

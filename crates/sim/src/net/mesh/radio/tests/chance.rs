@@ -3,7 +3,7 @@
 use carob_cc::random::Random as _;
 
 use super::*;
-use crate::mesh::spec::{Boundary, CcaRange, Interference, Spacing};
+use crate::mesh::spec::{Boundary, CaptureRule, CcaRange, Interference, Spacing};
 
 /// Fails unless `found` is within five standard deviations of `expected`.
 fn assert_near(what: &str, found: f64, expected: f64, deviation: f64) {
@@ -229,6 +229,11 @@ fn anything(seed: u64, random: &mut Stream) -> Vec<(Instant, Upcall<u32>)> {
             busy: some(90),
             runs: Probability::ALWAYS,
         }),
+        capture: [
+            None,
+            Some(CaptureRule::Threshold(300)),
+            Some(CaptureRule::Ieee802154),
+        ][pick(3) as usize],
     };
     let mac = MacSpec {
         csma: [

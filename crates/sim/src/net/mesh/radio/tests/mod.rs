@@ -1,6 +1,7 @@
 //! The air as the layer above sees it.
 
 mod by_hand;
+mod capture;
 mod chance;
 mod limits;
 mod reference;

@@ -71,7 +71,7 @@ fn frame_without_overlap_at_receiver_arrives() {
             };
             let from = node as Node;
             if let Some(signal) = open[node].take() {
-                medium.end(from, &mut intervals[signal].received);
+                medium.end(from, &mut counters, &mut intervals[signal].received);
                 intervals[signal].end = place;
             } else if place < 200 - nodes {
                 let to = match pick(&mut stream, nodes + 4) {
