@@ -6,8 +6,7 @@
 //! judged in pieces of constant interference, by one of two rules:
 //!
 //! - A threshold of the signal-to-interference ratio in each piece, as transceivers specify it
-//!   (CC2420: co-channel rejection of 3 dB; Son, Krishnamachari and Heidemann, SenSys 2006, measured
-//!   3 dB and more). Below it a receiver does not lock on a frame either.
+//!   (CC2420: co-channel rejection of 3 dB). Below it a receiver does not lock on a frame either.
 //! - The bit error ratio of O-QPSK at 2.4 GHz (IEEE 802.15.4-2006, E.4.1.8), as in ns-3.
 //!
 //! Thermal noise is not part of it: the delivery ratio of a link has it already.
