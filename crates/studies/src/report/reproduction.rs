@@ -135,8 +135,8 @@ pub fn reproduction(
             ..Section::default()
         };
         let all = std::iter::once(reading).chain(explained.into_iter().map(Section::from));
-        // After the medians, before what is looked up.
-        report.sections.splice(1..1, all);
+        // After the verdicts and the medians.
+        report.sections.splice(2..2, all);
     }
     report
 }
