@@ -1,9 +1,10 @@
 //! Rows as tables with a data dictionary: one line per metric, so that every line has the same
-//! columns. Comma-separated values are made here, other formats from [`Column`]s and [`Value`]s.
+//! columns. Comma-separated values and JSON Lines are made here, other formats from [`Column`]s and [`Value`]s.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Deserialize as _;
 use serde_json::Map;
 
 use crate::csv;
@@ -102,6 +103,40 @@ pub fn each_csv(rows: &[EachRow]) -> String {
         return String::new();
     };
     text(&each_columns(&first.cell), rows.iter().flat_map(each_lines))
+}
+
+/// A run as a line of a JSON Lines file: the row of `carob lab run --each --json` with the hash of its scenario.
+pub fn each_json(row: &EachRow) -> String {
+    let mut line = serde_json::to_value(row).expect("text keys and finite numbers");
+    line["scenario_hash"] = row.scenario_hash.as_str().into();
+    line["version"] = env!("CARGO_PKG_VERSION").into();
+    line.to_string() + "\n"
+}
+
+/// Reads a line of [`each_json`], or one of `carob lab run --each --json`. Metrics that this version
+/// does not know are left out.
+pub fn read_each_json(line: &str) -> Option<EachRow> {
+    let line: Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
+    let text = |key: &str| Some(line.get(key)?.as_str()?.to_owned());
+    let statistics = |(name, value): (&String, &serde_json::Value)| {
+        let metric = Metric::named(name)?;
+        Some((metric.name, Statistics::deserialize(value).ok()?))
+    };
+    Some(EachRow {
+        scenario: text("scenario")?,
+        cell: line.get("cell")?.as_object()?.clone(),
+        algorithm: text("algorithm")?,
+        seed: line.get("seed")?.as_u64()?,
+        trace_hash: text("trace_hash")?,
+        metrics: line
+            .get("metrics")?
+            .as_object()?
+            .iter()
+            .filter_map(statistics)
+            .collect(),
+        scenario_hash: text("scenario_hash").unwrap_or_default(),
+        ..EachRow::default()
+    })
 }
 
 fn text(columns: &[Column], lines: impl Iterator<Item = Vec<Value>>) -> String {
@@ -277,5 +312,22 @@ mod tests {
         assert_eq!(table.cell(0, "unit"), Some("s"));
         assert_eq!(table.cell(0, "version"), Some(env!("CARGO_PKG_VERSION")));
         assert_eq!(rows_csv(&[]), "");
+    }
+
+    #[test]
+    fn run_round_trips_through_json_lines() {
+        let statistics = Statistics::of(&[1.5, 2.5]).expect("values");
+        let row = EachRow {
+            scenario: "carob/a".to_owned(),
+            cell: Cell::from_iter([("n".to_owned(), 2.into())]),
+            algorithm: "default".to_owned(),
+            seed: u64::MAX,
+            trace_hash: "0abc".to_owned(),
+            metrics: BTreeMap::from([("fct_s", statistics)]),
+            scenario_hash: "0def".to_owned(),
+            ..EachRow::default()
+        };
+        assert_eq!(read_each_json(&each_json(&row)), Some(row));
+        assert_eq!(read_each_json("{}"), None);
     }
 }

@@ -27,15 +27,11 @@ pub mod files;
 pub mod footnotes;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-pub mod journal;
-mod layout;
 pub mod link_trace;
 pub mod link_validation;
 pub mod medians;
 pub mod metrics;
 pub mod paired;
-#[cfg(feature = "parquet")]
-pub mod parquet;
 pub mod pattern;
 pub mod reading;
 mod record_codec;

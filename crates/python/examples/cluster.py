@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=200, help="Seeds of each cell [default: 200]")
     parser.add_argument("--pool", default="threads", help="threads, processes, dask, or tcp://HOST:PORT")
     parser.add_argument("--workers", type=int, default=2, help="Processes of a local pool [default: 2]")
-    parser.add_argument("--to", default="sweep.parquet", help="File of the rows [default: sweep.parquet]")
+    parser.add_argument("--to", default="sweep.jsonl", help="File of the rows [default: sweep.jsonl]")
     given = parser.parse_args()
     base = carob.scenario("thesis/exchange-udp", algorithms="default,cocoa-03")
     parameters = {"loss": ["0 %", "1 %", "2 %", "5 %", "10 %"]}
@@ -55,7 +55,7 @@ def main() -> None:
         saved = base.sweep(parameters, seeds=given.seeds, executor=executor, to=given.to)
         took = time.perf_counter() - began
     digest = hashlib.sha256(Path(saved.path).read_bytes()).hexdigest()[:16]
-    print(f"{saved.runs} runs in {took:.1f} s; {saved.path}: {saved.rows} rows, SHA-256 {digest}")
+    print(f"{saved.runs} runs in {took:.1f} s; {saved.path}: SHA-256 {digest}")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 //! Batches of scenarios whose runs are made in other processes.
 
 use std::fs::File;
+use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 
 use carob_lab::export;
-use carob_lab::parquet::{Origin, ParquetWriter};
 use carob_lab::run::Records;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::errors::VersionMismatchError;
-use crate::runs::{Labels, Point, Runs, batch_hash, failed, label};
+use crate::runs::{Labels, Point, Runs, failed};
 use crate::scenario::{Scenario, selection};
 
 /// A batch of scenarios whose runs are made elsewhere, in any order of parts.
@@ -19,8 +19,8 @@ pub(crate) struct Batches {
     points: Vec<Point>,
     /// Number of runs of each point.
     jobs: Vec<usize>,
-    /// A file that takes the rows instead of memory, its name and its number of rows.
-    file: Option<(ParquetWriter<File>, String)>,
+    /// A file that takes the rows instead of memory, and its name.
+    file: Option<(BufWriter<File>, String)>,
 }
 
 #[pymethods]
@@ -55,26 +55,11 @@ impl Batches {
         self.jobs.clone()
     }
 
-    /// Lets rows go to a Parquet file instead of memory.
-    fn write_to(&mut self, path: PathBuf, command: &str) -> PyResult<()> {
+    /// Lets rows go to a JSON Lines file instead of memory.
+    fn write_to(&mut self, path: PathBuf) -> PyResult<()> {
         let shown = path.display().to_string();
-        let Some(first) = self.points.first() else {
-            return Err(PyValueError::new_err("no runs to write"));
-        };
-        let (plan, hash) = (first.plan(), batch_hash(self.points.iter()));
-        let mut cell = plan.jobs()[0].cell.to_json();
-        label(&mut cell, &first.labels);
-        let origin = Origin {
-            name: &first.name,
-            command,
-            scenario: first.scenario.source_text(),
-            hash: &hash,
-        };
         let file = File::create(&path).map_err(|error| failed(&shown, &error))?;
-        let writer = ParquetWriter::new(file, export::each_columns(&cell), &origin, &[]);
-        let writer = writer.map_err(|error| failed(&shown, &error))?;
-        drop(plan);
-        self.file = Some((writer, shown));
+        self.file = Some((BufWriter::new(file), shown));
         Ok(())
     }
 
@@ -95,8 +80,9 @@ impl Batches {
             let plan = point.plan();
             let part = plan.part(start..start + records.len());
             let rows = point.labelled(part.outcome_of(records).each());
-            let added = writer.add(rows.iter().flat_map(export::each_lines));
-            added.map_err(|error| failed(shown, &error))
+            rows.iter()
+                .try_for_each(|row| writer.write_all(export::each_json(row).as_bytes()))
+                .map_err(|error| failed(shown, &error))
         })
     }
 
@@ -110,11 +96,11 @@ impl Batches {
         Ok(Runs::of(std::mem::take(&mut self.points)))
     }
 
-    /// Completes the file; returns its number of rows.
-    fn finish(&mut self) -> PyResult<usize> {
-        let Some((writer, shown)) = self.file.take() else {
+    /// Completes the file.
+    fn finish(&mut self) -> PyResult<()> {
+        let Some((mut writer, shown)) = self.file.take() else {
             return Err(PyValueError::new_err("no file was named"));
         };
-        writer.finish().map_err(|error| failed(&shown, &error))
+        writer.flush().map_err(|error| failed(&shown, &error))
     }
 }

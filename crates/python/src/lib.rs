@@ -38,11 +38,11 @@ mod _carob {
     #[pymodule_export]
     use super::figures::{Swept, difference_figure, figures, looks};
     #[pymodule_export]
-    use super::runs::Runs;
+    use super::runs::{Runs, load};
     #[pymodule_export]
     use super::scenario::{Scenario, controllers, metrics, run_batch, scenarios};
     #[pymodule_export]
-    use super::table::{Table, load};
+    use super::table::Table;
 
     /// Runs the command `carob`, with the words of a command line, and returns its exit code.
     #[pyfunction]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use carob_lab::export::{self, Column, ColumnKind, Value};
 use carob_lab::metrics::{self, METRICS, Metric, Samples};
-use carob_lab::parquet::{Origin, ParquetError, ParquetWriter};
 use carob_lab::report::{Figure, Report, Subject, comparison};
 use carob_lab::run::{EachRow, Outcome, Plan, Records, Selection};
 use carob_lab::scenario as lab;
@@ -113,17 +113,6 @@ impl Runs {
         let what = format!("no swept key \"{key}\"; there are {}", all.join(", "));
         Err(PyValueError::new_err(what))
     }
-
-    fn hash(&self) -> String {
-        batch_hash(self.points.iter())
-    }
-}
-
-/// Hash of everything that decides the rows.
-pub(crate) fn batch_hash<'a>(points: impl Iterator<Item = &'a Point>) -> String {
-    let hashes = points.flat_map(|point| point.plan().hash().to_be_bytes());
-    let hash = carob_lab::content_hash(&hashes.collect::<Vec<u8>>());
-    format!("{hash:016x}")
 }
 
 #[pymethods]
@@ -172,7 +161,7 @@ impl Runs {
         })
     }
 
-    /// A row for each run and metric, with its statistics: what `carob lab run --each --parquet` has.
+    /// A row for each run and metric, with its statistics: as in `carob lab run --each --csv`.
     fn long_table(&self, py: Python<'_>) -> Table {
         py.detach(|| {
             let mut rows = self.each().peekable();
@@ -185,7 +174,7 @@ impl Runs {
         })
     }
 
-    /// A row for each cell, algorithm and metric, over all runs: what `carob lab run --parquet` has.
+    /// A row for each cell, algorithm and metric, over all runs: as in `carob lab run --csv`.
     fn summary_table(&self, py: Python<'_>) -> Table {
         py.detach(|| {
             let rows = self.outcomes(|point, outcome| {
@@ -397,32 +386,40 @@ impl Runs {
         })
     }
 
-    /// Writes the rows of [`long_table`](Self::long_table) to a Parquet file.
-    fn _save(&self, py: Python<'_>, path: PathBuf, command: &str) -> PyResult<usize> {
+    /// Writes the runs to a JSON Lines file.
+    fn _save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let shown = path.display().to_string();
         py.detach(|| {
-            let name = self.points.first().map_or("", |point| &point.name);
-            let (hash, mut rows) = (self.hash(), self.each().peekable());
-            let columns = rows.peek().map(|row| export::each_columns(&row.cell));
-            let origin = Origin {
-                name,
-                command,
-                scenario: self
-                    .points
-                    .first()
-                    .map_or("", |point| point.scenario.source_text()),
-                hash: &hash,
-            };
             let file = File::create(&path).map_err(|error| failed(&shown, &error))?;
-            let wrong = |error: ParquetError| failed(&shown, &error);
-            let mut writer = ParquetWriter::new(file, columns.unwrap_or_default(), &origin, &[])
-                .map_err(wrong)?;
-            for row in rows {
-                writer.add(export::each_lines(&row)).map_err(wrong)?;
-            }
-            writer.finish().map_err(wrong)
+            let mut writer = BufWriter::new(file);
+            self.each()
+                .try_for_each(|row| writer.write_all(export::each_json(&row).as_bytes()))
+                .and_then(|()| writer.flush())
+                .map_err(|error| failed(&shown, &error))
         })
     }
+}
+
+/// Reads the runs of a JSON Lines file as [`Runs::long_table`] has them.
+#[pyfunction]
+pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
+    let shown = path.display().to_string();
+    py.detach(|| {
+        let cannot = |error| PyOSError::new_err(format!("cannot read {shown}: {error}"));
+        let file = File::open(&path).map_err(cannot)?;
+        let mut table: Option<TableBuilder> = None;
+        for (number, line) in BufReader::new(file).lines().enumerate() {
+            let row = export::read_each_json(&line.map_err(cannot)?).ok_or_else(|| {
+                errors::CarobError::new_err(format!(
+                    "{shown}: line {} is no run\nhint: Runs.save() and `carob lab run --each --json` write runs",
+                    number + 1
+                ))
+            })?;
+            let add = table.get_or_insert_with(|| TableBuilder::new(export::each_columns(&row.cell)));
+            add.add(export::each_lines(&row));
+        }
+        Ok(table.unwrap_or_else(|| TableBuilder::new(Vec::new())).finish())
+    })
 }
 
 pub(crate) fn failed(shown: &str, error: &dyn std::error::Error) -> PyErr {

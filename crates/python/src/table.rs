@@ -1,7 +1,5 @@
-//! Tables that cross to Python by the Arrow PyCapsule interface, and Parquet files.
+//! Tables that cross to Python by the Arrow PyCapsule interface.
 
-use std::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -11,8 +9,7 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use carob_lab::export::{Column, ColumnKind, Value};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pyo3::exceptions::{PyKeyError, PyOSError};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 
@@ -178,29 +175,4 @@ fn append(list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
         let what = format!("a column of type {}; use to_arrow()", array.data_type());
         Err(CarobError::new_err(what))
     }
-}
-
-/// Reads a Parquet file, such as `Runs.save` and `carob lab run --parquet` write.
-#[pyfunction]
-pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
-    let shown = path.display().to_string();
-    py.detach(|| {
-        let file = File::open(&path)
-            .map_err(|error| PyOSError::new_err(format!("cannot read {shown}: {error}")))?;
-        let wrong = |error: String| {
-            CarobError::new_err(format!(
-                "{shown} is no Parquet file: {error}\nhint: Runs.save() and `carob lab run --parquet` write one"
-            ))
-        };
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file)
-            .map_err(|error| wrong(error.to_string()))?;
-        let schema = builder.schema().clone();
-        let reader = builder.with_batch_size(ROWS).build();
-        let reader = reader.map_err(|error| wrong(error.to_string()))?;
-        let batches: Result<Vec<RecordBatch>, ArrowError> = reader.collect();
-        Ok(Table {
-            schema,
-            batches: batches.map_err(|error| wrong(error.to_string()))?,
-        })
-    })
 }

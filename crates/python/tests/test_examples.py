@@ -36,7 +36,7 @@ def test_dask_with_a_worker_killed_gives_the_file_of_one_process(tmp_path):
     distributed = pytest.importorskip("distributed")
     base = carob.scenario("thesis/long", algorithms="default,cocoa-03,fasor")
     parameters = {"rto_max": ["32 s", "60 s"]}
-    base.sweep(parameters, seeds=20, to=tmp_path / "alone.parquet")
+    base.sweep(parameters, seeds=20, to=tmp_path / "alone.jsonl")
     killed = []
 
     with (
@@ -57,11 +57,11 @@ def test_dask_with_a_worker_killed_gives_the_file_of_one_process(tmp_path):
             seeds=20,
             executor=client.get_executor(),
             in_flight=4,
-            to=tmp_path / "dask.parquet",
+            to=tmp_path / "dask.jsonl",
             progress=kill_once,
         )
     assert killed, "no worker was killed"
-    assert (tmp_path / "dask.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
+    assert (tmp_path / "dask.jsonl").read_bytes() == (tmp_path / "alone.jsonl").read_bytes()
 
 
 @pytest.mark.slow

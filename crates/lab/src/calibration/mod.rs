@@ -69,7 +69,6 @@ use crate::claims::interval::Interval;
 use crate::claims::rule::{Bound, Check, Condition, Rule, WrittenCheck};
 use crate::claims::source::Source;
 use crate::claims::{self, Judged, Making, Outcome, ScenarioFile, Verdict, judge, measure};
-use crate::journal::Journal;
 use crate::metrics::Metric;
 use crate::run::RunSetupError;
 use crate::scenario::{Scenario, ScenarioErrors, is_known};
@@ -363,7 +362,6 @@ impl Calibration {
     pub fn run(
         &self,
         command: &str,
-        journal: Option<&Journal>,
         progress: impl Fn() + Sync,
     ) -> Result<CalibrationResult, RunSetupError> {
         let mut points = vec![(0, self.unchanged())];
@@ -371,7 +369,7 @@ impl Calibration {
         let sampled = space::latin_hypercube(&self.settings, self.search.points);
         points.extend(sampled.into_iter().map(|point| (1, point)));
         let mut results = Vec::new();
-        self.fit(&points, &mut results, journal, &progress)?;
+        self.fit(&points, &mut results, &progress)?;
         for round in 0..self.search.rounds {
             let tried: Vec<(f64, Point)> = results
                 .iter()
@@ -380,7 +378,7 @@ impl Calibration {
             let number = self.search.round_points;
             let near = space::refine(&self.settings, &tried, round, number);
             let near: Vec<_> = near.into_iter().map(|p| (round + 2, p)).collect();
-            self.fit(&near, &mut results, journal, &progress)?;
+            self.fit(&near, &mut results, &progress)?;
         }
         let mut result = CalibrationResult {
             interpretation: 0,
@@ -392,17 +390,17 @@ impl Calibration {
             judged_seeds: self.search.judged_seeds,
             points: results,
         };
-        result.interpretation = self.simplify(&mut result, journal, &progress)?;
+        result.interpretation = self.simplify(&mut result, &progress)?;
         if self.search.neighbours {
             let near = self.neighbours(&result);
             let round = self.search.rounds + 3;
             let near: Vec<_> = near.into_iter().map(|point| (round, point)).collect();
-            self.fit(&near, &mut result.points, journal, &progress)?;
+            self.fit(&near, &mut result.points, &progress)?;
         }
         let judged = result.to_judge(self.search.judged);
         let findings: Result<Vec<_>, RunSetupError> = judged
             .par_iter()
-            .map(|index| self.judge_at(&result.points[*index].values, journal, &progress))
+            .map(|index| self.judge_at(&result.points[*index].values, &progress))
             .collect();
         for (index, findings) in judged.into_iter().zip(findings?) {
             result.points[index].findings = Some(findings);
@@ -427,7 +425,7 @@ impl Calibration {
         };
         let points: Vec<(usize, Point)> = sample.iter().map(point).collect();
         let mut today = Vec::new();
-        self.fit(&points, &mut today, None, &|| {})?;
+        self.fit(&points, &mut today, &|| {})?;
         let differs = |(index, today): &(usize, PointResult)| {
             let kept = &kept.points[*index];
             kept.facts != today.facts || kept.error != today.error
@@ -441,7 +439,6 @@ impl Calibration {
     fn simplify(
         &self,
         result: &mut CalibrationResult,
-        journal: Option<&Journal>,
         progress: &(impl Fn() + Sync),
     ) -> Result<usize, RunSetupError> {
         let mut kept = result.best();
@@ -455,7 +452,7 @@ impl Calibration {
                 tried
             } else {
                 let round = self.search.rounds + 2;
-                self.fit(&[(round, values)], &mut result.points, journal, progress)?;
+                self.fit(&[(round, values)], &mut result.points, progress)?;
                 result.points.len() - 1
             };
             let (before, after) = (&result.points[kept], &result.points[index]);
@@ -481,7 +478,6 @@ impl Calibration {
         &self,
         points: &[(usize, Point)],
         results: &mut Vec<PointResult>,
-        journal: Option<&Journal>,
         progress: &(impl Fn() + Sync),
     ) -> Result<(), RunSetupError> {
         let (needed, wanted) = (claims::needed(&self.facts), claims::metrics(&self.facts));
@@ -495,7 +491,7 @@ impl Calibration {
                 findings: None,
             };
             if result.error.is_none() {
-                let source = self.source(values, &needed, &wanted, seeds, journal, progress)?;
+                let source = self.source(values, &needed, &wanted, seeds, progress)?;
                 let judged = judge(&self.facts, &source, &[]);
                 let facts = self.facts.iter().zip(judged);
                 result.facts = facts
@@ -512,7 +508,6 @@ impl Calibration {
     fn judge_at(
         &self,
         values: &Point,
-        journal: Option<&Journal>,
         progress: &(impl Fn() + Sync),
     ) -> Result<Vec<FindingResult>, RunSetupError> {
         let (needed, wanted) = (
@@ -520,7 +515,7 @@ impl Calibration {
             claims::metrics(&self.findings),
         );
         let seeds = self.search.judged_seeds as u64;
-        let source = self.source(values, &needed, &wanted, seeds, journal, progress)?;
+        let source = self.source(values, &needed, &wanted, seeds, progress)?;
         let judged = judge(&self.findings, &source, &[]);
         let result = judged.into_iter().map(|judged| FindingResult {
             text: judged.text.verdict,
@@ -544,7 +539,6 @@ impl Calibration {
         needed: &[Reference],
         wanted: &BTreeSet<String>,
         seeds: u64,
-        journal: Option<&Journal>,
         progress: &(impl Fn() + Sync),
     ) -> Result<Source, RunSetupError> {
         let sets = self
@@ -558,7 +552,6 @@ impl Calibration {
                 let making = Making {
                     seeds,
                     set,
-                    journal,
                     ..Making::default()
                 };
                 let file = std::slice::from_ref(file);

@@ -96,7 +96,7 @@ fn baseline_facts_find_the_settings_that_made_them() {
         runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     };
     let result = calibration
-        .run("carob lab calibrate mine", None, count)
+        .run("carob lab calibrate mine", count)
         .expect("it runs");
     assert!(runs.into_inner() <= calibration.runs());
     let best = &result.points[result.interpretation];
@@ -126,7 +126,7 @@ fn baseline_facts_find_the_settings_that_made_them() {
         .num_threads(1)
         .build()
         .expect("a pool");
-    let again = threads.install(|| calibration.run("carob lab calibrate mine", None, || {}));
+    let again = threads.install(|| calibration.run("carob lab calibrate mine", || {}));
     let json = result.to_json();
     assert_eq!(again.expect("it runs").to_json(), json);
     assert_eq!(CalibrationResult::from_json(&json), Ok(result.clone()));
@@ -161,7 +161,7 @@ fn neighbours_differ_from_the_interpretation_in_one_value() {
     );
     let candidate = "[[candidate]]\nname = \"true\"\nvalues = { service = \"60 ms\" }\n";
     let calibration = calibration(&format!("{open}{candidate}"), BASELINE_FILE).expect("it reads");
-    let result = calibration.run("", None, || {}).expect("it runs");
+    let result = calibration.run("", || {}).expect("it runs");
     assert!(result.points.len() <= calibration.runs());
     let best = &result.points[result.interpretation].values;
     assert_eq!(best, &[Some(2), None]);
@@ -200,8 +200,8 @@ fn a_base_is_what_an_interpretation_was_chosen_from() {
     };
     let before = calibration(OPEN_FILE, BASELINE_FILE).expect("it reads");
     let after = with(&SCENARIO.replace("service = \"20 ms\"", "service = \"60 ms\""));
-    let result = after.run("", None, || {}).expect("it runs");
-    let without = before.run("", None, || {}).expect("it runs");
+    let result = after.run("", || {}).expect("it runs");
+    let without = before.run("", || {}).expect("it runs");
     assert_eq!(result.points, without.points);
     let best = &result.points[result.interpretation];
     assert_eq!(after.label(0, best.values[0]), "60 ms");
@@ -221,7 +221,7 @@ fn a_base_is_what_an_interpretation_was_chosen_from() {
 fn facts_that_no_point_meets_are_named() {
     let impossible = BASELINE_FILE.replace("about = 0.69", "about = 69");
     let calibration = calibration(OPEN_FILE, &impossible).expect("it reads");
-    let result = calibration.run("", None, || {}).expect("it runs");
+    let result = calibration.run("", || {}).expect("it runs");
     assert!(result.plausible().is_empty());
     let page = markdown(&calibration, &result, &[], "Me 2026", "mine.svg");
     assert!(

@@ -7,7 +7,6 @@ use carob_sim::registry::Registry;
 
 use super::expression::Reference;
 use super::source::Source;
-use crate::journal::Journal;
 use crate::metrics;
 use crate::run::{Plan, RunSetupError, Selection};
 use crate::scenario::{Scenario, ScenarioErrors};
@@ -28,8 +27,6 @@ pub struct Making<'a> {
     pub seeds: u64,
     /// Settings changed in every scenario, such as `reconnect=at-once`.
     pub set: &'a [String],
-    /// Where runs come from and go to.
-    pub journal: Option<&'a Journal>,
     /// The controllers that names may refer to.
     pub registry: Registry,
 }
@@ -96,7 +93,7 @@ pub fn measure(
         let Ok(plan) = Plan::new(&scenario, &selection) else {
             continue;
         };
-        let outcome = plan.execute_with(making.journal, engine::run, |_, _| progress())?;
+        let outcome = plan.execute(engine::run, |_, _| progress())?;
         source.add_outcome(&outcome, wanted);
         let first = outcome.runs().next();
         let hash = first.map_or(0, |(_, record)| record.trace_hash);

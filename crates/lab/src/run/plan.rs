@@ -12,8 +12,6 @@ use carob_sim::spec::{Recording, RunRecord, RunSpec};
 use rayon::prelude::*;
 
 use super::outcome::{Outcome, StoredRecord};
-use crate::journal::{self, Journal};
-use crate::record_codec::EncodedRecord;
 use crate::scenario::{Algorithm, Cell, Scenario, ScenarioErrors};
 
 /// The most runs one plan may have.
@@ -105,8 +103,6 @@ pub enum RunSetupError {
         /// The errors with their lines.
         errors: ScenarioErrors,
     },
-    /// The journal cannot be used.
-    Journal(journal::Error),
 }
 
 impl fmt::Display for RunSetupError {
@@ -117,18 +113,11 @@ impl fmt::Display for RunSetupError {
                 f,
                 "scenario {name} cannot be read: {errors}\ncorrect it; `carob lab keys` lists every key"
             ),
-            Self::Journal(error) => write!(f, "{error}"),
         }
     }
 }
 
 impl std::error::Error for RunSetupError {}
-
-impl From<journal::Error> for RunSetupError {
-    fn from(error: journal::Error) -> Self {
-        Self::Journal(error)
-    }
-}
 
 /// One run to do.
 #[derive(Clone, Copy, Debug)]
@@ -301,19 +290,6 @@ impl<'a> Plan<'a> {
         run: impl Fn(&RunSpec) -> Result<RunRecord, RunError> + Sync,
         progress: impl Fn(usize, usize) + Sync,
     ) -> Result<Outcome<'_>, RunSetupError> {
-        self.execute_with(None, run, progress)
-    }
-
-    /// As [`execute`](Self::execute), with a journal: what it has is not run again, and what it has
-    /// not is kept there. One of the runs it has is made nevertheless, to see that it comes out the
-    /// same. Runs with recordings neither come from it nor go there.
-    pub fn execute_with(
-        &self,
-        journal: Option<&Journal>,
-        run: impl Fn(&RunSpec) -> Result<RunRecord, RunError> + Sync,
-        progress: impl Fn(usize, usize) + Sync,
-    ) -> Result<Outcome<'_>, RunSetupError> {
-        let journal = journal.filter(|_| self.record == Recording::default());
         let specs = LastSpec::new();
         let run = |job: &Job<'a>| {
             run(&specs.of(self, job)).map_err(|why| RunSetupError::Run {
@@ -321,23 +297,9 @@ impl<'a> Plan<'a> {
                 why,
             })
         };
-        if let Some(journal) = journal
-            && let Some(job) = self.jobs.iter().find(|job| journal.find(job).is_some())
-        {
-            journal.check(job, &run(job)?)?;
-        }
         let done = AtomicUsize::new(0);
         let one = |job: &Job<'a>| {
-            let before = journal.and_then(|journal| journal.find(job));
-            let kept = match (before, journal) {
-                (Some(packed), _) => StoredRecord::EncodedRecord(packed.clone()),
-                (None, Some(journal)) => {
-                    let packed = EncodedRecord::of(&run(job)?);
-                    journal.keep(job, &packed)?;
-                    StoredRecord::EncodedRecord(packed)
-                }
-                (None, None) => StoredRecord::of(run(job)?, self.record),
-            };
+            let kept = StoredRecord::of(run(job)?, self.record);
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, self.jobs.len());
             Ok(kept)
         };

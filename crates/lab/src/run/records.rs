@@ -10,11 +10,11 @@ use rayon::prelude::*;
 
 use super::outcome::{Outcome, StoredRecord};
 use super::plan::{LastSpec, Plan, RunSetupError};
-use crate::record_codec::{EncodedRecord, layout};
+use crate::record_codec::{EncodedRecord, version};
 
 /// Records of consecutive runs of a plan, packed.
 ///
-/// The bytes are read by a program of the same version and layout of records only.
+/// Only a program of the same version reads the bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Records(Vec<EncodedRecord>);
 
@@ -22,7 +22,7 @@ pub struct Records(Vec<EncodedRecord>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordsError {
-    /// Another version of the program, or another layout of records.
+    /// Another version of the program.
     Version,
     /// A byte that was lost or changed.
     Damaged,
@@ -59,7 +59,7 @@ impl Records {
 
     /// Returns the records as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = layout().to_le_bytes().to_vec();
+        let mut bytes = version().to_le_bytes().to_vec();
         for record in &self.0 {
             let record = record.bytes();
             bytes.extend_from_slice(&(record.len() as u32).to_le_bytes());
@@ -74,8 +74,8 @@ impl Records {
     ///
     /// [`RecordsError`] if another version wrote them, or if they are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, RecordsError> {
-        let (version, mut rest) = bytes.split_first_chunk().ok_or(RecordsError::Damaged)?;
-        if u64::from_le_bytes(*version) != layout() {
+        let (first, mut rest) = bytes.split_first_chunk().ok_or(RecordsError::Damaged)?;
+        if u64::from_le_bytes(*first) != version() {
             return Err(RecordsError::Version);
         }
         let mut records = Vec::new();

@@ -79,7 +79,7 @@ impl Row {
 }
 
 /// One run, as in the machine interface with `--each`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EachRow {
     /// Full name of the cell.
     pub scenario: String,

@@ -124,7 +124,7 @@ class Scenario(_carob.Scenario):
         ``dask.distributed``. Tasks take about a second each; at most ``in_flight`` (three for each
         worker) are out at once.
 
-        With ``to`` the rows go to a Parquet file as they arrive, and memory does not grow with their
+        With ``to`` the runs go to a JSON Lines file as they arrive, and memory does not grow with their
         number. The file is the same, byte for byte, with every executor.
         """
         of = self._with(algorithms, cc)
@@ -222,9 +222,10 @@ class _Batch:
         if to is None:
             return self.runs(executor, in_flight, progress)
         path = os.fspath(to)
-        self._inner.write_to(path, self._call)
+        self._inner.write_to(path)
         self._collect(executor, in_flight, progress)
-        return Saved(path, self._inner.finish(), sum(self._inner.jobs))
+        self._inner.finish()
+        return Saved(path, sum(self._inner.jobs))
 
     def runs(
         self, executor: concurrent.futures.Executor, in_flight: int | None, progress: Progress
@@ -247,11 +248,9 @@ class _Batch:
 
 @dataclass(frozen=True)
 class Saved:
-    """Rows in a Parquet file."""
+    """Runs in a JSON Lines file."""
 
     path: str
-    #: Number of rows: one for each run and metric.
-    rows: int
     #: Number of runs.
     runs: int
 
@@ -282,11 +281,11 @@ class Runs:
         return Table(self._inner.table())
 
     def long_table(self) -> Table:
-        """Return a row for each run and metric with twelve statistics, as ``--each --parquet`` has it."""
+        """Return a row for each run and metric with twelve statistics, as ``--each --csv`` has it."""
         return Table(self._inner.long_table())
 
     def summary(self) -> Table:
-        """Return a row for each cell, algorithm and metric over all runs, as ``--parquet`` has it."""
+        """Return a row for each cell, algorithm and metric over all runs, as ``--csv`` has it."""
         return Table(self._inner.summary_table())
 
     def json(self, *, each: bool = False) -> str:
@@ -387,9 +386,10 @@ class Runs:
         return page
 
     def save(self, path: str | os.PathLike[str]) -> Saved:
-        """Write :meth:`long_table` to a Parquet file, with scenario hash, version and this call."""
+        """Write a line of JSON for each run, with the hash of its scenario."""
         name = os.fspath(path)
-        return Saved(name, self._inner._save(name, self._call), len(self))
+        self._inner._save(name)
+        return Saved(name, len(self))
 
     def __len__(self) -> int:
         return len(self._inner)

@@ -75,5 +75,5 @@ def _plain(cell: Any) -> str:
 
 
 def load(path: str | os.PathLike[str]) -> Table:
-    """Read a Parquet file, such as :meth:`Runs.save` and ``carob lab run --parquet`` write."""
+    """Read a file of :meth:`Runs.save` or ``carob lab run --each --json`` as :meth:`Runs.long_table` has it."""
     return Table(_carob.load(os.fspath(path)))

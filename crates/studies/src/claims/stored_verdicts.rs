@@ -72,8 +72,7 @@ pub fn files(part: &Part) -> Vec<ScenarioFile> {
 impl StoredVerdicts {
     /// Runs what the rules of a part speak of, and judges its claims.
     ///
-    /// `progress` is called with (done, of all) after each run, from any thread. Runs come from the journal
-    /// and go there, if there is one.
+    /// `progress` is called with (done, of all) after each run, from any thread.
     pub fn compute(
         part: &Part,
         mut making: Making<'_>,

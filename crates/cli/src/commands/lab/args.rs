@@ -257,11 +257,6 @@ pub(crate) struct RunArgs {
     pub(crate) svg: Option<&'static Figure>,
     #[command(flatten)]
     pub(crate) layout: LayoutArgs,
-    /// Store finished runs in this file, and reuse those it holds
-    ///
-    /// An interrupted sweep continues where it stopped.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["log", "pcap"])]
-    pub(crate) journal: Option<PathBuf>,
     /// Print one object, line or row per run, with its seed and trace hash
     #[arg(long)]
     pub(crate) each: bool,
@@ -525,9 +520,6 @@ pub(crate) struct EmulateArgs {
 pub(crate) struct SweepArgs {
     /// The sweep file
     pub(crate) file: PathBuf,
-    /// Store finished runs in this file, and reuse those it holds
-    #[arg(long, value_name = "FILE")]
-    pub(crate) journal: Option<PathBuf>,
     /// Print one JSON object per row, a line each
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,

@@ -33,8 +33,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Outcome, Failure> {
     if let Some(points) = args.points {
         subject.calibration.search.points = usize::try_from(points).unwrap_or(usize::MAX);
     }
-    let fresh =
-        args.fresh || args.points.is_some() || args.journal.is_some() || args.keep.is_some();
+    let fresh = args.fresh || args.points.is_some() || args.keep.is_some();
     let kept = subject.kept.take().filter(|_| !fresh);
     let from_store = kept.is_some();
     let result = match kept {
@@ -122,7 +121,6 @@ fn wrong(study: &Path, error: &CalibrationError) -> Failure {
 }
 
 fn compute(subject: &Subject, args: &CalibrateArgs) -> Result<CalibrationResult, Failure> {
-    let journal = output::journal(args.journal.as_deref())?;
     let mut command = format!(
         "carob lab calibrate {}",
         quoted(&args.study.to_string_lossy())
@@ -136,7 +134,7 @@ fn compute(subject: &Subject, args: &CalibrateArgs) -> Result<CalibrationResult,
     let bar = output::progress(subject.calibration.runs());
     let result = output::with_threads(args.threads, || {
         let step = || bar.inc(1);
-        subject.calibration.run(&command, journal.as_ref(), step)
+        subject.calibration.run(&command, step)
     })?;
     bar.finish_and_clear();
     result.map_err(|error| Failure::new(Kind::Usage, error))

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use carob_lab::claims::expression::Reference;
 use carob_lab::claims::{Judged, Judgement, Making, Verdict, rule};
-use carob_lab::journal::Journal;
 use carob_lab::scenario::builtin;
 use carob_lab::text::{Align, TextTable};
 use carob_studies::claims::{self, ClaimStatus, ClaimStatuses, PARTS, Part, StoredVerdicts};
@@ -77,16 +76,11 @@ pub(super) fn run(args: &ClaimsArgs) -> Result<Outcome, Failure> {
 /// The claims of one study.
 fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
     let began = Instant::now();
-    let fresh = args.fresh
-        || args.seeds.is_some()
-        || args.keep.is_some()
-        || args.journal.is_some()
-        || !args.set.is_empty();
-    let journal = output::journal(args.journal.as_deref())?;
+    let fresh = args.fresh || args.seeds.is_some() || args.keep.is_some() || !args.set.is_empty();
     let mut all = Vec::new();
     for part in parts {
         if fresh {
-            all.push(compute(part, args, journal.as_ref())?);
+            all.push(compute(part, args)?);
         } else {
             all.extend(StoredVerdicts::of(part));
         }
@@ -170,15 +164,10 @@ fn say_causes(kept: &StoredVerdicts, standings: &ClaimStatuses) {
     say("");
 }
 
-fn compute(
-    part: &Part,
-    args: &ClaimsArgs,
-    journal: Option<&Journal>,
-) -> Result<StoredVerdicts, Failure> {
+fn compute(part: &Part, args: &ClaimsArgs) -> Result<StoredVerdicts, Failure> {
     let making = Making {
         seeds: args.seeds.unwrap_or(part.seeds),
         set: &args.set,
-        journal,
         ..Making::default()
     };
     making

@@ -21,11 +21,9 @@ use crate::failure::{Failure, Kind, Outcome};
 pub(super) fn run(args: &JudgeArgs) -> Result<Outcome, Failure> {
     let began = Instant::now();
     let folder = open(&args.folder)?;
-    let journal = output::journal(args.journal.as_deref())?;
     let making = Making {
         seeds: args.seeds.unwrap_or(0),
         set: &args.set,
-        journal: journal.as_ref(),
         registry: registry(),
     };
     let usage = |error: &dyn std::fmt::Display| Failure::new(Kind::Usage, error);

@@ -4,7 +4,6 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use carob_lab::journal::Journal;
 use carob_lab::report::Report;
 use carob_lab::run::on_threads;
 use carob_lab::text::TextTable;
@@ -125,12 +124,6 @@ pub(in crate::commands) fn progress(runs: usize) -> ProgressBar {
         .expect("a valid template");
     bar.set_style(style);
     bar
-}
-
-/// Opens the journal requested.
-pub(super) fn journal(path: Option<&Path>) -> Result<Option<Journal>, Failure> {
-    let open = |path| Journal::open(path).map_err(|error| Failure::new(Kind::Usage, error));
-    path.map(open).transpose()
 }
 
 /// Does `work` on the number of threads requested.

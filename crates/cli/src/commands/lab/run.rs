@@ -39,14 +39,13 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let name = args.name.as_deref().unwrap_or(builtin::DEFAULT);
     let source = Source::open(name, &args.set, &args.algorithm)?;
     let plan = plan(args, &source)?;
-    let journal = output::journal(args.journal.as_deref())?;
     if stream::is_of(args) {
-        return stream::run(args, &plan, journal.as_ref());
+        return stream::run(args, &plan);
     }
     let bar = output::progress(plan.jobs().len());
     let began = Instant::now();
     let runs = output::with_threads(args.threads, || {
-        plan.execute_with(journal.as_ref(), engine::run, |_, _| bar.inc(1))
+        plan.execute(engine::run, |_, _| bar.inc(1))
     })?;
     bar.finish_and_clear();
     let runs = runs.map_err(|e| Failure::new(Kind::Usage, e))?;

@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 
-use carob_lab::journal::Journal;
 use carob_lab::run::{EachRow, Plan};
 use carob_lab::{engine, export};
 
@@ -24,11 +23,7 @@ pub(super) fn is_of(args: &RunArgs) -> bool {
 }
 
 /// Makes the runs and prints their rows.
-pub(super) fn run(
-    args: &RunArgs,
-    plan: &Plan<'_>,
-    journal: Option<&Journal>,
-) -> Result<Outcome, Failure> {
+pub(super) fn run(args: &RunArgs, plan: &Plan<'_>) -> Result<Outcome, Failure> {
     let all = plan.jobs().len();
     let bar = output::progress(all);
     let mut at = 0;
@@ -36,7 +31,7 @@ pub(super) fn run(
         let end = all.min(at + CHUNK);
         let part = plan.part(at..end);
         let runs = output::with_threads(args.threads, || {
-            part.execute_with(journal, engine::run, |_, _| bar.inc(1))
+            part.execute(engine::run, |_, _| bar.inc(1))
         })?;
         let rows = runs
             .map_err(|error| Failure::new(Kind::Usage, error))?

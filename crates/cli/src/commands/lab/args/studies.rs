@@ -28,7 +28,7 @@ Example:
 pub(super) const CALIBRATE_HELP: &str = "\
 Examples:
   carob lab calibrate retrycount
-  carob lab calibrate retrycount --fresh --journal runs
+  carob lab calibrate retrycount --fresh
   carob lab calibrate my-study
 
 A folder of your own has open.toml and baseline.toml beside the files that `carob lab judge` takes.
@@ -98,16 +98,11 @@ pub(crate) struct ClaimsArgs {
         requires = "part"
     )]
     pub(crate) set: Vec<String>,
-    /// Store finished runs in this file, and reuse those it holds
-    ///
-    /// An interrupted sweep continues where it stopped.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) journal: Option<PathBuf>,
     /// Print one JSON object per claim, a line each, with every check
     #[arg(long)]
     pub(crate) json: bool,
     /// Write one page with all stored verdicts, filtered by study, importance and verdict
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "fresh", "seeds", "set", "journal", "keep", "markdown"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "fresh", "seeds", "set", "keep", "markdown"])]
     pub(crate) report: Option<PathBuf>,
     /// Print the stored verdicts as the document docs/claims.md
     #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
@@ -135,9 +130,6 @@ pub(crate) struct JudgeArgs {
     /// Change a setting of all scenarios, as for `run`
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Store finished runs in this file, and reuse those it holds
-    #[arg(long, value_name = "FILE")]
-    pub(crate) journal: Option<PathBuf>,
     /// Print one JSON object per expected value and claim, a line each
     #[arg(long)]
     pub(crate) json: bool,
@@ -160,11 +152,6 @@ pub(crate) struct CalibrateArgs {
     /// Sample this many points first [default: as in open.toml]; implies --fresh
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) points: Option<u64>,
-    /// Store finished runs in this file, and reuse those it holds; implies --fresh
-    ///
-    /// An interrupted calibration continues where it stopped.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) journal: Option<PathBuf>,
     /// Print one JSON object: every point with its facts and findings
     #[arg(long)]
     pub(crate) json: bool,

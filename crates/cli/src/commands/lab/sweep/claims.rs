@@ -13,13 +13,9 @@ use crate::failure::{Failure, Kind};
 
 pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
     let sweep = ClaimSweep::read(text).map_err(|error| wrong(args, &error))?;
-    let journal = output::journal(args.journal.as_deref())?;
     let bar = output::progress(sweep.row.len().saturating_mul(sweep.runs()));
     let out = Rows::new(args, &sweep.head(), &COLUMNS);
-    let making = Making {
-        journal: journal.as_ref(),
-        ..Making::default()
-    };
+    let making = Making::default();
     for row in &sweep.row {
         let verdicts =
             output::with_threads(args.threads, || sweep.verdicts(row, making, || bar.inc(1)))?;

@@ -26,14 +26,12 @@ pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
     }
     let texts = files.iter().flatten().map(|file| &*file.text);
     let hash = hash(&[text].into_iter().chain(texts).collect::<Vec<_>>());
-    let journal = output::journal(args.journal.as_deref())?;
     let runs = sweep
         .rows()
         .map(|(number, _, row)| sweep.tables[number].runs(row));
     let bar = output::progress(runs.sum());
     let out = Rows::new(args, &sweep.head(), &COLUMNS);
     let making = Making {
-        journal: journal.as_ref(),
         registry: registry(),
         ..Making::default()
     };
