@@ -8,7 +8,6 @@ import { finish, probe, start } from "./browser.mjs";
 const [root, out, mdbook] = process.argv.slice(2);
 const [source, site] = [join(out, "source"), join(out, "html")];
 /** Widest page, in pixels, that shows figures drawn for phones. */
-const PHONE = 688;
 /** Pages that mdBook adds. */
 const ADDED = ["404.html", "toc.html", "print.html"];
 
@@ -16,7 +15,7 @@ const files = (folder, extension) => readdirSync(folder, { recursive: true, with
   .filter((entry) => entry.isFile() && entry.name.endsWith(extension))
   .map((entry) => join(entry.parentPath ?? entry.path, entry.name));
 
-/** Copies `docs`: links to other files of the repository lead to copies of their text, and figures have narrow layouts. */
+/** Copies `docs`: links to other files of the repository lead to copies of their text. */
 function stage() {
   cpSync(join(root, "docs"), source, { recursive: true });
   for (const page of files(source, ".md")) {
@@ -31,11 +30,6 @@ function stage() {
       const isFolder = statSync(join(root, file)).isDirectory();
       writeFileSync(copy, isFolder ? readdirSync(join(root, file)).join("\n") : readFileSync(join(root, file)));
       return `](${relative(dirname(page), copy)})`;
-    });
-    text = text.replaceAll(/^!\[(.*)\]\((.*)\.svg\)$/gm, (figure, words, stem) => {
-      if (!existsSync(join(folder, `${stem}-narrow.svg`))) return figure;
-      const alt = words.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;");
-      return `<picture><source media="(max-width: ${PHONE}px)" srcset="${stem}-narrow.svg"><img src="${stem}.svg" alt="${alt}"></picture>`;
     });
     writeFileSync(page, text);
   }
@@ -81,8 +75,6 @@ async function views(pages) {
           const onPhone = innerWidth < 400;
           return [
             ...images.filter((image) => !image.naturalWidth).map((image) => `${image.src} is not shown`),
-            ...images.filter((image) => onPhone && image.currentSrc.endsWith(".svg") && !image.currentSrc.endsWith("-narrow.svg"))
-              .map((image) => `${image.src} is drawn for wide pages`),
             ...[...document.querySelectorAll(onPhone ? "main .table-wrapper" : ".none")]
               .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => `the table ${box.textContent.slice(0, 60)} scrolls`),
           ];

@@ -7,7 +7,7 @@
 #[path = "../../../vectors/corpus/replay.rs"]
 mod replay;
 
-use crate::replay::{Script, log};
+use crate::replay::Script;
 use crate::scenario::Scenario;
 
 /// A scenario is read or refused with a place; a line at the end that begins with `--set ` is an override.
@@ -35,17 +35,11 @@ pub fn scenario(data: &[u8]) {
     }
 }
 
-/// A trace for `carob cc trace`, as a script or as a log, is read or refused.
+/// A script for `carob cc trace` is read or refused.
 pub fn trace(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else {
         return;
     };
-    if log::is_log(text) {
-        match log::read("fuzz", text, None) {
-            Ok(_) => {}
-            Err(error) => assert!(!error.to_string().is_empty()),
-        }
-    }
     match Script::read("fuzz", text) {
         Ok(script) => {
             let _ = script.numbers();

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use carob_lab::metrics::METRICS;
 use carob_lab::report::{
-    self, Figure, Layout, Mapping, PairedGroup, PairedRow, PairedRows, SweptFigure, SweptLine,
-    SweptPanel,
+    self, Figure, Mapping, PairedGroup, PairedRow, PairedRows, SweptFigure, SweptLine, SweptPanel,
 };
 use carob_lab::run::EachRow;
 use carob_lab::statistics::Statistics;
@@ -77,7 +76,7 @@ pub(crate) fn difference_figure(label: String, rows: Vec<Row>) -> String {
         baseline: 0.0,
         groups,
     };
-    rows.picture().on_white(Layout::Wide)
+    rows.picture().on_white()
 }
 
 /// Means of a metric against a key, by panel and name.
@@ -175,7 +174,7 @@ impl Swept {
             1 => "One seed".to_owned(),
             seeds => format!("Means of {seeds} seeds with intervals of 95 % (Student's t)"),
         };
-        (self.figure.picture().on_white(Layout::Wide), title, caption)
+        (self.figure.picture().on_white(), title, caption)
     }
 }
 
@@ -257,11 +256,5 @@ pub(crate) fn of_reports(
 ) -> PyResult<Option<Drawn>> {
     let block = figure.block(outcome, &carob_studies::papers::published());
     let block = block.map_err(|error| errors::scenario(error, ""))?;
-    Ok(block.map(|block| {
-        (
-            block.picture.on_white(Layout::Wide),
-            block.title,
-            block.caption,
-        )
-    }))
+    Ok(block.map(|block| (block.picture.on_white(), block.title, block.caption)))
 }

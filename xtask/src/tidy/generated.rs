@@ -26,19 +26,12 @@ impl Document {
     }
 }
 
-/// The list of documents, with a narrow copy of each figure.
+/// The list of documents.
 fn documents() -> Result<Vec<Document>> {
     let list: toml::Table = include_str!("../../documents.toml").parse()?;
     let mut documents = Vec::new();
     for (path, arguments) in list {
         let arguments = words(arguments.as_str().context("arguments are one string")?);
-        if let Some(stem) = path.strip_suffix(".svg") {
-            let narrow = Document {
-                path: format!("{stem}-narrow.svg"),
-                arguments: [&arguments[..], &["--narrow".to_owned()]].concat(),
-            };
-            documents.push(narrow);
-        }
         documents.push(Document { path, arguments });
     }
     Ok(documents)
@@ -145,16 +138,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_has_a_narrow_copy() {
-        let documents = documents().expect("a valid list");
-        let figures = documents
-            .iter()
-            .filter(|one| has_extension(&one.path, "svg"));
-        let narrow = |one: &&Document| one.path.ends_with("-narrow.svg");
-        let (narrow, wide): (Vec<_>, Vec<_>) = figures.partition(narrow);
-        assert_eq!(narrow.len(), wide.len());
-        let ends = |one: &&Document| one.arguments.ends_with(&["--narrow".to_owned()]);
-        assert!(narrow.iter().all(ends));
+    fn list_is_valid_and_quotes_group_words() {
+        assert!(!documents().expect("a valid list").is_empty());
         assert_eq!(words("a 'b c'  d"), ["a", "b c", "d"]);
     }
 

@@ -4,11 +4,10 @@
 //! lost, how long the next one takes to be answered, how long nothing happens. [`replay`] runs it
 //! under one controller, whose own timers decide when transmissions leave; so the same script lasts
 //! longer under one than under another, and a round trip that is longer than a timer brings
-//! spurious retransmissions. [`log`] makes a script of what an endpoint or the simulator did.
+//! spurious retransmissions.
 
 mod engine;
 pub mod export;
-pub mod log;
 mod script;
 mod subject;
 pub mod tables;

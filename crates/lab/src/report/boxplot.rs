@@ -313,9 +313,7 @@ mod tests {
             p50: Some(285.695),
             ..Published::default()
         };
-        let svg = plot(&[285.0, 286.0], Some(published))
-            .picture("a label")
-            .wide;
+        let svg = plot(&[285.0, 286.0], Some(published)).picture("a label").0;
         assert!(
             svg.contains("default, 1 client none: median 285.5"),
             "{svg}"
@@ -341,7 +339,7 @@ mod tests {
 
     #[test]
     fn equal_values_still_show_a_box() {
-        let svg = plot(&[5.0, 5.0, 5.0], None).picture("a label").wide;
+        let svg = plot(&[5.0, 5.0, 5.0], None).picture("a label").0;
         assert!(
             svg.contains("class=\"median c0\"") && !svg.contains("NaN"),
             "{svg}"

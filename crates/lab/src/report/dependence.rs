@@ -67,7 +67,6 @@ pub fn dependence_figure(settings: &[&str], rows: &[DependenceRow]) -> Picture {
         height: SQUARE * rows.len() as f64,
         widths: vec![BAR, SQUARE * settings.len() as f64],
         right: 12.0,
-        together: true,
         panels: vec![share, depends],
         ..Chart::default()
     };
@@ -87,7 +86,7 @@ mod tests {
             explained: vec![0.5, 0.0, 1.0],
         };
         let rows = [row("study-01", 0.5), row("study-02", 0.0)];
-        let svg = dependence_figure(&["service", "queue", "copies"], &rows).wide;
+        let svg = dependence_figure(&["service", "queue", "copies"], &rows).0;
         for text in [
             "study-01: holds at 50 % of the points, partly at 25 %",
             "study-02: copies explains 100 %",

@@ -115,7 +115,7 @@ mod tests {
         };
         let plan = Plan::new(&scenario, &selection).expect("a plan");
         let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
-        let svg = draw(&outcome, &outcome.rows()).expect("a figure").wide;
+        let svg = draw(&outcome, &outcome.rows()).expect("a figure").0;
         assert_eq!(svg.matches("class=\"box").count(), 22 * 2, "{svg}");
         assert!(!svg.contains("NaN"));
     }

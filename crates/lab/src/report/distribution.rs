@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(steps(&[0.5, 2.0]), [(0.5, 0.5), (2.0, 1.0)]);
         let svg = distribution(&values, "Round trips", "Round trip, s", "s")
             .expect("values")
-            .wide;
+            .0;
         assert!(
             svg.contains("p95: 0.9500 s") && !svg.contains("NaN"),
             "{svg}"

@@ -5,7 +5,6 @@ use std::cell::OnceCell;
 
 use super::comparison::box_plots;
 use super::page::FigureBlock;
-use super::picture::Layout;
 use super::transfers::Typical;
 use super::{depth, line_plot, mix, node_timeline, notifications, ratios};
 use crate::run::{Outcome, Row, RunSetupError};
@@ -83,7 +82,7 @@ figures! {
         "a wireless network of at most 120 nodes",
         Runs(|d| Ok(depth::figure(d.outcome, &d.rows).into_iter().collect()));
     "controllers", "Timers of several controllers on one script of events",
-        "a script or an event log",
+        "a script of events",
         Command("carob cc trace --figure FILE");
     "round-trips", "Distribution of the round trips of a capture",
         "exchanges with one transmission",
@@ -139,10 +138,9 @@ impl Figure {
         &self,
         outcome: &Outcome<'_>,
         print: &Print,
-        layout: Layout,
     ) -> Result<Option<String>, RunSetupError> {
         let first = self.block(outcome, print)?;
-        Ok(first.map(|block| block.picture.standalone(layout)))
+        Ok(first.map(|block| block.picture.standalone()))
     }
 
     /// Draws it, the first of several, with title and caption; `None` where runs lack what it needs.
@@ -223,9 +221,7 @@ mod tests {
         let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
         let print = Print::default();
         let drawn = Figure::of_runs().filter_map(|figure| {
-            let svg = figure
-                .svg(&outcome, &print, Layout::Narrow)
-                .expect("possible")?;
+            let svg = figure.svg(&outcome, &print).expect("possible")?;
             assert!(svg.starts_with("<svg") && !svg.contains("NaN"), "{svg}");
             Some(figure.name)
         });

@@ -103,10 +103,10 @@ mod tests {
             flows: vec![flow.clone(), flow],
         }
         .picture("a label")
-        .wide;
+        .0;
         assert!(svg.contains(">flow 2<") && svg.contains("flow-first c1"));
         assert!(!svg.contains("retransmission"), "a legend of what is shown");
-        let none = FlowsGraph { flows: Vec::new() }.picture("a label").wide;
+        let none = FlowsGraph { flows: Vec::new() }.picture("a label").0;
         assert!(!none.contains("NaN") && !none.contains("inf"), "{none}");
     }
 }

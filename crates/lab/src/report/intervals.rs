@@ -70,7 +70,7 @@ mod tests {
             is_marked,
         };
         let rows = [row("a < b", 0.5, true), row("c", 1.2, false)];
-        let svg = interval_figure("Cost", 1.0, &rows).wide;
+        let svg = interval_figure("Cost", 1.0, &rows).0;
         assert!(svg.contains("a &lt; b: 0.500 (0.400 to 0.600)"), "{svg}");
         assert_eq!(svg.matches(" mark\" d=").count(), 2);
     }

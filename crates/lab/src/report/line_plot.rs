@@ -339,7 +339,7 @@ mod tests {
             let svg = figure(&CLIENTS, outcome, &outcome.rows())
                 .expect("a figure")
                 .picture
-                .wide;
+                .0;
             // One in each panel, and one in the legend.
             let lines = svg.matches("class=\"median c1\"").count();
             assert_eq!(lines, CLIENTS.metrics.len() + 1);
@@ -391,7 +391,7 @@ mod tests {
             let svg = figure(&PERIOD, outcome, &outcome.rows())
                 .expect("a figure")
                 .picture
-                .wide;
+                .0;
             assert!(!svg.contains("NaN") && svg.contains(">0.1<"), "{svg}");
             assert!(figure(&LOAD, outcome, &outcome.rows()).is_none());
         });

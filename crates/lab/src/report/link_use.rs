@@ -140,7 +140,7 @@ mod tests {
         let base = [(20.0, 0.0), (10.0, 0.0), (10.0, 30.0), (0.0, 30.0)];
         let area = Part::Area(class, [&corners[..], &base].concat());
         assert_eq!(layers[1], Layer::new("spurious retransmissions").part(area));
-        let svg = link_uses(&[("none".to_owned(), LinkUse::default())], "a label").wide;
+        let svg = link_uses(&[("none".to_owned(), LinkUse::default())], "a label").0;
         assert!(svg.contains(">none<") && !svg.contains("NaN"), "{svg}");
     }
 }

@@ -50,7 +50,7 @@ pub use intervals::{IntervalRow, interval_figure};
 pub use look::{colour, looks};
 pub use page::{Details, FigureBlock, Report, Section};
 pub use paired_rows::{PairedGroup, PairedRow, PairedRows};
-pub use picture::{Layout, Picture};
+pub use picture::Picture;
 pub use quiet::quiet_network;
 pub use scale::{Mapping, number};
 pub use sequence::{Kind, Mark, SequenceGraph, TOOLTIPS_MAX};

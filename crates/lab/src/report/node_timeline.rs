@@ -301,7 +301,7 @@ mod tests {
             "run.algorithms=default,cocoa-004-text,cocoa-004-as-run",
         )
         .expect("a figure");
-        let svg = picture.wide;
+        let svg = picture.0;
         assert!(label.contains("pint-rpl-1s"), "{label}");
         assert!(label.ends_with("over time"), "{label}");
         for title in ["default, seed 1", "cocoa-004-text, seed 1"] {
@@ -330,6 +330,6 @@ mod tests {
         let four = "run.algorithms=default,fasor,cocoa-03,carob";
         let (picture, label) = drawn("rpl/pint-rpl", "pint-rpl-1s", four).expect("a figure");
         assert!(label.ends_with("of the first 3 of 4 algorithms"), "{label}");
-        assert!(!picture.wide.contains("carob, seed"));
+        assert!(!picture.0.contains("carob, seed"));
     }
 }

@@ -232,13 +232,13 @@ mod tests {
     #[test]
     fn figures_have_a_mark_per_cell_and_a_line_per_subscriber() {
         outcome_of("umts-1s-3S*n", |outcome| {
-            let svg = pdr_over_first(&outcome.rows()).expect("a figure").wide;
+            let svg = pdr_over_first(&outcome.rows()).expect("a figure").0;
             assert_eq!(svg.matches("<title>").count(), 3 * 2);
             assert!(svg.contains("3S5n") && !svg.contains("NaN"));
         });
         outcome_of("umts-1s-3S3n", |outcome| {
             let block = timeouts(outcome).expect("possible").expect("a figure");
-            let svg = block.picture.wide;
+            let svg = block.picture.0;
             let lines = svg.split("<path class=\"trend\" d=\"").nth(1);
             let lines = lines.and_then(|rest| rest.split('"').next());
             assert_eq!(lines.map(|data| data.matches('M').count()), Some(3));

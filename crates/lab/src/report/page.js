@@ -132,12 +132,6 @@
     title.parentNode.setAttribute('aria-label', title.textContent);
     title.remove();
   }
-  for (const narrow of document.querySelectorAll('svg.narrow')) {
-    const told = narrow.previousElementSibling.querySelectorAll('.tip');
-    for (const group of narrow.querySelectorAll('[data-tip]')) {
-      group.setAttribute('aria-label', told[group.dataset.tip].getAttribute('aria-label'));
-    }
-  }
   document.addEventListener('pointerover', (event) => {
     const group = event.target.closest?.('svg.figure .tip');
     if (group) show(group, event.clientX, event.clientY);
@@ -225,8 +219,7 @@
     const ends = [panel.x0, panel.y0];
     const rest = group.original.filter((node) =>
       !node.matches?.('text.tick') && !(node.matches?.('line') && isTick(node, name, ends)));
-    const wanted = panel.closest('.narrow') ? 4 : 6;
-    const fresh = ticksOf(scale, name === 'x' ? wanted : 5).flatMap((tick) => {
+    const fresh = ticksOf(scale, name === 'x' ? 6 : 5).flatMap((tick) => {
       const at = short(pixel(scale, tick));
       const { from, to } = name === 'x' ? panel.y0 : panel.x0;
       const line = name === 'x'
@@ -443,8 +436,7 @@
     for (const svg of figure.querySelectorAll('svg.figure')) {
       const saveSvg = () =>
         save(fileName(name, 'svg'), new Blob([resolved(svg).text], { type: 'image/svg+xml' }));
-      const layout = svg.classList.contains('narrow') ? 'narrow' : 'wide';
-      figure.append(element('div', { className: `tools ${layout}` },
+      figure.append(element('div', { className: 'tools' },
         button('SVG', saveSvg), button('PNG', () => savePng(svg, name)), ...svg.buttons));
     }
   }

@@ -167,8 +167,7 @@ fn section_of(section: &Section, id: &str) -> Markup {
             @for paragraph in &section.text { (text_of(paragraph)) }
             @for figure in &section.figures {
                 figure data-figure=[Some(figure.name).filter(|name| !name.is_empty())] {
-                    (PreEscaped(&figure.picture.wide))
-                    (PreEscaped(&figure.picture.narrow))
+                    (PreEscaped(&figure.picture.0))
                     figcaption { b { (figure.title) } " " (figure.caption) }
                 }
             }

@@ -139,7 +139,7 @@ mod tests {
             groups,
             ..PairedRows::default()
         };
-        rows.picture().wide
+        rows.picture().0
     }
 
     #[test]

@@ -190,11 +190,11 @@ mod tests {
         assert!(block.title.contains("default"), "{}", block.title);
         assert!(block.caption.contains("all 2 comparisons"));
         // A baseline has no interval; the others have one, and a value.
-        assert_eq!(block.picture.wide.matches("10 paired seeds").count(), 2);
-        assert_eq!(block.picture.wide.matches(">1, baseline<").count(), 1);
-        let at = |name: &str| block.picture.wide.find(&format!(">{name}<"));
+        assert_eq!(block.picture.0.matches("10 paired seeds").count(), 2);
+        assert_eq!(block.picture.0.matches(">1, baseline<").count(), 1);
+        let at = |name: &str| block.picture.0.find(&format!(">{name}<"));
         assert!(at("tcp-newreno") < at("default"), "TCP has a window");
-        assert!(!block.picture.wide.contains("NaN"));
+        assert!(!block.picture.0.contains("NaN"));
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn every_cell_has_a_heading_where_there_are_several() {
         let every_error = [ONE[0], ONE[2], ONE[3], ONE[4]];
-        let svg = with(&every_error, 10).expect("a figure").picture.wide;
+        let svg = with(&every_error, 10).expect("a figure").picture.0;
         for error in ["none", "low", "medium", "high"] {
             assert!(svg.contains(&format!(">error {error}<")), "{error}");
         }

@@ -10,10 +10,6 @@ use super::FIGURE_STYLE;
 /// A white ground.
 const GROUND: &str = "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>";
 
-/// A group that refers to the tooltip of another layout, and a part that only shows its tooltip: no use in a file.
-const REFERENCE: &str = " data-tip=\"";
-const POINTED: &str = " class=\"hover\"";
-
 /// A rule of the style: its element, its classes, its declarations.
 struct Rule<'a> {
     element: Option<&'a str>,
@@ -125,8 +121,6 @@ pub(super) enum Pages {
 pub(super) fn resolved(svg: &str, pages: Pages) -> String {
     let ([light, dark], rules) = (variables(), rules());
     let mut text = String::with_capacity(2 * svg.len());
-    // Groups that are open, and whether they are left out.
-    let mut groups: Vec<bool> = Vec::new();
     for (k, piece) in svg.split('<').enumerate() {
         if k == 0 {
             text.push_str(piece);
@@ -134,19 +128,6 @@ pub(super) fn resolved(svg: &str, pages: Pages) -> String {
         }
         // Values of attributes are escaped, so the first bracket ends the tag.
         let (tag, rest) = piece.split_once('>').unwrap_or((piece, ""));
-        let is_dropped = match tag {
-            "/g" => groups.pop() == Some(true),
-            _ if tag.starts_with("g ") => {
-                let is_reference = tag.contains(REFERENCE);
-                groups.push(is_reference);
-                is_reference
-            }
-            _ => tag.contains(POINTED) && groups.last() == Some(&true),
-        };
-        if is_dropped {
-            text.push_str(rest.trim_start_matches('\n'));
-            continue;
-        }
         text.push('<');
         let (open, end) = tag.strip_suffix('/').map_or((tag, ""), |open| (open, "/"));
         let open = without_data(open);
@@ -240,7 +221,6 @@ fn in_the_dark(rules: &[Rule<'_>], variables: &Variables<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::picture::Layout;
     use super::super::svg::Svg;
     use super::*;
 
@@ -271,25 +251,15 @@ mod tests {
 
     #[test]
     fn a_file_has_nothing_that_only_pages_use() {
-        let mut svg = Svg::new(Layout::Narrow);
-        svg.group(
-            "class=\"key\" data-key=\"a &gt; b\" aria-label=\"c\"",
-            |svg| {
-                svg.with_title(3, "a tip", |svg| {
-                    svg.rect("hover", 0.0, 0.0, 9.0, 9.0);
-                    svg.rect("box c1", 0.0, 0.0, 1.0, 1.0);
-                });
-                svg.rect("box c2", 0.0, 0.0, 1.0, 1.0);
-            },
-        );
+        let mut svg = Svg::default();
+        let key = "class=\"key\" data-key=\"a &gt; b\" aria-label=\"c\"";
+        svg.group(key, |svg| svg.rect("box c2", 0.0, 0.0, 1.0, 1.0));
         let text = resolved(&svg.finish(10.0, 10.0, "label", ""), Pages::Any);
-        assert!(!text.contains("data-") && !text.contains("hover"), "{text}");
+        assert!(!text.contains("data-"), "{text}");
         assert!(
             text.contains("<g class=\"key\" aria-label=\"c\">"),
             "{text}"
         );
-        assert_eq!(text.matches("<g").count(), text.matches("</g>").count());
-        assert!(text.contains("box c1") && text.contains("box c2"));
     }
 
     #[test]

@@ -466,17 +466,17 @@ mod tests {
                 (Kind::LostBack, 513, 0)
             ]
         );
-        let svg = graph.picture("a label").wide;
+        let svg = graph.picture("a label").0;
         assert!(
             svg.contains("acknowledged") && !svg.contains(">answered<"),
             "{svg}"
         );
-        assert!(svg.contains("<title>") && !graph.still("a label").wide.contains("<title>"));
+        assert!(svg.contains("<title>") && !graph.still("a label").0.contains("<title>"));
     }
 
     #[test]
     fn every_mark_says_what_it_is() {
-        let svg = graph().picture("a label").wide;
+        let svg = graph().picture("a label").0;
         assert!(
             svg.contains("<title>Block number 0: sent again at 2.000 s (transmission 2)</title>")
         );
@@ -493,7 +493,7 @@ mod tests {
     fn a_part_has_only_what_is_inside() {
         let part = graph().between(1.0, 2.5);
         assert_eq!(part.marks.len(), 1);
-        assert!(part.picture("a label").wide.starts_with("<svg"));
+        assert!(part.picture("a label").0.starts_with("<svg"));
     }
 
     #[test]
@@ -510,7 +510,7 @@ mod tests {
             answered: "answered",
             marks,
         };
-        assert!(!graph.picture("a label").wide.contains("<title>"));
+        assert!(!graph.picture("a label").0.contains("<title>"));
     }
 
     #[test]
@@ -520,6 +520,6 @@ mod tests {
             answered: "answered",
             marks: Vec::new(),
         };
-        assert!(!empty.picture("a label").wide.contains("NaN"));
+        assert!(!empty.picture("a label").0.contains("NaN"));
     }
 }

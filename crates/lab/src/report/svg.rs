@@ -2,24 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::picture::Layout;
-
 /// A drawing under construction. Colours come from CSS classes, so one drawing serves light and
 /// dark pages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Svg {
-    layout: Layout,
     body: String,
 }
 
 impl Svg {
-    pub(super) fn new(layout: Layout) -> Self {
-        Self {
-            layout,
-            body: String::new(),
-        }
-    }
-
     /// `<rect>`
     pub(super) fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) {
         self.push(format_args!(
@@ -94,15 +84,12 @@ impl Svg {
         ));
     }
 
-    /// A group of elements with a tooltip. In the narrow layout it has the number of the one in the wide layout.
-    pub(super) fn with_title(&mut self, number: usize, title: &str, draw: impl FnOnce(&mut Self)) {
-        match self.layout {
-            Layout::Wide => self.push(format_args!(
-                "<g class=\"tip\"><title>{}</title>",
-                escape(title)
-            )),
-            Layout::Narrow => self.push(format_args!("<g class=\"tip\" data-tip=\"{number}\">")),
-        }
+    /// A group of elements with a tooltip.
+    pub(super) fn with_title(&mut self, title: &str, draw: impl FnOnce(&mut Self)) {
+        self.push(format_args!(
+            "<g class=\"tip\"><title>{}</title>",
+            escape(title)
+        ));
         draw(self);
         self.body.push_str("</g>\n");
     }
@@ -118,12 +105,7 @@ impl Svg {
     /// `more` are further attributes of it.
     pub(super) fn finish(self, width: f64, height: f64, label: &str, more: &str) -> String {
         format!(
-            "<svg class=\"figure{}\"{more} viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" xmlns=\"http://www.w3.org/2000/svg\">\n{}</svg>\n",
-            if self.layout.is_narrow() {
-                " narrow"
-            } else {
-                ""
-            },
+            "<svg class=\"figure\"{more} viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" xmlns=\"http://www.w3.org/2000/svg\">\n{}</svg>\n",
             short(width),
             short(height),
             escape(label),
@@ -176,23 +158,6 @@ pub(super) fn text_width(text: &str) -> f64 {
         .sum()
 }
 
-/// Lines of a text, each about as wide as `room` pixels at most, but for longer words.
-pub(super) fn lines_of(text: &str, room: f64) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.len() - 1;
-        if lines[last].is_empty() {
-            lines[last].push_str(word);
-        } else if text_width(&lines[last]) + 4.0 + text_width(word) <= room {
-            lines[last].push(' ');
-            lines[last].push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,20 +165,13 @@ mod tests {
     #[test]
     fn text_cannot_leave_its_element() {
         let mut svg = Svg::default();
-        svg.with_title(0, "a < b & \"c\"", |svg| {
+        svg.with_title("a < b & \"c\"", |svg| {
             svg.text("label", (1.0, 2.5), "</text>");
         });
         let text = svg.finish(10.0, 10.0, "\"x\"", "");
         assert!(text.contains("<title>a &lt; b &amp; &quot;c&quot;</title>"));
         assert!(text.contains(">&lt;/text&gt;</text>"));
         assert!(text.contains("aria-label=\"&quot;x&quot;\""));
-    }
-
-    #[test]
-    fn long_texts_have_lines() {
-        assert_eq!(lines_of("aaaa bb cc", 40.0), ["aaaa", "bb cc"]);
-        assert_eq!(lines_of("", 1.0), [""]);
-        assert_eq!(lines_of("aaaaaa b", 10.0), ["aaaaaa", "b"]);
     }
 
     #[test]

@@ -203,7 +203,7 @@ mod tests {
     }
 
     fn figure(values: &[&str], titles: &[&str]) -> String {
-        swept(values, titles).picture().wide
+        swept(values, titles).picture().0
     }
 
     #[test]

@@ -175,7 +175,7 @@ mod tests {
             Fate::Lost,
             Fate::Open,
         ];
-        let svg = scatters(&[run(&fates)], "a label").wide;
+        let svg = scatters(&[run(&fates)], "a label").0;
         let marks = |class: &str| {
             let begin = format!("<path class=\"{class}\"");
             let paths = svg.split(&begin).skip(1);
@@ -204,6 +204,6 @@ mod tests {
             of(&late)
         );
         assert!(of(&[Fate::Early; 300]).ends_with("they never suit"));
-        assert!(!scatters(&[run(&[])], "none").wide.contains("NaN"));
+        assert!(!scatters(&[run(&[])], "none").0.contains("NaN"));
     }
 }

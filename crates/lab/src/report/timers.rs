@@ -151,9 +151,9 @@ mod tests {
             rtt: vec![point(1.0, 1)],
             ..TimerTrace::default()
         };
-        assert!(!trace.picture("a label").wide.contains("ambiguous"));
+        assert!(!trace.picture("a label").0.contains("ambiguous"));
         trace.rtt.push(point(2.0, 3));
-        let svg = trace.picture("a label").wide;
+        let svg = trace.picture("a label").0;
         assert!(svg.contains("ambiguous"));
         let title = "<title>round trip from the first transmission 0.700 s at 2.00 s, 3 transmissions</title>";
         assert!(svg.contains(title));
@@ -161,11 +161,6 @@ mod tests {
 
     #[test]
     fn nothing_is_a_figure_too() {
-        assert!(
-            !TimerTrace::default()
-                .picture("a label")
-                .wide
-                .contains("NaN")
-        );
+        assert!(!TimerTrace::default().picture("a label").0.contains("NaN"));
     }
 }

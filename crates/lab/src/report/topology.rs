@@ -1,17 +1,13 @@
 //! A wireless network from above: nodes, links by how much they deliver, and the tree of RPL.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::picture::{Layout, Picture};
+use super::picture::{Picture, WIDTH};
 use super::sequence::TOOLTIPS_MAX;
 use super::svg::{Svg, short, text_width};
 
 /// Space around the network in pixels, in the wide and the narrow layout.
 const MARGIN: f64 = 34.0;
-const NARROW_MARGIN: f64 = 24.0;
-/// A network so many times as long as wide is turned in the narrow layout.
-const LONG: f64 = 1.5;
 /// Height of the legend's lines.
 const LEGEND_LINE: f64 = 22.0;
 /// The most that one height of nodes takes, and the least across where they are in more than a row.
@@ -69,8 +65,6 @@ struct Plan {
     /// Heights that are drawn apart, the highest first, with the middle of each.
     heights: Vec<(i32, f64)>,
     radius: f64,
-    /// Space around the network in pixels.
-    margin: f64,
     /// Pixels of a metre along, and how much more it is across.
     metre: f64,
     stretched: f64,
@@ -86,14 +80,9 @@ struct Plan {
 /// what they deliver both ways, which an acknowledged frame needs.
 pub fn topology_figure(network: &Network) -> Picture {
     let pairs = pairs(&network.links);
-    Picture::of(|layout| draw(network, &pairs, layout))
-}
-
-fn draw(network: &Network, pairs: &[Pair], layout: Layout) -> String {
-    let mut svg = Svg::new(layout);
-    let margin = margin(layout);
-    let top = legend(&mut svg, network, pairs, layout) + margin + 12.0;
-    let mut plan = Plan::new(&positions(network, layout), top, layout);
+    let mut svg = Svg::default();
+    let top = legend(&mut svg, network, &pairs) + MARGIN + 12.0;
+    let mut plan = Plan::new(&network.positions, top);
     plan.is_bent = pairs.len() * plan.points.len() <= BENT_MAX;
     if plan.heights.len() > 1 {
         for (height, y) in &plan.heights {
@@ -105,35 +94,16 @@ fn draw(network: &Network, pairs: &[Pair], layout: Layout) -> String {
             );
         }
     }
-    let told = links(&mut svg, pairs, &plan);
+    links(&mut svg, &pairs, &plan);
     tree(&mut svg, network, &plan);
-    nodes(&mut svg, network, &plan, told);
+    nodes(&mut svg, network, &plan);
     let height = scale_bar(&mut svg, &plan);
     let label = "Nodes and links of a wireless network";
-    svg.finish(layout.width(), height, label, "")
-}
-
-fn margin(layout: Layout) -> f64 {
-    match layout {
-        Layout::Wide => MARGIN,
-        Layout::Narrow => NARROW_MARGIN,
-    }
-}
-
-/// The places of nodes; those of a long network from the top to the bottom in the narrow layout.
-fn positions(network: &Network, layout: Layout) -> Cow<'_, [(i32, i32, i32)]> {
-    let places = || network.positions.iter();
-    let (_, along) = extent(places().map(|place| place.0));
-    let (_, across) = extent(places().map(|place| place.1));
-    if layout == Layout::Wide || along <= LONG * across || across == 0.0 {
-        return Cow::Borrowed(&network.positions);
-    }
-    Cow::Owned(places().map(|(x, y, z)| (*y, *x, *z)).collect())
+    Picture(svg.finish(WIDTH, height, label, ""))
 }
 
 impl Plan {
-    fn new(positions: &[(i32, i32, i32)], top: f64, layout: Layout) -> Self {
-        let margin = margin(layout);
+    fn new(positions: &[(i32, i32, i32)], top: f64) -> Self {
         let mut heights: Vec<i32> = positions.iter().map(|place| place.2).collect();
         heights.sort_unstable_by(|a, b| b.cmp(a));
         heights.dedup();
@@ -144,7 +114,7 @@ impl Plan {
             extent(positions.iter().map(|place| place.0)),
             extent(positions.iter().map(|place| place.1)),
         ];
-        let room = layout.width() - 2.0 * margin;
+        let room = WIDTH - 2.0 * MARGIN;
         let metre = (room / along.max(1.0)).min(TALLEST / across.max(1.0));
         // A metre is at most a third of the page.
         let metre = metre.min(room / 3.0);
@@ -152,7 +122,7 @@ impl Plan {
         let stretched = (wanted / (across * metre).max(1e-9)).max(1.0);
         let stretched = if across > 0.0 { stretched } else { 1.0 };
         let panel = across * metre * stretched;
-        let indent = margin + (room - along * metre) / 2.0;
+        let indent = MARGIN + (room - along * metre) / 2.0;
         let row = |height: i32| heights.iter().position(|own| *own == height).unwrap_or(0);
         let above = |row: usize| top + row as f64 * (panel + BETWEEN);
         let point = |(x, y, z): &(i32, i32, i32)| {
@@ -168,7 +138,6 @@ impl Plan {
                 .map(|row| (heights[row], above(row) + panel / 2.0))
                 .collect(),
             radius,
-            margin,
             metre,
             stretched,
             bottom: above(rows - 1) + panel,
@@ -276,8 +245,7 @@ fn quality(both: [f64; 2]) -> Option<usize> {
 }
 
 /// Draws the links; returns the number of those with a tooltip.
-fn links(svg: &mut Svg, pairs: &[Pair], plan: &Plan) -> usize {
-    let mut number = 0;
+fn links(svg: &mut Svg, pairs: &[Pair], plan: &Plan) {
     let drawn = pairs.iter().filter(|(_, both)| quality(*both).is_some());
     let is_dense = drawn.count() > DENSE * plan.points.len();
     // The best on top.
@@ -305,14 +273,12 @@ fn links(svg: &mut Svg, pairs: &[Pair], plan: &Plan) -> usize {
                 both[0] * 100.0,
                 both[1] * 100.0
             );
-            svg.with_title(number, &told, |svg| svg.path(&class, &data));
-            number += 1;
+            svg.with_title(&told, |svg| svg.path(&class, &data));
         }
         if !all.is_empty() {
             svg.path(&class, &all);
         }
     }
-    number
 }
 
 fn tree(svg: &mut Svg, network: &Network, plan: &Plan) {
@@ -357,8 +323,7 @@ fn tree(svg: &mut Svg, network: &Network, plan: &Plan) {
     }
 }
 
-/// Draws the nodes; `from` is the number of the first tooltip.
-fn nodes(svg: &mut Svg, network: &Network, plan: &Plan, from: usize) {
+fn nodes(svg: &mut Svg, network: &Network, plan: &Plan) {
     for ((point, place), node) in plan.points.iter().zip(&network.positions).zip(0..) {
         let (radius, class) = (plan.radius, class(network, node));
         let draw = |svg: &mut Svg| {
@@ -376,8 +341,7 @@ fn nodes(svg: &mut Svg, network: &Network, plan: &Plan, from: usize) {
         if plan.points.len() > TOOLTIPS_MAX {
             draw(svg);
         } else {
-            let number = from + usize::from(node);
-            svg.with_title(number, &told(network, node, *place), draw);
+            svg.with_title(&told(network, node, *place), draw);
         }
     }
 }
@@ -424,16 +388,12 @@ fn told(network: &Network, node: u16, (x, y, z): (i32, i32, i32)) -> String {
 }
 
 /// Draws the legend of marks and lines. Returns the position of its end.
-fn legend(svg: &mut Svg, network: &Network, pairs: &[Pair], layout: Layout) -> f64 {
-    let begin = match layout {
-        Layout::Wide => MARGIN,
-        Layout::Narrow => 4.0,
-    };
-    let (mut x, mut y) = (begin, 18.0);
+fn legend(svg: &mut Svg, network: &Network, pairs: &[Pair]) -> f64 {
+    let (mut x, mut y) = (MARGIN, 18.0);
     let mut entry = |svg: &mut Svg, text: &str, draw: &dyn Fn(&mut Svg, f64, f64)| {
         let width = 34.0 + text_width(text) * 1.05 + 18.0;
-        if x + width > layout.width() && x > begin {
-            (x, y) = (begin, y + LEGEND_LINE);
+        if x + width > WIDTH && x > MARGIN {
+            (x, y) = (MARGIN, y + LEGEND_LINE);
         }
         draw(svg, x, y - 4.0);
         svg.text("legend", (x + 34.0, y), text);
@@ -484,7 +444,7 @@ fn legend(svg: &mut Svg, network: &Network, pairs: &[Pair], layout: Layout) -> f
 
 /// A length that is easily read. Returns where the figure ends.
 fn scale_bar(svg: &mut Svg, plan: &Plan) -> f64 {
-    let margin = plan.margin;
+    let margin = MARGIN;
     let y = plan.bottom + margin + 14.0;
     // Tenths of a metre to ten thousand kilometres, by 1, 2 and 5.
     let decades = (-1..8).map(|power| 10_f64.powi(power));
@@ -545,13 +505,13 @@ mod tests {
 
     #[test]
     fn every_node_is_there_and_says_what_it_is() {
-        let svg = topology_figure(&network(Shape::Grid(6, 6))).wide;
+        let svg = topology_figure(&network(Shape::Grid(6, 6))).0;
         // One more of each in the legend.
         assert_eq!(count(&svg, "class=\"mesh-node\""), 34 + 1);
         assert_eq!(count(&svg, "class=\"mesh-root\""), 1 + 1);
         assert_eq!(count(&svg, "class=\"mesh-sink\""), 1 + 1);
         assert!(svg.contains("node 35 at 50, 50, 0 m"));
-        let svg = topology_figure(&network(Shape::Pint)).wide;
+        let svg = topology_figure(&network(Shape::Pint)).0;
         assert_eq!(count(&svg, "class=\"mesh-node\""), 21 + 1);
         assert_eq!(count(&svg, "class=\"mesh-root-sink\""), 1 + 1);
         assert!(svg.contains(">3.5 m up<") && svg.contains(">0 m up<"));
@@ -565,7 +525,7 @@ mod tests {
         network
             .links
             .extend([(0, 2, 1.0), (0, 7, 1.0), (9, 9, 1.0)]);
-        let svg = topology_figure(&network).wide;
+        let svg = topology_figure(&network).0;
         assert_eq!(count(&svg, "mesh-link good"), 1 + 1);
         assert_eq!(count(&svg, "mesh-link fair"), 1 + 1);
         assert_eq!(count(&svg, "mesh-link poor"), 0);
@@ -576,9 +536,9 @@ mod tests {
     fn links_bend_around_nodes_in_their_way() {
         let mut network = row();
         network.links = vec![(0, 1, 1.0), (1, 0, 1.0)];
-        assert_eq!(count(&topology_figure(&network).wide, "Q"), 0);
+        assert_eq!(count(&topology_figure(&network).0, "Q"), 0);
         network.links.extend([(0, 2, 1.0), (2, 0, 1.0)]);
-        assert_eq!(count(&topology_figure(&network).wide, "Q"), 1);
+        assert_eq!(count(&topology_figure(&network).0, "Q"), 1);
     }
 
     #[test]
@@ -586,38 +546,34 @@ mod tests {
         let mut network = row();
         network.parents = Some(vec![None, Some(0), Some(1)]);
         network.etx = vec![None, Some(1.25), Some(4.0)];
-        let svg = topology_figure(&network).wide;
+        let svg = topology_figure(&network).0;
         assert!(svg.contains(">1.25<") && svg.contains(">4.00<"));
         assert!(svg.contains("parent 1 by ETX 4.00; 2 hops to the root"));
         // Only nodes in a loop are so many hops away.
         network.parents = Some(vec![None, Some(2), Some(1), Some(8)]);
-        let svg = topology_figure(&network).wide;
+        let svg = topology_figure(&network).0;
         assert!(svg.contains("parent 2") && !svg.contains("hops"));
     }
 
     #[test]
     fn narrow_networks_are_drawn_wider_and_say_so() {
-        let svg = topology_figure(&network(Shape::IotLab)).wide;
+        let svg = topology_figure(&network(Shape::IotLab)).0;
         assert!(svg.contains("times as wide"));
         assert!(
             !topology_figure(&network(Shape::Wilab))
-                .wide
+                .0
                 .contains("times as wide")
         );
         assert!(
             !topology_figure(&network(Shape::Chain(17)))
-                .wide
+                .0
                 .contains("times as wide")
         );
     }
 
     #[test]
     fn any_network_can_be_drawn() {
-        assert!(
-            topology_figure(&Network::default())
-                .wide
-                .starts_with("<svg")
-        );
+        assert!(topology_figure(&Network::default()).0.starts_with("<svg"));
         let alone = Network {
             positions: vec![(0, 0, 0); 2],
             ..Network::default()
@@ -632,10 +588,8 @@ mod tests {
             ..Network::default()
         };
         for network in [alone, far, many, high] {
-            let Picture { wide, narrow } = topology_figure(&network);
-            for svg in [wide, narrow] {
-                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-            }
+            let svg = topology_figure(&network).0;
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
     }
 }

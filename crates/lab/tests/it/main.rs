@@ -3,6 +3,5 @@
 
 mod any_network;
 mod metric_table;
-mod replay;
 mod stress;
 mod trace_hashes;

@@ -379,8 +379,8 @@ mod tests {
         let (one, two) = (figures(one), figures(two));
         assert!(one == two && one.len() > thesis().run.len());
         for figure in &one {
-            assert!(figure.picture.wide.len() < 200_000, "{}", figure.id);
-            assert!(!figure.picture.wide.contains("NaN"), "{}", figure.id);
+            assert!(figure.picture.0.len() < 200_000, "{}", figure.id);
+            assert!(!figure.picture.0.contains("NaN"), "{}", figure.id);
             let again = explained_figure(&thesis(), &figure.id).expect("possible");
             assert_eq!(again.as_ref(), Some(figure));
         }
@@ -404,7 +404,7 @@ mod tests {
                 assert_eq!(count(Kind::Lost), facts.lost, "{}", run.id);
             }
             let drawn = |class: &str, end: char| {
-                let svg = graph.picture("a label").wide;
+                let svg = graph.picture("a label").0;
                 let (_, layers) = svg.split_once("class=\"layers\"").expect("a panel");
                 let paths = layers
                     .split("<path class=\"")

@@ -181,14 +181,14 @@ mod tests {
         assert!(caption.contains("the farthest from print is tcp-bbr1 in long-1c-none-2500"));
         let layers = figures
             .iter()
-            .map(|f| f.picture.wide.split_once("class=\"layers\""));
+            .map(|f| f.picture.0.split_once("class=\"layers\""));
         let boxes: usize = layers
             .map(|parts| parts.expect("a panel").1.matches("class=\"box ").count())
             .sum();
         assert_eq!(boxes, measured.rows.len());
         let published = figures
             .iter()
-            .map(|f| f.picture.wide.matches("printed-mark").count());
+            .map(|f| f.picture.0.matches("printed-mark").count());
         // With a key in each legend.
         assert_eq!(
             published.sum::<usize>(),

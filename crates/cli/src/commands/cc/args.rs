@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use crate::commands::lab::LayoutArgs;
 use carob_lab::replay::{EVENTS_MAX, VOCABULARY};
 use clap::{ArgGroup, Subcommand, ValueEnum};
 
@@ -12,18 +11,15 @@ Examples:
   carob cc trace --demo
   carob cc trace --demo -a 'cocoa*' --set cc.k_weak=4 --figure weak.svg
   printf 'rtt 400 ms x 5\\nlost 2, rtt 400 ms\\nidle 1 min\\nrtt 400 ms\\n' | carob cc trace -
-  carob get coap://localhost/large -o large.bin --log get.jsonl && carob cc trace get.jsonl
-  carob lab run thesis/long-1c-high-2500 -a cocoa-001 --seed 7 --log lab.jsonl
-  carob cc trace lab.jsonl -a default,cocoa-001 --json
 
 A file has the events of a path, one a line; # begins a comment:
 ";
 
 const TRACE_RULES: &str = "
 An exchange begins when the one before has ended. A lost transmission is followed by the next one
-after the controller's timeout; a reply slower than the timeout causes spurious retransmissions. A
-log does not show which transmissions were lost: those without a reply count as lost, earliest
-first.";
+after the controller's timeout; a reply slower than the timeout causes spurious retransmissions.
+
+`carob analyze` runs controllers beside the sender of a capture or event log.";
 
 const NEW_EXAMPLES: &str = "\
 Examples:
@@ -97,7 +93,7 @@ pub(crate) enum CcCommand {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(group = ArgGroup::new("input").required(true).args(["file", "demo"]))]
 pub(crate) struct TraceArgs {
-    /// A script of round trips, losses and pauses, or an event log (--log); `-` is stdin
+    /// A script of round trips, losses and pauses; `-` is stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Run a built-in script: drift, losses, a late reply, a full buffer, silence
@@ -125,9 +121,6 @@ pub(crate) struct TraceArgs {
     /// Draw from this seed instead, the same for every controller
     #[arg(long, value_name = "SEED")]
     pub(crate) seed: Option<u64>,
-    /// Replay the sender with this in its name, from a log with several
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) from: Option<String>,
     /// Print every event in the table
     #[arg(long)]
     pub(crate) each: bool,
@@ -140,8 +133,6 @@ pub(crate) struct TraceArgs {
     /// Print the figure
     #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: bool,
-    #[command(flatten)]
-    pub(crate) layout: LayoutArgs,
     /// Write the figure to this file [default: ./reports/trace-NAME.svg]
     ///
     /// With --json and --csv there is no figure unless this option is given.

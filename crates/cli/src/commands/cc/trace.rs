@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use carob_lab::replay::log::{self, LogError};
 use carob_lab::replay::{DEMO, Dither, Event, Run, Script, Subject, SubjectError, export, tables};
 use carob_lab::report::series;
 
@@ -14,12 +13,10 @@ use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
 
-/// The largest script or log, in bytes.
+/// The largest script, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// The most controllers whose events are printed by default.
 const TABLED_MAX: usize = 8;
-/// The most senders of a log that are named.
-const SENDERS_NAMED: usize = 6;
 
 pub(super) fn run(args: &TraceArgs) -> Result<Outcome, Failure> {
     let input = Input::open(args)?;
@@ -35,11 +32,8 @@ pub(super) fn run(args: &TraceArgs) -> Result<Outcome, Failure> {
     let runs: Vec<Run> = subjects.iter().map(|s| s.run(script, dither)).collect();
     let drawn = || {
         let picture = series(script, &runs, "Timers of controllers, event by event");
-        picture.standalone(args.layout.layout())
+        picture.standalone()
     };
-    for remark in &input.remarks {
-        printer::remark(&format!("{}: {remark}", input.name));
-    }
     if args.svg {
         raw(drawn().trim_end());
         return Ok(Outcome::Done);
@@ -73,9 +67,6 @@ struct Input {
     /// `demo`, `stdin` or the file as it was typed.
     name: String,
     script: Script,
-    /// The sender of the exchanges, in a log.
-    sender: Option<String>,
-    remarks: Vec<String>,
 }
 
 impl Input {
@@ -91,29 +82,11 @@ impl Input {
                 (path.display().to_string(), read(file, path)?)
             }
         };
-        if log::is_log(&text) {
-            let reading = log::read(&name, &text, args.from.as_deref()).map_err(|e| wrong(&e))?;
-            return Ok(Self {
-                name,
-                script: reading.script,
-                sender: Some(reading.sender),
-                remarks: reading.remarks,
-            });
-        }
-        if args.from.is_some() {
-            let message = format!("--from chooses a sender of a log, and {name} is a script");
-            return Err(Failure::new(Kind::Usage, message));
-        }
         let script = Script::read(&name, &text).map_err(|error| {
             let hint = "`carob cc trace --help` lists the words";
             Failure::new(Kind::Usage, error).hint(hint)
         })?;
-        Ok(Self {
-            name,
-            script,
-            sender: None,
-            remarks: Vec::new(),
-        })
+        Ok(Self { name, script })
     }
 
     /// `44 exchanges, 1 pause`.
@@ -152,9 +125,7 @@ fn read(from: impl Read, path: &Path) -> Result<String, Failure> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         let most = FILE_BYTES_MAX >> 20;
         let message = format!("{shown}: found more than {most} MiB, expected at most that");
-        return Err(
-            Failure::new(Kind::Usage, message).hint("shorten the log, for example with `head -n`")
-        );
+        return Err(Failure::new(Kind::Usage, message).hint("shorten the script"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
@@ -173,9 +144,6 @@ fn tell(args: &TraceArgs, input: &Input, runs: &[Run], dither: Dither) {
     };
     let (name, size) = (&input.name, input.size());
     say(format_args!("{name}: {size}; every random draw is {draws}"));
-    if let Some(sender) = &input.sender {
-        say(format_args!("read from the log of {sender}"));
-    }
     if runs.len() <= TABLED_MAX || args.each {
         let (tables, left_out) =
             tables::events(&input.script, runs, args.each, crate::output::columns());
@@ -226,22 +194,5 @@ fn unknown(error: &SubjectError) -> Failure {
         SubjectError::Set { .. } => {
             failure.hint("`carob cc show NAME` has a controller's constants")
         }
-    }
-}
-
-fn wrong(error: &LogError) -> Failure {
-    let failure = Failure::new(Kind::Usage, error);
-    match error {
-        LogError::Senders { senders, .. } => {
-            let named = &senders[..senders.len().min(SENDERS_NAMED)];
-            let more = match senders.len() - named.len() {
-                0 => String::new(),
-                n => format!(", and {n} more"),
-            };
-            let named: Vec<String> = named.iter().map(|name| format!("\"{name}\"")).collect();
-            let named = named.join(", ");
-            failure.hint(format_args!("choose one with --from TEXT: {named}{more}"))
-        }
-        _ => failure,
     }
 }

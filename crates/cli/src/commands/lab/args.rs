@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carob_lab::compare::Component;
-use carob_lab::report::{Figure, Layout};
+use carob_lab::report::Figure;
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -106,11 +106,6 @@ pub(crate) enum LabCommand {
         /// Draw the tree of the run with this seed [default: the first]
         #[arg(long, value_name = "SEED", requires = "topology")]
         seed: Option<u64>,
-        /// Draw it for a phone or a column of print
-        ///
-        /// The figure is 360 units wide instead of 860; the size of text is the same.
-        #[arg(long, requires = "topology", hide_short_help = true)]
-        narrow: bool,
     },
     /// Write a scenario file to begin with
     #[command(after_long_help = NEW_EXAMPLES)]
@@ -255,8 +250,6 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FIGURE", num_args = 0..=1, value_parser = figure_parser(),
           default_missing_value = "boxes", conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: Option<&'static Figure>,
-    #[command(flatten)]
-    pub(crate) layout: LayoutArgs,
     /// Print one object, line or row per run, with its seed and trace hash
     #[arg(long)]
     pub(crate) each: bool,
@@ -267,30 +260,6 @@ pub(crate) struct RunArgs {
     pub(crate) report: ReportArgs,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
-}
-
-/// Layout of a figure that is printed.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub(crate) struct LayoutArgs {
-    /// Print the figure for a phone or a column of print
-    ///
-    /// The figure is 360 units wide instead of 860: its panels are stacked, the size of text is the same.
-    #[arg(long, requires = "svg", hide_short_help = true)]
-    pub(crate) narrow: bool,
-}
-
-pub(super) fn layout(is_narrow: bool) -> Layout {
-    if is_narrow {
-        Layout::Narrow
-    } else {
-        Layout::Wide
-    }
-}
-
-impl LayoutArgs {
-    pub(crate) fn layout(self) -> Layout {
-        layout(self.narrow)
-    }
 }
 
 /// The names of figures of runs, with what each shows.

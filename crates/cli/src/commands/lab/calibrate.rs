@@ -58,7 +58,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Outcome, Failure> {
         );
         raw(page.trim_end());
     } else if args.svg {
-        let figure = figure(calibration, &result).standalone(args.layout.layout());
+        let figure = figure(calibration, &result).standalone();
         raw(figure.trim_end());
     } else {
         if from_store && result.is_stale(calibration) {

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use carob_lab::expected::Comparison;
-use carob_lab::report::Layout;
 use carob_lab::run::RunSetupError;
 use carob_lab::study::Study;
 use carob_studies::explained;
@@ -32,7 +31,6 @@ pub(super) fn svg(
     measured: &MeasuredRuns,
     comparisons: &[Comparison],
     id: &str,
-    layout: Layout,
 ) -> Result<String, Failure> {
     let boxes = || completion_times(study, measured, comparisons).1.into_iter();
     let found = match boxes().find(|figure| figure.id == id) {
@@ -49,7 +47,7 @@ pub(super) fn svg(
                 .hint(format_args!("there are: {}", names.join(", "))),
         );
     };
-    Ok(figure.picture.standalone(layout))
+    Ok(figure.picture.standalone())
 }
 
 /// The document docs/thesis-figures.md.

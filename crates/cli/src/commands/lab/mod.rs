@@ -34,7 +34,7 @@ mod stream;
 mod sweep;
 mod topology;
 
-pub(crate) use args::{CompareArgs, LabCommand, LayoutArgs};
+pub(crate) use args::{CompareArgs, LabCommand};
 pub(crate) use published::studies;
 
 use crate::failure::{Failure, Outcome};
@@ -49,9 +49,8 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
             algorithm,
             topology: true,
             seed,
-            narrow,
             ..
-        } => topology::run(&name, &set, &algorithm, seed, args::layout(narrow)),
+        } => topology::run(&name, &set, &algorithm, seed),
         LabCommand::Show {
             name,
             set,

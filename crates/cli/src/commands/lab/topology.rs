@@ -1,6 +1,6 @@
 //! `carob lab show --topology`.
 
-use carob_lab::report::{Layout, quiet_network};
+use carob_lab::report::quiet_network;
 
 use super::output::raw;
 use super::source::Source;
@@ -11,7 +11,6 @@ pub(super) fn run(
     set: &[String],
     algorithms: &[String],
     seed: Option<u64>,
-    layout: Layout,
 ) -> Result<Outcome, Failure> {
     let source = Source::open(name, set, algorithms)?.without_pattern()?;
     let scenario = &source.scenario;
@@ -26,6 +25,6 @@ pub(super) fn run(
         let hint = "`carob lab list` names all scenarios; those of cocoaplus have networks";
         return Err(Failure::new(Kind::Usage, message).hint(hint));
     };
-    raw(picture.standalone(layout).trim_end());
+    raw(picture.standalone().trim_end());
     Ok(Outcome::Done)
 }

@@ -5,11 +5,10 @@ addEventListener('load', () => {
   const isShown = (node) => node.getClientRects().length > 0;
   const all = [...document.querySelectorAll('svg.figure')];
   const figures = all.filter(isShown);
-  found.layouts = [all.length, figures.filter((svg) => svg.classList.contains('narrow')).length];
   found.marks = figures.map((svg) => svg.querySelectorAll('circle, path, rect, line').length);
   found.clipped = [];
   found.small = [];
-  found.scrolls = [...document.querySelectorAll('figure, .scroll')]
+  found.scrolls = [...document.querySelectorAll('.scroll')]
     .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => box.textContent.slice(0, 80));
   for (const svg of figures) {
     const outer = svg.getBoundingClientRect();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::commands::harness::{Ran, Scratch, Server, carob, carob_reading, command};
+use crate::commands::harness::{Ran, Scratch, carob, carob_reading, command};
 
 /// What `carob` prints in a folder, if it succeeds and says nothing on stderr.
 fn in_folder(scratch: &Scratch, arguments: &[&str]) -> String {
@@ -251,58 +251,6 @@ fn what_is_wrong_with_a_script_is_said_with_file_and_line() {
     let ran = trace("rtt 1 s", &["--set", "cc.k_weka=4"]);
     assert!(
         ran.refused(2).contains("did you mean cc.k_weak?"),
-        "{ran:?}"
-    );
-}
-
-#[test]
-fn a_log_of_a_real_transfer_is_a_script() {
-    let scratch = Scratch::new();
-    let server = Server::start();
-    let log = scratch.text("get.jsonl");
-    let output = scratch.text("large.bin");
-    carob(&["get", &server.path("large"), "-o", &output, "--log", &log]).quiet();
-    let ran = carob(&["cc", "trace", &log, "--no-figure", "-a", "default,cocoa-03"]);
-    let text = ran.quiet();
-    assert!(
-        // A loaded machine makes pauses, which the line counts, too.
-        text.contains(": 1024 exchanges") && text.contains("; every random draw"),
-        "{text}"
-    );
-    assert!(
-        text.contains("\nread from the log of exchanges with 127.0.0.1:"),
-        "{text}"
-    );
-}
-
-#[test]
-fn of_a_log_of_the_simulator_a_sender_is_chosen() {
-    let scratch = Scratch::new();
-    let arguments = "lab run thesis/long-1c-high-2500 --seed 7 --no-report --log lab.jsonl";
-    in_folder(&scratch, &arguments.split(' ').collect::<Vec<_>>());
-    let log = scratch.text("lab.jsonl");
-    let ran = carob(&["cc", "trace", &log, "--no-figure"]);
-    let said = ran.refused(2);
-    assert!(said.contains("the log is of 2 senders"), "{said}");
-    assert!(said.contains("choose one with --from TEXT: \"long-1c-high-2500, cocoa-001, host 0"));
-    let ran = carob(&[
-        "cc", "trace", &log, "--from", "default", "--json", "-a", "default",
-    ]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.stderr
-            .contains("several transmissions; those never answered count as lost")
-    );
-    let row = &ran.json()[0];
-    assert_eq!(row["events"].as_array().unwrap().len(), 400);
-    let ran = carob(&["cc", "trace", &log, "--from", "nobody"]);
-    assert!(
-        ran.refused(2).contains("not one sender has \"nobody\""),
-        "{ran:?}"
-    );
-    let ran = trace("rtt 1 s", &["--from", "host 0"]);
-    assert!(
-        ran.refused(2).contains("--from chooses a sender of a log"),
         "{ran:?}"
     );
 }

@@ -1,15 +1,12 @@
 //! Axes of panels: ranges, ticks and labels.
 
-use super::narrow::broken;
-use super::{ABOVE_ROW, Frame, WIDER};
+use super::{Frame, WIDER};
 use crate::report::scale::{Mapping, Scale, Tick};
 use crate::report::svg::{Svg, text_width};
 
 /// Room for tick labels, and for a second level of them.
 const TICKS: f64 = 28.0;
 const OUTER: f64 = 26.0;
-/// Round numbers on the horizontal axis of a narrow panel, about.
-const NARROW_TICKS: usize = 4;
 
 /// An axis without its place.
 #[derive(Clone, Debug, Default)]
@@ -153,40 +150,6 @@ impl Axis {
         }
     }
 
-    /// Keeps the texts at some values.
-    pub(super) fn keep(&mut self, is_kept: impl Fn(f64) -> bool) {
-        if let Ticks::Categories(ticks) | Ticks::Given(ticks) = &mut self.ticks {
-            ticks.retain(|tick| is_kept(tick.at));
-        }
-    }
-
-    /// For a narrow panel: few round numbers, names in lines, those above it upwards where they are longer than
-    /// their part of it.
-    pub(super) fn shorten(&mut self, room: f64) {
-        match &mut self.ticks {
-            Ticks::Round(wanted) => *wanted = (*wanted).min(NARROW_TICKS),
-            Ticks::Categories(ticks) => {
-                let each = room / ticks.len().max(1) as f64;
-                let widest = ticks.iter().map(|tick| text_width(&tick.text));
-                if self.above.is_none() {
-                    for tick in ticks {
-                        tick.text = broken(&tick.text, each);
-                    }
-                } else if widest.fold(0.0, f64::max) > each {
-                    self.above = Some(Direction::Upwards);
-                }
-            }
-            Ticks::Given(_) => {}
-        }
-    }
-
-    /// Width that labels need to the left of a narrow panel, whose axis has its own label above it.
-    pub(super) fn narrow_margin(&self) -> f64 {
-        let ticks = self.scale((1.0, 0.0)).ticks;
-        let widest = ticks.iter().map(|tick| text_width(&tick.text));
-        WIDER * widest.fold(0.0, f64::max) + 10.0
-    }
-
     /// Width that labels need to the left of a panel.
     pub(super) fn margin(&self) -> f64 {
         let ticks = self.scale((1.0, 0.0)).ticks;
@@ -243,17 +206,8 @@ impl Axis {
         }
         let y = frame.bottom;
         svg.line("rule", (frame.left, y), (frame.right, y));
-        let mut free_from = f64::NEG_INFINITY;
         for tick in &scale.ticks {
             let x = scale.at(tick.at);
-            let lines = tick.text.split('\n').map(text_width);
-            let half = lines.fold(0.0, f64::max) / 2.0;
-            if frame.layout.is_narrow() && x - half < free_from {
-                continue;
-            }
-            if half > 0.0 {
-                free_from = x + half + 4.0;
-            }
             if !matches!(self.ticks, Ticks::Categories(_)) {
                 svg.line("rule", (x, y), (x, y + 5.0));
             }
@@ -284,9 +238,7 @@ impl Axis {
             if self.ticks.are_round() {
                 svg.line("grid", (frame.left, y), (frame.right, y));
             }
-            if frame.has_rows {
-                svg.text("halo", (frame.left, y - ABOVE_ROW), &tick.text);
-            } else if frame.is_first {
+            if frame.is_first {
                 svg.text("tick end", (frame.left - 8.0, y + 4.0), &tick.text);
                 widest = widest.max(text_width(&tick.text));
             }
@@ -294,7 +246,7 @@ impl Axis {
         for (from, _, text) in &self.outer {
             svg.text("strong", (4.0, scale.at(*from)), text);
         }
-        if frame.is_first && !self.label.is_empty() && !frame.layout.is_narrow() {
+        if frame.is_first && !self.label.is_empty() {
             let x = (frame.left - 22.0 - widest).max(12.0);
             let middle = f64::midpoint(frame.top, frame.bottom);
             svg.text_upwards("axis middle", (x, middle), &self.label);

@@ -22,8 +22,6 @@ pub(in crate::report) struct Layer {
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::report) struct Item {
     pub(super) tip: String,
-    /// The place of its tooltip among those of the figure.
-    pub(super) number: usize,
     pub(super) parts: Vec<Part>,
 }
 
@@ -56,7 +54,6 @@ impl Layer {
     pub(in crate::report) fn item(mut self, tip: &str, parts: Vec<Part>) -> Self {
         self.items.push(Item {
             tip: tip.to_owned(),
-            number: 0,
             parts,
         });
         self
@@ -75,12 +72,12 @@ impl Layer {
     }
 
     pub(super) fn draw(&self, svg: &mut Svg, x: &Scale, y: &Scale) {
-        for Item { tip, number, parts } in &self.items {
+        for Item { tip, parts } in &self.items {
             let all = |svg: &mut Svg| parts.iter().for_each(|part| part.draw(svg, x, y));
             if tip.is_empty() {
                 all(svg);
             } else {
-                svg.with_title(*number, tip, all);
+                svg.with_title(tip, all);
             }
         }
     }

@@ -6,18 +6,17 @@
 
 mod axis;
 mod layer;
-mod narrow;
 
 pub(super) use axis::{Axis, Direction};
 pub(super) use layer::{At, Layer, Part, steps};
 
 use std::fmt::Write as _;
 
-use super::picture::{Layout, Picture};
+use super::picture::{Picture, WIDTH};
 use super::scale::Scale;
-use super::svg::{Svg, escape, lines_of, text_width};
+use super::svg::{Svg, escape, text_width};
 
-/// Room for panels in a row of the wide layout, without the axis of the first: widths in pixels that figures choose by.
+/// Room for panels in a row, without the axis of the first: widths in pixels that figures choose by.
 pub(super) const ROOM: f64 = 780.0;
 /// Room above a panel with a title, and between rows without.
 const TITLE: f64 = 26.0;
@@ -28,17 +27,8 @@ const LETTERS: f64 = 11.0;
 const LABEL: f64 = 24.0;
 /// Between panels of a row.
 const GAP: f64 = 26.0;
-const RIGHT_OF_COLUMN: f64 = 14.0;
-/// Where the legend begins, and where a narrow figure does.
+/// Where the legend begins.
 const KEYS: f64 = 44.0;
-const EDGE: f64 = 4.0;
-/// Left end of rows with names above them.
-const ROW_EDGE: f64 = 12.0;
-/// Height of a line above a narrow panel, and the gap to its highest tick.
-const LINE: f64 = 16.0;
-const OVER_TICK: f64 = 9.0;
-/// From a row to the base of its name above it.
-const ABOVE_ROW: f64 = 9.0;
 /// Texts are wider where the page's fonts are missing.
 const WIDER: f64 = 1.12;
 /// Pixels from a letter to the next, at least.
@@ -68,9 +58,6 @@ pub(super) struct Chart {
     pub(super) notes: Vec<&'static str>,
     /// True for time series, which a reader of a page may zoom.
     pub(super) zooms: bool,
-    /// True for columns that are side by side in the narrow layout, too.
-    pub(super) together: bool,
-    pub(super) layout: Layout,
     pub(super) panels: Vec<Panel>,
 }
 
@@ -103,11 +90,6 @@ pub(super) struct Panel {
 
 /// The drawing area of a panel between its margins.
 struct Frame {
-    layout: Layout,
-    /// True for rows with their names above them.
-    has_rows: bool,
-    /// Left end of the title.
-    edge: f64,
     left: f64,
     right: f64,
     top: f64,
@@ -148,52 +130,28 @@ impl Chart {
         }
     }
 
-    /// The figure in both layouts.
+    /// The figure as an SVG element.
     pub(super) fn picture(mut self) -> Picture {
         self.share();
-        let layers = self.panels.iter_mut().flat_map(|panel| &mut panel.layers);
-        let items = layers.flat_map(|layer| &mut layer.items);
-        let told = items.filter(|item| !item.tip.is_empty());
-        for (number, item) in told.enumerate() {
-            item.number = number;
-        }
-        Picture::of(|layout| match layout {
-            Layout::Wide => self.clone().svg(),
-            Layout::Narrow => self.clone().narrow().svg(),
-        })
-    }
-
-    fn svg(self) -> String {
-        let mut svg = Svg::new(self.layout);
+        let mut svg = Svg::default();
         let mut top = self.legend(&mut svg);
-        if self.layout.is_narrow() && !self.y_label.is_empty() {
-            for line in lines_of(&self.y_label, self.layout.width() - 2.0 * EDGE) {
-                svg.text("axis", (EDGE, top + 12.0), &line);
-                top += LINE;
-            }
-        }
         let columns = self.columns.max(1);
         let lefts = self.lefts(columns);
         let has_x_label = self.panels.iter().any(|panel| !panel.x.label.is_empty());
         let count = self.panels.len();
         for (row, panels) in self.panels.chunks(columns).enumerate() {
-            let above = self.above(row, panels, &lefts);
+            let above = self.above(row, panels);
             let mut below: f64 = 4.0;
             for (column, panel) in panels.iter().enumerate() {
                 let place = row * columns + column;
                 let frame = Frame {
-                    layout: self.layout,
-                    has_rows: self.layout.is_narrow() && panel.has_rows(),
-                    edge: self.edge(column, &lefts),
                     left: lefts[column].0,
                     right: lefts[column].1,
                     top: top + above,
                     bottom: top + above + self.height,
                     title: top + TITLE - 9.0,
                     is_first: column == 0 || self.shared == Shared::Neither,
-                    is_last: place + columns >= count
-                        || self.shared == Shared::Neither
-                        || self.ends_at(place),
+                    is_last: place + columns >= count || self.shared == Shared::Neither,
                 };
                 below = below.max(panel.below(frame.is_last));
                 let label = escape(&format!("{} {}", panel.title, panel.y.label));
@@ -206,7 +164,7 @@ impl Chart {
         }
         let (left, right) = (lefts[0].0, lefts[lefts.len() - 1].1);
         let middle = f64::midpoint(left, right);
-        if !self.y_label.is_empty() && !self.layout.is_narrow() {
+        if !self.y_label.is_empty() {
             svg.text_upwards("axis middle", (14.0, top / 2.0), &self.y_label);
         }
         if !self.x_label.is_empty() {
@@ -216,37 +174,11 @@ impl Chart {
             top += LABEL;
         }
         for note in self.notes.iter().filter(|note| !note.is_empty()) {
-            let (lines, class, x) = match self.layout {
-                Layout::Wide => (vec![(*note).to_owned()], "note middle", middle),
-                Layout::Narrow => (lines_of(note, self.layout.width()), "note", EDGE),
-            };
-            for line in lines {
-                svg.text(class, (x, top + 9.0), &line);
-                top += 17.0;
-            }
+            svg.text("note middle", (middle, top + 9.0), note);
+            top += 17.0;
         }
         let zoom = if self.zooms { " data-zoom=\"x\"" } else { "" };
-        let width = match self.layout {
-            Layout::Wide => right + self.right,
-            Layout::Narrow => self.layout.width(),
-        };
-        svg.finish(width, top + 4.0, &self.label, zoom)
-    }
-
-    /// Returns true if the narrow panel at a place ends a group: the next has a title.
-    fn ends_at(&self, place: usize) -> bool {
-        let next = self.panels.get(place + 1);
-        let is_stacked = self.layout.is_narrow() && self.columns <= 1;
-        is_stacked && next.is_some_and(|panel| !panel.title.is_empty())
-    }
-
-    /// Left end of the titles of a column.
-    fn edge(&self, column: usize, lefts: &[(f64, f64)]) -> f64 {
-        if self.layout.is_narrow() && column == 0 {
-            EDGE
-        } else {
-            lefts[column].0
-        }
+        Picture(svg.finish(right + self.right, top + 4.0, &self.label, zoom))
     }
 
     /// Gives panels the ranges that they share.
@@ -283,20 +215,6 @@ impl Chart {
     fn lefts(&self, columns: usize) -> Vec<(f64, f64)> {
         let margin = |column: usize| {
             let own = self.panels.iter().skip(column).step_by(columns);
-            if self.layout.is_narrow() {
-                let margin = |panel: &Panel| {
-                    if panel.has_rows() {
-                        ROW_EDGE
-                    } else {
-                        panel.y.narrow_margin()
-                    }
-                };
-                return if column > 0 && self.shared != Shared::Neither {
-                    RIGHT_OF_COLUMN
-                } else {
-                    own.map(margin).fold(EDGE, f64::max)
-                };
-            }
             let widest = own.map(|panel| panel.y.margin()).fold(18.0, f64::max);
             if column > 0 && self.shared != Shared::Neither {
                 GAP
@@ -308,36 +226,21 @@ impl Chart {
         };
         let used = columns.min(self.panels.len()).max(1);
         let margins: Vec<f64> = (0..used).map(margin).collect();
-        let rest = self.layout.width() - self.right - margins.iter().sum::<f64>();
-        // Given widths shrink to those of a narrow figure.
-        let shrunk = match self.layout {
-            Layout::Wide => 1.0,
-            Layout::Narrow => rest / self.widths.iter().sum::<f64>().max(1.0),
-        };
+        let rest = WIDTH - self.right - margins.iter().sum::<f64>();
         let mut at = 0.0;
         let ends = margins.iter().enumerate().map(|(column, margin)| {
             let equal = rest / used as f64;
             let left = at + margin;
-            let own = self.widths.get(column).map(|width| width * shrunk);
-            at = left + own.unwrap_or(equal);
+            at = left + self.widths.get(column).copied().unwrap_or(equal);
             (left, at)
         });
         ends.collect()
     }
 
     /// Room above the panels of a row.
-    fn above(&self, row: usize, panels: &[Panel], lefts: &[(f64, f64)]) -> f64 {
+    fn above(&self, row: usize, panels: &[Panel]) -> f64 {
         let has = |is: fn(&Panel) -> bool| panels.iter().any(is);
         let title = match (has(|p| !p.title.is_empty()), row) {
-            _ if self.layout.is_narrow() => {
-                let lines = panels.iter().enumerate().map(|(column, panel)| {
-                    let room = lefts[column].1 - self.edge(column, lefts);
-                    panel.lines_above(room).len() as f64
-                });
-                let lines = lines.fold(0.0, f64::max);
-                let gap = if row == 0 { 2.0 } else { BETWEEN };
-                gap + LINE * lines + OVER_TICK
-            }
             (true, _) => TITLE,
             (false, 0) => 6.0,
             (false, _) => BETWEEN,
@@ -360,19 +263,11 @@ impl Chart {
                 keys.push(layer);
             }
         }
-        let wide = self.layout.width() - 10.0;
-        let right = match self.layout {
-            Layout::Wide => self.widths.iter().sum::<f64>().max(wide),
-            Layout::Narrow => wide,
-        };
-        let begin = match self.layout {
-            Layout::Wide => KEYS,
-            Layout::Narrow => EDGE,
-        };
-        let (mut x, mut y) = (begin, 14.0);
+        let right = self.widths.iter().sum::<f64>().max(WIDTH - 10.0);
+        let (mut x, mut y) = (KEYS, 14.0);
         let mut next = |width: f64| {
-            if x + width > right + 22.0 && x > begin {
-                (x, y) = (begin, y + 20.0);
+            if x + width > right + 22.0 && x > KEYS {
+                (x, y) = (KEYS, y + 20.0);
             }
             x += width;
             (x - width, y)
@@ -387,12 +282,12 @@ impl Chart {
         }
         let mut height = if keys.is_empty() { 6.0 } else { y + 14.0 };
         if !self.letters.is_empty() {
-            (x, y) = (begin, height + 4.0);
+            (x, y) = (KEYS, height + 4.0);
         }
         for (letter, name) in &self.letters {
             let width = 13.0 + text_width(name) * 1.05 + 16.0;
-            if x + width > right + 16.0 && x > begin {
-                (x, y) = (begin, y + 18.0);
+            if x + width > right + 16.0 && x > KEYS {
+                (x, y) = (KEYS, y + 18.0);
             }
             svg.text("letter strong", (x, y + 4.0), letter);
             svg.text("tick", (x + 13.0, y + 4.0), name);
@@ -446,38 +341,7 @@ impl Panel {
         data + &format!(" aria-label=\"{}\"", label.trim())
     }
 
-    /// Lines above the panel in the narrow layout, with their classes: title, note, label of the vertical axis.
-    fn lines_above(&self, room: f64) -> Vec<(&'static str, String)> {
-        let texts = [
-            ("axis strong", &self.title),
-            ("note", &self.note),
-            ("axis", &self.y.label),
-        ];
-        let mut lines = Vec::new();
-        for (class, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
-            let own = lines_of(text, room / WIDER).into_iter();
-            lines.extend(own.map(|line| (class, line)));
-        }
-        lines
-    }
-
     fn draw_titles(&self, svg: &mut Svg, frame: &Frame) {
-        if frame.layout.is_narrow() {
-            let room = frame.right - frame.edge;
-            let lines = self.lines_above(room);
-            // The last line is right above the panel and its letters.
-            let letters = if self.letters.is_empty() {
-                0.0
-            } else {
-                LETTERS
-            };
-            let ticks = self.x.above.map_or(0.0, |_| self.x.height());
-            let base = frame.top - letters - ticks - OVER_TICK;
-            for (line, (class, text)) in lines.iter().rev().enumerate() {
-                svg.text(class, (frame.edge, base - LINE * line as f64), text);
-            }
-            return;
-        }
         if !self.title.is_empty() {
             svg.text("axis strong", (frame.left, frame.title), &self.title);
         }
@@ -520,12 +384,7 @@ impl Panel {
             }
         });
         for (at, text) in &self.beside {
-            if frame.has_rows {
-                let at = (frame.right, y.at(*at) - ABOVE_ROW);
-                svg.text("note end halo", at, text);
-            } else {
-                svg.text("note", (frame.right + 14.0, y.at(*at) + 4.0), text);
-            }
+            svg.text("note", (frame.right + 14.0, y.at(*at) + 4.0), text);
         }
     }
 }

@@ -175,7 +175,7 @@ mod tests {
             Run::of(&script, &controller, &parameters, Dither::Low)
         };
         let runs: Vec<Run> = names.iter().map(run).collect();
-        series(&script, &runs, "a label").wide
+        series(&script, &runs, "a label").0
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{LayoutArgs, ReportArgs, ThreadArgs};
+use super::{ReportArgs, ThreadArgs};
 
 pub(super) const CLAIMS_EXAMPLES: &str = "\
 Examples:
@@ -65,8 +65,6 @@ pub(crate) struct ReproduceArgs {
     /// Print one of its figures as an SVG file
     #[arg(long, hide_short_help = true, value_name = "NAME", conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown", "figures"])]
     pub(crate) svg: Option<String>,
-    #[command(flatten)]
-    pub(crate) layout: LayoutArgs,
     /// Write the results as the file of stored results
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) keep: Option<PathBuf>,
@@ -161,8 +159,6 @@ pub(crate) struct CalibrateArgs {
     /// Print the figure of findings against settings as SVG
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     pub(crate) svg: bool,
-    #[command(flatten)]
-    pub(crate) layout: LayoutArgs,
     /// Write the result to this folder, as a file of stored results
     #[arg(long, value_name = "FOLDER", hide_short_help = true)]
     pub(crate) keep: Option<PathBuf>,

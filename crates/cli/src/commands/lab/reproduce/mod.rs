@@ -61,13 +61,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Done);
     }
     if let Some(id) = &args.svg {
-        raw(figures::svg(
-            &study,
-            &measured,
-            &comparisons,
-            id,
-            args.layout.layout(),
-        )?);
+        raw(figures::svg(&study, &measured, &comparisons, id)?);
         return Ok(Outcome::Done);
     }
     if args.json {
