@@ -155,7 +155,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob bench coap://localhost/echo --mode post --bytes 100 --requests 500",
             "carob bench coap://localhost/large --mode block --ports 4 --requests 8",
             "carob bench coap://localhost/up.bin --mode upload --bytes 100000 --ports 1 --requests 3",
-            "carob bench coap://localhost/count --mode observe --trigger coap://localhost/count --requests 10",
             "carob bench coaps://localhost/hello --psk-file keys.txt --duration 2s",
             "carob bench coaps://localhost/ --psk-file keys.txt --mode handshake --requests 100",
         ],

@@ -109,7 +109,7 @@ fn slow_psk_and_certificate_sessions_carry_requests() {
 }
 
 #[test]
-fn slow_bodies_and_observers_go_through_sessions_like_requests() {
+fn slow_bodies_go_through_sessions_like_requests() {
     let serving = Serving::start();
     let report = flawless(&serving.by_key("large --mode block --ports 2 --requests 2"));
     is_secured(&report, "key", KEY_SUITE);
@@ -117,15 +117,6 @@ fn slow_bodies_and_observers_go_through_sessions_like_requests() {
     let words = "up.bin --mode upload --bytes 20000 --ports 1 --requests 2";
     let report = flawless(&serving.by_certificate(words));
     assert_eq!(report["bytes"], 40_000, "{report}");
-    for trigger in [&serving.uri, &serving.plain] {
-        let words =
-            format!("count --mode observe --ports 12 --trigger {trigger}/count --requests 5");
-        let report = flawless(&serving.by_key(&words));
-        is_secured(&report, "key", KEY_SUITE);
-        assert_eq!(report["observe"]["observers"], 12, "{report}");
-        assert_eq!(report["observe"]["notifications"], 5 * 12, "{report}");
-        assert_eq!(report["observe"]["missed"], 0, "{report}");
-    }
 }
 
 #[test]
@@ -290,7 +281,7 @@ fn slow_what_is_wrong_with_a_session_is_said_as_get_says_it() {
         let get = run(&format!("get {uri}/hello {proof}"));
         let expected = String::from_utf8_lossy(&get.stderr).into_owned();
         assert!(expected.contains(said), "{said}: {expected}");
-        for mode in ["get", "handshake", "observe"] {
+        for mode in ["get", "handshake"] {
             let words = format!("{uri}/hello {proof} --mode {mode} --timeout 5s");
             let output = bench(&words);
             assert_eq!(String::from_utf8_lossy(&output.stderr), expected, "{words}");

@@ -25,7 +25,7 @@ pub(crate) struct BenchArgs {
     /// handshakes, or 256 with --rate]
     #[arg(long, value_name = "W", help_heading = "Load")]
     pub(crate) outstanding: Option<u32>,
-    /// Use this many source ports, observers or parallel bodies [default: 16]
+    /// Number of source ports, or of parallel bodies [default: 16]
     #[arg(long, value_name = "S", help_heading = "Load")]
     pub(crate) ports: Option<u32>,
     /// Start this many requests per second, such as 5000/s (open loop)
@@ -43,7 +43,7 @@ pub(crate) struct BenchArgs {
     /// Run for this long before measuring [default: 1s, or 0s with --requests]
     #[arg(long, value_name = "TIME", value_parser = warm_up, help_heading = "Load")]
     pub(crate) warm_up: Option<Duration>,
-    /// Stop after this many requests, bodies, rounds or handshakes
+    /// Stop after this many requests, bodies or handshakes
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) requests: Option<u64>,
     /// Generate load from this many threads, among which ports are divided
@@ -75,9 +75,6 @@ pub(crate) struct BenchArgs {
     /// Tokens of more than 8 bytes need a server with RFC 8974.
     #[arg(long, value_name = "BYTES", value_parser = token_length, default_value = "4", help_heading = "Request")]
     pub(crate) token_length: u16,
-    /// POST to this URI in rounds and time the notification of all observers
-    #[arg(long, value_name = "URI", help_heading = "Request")]
-    pub(crate) trigger: Option<String>,
 
     /// Select the congestion controller [default: default, or the profile's]
     ///
@@ -131,8 +128,6 @@ pub(crate) enum Mode {
     Get,
     /// POST a small body to it
     Post,
-    /// Observe it, and time the notifications
-    Observe,
     /// Download it block by block
     Block,
     /// Upload a body to it block by block

@@ -30,10 +30,6 @@ pub(super) enum ErrorKind {
     Options,
     /// The engine did not take the request.
     NotTaken,
-    /// The response came, but the server does not observe the resource for us.
-    NotObserved,
-    /// A round could not be completed, because the server ended an observation.
-    ObserverLost,
     /// The DTLS session ended in which it was sent.
     SessionEnded,
     /// A handshake failed, other than by silence.
@@ -41,7 +37,7 @@ pub(super) enum ErrorKind {
 }
 
 impl ErrorKind {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Timeout,
         Self::Reset,
         Self::Unreachable,
@@ -49,8 +45,6 @@ impl ErrorKind {
         Self::Differs,
         Self::Options,
         Self::NotTaken,
-        Self::NotObserved,
-        Self::ObserverLost,
         Self::SessionEnded,
         Self::Handshake,
     ];
@@ -65,8 +59,6 @@ impl ErrorKind {
             Self::Differs => "body_differs",
             Self::Options => "bad_options",
             Self::NotTaken => "not_taken",
-            Self::NotObserved => "not_observed",
-            Self::ObserverLost => "observer_lost",
             Self::SessionEnded => "session_ended",
             Self::Handshake => "handshake",
         }
@@ -82,8 +74,6 @@ impl ErrorKind {
             Self::Differs => "body unlike the first, with its ETag",
             Self::Options => "options not understood",
             Self::NotTaken => "not taken by the engine",
-            Self::NotObserved => "answered, but not observed",
-            Self::ObserverLost => "an observation was ended",
             Self::SessionEnded => "the DTLS session ended",
             Self::Handshake => "the handshake failed",
         }

@@ -1,6 +1,6 @@
 //! `carob bench`: loads a server and measures its answers.
 //!
-//! `plan` is what is to be done, `worker` (requests and bodies) and `observe` do it, each on ports
+//! `plan` has the settings, `worker` sends requests and bodies on ports
 //! (`ports`, `port`) that drive the protocol engine over sockets of their own: the library's client
 //! costs half as much again for each request as the server that it would load. Over coaps a port has
 //! a DTLS session (`session`); `handshakes` makes nothing else. `counters` and `window` count, `report`
@@ -15,7 +15,6 @@ mod counters;
 mod cpu;
 mod entropy;
 mod handshakes;
-mod observe;
 mod pace;
 mod plan;
 mod port;
@@ -39,7 +38,6 @@ use carob::{Error, Uri};
 use control::Control;
 use counters::{Counters, ErrorKind};
 use handshakes::Handshakes;
-use observe::Observers;
 use plan::Plan;
 use ports::Clock;
 use report::Report;
@@ -133,12 +131,6 @@ async fn load(args: &BenchArgs) -> Result<Outcome, Failure> {
 
 /// Opens the ports and starts the threads, all on one clock.
 fn start(plan: &Arc<Plan>, control: &Arc<Control>) -> io::Result<Vec<Running>> {
-    if plan.mode == args::Mode::Observe {
-        let (plan, control) = (Arc::clone(plan), Arc::clone(control));
-        let observe = move || Observers::new(plan, control, Clock::start())?.run();
-        let thread = thread::Builder::new().name("observers".to_owned());
-        return Ok(vec![thread.spawn(observe)?]);
-    }
     if plan.mode == args::Mode::Handshake {
         let suite = handshakes::try_one(plan, control)?;
         let clock = Clock::start();
@@ -239,18 +231,8 @@ fn wrong_answers(plan: &Plan, counters: &Counters) -> Failure {
         .max_by_key(|error| counters.failures_of(*error))
         .unwrap_or(ErrorKind::NotTaken);
     let uri = &plan.target.uri;
-    let kind = match error {
-        ErrorKind::NotObserved | ErrorKind::ObserverLost => Kind::Refused,
-        _ => Kind::Network,
-    };
     let text = format_args!("{uri}: no request succeeded: {}", error.words());
-    let failure = Failure::new(kind, text);
-    match error {
-        ErrorKind::NotObserved => {
-            failure.hint("choose an observable resource: `carob discover HOST` marks it with obs")
-        }
-        _ => failure,
-    }
+    Failure::new(Kind::Network, text)
 }
 
 /// The failure to get a socket, a session or a thread for a load on `uri`.

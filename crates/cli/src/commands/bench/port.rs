@@ -127,12 +127,6 @@ impl Port {
         self.drain(now, output);
     }
 
-    /// Gives an observation back.
-    pub(super) fn stop_observing(&mut self, now: Instant, id: RequestId, output: &mut PortOutput) {
-        self.endpoint.stop_observing(now, id);
-        self.drain(now, output);
-    }
-
     /// Does what is due.
     pub(super) fn expire(&mut self, now: Instant, output: &mut PortOutput) {
         if self.due.is_some_and(|due| due <= now) {

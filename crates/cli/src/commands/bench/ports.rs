@@ -209,14 +209,6 @@ impl Ports {
         }
     }
 
-    /// Gives an observation back.
-    pub(super) fn stop_observing(&mut self, now: Now, key: usize, id: RequestId) {
-        if let Some(port) = self.by_key.get_mut(&key) {
-            port.stop_observing(now.at, id, &mut self.output);
-            self.touched(key);
-        }
-    }
-
     /// Waits until there is something to read, an engine's time has come, or `until` has; in
     /// nanoseconds since the start. Returns the ports to [`receive`](Self::receive) from; give the
     /// list back to be used again.

@@ -100,8 +100,6 @@ fn text(plan: &Plan, report: &Report) -> String {
     let mut lines = Lines(headline(plan, report) + "\n\n");
     let unit = match report.unit {
         "body" => "bodies",
-        "round" => "rounds",
-        "registration" => "registrations",
         "handshake" => "handshakes",
         _ => "requests",
     };
@@ -120,14 +118,9 @@ fn text(plan: &Plan, report: &Report) -> String {
     if report.interrupted || report.unfinished > 0 {
         lines.add("  not finished", thousands(report.unfinished));
     }
-    let each = if report.observe.is_some() {
-        "notifications"
-    } else {
-        unit
-    };
     lines.add(
         "rate",
-        format_args!("{} {each}/s", figure(report.rate_per_s)),
+        format_args!("{} {unit}/s", figure(report.rate_per_s)),
     );
     if plan.mode.moves_bodies() {
         let megabytes = figure(report.megabytes_per_s);
@@ -136,13 +129,11 @@ fn text(plan: &Plan, report: &Report) -> String {
     lines.count("  of another ETag", report.bodies_changed);
     let what = match report.unit {
         "body" => "time per body, us",
-        "round" => "time per round, us",
         "handshake" => "time of one, us",
         _ => "latency, us",
     };
     lines.percentiles(what, report.latency_us.as_ref());
     open_loop(&mut lines, report);
-    observers(&mut lines, report);
     dtls(&mut lines, plan, report);
     messages(&mut lines, plan, report);
     cpu(&mut lines, report);
@@ -154,7 +145,6 @@ fn headline(plan: &Plan, report: &Report) -> String {
     let what = match plan.mode {
         Mode::Get => format!("GET {uri}"),
         Mode::Post => format!("POST {uri}, {} bytes", plan.request.payload.len()),
-        Mode::Observe => format!("observe {uri}"),
         Mode::Block => format!("download {uri}"),
         Mode::Handshake => format!("handshakes with {uri}"),
         Mode::Upload => format!(
@@ -164,7 +154,6 @@ fn headline(plan: &Plan, report: &Report) -> String {
         ),
     };
     let pace = match (plan.mode, plan.pace) {
-        (Mode::Observe, _) => format!("{} observers", plan.ports),
         (Mode::Block | Mode::Upload, _) => format!("{} in parallel", plan.ports),
         (Mode::Handshake, Pace::Closed) => format!("{} at a time", plan.outstanding),
         (_, Pace::Closed) => format!("{} outstanding over {} ports", plan.outstanding, plan.ports),
@@ -203,26 +192,6 @@ fn open_loop(lines: &mut Lines, report: &Report) {
             "not sent: no room for them within --timeout, or before the end; see --outstanding",
         );
     }
-}
-
-fn observers(lines: &mut Lines, report: &Report) {
-    let Some(of) = &report.observe else { return };
-    lines.add("observers", thousands(of.observers));
-    lines.count("  not registered", of.not_registered);
-    lines.count("  ended by server", of.ended);
-    lines.count("  gone stale", of.stale);
-    lines.add("notifications", thousands(of.notifications));
-    lines.count("  missed", of.missed);
-    lines.count("  beyond one a round", of.extra);
-    match of.lost_by_number {
-        Some(lost) => lines.add("  lost, by number", thousands(lost)),
-        None if of.notifications > 0 => {
-            lines.add("  lost, by number", "the server does not count by ones");
-        }
-        None => {}
-    }
-    lines.percentiles("  after, us", of.notification_us.as_ref());
-    lines.percentiles("  interval, us", of.interval_us.as_ref());
 }
 
 fn dtls(lines: &mut Lines, plan: &Plan, report: &Report) {
@@ -278,10 +247,7 @@ fn messages(lines: &mut Lines, plan: &Plan, report: &Report) {
 
 fn cpu(lines: &mut Lines, report: &Report) {
     let each = |us: Option<f64>| us.map_or("-".to_owned(), figure);
-    let unit = match report.unit {
-        "round" | "registration" => "notification",
-        other => other,
-    };
+    let unit = report.unit;
     let generator = &report.generator;
     lines.add(
         "generator's CPU",

@@ -23,19 +23,18 @@ pub(super) struct Report {
     pub(super) interrupted: bool,
     /// The time measured.
     pub(super) seconds: f64,
-    /// The unit that is counted: a request, a body, a round, a handshake.
+    /// The unit that is counted: a request, a body, a handshake.
     pub(super) unit: &'static str,
     pub(super) requests: u64,
     pub(super) answered: u64,
     pub(super) errors: BTreeMap<String, u64>,
     pub(super) codes: BTreeMap<String, u64>,
-    /// Answers within the time measured, per second; in observe mode, notifications.
+    /// Answers within the time measured, per second.
     pub(super) rate_per_s: f64,
     pub(super) latency_us: Option<Percentiles>,
     pub(super) bytes: u64,
     pub(super) megabytes_per_s: f64,
     pub(super) open_loop: Option<OpenLoop>,
-    pub(super) observe: Option<Observe>,
     /// Over coaps: what secured the load.
     pub(super) dtls: Option<Dtls>,
     pub(super) messages: Messages,
@@ -93,23 +92,6 @@ pub(super) struct OpenLoop {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Observe {
-    pub(super) observers: u64,
-    pub(super) not_registered: u64,
-    pub(super) notifications: u64,
-    pub(super) missed: u64,
-    pub(super) extra: u64,
-    pub(super) ended: u64,
-    pub(super) stale: u64,
-    /// By the numbers missing; none if the server does not count by ones.
-    pub(super) lost_by_number: Option<u64>,
-    /// From the trigger to each notification.
-    pub(super) notification_us: Option<Percentiles>,
-    /// Without a trigger: between two notifications of an observer.
-    pub(super) interval_us: Option<Percentiles>,
-}
-
-#[derive(Debug, Serialize)]
 pub(super) struct Dtls {
     pub(super) version: &'static str,
     /// `key`, a pre-shared one, or `certificates`.
@@ -149,7 +131,7 @@ pub(super) struct ErrorCounts {
 
 #[derive(Debug, Serialize)]
 pub(super) struct Generator {
-    /// CPU time for each request that ended; for each notification in observe mode.
+    /// CPU time for each request that ended.
     pub(super) cpu_us_each: Option<f64>,
     /// The busiest thread's share of a core.
     pub(super) cpu_share: f64,
@@ -177,7 +159,6 @@ impl Report {
             traffic,
             rates,
             intentions,
-            notified,
             unfinished,
             changed,
             ids_ran_out,
@@ -193,7 +174,6 @@ impl Report {
             };
             rounded(count as f64 / seconds)
         };
-        let observing = plan.mode == Mode::Observe;
         Self {
             settings: settings(plan),
             interrupted: false,
@@ -201,8 +181,6 @@ impl Report {
             unit: match plan.mode {
                 Mode::Get | Mode::Post => "request",
                 Mode::Block | Mode::Upload => "body",
-                Mode::Observe if plan.trigger.is_some() && notified.is_some() => "round",
-                Mode::Observe => "registration",
                 Mode::Handshake => "handshake",
             },
             requests: measured.requests(),
@@ -221,22 +199,6 @@ impl Report {
                 not_sent: of.not_sent,
                 late: of.late,
                 longest_delay_us: micros(of.longest_delay as f64),
-            }),
-            observe: notified.map(|of| {
-                let times = Percentiles::of(&of.times);
-                let triggered = plan.trigger.is_some();
-                Observe {
-                    observers: of.observers,
-                    not_registered: of.refused,
-                    notifications: of.notifications,
-                    missed: of.missed,
-                    extra: of.extra,
-                    ended: of.ended,
-                    stale: of.stale,
-                    lost_by_number: of.lost(),
-                    notification_us: times.filter(|_| triggered),
-                    interval_us: times.filter(|_| !triggered),
-                }
             }),
             dtls: (plan.target.secure.as_ref()).map(|secure| Dtls {
                 version: "1.2",
@@ -258,7 +220,7 @@ impl Report {
             },
             server: pid.map(|pid| server(pid, &rates)),
             warm_up: WarmUp {
-                requests: if observing { 0 } else { warm_up.requests() },
+                requests: warm_up.requests(),
                 errors: warm_up.errors(),
             },
             unfinished,
@@ -376,6 +338,5 @@ fn settings(plan: &Plan) -> Value {
         "block_size": plan.block_size.map(carob::BlockSize::bytes),
         "port_messages": plan.port_messages,
         "amplification_limit": limit_by_default(&plan.target),
-        "trigger": plan.trigger.as_ref().map(|trigger| trigger.uri.to_string()),
     })
 }

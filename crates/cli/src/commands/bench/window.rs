@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::control::Control;
 use super::counters::{Counters, Ending, Traffic};
 use super::cpu;
-use super::observe::Notified;
 use super::pace::Intentions;
 use super::plan::Plan;
 use super::ports::Now;
@@ -25,8 +24,6 @@ pub(super) struct Outcome {
     pub(super) intentions: Option<Intentions>,
     /// Requests under way when everything was stopped.
     pub(super) unfinished: u64,
-    /// Notifications received.
-    pub(super) notified: Option<Notified>,
     /// Times that a body differed from the one before and had another ETag.
     pub(super) changed: u64,
     /// A body needed more messages than a source port has Message IDs.

@@ -147,12 +147,6 @@ pub(crate) enum LabCommand {
         #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "csv"])]
         markdown: bool,
     },
-    /// Write an index page for a folder of reports
-    Index {
-        /// The folder; the page is its index.html
-        #[arg(default_value = "reports")]
-        folder: PathBuf,
-    },
     /// Serve the lab's page, a folder of static files, on loopback
     Page {
         /// The folder [default: target/web here or above, where `cargo xtask web` builds the page]

@@ -14,7 +14,6 @@ mod emulate;
 mod figure_list;
 #[cfg(feature = "studies")]
 mod figures;
-mod index;
 #[cfg(feature = "studies")]
 mod judge;
 mod keys;
@@ -77,7 +76,6 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
             csv,
             markdown,
         } => Ok(metrics::run(json, csv, markdown)),
-        LabCommand::Index { folder } => index::run(&folder),
         LabCommand::Page { folder, port } => page::run(folder, port),
         LabCommand::Figures { json, markdown } => Ok(figure_list::run(json, markdown)),
         LabCommand::Keys { markdown } => Ok(keys::run(markdown)),

@@ -12,18 +12,13 @@ mod responder;
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::process::{Running, Scratch};
-use carob::server::{Notifier, Request, get};
-use carob::{Code, ContentFormat, Response, Server};
 use report::{adds_up, bench, count, flawless, report};
 use responder::Responder;
 use serde_json::Value;
-
-const LIMIT: Duration = Duration::from_secs(30);
 
 /// `carob serve` with a folder for uploads.
 struct Serving {
@@ -124,123 +119,6 @@ fn a_refusal_is_counted_by_its_code_and_sets_the_exit_code() {
     let (report, code) = report(&format!("{uri}/nothing-here --requests 20"));
     assert_eq!((code, &report["errors"]["4.04"]), (1, &Value::from(20)));
     assert_eq!(report["answered"], 0);
-    let (report, code) = report::report(&format!("{uri}/hello --mode observe {SHORT}"));
-    assert_eq!(
-        (code, &report["errors"]["not_observed"]),
-        (1, &Value::from(16))
-    );
-}
-
-/// A server with a number that can be observed: POST adds one, and beyond `last` it is gone.
-fn counting(confirmable: bool, last: u32) -> String {
-    let changes = if confirmable {
-        Notifier::confirmable()
-    } else {
-        Notifier::default()
-    };
-    let value = Arc::new(AtomicU32::new(0));
-    let (read, told) = (Arc::clone(&value), changes.clone());
-    let resource = get(move |_: Request| {
-        let now = read.load(Ordering::Relaxed);
-        async move {
-            if now > last {
-                return Response::new(Code::NOT_FOUND);
-            }
-            Response::content(ContentFormat::TEXT_PLAIN, now.to_string())
-        }
-    });
-    let resource = resource.observable(&changes).post(move |_: Request| {
-        value.fetch_add(1, Ordering::Relaxed);
-        told.changed();
-        async { Response::new(Code::CHANGED) }
-    });
-    let (say, hear) = std::sync::mpsc::channel();
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let server = Server::builder()
-                .bind("127.0.0.1:0")
-                .resource("/count", resource);
-            let server = server.start().await.unwrap();
-            say.send(server.local_address()).unwrap();
-            std::future::pending::<()>().await;
-        });
-    });
-    let address = hear.recv_timeout(LIMIT).unwrap();
-    format!("coap://{address}/count")
-}
-
-#[test]
-fn every_observer_is_notified_in_every_round() {
-    for confirmable in [false, true] {
-        let uri = counting(confirmable, u32::MAX);
-        let report = flawless(&format!(
-            "{uri} --mode observe --ports 20 --trigger {uri} --requests 15"
-        ));
-        assert_eq!(
-            (&report["unit"], &report["requests"]),
-            (&"round".into(), &15.into())
-        );
-        let observe = &report["observe"];
-        assert_eq!(observe["observers"], 20);
-        assert_eq!(observe["notifications"], 15 * 20, "{report}");
-        assert_eq!(
-            (&observe["missed"], &observe["lost_by_number"]),
-            (&0.into(), &0.into())
-        );
-        assert_eq!(observe["notification_us"]["n"], 15 * 20);
-    }
-}
-
-#[test]
-fn slow_observers_without_a_trigger_hear_what_there_is_to_hear() {
-    let uri = counting(false, u32::MAX);
-    let posts = uri.clone();
-    let load = thread::spawn(move || {
-        flawless(&format!(
-            "{posts} --mode post --rate 50/s --duration 2s --warm-up 0s"
-        ))
-    });
-    let report = flawless(&format!("{uri} --mode observe --ports 5 {SHORT}"));
-    load.join().unwrap();
-    assert_eq!(
-        (&report["unit"], &report["requests"]),
-        (&"registration".into(), &5.into())
-    );
-    let observe = &report["observe"];
-    let heard = count(&observe["notifications"]);
-    assert!(heard > 0, "{report}");
-    assert_eq!(observe["lost_by_number"], 0, "{report}");
-    assert_eq!(observe["interval_us"]["n"], heard);
-}
-
-#[test]
-fn a_round_whose_trigger_is_refused_fails_with_its_code() {
-    let uri = counting(false, u32::MAX);
-    let nowhere = uri.replace("/count", "/nothing-here");
-    let words = format!("{uri} --mode observe --ports 3 --trigger {nowhere} --requests 2");
-    let (report, code) = report(&words);
-    assert_eq!((code, &report["errors"]["4.04"]), (1, &2.into()));
-    assert_eq!(report["observe"]["missed"], 6);
-}
-
-#[test]
-fn an_observation_that_the_server_ends_spoils_its_round() {
-    let uri = counting(false, 1);
-    let words = format!("{uri} --mode observe --ports 4 --trigger {uri} --requests 9");
-    let (report, code) = report(&words);
-    // The second POST ends them all, so that there is nobody for a third.
-    assert_eq!((code, &report["requests"]), (0, &2.into()), "{report}");
-    assert_eq!(report["errors"]["observer_lost"], 1, "{report}");
-    let observe = &report["observe"];
-    assert_eq!(
-        (&observe["ended"], &observe["missed"]),
-        (&4.into(), &4.into()),
-        "{report}"
-    );
 }
 
 #[test]
@@ -261,12 +139,7 @@ fn a_closed_port_ends_the_run_after_the_timeout_with_the_count() {
 fn slow_silent_server_ends_run_after_timeout_with_count() {
     let silent = Responder::start(|_| vec![]);
     let began = Instant::now();
-    for words in [
-        "",
-        "--rate 100/s --outstanding 3",
-        "--non",
-        "--mode observe",
-    ] {
+    for words in ["", "--rate 100/s --outstanding 3", "--non"] {
         let output = bench(&format!(
             "{} --timeout 500ms --ports 3 {words}",
             silent.uri()

@@ -199,48 +199,6 @@ fn charts_change(page: &Value) {
 }
 
 #[test]
-fn nightly_index_lists_and_links_reports() {
-    if is_missing() {
-        return;
-    }
-    let folder = Folder::new("browser-index");
-    for seed in ["1", "2"] {
-        let report = format!("seed-{seed}.html");
-        let run = [
-            "lab",
-            "run",
-            "thesis/exchange-udp",
-            "--seed",
-            seed,
-            "--report",
-            &report,
-        ];
-        folder.says(&run);
-    }
-    fs::write(folder.0.join("other.html"), "<title>none</title>").unwrap();
-    let said = folder.says(&["lab", "index", "."]);
-    assert!(said.contains("2 reports"), "{said}");
-    let path = folder.0.join("index.html");
-    let page = fs::read_to_string(&path).expect("the page");
-    let probe = "<script>addEventListener('load', () => {\
-        const links = [...document.querySelectorAll('tbody a')].map((link) => link.getAttribute('href'));\
-        document.querySelector('th').click(); document.querySelector('th').click();\
-        const sorted = [...document.querySelectorAll('tbody a')].map((link) => link.textContent);\
-        parent.postMessage({ links, sorted, overflow: document.documentElement.scrollWidth - innerWidth }, '*');\
-        });</script></body>";
-    fs::write(&path, page.replacen("</body>", probe, 1)).unwrap();
-    for found in open(&folder, &["index.html".to_owned()], true) {
-        assert_eq!(
-            found["links"],
-            serde_json::json!(["seed-1.html", "seed-2.html"])
-        );
-        assert!(found["overflow"].as_i64() <= Some(0), "{found}");
-        assert_eq!(found["sorted"].as_array().map(Vec::len), Some(2), "{found}");
-    }
-    folder.refuses(&["lab", "index", "profile"]);
-}
-
-#[test]
 fn nightly_page_of_claims_is_filtered_by_study_and_verdict() {
     if is_missing() {
         return;

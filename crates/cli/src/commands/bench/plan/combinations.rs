@@ -27,19 +27,14 @@ pub(super) fn check(args: &BenchArgs) -> Result<(), Failure> {
             "add --mode upload, or use --mode post",
         ),
         (
-            args.trigger.is_some() && mode != Mode::Observe,
-            "--trigger makes a server notify its observers",
-            "add --mode observe",
-        ),
-        (
             args.rate.is_some() && !several,
             "--rate starts single requests",
-            "use it with --mode get, post or handshake; bodies and observers go by --ports",
+            "use it with --mode get, post or handshake; bodies go by --ports",
         ),
         (
             args.outstanding.is_some() && !several,
             "--outstanding counts single requests",
-            "say how many bodies or observers with --ports",
+            "say how many bodies with --ports",
         ),
         (
             args.nstart.is_some() && mode != Mode::Block,
@@ -50,21 +45,6 @@ pub(super) fn check(args: &BenchArgs) -> Result<(), Failure> {
             args.block_size.is_some() && !mode.moves_bodies(),
             "--block-size is for bodies",
             "add --mode block or --mode upload",
-        ),
-        (
-            args.non && mode == Mode::Observe,
-            "the server decides whether notifications are NON",
-            "leave --non away",
-        ),
-        (
-            args.threads > 1 && mode == Mode::Observe,
-            "one thread hears all observers",
-            "leave --threads away",
-        ),
-        (
-            args.requests.is_some() && mode == Mode::Observe && args.trigger.is_none(),
-            "without --trigger there are no rounds to count",
-            "say how long to listen with --duration",
         ),
         (
             shakes && args.ports.is_some(),

@@ -60,7 +60,6 @@ pub(super) enum Pace {
 pub(super) struct Plan {
     pub(super) mode: Mode,
     pub(super) target: Arc<Target>,
-    pub(super) trigger: Option<Arc<Target>>,
     pub(super) request: Request,
     pub(super) confirmable: bool,
     pub(super) pace: Pace,
@@ -140,9 +139,7 @@ impl Plan {
         let share = outstanding.div_ceil(ports) as u16;
         let request = request(args)?;
         let mut credentials = Credentials::new(&args.psk, &args.tls);
-        let mut resolve = |uri: &str| Target::resolve(uri, &mut credentials).map(Arc::new);
-        let target = resolve(&args.uri)?;
-        let trigger = args.trigger.as_deref().map(resolve).transpose()?;
+        let target = Target::resolve(&args.uri, &mut credentials).map(Arc::new)?;
         if shakes && target.secure.is_none() {
             return Err(wrong(
                 "there is no handshake over coap://",
@@ -174,7 +171,6 @@ impl Plan {
                 },
             },
             target,
-            trigger,
             outstanding: outstanding as usize,
             ports: ports as usize,
             threads: threads as usize,
@@ -226,30 +222,16 @@ impl Plan {
         let mut sending = RequestConfig::default();
         sending.confirmable = self.confirmable;
         sending.deadline = Some(self.timeout.into());
-        sending.observe = self.mode == Mode::Observe;
         if self.mode == Mode::Block {
             // So that bodies of any size can be read.
             sending.response_body = BodyMode::Streamed;
-        }
-        if sending.observe {
-            // It lives on; the caller watches over its registration.
-            sending.deadline = None;
         }
         sending
     }
 
     /// Returns true if anything goes through DTLS sessions.
     pub(super) fn is_secured(&self) -> bool {
-        let targets = [Some(&self.target), self.trigger.as_ref()];
-        (targets.into_iter().flatten()).any(|target| target.secure.is_some())
-    }
-
-    /// The POST that makes the server notify.
-    pub(super) fn trigger_request(&self) -> Option<Request> {
-        let target = self.trigger.as_ref()?;
-        let mut request = Request::new(Code::POST);
-        request.options = target.uri.options().clone();
-        Some(request)
+        self.target.secure.is_some()
     }
 }
 
@@ -277,7 +259,7 @@ impl Template {
 
 fn request(args: &BenchArgs) -> Result<Template, Failure> {
     let code = match (args.mode, args.method) {
-        (Mode::Get | Mode::Observe | Mode::Block | Mode::Handshake, _) => Code::GET,
+        (Mode::Get | Mode::Block | Mode::Handshake, _) => Code::GET,
         (Mode::Post, _) | (Mode::Upload, Some(Method::Post)) => Code::POST,
         (Mode::Upload, Some(Method::Put) | None) => Code::PUT,
     };
@@ -389,14 +371,10 @@ pub(super) mod tests {
             "--bytes 5",
             "--mode upload",
             "--mode get --method put",
-            "--trigger coap://127.0.0.1/count",
             "--mode block --rate 5/s",
-            "--mode observe --outstanding 5",
+            "--mode block --outstanding 5",
             "--nstart 2",
             "--block-size 64",
-            "--mode observe --non",
-            "--mode observe --threads 2",
-            "--mode observe --requests 3",
             "--outstanding 3 --ports 4",
             "--outstanding 0",
             "--ports 0",
