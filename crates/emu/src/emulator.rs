@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Sender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use carob_sim::link::{Discipline, LinkSpec, PACKETS_MAX};
+use carob_sim::link::{DeviceRecord, DeviceSpec, Discipline, LinkSpec, PACKETS_MAX};
 use carob_sim::spec::{LinkRecord, RunSpec};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -114,6 +114,9 @@ impl Config {
                     return wrong(what(), why);
                 }
             }
+            if let Err(why) = link.device.check() {
+                return wrong(format!("link {} devices", link.label), why);
+            }
         }
         Ok(())
     }
@@ -124,6 +127,8 @@ impl Config {
 pub struct LinkConfig {
     /// The link's parameters.
     pub spec: LinkSpec,
+    /// The radio of each client's device.
+    pub device: DeviceSpec,
     /// The seed its streams derive from.
     pub seed: u64,
     /// The label they derive from; the capture shows it, too.
@@ -135,6 +140,7 @@ impl LinkConfig {
     pub fn of_run(run: &RunSpec) -> Self {
         Self {
             spec: run.link.clone(),
+            device: run.device.clone(),
             seed: run.seed,
             label: "link".into(),
         }
@@ -218,9 +224,7 @@ impl Emulator {
             .links
             .iter()
             .zip(servers.into_iter().zip(clients))
-            .map(|(link, (server, client))| {
-                Port::new(&link.spec, link.seed, &link.label, server, client)
-            })
+            .map(|(link, (server, client))| Port::new(link, server, client))
             .collect();
 
         let (capture, tap) = match &config.capture {
@@ -400,6 +404,24 @@ impl EmulatedLink<'_> {
         answer.recv().map_err(|_| ended())
     }
 
+    /// Makes a UDP or TCP port at the client's side the next device. Other ports become devices with their first
+    /// packet.
+    pub fn add_device(&self, port: u16) -> Result<(), Error> {
+        let (done, answer) = sync_channel(1);
+        let link = self.index;
+        self.emulator
+            .tell(Command::AddDevice { link, port, done })?;
+        answer.recv().map_err(|_| ended())
+    }
+
+    /// Records of its devices so far; none if their energy is not measured.
+    pub fn devices(&self) -> Result<Vec<DeviceRecord>, Error> {
+        let (reply, answer) = sync_channel(1);
+        let link = self.index;
+        self.emulator.tell(Command::Devices { link, reply })?;
+        answer.recv().map_err(|_| ended())
+    }
+
     /// Discards all queued packets and restarts the link with other streams, for another use. First
     /// [`reset`](crate::flow::reset) all connections, or their retransmissions consume capacity of
     /// the next use.
@@ -476,7 +498,7 @@ fn drops(line: &str) -> Option<(&str, u64)> {
 #[cfg(test)]
 mod tests {
     use carob_cc::time::Duration;
-    use carob_sim::link::{CoDelSpec, DirectionSpec};
+    use carob_sim::link::{CoDelSpec, DirectionSpec, SleepSpec};
 
     use super::*;
 
@@ -486,6 +508,7 @@ mod tests {
                 down: DirectionSpec::new(rate, 2_500),
                 up: DirectionSpec::new(60_000, 2_500),
             },
+            device: DeviceSpec::default(),
             seed: 1,
             label: "link".into(),
         }
@@ -515,6 +538,13 @@ mod tests {
         });
         fair.spec.up.buffer = fair.spec.up.buffer.with(queue);
         assert!(refused(&Config::thesis(vec![fair])).contains("FQ-CoDel"));
+        let mut asleep = link(1);
+        asleep.device.sleep = Some(SleepSpec {
+            cycle: Duration::from_secs(1),
+            window: Duration::from_secs(2),
+            saving: None,
+        });
+        assert!(refused(&Config::thesis(vec![asleep])).contains("sleep needs a connection set-up"));
         let mut tiny = Config::thesis(vec![link(1)]);
         tiny.mtu_bytes = 60;
         assert!(refused(&tiny).contains("68"));

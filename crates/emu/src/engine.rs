@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use carob_cc::time::Instant;
-use carob_sim::link::{Link, LinkSpec, Verdict};
+use carob_sim::link::{DeviceRecord, Devices, Link, Verdict};
 use carob_sim::spec::LinkRecord;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
@@ -26,11 +26,12 @@ use nix::sys::timerfd::{
 };
 use nix::time::{ClockId, clock_gettime};
 
-use crate::Refusal;
 use crate::capture::Tap;
+use crate::device_ports::DevicePorts;
 use crate::lateness::Lateness;
 use crate::realtime::RealTime;
 use crate::tun::Tun;
+use crate::{LinkConfig, Refusal};
 
 /// Maximum packets in flight on all links together; with more the run is refused.
 ///
@@ -61,11 +62,23 @@ pub enum Side {
     Client,
 }
 
-/// A link and its devices.
+impl Side {
+    /// The other end.
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Server => Self::Client,
+            Self::Client => Self::Server,
+        }
+    }
+}
+
+/// A link, the radios of the devices at its clients' side, and its TUN devices.
 #[derive(Debug)]
 pub(crate) struct Port {
-    spec: LinkSpec,
+    config: LinkConfig,
     link: Link,
+    radios: Option<Devices>,
+    clients: DevicePorts,
     /// Beginning of the link's own time.
     began_ns: u64,
     /// Packets of earlier generations are not delivered.
@@ -75,15 +88,49 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn new(spec: &LinkSpec, seed: u64, label: &str, server: Tun, client: Tun) -> Self {
+    pub(crate) fn new(config: &LinkConfig, server: Tun, client: Tun) -> Self {
         Self {
-            spec: spec.clone(),
-            link: Link::new(spec, seed, label),
+            config: config.clone(),
+            link: Link::new(&config.spec, config.seed, &config.label),
+            radios: Devices::on_link(&config.device, &config.spec, config.seed),
+            clients: DevicePorts::default(),
             began_ns: now_ns(),
             generation: 0,
             server,
             client,
         }
+    }
+
+    /// Restarts the link with other streams.
+    fn restart(&mut self, seed: u64, label: String) {
+        (self.config.seed, self.config.label) = (seed, label);
+        self.link = Link::new(&self.config.spec, seed, &self.config.label);
+        self.radios = Devices::on_link(&self.config.device, &self.config.spec, seed);
+        self.clients = DevicePorts::default();
+        self.began_ns = now_ns();
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// The link's own time.
+    fn time(&self, now_ns: u64) -> Instant {
+        Instant::from_micros(now_ns.saturating_sub(self.began_ns) / 1_000)
+    }
+
+    /// The fate of a packet on the link and at the radio of its device.
+    fn offer(&mut self, from: Side, now_ns: u64, packet: &[u8]) -> Verdict {
+        let (now, bytes) = (self.time(now_ns), packet.len() as u32);
+        let is_down = from == Side::Server;
+        let direction = if is_down {
+            &mut self.link.down
+        } else {
+            &mut self.link.up
+        };
+        let verdict = direction.offer(now, bytes);
+        let Some(radios) = &mut self.radios else {
+            return verdict;
+        };
+        let device = self.clients.device(from, packet);
+        radios.cross(device, is_down, now, verdict, bytes)
     }
 
     fn tun(&self, side: Side) -> &Tun {
@@ -143,6 +190,16 @@ pub(crate) enum Command {
     Record {
         link: usize,
         reply: SyncSender<LinkRecord>,
+    },
+    /// Make a port of the client's side the next device.
+    AddDevice {
+        link: usize,
+        port: u16,
+        done: SyncSender<()>,
+    },
+    Devices {
+        link: usize,
+        reply: SyncSender<Vec<DeviceRecord>>,
     },
     Lateness(SyncSender<Lateness>),
     Stop,
@@ -330,15 +387,10 @@ impl Engine {
             if let Some(tap) = &mut self.tap {
                 tap.sent(index, from, now, packet);
             }
-            let (direction, to) = match from {
-                Side::Server => (&mut port.link.down, Side::Client),
-                Side::Client => (&mut port.link.up, Side::Server),
-            };
-            let since = now.saturating_sub(port.began_ns) / 1_000;
-            let verdict = direction.offer(Instant::from_micros(since), length as u32);
-            let Verdict::Deliver { at, duplicated, .. } = verdict else {
+            let Verdict::Deliver { at, duplicated, .. } = port.offer(from, now, packet) else {
                 continue;
             };
+            let to = from.other();
             for _ in 0..=usize::from(duplicated) {
                 if self.in_flight.len() >= IN_FLIGHT_MAX {
                     let limit = IN_FLIGHT_MAX;
@@ -422,6 +474,15 @@ impl Engine {
                 Command::Record { link, reply } => {
                     let _ = reply.send(self.ports.0[link].record());
                 }
+                Command::AddDevice { link, port, done } => {
+                    self.ports.0[link].clients.add(port);
+                    let _ = done.send(());
+                }
+                Command::Devices { link, reply } => {
+                    let port = &self.ports.0[link];
+                    let records = |radios: &Devices| radios.records(port.time(now_ns()));
+                    let _ = reply.send(port.radios.as_ref().map(records).unwrap_or_default());
+                }
                 Command::Lateness(reply) => {
                     let _ = reply.send(self.lateness.clone());
                 }
@@ -440,10 +501,7 @@ impl Engine {
                             }
                         }
                     }
-                    let port = &mut self.ports.0[link];
-                    port.link = Link::new(&port.spec, seed, &label);
-                    port.began_ns = now_ns();
-                    port.generation = port.generation.wrapping_add(1);
+                    self.ports.0[link].restart(seed, label);
                     let _ = done.send(());
                 }
             }

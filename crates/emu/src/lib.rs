@@ -2,7 +2,7 @@
 //!
 //! Two network namespaces, one for servers and one for clients, are joined by links. Each end of a
 //! link is a TUN device. Every packet the kernel sends through it goes to *the simulator's link
-//! model* ([`carob_sim::link::Direction::offer`]), with the same seeds and labels, and is delivered
+//! model* ([`carob_sim::link::Direction::offer`], [`carob_sim::link::Devices::cross`]), with the same seeds and labels, and is delivered
 //! to the other end at the model's time. So the kernel's TCP, and `carob`'s own UDP, use the same
 //! link as simulated flows.
 //!
@@ -17,12 +17,13 @@
 //! # #[cfg(target_os = "linux")]
 //! # fn example() -> Result<(), carob_emu::Error> {
 //! use carob_emu::{Config, Emulator, LinkConfig};
-//! use carob_sim::link::{DirectionSpec, LinkSpec};
+//! use carob_sim::link::{DeviceSpec, DirectionSpec, LinkSpec};
 //! use std::time::Duration;
 //!
 //! let down = DirectionSpec::new(30_000, 2_500);
 //! let up = DirectionSpec::new(60_000, 2_500);
-//! let link = LinkConfig { spec: LinkSpec { down, up }, seed: 1, label: "link".into() };
+//! let device = DeviceSpec::default();
+//! let link = LinkConfig { spec: LinkSpec { down, up }, device, seed: 1, label: "link".into() };
 //! let emulator = Emulator::start(&Config::thesis(vec![link]))?;
 //! let listener = emulator.link(0).listen(5683, "reno")?;
 //! let client = emulator.link(0).connect(5683, "reno", Duration::from_secs(60))?;
@@ -46,6 +47,8 @@ mod bpf;
 mod capture;
 #[cfg(target_os = "linux")]
 mod check;
+#[cfg(target_os = "linux")]
+mod device_ports;
 #[cfg(target_os = "linux")]
 mod emulator;
 #[cfg(target_os = "linux")]

@@ -16,6 +16,7 @@ use carob::{BlockSize, Client, Code, Config as EndpointConfig, Payload, Response
 use carob_cc::time::{Duration as Span, Instant as Moment};
 use carob_proto::codec::BASE_TOKEN_LENGTH;
 use carob_proto::trace::{Trace, TraceEvent};
+use carob_sim::link::DeviceRecord;
 use carob_sim::random::Stream;
 use carob_sim::spec::{
     AfterFailure, Faults, FlowRecord, RunRecord, RunSpec, Transport, Until, Workload,
@@ -89,10 +90,11 @@ pub fn run(
     // None of our packets is in flight any more when the links end.
     runtime.shutdown_timeout(Duration::from_secs(1));
     let outcome = emulator.finish()?;
-    let records = flows.into_iter().zip(outcome.links).map(|(flows, link)| {
-        let ended = flows.iter().filter_map(|flow| flow.finished).max();
+    let records = flows.into_iter().zip(outcome.links).map(|(run, link)| {
+        let ended = run.flows.iter().filter_map(|flow| flow.finished).max();
         RunRecord {
-            flows,
+            flows: run.flows,
+            devices: run.devices,
             link,
             ended: ended.unwrap_or_default(),
             ..RunRecord::default()
@@ -162,13 +164,6 @@ fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
         let why = "faults happen in the simulator only; link.changes has outages for both";
         return refuse("faults", why);
     }
-    if spec.device.is_used() {
-        let why = "devices have radios and connections that are set up in the simulator only";
-        return refuse(
-            "link.idle_setup, link.down.device_rate, link.power_send",
-            why,
-        );
-    }
     if spec.server.is_used() {
         return refuse("server.service", "requests cost time in the simulator only");
     }
@@ -195,13 +190,21 @@ fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
     Ok(())
 }
 
+/// The results of a run, apart from its link.
+#[derive(Debug, Default)]
+struct EndedRun {
+    flows: Vec<FlowRecord>,
+    /// Read when the last flow ends.
+    devices: Vec<DeviceRecord>,
+}
+
 /// Runs every flow of every run; they are in the order of the specifications.
 async fn flows(
     emulator: &Emulator,
     specs: &[RunSpec],
     options: &Options,
     done: &(impl Fn() + Sync),
-) -> Result<Vec<Vec<FlowRecord>>, Error> {
+) -> Result<Vec<EndedRun>, Error> {
     let mut servers = Vec::with_capacity(specs.len());
     let mut ready = Vec::new();
     for (index, spec) in specs.iter().enumerate() {
@@ -222,13 +225,20 @@ async fn flows(
             .map_or(spec_limit, |limit| limit.min(spec_limit));
         tasks.spawn(async move { (place, index, ready.run(began, limit).await) });
     }
+    let mut runs: Vec<EndedRun> = specs.iter().map(|_| EndedRun::default()).collect();
+    let mut left: Vec<u32> = specs.iter().map(|spec| spec.clients).collect();
     let mut ended = Vec::new();
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     loop {
         tokio::select! {
             next = tasks.join_next() => match next {
                 Some(Ok(flow)) => {
+                    let index = flow.1;
                     ended.push(flow);
+                    left[index] -= 1;
+                    if left[index] == 0 {
+                        runs[index].devices = emulator.link(index).devices()?;
+                    }
                     done();
                 }
                 Some(Err(error)) => {
@@ -242,16 +252,15 @@ async fn flows(
         }
     }
     ended.sort_by_key(|(place, ..)| *place);
-    let mut flows: Vec<Vec<FlowRecord>> = specs.iter().map(|_| Vec::new()).collect();
     // Clients and servers live until all flows are complete: late acknowledgements and
     // retransmissions affect other flows.
     let mut clients = Vec::new();
     for (_, index, (flow, client)) in ended {
-        flows[index].push(flow);
+        runs[index].flows.push(flow);
         clients.push(client);
     }
     drop((clients, servers));
-    Ok(flows)
+    Ok(runs)
 }
 
 /// The kernel's sockets of a server's connections, by the address of the client.
@@ -406,8 +415,13 @@ impl ReadyClient {
                 once.ok_or_else(|| std::io::Error::other("a flow has one connection"))
             });
         }
+        let socket = link.udp(Side::Client, 0)?;
+        let bound = socket.local_addr().ok().map(|own| own.port());
+        if let Some(device) = port.or(bound) {
+            link.add_device(device)?;
+        }
         let client = Client::builder()
-            .socket(link.udp(Side::Client, 0)?)
+            .socket(socket)
             .config(settings)
             .open()
             .map_err(|error| {

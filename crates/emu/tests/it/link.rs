@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use carob_emu::flow::{self, TcpInfo};
 use carob_emu::{Config, Emulator, LinkConfig, Refusal, Side};
-use carob_sim::link::{DirectionSpec, Link, LinkSpec, LossSpec, Verdict};
+use carob_sim::link::{
+    DeviceSpec, Devices, DirectionSpec, FragmentSpec, IdleSetup, Link, LinkSpec, LossSpec,
+    PowerSpec, RadioSpec, SleepSpec, Verdict,
+};
 use carob_sim::random::Probability;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -51,6 +54,7 @@ impl IntoCc for Duration {
 fn link(spec: LinkSpec, label: &str) -> LinkConfig {
     LinkConfig {
         spec,
+        device: DeviceSpec::default(),
         seed: 1,
         label: label.into(),
     }
@@ -140,6 +144,159 @@ fn a_datagram_takes_as_long_as_the_model_says() {
     let record = end.record().expect("a running engine");
     assert_eq!((record.up.delivered, record.down.delivered), (1, 1));
     assert_eq!((record.up.bytes_sent, record.down.bytes_sent), (42, 294));
+    good(&emulator.finish());
+}
+
+/// Round trips of three requests of 42 B and responses of 294 B, in the model's time and over real sockets.
+fn round_trips(device: &DeviceSpec) -> (Vec<Duration>, Vec<Duration>) {
+    let spec = spec(2_500);
+    let mut config = link(spec.clone(), "link");
+    config.device = device.clone();
+    let emulator = Emulator::start(&Config::thesis(vec![config])).expect("a link");
+    let end = emulator.link(0);
+    let server = end.udp(Side::Server, 5683).expect("a socket");
+    let client = end.udp(Side::Client, 0).expect("a socket");
+    for socket in [&server, &client] {
+        socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    }
+    let mut model = Link::new(&spec, 1, "link");
+    let mut devices = Devices::on_link(device, &spec, 1).expect("a device");
+    let (mut expected, mut took) = (Vec::new(), Vec::new());
+    let mut now = carob_cc::time::Instant::ZERO;
+    for _ in 0..3 {
+        let began = now;
+        for (is_down, bytes) in [(false, 42), (true, 294)] {
+            let direction = if is_down {
+                &mut model.down
+            } else {
+                &mut model.up
+            };
+            let verdict = direction.offer(now, bytes);
+            let Verdict::Deliver { at, .. } = devices.cross(0, is_down, now, verdict, bytes) else {
+                panic!("nothing is lost");
+            };
+            now = at;
+        }
+        expected.push(Duration::from_micros(now.since(began).as_micros()));
+
+        let began = Instant::now();
+        let target = (end.address(Side::Server), 5683);
+        client.send_to(&[0; 42 - 28], target).expect("room");
+        let mut buffer = [0; 1_500];
+        let (_, peer) = server.recv_from(&mut buffer).expect("a request");
+        server.send_to(&[0; 294 - 28], peer).expect("room");
+        client.recv(&mut buffer).expect("an answer");
+        took.push(began.elapsed());
+    }
+    good(&emulator.finish());
+    (expected, took)
+}
+
+#[test]
+fn slow_devices_have_the_radios_of_the_simulator() {
+    if !may_run() {
+        return;
+    }
+    let ms = |millis| Duration::from_millis(millis).into_cc();
+    let radio = RadioSpec {
+        down_bps: 20_000,
+        up_bps: 10_000,
+        down_repetitions: 1,
+        up_repetitions: 4,
+        is_half_duplex: true,
+        turnaround: ms(50),
+    };
+    let with_radio = DeviceSpec {
+        radio: Some(radio),
+        ..DeviceSpec::default()
+    };
+    let fragments = FragmentSpec {
+        bytes: 20,
+        header_bytes: 15,
+        loss: Probability::NEVER,
+        acknowledged: None,
+        rounds: 8,
+        duty_ppm: 500_000,
+    };
+    let setup = IdleSetup {
+        takes: carob_sim::distribution::TimeDistribution::constant(ms(700)),
+        after: ms(50),
+    };
+    let sleep = SleepSpec {
+        cycle: ms(640),
+        window: ms(10),
+        saving: None,
+    };
+    // The connection ends before the response, which waits for a page.
+    let devices = [
+        with_radio.clone(),
+        DeviceSpec {
+            fragments: Some(fragments),
+            ..with_radio
+        },
+        DeviceSpec {
+            setup: Some(setup),
+            sleep: Some(sleep),
+            ..DeviceSpec::default()
+        },
+    ];
+    let plain = Duration::from_millis(190);
+    for device in &devices {
+        let (expected, took) = round_trips(device);
+        for (expected, took) in expected.into_iter().zip(took) {
+            assert!(
+                expected > plain + Duration::from_millis(100),
+                "{expected:?}"
+            );
+            // Paging occasions are at times of the link, which begins some milliseconds before the first packet.
+            let early = Duration::from_millis(20);
+            assert!(
+                took + early >= expected && took < expected + Duration::from_millis(150),
+                "{took:?}, {expected:?}: {device:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_client_of_a_link_is_a_device_with_its_energy() {
+    if !may_run() {
+        return;
+    }
+    let mut config = link(spec(2_500), "link");
+    config.device.power = Some(PowerSpec {
+        send: 500_000,
+        receive: 100_000,
+        listen: 0,
+        idle: 0,
+        sleep: 0,
+    });
+    let emulator = Emulator::start(&Config::thesis(vec![config])).expect("a link");
+    let end = emulator.link(0);
+    let server = end.udp(Side::Server, 5683).expect("a socket");
+    server.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    let clients = [(); 2].map(|()| end.udp(Side::Client, 0).expect("a socket"));
+    for client in &clients {
+        let port = client.local_addr().expect("bound").port();
+        end.add_device(port).expect("a running engine");
+    }
+    let target = (end.address(Side::Server), 5683);
+    for bytes in [47, 272] {
+        clients[1].send_to(&vec![0; bytes], target).expect("room");
+        server.recv(&mut [0; 512]).expect("a datagram");
+    }
+    clients[0].send_to(&[0; 47], target).expect("room");
+    server.recv(&mut [0; 512]).expect("a datagram");
+    // 75 B at 600 kbit/s are 1 ms on air, at 0.5 W; 300 B cross in fragments of 296 and 24 B, in 4.267 ms.
+    let energy: Vec<u64> = end
+        .devices()
+        .expect("a running engine")
+        .iter()
+        .map(|device| device.energy_uj)
+        .collect();
+    assert_eq!(energy, [500, 2_633]);
+    end.restart(2, "b").expect("a running engine");
+    assert_eq!(end.devices().expect("a running engine"), []);
     good(&emulator.finish());
 }
 

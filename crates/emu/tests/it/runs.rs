@@ -6,7 +6,7 @@ use carob_cc::time::Duration;
 use carob_emu::runs::{self, Options};
 use carob_sim::distribution::TimeDistribution;
 use carob_sim::engine;
-use carob_sim::link::{DirectionSpec, ExtraDelay, IdleSetup, LinkSpec};
+use carob_sim::link::{DirectionSpec, ExtraDelay, IdleSetup, LinkSpec, PowerSpec, RadioSpec};
 use carob_sim::mesh::spec::{self as mesh, MeshSpec};
 use carob_sim::spec::{
     AfterFailure, ControllerSpec, Faults, Outages, Recording, Requests, RunSpec, ServerSpec, Span,
@@ -107,6 +107,67 @@ fn real_sockets_take_about_as_long_as_simulated_ones() {
 }
 
 #[test]
+fn devices_take_as_long_and_as_much_energy_as_simulated_ones() {
+    if !able() {
+        return;
+    }
+    let with_devices = |mut spec: RunSpec| {
+        let Workload::Requests(requests) = &mut spec.workload else {
+            panic!("it makes requests")
+        };
+        requests.response_bytes = 2_560;
+        spec.device.setup = Some(IdleSetup {
+            takes: TimeDistribution::constant(Duration::from_secs(1)),
+            after: Duration::from_secs(5),
+        });
+        spec.device.radio = Some(RadioSpec {
+            down_bps: 40_000,
+            up_bps: 20_000,
+            down_repetitions: 1,
+            up_repetitions: 2,
+            is_half_duplex: true,
+            turnaround: Duration::from_millis(10),
+        });
+        spec.device.power = Some(PowerSpec {
+            send: 500_000,
+            receive: 100_000,
+            listen: 100_000,
+            idle: 3_000,
+            sleep: 15,
+        });
+        spec
+    };
+    let specs = [
+        with_devices(spec(2, Transport::Datagrams)),
+        with_devices(spec(1, tcp())),
+    ];
+    let emulated = match runs::run(&specs, &Options::default(), |_, _| ()) {
+        Ok(emulated) => emulated,
+        Err(error @ carob_emu::Error::Refused(_)) => {
+            crate::skipped(&format!("an emulated run on a busy machine: {error}"));
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    for (spec, record) in specs.iter().zip(&emulated.records) {
+        let simulated = engine::run(spec).expect("a run");
+        assert_eq!(record.devices.len(), spec.clients as usize);
+        let times = simulated.flows.iter().zip(&record.flows);
+        let times = times.map(|(model, real)| (model.completion(), real.completion()));
+        let ratio = |real: u64, model: u64| real as f64 / model as f64;
+        for (model, real) in times {
+            let (model, real) = model.zip(real).expect("both complete");
+            let ratio = ratio(real.as_micros(), model.as_micros());
+            assert!((0.8..1.25).contains(&ratio), "{real:?} against {model:?}");
+        }
+        for (model, real) in simulated.devices.iter().zip(&record.devices) {
+            let ratio = ratio(real.energy_uj, model.energy_uj);
+            assert!((0.8..1.25).contains(&ratio), "{real:?} against {model:?}");
+        }
+    }
+}
+
+#[test]
 fn runs_that_need_different_namespaces_are_refused() {
     let mut other = spec(1, Transport::Datagrams);
     other.mtu_bytes = 576;
@@ -131,12 +192,6 @@ fn what_only_the_simulator_does_is_refused() {
         duration: Duration::from_secs(1),
     });
     assert!(refused(faulty).contains("faults: faults happen in the simulator only"));
-    let mut sleepy = spec(1, Transport::Datagrams);
-    sleepy.device.setup = Some(IdleSetup {
-        takes: TimeDistribution::constant(Duration::from_secs(1)),
-        after: Duration::from_secs(1),
-    });
-    assert!(refused(sleepy).contains("link.idle_setup"));
     let mut goes_on = spec(1, Transport::Datagrams);
     let Workload::Requests(requests) = &mut goes_on.workload else {
         panic!("it makes requests")

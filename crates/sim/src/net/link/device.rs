@@ -7,6 +7,7 @@ use super::energy::{DeviceRecord, PowerSpec, Usage};
 use super::idle_setup::{Connection, IdleSetup};
 use super::schc::{FragmentSpec, Fragmenter};
 use super::sleep::SleepSpec;
+use super::{LinkSpec, Verdict};
 use crate::engine::{DOWN, UP};
 use crate::random::Stream;
 
@@ -30,6 +31,26 @@ impl DeviceSpec {
     pub fn is_used(&self) -> bool {
         *self != Self::default()
     }
+
+    /// Checks that its values are possible.
+    ///
+    /// # Errors
+    ///
+    /// The reason.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let has_no_rate = |radio: RadioSpec| radio.down_bps.min(radio.up_bps) == 0;
+        match &self.fragments {
+            _ if self.sleep.is_some() && self.setup.is_none() => {
+                Err("sleep needs a connection set-up")
+            }
+            _ if self.radio.is_some_and(has_no_rate) => Err("a radio has rates"),
+            Some(_) if self.radio.is_none() => Err("fragments need a radio"),
+            Some(fragments) if fragments.bytes == 0 || fragments.duty_ppm == 0 => {
+                Err("fragments have a size and a share of time")
+            }
+            _ => self.sleep.map_or(Ok(()), |sleep| sleep.check()),
+        }
+    }
 }
 
 /// State of a device.
@@ -45,9 +66,11 @@ struct Device {
     latest: [Instant; 2],
 }
 
-/// All devices of a run.
-#[derive(Debug)]
-pub(super) struct Devices {
+/// All devices of a run, by number: beside the [`Link`](super::Link) that they share.
+///
+/// Like the link, they are sans-I/O: a packet's fate is known when it is offered.
+#[derive(Clone, Debug)]
+pub struct Devices {
     spec: DeviceSpec,
     /// Rates of the shared link, for times on air without radios of their own.
     rates: [u64; 2],
@@ -56,12 +79,59 @@ pub(super) struct Devices {
 }
 
 impl Devices {
+    /// Devices on a link, with streams derived from `seed` and their numbers; none if packets meet nothing at
+    /// them and no energy is measured.
+    pub fn on_link(spec: &DeviceSpec, link: &LinkSpec, seed: u64) -> Option<Self> {
+        let rates = [link.down.rate_bps, link.up.rate_bps];
+        spec.is_used().then(|| Self::new(spec, rates, seed))
+    }
+
     pub(super) fn new(spec: &DeviceSpec, rates: [u64; 2], seed: u64) -> Self {
         Self {
             spec: spec.clone(),
             rates,
             seed,
             all: Vec::new(),
+        }
+    }
+
+    /// Passes a packet of a device that was offered to the shared link at `now` through the device's radio.
+    /// Returns its fate behind both.
+    ///
+    /// Times of a device's packets must not decrease.
+    pub fn cross(
+        &mut self,
+        device: u32,
+        is_down: bool,
+        now: Instant,
+        verdict: Verdict,
+        bytes: u32,
+    ) -> Verdict {
+        let direction = if is_down { DOWN } else { UP };
+        let (arrives, on_air) = match verdict {
+            Verdict::Deliver { at, .. } => (at, bytes),
+            Verdict::Lost { .. } if !is_down => (now, bytes),
+            // The network lost it before the air, or nobody sent it.
+            Verdict::Lost { .. } | Verdict::DropFull => (now, 0),
+        };
+        let arrival = self.arrival(device, direction, now, arrives, on_air);
+        match (verdict, arrival) {
+            (
+                Verdict::Deliver {
+                    departed,
+                    marked,
+                    duplicated,
+                    ..
+                },
+                Some(at),
+            ) => Verdict::Deliver {
+                at,
+                departed,
+                marked,
+                duplicated,
+            },
+            (Verdict::Deliver { departed, .. }, None) => Verdict::Lost { departed },
+            (other, _) => other,
         }
     }
 
@@ -143,17 +213,16 @@ impl Devices {
     }
 
     /// Records of all devices at the end of a run; none if their energy is not measured.
-    pub(super) fn records(self, now: Instant) -> Vec<DeviceRecord> {
+    pub fn records(&self, now: Instant) -> Vec<DeviceRecord> {
         let Some(power) = self.spec.power else {
             return Vec::new();
         };
         let (setup, sleep) = (self.spec.setup, self.spec.sleep.as_ref());
-        let record = |device: Device| {
+        let record = |device: &Device| {
             let ended = setup.and_then(|setup| device.connection.ends(&setup));
-            device
-                .usage
-                .record(&power, sleep, ended, now, setup.is_some())
+            let usage = device.usage.clone();
+            usage.record(&power, sleep, ended, now, setup.is_some())
         };
-        self.all.into_iter().map(record).collect()
+        self.all.iter().map(record).collect()
     }
 }

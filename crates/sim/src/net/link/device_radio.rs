@@ -122,6 +122,7 @@ impl Radio {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Verdict;
     use super::super::device::{DeviceSpec, Devices};
     use super::*;
 
@@ -189,6 +190,33 @@ mod tests {
         // Down is on air from 100 to 200; 20 B up (40 ms) fit before it and 100 B do not.
         assert_eq!(arrivals(HALF, &[(DOWN, 0, 100), (UP, 0, 20)]), [200, 140]);
         assert_eq!(arrivals(HALF, &[(DOWN, 0, 100), (UP, 0, 100)]), [200, 550]);
+    }
+
+    #[test]
+    fn packets_lost_after_the_radio_took_their_turn_and_others_did_not() {
+        let spec = DeviceSpec {
+            radio: Some(HALF),
+            ..DeviceSpec::default()
+        };
+        let lost = Verdict::Lost { departed: ms(0) };
+        let ready = Verdict::Deliver {
+            at: ms(0),
+            departed: ms(0),
+            marked: false,
+            duplicated: false,
+        };
+        let arrival = |verdict, is_down| {
+            let mut all = Devices::new(&spec, [1, 1], 1);
+            assert_eq!(all.cross(0, is_down, ms(0), verdict, 100), verdict);
+            match all.cross(0, false, ms(0), ready, 100) {
+                Verdict::Deliver { at, .. } => at.as_micros() / 1_000,
+                other => panic!("{other:?}"),
+            }
+        };
+        // 100 B take 200 ms up; one lost behind the radio took as long, one on its way down or dropped nothing.
+        assert_eq!(arrival(lost, false), 400);
+        assert_eq!(arrival(lost, true), 200);
+        assert_eq!(arrival(Verdict::DropFull, false), 200);
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod schc;
 mod sleep;
 mod trace;
 
-pub use device::DeviceSpec;
+pub use device::{DeviceSpec, Devices};
 pub use device_radio::RadioSpec;
 pub use direction::{Counters, Direction, Verdict};
 pub use discipline::{CoDelSpec, Discipline, RedSpec};

@@ -157,13 +157,7 @@ impl LinkNetwork {
             offered: VecDeque::new(),
             header_bytes: spec.header_bytes,
             mtu_bytes: spec.mtu_bytes,
-            devices: (spec.device.is_used()).then(|| {
-                Box::new(Devices::new(
-                    &spec.device,
-                    [down.rate_bps, up.rate_bps],
-                    spec.seed,
-                ))
-            }),
+            devices: Devices::on_link(&spec.device, &spec.link, spec.seed).map(Box::new),
         }
     }
 
@@ -316,15 +310,8 @@ impl Network for LinkNetwork {
             (UP, &mut self.link.up)
         };
         let mut verdict = link.offer_packet(now, bytes, is_ecn_capable);
-        if let (Some(devices), Verdict::Deliver { at, departed, .. }) =
-            (&mut self.devices, &mut verdict)
-        {
-            if let Some(later) = devices.arrival(client, direction, now, *at, bytes) {
-                *at = later;
-            } else {
-                let departed = *departed;
-                verdict = Verdict::Lost { departed };
-            }
+        if let Some(devices) = &mut self.devices {
+            verdict = devices.cross(client, from_server, now, verdict, bytes);
         }
         Some((direction, verdict))
     }
