@@ -12,11 +12,10 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::thread;
 use std::time::Duration;
 
 use carob_cc::time::Instant;
-use carob_sim::link::{DeviceRecord, Devices, Link, Verdict};
+use carob_sim::link::{DeviceRecord, Verdict};
 use carob_sim::spec::LinkRecord;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
@@ -26,12 +25,11 @@ use nix::sys::timerfd::{
 };
 use nix::time::{ClockId, clock_gettime};
 
+use crate::Refusal;
 use crate::capture::Tap;
-use crate::device_ports::DevicePorts;
 use crate::lateness::Lateness;
+use crate::port::Ports;
 use crate::realtime::RealTime;
-use crate::tun::Tun;
-use crate::{LinkConfig, Refusal};
 
 /// Maximum packets in flight on all links together; with more the run is refused.
 ///
@@ -45,9 +43,6 @@ pub(crate) const PACKET_BYTES_MAX: usize = 9_216;
 const BATCH: usize = 64;
 /// Maximum epoll events per call.
 const EVENTS: usize = 256;
-
-/// Links that one thread closes at the end.
-const CLOSED_TOGETHER: usize = 32;
 
 /// epoll data of the timer and of commands; anything below is a device.
 const TIMER: u64 = u64::MAX;
@@ -69,111 +64,6 @@ impl Side {
             Self::Server => Self::Client,
             Self::Client => Self::Server,
         }
-    }
-}
-
-/// A link, the radios of the devices at its clients' side, and its TUN devices.
-#[derive(Debug)]
-pub(crate) struct Port {
-    config: LinkConfig,
-    link: Link,
-    radios: Option<Devices>,
-    clients: DevicePorts,
-    /// Beginning of the link's own time.
-    began_ns: u64,
-    /// Packets of earlier generations are not delivered.
-    generation: u32,
-    server: Tun,
-    client: Tun,
-}
-
-impl Port {
-    pub(crate) fn new(config: &LinkConfig, server: Tun, client: Tun) -> Self {
-        Self {
-            config: config.clone(),
-            link: Link::new(&config.spec, config.seed, &config.label),
-            radios: Devices::on_link(&config.device, &config.spec, config.seed),
-            clients: DevicePorts::default(),
-            began_ns: now_ns(),
-            generation: 0,
-            server,
-            client,
-        }
-    }
-
-    /// Restarts the link with other streams.
-    fn restart(&mut self, seed: u64, label: String) {
-        (self.config.seed, self.config.label) = (seed, label);
-        self.link = Link::new(&self.config.spec, seed, &self.config.label);
-        self.radios = Devices::on_link(&self.config.device, &self.config.spec, seed);
-        self.clients = DevicePorts::default();
-        self.began_ns = now_ns();
-        self.generation = self.generation.wrapping_add(1);
-    }
-
-    /// The link's own time.
-    fn time(&self, now_ns: u64) -> Instant {
-        Instant::from_micros(now_ns.saturating_sub(self.began_ns) / 1_000)
-    }
-
-    /// The fate of a packet on the link and at the radio of its device.
-    fn offer(&mut self, from: Side, now_ns: u64, packet: &[u8]) -> Verdict {
-        let (now, bytes) = (self.time(now_ns), packet.len() as u32);
-        let is_down = from == Side::Server;
-        let direction = if is_down {
-            &mut self.link.down
-        } else {
-            &mut self.link.up
-        };
-        let verdict = direction.offer(now, bytes);
-        let Some(radios) = &mut self.radios else {
-            return verdict;
-        };
-        let device = self.clients.device(from, packet);
-        radios.cross(device, is_down, now, verdict, bytes)
-    }
-
-    fn tun(&self, side: Side) -> &Tun {
-        match side {
-            Side::Server => &self.server,
-            Side::Client => &self.client,
-        }
-    }
-
-    fn record(&self) -> LinkRecord {
-        LinkRecord {
-            down: self.link.down.counters(),
-            up: self.link.up.counters(),
-            ..LinkRecord::default()
-        }
-    }
-}
-
-/// All links.
-#[derive(Debug)]
-pub(crate) struct Ports(Vec<Port>);
-
-impl Ports {
-    pub(crate) fn new(ports: Vec<Port>) -> Self {
-        Self(ports)
-    }
-
-    pub(crate) fn records(&self) -> Vec<LinkRecord> {
-        self.0.iter().map(Port::record).collect()
-    }
-}
-
-impl Drop for Ports {
-    /// Closes the devices on several threads: for each the kernel waits some 15 ms for a grace
-    /// period, and the waits of several threads overlap.
-    fn drop(&mut self) {
-        let ports = &mut self.0;
-        thread::scope(|scope| {
-            while !ports.is_empty() {
-                let some = ports.split_off(ports.len().saturating_sub(CLOSED_TOGETHER));
-                scope.spawn(move || drop(some));
-            }
-        });
     }
 }
 
@@ -226,8 +116,16 @@ struct InFlight {
     number: u64,
     link: u32,
     generation: u32,
-    to: Side,
-    packet: Box<[u8]>,
+    due: Due,
+}
+
+/// An event at its time.
+#[derive(Debug)]
+enum Due {
+    /// The arrival of a packet at this side.
+    Packet(Side, Box<[u8]>),
+    /// A receive window of this device.
+    Window(u32),
 }
 
 impl InFlight {
@@ -338,7 +236,7 @@ impl Engine {
     fn serve(&mut self) -> Result<(), Failure> {
         let mut events = [EpollEvent::empty(); EVENTS];
         loop {
-            self.deliver();
+            self.deliver()?;
             self.arm()?;
             let count = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
                 Ok(count) => count,
@@ -387,33 +285,51 @@ impl Engine {
             if let Some(tap) = &mut self.tap {
                 tap.sent(index, from, now, packet);
             }
-            let Verdict::Deliver { at, duplicated, .. } = port.offer(from, now, packet) else {
-                continue;
-            };
-            let to = from.other();
-            for _ in 0..=usize::from(duplicated) {
-                if self.in_flight.len() >= IN_FLIGHT_MAX {
-                    let limit = IN_FLIGHT_MAX;
-                    return Err(Failure::Refused(Refusal::Overflow { limit }));
-                }
-                self.numbered += 1;
-                self.in_flight.push(Reverse(InFlight {
-                    due_ns: port
-                        .began_ns
-                        .saturating_add(at.as_micros().saturating_mul(1_000)),
-                    number: self.numbered,
-                    link: index as u32,
-                    generation: port.generation,
-                    to,
-                    packet: packet.into(),
-                }));
+            let verdict = port.offer(from, now, packet);
+            if port.held.len() >= IN_FLIGHT_MAX {
+                let limit = IN_FLIGHT_MAX;
+                return Err(Failure::Refused(Refusal::Overflow { limit }));
             }
+            if let Some(Verdict::Deliver { at, duplicated, .. }) = verdict {
+                let packet: Box<[u8]> = packet.into();
+                for _ in 0..=usize::from(duplicated) {
+                    let packet = packet.clone();
+                    self.await_time(index, at, Due::Packet(from.other(), packet))?;
+                }
+            }
+            self.await_windows(index)?;
         }
         Ok(true)
     }
 
-    /// Delivers packets that are due.
-    fn deliver(&mut self) {
+    /// Puts the receive windows of a link into the heap.
+    fn await_windows(&mut self, index: usize) -> Result<(), Failure> {
+        for (opens, device) in std::mem::take(&mut self.ports.0[index].windows) {
+            self.await_time(index, opens, Due::Window(device))?;
+        }
+        Ok(())
+    }
+
+    /// Puts what is due at a time of a link into the heap.
+    fn await_time(&mut self, index: usize, at: Instant, due: Due) -> Result<(), Failure> {
+        if self.in_flight.len() >= IN_FLIGHT_MAX {
+            let limit = IN_FLIGHT_MAX;
+            return Err(Failure::Refused(Refusal::Overflow { limit }));
+        }
+        let port = &self.ports.0[index];
+        self.numbered += 1;
+        self.in_flight.push(Reverse(InFlight {
+            due_ns: port.due_ns(at),
+            number: self.numbered,
+            link: index as u32,
+            generation: port.generation,
+            due,
+        }));
+        Ok(())
+    }
+
+    /// Delivers packets that are due, and opens receive windows.
+    fn deliver(&mut self) -> Result<(), Failure> {
         let mut now = now_ns();
         for _ in 0..BATCH {
             if self
@@ -427,11 +343,22 @@ impl Engine {
                 break;
             };
             let index = first.link as usize;
-            let port = &self.ports.0[index];
+            let port = &mut self.ports.0[index];
             if first.generation != port.generation {
                 continue;
             }
-            let written = port.tun(first.to).write(&first.packet);
+            let (to, packet) = match first.due {
+                Due::Packet(to, packet) => (to, packet),
+                Due::Window(device) => {
+                    let opens = port.time(first.due_ns);
+                    if let Some((at, packet)) = port.open(device, opens) {
+                        self.await_time(index, at, Due::Packet(Side::Client, packet))?;
+                    }
+                    self.await_windows(index)?;
+                    continue;
+                }
+            };
+            let written = port.tun(to).write(&packet);
             now = now_ns();
             if let Err(error) = written {
                 let before = self.undelivered.take().map_or(0, |(count, _)| count);
@@ -440,9 +367,10 @@ impl Engine {
             }
             self.lateness.note(now.saturating_sub(first.due_ns));
             if let Some(tap) = &mut self.tap {
-                tap.received(index, first.to, now, &first.packet);
+                tap.received(index, to, now, &packet);
             }
         }
+        Ok(())
     }
 
     /// Sets the timer to the next delivery.
@@ -479,9 +407,7 @@ impl Engine {
                     let _ = done.send(());
                 }
                 Command::Devices { link, reply } => {
-                    let port = &self.ports.0[link];
-                    let records = |radios: &Devices| radios.records(port.time(now_ns()));
-                    let _ = reply.send(port.radios.as_ref().map(records).unwrap_or_default());
+                    let _ = reply.send(self.ports.0[link].devices(now_ns()));
                 }
                 Command::Lateness(reply) => {
                     let _ = reply.send(self.lateness.clone());
@@ -540,8 +466,7 @@ mod tests {
                 number,
                 link: 0,
                 generation: 0,
-                to: Side::Client,
-                packet: Box::default(),
+                due: Due::Window(0),
             })
         };
         let mut heap = BinaryHeap::from([packet(5, 3), packet(4, 4), packet(5, 1), packet(5, 2)]);

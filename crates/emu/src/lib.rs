@@ -10,7 +10,7 @@
 //! devices and the BPF program live as long as their descriptors: nothing is left behind however
 //! the process ends.
 //!
-//! Reading order: `namespace`, `tun` and `netlink` (devices), `engine` (packets), `kernel` and
+//! Reading order: `namespace`, `tun` and `netlink` (devices), `port` and `engine` (packets), `kernel` and
 //! `bpf` (TCP settings), `emulator` (all together), `flow` (sockets).
 //!
 //! ```no_run
@@ -61,6 +61,8 @@ pub mod kernel;
 mod namespace;
 #[cfg(target_os = "linux")]
 mod netlink;
+#[cfg(target_os = "linux")]
+mod port;
 #[cfg(target_os = "linux")]
 mod realtime;
 #[cfg(target_os = "linux")]

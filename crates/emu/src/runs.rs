@@ -164,6 +164,9 @@ fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
         let why = "faults happen in the simulator only; link.changes has outages for both";
         return refuse("faults", why);
     }
+    if spec.device.has_windows() && spec.transport != Transport::Datagrams {
+        return refuse("link.receive_delay", "receive windows are of datagrams");
+    }
     if spec.server.is_used() {
         return refuse("server.service", "requests cost time in the simulator only");
     }

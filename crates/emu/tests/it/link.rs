@@ -215,6 +215,8 @@ fn slow_devices_have_the_radios_of_the_simulator() {
         header_bytes: 15,
         loss: Probability::NEVER,
         acknowledged: None,
+        session: None,
+        receive_delay: None,
         rounds: 8,
         duty_ppm: 500_000,
     };
@@ -256,6 +258,63 @@ fn slow_devices_have_the_radios_of_the_simulator() {
             );
         }
     }
+}
+
+#[test]
+fn a_packet_to_a_device_of_class_a_waits_for_its_receive_window() {
+    if !may_run() {
+        return;
+    }
+    let mut config = link(spec(2_500), "link");
+    let ms = |millis| Duration::from_millis(millis).into_cc();
+    config.device.radio = Some(RadioSpec {
+        down_bps: 1_000_000,
+        up_bps: 1_000_000,
+        down_repetitions: 1,
+        up_repetitions: 1,
+        is_half_duplex: true,
+        turnaround: ms(0),
+    });
+    config.device.fragments = Some(FragmentSpec {
+        bytes: 200,
+        header_bytes: 0,
+        loss: Probability::NEVER,
+        acknowledged: None,
+        session: None,
+        receive_delay: Some(ms(400)),
+        rounds: 8,
+        duty_ppm: 1_000_000,
+    });
+    let emulator = Emulator::start(&Config::thesis(vec![config])).expect("a link");
+    let end = emulator.link(0);
+    let server = end.udp(Side::Server, 5683).expect("a socket");
+    let client = end.udp(Side::Client, 0).expect("a socket");
+    for socket in [&server, &client] {
+        socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    }
+    let target = (end.address(Side::Server), 5683);
+    let mut buffer = [0; 64];
+    client.send_to(&[1], target).expect("room");
+    let began = Instant::now();
+    let (_, peer) = server.recv_from(&mut buffer).expect("a request");
+    // Two packets: the first takes the window 400 ms behind the request, the second waits for another request.
+    server.send_to(&[2], peer).expect("room");
+    server.send_to(&[3], peer).expect("room");
+    client.recv(&mut buffer).expect("the first");
+    assert_eq!(buffer[0], 2);
+    let waited = began.elapsed();
+    assert!(
+        waited >= Duration::from_millis(390) && waited < Duration::from_millis(600),
+        "{waited:?}"
+    );
+    client
+        .set_read_timeout(Some(Duration::from_millis(1_200)))
+        .expect("a time limit");
+    client.recv(&mut buffer).expect_err("no window");
+    client.send_to(&[4], target).expect("room");
+    client.recv(&mut buffer).expect("the second");
+    assert_eq!(buffer[0], 3);
+    good(&emulator.finish());
 }
 
 #[test]

@@ -207,6 +207,7 @@ impl Cell {
         mesh::check(self, &spec)?;
         faults::check(self, &spec)?;
         queue::check(self, &spec)?;
+        device::check(self, &spec)?;
         Ok(spec)
     }
 

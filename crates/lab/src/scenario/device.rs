@@ -1,9 +1,10 @@
 //! Radios of devices on a link, from keys of the `link` table.
 
 use carob_sim::link::{
-    DeviceSpec, FragmentSpec, IdleSetup, PowerSaving, PowerSpec, RadioSpec, SleepSpec,
+    DeviceSpec, FragmentSpec, IdleSetup, PowerSaving, PowerSpec, RadioSpec, SessionSpec, SleepSpec,
 };
 use carob_sim::random::Probability;
+use carob_sim::spec::{RunSpec, Transport};
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
@@ -14,7 +15,7 @@ use super::value::Value;
 const RATES: [&str; 2] = ["link.down.device_rate", "link.up.device_rate"];
 /// Keys that have no effect without another one, which stands first. Rates of a radio are both set or
 /// neither.
-const NEEDS: [(&str, &[&str]); 6] = [
+const NEEDS: [(&str, &[&str]); 7] = [
     (
         "link.idle_setup",
         &["link.idle_after", "link.paging_cycle", "link.psm_active"],
@@ -22,6 +23,10 @@ const NEEDS: [(&str, &[&str]); 6] = [
     ("link.paging_cycle", &["link.paging_window"]),
     ("link.psm_active", &["link.psm_interval"]),
     ("link.fragment", &OF_FRAGMENTS),
+    (
+        "link.fragment_window",
+        &["link.fragment_ack_loss", "link.fragment_timer"],
+    ),
     (
         "link.up.device_rate",
         &[
@@ -105,12 +110,33 @@ fn sleep(cell: &Cell) -> Result<Option<SleepSpec>, ScenarioError> {
     Ok(Some(sleep))
 }
 
+/// Checks that the devices of a run are possible: receive windows are of datagrams.
+pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
+    let others = spec.others.iter().map(|group| group.transport);
+    let mut transports = std::iter::once(spec.transport).chain(others);
+    let windows = "link.receive_delay";
+    let why = if !spec.device.has_windows() {
+        return Ok(());
+    } else if spec.device.setup.is_some() {
+        "link.receive_delay and link.idle_setup are of different networks"
+    } else if cell.text("link.queue")? == "fq-codel" {
+        "link.receive_delay: packets wait for windows, and link.queue fq-codel sends them before"
+    } else if transports.any(|transport| transport != Transport::Datagrams) {
+        "link.receive_delay: datagrams wait for windows, and an algorithm over TCP was asked for; leave that out"
+    } else {
+        return Ok(());
+    };
+    Err(impossible(cell.place(windows), why))
+}
+
 /// Keys of fragments besides their size.
-const OF_FRAGMENTS: [&str; 5] = [
+const OF_FRAGMENTS: [&str; 7] = [
     "link.fragment_header",
     "link.fragment_loss",
     "link.fragment_mode",
     "link.fragment_ack",
+    "link.fragment_window",
+    "link.receive_delay",
     "link.duty_cycle",
 ];
 /// Rounds of a packet (MAX_ACK_REQUESTS of RFC 9011 5.6.3).
@@ -130,16 +156,35 @@ fn fragments(cell: &Cell) -> Result<Option<FragmentSpec>, ScenarioError> {
         let why = "link.duty_cycle is 0 %, so nothing would ever be sent";
         return Err(impossible(cell.place("link.duty_cycle"), why));
     }
+    let bytes = cell.bytes(size)? as u32;
+    let acknowledged = match cell.text("link.fragment_mode")? {
+        "ack-on-error" => Some(cell.time("link.fragment_ack")?),
+        _ => None,
+    };
+    let window = "link.fragment_window";
+    let session = cell.if_set(window, Cell::bytes)?.map(|window_bytes| {
+        let why = if acknowledged.is_none() {
+            "needs link.fragment_mode = \"ack-on-error\""
+        } else if window_bytes < u64::from(bytes) {
+            "is at least a frame of link.fragment"
+        } else {
+            return Ok(SessionSpec {
+                window_bytes: window_bytes as u32,
+                ack_loss: Probability::ppm(share("link.fragment_ack_loss")?),
+                timer: cell.time("link.fragment_timer")?,
+            });
+        };
+        Err(impossible(cell.place(window), format!("{window} {why}")))
+    });
     Ok(Some(FragmentSpec {
-        bytes: cell.bytes(size)? as u32,
+        bytes,
         header_bytes: cell.bytes("link.fragment_header")? as u32,
         loss: Probability::ppm(share("link.fragment_loss")?),
-        acknowledged: match cell.text("link.fragment_mode")? {
-            "ack-on-error" => Some(cell.time("link.fragment_ack")?),
-            _ => None,
-        },
+        acknowledged,
+        session: session.transpose()?,
         rounds: ROUNDS,
         duty_ppm,
+        receive_delay: cell.if_set("link.receive_delay", Cell::time)?,
     }))
 }
 
@@ -249,6 +294,19 @@ mod tests {
                 "link.fragment needs link.down.device_rate and link.up.device_rate",
             ),
             (
+                &["fragment_timer=9 s"],
+                "link.fragment_timer needs link.fragment_window",
+            ),
+            (
+                &[
+                    "down.device_rate=5 kbit/s",
+                    "up.device_rate=5 kbit/s",
+                    "fragment=50 B",
+                    "fragment_window=630 B",
+                ],
+                "link.fragment_window needs link.fragment_mode",
+            ),
+            (
                 &["paging_cycle=20 s"],
                 "link.paging_cycle needs link.idle_setup",
             ),
@@ -304,6 +362,51 @@ mod tests {
         };
         assert_eq!(lost("fragment_loss=0 %"), 0);
         assert!(lost("fragment_loss=5 %") > 0);
+    }
+
+    /// A device of class A over a cell that costs nothing: a byte takes a millisecond, and headers none.
+    const CLASS_A: [&str; 12] = [
+        "error=none",
+        "down.rate=100 Mbit/s",
+        "up.rate=100 Mbit/s",
+        "down.delay=1 ms",
+        "up.delay=1 ms",
+        "down.extra_delay=0 ms",
+        "up.extra_delay=0 ms",
+        "down.device_rate=8 kbit/s",
+        "up.device_rate=8 kbit/s",
+        "fragment=400 B",
+        "fragment_header=0 B",
+        "receive_delay=1 s",
+    ];
+
+    #[test]
+    fn a_response_waits_for_a_receive_window_and_a_late_one_for_the_next_request() {
+        let finished = |service: &str| {
+            let more = ["response=64 B", "start_spread=0 s", service];
+            let keys = [&CLASS_A[..], &more].concat();
+            let record = engine::run(&spec("carob/default", CELL, &keys).expect("valid"));
+            let flow = &record.expect("a run").flows[0];
+            let took = flow.finished.expect("complete").as_micros() as f64 / 1e6;
+            (took, flow.retransmissions)
+        };
+        let (plain, retransmissions) = finished("server.service=0 s");
+        assert_eq!(retransmissions, 0);
+        // Request and response are some 0.15 s on air, a second apart; then in the second window.
+        assert!((1.1..1.25).contains(&plain), "{plain}");
+        let (second, _) = finished("server.service=1.5 s");
+        assert!((second - plain - 1.0).abs() < 1e-6, "{second} {plain}");
+        // Too late for both: the retransmission after the initial timeout of 2 to 3 s brings it.
+        let (late, retransmissions) = finished("server.service=2.5 s");
+        assert_eq!(retransmissions, 1);
+        assert!((3.1..4.3).contains(&late), "{late}");
+    }
+
+    #[test]
+    fn receive_windows_refuse_connections() {
+        let keys = [&CLASS_A[..], &["run.algorithms=tcp-newreno"]].concat();
+        let error = set(&keys).expect_err("over TCP");
+        assert!(error.contains("datagrams wait for windows"), "{error}");
     }
 
     /// Energy of the connected time of an exchange a minute of this size, in joules, over NB-IoT as a SARA-N211 on Telia in

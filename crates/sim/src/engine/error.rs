@@ -37,6 +37,8 @@ pub enum RunError {
     ServiceOverConnections,
     /// Queues of flows of datagrams, over connections.
     FairQueueOverConnections,
+    /// Devices that cannot exist.
+    Device(&'static str),
     /// A sleepy client, over connections.
     SleepyOverConnections,
     /// Periodic requests without a period.
@@ -79,6 +81,7 @@ impl fmt::Display for RunError {
             Self::FairQueueOverConnections => {
                 f.write_str("FQ-CoDel has flows of datagrams; over connections use CoDel")
             }
+            Self::Device(why) => write!(f, "devices: {why}"),
             Self::SleepyOverConnections => {
                 f.write_str("datagrams wait for a sleepy client's poll; over connections none does")
             }

@@ -66,10 +66,15 @@ fn check(spec: &RunSpec) -> Result<(), RunError> {
     }
     let is_fair = |line: &DirectionSpec| matches!(line.buffer.discipline, Discipline::FqCoDel(_));
     let over_tcp = |group: &GroupSpec<'_>| *group.transport != Transport::Datagrams;
-    if [&spec.link.down, &spec.link.up].into_iter().any(is_fair)
-        && spec.groups().iter().any(over_tcp)
-    {
+    let has_connections = spec.groups().iter().any(over_tcp);
+    let has_queues = [&spec.link.down, &spec.link.up].into_iter().any(is_fair);
+    if has_queues && has_connections {
         return Err(RunError::FairQueueOverConnections);
+    }
+    spec.device.check().map_err(RunError::Device)?;
+    if spec.device.has_windows() && (has_queues || has_connections) {
+        let why = "receive windows are of datagrams, and of links without FQ-CoDel";
+        return Err(RunError::Device(why));
     }
     spec.faults.check(spec).map_err(RunError::Fault)?;
     server_queue::check(spec)

@@ -240,6 +240,30 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "Time from the last frame of a round to its acknowledgement, with `ack-on-error`.",
     ),
     key(
+        "link.fragment_window",
+        Kind::Bytes(1, 65_535),
+        None,
+        "Bytes of a window, with `ack-on-error`: packets from the device that need several frames are acknowledged window by window (RFC 9011: 630 B, 63 tiles of 10 B). Shorter ones are not fragments. Without it, one acknowledgement is of the packet and none is lost.",
+    ),
+    key(
+        "link.fragment_ack_loss",
+        Kind::Percent,
+        Some("0 %"),
+        "Share of acknowledgements of windows lost.",
+    ),
+    key(
+        "link.fragment_timer",
+        Kind::Time,
+        Some("10 s"),
+        "Time without the acknowledgement of a window after which the device requests it again, 8 times in all (Retransmission Timer).",
+    ),
+    key(
+        "link.receive_delay",
+        Kind::Time,
+        None,
+        "Time from the end of a frame of the device to its first receive window; the second is 1 s later. Packets to it wait for them (LoRaWAN class A: 1 s; over UDP). Without it, the device always receives.",
+    ),
+    key(
         "link.duty_cycle",
         Kind::Percent,
         Some("100 %"),

@@ -5,6 +5,7 @@ use carob_cc::time::{Duration, Instant};
 use super::device_radio::{Radio, RadioSpec};
 use super::energy::{DeviceRecord, PowerSpec, Usage};
 use super::idle_setup::{Connection, IdleSetup};
+use super::receive_windows::Downlink;
 use super::schc::{FragmentSpec, Fragmenter};
 use super::sleep::SleepSpec;
 use super::{LinkSpec, Verdict};
@@ -32,6 +33,12 @@ impl DeviceSpec {
         *self != Self::default()
     }
 
+    /// Returns whether packets to a device wait for its receive windows.
+    pub fn has_windows(&self) -> bool {
+        let fragments = self.fragments.as_ref();
+        fragments.is_some_and(|fragments| fragments.receive_delay.is_some())
+    }
+
     /// Checks that its values are possible.
     ///
     /// # Errors
@@ -48,6 +55,12 @@ impl DeviceSpec {
             Some(fragments) if fragments.bytes == 0 || fragments.duty_ppm == 0 => {
                 Err("fragments have a size and a share of time")
             }
+            Some(fragments) if fragments.session.is_some() && fragments.acknowledged.is_none() => {
+                Err("windows and timers are of acknowledged fragments")
+            }
+            Some(fragments) if fragments.receive_delay.is_some() && self.setup.is_some() => {
+                Err("a device with receive windows has no connection to set up")
+            }
             _ => self.sleep.map_or(Ok(()), |sleep| sleep.check()),
         }
     }
@@ -61,6 +74,7 @@ struct Device {
     phase: Duration,
     radio: Radio,
     fragmenter: Fragmenter,
+    downlink: Downlink,
     usage: Usage,
     /// The last arrival by direction: a device's packets keep their order.
     latest: [Instant; 2],
@@ -135,6 +149,43 @@ impl Devices {
         }
     }
 
+    /// Returns whether packets to a device wait for its receive windows: [`hold`](Self::hold) then takes the place
+    /// of [`cross`](Self::cross) for those that crossed the link.
+    pub fn have_windows(&self) -> bool {
+        self.spec.has_windows()
+    }
+
+    /// Holds a packet of `bytes` for a device, by a number of the caller's, from its arrival at the gateway on.
+    pub fn hold(&mut self, device: u32, packet: u32, arrives: Instant, bytes: u32) {
+        self.reach(device);
+        if let Some(fragments) = &self.spec.fragments {
+            let downlink = &mut self.all[device as usize].downlink;
+            downlink.hold(fragments, packet, arrives, bytes);
+        }
+    }
+
+    /// The next receive window of a device that held packets can use, at which [`open`](Self::open) is due. It may
+    /// change when the device sends and when a packet is held.
+    pub fn next_window(&mut self, device: u32, now: Instant) -> Option<Instant> {
+        let device = self.all.get_mut(device as usize)?;
+        device.downlink.next(&mut device.fragmenter, now)
+    }
+
+    /// Sends what a device's window at `now` takes. Returns the number of a packet whose last frame was sent, and its
+    /// arrival; none if a frame of it is missing.
+    pub fn open(&mut self, device: u32, now: Instant) -> Option<(u32, Option<Instant>)> {
+        let (fragments, radio) = (self.spec.fragments.as_ref()?, self.spec.radio.as_ref()?);
+        let device = self.all.get_mut(device as usize)?;
+        let before = device.fragmenter.sent;
+        let sent = device
+            .downlink
+            .open(fragments, radio, &mut device.fragmenter, now)?;
+        let acknowledgements = device.fragmenter.sent.saturating_sub(before);
+        device.usage.add_send(acknowledgements);
+        device.usage.add_receive(sent.received);
+        Some((sent.packet, sent.arrives))
+    }
+
     /// Makes the devices up to this number.
     fn reach(&mut self, device: u32) {
         let cycle = self.spec.sleep.map_or(Duration::ZERO, |sleep| sleep.cycle);
@@ -145,6 +196,7 @@ impl Devices {
                 phase: paging.uniform(Duration::ZERO, cycle),
                 radio: Radio::default(),
                 fragmenter: Fragmenter::new(self.seed, number),
+                downlink: Downlink::default(),
                 usage: Usage::default(),
                 latest: [Instant::ZERO; 2],
             });

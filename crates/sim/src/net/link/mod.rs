@@ -19,6 +19,7 @@ mod impairments;
 mod loss;
 mod network;
 mod path_change;
+mod receive_windows;
 mod schc;
 mod sleep;
 mod trace;
@@ -35,7 +36,7 @@ pub(crate) use network::LinkNetwork;
 #[cfg(feature = "testing")]
 pub(crate) use network::{Arrival, send_over};
 pub use path_change::{Effect, Level, PathChange};
-pub use schc::FragmentSpec;
+pub use schc::{FragmentSpec, RX2_AFTER, SessionSpec};
 pub use sleep::{PowerSaving, SleepSpec};
 pub use trace::{
     LinkTrace, OPPORTUNITY_BYTES, Replay, TRACE_ROWS_MAX, TraceEnd, TraceError, TraceRow,

@@ -2,7 +2,7 @@
 //!
 //! A packet's fate is decided when it is offered, so each costs one event.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use carob_cc::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::engine::{DOWN, Datagram, Engine, Event, UP};
 use crate::net::fragments::{IP_HEADER, fragments};
 use crate::net::{Fate, Network, Offer, Placement};
 use crate::random::Probability;
-use crate::spec::{RunRecord, RunSpec};
+use crate::spec::{CLIENTS_MAX, RunRecord, RunSpec};
 
 /// The side of the link with its clients in most runs, from which packets take the direction up.
 const CONSTRAINED: u32 = 0;
@@ -33,7 +33,9 @@ pub(crate) struct LinkNetwork {
     fair: [Option<Box<FairQueue>>; 2],
     /// Directions with an event that serves them to come.
     is_served: [bool; 2],
-    /// Datagrams from queues of flows whose fate is known now.
+    /// Offers of datagrams that wait for receive windows of their devices.
+    held: BTreeMap<u32, Offer>,
+    /// Datagrams from queues of flows and receive windows whose fate is known now.
     offered: VecDeque<(u32, Offer)>,
 }
 
@@ -86,7 +88,69 @@ fn send_special(engine: &mut Engine<'_, LinkNetwork>, index: u32) -> Option<Offe
     if enqueue(engine, index) {
         return None;
     }
-    Some(send_over(engine, index, |link| link))
+    let has_windows = |devices: &Devices| devices.have_windows();
+    if !engine.network.devices.as_deref().is_some_and(has_windows) {
+        return Some(send_over(engine, index, |link| link));
+    }
+    let datagram = &engine.datagrams[index];
+    let direction = direction_of(engine, datagram);
+    let device = device_of(datagram, direction);
+    let offer = if direction == DOWN {
+        hold(engine, index, device)
+    } else {
+        Some(send_over(engine, index, |link| link))
+    };
+    await_window(engine, device);
+    offer
+}
+
+/// Holds a datagram that crossed the link for a receive window of its device. A copy of it is not made.
+fn hold(engine: &mut Engine<'_, LinkNetwork>, index: u32, device: u32) -> Option<Offer> {
+    let bytes = (engine.network).packet_bytes(engine.datagrams[index].bytes.len() as u32);
+    let network = &mut engine.network;
+    let (offer, arrives, _) = network.offer::<false>(engine.now, DOWN, bytes);
+    if offer.fate != Fate::Arrives {
+        return Some(offer);
+    }
+    let devices = network.devices.as_mut()?;
+    devices.hold(device, index, arrives, offer.carried);
+    network.held.insert(index, offer);
+    None
+}
+
+/// Makes an event of the next receive window of a device, if packets wait for it.
+fn await_window(engine: &mut Engine<'_, LinkNetwork>, device: u32) {
+    let devices = engine.network.devices.as_mut();
+    let opens = devices.and_then(|devices| devices.next_window(device, engine.now));
+    if let Some(opens) = opens {
+        let event = Event::Network(Arrival {
+            datagram: WINDOWS + device,
+        });
+        engine.queue.push(opens, event);
+    }
+}
+
+/// Sends what the receive window of a device takes.
+#[cold]
+#[inline(never)]
+fn open_window(engine: &mut Engine<'_, LinkNetwork>, device: u32) {
+    let now = engine.now;
+    let network = &mut engine.network;
+    let devices = network.devices.as_mut();
+    let sent = devices.and_then(|devices| devices.open(device, now));
+    if let Some((datagram, arrives)) = sent
+        && let Some(mut offer) = network.held.remove(&datagram)
+    {
+        if let Some(arrives) = arrives {
+            engine
+                .queue
+                .push(arrives, Event::Network(Arrival { datagram }));
+        } else {
+            offer.fate = Fate::Lost;
+        }
+        network.offered.push_back((datagram, offer));
+    }
+    await_window(engine, device);
 }
 
 /// The direction of a datagram.
@@ -108,6 +172,8 @@ fn device_of(datagram: &Datagram, direction: usize) -> u32 {
 
 /// The event that serves the queues of flows of a direction, in the place of a datagram.
 const SERVES: [u32; 2] = [u32::MAX - 1, u32::MAX];
+/// The event of a receive window of the first device, in the place of a datagram. Those of others follow.
+const WINDOWS: u32 = SERVES[DOWN] - 2 * CLIENTS_MAX;
 
 /// A direction behind queues of flows: without a queue of its own.
 fn behind_queues(spec: &DirectionSpec) -> DirectionSpec {
@@ -154,6 +220,7 @@ impl LinkNetwork {
             link: Link::new(&link, spec.seed, "link"),
             fair: [queues(down), queues(up)],
             is_served: [false; 2],
+            held: BTreeMap::new(),
             offered: VecDeque::new(),
             header_bytes: spec.header_bytes,
             mtu_bytes: spec.mtu_bytes,
@@ -280,10 +347,13 @@ impl Network for LinkNetwork {
 
     #[inline]
     fn handle(engine: &mut Engine<'_, Self>, event: Arrival) -> Option<u32> {
-        if event.datagram < SERVES[DOWN] {
+        if event.datagram < WINDOWS {
             return Some(event.datagram);
         }
-        serve(engine, (event.datagram - SERVES[DOWN]) as usize);
+        match event.datagram.checked_sub(SERVES[DOWN]) {
+            Some(direction) => serve(engine, direction as usize),
+            None => open_window(engine, event.datagram - WINDOWS),
+        }
         None
     }
 
