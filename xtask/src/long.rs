@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use crate::{attacks, carob, defences, process, properties, soak, workspace::Workspace};
+use crate::{attacks, carob, defences, process, soak, workspace::Workspace};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,7 +75,6 @@ fn function(name: &str) -> Result<Function> {
         "flood" => attacks::flood,
         "handshakes" => attacks::handshakes,
         "memory" => attacks::memory,
-        "properties" => properties::run,
         "soak" => soak::run,
         _ => bail!("{name} has no work"),
     })

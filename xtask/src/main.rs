@@ -15,7 +15,6 @@ mod interop;
 mod long;
 mod peers;
 mod process;
-mod properties;
 mod soak;
 mod steps;
 mod tidy;
@@ -32,7 +31,6 @@ cargo xtask COMMAND
   test [STEP...]      the tests of every change; steps: fmt default test tidy interop clippy doc
   test --all          the tests of the night too; steps: nightly figures features book no-std web python
                       wheels deny
-  quick [CRATE...]    format, check and fast tests of the crates named, or of those with uncommitted changes
   tidy [CHECK...]     checks of the repository: files, links, book, changelog, citation, requirements, fuzz,
                       crates, generated-documents
   generate [PART...]  rewrite the generated documents, or those with PART in their path
@@ -73,7 +71,6 @@ fn run(arguments: &[String]) -> Result<bool> {
             Ok(true)
         }
         "test" => steps::run(&workspace, rest),
-        "quick" => steps::quick(&workspace, rest),
         "tidy" => tidy::run(&workspace, rest),
         "generate" => {
             tidy::generate(&workspace, rest)?;

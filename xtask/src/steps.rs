@@ -4,7 +4,6 @@ pub(crate) mod bare_metal;
 pub(crate) mod binaries;
 mod features;
 mod python;
-mod quick;
 pub(crate) mod site;
 pub(crate) mod suite;
 pub(crate) mod watch;
@@ -166,8 +165,6 @@ const fn step(name: &'static str, tier: Tier, about: &'static str, run: Run) -> 
 
 /// Interop tests carry this in their path, so that they run once, in the step `interop`.
 pub(crate) const INTEROP_PREFIX: &str = "interop_";
-/// Tests that take seconds carry this in their path; `cargo xtask quick` leaves them to CI.
-pub(crate) const SLOW_PREFIX: &str = "::slow_";
 /// Tests that take too long for every change, and guard nothing that others do not, carry this in their path.
 const NIGHTLY_PREFIX: &str = "nightly_";
 /// Command line of a build of all tests; each step that needs a part of it uses the same, so that nothing is
@@ -399,47 +396,6 @@ fn nightly_tests(workspace: &Workspace, tally: &mut Tally) -> Result<Outcome> {
         binaries::run(binaries, &[&THREADS[..], &[NIGHTLY_PREFIX]].concat(), &[])?;
     tally.add(tests);
     Ok(Outcome::of(success))
-}
-
-/// Formatting, a check and the fast tests of some crates: those named, or those with changes.
-pub(crate) fn quick(workspace: &Workspace, names: &[String]) -> Result<bool> {
-    let crates = quick::select(workspace, names)?;
-    let start = Instant::now();
-    println!("quick: {}", crates.join(", "));
-    let packages: Vec<_> = crates.iter().flat_map(|name| ["--package", name]).collect();
-    let mut format = process::cargo();
-    let mut success = watch::succeeds(
-        format
-            .args(["fmt", "--check"])
-            .args(&packages)
-            .current_dir(&workspace.root),
-    )?;
-    let mut check = process::cargo();
-    success &= watch::succeeds(
-        check
-            .args(["check", "--quiet", "--all-targets"])
-            .args(&packages)
-            .current_dir(&workspace.root),
-    )?;
-    if !success {
-        return Ok(false);
-    }
-    let mut tests = process::cargo();
-    tests.args(["test", "--quiet", "--lib", "--bins", "--tests"]);
-    tests.args(&packages).args(["--", "--format", "pretty"]);
-    tests.args(["--skip", SLOW_PREFIX, "--skip", INTEROP_PREFIX]);
-    let (success, tally) = suite::run(tests.current_dir(&workspace.root))?;
-    for (reason, count) in &tally.skipped {
-        println!("skipped {count} tests: {reason}");
-    }
-    println!(
-        "{} passed, {} failed, {} skipped, in {:.1} s",
-        tally.passed(),
-        tally.failed.len(),
-        tally.skips(),
-        start.elapsed().as_secs_f64()
-    );
-    Ok(success)
 }
 
 /// Runs cargo-deny (`deny.toml`). Its database of advisories may be unreachable.

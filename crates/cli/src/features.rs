@@ -83,12 +83,6 @@ pub(crate) fn of_error(error: &clap::Error) -> Option<Failure> {
     }
 }
 
-/// The failure of a request for the help of an absent command.
-pub(crate) fn of_command(words: &str) -> Option<Failure> {
-    let (command, feature) = find(|part| part.commands.iter().find(|name| **name == words))?;
-    Some(missing(&format!("`carob {command}`"), feature))
-}
-
 /// The first match among absent parts, with its feature.
 fn find(
     of: impl Fn(&'static Part) -> Option<&'static &'static str>,
@@ -138,8 +132,10 @@ mod tests {
         for part in PARTS {
             assert!(part.is_present, "{}", part.feature);
             for name in part.commands {
-                let words: Vec<String> = name.split(' ').map(str::to_owned).collect();
-                assert!(crate::args::is_command(&words), "{name}");
+                let found = name
+                    .split(' ')
+                    .try_fold(&command, |above, word| above.find_subcommand(word));
+                assert!(found.is_some(), "{name}");
             }
             for option in part.options {
                 assert!(options.contains(option), "{option}");

@@ -1,4 +1,4 @@
-//! Names that shells complete: controllers, profiles, scenarios, studies, links, topics.
+//! Names that shells complete: controllers, profiles, scenarios, studies, links.
 
 use carob::TransmissionProfile;
 use carob_lab::compare::{BUILT_IN, TRAFFIC};
@@ -6,7 +6,6 @@ use carob_lab::scenario::builtin;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command};
 
-use crate::commands::topics::TOPICS;
 use crate::controllers::registry;
 
 /// The command line with the known names as possible values, for scripts of completions only:
@@ -62,14 +61,6 @@ pub(super) fn known(path: &[&str], argument: &str, files: bool) -> Option<Vec<St
         }
         (["carob", "lab", "compare"], "traffic") if files => {
             owned(&mut TRAFFIC.iter().map(|(name, ..)| *name))
-        }
-        (["carob", "help"], "topic") => {
-            let topics = TOPICS.iter().map(|(name, ..)| (*name).to_owned());
-            let command = super::command();
-            let verbs = command
-                .get_subcommands()
-                .map(|one| one.get_name().to_owned());
-            Some(topics.chain(verbs.collect::<Vec<_>>()).collect())
         }
         _ => None,
     }

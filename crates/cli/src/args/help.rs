@@ -4,12 +4,10 @@ use std::fmt::Write as _;
 
 use anstyle::Style;
 use clap::CommandFactory as _;
-use clap::error::ErrorKind;
 
 use super::Args;
 use crate::commands::cc::trace_help;
-use crate::commands::topics;
-use crate::failure::{EXIT_CODES, Failure, Kind, Outcome};
+use crate::failure::EXIT_CODES;
 use crate::features;
 
 /// Groups of commands, in the order of a tutorial; commands of no group come last.
@@ -27,7 +25,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Congestion control",
         &["try", "analyze", "cc", "profiles", "lab"],
     ),
-    ("Setup and help", &["help", "completions", "man"]),
+    ("Setup", &["completions", "man"]),
 ];
 
 const FIRST_STEPS: &str = "\
@@ -207,14 +205,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("man", &["carob man > carob.1", "carob man --dir man1"]),
-    (
-        "help",
-        &[
-            "carob help lab run",
-            "carob help topics",
-            "carob help units",
-        ],
-    ),
 ];
 
 /// Commands that make requests, and end as [`EXIT_CODES`] says.
@@ -307,9 +297,8 @@ pub(crate) fn command() -> clap::Command {
         groups(&command),
         heading = HEADING,
     );
-    let topics = format!("Topics of `carob help TOPIC`:\n{}", topics::list());
     let first_steps = [FIRST_STEPS, &features::absent_commands()].join("\n\n");
-    let after = format!("{first_steps}\n\n{topics}\n{}", exit_codes(&[], &[]));
+    let after = format!("{first_steps}\n{}", exit_codes(&[], &[]));
     command
         .mut_subcommands(|verb| point_to_long_help(verb, "carob"))
         .help_template(template)
@@ -343,42 +332,6 @@ fn unbroken(text: &str) -> String {
         }
     }
     lines.join("\n")
-}
-
-/// Prints the long help of a command, by the words after `carob`.
-pub(crate) fn help_of(words: &[String]) -> Outcome {
-    let line = ["carob"]
-        .into_iter()
-        .chain(words.iter().map(String::as_str));
-    let line = line.chain(["--help"]);
-    match command().try_get_matches_from(line) {
-        Err(error) if error.kind() == ErrorKind::DisplayHelp => crate::said_by_parser(&error),
-        // `--help` always ends in an error of that kind.
-        Err(error) => Outcome::Failed(Failure::new(Kind::Usage, error)),
-        Ok(_) => Outcome::Done,
-    }
-}
-
-/// Returns true if the words name a command.
-pub(crate) fn is_command(words: &[String]) -> bool {
-    let mut command = command();
-    for word in words {
-        match command.find_subcommand(word) {
-            Some(verb) => command = verb.clone(),
-            None => return false,
-        }
-    }
-    true
-}
-
-/// The exit codes of all commands, as a topic of `carob help`.
-pub(crate) fn exit_code_topic() -> String {
-    format!(
-        "Requests, servers and the lab:\n{}\n`carob observe`:\n{}\n`carob bench`:\n{}",
-        code_lines(&[], &[]),
-        code_lines(OBSERVE_CODES, &[]),
-        code_lines(BENCH_CODES, &[]),
-    )
 }
 
 /// The style of clap's headings.

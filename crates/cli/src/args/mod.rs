@@ -25,7 +25,7 @@ use crate::commands::lab::LabCommand;
 use crate::commands::trial::TryArgs;
 
 pub(crate) use complete::{names as completed_names, with_names};
-pub(crate) use help::{command, exit_code_topic, help_of, is_command};
+pub(crate) use help::command;
 #[cfg(feature = "proxy")]
 pub(crate) use proxy::ProxyArgs;
 #[cfg(feature = "dtls")]
@@ -48,12 +48,7 @@ pub(crate) use values::{block_size, profile, token_length};
 
 /// CoAP with congestion control you can choose: a client, a server, and a lab that measures.
 #[derive(Debug, Parser)]
-#[command(
-    name = "carob",
-    version,
-    max_term_width = 100,
-    disable_help_subcommand = true
-)]
+#[command(name = "carob", version, max_term_width = 100)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -136,12 +131,6 @@ pub(crate) enum Command {
     Lab {
         #[command(subcommand)]
         command: LabCommand,
-    },
-    /// Explain a command or a topic; `carob help topics` lists them
-    Help {
-        /// A command, a topic, or `topics`
-        #[arg(value_name = "TOPIC")]
-        topic: Vec<String>,
     },
     /// Print a script that completes commands, options and names
     Completions {

@@ -38,7 +38,6 @@ fn fish_names() -> String {
         (&["lab", "claims"], "study"),
         (&["cc", "show"], "name"),
         (&["profiles"], "name"),
-        (&["help"], "topic"),
     ] {
         let path: Vec<&str> = ["carob"].into_iter().chain(verbs.iter().copied()).collect();
         let names = args::completed_names(&path, argument).unwrap_or_default();

@@ -20,7 +20,6 @@ pub(crate) mod serve;
 mod stop;
 #[cfg(any(feature = "dtls", feature = "tls"))]
 mod tls;
-pub(crate) mod topics;
 pub(crate) mod trial;
 
 use std::future::Future;
@@ -74,7 +73,6 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Analyze(args) => settle(analyze::run(&args)),
         Command::Profiles(args) => profiles::run(&args),
         Command::Lab { command } => settle(lab::run(command)),
-        Command::Help { topic } => topics::run(&topic),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { markdown: true, .. } => manual::reference(),
         Command::Man { dir, .. } => settle(manual::pages(dir.as_deref())),
@@ -90,7 +88,6 @@ fn is_local(command: &Command) -> bool {
         Command::Cc { .. }
         | Command::Profiles(_)
         | Command::Lab { .. }
-        | Command::Help { .. }
         | Command::Completions { .. }
         | Command::Man { .. } => true,
         _ => false,

@@ -14,7 +14,7 @@ For users of the command line. Prerequisite: [the command line in five minutes](
 `carob man --markdown`; `cargo xtask generate` rewrites it.
 
 `carob COMMAND --help` prints the same. Options of all commands: `-h` prints a summary, `--help` everything,
-`--color auto|always|never` selects colours. `carob help topics` lists topics such as units and exit codes.
+`--color auto|always|never` selects colours.
 ";
 
 /// Options of all commands.

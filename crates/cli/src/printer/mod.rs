@@ -132,11 +132,6 @@ pub(crate) fn table(table: &carob_lab::text::TextTable) {
     let _ = write!(output::coloured(), "{}", output::laid_out(table, 0));
 }
 
-/// Text of `carob help`, with line breaks for the width of a terminal.
-pub(crate) fn help(text: &str) {
-    prose(text);
-}
-
 /// Prints the member of a group that sent the following response, and its time.
 pub(crate) fn member(peer: SocketAddr, after: Duration) {
     let text = format!("{peer} after {}:", time(after));

@@ -1,4 +1,4 @@
-//! Output on a terminal of 80 columns; colours; names that shells complete; topics of the help.
+//! Output on a terminal of 80 columns; colours; names that shells complete.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -91,7 +91,7 @@ fn nightly_output_of_every_command_fits_80_columns() {
         line.extend(more);
         line
     };
-    let mut lines: Vec<Vec<&str>> = vec![
+    let lines: Vec<Vec<&str>> = vec![
         vec!["get", &get, "-o", &large, "--pcap", &capture, "--timing"],
         vec!["get", &sensors],
         vec!["get", &hello, "-v"],
@@ -141,20 +141,8 @@ fn nightly_output_of_every_command_fits_80_columns() {
             "rpl/pint-rpl-1s",
             &["--seeds", "1", "--set", "duration=10 s"],
         ),
-        vec!["help", "topics"],
-        vec!["help", "no-such-topic"],
         vec!["help", "lab", "run"],
     ];
-    let topics = [
-        "controllers",
-        "scenarios",
-        "units",
-        "uris",
-        "exit-codes",
-        "output",
-        "environment",
-    ];
-    lines.extend(topics.map(|topic| vec!["help", topic]));
     for line in lines {
         let (_, shown) = on_terminal(&line, &[], COLUMNS);
         assert!(!shown.trim().is_empty(), "{line:?}");
@@ -269,7 +257,7 @@ fn a_silent_peer_shows_retransmissions_and_the_next_timeout() {
 }
 
 #[test]
-fn bash_completes_controllers_profiles_scenarios_and_topics() {
+fn bash_completes_controllers_profiles_and_scenarios() {
     let scratch = Scratch::new();
     let script = scratch.with("carob.bash", carob(&["completions", "bash"]).quiet());
     let completed = |words: &[&str]| -> Vec<String> {
@@ -294,7 +282,6 @@ fn bash_completes_controllers_profiles_scenarios_and_topics() {
         (&["carob", "lab", "run", "-a", "tcp"], "tcp-newreno"),
         (&["carob", "lab", "claims", "retry"], "retrycount"),
         (&["carob", "cc", "show", "fas"], "fasor"),
-        (&["carob", "help", "exit"], "exit-codes"),
     ];
     for (words, expected) in cases {
         let found = completed(words);
@@ -308,27 +295,4 @@ fn bash_completes_controllers_profiles_scenarios_and_topics() {
             "{words:?}: {found:?}"
         );
     }
-}
-
-#[test]
-fn help_explains_commands_and_topics() {
-    let topics = carob(&["help", "topics"]);
-    let names: Vec<&str> = (topics.quiet().lines().skip(1))
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
-    assert!(names.len() >= 6, "{names:?}");
-    for name in names {
-        assert!(carob(&["help", name]).quiet().lines().count() > 4, "{name}");
-    }
-    assert_eq!(
-        carob(&["help", "lab", "run"]).quiet(),
-        carob(&["lab", "run", "--help"]).quiet()
-    );
-    assert_eq!(carob(&["help"]).quiet(), carob(&["--help"]).quiet());
-    let unknown = carob(&["help", "scenario"]);
-    let text = unknown.refused(2);
-    assert!(
-        text.contains("did you mean") && text.contains("scenarios"),
-        "{text}"
-    );
 }
