@@ -149,7 +149,7 @@ def stress():
     text += rows(head, *(stress_row(name, measured[name], measured["default"]) for name in measured))
     text += ("\n## Controllers that deliver less than default CoAP\n\n"
              "Cells with a loss above ran again, with 100 runs of a transfer or 20 of a crowd. These controllers deliver less by more than a "
-             "point beyond\nchance: the interval of 95 % is above one point. [`carob lab compare`](compare.md) does not recommend them.\n\n")
+             "point beyond\nchance: the interval of 95 % is above one point. [`carob lab compare`](../../../docs/compare.md) does not recommend them.\n\n")
     head = ["| cell | controller | runs | `default` | delivered |", "|---|---|---:|---:|---:|"]
     lines = []
     for row in csv.DictReader(LOSSES.open()):
@@ -165,7 +165,7 @@ def stress():
         named = (cell for cell in cells if cell.startswith(prefix))
         text += rows(head, *(f"| {cell[len(prefix):]} | {' | '.join(stress_cell(measured[name].get(cell, {})) for name in COLUMNS)} |"
                              for cell in named))
-    return page("docs/stress.md", values=text)
+    return page("crates/lab/results/stress.md", values=text)
 
 
 def stress_row(name, own, default):
@@ -248,7 +248,7 @@ def links():
                  "" if trace is None else exact(trace), "" if trace is None else deviation(trace, measured)]
         lines.append(f"| {' | '.join(cells)} |")
     head = ["| link | model | quantity | measured | model | deviation | trace | deviation |", "|---|---|---|---:|---:|---:|---:|---:|"]
-    return page("docs/links.md", values=rows(head, *lines) + f"\n{met} of {judged} quantiles of times meet their target.")
+    return page("crates/lab/results/links.md", values=rows(head, *lines) + f"\n{met} of {judged} quantiles of times meet their target.")
 
 
 def exact(value):
@@ -298,7 +298,7 @@ def situations():
         if flips:
             commands += f"\nBetter elsewhere:\n\n{''.join(flips)}"
     head = ["| situation | use | gain | evidence |", "|---|---|---|---|"]
-    return page("docs/which-controller.md", situations=rows(head, *lines), commands=commands)
+    return page("docs/tutorials/choose-controller.md", situations=rows(head, *lines), commands=commands)
 
 
 def configuration(one, answer):
@@ -440,15 +440,15 @@ def radio():
         for key, places, unit in (("delivery", 4, ""), ("delay_ms", 2, " ms"), ("transmissions", 4, "")):
             cells += [f"{own[key]:.{places}f} / {ns3[key]:.{places}f}{unit}", f"{off(own[key], ns3[key]):+.1f} %"]
         lines.append(f"| {' | '.join(cells)} | {capture['delivery']:.4f}, {capture['delay_ms']:.2f} ms |")
-    return page("docs/radio-validation.md", results=text + rows(head, *lines))
+    return page("crates/sim/examples/radio_validation/README.md", results=text + rows(head, *lines))
 
 
 PAGES = {
-    "stress": ("docs/stress.md", stress, run_stress),
-    "links": ("docs/links.md", links, run_links),
-    "situations": ("docs/which-controller.md", situations, run_situations),
+    "stress": ("crates/lab/results/stress.md", stress, run_stress),
+    "links": ("crates/lab/results/links.md", links, run_links),
+    "situations": ("docs/tutorials/choose-controller.md", situations, run_situations),
     "recommendations": ("crates/lab/results/recommendations.md", recommendations, run_recommendations),
-    "radio-validation": ("docs/radio-validation.md", radio, run_radio),
+    "radio-validation": ("crates/sim/examples/radio_validation/README.md", radio, run_radio),
 }
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ show it. `cargo xtask tidy requirements` checks that these tests exist.
 | RFC | section | level | requirement | reason |
 |---|---|---|---|---|
 {"".join(departures)}
-Next: [interoperability](../interoperability.md).
+Next: [interoperability](../evidence/interoperability.md).
 """
 
 

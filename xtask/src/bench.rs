@@ -22,7 +22,7 @@ cargo xtask bench NAME [OPTION...]
   block        a body of 1 MiB in blocks of 1,024 bytes, by one client and by sixteen at once
   codec        decoding and encoding beside libcoap
   generator    CPU time of `carob bench` and tools/coapload
-  controllers  state, flash on a Cortex-M4 and time of a step: docs/controller-costs.md
+  controllers  state, flash on a Cortex-M4 and time of a step: crates/cc/results/costs.md
 
   --rounds N         rounds of all programs in turn (5)
   --seconds S        length of a slice of server and generator (3)

@@ -33,7 +33,7 @@ pub(crate) fn run(workspace: &Workspace, results: &Path, options: &[String]) -> 
     copy(&workspace.root, &tree)?;
     let mut text = String::from(
         "# Attack tests without the defence\n\n\
-         For reviewers of the defences in [overload.md](overload.md). `cargo xtask long defences` removes each of these defences from a\n\
+         For reviewers of the defences in [overload.md](../../../docs/overload.md). `cargo xtask long defences` removes each of these defences from a\n\
          copy of the code and runs the test of its attack, which must then fail. A setting disables each of the other defences, and\n\
          their tests use it.\n\n\
          | attack | change that removes the defence | test with the defence | without |\n|---|---|---|---|\n",

@@ -24,17 +24,17 @@ struct Document {
 
 const DOCUMENTS: &[Document] = &[
     Document {
-        path: "docs/interoperability.md",
+        path: "docs/evidence/interoperability.md",
         variable: "CAROB_INTEROP_TABLE",
         name: "table",
     },
     Document {
-        path: "docs/interoperability.md",
+        path: "docs/evidence/interoperability.md",
         variable: "CAROB_STREAMS_TABLE",
         name: "connections",
     },
     Document {
-        path: "docs/plugtest.md",
+        path: "crates/cli/tests/it/plugtest/README.md",
         variable: "CAROB_PLUGTEST_TABLE",
         name: "table",
     },

@@ -35,7 +35,7 @@ cargo xtask COMMAND
                       crates, generated-documents
   generate [PART...]  rewrite the generated documents, or those with PART in their path
   interop             the tests with other implementations, and their tables in
-                      docs/interoperability.md and docs/plugtest.md
+                      docs/evidence/interoperability.md and crates/cli/tests/it/plugtest/README.md
   book                build the documentation's site in target/book/html and check it
   web                 build the lab's page in target/web, and as a single file
   peers               install and build the programs the interop tests talk to

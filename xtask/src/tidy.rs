@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use anyhow::{Context, Result, bail};
 
 pub(crate) use files::MACRO_DECLARED;
-pub(crate) use generated::generate;
+pub(crate) use generated::{generate, generate_site};
 
 use crate::workspace::Workspace;
 

@@ -203,7 +203,7 @@ impl Default for Config {
             reliable: {
                 let mut reliable = StreamConfig::default();
                 // Stacks in wide use send none over some transports or in some versions
-                // (docs/interoperability.md), and nothing is lost by hearing them.
+                // (docs/evidence/interoperability.md), and nothing is lost by hearing them.
                 reliable.csm_required = false;
                 reliable
             },

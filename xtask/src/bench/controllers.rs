@@ -1,4 +1,4 @@
-//! Cost of each controller in `docs/controller-costs.md`: size of its state here and on a Cortex-M4, flash of a program that
+//! Cost of each controller in `crates/cc/results/costs.md`: size of its state here and on a Cortex-M4, flash of a program that
 //! calls it (`tools/flash`) less the flash of the program without it, and time of a step (`crates/cc/benches/step.rs`).
 
 use std::{fmt::Write as _, fs, path::Path, process::Command};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::{process, steps::bare_metal, workspace::Workspace};
 
-const DOCUMENT: &str = "docs/controller-costs.md";
+const DOCUMENT: &str = "crates/cc/results/costs.md";
 const LINKER: &str = "ld.lld-16";
 
 /// A controller of `cc list --json`.

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{Outcome, bare_metal, watch};
-use crate::{carob, process, workspace::Workspace};
+use crate::{carob, process, tidy, workspace::Workspace};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 const LINKER: &str = "/usr/bin/wasm-ld-16";
@@ -74,6 +74,7 @@ pub(super) fn book(workspace: &Workspace) -> Result<Outcome> {
         let note = format!("no mdBook ({INSTALL_MDBOOK}) or no Node (apt-get install nodejs npm)");
         return Ok(Outcome::Skipped(note));
     };
+    tidy::generate_site(workspace)?;
     let folder = target.join("book");
     let arguments = [workspace.root.as_ref(), folder.as_ref(), mdbook.as_ref()];
     let outcome = node(workspace, "book.mjs", &arguments)?;

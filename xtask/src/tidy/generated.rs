@@ -26,15 +26,35 @@ impl Document {
     }
 }
 
-/// The list of documents.
+/// The documents that git has.
 fn documents() -> Result<Vec<Document>> {
-    let list: toml::Table = include_str!("../../documents.toml").parse()?;
-    let mut documents = Vec::new();
-    for (path, arguments) in list {
-        let arguments = words(arguments.as_str().context("arguments are one string")?);
-        documents.push(Document { path, arguments });
-    }
-    Ok(documents)
+    let mut table: toml::Table = include_str!("../../documents.toml").parse()?;
+    table.remove("site");
+    read(&table)
+}
+
+/// The documents that are made when the site is built.
+fn site_documents() -> Result<Vec<Document>> {
+    let table: toml::Table = include_str!("../../documents.toml").parse()?;
+    let site = table.get("site").and_then(toml::Value::as_table);
+    read(site.context("documents.toml has no [site]")?)
+}
+
+fn read(table: &toml::Table) -> Result<Vec<Document>> {
+    let document = |(path, arguments): (&String, &toml::Value)| {
+        let arguments = arguments.as_str().context("arguments are one string")?;
+        Ok(Document {
+            path: path.clone(),
+            arguments: words(arguments),
+        })
+    };
+    table.iter().map(document).collect()
+}
+
+/// Paths of the documents that are made when the site is built.
+pub(super) fn site_paths() -> Vec<String> {
+    let documents = site_documents().expect("a valid list");
+    documents.into_iter().map(|one| one.path).collect()
 }
 
 /// The words of a line; a word in single quotes may have spaces.
@@ -81,6 +101,7 @@ pub(super) fn check(
 pub(crate) fn generate(workspace: &Workspace, parts: &[String]) -> Result<()> {
     let is_selected = |path: &str| parts.is_empty() || parts.iter().any(|part| path.contains(part));
     let mut documents = documents()?;
+    documents.extend(site_documents()?);
     documents.retain(|document| is_selected(&document.path));
     ensure!(
         !documents.is_empty(),
@@ -91,6 +112,15 @@ pub(crate) fn generate(workspace: &Workspace, parts: &[String]) -> Result<()> {
         build(workspace)?;
     }
     for document in documents {
+        write(workspace, &document.path, &contents(workspace, &document)?)?;
+    }
+    Ok(())
+}
+
+/// Writes the documents of the site.
+pub(crate) fn generate_site(workspace: &Workspace) -> Result<()> {
+    build(workspace)?;
+    for document in site_documents()? {
         write(workspace, &document.path, &contents(workspace, &document)?)?;
     }
     Ok(())

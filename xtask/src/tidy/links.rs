@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{Finding, Tree, has_extension, join, parent, resolved};
+use super::{Finding, Tree, generated::site_paths, has_extension, join, parent, resolved};
 
 /// Folders whose tests use invented paths.
 const INVENTED: &[&str] = &["xtask/src/tidy/"];
 /// Extensions of source files, whose paths Markdown may abbreviate at the front.
 const SOURCES: &[&str] = &["rs", "toml", "py"];
-/// Documents that commands write and git ignores.
-const IGNORED: &[&str] = &["fuzz/results.md"];
+/// A document that a command writes and git ignores.
+const IGNORED: &str = "fuzz/results.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -51,6 +51,9 @@ fn broken(tree: &Tree, path: &str, target: &str) -> Option<String> {
     } else {
         resolved(path, &file.replace("%20", " ")).filter(|_| !file.starts_with('/'))
     };
+    if found.as_deref().is_some_and(is_ignored) {
+        return None;
+    }
     let Some(found) = found.filter(|found| tree.has_file(found) || tree.has_directory(found))
     else {
         return Some(format!(
@@ -58,6 +61,11 @@ fn broken(tree: &Tree, path: &str, target: &str) -> Option<String> {
         ));
     };
     missing_heading(tree, &found, anchor)
+}
+
+/// Returns true for documents that are written when they are needed.
+fn is_ignored(path: &str) -> bool {
+    path == IGNORED || site_paths().iter().any(|one| one == path)
 }
 
 /// The error of an anchor in a Markdown file. Anchors of source files (`#L10`) depend on the viewer.
@@ -77,7 +85,7 @@ fn missing_source(tree: &Tree, file: &str) -> Option<String> {
 /// The error of a document named in the file `path`, relative to a folder above it or to `docs`.
 fn missing_document(tree: &Tree, path: &str, document: &str) -> Option<String> {
     let (file, anchor) = document.split_once('#').unwrap_or((document, ""));
-    if IGNORED.contains(&file) {
+    if is_ignored(file) {
         return None;
     }
     let own = Some(parent(path));

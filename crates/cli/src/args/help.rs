@@ -30,7 +30,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 
 const FIRST_STEPS: &str = "\
 Without a command, the lab compares congestion controllers; that takes seconds.
-Recommendations for six situations: docs/which-controller.md.
+Recommendations for six situations: docs/tutorials/choose-controller.md.
 
 Examples:
   carob serve &

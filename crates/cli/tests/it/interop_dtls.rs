@@ -3,7 +3,7 @@
 //! duplication.
 //!
 //! A library that is missing is named as skipped, unless `CAROB_REQUIRE_PEERS=1`, which makes its
-//! absence a failure. What came of it is in `docs/interoperability.md`.
+//! absence a failure. What came of it is in `docs/evidence/interoperability.md`.
 #![cfg(unix)]
 
 use std::net::{SocketAddr, UdpSocket};

@@ -13,7 +13,7 @@ use super::traffic::{Traffic, TrafficKind};
 pub(super) const BLOCKS: [u16; 5] = [1_024, 512, 256, 128, 64];
 
 /// Controllers that are not compared, with the reason: they deliver less than default CoAP in the stress suite
-/// (`docs/stress.md`), repeat one study or program, or need more than a peer with RFC 7252.
+/// (`crates/lab/results/stress.md`), repeat one study or program, or need more than a peer with RFC 7252.
 pub const LEFT_OUT: [(&str, &str); 17] = [
     (
         "observe-static",

@@ -3,7 +3,7 @@
 //!
 //! Prints a line per network: `kind,nodes,bytes,rate,seconds,measured...`, and for stars the value of the
 //! analytical model beside it. `cargo xtask long radio-validation` runs it next to
-//! `tools/lrwpan/lrwpan.cc` and writes both to `docs/radio-validation.md`.
+//! `tools/lrwpan/lrwpan.cc` and writes both to `crates/sim/examples/radio_validation/README.md`.
 
 #![allow(clippy::print_stdout, reason = "its output is its result")]
 

@@ -3,7 +3,7 @@
 //! A [`Socket`] is one end of one connection. It obeys the contract of the stack's endpoints
 //! (inputs carry the time, [`Socket::poll`] is drained until it waits), so hosts drive both alike.
 //! [`TcpSettings`] selects congestion control and variants; its named profiles describe particular
-//! stacks. Interpretations of the sources are in `docs/adr/0014-tcp-model.md`.
+//! stacks. Interpretations of the sources are in `archive/adr/0014-tcp-model.md`.
 
 pub mod congestion;
 pub mod counters;

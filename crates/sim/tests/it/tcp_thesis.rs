@@ -1,7 +1,7 @@
 //! The thesis's long transfers: medians of its Tables 6 to 9 and 11, and what a real kernel did.
 //!
 //! Tolerances are those that the model was held to when it was written; the cells that are known
-//! to differ are in `docs/adr/0014-tcp-model.md`, with the command that shows by how much.
+//! to differ are in `archive/adr/0014-tcp-model.md`, with the command that shows by how much.
 
 use crate::tcp_common::transfer::{self as transfer, Flow, Spec};
 use carob_cc::time::Duration;

@@ -145,11 +145,6 @@ impl Part {
         PARTS.iter().filter(move |part| part.study == study)
     }
 
-    /// Where its rules are, from the root of the repository.
-    pub fn rules_file(&self) -> String {
-        format!("papers/{}/rules/{}.toml", self.study, self.name)
-    }
-
     /// The file that its verdicts are kept in.
     pub fn kept_file(&self) -> String {
         format!("{}-{}.json", self.study, self.name)

@@ -19,7 +19,7 @@ of the lab with `--set cc.CONSTANT=VALUE`. Where sources disagree, each interpre
 share a mechanism are a family. `cocoa` is another name of `cocoa-03`. State, rules and sources of each: [algorithms.md](algorithms.md). The figure is made by
 `carob cc trace --demo`.
 
-Cost in memory, flash and time: [controller-costs.md](controller-costs.md). Medians of
+Cost in memory, flash and time: [costs.md](../crates/cc/results/costs.md). Medians of
 200 transfers at four error rates: [all-controllers.txt](../crates/lab/results/all-controllers.txt) (`cargo xtask long
 all-controllers`). There the answers just fit the link's packets; with the retransmission-count option (`fasor-option`,
 `pcocoa`, `rtt-count` once something is repeated) they cross in two fragments, of which either can be lost.

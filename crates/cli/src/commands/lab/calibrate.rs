@@ -19,7 +19,6 @@ use crate::failure::{Failure, Kind, Outcome};
 
 /// A study to calibrate.
 struct Subject {
-    name: String,
     citation: String,
     calibration: Calibration,
     texts: Vec<FindingText>,
@@ -48,13 +47,12 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Outcome, Failure> {
     if args.json {
         raw(result.to_json().trim_end());
     } else if args.markdown {
-        let figure = format!("calibration-{}.svg", subject.name);
         let page = markdown(
             calibration,
             &result,
             &subject.texts,
             &subject.citation,
-            &figure,
+            "calibration.svg",
         );
         raw(page.trim_end());
     } else if args.svg {
@@ -74,7 +72,6 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Outcome, Failure> {
 fn subject(study: &Path) -> Result<Subject, Failure> {
     if let Some(known) = study.to_str().and_then(Calibrated::of) {
         return Ok(Subject {
-            name: known.study.to_owned(),
             citation: papers::study(known.study).map_or_else(String::new, |s| s.citation()),
             calibration: known.calibration().map_err(|error| wrong(study, &error))?,
             texts: known.texts(),
@@ -111,7 +108,6 @@ fn subject(study: &Path) -> Result<Subject, Failure> {
         texts: Vec::new(),
         kept: None,
         kept_file: format!("{name}.json"),
-        name,
     })
 }
 

@@ -430,7 +430,7 @@ fn tally(kept: &[StoredVerdicts], standings: &ClaimStatuses) -> TextTable {
     table
 }
 
-/// The document docs/claims.md.
+/// The document papers/thesis/claims.md.
 fn document(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
     let Some(first) = all.first() else {
         return String::new();
@@ -463,12 +463,9 @@ that the study's baseline facts do not exclude. Nor can one that depends on some
         venue = study.venue,
         year = study.year,
         calibrated = if standings.has_shares() {
-            format!(
-                " The column *plausible settings* has the share in which it holds, from [this calibration](calibration-{}.md).",
-                study.short_name
-            )
+            " The column *plausible settings* has the share in which it holds, from [this calibration](calibration.md)."
         } else {
-            " No calibration of this study is stored.".to_owned()
+            " No calibration of this study is stored."
         },
         tally = tally(all, standings).markdown(),
         refuted = refuted(all, standings),
@@ -485,12 +482,12 @@ that the study's baseline facts do not exclude. Nor can one that depends on some
             "
 ## {about}
 
-By [these rules](../{rules}), {from}:
+By [these rules](rules/{rules}.toml), {from}:
 `{command}`
 
 {table}",
             about = part.about,
-            rules = part.rules_file(),
+            rules = part.name,
             from = if part.scenarios.is_empty() {
                 "without runs".to_owned()
             } else {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use page::{Page, lines_match};
 
 /// Folders of pages whose console blocks are run.
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 7] = [
     "start",
     "tutorials",
     "cookbook",
@@ -24,7 +24,6 @@ const FOLDERS: [&str; 8] = [
     "concepts",
     "reference",
     "evidence",
-    "migrate",
 ];
 
 fn docs() -> PathBuf {
@@ -108,5 +107,4 @@ folders! {
     slow_concepts "concepts"
     reference "reference"
     slow_evidence "evidence"
-    migrate "migrate"
 }

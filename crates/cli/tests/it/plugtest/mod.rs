@@ -4,7 +4,7 @@
 //! A case is written once, as what a client does and what must then have passed on the wire, and
 //! is run in several columns: our client with our server, ours with a peer's, a peer's with ours.
 //! Client and server talk through a relay that writes every datagram down and loses what a case
-//! wants lost. Peers are programs of ours on their libraries; `docs/plugtest.md` has the table,
+//! wants lost. Peers are programs of ours on their libraries; `crates/cli/tests/it/plugtest/README.md` has the table,
 //! which `CAROB_PLUGTEST_TABLE=FILE` writes.
 //!
 //! Reading order: `cases` (the table), `cases/basic` and the others (the cases), `bench` (what they

@@ -56,10 +56,10 @@ pub(crate) struct ReproduceArgs {
     /// Print one JSON object per published value, a line each
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the stored results as a document (docs/reproduction.md)
+    /// Print the stored results as a document (papers/thesis/reproduction.md)
     #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
-    /// Print the document docs/thesis-figures.md
+    /// Print the document papers/thesis/figures.md
     #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown"])]
     pub(crate) figures: bool,
     /// Print one of its figures as an SVG file
@@ -102,7 +102,7 @@ pub(crate) struct ClaimsArgs {
     /// Write one page with all stored verdicts, filtered by study, importance and verdict
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "fresh", "seeds", "set", "keep", "markdown"])]
     pub(crate) report: Option<PathBuf>,
-    /// Print the stored verdicts as the document docs/claims.md
+    /// Print the stored verdicts as the document papers/thesis/claims.md
     #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
     /// Write the verdicts to this folder, as files of stored verdicts

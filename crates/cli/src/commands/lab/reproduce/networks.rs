@@ -112,7 +112,7 @@ fn compute(args: &ReproduceArgs, published: &[PublishedMean]) -> Result<NetworkR
     })
 }
 
-/// The document docs/cocoaplus-reproduction.md.
+/// The document papers/cocoaplus/reproduction.md.
 fn document(study: &Study, measured: &NetworkRuns, comparisons: &[NetworkComparison]) -> String {
     let mut text = format!(
         "\
@@ -128,7 +128,7 @@ difference to default CoAP over default CoAP.
 Absolute values depend on what the study leaves open, so verdicts are about the order of the three. A measured order is known (`>`)
 where the 95 % interval of paired differences excludes 0, else not (`~`). A row *holds* if all three pairs are as published, and
 *holds-partly* if CoCoA+ and default CoAP are. It *fails* if these are the other way round, and is *undecided* if they cannot be
-distinguished. The causes are in [{name}.md]({name}.md).
+distinguished. The causes are in [README.md](README.md).
 ",
         citation = study.citation(),
         name = study.short_name,

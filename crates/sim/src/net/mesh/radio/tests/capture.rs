@@ -233,7 +233,7 @@ fn saturated(nodes: u16, bytes: u16, capture: Option<CaptureRule>) -> f64 {
 
 #[test]
 fn slow_saturated_stars_deliver_what_those_of_ns3_do() {
-    // ns-3.37 with its own interference and error model, docs/radio-validation.md.
+    // ns-3.37 with its own interference and error model, crates/sim/examples/radio_validation/README.md.
     for (nodes, bytes, expected) in [
         (2, 50, 244.8),
         (3, 50, 256.0),
