@@ -14,8 +14,8 @@ use carob_analyze::synthetic::{CaptureFile, FileLayout, Flag};
 use carob_analyze::{Options, analyze};
 use carob_emu::{Config, Emulator, LinkConfig, Side};
 use carob_sim::link::{
-    DirectionSpec, Link, LinkSpec, LinkTrace, LossSpec, Replay, TraceEnd, TraceRow, TraceStart,
-    Verdict,
+    DeviceSpec, DirectionSpec, Link, LinkSpec, LinkTrace, LossSpec, Replay, TraceEnd, TraceRow,
+    TraceStart, Verdict,
 };
 use carob_sim::random::Probability;
 use pcap_file::pcapng::{Block, PcapNgReader};
@@ -64,6 +64,7 @@ fn link(seed: u64) -> LinkConfig {
         start: TraceStart::First,
     };
     LinkConfig {
+        device: DeviceSpec::default(),
         spec: LinkSpec {
             down: direction(Some(replay)),
             up: direction(None),

@@ -11,7 +11,7 @@ use std::thread;
 use carob_cc::time::Duration as ModelTime;
 use carob_emu::{Config, Emulator, LinkConfig, Side};
 use carob_lab::compare::{Link, WrittenLink};
-use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
+use carob_sim::link::{DeviceSpec, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
 use carob_sim::random::Probability;
 use serde_json::Value;
 
@@ -72,6 +72,7 @@ impl Case {
             ..DirectionSpec::new(rate_bps, link.buffer_bytes)
         };
         LinkConfig {
+            device: DeviceSpec::default(),
             spec: LinkSpec {
                 down: direction(link.down_bps, link.rtt_us / 2),
                 up: direction(link.up_bps, link.rtt_us - link.rtt_us / 2),
