@@ -98,7 +98,7 @@ fn take_record(mut text: &str) -> Option<(Vec<String>, &str)> {
             loop {
                 let (part, after) = quoted.split_once('"')?;
                 cell.push_str(part);
-                // Two quotes stand for one.
+                // A doubled quote is one quote.
                 let Some(more) = after.strip_prefix('"') else {
                     text = after;
                     break;

@@ -63,7 +63,7 @@ fn mean(metrics: &Metrics, some: &[Metric]) -> Option<f64> {
 enum Show {
     /// As a share in per cent.
     Share,
-    /// With so many decimals.
+    /// Number with a fixed number of decimals.
     Number(usize),
 }
 

@@ -18,7 +18,7 @@ pub struct Column {
     /// Its name.
     pub name: String,
     /// Unit of its values: `1` for counts and shares, `-` for texts, `metric` for the unit in the
-    /// column `unit`, `key` for that of the scenario key (bytes, seconds, bit/s, metres, per cent).
+    /// column `unit`, `key` for the unit of the scenario key (bytes, seconds, bit/s, metres, per cent).
     pub unit: &'static str,
     /// Meaning.
     pub about: String,

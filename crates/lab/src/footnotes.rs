@@ -1,7 +1,7 @@
 //! Marks beside names of controllers of which something has no source and is this project's choice.
 //!
 //! Tables for people have them, each with its footnote; names in JSON and comma-separated values
-//! stay as they are.
+//! have no marks.
 
 use carob_cc::registry;
 
@@ -20,7 +20,7 @@ pub fn is_choice(name: &str) -> bool {
     registry::find(name).is_ok_and(|entry| entry.project_choice.is_some())
 }
 
-/// The name with its mark, if it has one. More may follow the name, such as what was set besides.
+/// The name with its mark, if it has one. Changed settings may follow the name.
 pub fn marked(label: &str) -> String {
     let ends = |c: char| !c.is_ascii_alphanumeric() && c != '-';
     let (name, rest) = label.split_at(label.find(ends).unwrap_or(label.len()));

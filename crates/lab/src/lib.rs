@@ -1,4 +1,4 @@
-//! Scenarios, runs, statistics and reports, for a study of one's own.
+//! Scenarios, runs, statistics and reports, for studies outside the repository.
 //!
 //! Reading order: [`scenario`] (what to run), [`run`] (running it on all cores with an outcome
 //! that does not depend on their number), [`metrics`] and [`statistics`] (what came out),

@@ -186,7 +186,7 @@ pub fn read_file(path: &Path) -> Result<(LinkTrace, String), String> {
     Ok((trace, text))
 }
 
-/// Name of a trace whose text stands in its place.
+/// Name of a trace whose text is inline.
 pub const WRITTEN: &str = "in place";
 
 /// A trace that a key names.
@@ -223,7 +223,7 @@ pub const ATTACHED_MAX: usize = 8;
 ///
 /// # Errors
 ///
-/// Those of [`read`], and more than [`ATTACHED_MAX`] files.
+/// The errors of [`read`], and more than [`ATTACHED_MAX`] files.
 pub fn attach(name: &str, text: &str) -> Result<Source, LinkTraceError> {
     let source = Source::new(name.to_owned(), text, read(text)?);
     ATTACHED.with_borrow_mut(|attached| {
@@ -246,7 +246,7 @@ pub fn is_text(value: &str) -> bool {
 ///
 /// # Errors
 ///
-/// Those of [`read_file`], or of the text with its line.
+/// The errors of [`read_file`], or of the text, with the line.
 pub fn read_value(value: &str, folder: &Path) -> Result<Source, String> {
     if is_text(value) {
         let trace = read(value).map_err(|why| why.to_string())?;

@@ -1,6 +1,6 @@
 //! Models of links held against measurements: the same quantities from simulated runs.
 //!
-//! The table `links/measured/measured.csv` names each measured link, the model that stands for it, its trace, and
+//! The table `links/measured/measured.csv` names each measured link, its model, its trace, and
 //! how it was measured.
 
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ pub struct Quantity {
     pub traced: Option<f64>,
 }
 
-/// Computes every quantity of the links whose name passes. Traces are read from `traces`, as far as they are there.
+/// Computes every quantity of the links whose name passes. Missing files of `traces` are skipped.
 ///
 /// # Errors
 ///

@@ -36,7 +36,7 @@ pub struct Metric {
     pub how: How,
 }
 
-/// Source of a metric's values; those of all runs of a cell are pooled.
+/// Source of a metric's values, which are pooled over all runs of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// One value a run.

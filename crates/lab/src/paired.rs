@@ -8,7 +8,7 @@ use crate::statistics::{Statistics, t_two_sided};
 pub const SEEDS_MIN: usize = 10;
 
 /// The mean of paired differences, with an interval of 95 % that holds for all comparisons of a
-/// table together (Bonferroni), since the largest of many differences is what is reported.
+/// table together (Bonferroni), since the largest of many differences is reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Paired {
     /// The mean of `b - a`.
@@ -93,7 +93,7 @@ impl PairedRatio {
     }
 }
 
-/// Returns the number of comparisons of every two of so many.
+/// Returns the number of pairs among `n` values.
 pub fn pairs(of: usize) -> usize {
     of * of.saturating_sub(1) / 2
 }

@@ -1,4 +1,4 @@
-//! Patterns of names: `*` stands for any text.
+//! Patterns of names: `*` matches any text.
 
 /// Returns true if a text matches a pattern.
 pub fn fits(text: &str, pattern: &str) -> bool {

@@ -169,7 +169,7 @@ pub(crate) fn widest(series: &[Series]) -> Option<Widest<'_>> {
     widest
 }
 
-/// That a difference is the largest of several, and what was done about that.
+/// Note that a difference is the largest of several, with the correction for it.
 pub(crate) fn chosen(comparisons: usize) -> Option<String> {
     (comparisons > 1).then(|| {
         format!(

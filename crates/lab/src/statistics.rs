@@ -181,7 +181,7 @@ pub fn percentile(sorted: &[f64], q: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (position - below as f64)
 }
 
-/// The 97.5 % quantile of Student's t with so many degrees of freedom (at least 1).
+/// The 97.5 % quantile of Student's t for a number of degrees of freedom (at least 1).
 ///
 /// Inverts the finite sums for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and
 /// 26.7.4) by bisection up to 400, and expands about the normal quantile beyond (26.7.5), where
@@ -208,7 +208,7 @@ fn t975(degrees: usize) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The t that bounds the `coverage` in the middle of Student's t with so many degrees of freedom (at
+/// The t that bounds the `coverage` in the middle of Student's t for a number of degrees of freedom (at
 /// least 1), such as 0.95; at most 1,000.
 pub(crate) fn t_two_sided(coverage: f64, degrees: usize) -> f64 {
     let (mut low, mut high) = (0.0, 1_000.0);

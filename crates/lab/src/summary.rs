@@ -48,7 +48,7 @@ impl Print {
     }
 }
 
-/// One line per cell and algorithm: completion times, print beside them, and what they cost.
+/// One line per cell and algorithm: completion times, published values, retransmissions and failures.
 pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     if rows.iter().any(|row| delivery::is_of(&row.metrics)) {
         return delivery::table(rows, hashes);

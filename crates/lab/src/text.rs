@@ -87,7 +87,7 @@ impl TextTable {
         self.rows.push(cells);
     }
 
-    /// Adds a line that stands below the table.
+    /// Adds a line below the table.
     pub fn add_note(&mut self, note: &str) {
         self.notes.push(note.to_owned());
     }

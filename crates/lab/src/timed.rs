@@ -29,7 +29,7 @@ pub enum Timed {
 }
 
 impl Timed {
-    /// That of some rows: of responses, if it is so for all of them and any has several responses.
+    /// Kind of several rows: responses if all rows have this kind and any has several responses.
     pub(crate) fn of(rows: &[Row]) -> Self {
         Self::common(rows.iter().map(|row| (row.timed, &row.metrics)))
     }
@@ -101,7 +101,7 @@ impl Timed {
     }
 
     /// Returns true if a row's share done is within a point of the largest in its cell: times of
-    /// those that completed less are of the easier part.
+    /// rows with less work done measure its easier part only.
     pub(crate) fn is_comparable(self, row: &Row, rows: &[Row]) -> bool {
         let of_cell = rows.iter().filter(|other| other.scenario == row.scenario);
         let best = of_cell
@@ -160,7 +160,7 @@ impl Timed {
         }
     }
 
-    /// The times in a sentence, with what they are of.
+    /// The times in a sentence, with their unit of work.
     pub(crate) fn of_what(self) -> &'static str {
         match self {
             Self::Flows => "flow completion times",

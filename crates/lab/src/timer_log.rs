@@ -1,5 +1,5 @@
-//! The timers of a run in the order in which they began, and what became of each: what the study of
-//! retransmission counts (Lee et al. 2016, Figure 6) logs as transactions.
+//! The timers of a run in the order of their start, each with its outcome: the transactions that the study of
+//! retransmission counts (Lee et al. 2016, Figure 6) logs.
 //!
 //! A line of the log is a copy of a request: a request that is sent three times has three. The study
 //! logs 1,500 for 1,000 requests, and distinguishes first, second and third timers. A line is a
@@ -26,7 +26,7 @@ pub const EARLY_MAX: usize = 10;
 pub enum Fate {
     /// The exchange was answered before it ran out.
     Answered,
-    /// The timer expired, and no copy sent until then was answered: each, or its answer, was lost.
+    /// The timer expired, and every transmission before it, or its response, was lost.
     Lost,
     /// The timer expired although an answer to this copy or an earlier one was to arrive.
     Early,

@@ -1,8 +1,8 @@
 //! Calibration: open settings of a study, chosen by its baseline facts.
 //!
 //! A study leaves settings open. `open.toml` lists them with the values that are plausible, and
-//! `baseline.toml` the facts that a choice must meet: what the study says of default CoAP, of
-//! unloaded networks, of topology and timing. [`Calibration::run`] samples the space of settings,
+//! `baseline.toml` the facts that a choice must meet: statements of the study about default CoAP,
+//! unloaded networks, topology and timing. [`Calibration::run`] samples the space of settings,
 //! holds each point against the facts, and judges the study's findings at the points that the facts
 //! do not exclude. Findings never choose a point.
 //!
@@ -14,7 +14,7 @@
 //! round_points = 20
 //! neighbours = true    # every other value of each setting is tried at the interpretation
 //! seeds = 3            # per cell and algorithm
-//! judged = 20          # at most so many points have their findings judged
+//! judged = 20          # points whose findings are judged, at most
 //! judged_seeds = 10
 //!
 //! [[base]]             # settings before an interpretation was taken over into the scenarios
@@ -51,7 +51,7 @@
 //! between = [0.98, 1]
 //! ```
 //!
-//! Quantities and conditions are those of rules ([`rule`](crate::claims::rule)).
+//! Quantities and conditions are as in rules ([`rule`](crate::claims::rule)).
 
 mod page;
 mod result;
@@ -306,7 +306,7 @@ impl Calibration {
         }
     }
 
-    /// Returns whether the scenarios as they are make the same runs as at a point: whether its
+    /// Returns whether the unchanged scenarios make the same runs as a point: whether its
     /// settings were taken over into their files.
     pub fn has_taken_over(&self, values: &Point) -> bool {
         self.files.par_iter().all(|file| {
@@ -469,7 +469,7 @@ impl Calibration {
         Ok(kept)
     }
 
-    /// The base, or without one the scenarios as they are.
+    /// The base, or without one the unchanged scenarios.
     fn unchanged(&self) -> Point {
         vec![None; self.settings.len()]
     }
@@ -670,7 +670,7 @@ fn deviation(
             return DEVIATION_MAX;
         };
         let over = sign * (value - bound);
-        // A bound has no tolerance of its own: a tenth of it counts as one.
+        // A bound has no tolerance: a tenth of it is used.
         if over < 0.0 {
             0.0
         } else {

@@ -12,7 +12,7 @@ const ROBUST: f64 = 0.95;
 /// Groups that an ordered setting with more values is divided into.
 const GROUPS: usize = 4;
 
-/// Every point that was tried, with what was measured there.
+/// All points, each with its measured values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalibrationResult {
@@ -30,15 +30,15 @@ pub struct CalibrationResult {
     pub judged_seeds: usize,
     /// Index of the point whose settings are the study's interpretation.
     pub interpretation: usize,
-    /// The points; the first one is the scenarios as they are.
+    /// The points; the first is the unchanged scenarios.
     pub points: Vec<PointResult>,
 }
 
-/// A point and what was measured there.
+/// A point and its measured values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PointResult {
-    /// 0: the scenarios as they are, and candidates; 1: Latin hypercube; further: refinement,
+    /// 0: the unchanged scenarios, and candidates; 1: Latin hypercube; further: refinement,
     /// and after the last one points with settings reset.
     pub round: usize,
     /// The value of each setting.

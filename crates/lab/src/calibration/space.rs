@@ -66,7 +66,7 @@ pub struct SettingValue {
     pub set: Vec<String>,
 }
 
-/// Settings that every point starts from: those of the scenarios before an interpretation was taken
+/// Settings that every point starts from: the scenarios' settings before an interpretation was taken
 /// over into them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,7 +78,7 @@ pub struct Base {
     pub set: Vec<String>,
 }
 
-/// A value of each setting by its index; `None` leaves the base as it is.
+/// A value of each setting by its index; `None` keeps the base.
 pub type Point = Vec<Option<usize>>;
 
 impl Setting {

@@ -3,7 +3,7 @@
 //! Numbers, `+ - * /`, parentheses, `abs(x)`, `min(x, ...)`, `max(x, ...)`, and of runs:
 //!
 //! - `min p10 p25 p50 p75 p90 p95 max mean` of (metric, algorithm, cell), over all flows of all runs;
-//! - `count_above(metric, algorithm, cell, x)`: samples above `x`, in so many as a study of 20 runs
+//! - `count_above(metric, algorithm, cell, x)`: samples above `x`, scaled to the number that a study of 20 runs
 //!   would have; `share_above`: their share;
 //! - `unit(name, argument)`: a fact that needs no run, from the [`Facts`] of the study;
 //! - `exceeds(x, y)`: 1 if `x` is larger than `y`, else 0, to count cases with;
@@ -53,7 +53,7 @@ enum Node {
         metric: String,
         of: Reference,
     },
-    /// Samples above a value: their share, times so many.
+    /// Samples above a value: their share, scaled to a number of samples.
     Above {
         times: f64,
         metric: String,

@@ -2,7 +2,7 @@
 //!
 //! Each claim has a rule in a file such as `papers/<study>/rules/<part>.toml`: quantities of runs
 //! ([`expression`]) and the claim's conditions on them ([`rule`]). Rules are written before the runs that they judge; no
-//! verdict is written anywhere. A quantity has a 95 % interval: runs are drawn anew, the same seeds
+//! verdict is written anywhere. A quantity has a 95 % interval: runs are resampled, with the same seeds
 //! for everything that is compared ([`interval`]).
 //!
 //! A claim that the study's own tables contradict is judged twice: by the text, and by the table.
@@ -81,7 +81,7 @@ pub struct Outcome {
     pub verdict: Verdict,
 }
 
-/// A verdict and what it rests on.
+/// A verdict and its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Judgement {
@@ -214,7 +214,7 @@ fn decide(
     condition: &Condition,
     source: &Source,
 ) -> Option<(Verdict, Option<Interval>)> {
-    // A quantity and what it is held against are drawn together.
+    // A quantity and its reference are resampled together.
     let (low, high) = match condition {
         Condition::Band { low, high } => (Some(*low), Some(*high)),
         Condition::Below(bound) | Condition::Above(bound) => {

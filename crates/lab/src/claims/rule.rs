@@ -3,19 +3,19 @@
 //! ```toml
 //! [[claim]]
 //! id = "thesis-075"
-//! about = "medians of the UDP controllers over those of New Reno and BBR"
+//! about = "medians of the UDP controllers over New Reno and BBR"
 //! cause = "..."                        # why it fails, if it does: evidence, no criterion
-//! [[claim.text]]                       # by the text; [[claim.table]] by the study's own tables
-//! each.udp = ["default", "cocoa-001"]  # {udp} stands for each of these: a case of its own
+//! [[claim.text]]                       # by the text; [[claim.table]] by the study's tables
+//! each.udp = ["default", "cocoa-001"]  # {udp} is each of these in turn, a case each
 //! quantity = "p50(fct_s, {udp}, long-1c-none-2500) / p50(fct_s, tcp-newreno, long-1c-none-2500)"
 //! between = [3, 9]                     # or: about, below, above
 //! within = "5 %"                       # how far it may lie outside, of each end
 //! ```
 //!
-//! `most.fb = ["fb1", "fb2"]` stands for each of these, too, and the check is of the largest of the
-//! quantities; `average.load = [...]` and it is of their mean. `about` and `between` compare the quantity itself, with the tolerance `within` (`"5 %"`, or an
+//! `most.fb = ["fb1", "fb2"]` also takes each of these, and checks the largest of the
+//! quantities; `average.load = [...]` checks their mean. `about` and `between` compare the quantity itself, with the tolerance `within` (`"5 %"`, or an
 //! amount). `below` and `above` are orderings: the 95 % interval of the difference must exclude 0.
-//! `printed = 6` stands for every value of a printed table with the tolerances of
+//! `printed = 6` checks every value of a published table with the tolerances of
 //! `tolerances.toml`.
 
 use std::collections::BTreeMap;
@@ -279,7 +279,7 @@ impl WrittenCheck {
     }
 }
 
-/// Every combination of what names stand for.
+/// Every combination of the values of names.
 fn combinations(names: &BTreeMap<String, Vec<String>>) -> Vec<Vec<(&str, &str)>> {
     let mut all = vec![Vec::new()];
     for (name, values) in names {

@@ -7,7 +7,7 @@ use super::expression::Reference;
 use crate::metrics::{self, Samples};
 use crate::run::Outcome;
 
-/// The samples of one metric: for each run, in the order of seeds, those of its flows.
+/// The samples of one metric: for each run, in the order of seeds, one per flow.
 pub type Runs = Vec<Vec<f64>>;
 
 /// Samples with their order.

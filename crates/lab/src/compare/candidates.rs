@@ -10,7 +10,7 @@ pub(super) const TUNED_MAX: usize = 8;
 const SEEDS_MANY: u64 = 20;
 /// Configurations that run with more seeds, default CoAP apart.
 const NARROWED_MAX: usize = 14;
-/// Those of them with the same settings: where the settings that gain here lose on a link nearby, others
+/// The candidates with the same settings: where the settings that gain here lose on a link nearby, others
 /// must be left to choose from.
 const NARROWED_ALIKE_MAX: usize = 5;
 /// Configurations of the last stages, default CoAP apart.
@@ -43,7 +43,7 @@ pub(super) fn variations(base: Configuration, traffic: &Traffic) -> Vec<Configur
     all
 }
 
-/// Default CoAP and the best controllers: at most so many, or half of them (at most half of
+/// Default CoAP and the best controllers: at most `most`, or half of them (at most half of
 /// [`TUNED_MAX`]) where runs are long.
 pub(super) fn tuned(by_cost: &[(&'static str, f64)], seeds: u64, most: usize) -> Vec<&'static str> {
     let most = if seeds < SEEDS_MANY {

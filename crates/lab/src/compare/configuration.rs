@@ -75,7 +75,7 @@ pub(super) fn controllers_of(registry: Registry) -> Vec<&'static str> {
         .collect()
 }
 
-/// Timers of a configuration: those of RFC 7252, or those of a transmission profile.
+/// Timers of a configuration: RFC 7252, or a transmission profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timers {
@@ -87,7 +87,7 @@ pub enum Timers {
     LteM,
     /// ACK_TIMEOUT 1 s, MAX_RETRANSMIT 8, timers of at most 32 s.
     Lan,
-    /// Those of RFC 7252, timers of at most 32 s; not tried, but judged as part of its profile.
+    /// RFC 7252 with timers of at most 32 s; not tried, but judged as part of its profile.
     Thread,
 }
 
@@ -151,7 +151,7 @@ impl Configuration {
         }
     }
 
-    /// A transmission profile as it is, with the largest of its blocks that fits.
+    /// An unchanged transmission profile, with its largest block that fits.
     pub(super) fn of_profile(profile: TransmissionProfile, largest_block: u16) -> Self {
         Self {
             controller: profile.controller().name,
@@ -200,7 +200,7 @@ impl Configuration {
         text
     }
 
-    /// Its settings in words, without the controller; `-` for those of RFC 7252.
+    /// Its settings in words, without the controller; `-` for RFC 7252.
     pub fn settings(&self, is_blockwise: bool) -> String {
         let mut parts = Vec::new();
         if is_blockwise {
@@ -228,7 +228,7 @@ impl Configuration {
         words.join(" ")
     }
 
-    /// Returns whether blocks have another size than the stack's, or than that of a profile may be.
+    /// Returns whether the block size differs from the stack's, and from the largest of a profile that fits.
     fn sets_block(&self, is_blockwise: bool) -> bool {
         is_blockwise && (self.block != BLOCKS[0] || self.timers.profile().is_some())
     }

@@ -23,8 +23,8 @@ use super::{Answer, CompareError, Progress, Question};
 pub const SET_ASIDE: u64 = 24;
 /// Links of a set.
 pub const CASES: usize = 24;
-/// First seeds of the search for the best, and of the runs that judge: those of a comparison are
-/// below.
+/// First seeds of the search for the best, and of the runs that judge. A comparison uses lower
+/// seeds.
 const SEARCH_SEEDS: u64 = 2_000_001;
 const FRESH_SEEDS: u64 = 3_000_001;
 /// Exchanges of the search for the best settings of each controller, of the runs that judge all, and of
@@ -34,7 +34,7 @@ const FRESH_EXCHANGES: u64 = 1_500_000;
 const MORE_EXCHANGES: u64 = 3_000_000;
 /// Configurations that are judged with more seeds, default CoAP and the recommendation apart.
 const CHEAPEST: usize = 8;
-/// A recommendation is near the best if it costs at most so many times as much.
+/// A recommendation is near the best if its cost is at most this factor higher.
 pub const NEAR: f64 = 1.05;
 
 /// A link with traffic.

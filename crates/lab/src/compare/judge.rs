@@ -48,7 +48,7 @@ impl Component {
         }
     }
 
-    /// What is added to both sides of a ratio, so that nothing compared with nothing is 1: a point of
+    /// Smoothing terms of a ratio, which keep 0/0 at 1: a percentage point of
     /// failures, a spurious retransmission in twenty exchanges, a millisecond.
     const fn floor(self) -> f64 {
         match self {
@@ -91,7 +91,7 @@ impl Weights {
             .then(|| Self(all).normalized())
     }
 
-    /// The same without what was not measured.
+    /// The components that were measured.
     pub(super) fn without(&self, component: Component) -> Self {
         let mut all = self.0;
         all[component as usize] = 0.0;
@@ -114,10 +114,10 @@ pub(super) const UNANSWERED: f64 = 93.0;
 const TIMES_MAX: usize = 200;
 pub(super) const EXACT_MAX: usize = 2_000;
 
-/// What is kept of one run.
+/// Summary of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunSummary {
-    /// Times with the number of times that each stands for.
+    /// Times with their weights.
     times: Vec<(f64, f64)>,
     /// Times of single responses in microseconds, by length: all up to [`EXACT_MAX`], of more as many
     /// order statistics, evenly spaced. Empty where `times` are exact.
@@ -230,7 +230,7 @@ impl RunSummary {
     }
 }
 
-/// At most so many of sorted values, evenly spaced.
+/// At most `most` of sorted values, evenly spaced.
 fn evenly_spaced<T: Copy>(sorted: Vec<T>, most: usize) -> Vec<T> {
     let n = sorted.len();
     if n <= most {
@@ -244,11 +244,11 @@ fn evenly_spaced<T: Copy>(sorted: Vec<T>, most: usize) -> Vec<T> {
 /// The values of a configuration over all its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
-    /// Mean time in seconds, failures as what they cost.
+    /// Mean time in seconds; a failure counts as its penalty.
     pub time_s: f64,
     /// Mean of the slowest 5 % of times in seconds.
     pub tail_s: f64,
-    /// Median in seconds of the times of responses or transfers of all runs, failures as what they cost;
+    /// Median in seconds of the times of responses or transfers of all runs, a failure as its penalty;
     /// of notifications, of the means of subscribers.
     pub p50_s: f64,
     /// 95th percentile of these times in seconds.
@@ -281,14 +281,14 @@ impl Measured {
         }
     }
 
-    /// One component beside that of another configuration, with what is added to both sides.
+    /// One component beside that of another configuration, with the smoothing term.
     pub(super) fn ratio(&self, reference: &Self, component: Component) -> f64 {
         let floor = component.floor();
         (self.get(component) + floor) / (reference.get(component) + floor)
     }
 
     /// The cost beside another configuration: the weighted geometric mean of the ratios, so that 0.5 is
-    /// half of its cost. Logarithms are those of `libm`, which are the same on all platforms.
+    /// half of its cost. `libm` gives the same logarithms on all platforms.
     pub(super) fn cost(&self, reference: &Self, weights: &Weights) -> f64 {
         let sum: f64 = Component::ALL
             .iter()
@@ -325,7 +325,7 @@ impl<'a> Pool<'a> {
         Self { runs, times }
     }
 
-    /// The values with each run counted so many times.
+    /// The values with each run weighted by its count.
     pub(super) fn measured(&self, counts: &[u32]) -> Measured {
         let total = total(self.runs, counts);
         let runs: f64 = counts.iter().copied().map(f64::from).sum();
@@ -404,7 +404,7 @@ fn quantile(times: &[(f64, f64)], share: f64) -> f64 {
     0.0
 }
 
-/// Sums over runs, each counted so many times.
+/// Sums over runs, each weighted by its count.
 #[derive(Default)]
 struct Total {
     sum: f64,
@@ -453,7 +453,7 @@ fn per(value: f64, of: f64) -> f64 {
 /// The mean time until success. A transfer that failed is made again until it succeeds; an unanswered
 /// request has the time of giving up.
 fn until_success(total: &Total) -> f64 {
-    // Where nothing succeeds, half a success stands for what more runs might show.
+    // Without a success, half a success is assumed (continuity correction).
     let completed = total.completed.max(0.5);
     if total.failed_transfers > 0.0 {
         return (total.sum + total.failed_sum) / completed;

@@ -16,7 +16,7 @@ use crate::scenario::value::{Kind, Value};
 /// A link, in numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Link {
-    /// Its name: that of a built-in link, `custom`, or a file.
+    /// Name of a built-in link, `custom`, or a file.
     pub name: String,
     /// Rate towards the devices, in bit/s.
     pub down_bps: u64,
@@ -98,7 +98,7 @@ const BUFFER_DEFAULT: u64 = 64_000;
 /// Largest packet where none is stated: IPv6's minimum (RFC 8200 5).
 const MTU_DEFAULT: u64 = 1_280;
 
-/// Keys that a change of another replaces: what a direction has of its own.
+/// Keys of single directions that a change of both replaces.
 const REPLACED: [(&str, &[&str]); 6] = [
     ("rtt", &["down.delay", "up.delay"]),
     (
@@ -110,7 +110,7 @@ const REPLACED: [(&str, &[&str]); 6] = [
     ("down", &RADIO),
     ("up", &RADIO),
 ];
-/// Keys of the radios of devices, whose rates those of the command line replace.
+/// Keys of the radios of devices, whose rates the command line replaces.
 const RADIO: [&str; 6] = [
     "duplex",
     "duplex_turnaround",
@@ -168,7 +168,7 @@ impl WrittenLink {
         Ok(written)
     }
 
-    /// Sets a key, or those of a table.
+    /// Sets a key, or the keys of a table.
     fn set(&mut self, key: &str, value: &toml::Value) -> Result<(), String> {
         let text = match value {
             toml::Value::Table(table) => {
@@ -234,7 +234,7 @@ impl WrittenLink {
         self.keys().is_empty() && self.mesh.is_none()
     }
 
-    /// The same with each value of `changes` in the place of its own.
+    /// The link with the values of `changes`.
     ///
     /// # Errors
     ///
@@ -320,7 +320,7 @@ impl Link {
         Self::read(name, &WrittenLink::from_file(name, text)?)
     }
 
-    /// Reads what is written; `name` is for messages.
+    /// Reads the text of a link; `name` is for messages.
     ///
     /// # Errors
     ///
@@ -560,7 +560,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// A mesh, which is a network of its own.
+    /// A mesh instead of a link.
     pub fn settings(&self) -> Result<Vec<String>, CompareError> {
         if self.is_mesh {
             return Err(CompareError::of(
@@ -610,7 +610,7 @@ fn is_shown(key: &str) -> bool {
     matches!(own, "delay" | "loss" | "buffer")
 }
 
-/// Changes of the path as people say them: drawn times by their mean.
+/// Changes of the path in words; random times by their mean.
 fn changes_text(changes: &str) -> String {
     let plain = changes.replace("exponential ", "");
     let drawn = if plain == changes { "" } else { " on average" };
@@ -735,7 +735,7 @@ mod tests {
         let (default, _) = crate::scenario::builtin::find("carob/default").expect("built in");
         let read = crate::scenario::Scenario::read(default.name, default.text, &settings);
         let scenario = read.expect("it reads");
-        // The scenario sweeps errors of its own; these are the link's.
+        // The scenario's sweep of errors is replaced by the link's.
         assert_eq!(scenario.cells().len(), 1);
         let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
         assert_eq!(spec.link.down.rate_bps, 300_000);

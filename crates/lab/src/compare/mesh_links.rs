@@ -21,7 +21,7 @@ pub struct MeshLinks {
     /// Number of nodes, the root included.
     pub nodes: usize,
     topology: &'static str,
-    /// Text of the CSV, where it is a file of one's own.
+    /// Text of the CSV, if it is a user's file.
     csv: Option<Arc<str>>,
 }
 

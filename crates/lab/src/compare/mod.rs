@@ -3,7 +3,7 @@
 //! [`Question::answer`] runs every controller fit for use with the parameters of RFC 7252, then block
 //! size and timers with the best of them, then the best configurations with fresh seeds until
 //! the order of the first three is settled, and at last on links near the one asked about. Costs are
-//! weighted geometric means of [`Component`]s beside default CoAP ([`Weights`]); intervals are of a
+//! weighted geometric means of [`Component`]s beside default CoAP ([`Weights`]); intervals are by a
 //! bootstrap over paired seeds.
 //!
 //! ```
@@ -91,7 +91,7 @@ pub struct Question {
 /// Steps of an answer, for a progress bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So many more runs are to be made.
+    /// Number of further runs.
     Planned(usize),
     /// A run was made.
     Made,
@@ -121,7 +121,7 @@ pub struct Flip {
     pub at: String,
     /// The best configuration there.
     pub configuration: Configuration,
-    /// Its cost there beside that of the recommended one.
+    /// Its cost there relative to the recommended one.
     pub cost: f64,
 }
 
@@ -272,7 +272,7 @@ impl Question {
     }
 
     /// The search for its answer, for a caller that has the runs made by a [`RunMaker`] or several. The answer is
-    /// that of [`answer`](Self::answer) to the last bit.
+    /// the same bits as [`answer`](Self::answer).
     pub fn search(&self) -> ResumableSearch {
         ResumableSearch::new(self)
     }

@@ -95,11 +95,11 @@ pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
     near
 }
 
-/// Disturbance that a recommendation must stand, from 10 s after the start on.
+/// Disturbance that a recommendation must survive, from 10 s after the start.
 struct Disturbance {
     at: &'static str,
     overrides: &'static [&'static str],
-    /// What a trace must not replace.
+    /// Keys that a trace must not replace.
     replaces: Option<Quantity>,
 }
 
@@ -112,7 +112,7 @@ enum Quantity {
 }
 
 impl Disturbance {
-    /// Its settings on a link: changes of the path come after those of the link, and radios of devices are slower
+    /// Its settings on a link: changes of the path follow the link's, and radios of devices are slower
     /// from the start.
     fn overrides_of(&self, link: &Link) -> Vec<String> {
         let own = link.more.get("changes");
@@ -185,7 +185,7 @@ fn multiple(numerator: u32, denominator: u32) -> String {
     }
 }
 
-/// Costs of all runs, without those of resamples.
+/// Costs of all runs, without resamples.
 pub(super) fn firsts_of(costs: &[Vec<f64>]) -> Vec<f64> {
     costs.iter().map(|costs| costs[0]).collect()
 }

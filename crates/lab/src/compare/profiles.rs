@@ -10,7 +10,7 @@ use super::runs::{costs_of, make, resampled, stage};
 use super::traffic::Traffic;
 use super::{CompareError, Progress, Question};
 
-/// First seed of the runs that judge; those of a comparison are below.
+/// First seed of the runs that judge; a comparison uses lower seeds.
 const SEEDS: u64 = 4_000_001;
 /// Exchanges of the runs that judge.
 const EXCHANGES: u64 = 1_000_000;

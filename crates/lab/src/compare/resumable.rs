@@ -147,7 +147,7 @@ impl ResumableSearch {
         }
     }
 
-    /// Goes on with the results added. The requests are those of the last step while some of their results are
+    /// Goes on with the results added. The requests of the last step are repeated while some of their results are
     /// missing.
     ///
     /// # Panics

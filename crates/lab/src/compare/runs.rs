@@ -179,7 +179,7 @@ study = "compare"
 family = "compare"
 cell = "compare"
 "#;
-    // Runs get the traces themselves, those of links nearby too.
+    // Runs get the traces themselves, also for nearby links.
     let link = Link {
         traces: super::LinkTraces::default(),
         ..stage.link.clone()

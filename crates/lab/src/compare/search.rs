@@ -15,7 +15,7 @@ use super::runs::{costs_of, point_costs, rare_loss_seeds, resampled, work};
 use super::traffic::Traffic;
 use super::{Answer, Question, Ranked, SEEDS_MAX};
 
-/// Distance of the seeds of the first stages from those of the last, which are fresh.
+/// Distance between the seeds of the first stages and the fresh ones of the last.
 const SEEDS_APART: u64 = 1_000_000;
 
 /// Seeds of a stage.
@@ -64,11 +64,11 @@ const SCREENED: Seeds = Seeds {
 
 /// Fewest seeds by which a screening rules a configuration out.
 const SCREENED_LEAST: u64 = 3;
-/// A configuration that costs at most so many times the cheapest can be recommended in its place.
+/// Cost relative to the cheapest up to which a configuration can be recommended in its place.
 const NEAR_BEST: f64 = 1.05;
 /// The same where the intervals of both costs overlap: which is cheaper depends on the seeds.
 const NEAR_UNSURE: f64 = 1.1;
-/// Failures above those of default CoAP, as a share, that rule a configuration out.
+/// Share of failures beyond default CoAP's that rules a configuration out.
 const FAILURES_MORE: f64 = 0.01;
 
 /// The search for an answer.
@@ -168,7 +168,7 @@ impl<'a> Search<'a> {
     }
 
     /// Tries every controller under RFC 7252's timers and under those that are best for default CoAP,
-    /// then settings of the best alone, those that gain together, and what is near the cheapest.
+    /// then single settings of the best, the gaining ones together, and the neighbours of the cheapest.
     async fn explore(&mut self) -> Tried {
         let (base, traffic) = (self.base, &self.question.traffic);
         let of = |controller| Configuration { controller, ..base };
@@ -375,13 +375,13 @@ impl<'a> Search<'a> {
         all
     }
 
-    /// Seeds of a stage with so many configurations on the link asked about.
+    /// Seeds of a stage by its number of configurations, on the link in question.
     fn seeds_here(&self, limits: Seeds, configurations: usize) -> u64 {
         let (link, traffic) = (&self.question.link, &self.question.traffic);
         self.seeds(limits, configurations, link, traffic, self.with_harm)
     }
 
-    /// Seeds of a stage with so many configurations. Where losses are rare, more than the most of other
+    /// Seeds of a stage by its number of configurations. Where losses are rare, more than the most of other
     /// links, so that the runs have some.
     fn seeds(
         &self,

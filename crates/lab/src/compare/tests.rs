@@ -21,7 +21,7 @@ fn slow_the_answer_does_not_depend_on_threads() {
     assert_eq!(of(1), of(3));
 }
 
-/// The answer of a search whose runs are made in pieces of so many seeds, the last piece first.
+/// The answer of a search whose runs are made in pieces of `seeds` seeds, the last piece first.
 fn in_pieces(question: &Question, most: u64) -> Answer {
     let (mut search, maker) = (question.search(), question.run_maker());
     loop {

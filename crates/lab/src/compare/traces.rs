@@ -16,7 +16,7 @@ use crate::link_trace::{is_text, read_value};
 pub struct NamedTrace {
     /// Path of the file, or `in place`.
     pub name: String,
-    /// Its text, where it stands in the place of a path.
+    /// Its text, if given instead of a path.
     pub text: Option<Arc<str>>,
     /// Its series.
     pub trace: Arc<LinkTrace>,
@@ -32,7 +32,7 @@ impl NamedTrace {
         path.unwrap_or_else(|_| self.name.clone())
     }
 
-    /// The line of a direction's table of a scenario; a path as it is written.
+    /// The line of a direction's table of a scenario; the path is unchanged.
     pub(super) fn toml(one: Option<&Self>) -> String {
         let Some(one) = one else {
             return String::new();
@@ -72,7 +72,7 @@ impl LinkTraces {
         self.down.is_none() && self.up.is_none()
     }
 
-    /// Reads the files that a link names; paths are relative to that of the link.
+    /// Reads the files that a link names; paths are relative to the link's file.
     pub(super) fn read(link: &str, written: &WrittenTraces) -> Result<Self, CompareError> {
         let folder = Path::new(link).parent().unwrap_or(Path::new(""));
         let named = |key: &str, path: &Option<String>| {
@@ -228,7 +228,7 @@ mod tests {
         let link = Link::read("a link", &written).expect("a link");
         let about = link.about();
         assert!(about.contains("trace up in place"), "{about}");
-        // Its rate and loss are those of the trace, and the delay is the link's own.
+        // The trace has rate and loss; the delay is the link's.
         assert!(
             about.starts_with("60 kbit/s down, round trip 100 ms, 0 % lost"),
             "{about}"

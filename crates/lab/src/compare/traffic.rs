@@ -19,7 +19,7 @@ pub enum TrafficKind {
     Telemetry,
     /// Notifications of a device to observers.
     Observe,
-    /// A workload of one's own.
+    /// A workload from a file.
     Own,
 }
 
@@ -36,15 +36,15 @@ pub struct Traffic {
     pub sleepy_us: u64,
     /// Size of the download in bytes.
     pub size: u32,
-    /// Keys of the table `workload`, of one's own traffic.
+    /// Keys of the table `workload` of a file.
     #[serde(skip_serializing_if = "String::is_empty")]
     own: String,
-    /// `workload.kind` of one's own traffic.
+    /// `workload.kind` of a file.
     #[serde(skip)]
     own_kind: String,
 }
 
-/// Size of a firmware download: that of Pesola 2020.
+/// Size of a firmware download, as in Pesola 2020.
 pub const SIZE_DEFAULT: u32 = 102_400;
 /// Requests of each client.
 const REQUESTS: u32 = 20;
@@ -138,7 +138,7 @@ impl Traffic {
         known.map_or("own", |(name, ..)| name)
     }
 
-    /// What it is, in words.
+    /// Description in words.
     pub fn about(&self) -> String {
         let who = match self.clients {
             1 => "1 device".to_owned(),

@@ -11,7 +11,7 @@ use crate::statistics::{Statistic, Statistics};
 
 pub use tolerance::{Tolerance, Tolerances};
 
-/// A row of a study's table: what one algorithm reached in one cell.
+/// A row of a study's table: the result of one algorithm in one cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expected {
     /// Short name of the study.
@@ -105,7 +105,7 @@ impl Comparison {
         }
     }
 
-    /// The algorithm, with what was set besides.
+    /// The algorithm, with changed settings.
     pub fn label(&self) -> String {
         label(&self.expected.algorithm, &self.set)
     }
@@ -124,8 +124,8 @@ impl Comparison {
     }
 
     /// As in the machine interface; `row` holds the cell's keys, the metric and the statistic, and
-    /// what was set for another reading. What was not run also has a `note` that says why, and so
-    /// has a row about which something is known besides.
+    /// the settings of another interpretation. Values that were not run have a `note` with the reason; so
+    /// does a row with a known deviation.
     pub fn to_json(&self) -> serde_json::Value {
         let number = |text: &String| {
             text.parse::<u64>()
@@ -191,8 +191,8 @@ impl Measured {
     }
 }
 
-/// Compares every printed value of `expected` with measured ones; each reading is a comparison of its
-/// own, the profile as it is first.
+/// Compares every printed value of `expected` with measured ones; each interpretation is a separate
+/// comparison, the unchanged profile first.
 pub fn compare(
     expected: &[Expected],
     measured: &[Measured],

@@ -115,8 +115,8 @@ fn pdr(bins: &[NotificationBin]) -> Option<f64> {
     (generated > 0).then(|| received as f64 / generated as f64)
 }
 
-/// The correlation of what is sent with what is sent [`LAG`] later; nothing if the same is sent all
-/// the time.
+/// Autocorrelation of the sending rate at [`LAG`]; none for a constant
+/// rate.
 fn correlation(sends: &Sends) -> Option<f64> {
     const SPAN: u64 = 100_000;
     let lagged = sends.spans.checked_sub(LAG.as_micros() / SPAN)?;

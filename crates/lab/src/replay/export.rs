@@ -70,7 +70,7 @@ fn rows<'a>(script: &'a Script, run: &'a Run) -> impl Iterator<Item = Row<'a>> {
     steps.map(|(index, (step, number))| Row::of(script, index, number, step))
 }
 
-/// A run as an object: the algorithm, what random draws gave, what it comes to, every event.
+/// A run as an object: the algorithm, the random draws, totals, every event.
 pub fn object(script: &Script, run: &Run, dither: Dither) -> Value {
     let totals = run.totals();
     let (dither, seed) = match dither {

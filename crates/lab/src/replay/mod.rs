@@ -54,7 +54,7 @@ impl Dither {
     }
 }
 
-/// A controller and what it made of a script.
+/// A controller's run of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Its name in the registry.
@@ -70,11 +70,11 @@ pub struct Totals {
     pub elapsed: Duration,
     /// Sum of the script's pauses, contained in `elapsed`.
     pub idle: Duration,
-    /// Transmissions sent, those of unacknowledged notifications included.
+    /// Transmissions, including unacknowledged notifications.
     pub transmissions: u32,
     /// Transmissions after the first of their exchange.
     pub retransmissions: u32,
-    /// Those of them that were sent although an earlier transmission and its answer were not lost.
+    /// Retransmissions sent although an earlier transmission and its response were not lost.
     pub spurious: u32,
     /// Exchanges that were given up.
     pub given_up: u32,

@@ -84,7 +84,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// An event and where it stands.
+/// An event and its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scripted {
     /// The event.
@@ -104,7 +104,7 @@ pub struct Script {
     pub phases: Vec<String>,
 }
 
-/// A text that is no script: where, what is there, and what should be.
+/// Parse error: position, token found, token expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
     /// The file.
@@ -184,7 +184,7 @@ impl Script {
 /// The text found and the text expected.
 type Unexpected = (String, String);
 
-/// The name after `phase`, if that is what the line begins with.
+/// The name after `phase` at the beginning of a line.
 fn phase_name(text: &str) -> Option<Result<String, Unexpected>> {
     let rest = text.strip_prefix("phase")?;
     if rest.starts_with(|c: char| !c.is_whitespace()) {

@@ -39,7 +39,7 @@ const PARAMETERS: &[&str] = &[
 pub struct Subject {
     /// The controller.
     pub controller: ControllerSpec,
-    /// RFC 7252's defaults, what the profile suggests, and what was set, each over the one before.
+    /// RFC 7252's defaults, overridden by the profile's suggestions and then by explicit settings.
     pub parameters: TransmissionParameters,
 }
 
@@ -138,7 +138,7 @@ impl Subject {
             let controller = ControllerSpec::registered(registry, entry.name, own)
                 .expect("name and constants were tried above");
             let mut own = entry.suggested.apply(TransmissionParameters::DEFAULT);
-            // Its own timers, not what the stack makes of them.
+            // The controller's timers, without the stack's bounds.
             own.safeguards = false;
             for (typed, key, value) in &parameters {
                 apply(&mut own, key, value).map_err(|why| SubjectError::Set {

@@ -50,11 +50,11 @@ fn keeps_rto(run: &Run) -> bool {
     run.steps.iter().any(|step| step.rto.is_some())
 }
 
-/// The events down, the controllers across, as many in each table as a line of that many columns has
-/// room for; gives the number of events left out, too.
+/// The events down, the controllers across, as many in each table as fit into `columns` characters;
+/// also returns the number of events left out.
 ///
-/// Short, they have of each group of events the first, the last, and those of which some controller
-/// sent more than one transmission, and end after 60 rows.
+/// Short tables have the first and last event of each group and each event with several
+/// transmissions, at most 60 rows.
 pub fn events(
     script: &Script,
     runs: &[Run],

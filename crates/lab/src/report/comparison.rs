@@ -264,7 +264,7 @@ pub(super) fn varying(cells: &[&Cell]) -> Vec<String> {
         .collect()
 }
 
-/// Box plots of all cells; none if no flow completed. So many cells that boxes would be too thin are split by the first key.
+/// Box plots of all cells; none if no flow completed. Many cells are split by the first key, so that boxes keep their width.
 pub(super) fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> Vec<FigureBlock> {
     let timed = Timed::of(rows);
     if rows.iter().all(|row| timed.times(row).is_none()) {
@@ -422,7 +422,7 @@ mod tests {
         let html = || report(&["response=512 B"], &selection).html();
         assert!(!html().contains(footnotes::FOOTNOTE));
         let html = footnotes::tests::pretending("cocoa-001", html);
-        // Below the table, and below that of every run, which is folded.
+        // Below the table, and below the folded table of all runs.
         assert_eq!(html.matches(footnotes::FOOTNOTE).count(), 2);
         assert!(
             html.contains("<td class=\"\" data-h=\"algorithm\">cocoa-001 *</td>"),

@@ -10,8 +10,8 @@ const STEPS_MAX: usize = 400;
 /// Shares that are marked, with their names.
 const MARKED: [(f64, &str); 3] = [(0.5, "median"), (0.9, "p90"), (0.95, "p95")];
 
-/// The distribution of positive values on a logarithmic axis; nothing without values. `unit` is that of the
-/// values, in tooltips.
+/// The distribution of positive values on a logarithmic axis; nothing without values. `unit` is the unit of the
+/// values in tooltips.
 pub fn distribution(values: &[f64], label: &str, axis: &str, unit: &str) -> Option<Picture> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| *v > 0.0).collect();
     sorted.sort_by(f64::total_cmp);

@@ -34,7 +34,7 @@ enum Draw {
 /// Declares figures: name, content, need, and their source.
 macro_rules! figures {
     ($($name:literal, $about:literal, $needs:literal, $source:ident($draw:expr);)+) => {
-        /// All figures: those of `carob lab run` first.
+        /// All figures; `carob lab run` draws the first.
         pub const FIGURES: &[Figure] = &[$(Figure {
             name: $name,
             about: $about,
@@ -104,7 +104,7 @@ figures! {
         Command("carob lab show NAME --topology");
 }
 
-/// The first figure that there is of several sweeps.
+/// First available figure of several sweeps.
 fn swept(drawing: &Drawing<'_>, sweeps: &[&line_plot::Sweep]) -> Vec<FigureBlock> {
     let mut all = sweeps
         .iter()
@@ -133,7 +133,7 @@ impl Figure {
         }
     }
 
-    /// Draws it, the first of several, as a standalone SVG; `None` where runs lack what it needs.
+    /// Draws it, the first of several, as a standalone SVG; `None` where runs lack its data.
     pub fn svg(
         &self,
         outcome: &Outcome<'_>,
@@ -143,7 +143,7 @@ impl Figure {
         Ok(first.map(|block| block.picture.standalone()))
     }
 
-    /// Draws it, the first of several, with title and caption; `None` where runs lack what it needs.
+    /// Draws it, the first of several, with title and caption; `None` where runs lack its data.
     pub fn block(
         &self,
         outcome: &Outcome<'_>,

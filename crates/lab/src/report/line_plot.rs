@@ -1,5 +1,5 @@
-//! Metrics of runs against a number that is swept, a line for each algorithm: what comes of a crowd as
-//! it grows, and of a wireless network as its nodes send more.
+//! Metrics of runs against a number that is swept, a line for each algorithm: the size of a crowd, or
+//! the load of a wireless network.
 
 use super::chart::{Axis, Chart, Layer, Panel, Part};
 use super::comparison::varying;
@@ -15,10 +15,10 @@ use crate::statistics::Statistics;
 
 /// Fewer numbers make no line.
 const NUMBERS_MIN: usize = 3;
-/// The most panels of what is swept besides.
+/// The most panels for a second swept key.
 const PANELS_MAX: usize = 24;
 
-/// A swept number, and what is drawn against it.
+/// A swept number, and the metrics drawn against it.
 pub(super) struct Sweep {
     /// The swept key.
     key: &'static str,
@@ -273,7 +273,7 @@ impl Line {
         self.layer(looks, &|place| format!("{} {unit}", self.points[place].0))
     }
 
-    /// The layer; `name` is that of the point with an index, for its tooltip.
+    /// The layer; `name` returns the name of a point by index, for its tooltip.
     pub(super) fn layer(&self, looks: &Looks, name: &dyn Fn(usize) -> String) -> Layer {
         let look = looks.get(&self.algorithm);
         let class = look.class();

@@ -1,4 +1,4 @@
-//! Use of the link towards a crowd: useful bytes, and those of spurious retransmissions.
+//! Use of the link towards a crowd: useful bytes, and bytes of spurious retransmissions.
 
 use carob_cc::time::Duration;
 use carob_sim::spec::RunRecord;
@@ -8,7 +8,7 @@ use super::picture::Picture;
 use super::scale::Mapping;
 use crate::compare::digits;
 
-/// The span of time that each step of the figure stands for.
+/// Time span of a step of the figure.
 pub(super) const BIN: Duration = Duration::from_secs(10);
 /// Label of the vertical axis.
 const Y_RATE: &str = "Link towards the clients (kbit/s)";
@@ -29,7 +29,7 @@ struct Step {
 }
 
 impl LinkUse {
-    /// That of a run with bins of [`BIN`].
+    /// Link use of a run with bins of [`BIN`].
     pub(super) fn of(record: &RunRecord, rate_bps: u64) -> Self {
         // Bits over milliseconds are kbit/s.
         let span = BIN.as_micros() as f64 / 1e3;

@@ -13,7 +13,7 @@ const MARKERS: [Shape; 6] = [
 ];
 /// Colours of the palette.
 pub(super) const COLOURS: usize = 7;
-/// Names with a look of their own in every figure.
+/// Names with the same look in every figure.
 const FIXED: [(&str, Look); 2] = [("default", Look::new(0, 0)), ("carob", Look::new(1, 1))];
 /// Colours of other names in the order in which they are given: alike ones far from each other.
 const ORDER: [usize; 6] = [1, 2, 3, 4, 6, 5];

@@ -15,7 +15,7 @@ use crate::run::{Outcome, Row};
 const COLUMNS_MAX: usize = 3;
 /// Height of a panel.
 const AREA: f64 = 104.0;
-/// Changes and transmissions are summed over so many minutes: 10 s.
+/// Changes and transmissions are summed over this many minutes: 10 s.
 const SPAN: f64 = 1.0 / 6.0;
 /// A rank without a parent.
 const INFINITE_RANK: u16 = u16::MAX;

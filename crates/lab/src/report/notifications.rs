@@ -27,7 +27,7 @@ pub(super) fn delivery(rows: &[Row]) -> Option<FigureBlock> {
     Some(FigureBlock::new(pdr_over_first(rows)?, title, caption))
 }
 
-/// PDR of each cell and algorithm over that of the cell's first; none without notifications.
+/// PDR of each cell and algorithm relative to the cell's first; none without notifications.
 fn pdr_over_first(rows: &[Row]) -> Option<Picture> {
     let pdr = |row: &Row| row.metrics.get(metrics::PDR.name).map(|s| s.mean);
     let cells: Vec<&[Row]> = rows.chunk_by(|a, b| a.scenario == b.scenario).collect();

@@ -10,7 +10,7 @@ use crate::text::{Align, TextTable};
 const CONTENTS_FROM: usize = 3;
 /// Cells of more bytes are sentences, and wrap.
 const LONG: usize = 60;
-/// Width of a phone's page, the gap after a column, and the size of a table's text beside that of figures.
+/// Width of a phone's page, the gap after a column, and the ratio of a table's text size to a figure's.
 const PHONE: f64 = 348.0;
 const COLUMN_GAP: f64 = 10.0;
 const TEXT_SIZE: f64 = 14.1 / 12.0;
@@ -68,7 +68,7 @@ pub struct FigureBlock {
 }
 
 impl FigureBlock {
-    /// A figure without a name of its own.
+    /// A figure without a name.
     pub fn new(picture: Picture, title: String, caption: &str) -> Self {
         Self {
             picture,
@@ -144,7 +144,7 @@ pub(super) fn shell(title: &str, lead: &str, facts: &[(String, String)], body: &
     page.into_string()
 }
 
-/// A paragraph, with what stands between backticks as code.
+/// A paragraph, with text in backticks as code.
 fn text_of(paragraph: &str) -> Markup {
     html! {
         p {
@@ -192,7 +192,7 @@ fn has_cards(table: &TextTable) -> bool {
     table.header().enumerate().map(width).sum::<f64>() > PHONE
 }
 
-/// For each row the name of one above it that it goes on; empty for a row with a name of its own.
+/// For each row the name of the row above that it continues; empty for a row with a name.
 fn shared_names(table: &TextTable) -> Vec<&str> {
     let mut last = "";
     let names = table.rows().iter().map(|row| {

@@ -1,5 +1,5 @@
 //! Figures as files, with the properties of classes as attributes, so that every program that reads SVG shows the
-//! same. Pages in the dark have colours of their own, which only browsers apply.
+//! same. Dark pages have other colours, which only browsers apply.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ pub(super) fn light(variable: &str) -> &'static str {
     light.get(variable).copied().unwrap_or("#000000")
 }
 
-/// The rules for figures, but for those of a pointer above a mark.
+/// The rules for figures, except rules for hovering.
 fn rules<'a>() -> Vec<Rule<'a>> {
     let mut rules = Vec::new();
     for block in FIGURE_STYLE.split('}') {
@@ -82,7 +82,7 @@ fn rules<'a>() -> Vec<Rule<'a>> {
     rules
 }
 
-/// A value with its variables replaced; `colour` is that of the series.
+/// A value with its variables replaced; `colour` is the series' class.
 fn value(text: &str, colour: Option<&str>, variables: &Variables<'_>) -> String {
     let name = text
         .strip_prefix("var(")
@@ -111,9 +111,9 @@ fn colour_of<'a>(classes: &[&'a str]) -> Option<&'a str> {
 /// Pages that show a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pages {
-    /// Light ones, and dark ones where the reader's setting says so.
+    /// Light ones, and dark ones by the reader's setting.
     LightAndDark,
-    /// Any: the figure has a white ground of its own.
+    /// Any: the figure has a white background.
     Any,
 }
 

@@ -1,4 +1,4 @@
-//! Time-sequence graphs: which block or segment was sent when, what was lost, what was repeated.
+//! Time-sequence graphs: transmissions, losses and retransmissions of blocks or segments over time.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use super::shapes::Shape;
 
 /// The most marks with a tooltip each; of more, marks of a kind share one element without.
 pub const TOOLTIPS_MAX: usize = 4_000;
-/// Up to so many marks are drawn large.
+/// Up to this number marks are drawn large.
 const FEW_MARKS: usize = 200;
 /// Size of marks in panels beside each other.
 const SMALL: f64 = 0.5;
 
-/// The event that a mark of a time-sequence graph stands for.
+/// The event of a mark of a time-sequence graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A message was sent for the first time.
@@ -93,8 +93,8 @@ impl SequenceGraph {
     }
 
     /// The marks of the data that `host` sends to `peer` over TCP: items are sequence numbers, in
-    /// bytes from the beginning of the connection. What is acknowledged is known where the ACK
-    /// arrives; what the peer sent and was lost is shown at what it acknowledged.
+    /// bytes from the beginning of the connection. Acknowledgements are shown when the ACK
+    /// arrives; lost ACKs at the sequence number that they acknowledge.
     pub fn of_stream(events: &[Event], host: u32, peer: u32) -> Self {
         let mut attempts: BTreeMap<u32, u8> = BTreeMap::new();
         let marks = events.iter().filter_map(|event| {

@@ -21,7 +21,7 @@ impl Svg {
         ));
     }
 
-    /// `<rect>` that shows what is behind it: `strength` is from 0 to 1.
+    /// Translucent `<rect>`: `strength` is from 0 to 1.
     pub(super) fn rect_faint(
         &mut self,
         class: &str,
@@ -64,7 +64,7 @@ impl Svg {
         self.push(format_args!("<path class=\"{class}\" d=\"{data}\"/>"));
     }
 
-    /// `<text>`; `class` may say `middle` or `end` for its anchor.
+    /// `<text>`; `class` may have `middle` or `end` for its anchor.
     pub(super) fn text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
         self.push(format_args!(
             "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}</text>",

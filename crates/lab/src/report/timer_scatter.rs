@@ -39,7 +39,7 @@ pub(super) struct TimerScatter {
 }
 
 impl TimerScatter {
-    /// Those of a run whose events were recorded.
+    /// The timers of a run whose events were recorded.
     pub(super) fn of(record: &RunRecord) -> Self {
         let mut entries = timer_log::of(record);
         entries.truncate(LOGGED_MAX);

@@ -18,7 +18,7 @@ pub struct Point {
     pub at_s: f64,
     /// The value.
     pub value_s: f64,
-    /// Transmissions sent by then.
+    /// Transmissions sent up to that time.
     pub attempts: u8,
 }
 

@@ -17,7 +17,7 @@ const FLATTEST: f64 = 110.0;
 const BETWEEN: f64 = 80.0;
 /// The most heights that are drawn apart.
 const HEIGHTS_MAX: usize = 6;
-/// Radius of a node: what it may have, and from where on its number fits into it.
+/// Smallest and largest radius of a node, and the radius from which its number fits.
 const RADIUS: [f64; 2] = [1.5, 10.0];
 const NUMBERED: f64 = 6.5;
 /// Tree edges with their ETX beside them, at most.
@@ -32,7 +32,7 @@ const BENT_MAX: usize = 20_000_000;
 const DENSE: usize = 8;
 /// Links that deliver less are left out.
 const FAINTEST: f64 = 0.1;
-/// Links by what they deliver: at least this, how they are drawn, and the text of the legend.
+/// Links by delivery ratio: minimum, class, and text of the legend.
 const QUALITIES: [(f64, &str, &str); 3] = [
     (0.9, "mesh-link good", "90 % or more"),
     (0.5, "mesh-link fair", "from 50 %"),
@@ -56,7 +56,7 @@ pub struct Network {
     pub sinks: Vec<u16>,
 }
 
-/// The ends of a curve, and between them what it bends to.
+/// The ends of a curve, and between them its control point.
 type Bend = ((f64, f64), (f64, f64), (f64, f64));
 
 /// Where nodes are on the page.
@@ -76,8 +76,8 @@ struct Plan {
 /// A network's nodes, links and tree, with a legend.
 ///
 /// Nodes at other heights are drawn above each other, each height from above. A network that is
-/// too narrow to be legible is drawn wider across; the legend then says so. Links show
-/// what they deliver both ways, which an acknowledged frame needs.
+/// too narrow to be legible is drawn wider across; the legend then states the factor. Links show
+/// the delivery ratio of both ways, which an acknowledged frame needs.
 pub fn topology_figure(network: &Network) -> Picture {
     let pairs = pairs(&network.links);
     let mut svg = Svg::default();
@@ -211,7 +211,7 @@ fn curve((a, control, b): Bend) -> (String, (f64, f64)) {
     (data, middle)
 }
 
-/// Two nodes, the lower number first, and what is delivered there and back.
+/// Two nodes, the lower number first, and the delivery ratios there and back.
 type Pair = ((u16, u16), [f64; 2]);
 
 fn pairs(links: &[(u16, u16, f64)]) -> Vec<Pair> {
@@ -549,7 +549,7 @@ mod tests {
         let svg = topology_figure(&network).0;
         assert!(svg.contains(">1.25<") && svg.contains(">4.00<"));
         assert!(svg.contains("parent 1 by ETX 4.00; 2 hops to the root"));
-        // Only nodes in a loop are so many hops away.
+        // Only nodes in a loop are that many hops away.
         network.parents = Some(vec![None, Some(2), Some(1), Some(8)]);
         let svg = topology_figure(&network).0;
         assert!(svg.contains("parent 2") && !svg.contains("hops"));

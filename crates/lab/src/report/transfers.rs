@@ -28,7 +28,7 @@ const RECORDING: Recording = Recording {
     bin: Duration::ZERO,
     moments: 0,
 };
-/// From so many clients on a run is a crowd, and shown by what it makes of the link.
+/// Number of clients from which a run is a crowd, shown by its use of the link.
 const CROWD: u32 = 8;
 
 /// A recorded run.
@@ -232,7 +232,7 @@ fn has_timers(spec: &RunSpec) -> bool {
     spec.clients >= CROWD && spec.server.is_used()
 }
 
-/// Graphs of datagrams and of streams have different axes: what they are called.
+/// Axis labels of graphs, by datagrams or streams.
 struct Words {
     title: &'static str,
     reading: &'static str,

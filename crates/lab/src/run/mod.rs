@@ -13,7 +13,7 @@ pub use plan::{Job, Plan, PlanError, RUNS_MAX, RunSetupError, Selection};
 pub use records::{Records, RecordsError};
 pub use rows::{EachRow, HashedRow, Row};
 
-/// Does `work` on a pool of so many threads, or of one per core; `None` if there can be no such
+/// Does `work` on a pool of `threads` threads, or of one per core; `None` if there can be no such
 /// pool.
 pub fn on_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> Option<T> {
     let pool = rayon::ThreadPoolBuilder::new()
@@ -38,7 +38,7 @@ mod tests {
         Scenario::read(built_in.name, built_in.text, &[]).expect("a valid one")
     }
 
-    /// A stand-in for the simulator: flows of random length that depend on the spec only.
+    /// A replacement of the simulator: flows of random length that depend on the spec only.
     #[allow(clippy::unnecessary_wraps, reason = "it stands in for `engine::run`")]
     pub(super) fn pretend(spec: &RunSpec) -> Result<RunRecord, RunError> {
         let mut stream = Stream::new(spec.seed, spec.controller.entry().name);

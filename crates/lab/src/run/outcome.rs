@@ -9,7 +9,7 @@ use super::plan::{Job, Plan};
 use crate::record_codec::EncodedRecord;
 use crate::statistics::Statistics;
 
-/// A record as it is kept: packed where nothing was recorded, since flows take ten times as many
+/// Stored record; packed unless it has recordings, since flows take ten times as many
 /// bytes unpacked, and a sweep over crowds has millions.
 #[derive(Clone, Debug)]
 pub(super) enum StoredRecord {

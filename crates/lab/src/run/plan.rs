@@ -28,7 +28,7 @@ pub struct Selection {
     pub everywhere: bool,
     /// Only this seed.
     pub seed: Option<u64>,
-    /// So many seeds instead of the scenario's number.
+    /// Number of seeds instead of the scenario's.
     pub seeds: Option<u64>,
     /// The recording of each run.
     pub record: Recording,

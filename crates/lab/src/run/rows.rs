@@ -38,7 +38,7 @@ pub struct Row {
     /// that are changed.
     #[serde(skip)]
     pub not_compared: Option<(String, Vec<String>)>,
-    /// The cell's full name with what the command line changes, for people.
+    /// The cell's full name with the changes of the command line, for people.
     #[serde(skip)]
     pub title: String,
     /// The swept values with their units, for people.
@@ -96,7 +96,7 @@ pub struct EachRow {
     /// Hash of everything but algorithm and seed that decides the outcome, in hexadecimal.
     #[serde(skip)]
     pub scenario_hash: String,
-    /// The cell's full name with what the command line changes, for people.
+    /// The cell's full name with the changes of the command line, for people.
     #[serde(skip)]
     pub title: String,
     /// Which times people compare.

@@ -19,8 +19,8 @@ use crate::pattern::{fits, is_pattern};
 /// An algorithm of a scenario.
 #[derive(Clone, Debug)]
 pub struct Algorithm {
-    /// Its registry id, its name among TCP's, or that of a transmission profile, which is its controller
-    /// with its parameters.
+    /// Its registry id, its name among TCP's, or a transmission profile, which is a controller
+    /// with parameters.
     pub name: String,
     pub(super) protocol: Protocol,
     /// Cells it runs in by default: for each sweep key named here, only these values.
@@ -105,7 +105,7 @@ pub(super) fn algorithms_of(
                 format!("algorithm.{name}.only.{short}: {short} is not swept"),
             ));
         };
-        // A swept key set on the command line shrinks its axis; what is left out of it is no error.
+        // A swept key set on the command line shrinks its axis; values outside it are no error.
         let shrunk = matches!(axis.place, Place::CommandLine(_));
         if let Some(stray) = values.iter().find(|v| !shrunk && !axis.values.contains(v)) {
             return Err(impossible(
@@ -184,7 +184,7 @@ pub(super) fn second(
     })
 }
 
-/// The algorithms of a cell whose constants differ from those of the scenario.
+/// The algorithms of a cell whose constants differ from the scenario's.
 pub(super) fn own_of(
     algorithms: &[Algorithm],
     cell: &Cell,
@@ -278,7 +278,7 @@ fn protocol_of(
     Ok(Protocol::Udp(controller))
 }
 
-/// Every algorithm: controllers of datagrams, then those of TCP.
+/// Every algorithm: controllers of datagrams, then of TCP.
 pub fn every_name(registry: Registry) -> impl Iterator<Item = &'static str> {
     registry
         .names()

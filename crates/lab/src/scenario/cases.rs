@@ -40,7 +40,7 @@ impl Condition {
         let Some(axis) = axes.iter().find(|axis| axis.short == *short) else {
             return stray(short.clone());
         };
-        // A swept key set on the command line shrinks its axis; what is left out of it is no error.
+        // A swept key set on the command line shrinks its axis; values outside it are no error.
         let shrunk = matches!(axis.place, Place::CommandLine(_));
         match self.values.iter().find(|v| !axis.values.contains(v)) {
             Some(value) if !shrunk => stray(value.to_string()),

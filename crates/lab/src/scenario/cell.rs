@@ -1,4 +1,4 @@
-//! One cell of a scenario, and the runs it stands for.
+//! One cell of a scenario, and its runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl Cell {
         })
     }
 
-    /// Takes note of what the command line changes.
+    /// Records the changes of the command line.
     pub(super) fn change(&mut self, changes: &[Change]) {
         let is_swept = |change: &&Change| self.values.iter().any(|(key, _)| *key == change.key);
         let fixed = changes.iter().filter(|change| !is_swept(change));
@@ -120,7 +120,7 @@ impl Cell {
         }
     }
 
-    /// Its name with what the command line changes, such as `default-none, loss 5 %`.
+    /// Its name with the changes of the command line, such as `default-none, loss 5 %`.
     pub fn title(&self) -> String {
         const SHOWN_MAX: usize = 40;
         let changes = self.changed.iter();
@@ -304,7 +304,7 @@ impl Cell {
         })
     }
 
-    /// The loss of a direction: its own, or that of both if it is lossy.
+    /// The loss of a direction, or of both if it is lossy.
     fn loss_of(&self, name: &str, is_lossy: bool) -> Result<LossSpec, ScenarioError> {
         let own = format!("link.{name}.loss");
         if !self.has(&own) {
@@ -410,7 +410,7 @@ impl Cell {
                 "transmission.".to_owned(),
                 format!("algorithm.{algorithm}."),
             ] {
-                // A profile is its parameters: what a file has for all algorithms is not for it.
+                // A profile keeps its parameters: a file's settings for all algorithms do not apply.
                 if profile.is_some() && table == "transmission." && !from_command_line {
                     continue;
                 }

@@ -21,7 +21,7 @@ pub struct Change {
     pub value: Value,
     /// The scenario's own value or values in canonical text; none where it has none.
     pub before: Option<String>,
-    /// The scenario sweeps the key, and the value is one of its own: the change selects cells.
+    /// The scenario sweeps the key, and the value is in the sweep: the change selects cells.
     pub selects: bool,
 }
 

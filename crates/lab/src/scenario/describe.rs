@@ -178,8 +178,8 @@ impl Scenario {
             .filter_map(|key| {
                 let own = format!("algorithm.{}.{}", algorithm.name, key.path);
                 let shared = format!("transmission.{}", key.path);
-                // As in `Cell::transmission`: the command line goes over the file, then what is
-                // said of one algorithm over what is said of all, which a profile takes from the
+                // As in `Cell::transmission`: the command line overrides the file, then settings
+                // of one algorithm override those for all, which a profile takes from the
                 // command line alone.
                 let typed = |s: &&&Setting| matches!(s.place, Place::CommandLine(_));
                 let shared = cell

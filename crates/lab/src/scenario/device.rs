@@ -13,7 +13,7 @@ use super::value::Value;
 
 /// Rates of a device's radio.
 const RATES: [&str; 2] = ["link.down.device_rate", "link.up.device_rate"];
-/// Keys that have no effect without another one, which stands first. Rates of a radio are both set or
+/// Keys that have no effect without another one, which is first. Rates of a radio are both set or
 /// neither.
 const NEEDS: [(&str, &[&str]); 7] = [
     (
@@ -188,7 +188,7 @@ fn fragments(cell: &Cell) -> Result<Option<FragmentSpec>, ScenarioError> {
     }))
 }
 
-/// Keys of power besides that of sending, without which no energy is measured.
+/// Keys of power besides the sending power, without which no energy is measured.
 const POWERS: [&str; 4] = [
     "link.power_receive",
     "link.power_listen",

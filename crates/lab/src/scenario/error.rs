@@ -59,7 +59,7 @@ pub enum Problem {
     AmbiguousKey {
         /// The key as written.
         key: String,
-        /// Names that it may stand for.
+        /// Names that may be meant.
         candidates: Vec<String>,
     },
     /// A value that is not of the key's kind.

@@ -1,6 +1,6 @@
 //! Scenario files: what to run, with what, how often.
 //!
-//! A scenario is one TOML file per family ([`keys`] lists what it may hold). Its `[sweep]` spans
+//! A scenario is one TOML file per family ([`keys`] lists its keys). Its `[sweep]` spans
 //! cells; each cell with an algorithm and a seed is one [`RunSpec`]. Unknown keys, wrong units and
 //! impossible combinations are errors with a place. Command-line overrides take the same path as
 //! the file, so they are checked alike.
@@ -155,7 +155,7 @@ impl Scenario {
         required::name_by_file(name, &mut settings, &axes, &whole);
         let mut absent = required::absent(&whole, &settings);
         if !absent.is_empty() {
-            // With something in their place, what else is missing shows up in the same run.
+            // With placeholders, all missing keys are reported in one pass.
             required::stand_in(&mut settings);
         }
         let settings = Settings::new(settings);
@@ -166,7 +166,7 @@ impl Scenario {
                 ..scenario
             },
             Err(error) if absent.is_empty() => return Err(error.into()),
-            // What stands in for a missing key may not fit the rest.
+            // The placeholder of a missing key may not fit the rest.
             Err(_) => return Err(ScenarioErrors::of(absent).expect("some are absent")),
         };
         absent.extend(required::missing_in(&scenario, &whole));
@@ -330,7 +330,7 @@ impl Scenario {
     ///
     /// Transmission parameters are, in rising precedence: RFC 7252's, the profile's suggestion,
     /// the scenario's, the command line's; within the last two, keys of one algorithm
-    /// override those of all.
+    /// override the keys for all.
     pub fn spec(&self, cell: &Cell, algorithm: &Algorithm, seed: u64) -> RunSpec {
         cell.spec(algorithm, seed)
             .expect("every cell was checked with every algorithm when the scenario was read")
@@ -418,7 +418,7 @@ fn about(settings: &Settings, cells: &[Cell]) -> Result<String, ScenarioError> {
     Ok(filled)
 }
 
-/// Drops the scenario's class of errors where the command line states the loss: both say what is lost.
+/// Drops the scenario's class of errors where the command line states the loss: both set the loss.
 /// A swept class stays, since it names cells.
 fn prefer_typed_loss(raw: &mut BTreeMap<String, Raw>) {
     let is_typed = |path: &str| {
@@ -481,7 +481,7 @@ struct Settled {
     cases: Cases,
 }
 
-/// Gives every setting its kind; sets apart what is about the sweep.
+/// Gives every setting its kind; separates the keys of the sweep.
 fn settle(raw: BTreeMap<String, Raw>) -> Result<Settled, ScenarioErrors> {
     let mut settled = Settled::default();
     let wrong = raw

@@ -9,7 +9,7 @@ const LISTED_MAX: usize = 6;
 /// The longest value that is shown whole, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// Tables of wireless networks, in the order of the description, with what each is about.
+/// Tables of wireless networks, in the order of the description, each with its subject.
 const MESH_TABLES: [(&str, &str); 7] = [
     ("mesh", "Wireless network"),
     ("radio", "Radio"),
@@ -113,7 +113,7 @@ impl Scenario {
         ]
     }
 
-    /// The shares of packets lost in the long run, by the word that stands for them.
+    /// The shares of packets lost in the long run, by their names.
     fn loss(&self, cells: &[&Cell]) -> String {
         let mut shares: Vec<String> = Vec::new();
         for cell in cells {
@@ -187,7 +187,7 @@ fn changed(cells: &[&Cell], table: &str) -> Vec<String> {
     changed_keys(cells, &paths.collect::<Vec<_>>())
 }
 
-/// These keys, as far as they are not at their defaults, with their values.
+/// The keys that differ from their defaults, with their values.
 fn changed_keys(cells: &[&Cell], paths: &[&str]) -> Vec<String> {
     (paths.iter().copied())
         .filter_map(|path| {

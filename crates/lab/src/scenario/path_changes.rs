@@ -23,7 +23,7 @@ const STATEMENTS_MAX: usize = 64;
 /// Words that begin a part of a statement.
 const PARTS: [&str; 5] = ["from", "to", "for", "every", "over"];
 
-/// The changes of a direction: those of both, then its own.
+/// The changes of a direction: changes of both directions, then of this one.
 pub(super) fn of(cell: &Cell, direction: &str) -> Result<Vec<PathChange>, ScenarioError> {
     let own = format!("link.{direction}.changes");
     let mut changes = Vec::new();

@@ -16,7 +16,7 @@ const NO_STUDY: &str = "own";
 /// The most keys that are looked for in one cell.
 const MISSING_MAX: usize = 64;
 
-/// Adds names that are not there: those of the file, and of the sweep's keys.
+/// Adds missing names of the file and of the sweep's keys.
 pub(super) fn name_by_file(
     name: &str,
     settings: &mut BTreeMap<String, Setting>,
@@ -45,7 +45,7 @@ pub(super) fn name_by_file(
     }
 }
 
-/// Those of every scenario that are not there.
+/// The missing keys among those that every scenario needs.
 pub(super) fn absent(whole: &Place, settings: &BTreeMap<String, Setting>) -> Vec<ScenarioError> {
     let keys = REQUIRED.iter().filter(|key| !settings.contains_key(**key));
     keys.map(|key| missing(whole, key)).collect()

@@ -1,4 +1,4 @@
-//! Settings by path: those of a scenario, which all its cells share, and a cell's own over them.
+//! Settings by path: the scenario's, which all its cells share, overridden by the cell's.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::value::{Kind, Value};
 use super::{Setting, impossible};
 
-/// Settings that are no keys: which algorithm it is, its name says.
+/// Settings without a key: the algorithm's name selects them.
 const OF_THE_NAME: &str = "congestion";
 
 /// A cap that no timer reaches: 136 years. TCP's table of settings knows no absent one.
@@ -110,7 +110,7 @@ fn layers<'a>(
 
 /// The settings of an algorithm over TCP in a cell of these settings.
 ///
-/// Where nothing says otherwise, segments are as large as the profile has them and the link's MTU
+/// By default, segments are as large as the profile has them and the link's MTU
 /// allows.
 pub(super) fn settings_of(
     settings: &Settings,

@@ -250,7 +250,7 @@ fn algorithms_over_tcp_have_the_settings_of_their_profile() {
         tcp(&["tcp.profile=rfc"], "long-1c-none-2500").rto_initial,
         Duration::from_secs(1)
     );
-    // What a profile wants, as far as the MTU allows.
+    // The profile's value, limited by the MTU.
     assert_eq!(tcp(&["tcp.profile=modern"], "long-1c-none-2500").mss, 256);
     assert_eq!(
         tcp(&["tcp.profile=modern", "mtu=1500 B"], "long-1c-none-2500").mss,

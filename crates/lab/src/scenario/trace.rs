@@ -118,7 +118,7 @@ mod tests {
                     [link.up]\ntrace = \"up.csv\"\n";
         let scenario = folder.read(link).expect("a scenario");
         let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
-        // Without a rate of its own, a direction has the mean of its trace.
+        // Without a configured rate, a direction has the mean of its trace.
         assert_eq!(spec.link.up.rate_bps, 30_000);
         let replay = spec.link.down.replay.expect("a trace");
         assert_eq!((replay.trace.rows(), replay.end), (3, TraceEnd::Loop));

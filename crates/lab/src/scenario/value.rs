@@ -195,7 +195,7 @@ impl Value {
         }
     }
 
-    /// For sentences: sizes from 10 kB on in kB where that is exact to 0.1 kB, the rest as it is.
+    /// For sentences: sizes from 10 kB in kB where that is exact to 0.1 kB; other values unchanged.
     pub fn rounded(&self) -> String {
         match self {
             Self::Bytes(n) if *n >= 10_000 && n % 1_000 == 0 => format!("{} kB", n / 1_000),

@@ -92,7 +92,7 @@ pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload,
     }))
 }
 
-/// The bytes of a body: as said, or what is left of a message of that size over UDP.
+/// The bytes of a body: as configured, or the rest of a message of that size over UDP.
 fn body(cell: &Cell, path: &str) -> Result<u64, ScenarioError> {
     let bytes = cell.bytes(path)?;
     if cell.text("workload.size_of")? != "message" {
@@ -122,7 +122,7 @@ fn body(cell: &Cell, path: &str) -> Result<u64, ScenarioError> {
     }
 }
 
-/// Requests in parallel; those of one client are distinguished by their tokens.
+/// Requests in parallel; tokens distinguish the requests of a client.
 fn parallel(cell: &Cell, token: u64) -> Result<u32, ScenarioError> {
     let path = "workload.parallel";
     let parallel = cell.whole(path)?;

@@ -1,8 +1,8 @@
-//! A study of one's own: a folder with scenarios, expected values and rules.
+//! A study outside the repository: a folder with scenarios, expected values and rules.
 //!
 //! ```text
-//! study.toml           optional: short_name, and what else a publication has
-//! scenarios/*.toml     the scenarios that values and rules speak of
+//! study.toml           optional: short_name, and fields of a publication
+//! scenarios/*.toml     the scenarios of values and rules
 //! expected.csv         cell,algorithm,metric,statistic,value
 //! tolerances.toml      how far a measured value may be off, such as `p50 = "5 %"` in [default]
 //! rules/*.toml         claims with their rules, as in `papers/<study>/rules/`

@@ -1,4 +1,4 @@
-//! Fields of rows and list entries: `{name}` in a text stands for a value.
+//! Fields of rows and list entries: `{name}` in a text is replaced by a value.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Fields {
         Err(wrong_at(Some(line), what, remedy))
     }
 
-    /// These fields, and those of another that have other names.
+    /// These fields, and fields of another with other names.
     pub(super) fn and(&self, other: &Self) -> Self {
         let mut all = other.0.clone();
         all.extend(self.0.clone());

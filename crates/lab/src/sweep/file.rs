@@ -1,4 +1,4 @@
-//! The text of a sweep: keys, lists, rows and columns that stand for several.
+//! The text of a sweep: keys, lists, rows and columns with their repetitions.
 
 use std::collections::BTreeMap;
 
@@ -247,7 +247,7 @@ fn columns(listed: &[RawColumn], context: &Context<'_>) -> Result<Vec<Column>, S
     Ok(columns)
 }
 
-/// The columns that one entry of the file stands for.
+/// The columns of one entry of the file.
 fn columns_of(raw: &RawColumn, context: &Context<'_>) -> Result<Vec<Column>, SweepError> {
     let list = |name: &Option<Spanned<String>>| {
         let line = name.as_ref().map_or(0, |name| context.line(name));

@@ -21,9 +21,9 @@
 //! ```
 //!
 //! A file with several tables has `[[table]]`, each with these keys; a table without rows
-//! or columns has those of the file. `[list]` names values that rows and columns are repeated for (`each`) or summed over (`sum`).
+//! or columns uses the file's. `[list]` names values that rows and columns are repeated for (`each`) or summed over (`sum`).
 //!
-//! Quantities are those of rules ([`expression`](crate::claims::expression)). Runs are kept
+//! Quantities are as in rules ([`expression`](crate::claims::expression)). Runs are kept
 //! for one row at a time, so memory does not grow with the number of rows.
 
 mod fields;
@@ -86,7 +86,7 @@ pub struct SweepRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Column {
     name: String,
-    /// Arguments of `--set` in its runs, after those of the row.
+    /// Arguments of `--set` in its runs, after the row's.
     set: Vec<String>,
     /// Quantities with their lines in the file, before the fields of a row are inserted.
     quantities: Vec<(String, usize)>,
@@ -118,7 +118,7 @@ pub struct Table {
     pub scenarios: Vec<String>,
     /// Seeds per cell and algorithm.
     pub seeds: u64,
-    /// Arguments of `--set` in all runs, before those of a row.
+    /// Arguments of `--set` in all runs, before the row's.
     set: Vec<String>,
     /// The rows, in order.
     pub rows: Vec<SweepRow>,
@@ -136,7 +136,7 @@ pub struct Sweep {
     pub tables: Vec<Table>,
 }
 
-/// Values of a row: for each column those of its quantities; `None` where a quantity has no sample.
+/// Values of a row: for each column one per quantity; `None` where a quantity has no sample.
 pub type Values = Vec<Vec<Option<f64>>>;
 
 fn wrong_at(line: Option<usize>, what: impl Into<String>, remedy: impl Into<String>) -> SweepError {

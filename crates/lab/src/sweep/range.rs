@@ -13,7 +13,7 @@ pub(super) enum Range {
     Steps { from: Text, to: Text, steps: u32 },
 }
 
-/// A value as text; a number may stand without quotes.
+/// A value as text; a number may be unquoted.
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Text {

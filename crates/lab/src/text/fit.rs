@@ -41,7 +41,7 @@ impl Columns {
 }
 
 impl TextTable {
-    /// The table for a terminal of that many columns, with escape sequences for emphasis.
+    /// The table for a terminal of `columns` columns, with escape sequences for emphasis.
     ///
     /// Long text is broken into lines; then columns that are the same in every row are left out,
     /// then optional ones. Notes below name them, and notes are wrapped.

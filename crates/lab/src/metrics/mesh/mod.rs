@@ -12,7 +12,7 @@ use carob_sim::mesh::record::{Histogram, MeshRecord, NodeRecord};
 use super::table as m;
 use super::{Metric, seconds};
 
-/// Nodes so many hops from the root, or fewer, are near to it.
+/// Largest number of hops to the root of a node near to it.
 const NEAR: u16 = 2;
 /// A rank without a parent.
 const INFINITE_RANK: u16 = u16::MAX;

@@ -23,7 +23,7 @@ pub(in crate::report) struct Axis {
 /// Ticks of an axis.
 #[derive(Clone, Debug)]
 pub(super) enum Ticks {
-    /// About so many round numbers, with a grid.
+    /// Round numbers, about this many, with a grid.
     Round(usize),
     /// Texts at the middle of equal parts.
     Categories(Vec<Tick>),
@@ -58,7 +58,7 @@ pub(in crate::report) enum Direction {
 }
 
 impl Axis {
-    /// Round numbers around a range, about so many.
+    /// Round numbers around a range, about `wanted`.
     pub(in crate::report) fn new(
         label: &str,
         mapping: Mapping,
@@ -164,7 +164,7 @@ impl Axis {
         self.ticks.are_round()
     }
 
-    /// Widens its range to that of another.
+    /// Widens its range to include another's.
     pub(super) fn join(&mut self, other: &Self) {
         self.range.0 = self.range.0.min(other.range.0);
         self.range.1 = self.range.1.max(other.range.1);

@@ -25,7 +25,7 @@ pub(in crate::report) struct Item {
     pub(super) parts: Vec<Part>,
 }
 
-/// An element of a layer; `class` is that of the style.
+/// An element of a layer; `class` is the CSS class.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::report) enum Part {
     /// Marks of one kind in one element.

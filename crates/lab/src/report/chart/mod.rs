@@ -1,6 +1,6 @@
 //! One drawing for every figure with axes: scales, axes, legend and layers, in a grid of panels.
 //!
-//! Panels share their axes where the figure says so. The legend has a key for each name of a layer. Data
+//! Panels share axes by [`Shared`]. The legend has a key for each name of a layer. Data
 //! attributes state the scales of a panel and the names of its layers, so that the script of a page hides series,
 //! changes a scale to logarithms, and zooms.
 
@@ -73,7 +73,7 @@ pub(super) enum Shared {
     Rows,
 }
 
-/// A part of a figure with axes of its own.
+/// A part of a figure with its axes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Panel {
     pub(super) title: String,

@@ -1,7 +1,7 @@
 //! Timers of several controllers on one script: a panel each, on common axes.
 //!
 //! Events go from left to right at equal distances, since the same script lasts longer under one
-//! controller than under another. Grey steps are the round trips; over each stands the first timer
+//! controller than under another. Grey steps are the round trips; over each is the first timer
 //! as a dot and, where it ran out, a stroke with a rung for each timer after it.
 
 mod notes;
@@ -57,7 +57,7 @@ pub fn series(script: &Script, runs: &[Run], label: &str) -> Picture {
     chart.picture()
 }
 
-/// Columns, and the height of a panel's area, for so many panels and events.
+/// Columns, and the height of a panel's area, by panels and events.
 fn arrangement(panels: usize, events: usize) -> (usize, f64) {
     /// More events than this need the whole width.
     const LONG: usize = 120;
@@ -182,7 +182,7 @@ mod tests {
     fn each_controller_has_a_panel_on_the_same_axes() {
         let svg = figure("rtt 400 ms x 20\nfail", &["default", "cocoa-03"]);
         assert!(svg.contains(">default</text>") && svg.contains(">cocoa-03</text>"));
-        // Labels of the vertical axis at the left only, those of the horizontal below each column.
+        // Labels of the vertical axis at the left only, of the horizontal below each column.
         assert_eq!(svg.matches(">50</text>").count(), 1, "{svg}");
         assert_eq!(svg.matches(">20</text>").count(), 1 + 2, "{svg}");
         assert_eq!(svg.matches("class=\"trip\" d=").count(), 2);
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn marks_stand_where_the_timers_are() {
         let story = figure("lost 1, rtt 3.5 s\nfail", &["default"]);
-        // Timers of 2, 4 and 8 s; the one of 8 s left although that of 4 s was to be answered.
+        // Timers of 2, 4 and 8 s; the third transmission left although the second was about to be answered.
         let title = "<title>default: lost 1, rtt 3.5 s; timers 2.00, 4.00 s</title>";
         assert!(story.contains(title), "{story}");
         let late = figure("rtt 3.5 s", &["default"]);

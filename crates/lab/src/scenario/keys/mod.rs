@@ -1,4 +1,4 @@
-//! Every key a scenario may have: what it takes, what it defaults to, what it means.
+//! All keys of scenarios: values, defaults, meanings.
 //!
 //! Parser, `--set`, hints and the reference in the guide read this one table.
 
@@ -53,7 +53,7 @@ pub fn reference() -> String {
     text
 }
 
-/// Tables whose keys depend on the scenario: (path, what they take, what they mean).
+/// Tables whose keys depend on the scenario: (path, values, meaning).
 const OPEN_TABLES: [(&str, &str, &str); 9] = [
     (
         "sweep.<key>",
@@ -102,7 +102,7 @@ const OPEN_TABLES: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// A key as found: what it takes, and its full path.
+/// A resolved key: its values, and its full path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// Its full path.
@@ -190,7 +190,7 @@ pub fn resolve(path: &str) -> Result<Found, NotFound> {
     Ok(candidates.remove(0).1)
 }
 
-/// Paths that do not depend on the scenario, with what they take.
+/// Paths that do not depend on the scenario, with their values.
 fn fixed_paths() -> impl Iterator<Item = (String, Kind)> {
     KEYS.iter().map(|k| (k.path.to_owned(), k.kind)).chain(
         TRANSMISSION_KEYS
@@ -202,7 +202,7 @@ fn fixed_paths() -> impl Iterator<Item = (String, Kind)> {
 /// The valid key nearest to a wrong one, if it is near: at most a third of it changed.
 pub fn nearest(wrong: &str) -> Option<String> {
     let segments: Vec<&str> = wrong.split('.').collect();
-    // Inside the open tables, compare with what the table may hold.
+    // Inside the open tables, compare with the table's keys.
     let candidates: Vec<String> = match segments[..] {
         ["algorithm", name, _] => TRANSMISSION_KEYS
             .iter()

@@ -29,7 +29,7 @@ pub(super) const fn key(
 /// `tcp.<setting>`.
 pub const KEYS: &[Key] = &joined();
 
-/// Those of all runs, then those of the link and of wireless networks.
+/// Keys of all runs, then of the link and of wireless networks.
 #[expect(clippy::large_stack_arrays, reason = "the compiler evaluates it")]
 const fn joined() -> [Key; MESH_START + MESH_KEYS.len()] {
     let mut all = [GENERAL[0]; MESH_START + MESH_KEYS.len()];

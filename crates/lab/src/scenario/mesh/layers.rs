@@ -1,4 +1,4 @@
-//! Radio, MAC, 6LoWPAN and RPL: the values of a version of Contiki, then those of single keys.
+//! Radio, MAC, 6LoWPAN and RPL: the values of a version of Contiki, overridden by single keys.
 
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;

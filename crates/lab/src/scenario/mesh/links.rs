@@ -1,6 +1,6 @@
 //! Measured links between nodes: CSV files as topologies.
 //!
-//! Built in are those of the two testbeds of Vallati et al. 2020, derived from the raw data that the
+//! Built in are the two testbeds of Vallati et al. 2020, derived from the raw data that the
 //! authors published (`papers/rpl/README.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -243,7 +243,7 @@ fn regions(numbers: &[u32], text: &str) -> Option<Vec<u8>> {
     )
 }
 
-/// The node that a number stands for.
+/// The node of a number.
 pub(super) fn node(measured: Option<&MeasuredLinks>, text: &str) -> Option<Node> {
     let Some(measured) = measured else {
         return text.parse().ok();

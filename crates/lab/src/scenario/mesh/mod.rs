@@ -1,7 +1,7 @@
 //! Wireless networks, from the keys of the tables `mesh`, `radio`, `mac`, `lowpan`, `rpl`, `node` and
 //! `traffic`.
 //!
-//! Layers ([`layers`]) take the values of a version of Contiki, then those of single keys.
+//! Layers ([`layers`]) take the values of a version of Contiki, overridden by single keys.
 
 mod layers;
 pub(crate) mod links;

@@ -64,7 +64,7 @@ fn shape(text: &str) -> Option<Shape> {
     })
 }
 
-/// A position. Numbers are those of the nodes in the CSV, where links are measured.
+/// A position. With measured links, numbers are the nodes in the CSV.
 fn position(
     cell: &Cell,
     path: &str,
