@@ -11,7 +11,7 @@ pub(crate) fn choose(registry: Registry) {
     let _ = REGISTRY.set(registry);
 }
 
-/// The program's controllers; those of `carob-cc` in unit tests.
+/// The program's controllers; in unit tests, the built-in ones.
 pub(crate) fn registry() -> Registry {
     REGISTRY.get().copied().unwrap_or_default()
 }

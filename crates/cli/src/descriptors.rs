@@ -9,7 +9,7 @@ pub(crate) fn raise_limit() {
         if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
             && soft < hard
         {
-            // What is refused leaves the soft limit, which the library reads.
+            // A refusal keeps the soft limit, which the library reads.
             let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
         }
     }

@@ -49,7 +49,7 @@ pub(crate) enum Kind {
     Usage,
     NoAnswer,
     Network,
-    /// The server did not do what was requested, without an error response.
+    /// The server refused without an error response.
     Refused,
 }
 
@@ -146,7 +146,7 @@ const PORTS: &[(&str, &str, u16)] = &[
 ];
 
 impl Failure {
-    /// The failure of a request to this URI, after so many transmissions of its last message.
+    /// The failure of a request to this URI, after `attempts` transmissions of its last message.
     pub(crate) fn of_request(error: Error, uri: &str, transmissions: u32) -> Self {
         let scheme = uri
             .split_once("://")

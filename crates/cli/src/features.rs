@@ -1,4 +1,4 @@
-//! Cargo features of the command: what a build without one lacks, and how to install it.
+//! Cargo features of the command: commands and options of each, and how to install it.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 

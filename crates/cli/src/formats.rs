@@ -14,7 +14,7 @@ const ALIASES: &[(&str, ContentFormat)] = &[
     ("octets", ContentFormat::OCTET_STREAM),
 ];
 
-/// Extensions of files and what is in them.
+/// Extensions of files and their content formats.
 const EXTENSIONS: &[(&str, ContentFormat)] = &[
     ("txt", ContentFormat::TEXT_PLAIN),
     ("text", ContentFormat::TEXT_PLAIN),

@@ -1,6 +1,6 @@
-//! The `carob` command as a library: client, server and lab, with controllers of one's own.
+//! The `carob` command as a library: client, server and lab, with external controllers.
 //!
-//! A program of one's own registers its controllers and calls [`main`]; `carob cc new NAME` writes one.
+//! A program registers its controllers and calls [`main`]; `carob cc new NAME` writes one.
 //! All commands then take their names: `lab run`, `lab sweep`, `lab compare`, `lab judge`, `cc`, `get`.
 //!
 //! ```no_run
@@ -14,8 +14,8 @@
 //! }
 //! ```
 //!
-//! `args` says what can be typed, `commands` does it, one file a verb, `monitor` watches what
-//! travels, `printer` shows it, and `failure` is the one place that knows exit codes.
+//! `args` has the arguments, `commands` one file for each verb, `monitor` the events of
+//! traffic, `printer` the output, and `failure` the exit codes.
 // The command talks to people and to the world: it prints, and reads the clock.
 #![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
@@ -48,7 +48,7 @@ pub fn main(registry: Registry) -> ExitCode {
 
 /// Runs a command line, whose first word is the program's name, and returns the exit code.
 ///
-/// A process runs one: the controllers, the choice of colours and the first error of its output are those of the process.
+/// Once per process: the controllers, the choice of colours and the first error of output are global.
 pub fn run(registry: Registry, words: impl IntoIterator<Item = OsString>) -> u8 {
     if let Err(error) = registry.check() {
         printer::failure(&Failure::new(Kind::Usage, error));

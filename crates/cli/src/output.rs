@@ -22,7 +22,7 @@ enum State {
     Reported,
 }
 
-/// Columns of a terminal that does not tell its width.
+/// Columns of a terminal of unknown width.
 const COLUMNS: usize = 80;
 /// The narrowest width that output is laid out for.
 const COLUMNS_MIN: usize = 20;
@@ -75,7 +75,7 @@ pub(crate) fn fitted_to_stderr(text: &str) -> String {
 /// Standard output, locked.
 pub(crate) struct Output<W>(W);
 
-/// Standard output for bytes as they are.
+/// Standard output for unchanged bytes.
 pub(crate) fn bytes() -> Output<StdoutLock<'static>> {
     Output(io::stdout().lock())
 }
@@ -111,7 +111,7 @@ fn remember(error: io::Error) -> io::Error {
     returned
 }
 
-/// Writes out what is buffered; fails if that, or any write before, failed. An error is returned
+/// Flushes the buffer; fails if the flush, or any write before, failed. An error is returned
 /// once.
 pub(crate) fn finish() -> Result<(), Failure> {
     // An error is remembered.

@@ -264,7 +264,7 @@ impl Controller {
         Ok(Some(seconds(next.timeout)))
     }
 
-    /// Handles an answer. `transmission` names the answered one, from 0, if the protocol tells.
+    /// Handles an answer. `transmission` names the answered one, from 0, if the protocol identifies it.
     #[pyo3(signature = (exchange, now, transmission=None, size=MESSAGE_BYTES))]
     fn answered(
         &self,

@@ -23,7 +23,7 @@ pub(crate) type Drawn = (String, String, String);
 /// A row of a figure of differences: heading, name, name for its look, (value, low, high), text.
 type Row = (String, String, String, (f64, f64, f64), String);
 
-/// Names of the figures of runs, their content, and what they need.
+/// Names of the figures of runs, their content, and needed data.
 #[pyfunction]
 pub(crate) fn figures() -> Vec<(&'static str, &'static str, &'static str)> {
     let all = Figure::of_runs();
@@ -249,7 +249,7 @@ impl Grouped {
     }
 }
 
-/// A figure of reports of one scenario; none where runs lack what it needs.
+/// A figure of reports of one scenario; none where runs lack its data.
 pub(crate) fn of_reports(
     figure: &Figure,
     outcome: &carob_lab::run::Outcome<'_>,

@@ -25,7 +25,7 @@ use crate::table::{Table, TableBuilder};
 /// Swept settings and their values.
 pub(crate) type Labels = Vec<(String, String)>;
 
-/// One scenario of a batch with the swept values it stands for, and the records of its runs.
+/// One scenario of a batch with its swept values, and the records of its runs.
 #[derive(Clone)]
 pub(crate) struct Point {
     pub(crate) scenario: Arc<lab::Scenario>,
@@ -56,7 +56,7 @@ impl Point {
         self.labels.iter().any(own) || swept.is_some_and(|(_, of)| shown(of))
     }
 
-    /// Rows with the swept values among those of the cell.
+    /// Rows with the swept values added to the cell's.
     pub(crate) fn labelled(&self, mut rows: Vec<EachRow>) -> Vec<EachRow> {
         for row in &mut rows {
             label(&mut row.cell, &self.labels);
@@ -194,7 +194,7 @@ impl Runs {
         })
     }
 
-    /// The rows that `carob lab run --json` prints, or with `each` those of `--each --json`.
+    /// The rows that `carob lab run --json` prints, or with `each` the rows of `--each --json`.
     #[pyo3(signature = (each=false))]
     fn json(&self, py: Python<'_>, each: bool) -> String {
         py.detach(|| {
@@ -303,7 +303,7 @@ impl Runs {
     }
 
     /// A figure of the report by name, or without one the first that there is; none where these runs
-    /// lack what it needs.
+    /// lack its data.
     #[pyo3(signature = (name=None))]
     fn _figure(&self, py: Python<'_>, name: Option<&str>) -> PyResult<Option<Drawn>> {
         let chosen = match name {
@@ -494,7 +494,7 @@ fn front(row: &EachRow) -> (Vec<Column>, Vec<Value>) {
     let mut columns = export::each_columns(&row.cell);
     let end = columns.iter().position(|column| column.name == "metric");
     columns.truncate(end.expect("its column"));
-    // The front of a long line is that of the run.
+    // A long line begins with the run's values.
     let mut line = export::each_lines(row)
         .into_iter()
         .next()

@@ -1,6 +1,6 @@
 //! Five published studies as data: their tables, claims, and the results of repeating them.
 //!
-//! Reading order: [`papers`] (what the studies printed), [`reproduce`] (both side by side),
+//! Reading order: [`papers`] (the published values), [`reproduce`] (both side by side),
 //! [`claims`] (rules, facts and verdicts), [`calibration`] (open settings), [`explained`] (the runs that a text explains), [`report`]
 //! (their pages). Machinery that any study can use is in [`carob_lab`].
 //!

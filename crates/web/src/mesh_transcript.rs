@@ -1,6 +1,6 @@
 //! One run of a wireless network: nodes, links, frames hop by hop, parents and timers.
 //!
-//! Times are microseconds of virtual time. A column has a value for each frame or sample; -1 stands for none.
+//! Times are microseconds of virtual time. A column has a value for each frame or sample; -1 is none.
 
 use carob_lab::run::RunRecord;
 use carob_sim::engine::RunError;

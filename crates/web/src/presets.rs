@@ -9,7 +9,7 @@ struct Preset {
     id: &'static str,
     /// Short form of the study's source.
     study: &'static str,
-    /// Heading. A key in braces stands for its value in the cell; so in `about`.
+    /// Heading. A key in braces is replaced by its value in the cell, also in `about`.
     heading: &'static str,
     about: &'static str,
     scenario: &'static str,

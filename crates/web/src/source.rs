@@ -27,14 +27,14 @@ pub(crate) struct Source {
     /// Settings of the scenario, as `--set` has them.
     #[serde(default)]
     set: Vec<String>,
-    /// Controllers; those of the scenario if empty.
+    /// Controllers; the scenario's if empty.
     #[serde(default)]
     algorithms: Vec<String>,
     /// One cell of the scenario; all if none.
     cell: Option<String>,
 }
 
-/// A link and its traffic, as `carob lab compare` takes them. Unset numbers are those of the built-in link.
+/// A link and its traffic, as `carob lab compare` takes them. Unset numbers are the built-in link's.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LinkForm {
@@ -204,7 +204,7 @@ thread_local! {
 }
 
 impl Source {
-    /// Reads it, or returns what was read for the same source before.
+    /// Reads it, or returns the cached result for the same source.
     pub(crate) fn read(&self) -> Result<Rc<Read>, CallError> {
         let key = serde_json::to_string(self).unwrap_or_default();
         let last = LAST.with_borrow(|last| {
@@ -240,7 +240,7 @@ impl Source {
         })
     }
 
-    /// The runs of one seed, or of so many.
+    /// The runs of one seed, or of a number of seeds.
     pub(crate) fn plan<'a>(
         &self,
         read: &'a Read,

@@ -157,7 +157,7 @@ fn an_opened_trace_has_means_over_steps_and_a_name() {
     assert_eq!(steps["seconds"], 12.0);
     assert_eq!(steps["rate"], json!([30.0, 10.0, 60.0, 30.0]));
     assert_eq!(steps["loss"], json!([]));
-    // Its name gives the same runs as its text, and stands in the copies.
+    // Its name gives the same runs as its text, and is in copied commands.
     let mut source = drawn();
     for key in ["trace_down", "trace_up"] {
         source["link"][key] = "a.csv".into();
@@ -306,7 +306,7 @@ fn a_search_gets_its_runs_from_other_instances() {
     assert_eq!(over["remedy"], "begin it again");
 }
 
-/// Columns of a watched run, and what its record says.
+/// Columns of a watched run, and the counts of its record.
 fn watched(source: &Value, algorithm: &str, seed: u64) -> Value {
     ok(&json!({ "call": "watch", "source": source, "algorithm": algorithm, "seed": seed }))
 }

@@ -8,7 +8,7 @@ use crate::error::CallError;
 /// The most steps of a drawing.
 const STEPS_MAX: usize = 64;
 
-/// Attaches a trace under the name of its file. Returns its means over so many steps: its length in seconds, and lists
+/// Attaches a trace under the name of its file. Returns its means over `steps` steps: its length in seconds, and lists
 /// of kbit/s, ms and percent. A list is empty if the trace lacks that column.
 pub(crate) fn attach(name: &str, text: &str, count: usize) -> Result<Value, CallError> {
     let source = link_trace::attach(name, text).map_err(|why| {

@@ -22,7 +22,7 @@ use crate::source::Source;
 const CAPTURED_MAX: u32 = 60_000;
 /// The most events that are recorded.
 const EVENTS_MAX: u32 = 400_000;
-/// The most rows of a trace in a transcript; of a longer one the means over so many steps.
+/// The most rows of a trace in a transcript; a longer one has the means over this number of steps.
 const TRACE_STEPS: usize = 1_024;
 /// Bytes of an IPv4 header, which each further fragment has.
 const IP_HEADER: u32 = 20;
@@ -381,7 +381,7 @@ fn mark_spurious_segments(packets: &mut [Packet]) {
     for packet in packets.iter_mut().filter(|p| p.header.0 == SEGMENT) {
         let (from, to) = (packet.from, packet.to);
         if packet.header.1 & SYN != 0 && !packet.is_retransmission {
-            // A new connection counts anew.
+            // A new connection restarts the count.
             carried.remove(&(from, to));
         }
         let data = u32::from(packet.header.2);

@@ -207,11 +207,11 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("man", &["carob man > carob.1", "carob man --dir man1"]),
 ];
 
-/// Commands that make requests, and end as [`EXIT_CODES`] says.
+/// Commands that make requests, with the exit codes of [`EXIT_CODES`].
 const REQUESTS: &[&str] = &[
     "get", "discover", "put", "post", "delete", "fetch", "patch", "ipatch", "ping",
 ];
-/// Those of them that take several URIs.
+/// Commands of [`REQUESTS`] that take several URIs.
 const SEVERAL: &[&str] = &["get", "delete", "ping"];
 
 /// Endings of `carob observe`, and its exit codes beyond [`EXIT_CODES`].
@@ -319,7 +319,7 @@ fn point_to_long_help(command: clap::Command, above: &str) -> clap::Command {
     command.mut_subcommands(|verb| point_to_long_help(verb, &name))
 }
 
-/// The text with each paragraph on one line. Lines that begin with spaces stay as they are.
+/// The text with each paragraph on one line. Lines that begin with spaces are unchanged.
 fn unbroken(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {

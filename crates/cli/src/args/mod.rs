@@ -137,7 +137,7 @@ pub(crate) enum Command {
         /// The shell
         shell: Shell,
     },
-    /// Print the manual page, or write those of all commands to a folder
+    /// Print the manual page, or write the pages of all commands to a folder
     Man {
         /// Write a page for each command here
         #[arg(long, value_name = "DIR")]
@@ -294,7 +294,7 @@ pub(crate) struct ServeArgs {
     pub(crate) bind: String,
     /// Receive datagrams over this many sockets at one port (Linux)
     ///
-    /// Each socket has a thread, and the system distributes the peers. Each has tables of its own,
+    /// Each socket has a thread, and the system distributes the peers. Each has separate tables,
     /// so memory multiplies by the number of sockets.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
     pub(crate) sockets: usize,

@@ -133,7 +133,7 @@ pub(crate) struct LimitArgs {
     pub(crate) requests_of_origin: usize,
     /// Limit the size of a body; 4.13 or 5.02 above it
     ///
-    /// 4.13 for the body of a request, 5.02 for that of a response.
+    /// 4.13 for the body of a request, 5.02 for the body of a response.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     pub(crate) body_bytes: usize,
     /// Limit observations at origins

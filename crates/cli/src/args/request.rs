@@ -27,7 +27,7 @@ pub(crate) struct ChoiceArgs {
     pub(crate) profile: Option<TransmissionProfile>,
 }
 
-/// Transmission parameters (RFC 7252 4.8) that override those of the profile or controller.
+/// Transmission parameters (RFC 7252 4.8) that override the profile's or controller's.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct TransmissionArgs {

@@ -1,4 +1,4 @@
-//! Values of arguments: what people may write, and what it means.
+//! Parsers of the values of arguments.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -262,7 +262,7 @@ fn hex(digits: &str) -> Option<Vec<u8>> {
     pairs.map(byte).collect()
 }
 
-/// An address as it is written in a URI.
+/// An address in the syntax of URIs.
 pub(crate) fn authority(scheme: Scheme, address: SocketAddr) -> String {
     format!("{scheme}://{address}")
 }

@@ -1,4 +1,4 @@
-//! `carob discover`: what a host offers, by its `/.well-known/core` (RFC 6690).
+//! `carob discover`: the resources of a host, by its `/.well-known/core` (RFC 6690).
 
 use carob::client::RequestBuilder;
 use carob::link_format::{Link, LinkError, Links, matching};
@@ -139,7 +139,7 @@ fn read(bytes: &[u8]) -> Result<&str, LinkError> {
     Ok(core::str::from_utf8(bytes).unwrap_or_default())
 }
 
-/// Where a host's list is: a URI with a path names another list, such as that of a collection.
+/// URI of a host's list; a URI with a path names another list, such as a collection's.
 fn uri_of(host: &str) -> String {
     let whole = super::with_scheme(host);
     // A request to it reports the error.
@@ -162,7 +162,7 @@ struct Entry {
     ct: Vec<u16>,
     sz: Option<u64>,
     obs: bool,
-    /// All attributes as they are, in their order.
+    /// All attributes, unchanged and in their order.
     attributes: Vec<(String, Option<String>)>,
 }
 

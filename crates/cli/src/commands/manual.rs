@@ -27,7 +27,7 @@ pub(crate) fn completions(shell: Shell) -> Outcome {
     Outcome::Done
 }
 
-/// Names of positional arguments for fish, whose generated script has those of options only.
+/// Names of positional arguments for fish, whose generated script has names of options only.
 fn fish_names() -> String {
     let mut text = String::new();
     for (verbs, argument) in [
@@ -61,7 +61,7 @@ pub(crate) fn reference() -> Outcome {
     Outcome::Done
 }
 
-/// Prints the page of `carob`, or writes those of all commands to a folder.
+/// Prints the page of `carob`, or writes the pages of all commands to a folder.
 pub(crate) fn pages(folder: Option<&Path>) -> Result<Outcome, Failure> {
     let command = args::command();
     let Some(folder) = folder else {

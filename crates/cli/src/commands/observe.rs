@@ -88,7 +88,7 @@ pub(crate) async fn run(args: ObserveArgs) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// Shows what comes, until it is enough or the server ends it.
+/// Prints notifications until the requested number or time, or until the server ends the observation.
 async fn follow(
     client: &Client,
     observation: &mut Observation,

@@ -66,6 +66,6 @@ pub(crate) async fn run(args: PingArgs) -> Result<Outcome, Failure> {
         }
         Ok(Outcome::Done)
     };
-    // What is printed names the URI.
+    // The output names the URI.
     each(&uris, false, one).await
 }

@@ -39,7 +39,7 @@ pub(crate) struct Parameters {
     pub(crate) non_lifetime: String,
 }
 
-/// Why a value is what it is.
+/// The reason of a value.
 #[derive(Debug, Serialize)]
 pub(crate) struct Reason {
     pub(crate) of: &'static str,
@@ -178,7 +178,7 @@ fn document(all: &[Profile]) -> String {
     text
 }
 
-/// A parameter's name and what it is in text.
+/// A parameter's name and its value as text.
 pub(crate) type Row = (&'static str, fn(&Parameters) -> String);
 
 /// The parameters in the order of RFC 7252 4.8, and then what follows from them.

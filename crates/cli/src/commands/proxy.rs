@@ -106,7 +106,7 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
         let controller = args::controller(name)?;
         origins = match address {
             Some(address) => {
-                // What one peer is given replaces what it was given before.
+                // A later setting of a peer replaces an earlier one.
                 let mut profiles = origin.origin_profile.iter().rev();
                 let own = profiles.find(|(of, _)| of.as_ref() == Some(address));
                 let own = own.map(|(_, profile)| PeerConfig::new().profile(*profile));

@@ -71,7 +71,7 @@ fn section(text: &mut String, command: &Command, above: &str) {
     }
 }
 
-/// A paragraph in lines of 100 characters; a line that begins with spaces as it is.
+/// A paragraph in lines of 100 characters; a line that begins with spaces is unchanged.
 fn in_lines(line: &str) -> String {
     if line.starts_with(' ') {
         return line.to_owned();
@@ -81,7 +81,7 @@ fn in_lines(line: &str) -> String {
     lines.join("\n")
 }
 
-/// The argument as it is typed, such as `-o, --output <FILE>`.
+/// The argument as users type it, such as `-o, --output <FILE>`.
 fn label(option: &Arg) -> String {
     let values = option.get_value_names().unwrap_or_default();
     let takes_values = option

@@ -1,5 +1,5 @@
-//! Certificates and keys from files, and a key from the environment: what is typed can be seen by
-//! others.
+//! Certificates and keys from files, and a key from the environment: other users can see the
+//! command line.
 
 use std::path::Path;
 
@@ -94,7 +94,7 @@ pub(super) struct ServerCredentials {
 }
 
 impl ServerCredentials {
-    /// Replaces those of a running server.
+    /// Replaces the credentials of a running server.
     pub(super) fn replace(self, server: &Server) -> Result<(), Failure> {
         let unusable = |error: TlsError| Failure::new(Kind::File, error);
         #[cfg(feature = "dtls")]

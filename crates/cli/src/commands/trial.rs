@@ -114,14 +114,14 @@ impl TrialTraffic {
     }
 }
 
-/// What is requested.
+/// The request.
 struct Subject {
     uri: String,
     traffic: TrialTraffic,
     deadline: Option<Duration>,
 }
 
-/// A controller with its endpoint and what was measured.
+/// A controller with its endpoint and measurements.
 struct Candidate {
     name: String,
     client: Client,
@@ -140,7 +140,7 @@ struct Measured {
     /// Seconds to the whole response, or until a failed request was given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     time_s: Option<Statistics>,
-    /// Its mean in that of the first controller.
+    /// Its mean relative to the first controller's.
     #[serde(skip_serializing_if = "Option::is_none")]
     ratio: Option<PairedRatio>,
 }
@@ -242,7 +242,7 @@ fn check(args: &TryArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// States what the trial does, and asks on a terminal. Returns false for a no.
+/// Describes the trial, and asks for confirmation on a terminal. Returns false for a no.
 fn begin(args: &TryArgs, pairs: usize) -> Result<bool, Failure> {
     let rate = 60.0 / args.interval.as_secs_f64().max(0.001);
     let what = match args.traffic {
@@ -454,7 +454,7 @@ fn table(trial: &Trial<'_>) -> TextTable {
     table
 }
 
-/// The ratio as people say it.
+/// The ratio in words.
 fn beside(one: &Measured, first: &str) -> Option<String> {
     let PairedRatio { value, low, high } = one.ratio?;
     let name = &one.controller;
@@ -515,7 +515,7 @@ fn show(trial: &Trial<'_>, within: Duration) {
     );
 }
 
-/// Fits the link to the capture and writes it; without a build or round trips for it, says so.
+/// Fits the link to the capture and writes it; prints a note if the build or the capture does not allow it.
 fn write_link(capture: &Path, prefix: &str, trial: &Trial<'_>, quiet: bool) {
     let link = format!("{prefix}.toml");
     #[cfg(feature = "analyze")]

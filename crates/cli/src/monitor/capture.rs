@@ -1,9 +1,9 @@
 //! The capture: messages in a pcapng file, as Wireshark reads it.
 //!
 //! What goes over a connection is shown as CoAP over plain TCP, whatever it was wrapped in: we see
-//! messages before they are encrypted and after. What goes through a DTLS session is shown on an
-//! interface of its own, as Wireshark exports what it has decrypted itself: with the addresses and
-//! ports it had, but without their headers, of which the port would say that it is encrypted.
+//! messages before they are encrypted and after. Messages of a DTLS session are on a separate
+//! interface, in the form of Wireshark's export of decrypted messages: with the addresses and
+//! ports, but without their headers, since the port would mark them as encrypted.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,7 +21,7 @@ use super::packet;
 use crate::failure::Failure;
 use crate::printer;
 
-/// The interfaces: what is in packets, and what was in secured ones.
+/// The interfaces: packets, and the content of secured packets.
 const PLAIN: u32 = 0;
 const DECRYPTED: u32 = 1;
 
@@ -40,7 +40,7 @@ pub(super) struct Capture {
 }
 
 /// Connections whose place in the stream is known. At the limit all are forgotten, and their
-/// captures begin anew.
+/// captures restart.
 const CONNECTIONS: usize = 4_096;
 
 impl Capture {
@@ -124,7 +124,7 @@ impl Capture {
         self.writer.flush()
     }
 
-    /// The local address of a datagram; that of a socket bound to none, the system chose.
+    /// The local address of a datagram; for an unbound socket, chosen by the system.
     fn own_address(&mut self, datagram: &Datagram<'_>) -> SocketAddr {
         let Datagram { local, peer, .. } = *datagram;
         if !local.ip().is_unspecified() && local.is_ipv4() == peer.is_ipv4() {

@@ -123,7 +123,7 @@ impl Monitor {
         self.lock().parameters
     }
 
-    /// Begins to count anew.
+    /// Resets the counters.
     pub(crate) fn reset_tally(&self) {
         let mut watching = self.lock();
         watching.counters = Counters::default();

@@ -14,7 +14,7 @@ const TCP_HEADER: usize = 20;
 /// Bytes of a stream in one segment; real ones were cut elsewhere.
 pub(super) const SEGMENT: usize = 1_400;
 
-/// The packet that carries a payload; both addresses are of one family.
+/// The packet that carries a payload; both addresses have one family.
 pub(super) fn udp(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
     in_ip(from, to, UDP, &datagram(from, to, payload))
 }
@@ -56,7 +56,7 @@ pub(super) fn exported(from: SocketAddr, to: SocketAddr, reader: &str, payload: 
 }
 
 /// The packet that carries a piece of a stream of at most [`SEGMENT`] bytes, which begins at `at`
-/// in what its sender has said; the other side has said `heard`.
+/// in the sender's stream; the sender has received `heard` bytes.
 pub(super) fn tcp(from: SocketAddr, to: SocketAddr, at: u32, heard: u32, piece: &[u8]) -> Vec<u8> {
     const PUSH_AND_ACK: u8 = 0x18;
     let mut segment = Vec::with_capacity(TCP_HEADER + piece.len());
@@ -108,7 +108,7 @@ fn in_v6(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// Lengths fit 16 bits: what is captured was a datagram.
+/// Lengths fit 16 bits: each capture was a datagram.
 fn short(length: usize) -> u16 {
     u16::try_from(length).unwrap_or(u16::MAX)
 }

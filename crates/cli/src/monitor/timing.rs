@@ -14,7 +14,7 @@ use super::Monitor;
 /// Messages sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
-    /// Originals: block by block, each is an exchange of its own.
+    /// First transmissions; each block is a separate exchange.
     exchanges: u32,
     /// Copies, the originals among them.
     pub(crate) copies: u32,

@@ -1,4 +1,4 @@
-//! Bodies on a terminal: laid out where their format is known, and never what it would obey.
+//! Bodies on a terminal: formatted by their content format, control characters escaped.
 
 use std::borrow::Cow;
 
@@ -49,7 +49,7 @@ pub(super) fn shown<'a>(head: &Response, bytes: &'a [u8]) -> Option<Cow<'a, str>
     })
 }
 
-/// The same in one line, for what is read line by line; bytes that are nothing else as h'...'.
+/// The body in one line, for line-based readers; opaque bytes as h'...'.
 pub(super) fn in_a_line<'a>(head: &Response, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     if is_text(head, bytes) {
         return bytes.into();
@@ -104,7 +104,7 @@ fn links(text: &str) -> Option<String> {
     Some(lines.join(",\n"))
 }
 
-/// Returns true if a body can be shown on a terminal as it is.
+/// Returns true if a body can be shown on a terminal unchanged.
 pub(super) fn is_text(head: &Response, bytes: &[u8]) -> bool {
     let control = |c: char| carob_proto::is_unprintable(c) && !matches!(c, '\n' | '\r' | '\t');
     let media_type = head.format().and_then(ContentFormat::media_type);

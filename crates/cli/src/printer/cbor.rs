@@ -1,6 +1,6 @@
 //! CBOR as diagnostic notation (RFC 8949 8).
 //!
-//! minicbor reads; its own notation is not used, because it prints strings as they are, and these
+//! minicbor reads; its notation is not used, because it prints strings unescaped, and these
 //! come from the network and go to a terminal.
 
 use std::fmt::Write as _;
@@ -60,7 +60,7 @@ fn item(decoder: &mut Decoder<'_>, text: &mut String, depth: usize) -> Result<()
             add(text, i128::from(decoder.int()?));
         }
         Type::F16 => float(text, half(decoder)?),
-        // As it is printed it reads back as the same 32 bits.
+        // The printed number reads back as the same 32 bits.
         Type::F32 => match decoder.f32()? {
             short if short.is_finite() => add(text, format_args!("{short:?}")),
             other => float(text, other.into()),

@@ -42,7 +42,7 @@ pub(super) fn lay_out(text: &str) -> String {
     let tokens = tokens(text);
     let widths = group_widths(&tokens);
     let mut page = Page::default();
-    // Of each group that is open, whether its members are on lines of their own.
+    // For each open group, true if its members are on separate lines.
     let mut broken = Vec::new();
     for (place, token) in tokens.iter().enumerate() {
         match *token {

@@ -52,7 +52,7 @@ fn note(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
-/// Prints running text on stdout that stands out.
+/// Prints highlighted text on stdout.
 pub(crate) fn strong(text: &str) {
     prose(&paint(STRONG, text));
 }
@@ -109,7 +109,7 @@ pub(crate) fn links<'a>(links: impl Iterator<Item = &'a str>) {
     }
 }
 
-/// Escapes what could change what else a terminal shows, except line breaks.
+/// Escapes terminal control characters, except line breaks.
 pub(crate) fn harmless(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

@@ -25,7 +25,7 @@ pub(crate) struct States<'a> {
 enum Form {
     /// Each state with its time and number.
     Terminal,
-    /// Each state in a line of its own.
+    /// Each state in a line.
     Lines,
     /// The bytes as they came.
     Raw,

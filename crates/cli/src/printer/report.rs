@@ -48,7 +48,7 @@ pub(crate) struct Report<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct Silence<'a> {
     pub(crate) uri: &'a str,
-    /// Always true; what has a response has a code.
+    /// Always true; a response has a code.
     pub(crate) unanswered: bool,
     pub(crate) peer: String,
     /// From the request to its end.

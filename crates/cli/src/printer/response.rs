@@ -18,7 +18,7 @@ pub(crate) fn uri(uri: &str) {
     line(&paint(STRONG, format_args!("{uri}:")));
 }
 
-/// The code alone, for responses without a body; and the place of what was created.
+/// The code alone, for responses without a body; and the location of a created resource.
 pub(crate) fn code(head: &Response) {
     let mut text = paint(GOOD, code_text(head.code));
     let location = |number| head.options.values(number);

@@ -17,7 +17,7 @@ use super::style::{BAD, FAINT, GOOD, IN, OUT, STRONG, paint};
 /// Bytes of a dump's line.
 const DUMP: usize = 16;
 
-/// Prints a message, and what is remarked about it.
+/// Prints a message, and remarks about it.
 pub(crate) fn message(
     at: Duration,
     incoming: bool,
@@ -105,7 +105,7 @@ fn described(bytes: &[u8], scheme: Scheme) -> String {
     text
 }
 
-/// Options of signalling messages have names of their own.
+/// Options of signalling messages have other names.
 fn described_signalling(code: Code, option: OptionView<'_>) -> String {
     let Some(row) = SignallingOptionDefinition::find(code, option.number) else {
         let value = option_text(option.number, option.value);
@@ -159,7 +159,7 @@ fn described_option(option: OptionView<'_>) -> String {
     format!("{name}={value}")
 }
 
-/// Offset, bytes, and those that are letters, in lines of their own.
+/// Lines of offset, bytes, and printable characters.
 fn dump(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (place, row) in bytes.chunks(DUMP).enumerate() {

@@ -55,7 +55,7 @@ impl Request {
         self.0.accept().map(|format| format.0)
     }
 
-    /// The segment that a parameter of the path stands for, such as `id` in `/sensors/{id}`.
+    /// The segment of a parameter of the path, such as `id` in `/sensors/{id}`.
     fn parameter(&self, name: &str) -> Option<String> {
         self.0.parameter(name).map(str::to_owned)
     }

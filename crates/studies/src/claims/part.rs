@@ -5,7 +5,7 @@
 pub struct Part {
     /// The study's short name.
     pub study: &'static str,
-    /// The part's name, which is that of its files.
+    /// The part's name, which its files share.
     pub name: &'static str,
     /// Subject of the claims, in a few words.
     pub about: &'static str,

@@ -1,4 +1,4 @@
-//! Standing of a claim: the verdict of our runs, the study's own data, and the share of plausible
+//! Status of a claim: the verdict of our runs, the study's own data, and the share of plausible
 //! interpretations in which it holds; the cause, if it fails.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::part::Part;
 use crate::calibration::Calibrated;
 use crate::papers::{self, Refutation, Unpublished};
 
-/// The standing of a claim.
+/// The status of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClaimStatus {
     /// Every check holds.
@@ -29,7 +29,7 @@ pub enum ClaimStatus {
 }
 
 impl ClaimStatus {
-    /// Every standing.
+    /// Every status.
     pub const ALL: [Self; 6] = [
         Self::Holds,
         Self::HoldsPartly,
@@ -82,7 +82,7 @@ impl ClaimStatuses {
         }
     }
 
-    /// The standing of a claim.
+    /// The status of a claim.
     pub fn standing(&self, judged: &Judged) -> ClaimStatus {
         if judged.table.is_some() || self.refutation(&judged.id).is_some() {
             return ClaimStatus::Refuted;
@@ -114,7 +114,7 @@ impl ClaimStatuses {
         self.unpublished.iter().find(|one| one.id == id)
     }
 
-    /// Those of the claims that fail and whose rules name a cause, with it.
+    /// The failing claims whose rules name a cause, with the cause.
     pub fn causes<'a>(
         &'a self,
         claims: impl IntoIterator<Item = &'a Judged> + 'a,

@@ -1,4 +1,4 @@
-//! Verdicts as last computed, kept with the program; or computed anew.
+//! Stored verdicts of the last computation, and their recomputation.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use super::rules;
 use crate::papers;
 use crate::reproduce::{self, MeasuredRuns, thesis_tolerances};
 
-/// The verdicts on the claims of a part of a study, and what they were made from.
+/// The verdicts on the claims of a part of a study, and their inputs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredVerdicts {
@@ -70,7 +70,7 @@ pub fn files(part: &Part) -> Vec<ScenarioFile> {
 }
 
 impl StoredVerdicts {
-    /// Runs what the rules of a part speak of, and judges its claims.
+    /// Makes the runs for the rules of a part, and judges its claims.
     ///
     /// `progress` is called with (done, of all) after each run, from any thread.
     pub fn compute(

@@ -50,7 +50,7 @@ pub struct ClaimSweep {
     pub part: String,
     /// Seeds per cell and algorithm.
     pub seeds: u64,
-    /// Claims whose verdict has a column of its own.
+    /// Claims whose verdict has a column.
     #[serde(default)]
     pub claims: Vec<String>,
     /// Checks whose measured value has a column.

@@ -10,7 +10,7 @@ use carob_sim::trace::{Event, SegmentTag, SimEvent};
 pub struct DuplicateAck {
     /// When it arrived at the server.
     pub at_s: f64,
-    /// Bytes of the stream that the server had sent at least once by then.
+    /// Bytes of the stream that the server had sent at least once at that time.
     pub sent: u32,
 }
 
@@ -30,7 +30,7 @@ impl Stall {
 }
 
 /// One flow of a run, in numbers. Times are seconds since the run began, as in its figure;
-/// counts are of the data segments that the server sent until the response was complete.
+/// counts include the data segments that the server sent until the response was complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Facts {
     /// When the request was handed over.
@@ -196,7 +196,7 @@ pub struct Interleaving {
     pub to_s: f64,
     /// Data segments that the server sent of one flow before one of another, on average.
     pub mean_segments: f64,
-    /// The same if each segment were of a flow drawn at random, with the shares they had.
+    /// Null model: segments assigned to flows at random by their shares.
     pub at_random: f64,
 }
 

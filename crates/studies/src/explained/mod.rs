@@ -18,7 +18,7 @@ use carob_lab::run::{Plan, Recording, RunSetupError, Selection};
 use carob_lab::scenario::{Scenario, builtin};
 use carob_lab::statistics::Statistics;
 
-/// The rule that chooses a run from those of the first seeds. Ties go to the lowest seed.
+/// The rule that chooses a run among the first seeds. Ties go to the lowest seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
@@ -102,7 +102,7 @@ pub struct Detail {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainedRun {
-    /// Its name, also that of its figure's file.
+    /// Its name, also of its figure's file.
     pub id: String,
     /// Title, a few words.
     pub title: String,
@@ -132,7 +132,7 @@ pub struct ExplainedRuns {
     pub run: Vec<ExplainedRun>,
 }
 
-/// Those of the thesis, `papers/thesis/figures.toml`.
+/// The runs of Pesola 2020, `papers/thesis/figures.toml`.
 pub fn thesis() -> ExplainedRuns {
     let text = include_str!("../../papers/thesis/figures.toml");
     toml::from_str(text).expect("a test reads the file")
@@ -225,7 +225,7 @@ impl Chosen {
         )
     }
 
-    /// The part to draw larger: what it is around, and from and to in seconds; nothing if that did
+    /// The part to draw larger: its event, and start and end in seconds; none if the event did
     /// not happen.
     pub fn detail(&self) -> Option<(Around, (f64, f64))> {
         let detail = self.run.detail?;

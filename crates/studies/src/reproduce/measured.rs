@@ -16,7 +16,7 @@ use crate::papers;
 /// Default number of seeds per cell and algorithm.
 pub const SEEDS: u64 = 200;
 
-/// A setting for what a study leaves open, compared with the profile as it is.
+/// An alternative to an open setting, compared with the unchanged profile.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Reading {

@@ -9,8 +9,8 @@ use carob_lab::expected::{self, Comparison, Expected, Measured, Tolerances};
 pub use measured::{MeasuredRow, MeasuredRuns, Reading, SEEDS, thesis_readings, thesis_tolerances};
 pub use tables::{all_statistics, by_table, medians, nearer, not_run, readings, remarks};
 
-/// Compares every published value with our rows; each reading is a comparison of its own, the
-/// profile as it is first.
+/// Compares every published value with measured rows; each interpretation is a separate comparison, the
+/// unchanged profile first.
 pub fn compare(
     published: &[Expected],
     rows: &[MeasuredRow],

@@ -135,7 +135,7 @@ pub fn by_table(comparisons: &[Comparison]) -> TextTable {
     table
 }
 
-/// Comparisons that were run, those of one row and reading together.
+/// Comparisons that were run, grouped by row and interpretation.
 fn lines(comparisons: &[Comparison]) -> Vec<Vec<&Comparison>> {
     let mut lines: Vec<Vec<&Comparison>> = Vec::new();
     for c in comparisons.iter().filter(|c| c.measured.is_some()) {
@@ -147,7 +147,7 @@ fn lines(comparisons: &[Comparison]) -> Vec<Vec<&Comparison>> {
     lines
 }
 
-/// Medians of rows that have several readings, each group with the profile as it is first.
+/// Medians of rows with several interpretations, in each group the unchanged profile first.
 fn groups(comparisons: &[Comparison]) -> Vec<Vec<&Comparison>> {
     let mut groups: Vec<Vec<&Comparison>> = Vec::new();
     let medians = comparisons.iter().filter(|c| c.statistic == Statistic::P50);
@@ -247,7 +247,7 @@ pub fn nearer(comparisons: &[Comparison]) -> Vec<String> {
                 .iter()
                 .filter(|group| group[0].expected.algorithm == algorithm)
                 .collect();
-            // Reading: cells in which it is nearest, cells in which it holds.
+            // Interpretation: cells in which it is nearest, cells in which it holds.
             let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
             for group in &own {
                 for c in *group {

@@ -145,7 +145,7 @@ fn read(analyzer: &mut Analyzer, path: &Path) -> Result<(), Failure> {
     })
 }
 
-/// The file's name, or that of the first and their number.
+/// The file's name, or the first name and the number of files.
 fn name_of(files: &[PathBuf]) -> String {
     let first = files.first().map(|path| path.display().to_string());
     match (first, files.len()) {

@@ -1,4 +1,4 @@
-//! Answers that no request waits for: what is wrong with them.
+//! Classification of responses that match no outstanding request.
 //!
 //! The engine passes over them, as a client should (RFC 7252 4.2, 5.3.2); a load generator counts
 //! them, because they show that a server answers wrongly or too late.
@@ -7,7 +7,7 @@ use carob_proto::codec::{BASE_TOKEN_LENGTH, MessageId, MessageView, Token, Type}
 
 /// Messages of one source port that are remembered for each one that may be outstanding.
 const REMEMBERED: usize = 4;
-/// And the fewest that are remembered. Of what was forgotten an answer counts as late.
+/// Smallest number of remembered requests. A response to a forgotten one counts as late.
 const REMEMBERED_AT_LEAST: usize = 64;
 
 /// Kind of an answer that matches no request.

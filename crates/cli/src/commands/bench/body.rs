@@ -1,4 +1,4 @@
-//! Bodies that are downloaded, and whether each is what the first one was.
+//! Downloaded bodies, and the comparison of each with the first.
 
 use carob::{Code, OptionNumber, Response};
 
@@ -37,7 +37,7 @@ pub(super) struct BodyChecker {
 impl BodyChecker {
     /// The ending of a request whose body is complete after `after` nanoseconds.
     ///
-    /// The length must be the announced one. It must also equal that of the previous body, unless
+    /// The length must be the announced one, and the previous body's, unless
     /// the ETag differs (RFC 7252 5.10.6).
     pub(super) fn judge(&mut self, body: &Body, after: u64) -> Ending {
         let Body {

@@ -83,7 +83,7 @@ impl ErrorKind {
 /// The end of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// With a 2.xx response, after this many nanoseconds, with so many bytes of body.
+    /// Success: latency in nanoseconds and body length.
     Answered {
         code: Code,
         after: u64,
@@ -136,7 +136,7 @@ pub(super) struct Counters {
 
 /// A histogram of nanoseconds.
 pub(super) fn histogram() -> Histogram<u64> {
-    // The lowest value only says how fine the finest bucket is.
+    // The lowest value sets the resolution of the finest bucket.
     Histogram::new_with_bounds(1, LONGEST.as_nanos() as u64, DIGITS)
         .expect("the bounds are far enough apart for three digits")
 }
@@ -213,7 +213,7 @@ impl Counters {
     }
 }
 
-/// Messages, and what was odd about them.
+/// Counts of messages, duplicates and wrong responses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {
     /// Messages sent, repetitions included.

@@ -1,10 +1,9 @@
 //! Handshakes, and nothing in the sessions that they make: how long each takes, how many there are a
 //! second.
 //!
-//! Each has a source port of its own, the next in turn. Nothing is wrong with a port that comes again
-//! soon: a session has no Message IDs in common with the one before. A session that is made is closed at
-//! once, which the server hears (close_notify); its socket stays open until the server has said the same,
-//! so that this does not come back to the server as an error of the network.
+//! Each has another source port, the next in turn. A port may recur soon: a session has no Message IDs in
+//! common with the one before. An established session is closed at once with close_notify. Its socket stays
+//! open until the server's close_notify, so that the server receives no ICMP error.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -113,7 +112,7 @@ impl Handshakes {
         })
     }
 
-    /// Runs to the end. `clock` is that of all threads.
+    /// Runs to the end. All threads share `clock`.
     pub(super) fn run(mut self, clock: Clock) -> io::Result<Outcome> {
         let outcome = self.load(clock);
         if outcome.is_err() {
@@ -182,7 +181,7 @@ impl Handshakes {
         until.min(closing)
     }
 
-    /// Begins what is to begin by now.
+    /// Starts all handshakes that are due.
     fn start(&mut self, clock: Clock, mut now: Now) -> io::Result<Now> {
         while self.under_way < self.places
             && now.nanos >= self.paused_until
@@ -225,7 +224,7 @@ impl Handshakes {
         Ok(())
     }
 
-    /// Reads what has come for an attempt.
+    /// Reads the datagrams of an attempt.
     fn receive(&mut self, clock: Clock, key: usize) {
         let Some(attempt) = self.attempts.get_mut(&key) else {
             return;
@@ -269,7 +268,7 @@ impl Handshakes {
         }
     }
 
-    /// Sends what an attempt has to send, and counts it if it is over.
+    /// Sends the datagrams of an attempt, and counts it if it is over.
     fn settle(&mut self, now: Now, key: usize, happened: Option<Happened>) {
         let Some(attempt) = self.attempts.get_mut(&key) else {
             return;
@@ -357,7 +356,7 @@ impl Handshakes {
         }
     }
 
-    /// Does what is due.
+    /// Handles timers that are due.
     fn expire(&mut self, clock: Clock, now: Now) {
         while let Some(&(key, until)) = self.closing.front()
             && (until <= now.nanos || !self.attempts.contains_key(&key))

@@ -1,10 +1,10 @@
 //! `carob bench`: loads a server and measures its answers.
 //!
 //! `plan` has the settings, `worker` sends requests and bodies on ports
-//! (`ports`, `port`) that drive the protocol engine over sockets of their own: the library's client
+//! (`ports`, `port`) that drive the protocol engine over separate sockets: the library's client
 //! costs half as much again for each request as the server that it would load. Over coaps a port has
 //! a DTLS session (`session`); `handshakes` makes nothing else. `counters` and `window` count, `report`
-//! and `print` tell.
+//! and `print` format the results.
 
 mod answers;
 mod args;
@@ -56,7 +56,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 type Running = JoinHandle<io::Result<Measured>>;
 
-/// Loads the server, and shows what was measured.
+/// Loads the server, and prints the results.
 pub(crate) async fn run(args: BenchArgs) -> Result<Outcome, Failure> {
     let outcome = load(&args).await;
     if args.json

@@ -103,7 +103,7 @@ impl Pacer {
         }
     }
 
-    /// Gives up what was meant to leave before `until`, in nanoseconds.
+    /// Gives up requests that were scheduled before `until`, in nanoseconds.
     fn skip_until(&mut self, until: u64, window: &Window) {
         let Some(schedule) = &mut self.schedule else {
             return;
@@ -118,7 +118,7 @@ impl Pacer {
         }
     }
 
-    /// Nothing more starts: what was meant to by now never leaves.
+    /// Stops: scheduled requests that have not started are not sent.
     pub(super) fn finish(&mut self, now: Now, window: &Window) {
         self.skip_until(window.last(now), window);
     }

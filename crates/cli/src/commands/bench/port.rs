@@ -127,7 +127,7 @@ impl Port {
         self.drain(now, output);
     }
 
-    /// Does what is due.
+    /// Handles timers that are due.
     pub(super) fn expire(&mut self, now: Instant, output: &mut PortOutput) {
         if self.due.is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);
@@ -141,7 +141,7 @@ impl Port {
         }
     }
 
-    /// Reads one batch; what it leaves behind makes the socket ready again. `clock` is read after
+    /// Reads one batch; datagrams left behind make the socket ready again. `clock` is read after
     /// it.
     pub(super) fn receive(
         &mut self,
@@ -163,7 +163,7 @@ impl Port {
         }
     }
 
-    /// Takes a datagram that is of a session, or is ignored.
+    /// Handles a datagram of a session, or ignores it.
     fn open(&mut self, now: Instant, datagram: &[u8], output: &mut PortOutput) {
         let Some(session) = &mut self.session else {
             return;
@@ -216,7 +216,7 @@ impl Port {
             Ok(()) => false,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => true,
             Err(error) => {
-                // What is left belongs to exchanges that this ends.
+                // Remaining requests belong to exchanges that this ends.
                 self.outbox.clear();
                 self.unreachable(now, error, output);
                 self.outbox.clear();
@@ -225,7 +225,7 @@ impl Port {
         }
     }
 
-    /// Begins a handshake; it goes on by what is received and when it is due.
+    /// Starts a handshake; input and timers advance it.
     pub(super) fn dial(&mut self, now: Instant, output: &mut PortOutput) {
         let begun = Session::begin(&self.target, now, self.patience);
         let happened = match begun {
@@ -240,8 +240,8 @@ impl Port {
         }
     }
 
-    /// A request has had no answer in time. A session in which nothing has come for as long is given
-    /// up: the server may have lost it, and could not say so. The next request has another made.
+    /// Handles a request without a response in time. A session without input for as long is given
+    /// up, since the server may have lost its state. The next request starts a new session.
     pub(super) fn doubt(&mut self, now: Instant, output: &mut PortOutput) {
         let patience = carob_cc::time::Duration::from(self.patience);
         if !self.is_connecting()

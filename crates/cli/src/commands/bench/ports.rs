@@ -50,7 +50,7 @@ impl Clock {
         }
     }
 
-    /// When so many nanoseconds have passed since the start.
+    /// Time of a number of nanoseconds since the start.
     pub(super) fn wall(self, nanos: u64) -> Wall {
         self.0 + Duration::from_nanos(nanos)
     }
@@ -228,7 +228,7 @@ impl Ports {
         self.ready = ready;
     }
 
-    /// Reads what has arrived at a port, a batch at most; the time at which it was read.
+    /// Reads at most one batch of datagrams of a port; returns the time of reading.
     pub(super) fn receive(&mut self, clock: Clock, key: usize, batch: &mut Batch) -> Now {
         let mut now = None;
         if let Some(port) = self.by_key.get_mut(&key)
@@ -241,8 +241,8 @@ impl Ports {
         now.unwrap_or_else(|| clock.now())
     }
 
-    /// Sends what waits at all ports. While the system has no room, nothing is read there either:
-    /// what cannot be answered need not be heard.
+    /// Sends the queued datagrams of all ports. A port without room in the system's buffer is not read
+    /// either.
     pub(super) fn flush(&mut self, now: Now, batch: &mut Batch) {
         core::mem::swap(&mut self.dirty, &mut self.spare);
         // Most inputs touch one port, several times in a row.
@@ -272,7 +272,7 @@ impl Ports {
         !self.dirty.is_empty()
     }
 
-    /// Does what is due, and tries again where there was no room.
+    /// Handles timers that are due, and retries sends that had no room.
     pub(super) fn expire(&mut self, now: Now, batch: &mut Batch) {
         for key in self.full.clone() {
             self.flush_port(now, key, batch);
@@ -303,7 +303,7 @@ impl Ports {
     }
 }
 
-/// The engine's time, rounded up, so that what is due then is due.
+/// The engine's time, rounded up, so that timers of that nanosecond are due.
 pub(super) fn nanos(at: Option<Instant>) -> u64 {
     at.map_or(u64::MAX, |at| at.as_micros().saturating_mul(1_000))
 }

@@ -98,8 +98,8 @@ pub(super) struct Dtls {
     pub(super) credential: &'static str,
     /// By its name in IANA's registry; none if there never was a session.
     pub(super) suite: Option<&'static str>,
-    /// Sessions made within the time measured: those of fresh source ports, and of handshake mode all.
-    /// Those that the load began with are not in it.
+    /// Sessions established within the measured time: of replaced source ports, and in handshake mode all.
+    /// Sessions from before the load are not counted.
     pub(super) handshakes: u64,
     pub(super) failed: u64,
     /// Why one was last not made.
@@ -296,7 +296,7 @@ fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// State of the amplification limit at a Carob server with defaults, as far as it is known here:
+/// Presumed state of the amplification limit of a Carob server with defaults:
 /// the client's address is taken to be in the same range as the server's. A DTLS handshake
 /// validates it.
 pub(super) fn limit_by_default(target: &Target) -> &'static str {

@@ -1,5 +1,5 @@
 //! The DTLS session of a source port, and the timer of its handshake: 1 s, then twice as long each
-//! time, and anew for each flight (RFC 6347 4.2.4.1).
+//! time, restarted for each flight (RFC 6347 4.2.4.1).
 
 use carob::dtls::{ClientSession, HandshakeError, SESSION_BUFFER, SessionOutput};
 use carob_cc::time::{Duration, Instant};
@@ -129,7 +129,7 @@ impl Session {
         }
     }
 
-    /// Does what is due: sends a flight again, or gives the handshake up.
+    /// Handles the timer: retransmits a flight, or gives the handshake up.
     pub(super) fn expire(
         &mut self,
         now: Instant,

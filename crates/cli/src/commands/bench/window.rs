@@ -102,7 +102,7 @@ pub(super) struct Probe {
     pub(super) control: Arc<Control>,
 }
 
-/// An edge of the measured time: when, and CPU time until then.
+/// An edge of the measured time, with the CPU time at that moment.
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     nanos: u64,

@@ -90,7 +90,7 @@ impl Worker {
         })
     }
 
-    /// Runs to the end. `clock` is that of all threads.
+    /// Runs to the end. All threads share `clock`.
     pub(super) fn run(mut self, clock: Clock) -> io::Result<Outcome> {
         let mut batch = Batch::new();
         let mut now = clock.now();
@@ -158,7 +158,7 @@ impl Worker {
         until.min(self.slots.next_resumption())
     }
 
-    /// Starts what is to be started by now.
+    /// Starts requests that are due.
     fn start(&mut self, now: Now) -> io::Result<()> {
         while !self.is_dead(now)
             && let Some(since) = self.pacer.due(now, &self.window)
@@ -315,8 +315,8 @@ impl Worker {
     }
 
     fn flush(&mut self, now: Now, batch: &mut Batch) -> io::Result<()> {
-        // What the network says while sending may end requests, and room is filled again; but a
-        // port that was called unreachable pauses, so that this ends.
+        // ICMP errors during sending may end requests, whose room is filled again; but an
+        // unreachable port pauses, so that this ends.
         while self.ports.is_dirty() {
             self.ports.flush(now, batch);
             self.drain_events(now)?;

@@ -126,7 +126,7 @@ fn section(text: &mut String, profiles: &[Entry]) {
     );
 }
 
-/// A profile's constants: those of another one but for some, or its own.
+/// A profile's constants: another profile's with some changed, or all.
 struct Relative {
     /// The profile that it is described by, if it is not described in full.
     like: Option<usize>,

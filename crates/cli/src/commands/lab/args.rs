@@ -156,7 +156,7 @@ pub(crate) enum LabCommand {
         #[arg(long, default_value_t = 8080)]
         port: u16,
     },
-    /// List the figures: name, content and what each needs
+    /// List the figures: name, content and needed data
     Figures {
         /// Print one JSON object per figure, a line each
         #[arg(long)]
@@ -222,7 +222,7 @@ pub(crate) struct RunArgs {
     pub(crate) aggregate: bool,
     /// Write an event log, a line of JSON for each protocol event
     ///
-    /// The format is that of `carob serve --log`. Host 0 is the first client, the last host the
+    /// The format is as of `carob serve --log`. Host 0 is the first client, the last host the
     /// server.
     #[arg(long, value_name = "FILE", requires = "seed")]
     pub(crate) log: Option<PathBuf>,
@@ -239,7 +239,7 @@ pub(crate) struct RunArgs {
     pub(crate) csv: bool,
     /// Print a figure as SVG
     ///
-    /// The standalone file shows the same in every program. `carob lab figures` lists what each
+    /// The standalone file looks the same in every program. `carob lab figures` lists the data that each
     /// figure needs.
     #[arg(long, value_name = "FIGURE", num_args = 0..=1, value_parser = figure_parser(),
           default_missing_value = "boxes", conflicts_with_all = ["json", "csv"])]
@@ -256,7 +256,7 @@ pub(crate) struct RunArgs {
     pub(crate) threads: ThreadArgs,
 }
 
-/// The names of figures of runs, with what each shows.
+/// The names of figures of runs, with their content.
 fn figure_parser() -> impl TypedValueParser<Value = &'static Figure> {
     let names = Figure::of_runs().map(|figure| PossibleValue::new(figure.name).help(figure.about));
     PossibleValuesParser::new(names)
@@ -455,7 +455,7 @@ pub(crate) struct EmulateArgs {
     pub(crate) algorithm: Vec<String>,
     /// Run each cell and algorithm this often, in parallel [default: 20]
     ///
-    /// Each run has a link of its own.
+    /// Each run has a separate link.
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Change a setting, as for `run`

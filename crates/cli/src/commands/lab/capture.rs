@@ -1,6 +1,6 @@
 //! The capture of a simulated run: raw IP packets in a pcapng file, at virtual times.
 //!
-//! Packets are shown as the end sees them that sends again what is lost: the clients over UDP, the
+//! Packets are shown as the retransmitting end sees them: the clients over UDP, the
 //! server over TCP. Both ends in one file would make each packet a retransmission of itself, since
 //! analysers do not distinguish interfaces of one conversation.
 

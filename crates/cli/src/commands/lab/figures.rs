@@ -25,7 +25,7 @@ fn impossible(why: &RunSetupError) -> Failure {
     Failure::new(Kind::Usage, why)
 }
 
-/// One figure as a file of its own.
+/// One figure as a standalone file.
 pub(super) fn svg(
     study: &Study,
     measured: &MeasuredRuns,

@@ -1,4 +1,4 @@
-//! Suggestions after a run: commands that its scenario takes as they are printed.
+//! Suggestions after a run: commands that work for its scenario.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::output::{quoted, say, suggest};
 use super::run::plan;
 use super::source::Source;
 
-/// Settings of another network, and what they are; the first that a scenario takes is suggested.
+/// Settings of another network, with a description; the first that a scenario takes is suggested.
 const VARIATIONS: &[(Fits, &[&str], &str)] = &[
     (
         serves,
@@ -65,10 +65,10 @@ fn in_blocks(runs: &Runs<'_>, _: &[Row]) -> bool {
     jobs.any(|job| summary::in_blocks(&runs.plan().spec(job)))
 }
 
-/// A command and what it does.
+/// A command and its description.
 type Suggestion = (String, &'static str);
 
-/// Prints what may be run next, depending on what was run.
+/// Prints the suggestions for a run.
 pub(super) fn print(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>, rows: &[Row]) {
     let next = suggestions(args, name, source, runs, rows);
     say("\nNext:");
@@ -88,7 +88,7 @@ pub(super) fn path() {
         return;
     };
     if name != "carob" {
-        // A program with a controller of its own.
+        // A program with external controllers.
         say(format_args!(
             "`carob` stands for this program: alias carob={}",
             quoted(&own.display().to_string())

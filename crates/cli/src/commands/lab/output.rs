@@ -21,12 +21,12 @@ pub(in crate::commands) fn say(text: impl std::fmt::Display) {
     let _ = writeln!(output::bytes(), "{text}");
 }
 
-/// Prints text as it is: documents, figures, rows for programs, code.
+/// Prints unchanged text: documents, figures, rows for programs, code.
 pub(in crate::commands) fn raw(text: impl std::fmt::Display) {
     let _ = writeln!(output::bytes(), "{text}");
 }
 
-/// Prints a table, laid out for the width of a terminal, each line after that many spaces.
+/// Prints a table, laid out for the width of a terminal, each line indented by `indent` spaces.
 pub(in crate::commands) fn say_table(table: &TextTable, indent: usize) {
     let text = output::laid_out(table, indent);
     let indent = " ".repeat(indent);
@@ -36,7 +36,7 @@ pub(in crate::commands) fn say_table(table: &TextTable, indent: usize) {
     }
 }
 
-/// Prints commands with what each does: side by side, or below each other where they do not fit. A
+/// Prints commands with their descriptions: side by side, or below each other where they do not fit. A
 /// long command continues after a backslash, as a shell reads it.
 pub(in crate::commands) fn suggest<'a>(
     commands: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,

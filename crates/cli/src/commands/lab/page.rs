@@ -65,7 +65,7 @@ fn built(folder: &Path) -> PathBuf {
     found.unwrap_or_else(|| PathBuf::from(BUILT))
 }
 
-/// Serves a connection in a thread of its own. Closes it if there are [`CONNECTIONS_MAX`], or the system
+/// Serves a connection in a new thread. Closes it if there are [`CONNECTIONS_MAX`], or the system
 /// has no thread left.
 fn spawn(folder: &Arc<Path>, stream: TcpStream) {
     let connection = Connection;
@@ -131,7 +131,7 @@ fn host(line: &str) -> Option<&str> {
 }
 
 /// Returns true for a name of this machine: a page elsewhere whose name leads here (DNS rebinding) cannot
-/// choose what the browser writes in Host.
+/// choose the browser's Host header.
 fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")

@@ -19,7 +19,7 @@ pub(super) fn study(short_name: &str) -> Option<Study> {
         .find(|study| study.short_name == short_name)
 }
 
-/// Published values that stand beside measured ones.
+/// Published values beside measured ones.
 pub(super) fn values() -> Print {
     #[cfg(feature = "studies")]
     return carob_studies::papers::published();

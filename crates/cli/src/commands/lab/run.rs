@@ -24,7 +24,7 @@ use crate::failure::{Failure, Kind, Outcome};
 /// The most lines of a table of cells and algorithms that also has its medians side by side.
 const LINES_MAX: usize = 40;
 
-/// Setting that `--aggregate` stands for.
+/// Setting of `--aggregate`.
 const AGGREGATE: &str = "workload.aggregate=on";
 
 pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
@@ -103,7 +103,7 @@ pub(super) fn plan<'a>(args: &RunArgs, source: &'a Source) -> Result<Plan<'a>, F
     Plan::new(&source.scenario, &selection).map_err(|e| Failure::new(Kind::Usage, e))
 }
 
-/// A figure as a file of its own.
+/// A figure as a standalone file.
 fn drawn(figure: &Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure> {
     let svg = figure.svg(runs, print);
     let svg = svg.map_err(|why| Failure::new(Kind::Usage, why))?;
@@ -200,7 +200,7 @@ pub(super) fn show(
         say("");
     } else {
         let medians = medians::table(rows);
-        // What is too long to be read is in the report.
+        // Tables that are too long to read are in the report.
         if medians.is_none() || rows.len() <= LINES_MAX || args.hash {
             say_table(&summary::table(rows, print, args.hash), 0);
             say("");

@@ -33,7 +33,7 @@ struct Constant {
     changed: bool,
 }
 
-/// Settings that `--set cc.NAME` changes; over TCP, those of `--set tcp.NAME`.
+/// Settings that `--set cc.NAME` changes; over TCP, `--set tcp.NAME`.
 fn constants(source: &Source, algorithm: &Algorithm) -> Vec<Constant> {
     let Some(controller) = algorithm.controller() else {
         let settings = source.scenario.tcp(shown_cell(source), algorithm);

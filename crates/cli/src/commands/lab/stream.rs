@@ -1,4 +1,4 @@
-//! Rows of single runs, printed as soon as they are there: memory does not grow with their number.
+//! Rows of single runs, printed as soon as they are computed: memory does not grow with their number.
 
 use std::io::Write as _;
 

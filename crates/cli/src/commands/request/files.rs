@@ -116,7 +116,7 @@ pub(super) async fn to_stdout(body: &mut ReplyBody) -> Result<u64, Failure> {
 /// Writes a body to a file that is there only once it is whole; its size.
 pub(super) async fn to_file(path: &Path, body: &mut ReplyBody) -> Result<u64, Failure> {
     let failed = |error: std::io::Error| Failure::file("write", path, &error);
-    // What is no file, such as /dev/null, cannot be replaced by one.
+    // A device such as /dev/null cannot be replaced by a file.
     let special = tokio::fs::metadata(path)
         .await
         .is_ok_and(|found| !found.is_file());

@@ -92,7 +92,7 @@ fn under(mut request: RequestBuilder, args: &ConditionArgs) -> RequestBuilder {
     }
     for tag in &args.if_match {
         let value = match tag {
-            // An empty value stands for any state (RFC 7252 5.10.8.1).
+            // An empty value matches any state (RFC 7252 5.10.8.1).
             Tag::Any => Vec::new(),
             Tag::Is(etag) => etag.clone(),
         };

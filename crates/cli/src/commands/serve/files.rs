@@ -17,7 +17,7 @@ use super::folder::{Folder, Found, PathError, etag};
 use super::upload::Partial;
 use crate::{formats, printer};
 
-/// Files up to this size, in bytes, are read whole, so that all blocks are of one state; larger
+/// Files up to this size, in bytes, are read whole, so that all blocks belong to one state; larger
 /// ones are read block by block on request.
 const WHOLE: u64 = 64 << 10;
 /// Bytes of an upload that are gathered before they are written.
@@ -255,7 +255,7 @@ async fn write(root: Folder, request: Request, mut upload: Upload) -> Result<Res
 async fn delete(root: Folder, request: Request) -> Result<Response, Refusal> {
     on_thread(&root.clone(), move || {
         let place = root.place(&segments(&request))?;
-        // What is not there is deleted as well (RFC 7252 5.8.4).
+        // Deleting a missing resource succeeds (RFC 7252 5.8.4).
         place.remove(|state| request.preconditions_hold(state))?;
         Ok(Response::new(Code::DELETED))
     })

@@ -63,7 +63,7 @@ pub(super) enum PathError {
     /// A target outside the folder, or one that is neither file nor folder.
     Forbidden,
     NotFound,
-    /// The request is refused for a reason of its own.
+    /// The request is refused with a specific response.
     Refused(Refusal),
     Failed(io::Error),
 }
@@ -72,7 +72,7 @@ impl From<Errno> for PathError {
     fn from(error: Errno) -> Self {
         match error {
             Errno::ENOENT | Errno::ENOTDIR | Errno::ENAMETOOLONG => Self::NotFound,
-            // ELOOP is what a refused link gives.
+            // A refused link returns ELOOP.
             Errno::ELOOP | Errno::EACCES | Errno::EPERM | Errno::ENXIO | Errno::EISDIR => {
                 Self::Forbidden
             }

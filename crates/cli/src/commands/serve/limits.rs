@@ -19,7 +19,7 @@ in [overload.md](overload.md). `carob serve --limits --markdown` writes this pag
 |---|---|---|
 ";
 
-/// A limit as it is listed.
+/// A listed limit.
 pub(crate) struct Listed {
     pub(crate) name: &'static str,
     pub(crate) default: usize,
@@ -66,7 +66,7 @@ const OF_FILES: &[OfFiles] = &[
     ),
 ];
 
-/// All limits: those of the library, and those of the files served.
+/// All limits: the library's, and the file server's.
 pub(crate) fn all() -> Vec<Listed> {
     let of_library = carob::limits::named().into_iter();
     let of_library = of_library.map(|limit| Listed {
@@ -82,7 +82,7 @@ pub(crate) fn all() -> Vec<Listed> {
     of_library.chain(of_files).collect()
 }
 
-/// Splits limits into those of the files served and those of the library.
+/// Splits limits into the file server's and the library's.
 pub(super) fn of_files(limits: Vec<(String, usize)>) -> (FileLimits, Vec<(String, usize)>) {
     let mut of_files = FileLimits::default();
     let (files, others): (Vec<_>, Vec<_>) = (limits.into_iter())

@@ -30,7 +30,7 @@ pub(super) struct Listings {
     pub(super) reading: tokio::sync::Mutex<()>,
     /// Oldest first.
     kept: Mutex<VecDeque<Listing>>,
-    /// Changes by this server: what was read before one is not kept after it.
+    /// Changes by this server, which invalidate earlier reads.
     changes: AtomicU64,
     /// Folders read.
     reads: AtomicU64,

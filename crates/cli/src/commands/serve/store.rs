@@ -34,7 +34,7 @@ pub(super) struct Store {
     pub(super) snapshots: Snapshots,
     /// Permits of blocking threads.
     pub(super) threads: Semaphore,
-    /// Makes what was written to a file or folder survive a loss of power.
+    /// Flushes a file or folder to the device (fsync).
     pub(super) sync: Sync,
     pub(super) locks: [Mutex<()>; LOCKS as usize],
     /// Time of the last change that was given to a file, in nanoseconds since 1970.
@@ -128,7 +128,7 @@ impl DiskQuota {
 }
 
 impl Held {
-    /// Adds to what is held, unless that is too much.
+    /// Adds to the held bytes, within the limit.
     #[must_use]
     pub(super) fn grow(&mut self, bytes: u64) -> bool {
         let mut held = self

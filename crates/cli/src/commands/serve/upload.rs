@@ -45,7 +45,7 @@ pub(super) struct Partial {
 impl Place {
     /// Begins a file for this source that will take this place when it is complete.
     ///
-    /// A folder, or what is no file, cannot be written over.
+    /// Folders and devices cannot be overwritten.
     pub(super) fn begin(self, source: IpAddr) -> Result<Partial, PathError> {
         let mode = match self.existing()? {
             Some(file) => Some(permissions(&file.metadata()?)),
@@ -113,8 +113,8 @@ impl Partial {
         Ok(self.file.write_all(bytes)?)
     }
 
-    /// Puts the file in its place, all at once, if what is there is in a state that `may` accepts
-    /// (If-Match, If-None-Match: RFC 7252 5.10.8); whether it replaced one.
+    /// Replaces the target atomically, if `may` accepts its current state
+    /// (If-Match, If-None-Match: RFC 7252 5.10.8). Returns true if there was one.
     ///
     /// The file is on the disk before it takes its place, and the folder before this returns.
     pub(super) fn complete(
@@ -196,7 +196,7 @@ impl Folder {
 
     /// Removes uploads that an earlier run left, here and below; their number.
     ///
-    /// Those of other servers that still run are locked, and stay.
+    /// Files of other running servers are locked, and stay.
     pub(super) fn remove_leftovers(&self) -> Result<usize, PathError> {
         let mut removed = 0;
         let mut searched = 0;

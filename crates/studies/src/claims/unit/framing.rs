@@ -3,7 +3,7 @@
 use carob_proto::codec::frame::{FrameHead, write_frame};
 use carob_proto::codec::{BlockSize, Framing};
 
-/// A message without a token with so many bytes after its header, as a stream has it.
+/// A stream message without a token, with `length` bytes after its header.
 fn head(length: &str) -> Option<(u64, FrameHead)> {
     let length: usize = length.parse().ok()?;
     // Longer ones than 16 MiB are not made.

@@ -131,7 +131,7 @@ pub(super) fn rto_too_short(argument: &str) -> Option<f64> {
 }
 
 pub(super) fn weak_updates(controller: &str) -> Option<f64> {
-    // An RTO also ages while copies are lost: what counts is that it differs from that of a
+    // An RTO also ages while transmissions are lost: it has to differ from the RTO of a
     // controller without weak samples.
     let [with, without] = [&[][..], &["cc.weak_limit=0"]].map(|set| subject(controller, set));
     let (with, without) = (with?, without?);
@@ -209,7 +209,7 @@ pub(super) fn peak_samples(controller: &str) -> Option<f64> {
     Some(near.unwrap_or(after.len()) as f64)
 }
 
-/// FASOR after samples, and what it does about an exchange of which every copy is lost.
+/// FASOR after samples, in an exchange whose transmissions are all lost.
 fn fasor(samples: &str) -> Option<(f64, f64, Step)> {
     let subject = subject("fasor", &[])?;
     let mut controller = subject.controller.build();
@@ -271,7 +271,7 @@ pub(super) fn fasor_timer(argument: &str) -> Option<f64> {
     let timer = step
         .timers
         .get(copy.parse::<usize>().ok()?.checked_sub(1)?)?;
-    // What is drawn for an exchange is its first timer that is not the slow one.
+    // The first timer that is not the slow one is random.
     let drawn = seconds(*step.timers.get(usize::from(mode == "sf"))?);
     let over = match estimate {
         "fast" => drawn,

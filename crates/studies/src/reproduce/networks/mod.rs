@@ -1,7 +1,7 @@
 //! Published values of wireless networks beside measured ones: means, and the order of algorithms.
 //!
-//! Absolute values hang on what a study leaves open; the order of algorithms and the gaps between
-//! them are what it claims. So a verdict is about an order, and a measured order is known only
+//! Absolute values depend on settings that a study leaves open; it claims the order of algorithms and the gaps
+//! between them. So a verdict is about an order, and a measured order is known only
 //! where the 95 % interval of the differences of runs with the same seed excludes 0.
 
 mod measured;

@@ -117,7 +117,7 @@ pub(super) fn pairs<'a>(
 }
 
 /// Algorithms from the highest mean to the lowest: `a > b` where the order is known, `a ~ b` where it
-/// is not, and what is known of those further apart in brackets.
+/// is not, and known orders of pairs further apart in brackets.
 pub fn ranking(means: &[(&str, f64)], order: impl Fn(&str, &str) -> Order) -> String {
     let mut sorted = means.to_vec();
     sorted.sort_by(|a, b| b.1.total_cmp(&a.1));

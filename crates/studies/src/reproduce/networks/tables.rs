@@ -7,7 +7,7 @@ use carob_lab::footnotes::mark;
 use carob_lab::metrics::{PDR, SETTLING_S};
 use carob_lab::text::{Align, TextTable};
 
-/// A printed table: its number, and what it is of.
+/// A published table: its number, and its subject.
 pub fn printed_tables(comparisons: &[NetworkComparison]) -> Vec<(u32, &'static str)> {
     let mut tables: Vec<(u32, &'static str)> = Vec::new();
     for comparison in comparisons {

@@ -1,4 +1,4 @@
-//! From what was typed to what is done, with an answer to every combination that cannot be.
+//! The load by the command line; impossible combinations are refused with a remedy.
 
 mod combinations;
 mod target;
@@ -28,7 +28,7 @@ const PORTS: u32 = 16;
 /// limit for one source, which is 500 of a Carob server of the defaults.
 const HANDSHAKES: u32 = 16;
 const OPEN_LOOP_HANDSHAKES: u32 = 256;
-/// Requests outstanding at most in any case: what the engine's tables take of one endpoint.
+/// Most requests outstanding: the limit of an endpoint's tables.
 const OUTSTANDING_MAX: u32 = 65_536;
 /// Source ports at most at a time: a machine has not many more.
 const PORTS_MAX: u32 = 20_000;
@@ -47,7 +47,7 @@ const REMEMBERED: usize = 1_024;
 pub(super) enum Pace {
     /// When one before has ended.
     Closed,
-    /// At times of their own.
+    /// At scheduled times.
     Open {
         rate: f64,
         arrivals: Arrivals,
@@ -97,7 +97,7 @@ impl Plan {
             } else {
                 HANDSHAKES
             };
-            // Each has a port of its own.
+            // Each has a separate port.
             let most = args.outstanding.unwrap_or(default);
             let most = within(most, PORTS_MAX, "--outstanding")?;
             (most, most)

@@ -36,7 +36,7 @@ pub(in super::super) fn raise_socket_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
     {
-        // If it fails, opening one socket too many says so.
+        // If it fails, opening one socket too many reports it.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }
@@ -58,7 +58,7 @@ impl Scratch {
         }
     }
 
-    /// Takes what has arrived; how many datagrams.
+    /// Receives a batch; returns the number of datagrams.
     pub(super) fn receive(
         &mut self,
         socket: &UdpSocket,

@@ -1,7 +1,7 @@
 //! The sockets of a load: one UDP socket for each source port, connected to the server.
 //!
-//! Connected, because the system then looks the route up once, hands us nothing from anyone else,
-//! and tells us what the network says about the server (ICMP). On Linux a batch of datagrams is
+//! Connected, because the system then looks the route up once, filters other senders,
+//! and reports ICMP errors about the server. On Linux a batch of datagrams is
 //! one system call, and waiting has the resolution of the system's timers; elsewhere datagrams
 //! pass one by one and sockets are tried in turn.
 
@@ -40,7 +40,7 @@ pub(super) fn connect(server: SocketAddr, port: u16) -> io::Result<UdpSocket> {
 
 /// Returns true if the system has no room for a datagram now, and may have some soon.
 fn is_full(error: &io::Error) -> bool {
-    // ENOBUFS, which has no name of its own, is what some systems say of a full device queue.
+    // Some systems report a full device queue as ENOBUFS, which has no `ErrorKind`.
     #[cfg(unix)]
     if error.raw_os_error() == Some(nix::errno::Errno::ENOBUFS as i32) {
         return true;
@@ -65,7 +65,7 @@ impl Batch {
         }
     }
 
-    /// Takes what has arrived; how many datagrams.
+    /// Receives a batch; returns the number of datagrams.
     pub(super) fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         let mut chunks = self.bytes.chunks_exact_mut(DATAGRAM_BYTES);
         let buffers = core::array::from_fn(|_| chunks.next().unwrap_or_default());
@@ -78,7 +78,7 @@ impl Batch {
         self.lengths[index].map(|length| &self.bytes[start..start + length])
     }
 
-    /// Sends what is in `outbox`; `WouldBlock` if some is left and the system has no room.
+    /// Sends the datagrams of `outbox`; `WouldBlock` if the system has no room for the rest.
     pub(super) fn send(&mut self, socket: &UdpSocket, outbox: &mut Outbox) -> io::Result<()> {
         while !outbox.is_empty() {
             match self.scratch.send(socket, outbox) {
@@ -93,7 +93,7 @@ impl Batch {
 
 /// Datagrams on their way out; bytes and places are reused.
 ///
-/// It holds what one batch of input led to, which the number of requests outstanding bounds.
+/// It holds the output of one batch of input, which the number of requests outstanding bounds.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     bytes: Vec<u8>,
@@ -121,8 +121,8 @@ impl Outbox {
         })
     }
 
-    /// The first datagrams as far as they are of one size: their bytes in a row, the size, and how
-    /// many there are.
+    /// The leading datagrams of equal size: their bytes, the size, and their
+    /// number.
     #[cfg(target_os = "linux")]
     fn run(&self, most: usize, most_bytes: usize) -> (&[u8], u16, usize) {
         let mut rest = self.rest();
@@ -139,8 +139,8 @@ impl Outbox {
         (&self.bytes[start..start + count * size], size as u16, count)
     }
 
-    /// Sends what is left where nobody waits for it to arrive: a server that does not hear goodbye forgets
-    /// the session by itself.
+    /// Best-effort flush of close messages. A server that receives none times the session
+    /// out.
     pub(super) fn send_or_drop(&mut self, socket: &UdpSocket) {
         for datagram in self.rest() {
             let _ = socket.send(datagram);
@@ -243,7 +243,7 @@ mod tests {
         let mut poller = Poller::new().expect("a poller");
         let mut ready = Vec::new();
         let until = Instant::now() + Duration::from_millis(3);
-        // It may wake up too early, but then says so again and again.
+        // It may wake up too early, but then wakes up repeatedly.
         while Instant::now() < until {
             poller.wait(Some(until), &mut ready).expect("waited");
         }

@@ -23,7 +23,7 @@ impl Scratch {
         Self
     }
 
-    /// Takes what has arrived; how many datagrams.
+    /// Receives a batch; returns the number of datagrams.
     pub(super) fn receive(
         &mut self,
         socket: &UdpSocket,

@@ -1,4 +1,4 @@
-//! `carob cc new`: a crate with a controller of one's own.
+//! `carob cc new`: a crate with a new controller.
 
 use std::env;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Arguments of `carob lab` for the included studies, and for a study of one's own.
+//! Arguments of `carob lab` for the included studies, and for studies in folders.
 
 use std::path::PathBuf;
 
