@@ -1,6 +1,6 @@
 //! A link model fitted to round trips: rates, round-trip time, jitter, losses, buffer.
 //!
-//! The model is that of `carob lab compare`: a packet takes its transmission time at the rate of its
+//! The model is as in `carob lab compare`: a packet takes its transmission time at the rate of its
 //! direction, half of the round-trip time, and a delay drawn from 0 to the jitter.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const CELL_BYTES: u64 = 8;
 const CELL_MIN: usize = 3;
 /// Difference of sizes below which they show no rate, in bytes.
 const SPREAD_MIN: f64 = 64.0;
-/// Variance of a median of normal values, in that of a mean.
+/// Ratio of the variances of median and mean of normal values.
 const MEDIAN_VARIANCE: f64 = 1.57;
 /// Smallest standard deviation that is believed, in microseconds.
 const RESOLUTION_US: f64 = 20.0;
@@ -48,7 +48,7 @@ pub enum Certainty {
     Measured,
     /// Measured under an assumption.
     Assumed,
-    /// Not known; the value stands for "no limit was seen".
+    /// Unknown; the value is used where no limit was seen.
     Unknown,
 }
 

@@ -1,5 +1,5 @@
-//! Analysis of captures of CoAP traffic: which exchanges there were, how long round trips took, what
-//! was lost and repeated, and what each congestion controller would have done.
+//! Analysis of captures of CoAP traffic: exchanges, round-trip times, losses,
+//! retransmissions, and the timers that each congestion controller would have set.
 //!
 //! [`analyze`] reads a capture (pcap, pcapng) or an event log of Carob as a stream, in memory that
 //! does not grow with the file ([`limits`]). Its [`Analysis`] has exchanges, round trips,
@@ -166,7 +166,7 @@ impl From<io::Error> for AnalyzeError {
 /// # Errors
 ///
 /// A file that cannot be read, is empty, or is of another format. Damage within a capture is no
-/// error: the [`Analysis`] is of what was read, and says where it ends.
+/// error: the [`Analysis`] covers the part that was read, and names its end.
 pub fn analyze(file: impl Read, options: &Options) -> Result<Analysis, AnalyzeError> {
     let mut analyzer = Analyzer::new(options.clone());
     analyzer.read(file)?;

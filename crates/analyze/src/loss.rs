@@ -8,7 +8,7 @@ use crate::place::Place;
 use crate::summary::{Pair, receiver_retransmissions, sees};
 use crate::tracker::conversation::Flow;
 
-/// Losses below which their clustering says nothing.
+/// Smallest number of losses with a meaningful clustering.
 const LOSSES_MIN: u64 = 12;
 /// Standard deviations above independence at which losses are called bursty.
 const DEVIATIONS: f64 = 2.58;
@@ -88,7 +88,7 @@ struct Sums {
     transitions: [[u64; 2]; 2],
     /// Sent and received by direction: to servers, to clients.
     both_ends: [[u64; 2]; 2],
-    /// Replies sent, and those of them that were lost.
+    /// Replies sent, and replies lost.
     replies: [[u64; 2]; 2],
     /// Message IDs that follow each other, and those left out.
     ids: [[u64; 2]; 2],
@@ -187,7 +187,7 @@ impl Sums {
         };
         let [to_server, to_client] = [direction(0), direction(1)];
         let known = to_server.or(to_client).map(|loss| loss.share);
-        // What is left of the round trips is of the other direction.
+        // The other direction has the rest of the round trips.
         let rest = round_trip.map(|lost| match known {
             Some(known) if known < 1.0 => (1.0 - (1.0 - lost) / (1.0 - known)).max(0.0),
             _ => 1.0 - (1.0 - lost).sqrt(),

@@ -157,7 +157,7 @@ struct Whole<'a> {
 /// was captured. `None` without a whole token.
 fn whole_options(bytes: &[u8]) -> Option<Whole<'_>> {
     const MARKER: u8 = 0xff;
-    // A length of 13 or 14 stands for one or two bytes that follow (RFC 7252 section 3.1, RFC 8974 section 2.1).
+    // A length of 13 or 14 is extended by one or two bytes (RFC 7252 section 3.1, RFC 8974 section 2.1).
     let extended = |nibble: u8, at: usize| -> Option<(usize, usize)> {
         match nibble {
             13 => Some((usize::from(*bytes.get(at)?) + 13, 1)),

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::tracker::conversation::{Conversation, Near};
 
-/// Retransmissions below which their order with replies says nothing.
+/// Smallest number of retransmissions whose order with replies is meaningful.
 const RETRANSMISSIONS_MIN: u64 = 4;
-/// Exchanges below which times say nothing.
+/// Smallest number of exchanges with meaningful times.
 const EXCHANGES_MIN: u64 = 5;
 /// A time that is longer than another by this factor contains the round trip.
 const FACTOR: u64 = 4;
@@ -26,7 +26,7 @@ pub enum Place {
     Server,
     /// Both peers are on one host.
     Both,
-    /// Between the peers: times are of the part of the path behind the capture.
+    /// Between the peers: times cover the path behind the capture.
     Between,
     /// Unknown.
     Unknown,
@@ -39,7 +39,7 @@ pub enum Place {
 pub enum Basis {
     /// Packets have a direction.
     Directions,
-    /// Packets of one peer have an initial TTL, those of the other have not.
+    /// Packets of one peer have an initial TTL, packets of the other do not.
     Ttls,
     /// Both peers have one address.
     Addresses,

@@ -23,7 +23,7 @@ pub(crate) const HOLD_US: u64 = OTHER_PLACE_US[0];
 
 /// Peers, contents and identification of a packet, and the direction in which it was seen first.
 type Key = ([SocketAddr; 2], u64, Option<Direction>);
-/// Time, and number among those of that time.
+/// Time, and index among sightings of that time.
 type Place = (u64, u64);
 
 /// A message of a packet that is held, or a datagram that is none.
@@ -186,7 +186,7 @@ impl Sightings {
         if self.latest.get(&seen.key) == Some(&place) {
             self.latest.remove(&seen.key);
         }
-        // What comes next may have earlier times.
+        // The following packets may have earlier times.
         if self.held.is_empty() {
             self.again.clear();
             if all {

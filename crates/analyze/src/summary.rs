@@ -57,7 +57,7 @@ pub struct Contents {
     pub fragments: u64,
     /// Packets in tunnels and encapsulations without a reader, by name.
     pub encapsulations: BTreeMap<&'static str, u64>,
-    /// Messages with an address whose prefix is that of a 6LoWPAN context, which the capture does not name.
+    /// Messages with an address whose prefix is a 6LoWPAN context that the capture lacks.
     pub unknown_prefixes: u64,
     /// UDP datagrams to or from CoAP's ports that are no CoAP.
     pub malformed: u64,
@@ -73,7 +73,7 @@ pub struct Contents {
     pub unknown_link_name: Option<&'static str>,
     /// Packets without a time (Simple Packet Blocks), which are skipped.
     pub without_time: u64,
-    /// Messages with a time before that of an earlier one.
+    /// Messages with a time before an earlier message's.
     pub disordered: u64,
     /// Replies without the message that they answer.
     pub stray_replies: u64,
@@ -115,7 +115,7 @@ pub struct FlowReport {
     pub undecided: u64,
     /// Round trips; `None` where the capture is not at the sender.
     pub round_trip: Option<Quantiles>,
-    /// Those of exchanges with one transmission, which need no assignment.
+    /// Round trips of exchanges with one transmission, which need no assignment.
     pub unambiguous: Option<Quantiles>,
     /// Times to the response of NON requests, the server's time included.
     pub unconfirmed: Option<Quantiles>,
@@ -147,7 +147,7 @@ pub struct PeerReport {
 pub struct TransferReport {
     /// Complete ones.
     pub complete: u64,
-    /// Those of which blocks are missing.
+    /// Bodies with missing blocks.
     pub incomplete: u64,
     /// Bytes a second of complete ones, in the field names of times.
     #[serde(skip)]

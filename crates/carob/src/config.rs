@@ -28,7 +28,7 @@ use crate::transport::tls::ClientTls;
 /// Receives protocol events.
 pub(crate) type OnTrace = Arc<Mutex<dyn FnMut(&Trace) + Send>>;
 
-/// Controller and transmission parameters of one peer. Settings left out are those of the endpoint.
+/// Controller and transmission parameters of one peer. Omitted settings are the endpoint's.
 ///
 /// ```
 /// use carob::{Config, PeerConfig, TransmissionProfile};
@@ -72,14 +72,14 @@ impl PeerConfig {
         Ok(self.controller(CongestionControl::named(name)?))
     }
 
-    /// Sets the transmission parameters (RFC 7252 section 4.8). Default: those of the endpoint, or if
-    /// that has none of its own, those of RFC 7252 with the changes that the controller suggests.
+    /// Sets the transmission parameters (RFC 7252 section 4.8). Default: the endpoint's, or if
+    /// it has none, RFC 7252's with the changes that the controller suggests.
     pub fn parameters(mut self, parameters: TransmissionParameters) -> Self {
         self.parameters = Some(parameters);
         self
     }
 
-    /// Changes some of the transmission parameters: those set before, or else those of RFC 7252 with
+    /// Changes some of the transmission parameters set before, or else of RFC 7252's with
     /// the changes that the controller suggests. Call it after a controller or profile is set.
     ///
     /// ```
@@ -102,8 +102,8 @@ impl PeerConfig {
         self.parameters(parameters)
     }
 
-    /// Sets the controller and the parameters of a profile. The block size remains that of the
-    /// endpoint.
+    /// Sets the controller and the parameters of a profile. The block size remains the
+    /// endpoint's.
     pub fn profile(self, profile: TransmissionProfile) -> Self {
         self.controller(CongestionControl::Registered(profile.controller()))
             .parameters(profile.parameters())
@@ -147,7 +147,7 @@ fn suggested(
 /// ```
 ///
 /// Transmission parameters of a request take precedence over those of its peer, and these over
-/// those of the endpoint.
+/// the endpoint's.
 ///
 /// | group | methods |
 /// |---|---|
@@ -176,7 +176,7 @@ pub struct Config {
     pub(crate) dtls: ClientDtls,
     pub(crate) on_handshake_failed: Option<OnHandshakeFailed>,
     pub(crate) sessions: SessionLimits,
-    /// Explicit limit on handlers, which overrides that of the server.
+    /// Explicit limit on handlers, which overrides the server's.
     pub(crate) handlers: Option<usize>,
     pub(crate) connect_timeout: Duration,
     pub(crate) time_source: TimeSource,
@@ -240,7 +240,7 @@ impl Config {
         Self::default()
     }
 
-    /// Sets the congestion controller for all peers without their own. Default: `default`, that of
+    /// Sets the congestion controller for all peers without their own. Default: `default`, as in
     /// RFC 7252.
     pub fn controller(mut self, choice: CongestionControl) -> Self {
         self.engine.controller = choice;
@@ -258,7 +258,7 @@ impl Config {
     }
 
     /// Sets the transmission parameters for all peers without their own (RFC 7252 section 4.8).
-    /// Default: those of RFC 7252, with the changes that the controller suggests.
+    /// Default: RFC 7252's, with the changes that the controller suggests.
     pub fn parameters(mut self, parameters: TransmissionParameters) -> Self {
         self.parameters = Some(parameters);
         self
@@ -314,7 +314,7 @@ impl Config {
     /// override it.
     ///
     /// The limit on the duration of a DTLS handshake is raised to MAX_TRANSMIT_WAIT if it is lower.
-    /// The handshake's timers are those of the controller, from ACK_TIMEOUT on.
+    /// The controller sets the handshake's timers, from ACK_TIMEOUT on.
     pub fn profile(mut self, profile: TransmissionProfile) -> Self {
         let parameters = profile.parameters();
         let bytes = usize::from(profile.block_bytes());
@@ -420,14 +420,14 @@ impl Config {
         self
     }
 
-    /// Sets the interface for outgoing multicast messages, by name or index. Default: that of the
+    /// Sets the interface for outgoing multicast messages, by name or index. Default: the interface of the
     /// default route.
     pub fn group_interface(mut self, interface: impl Into<String>) -> Self {
         self.to_groups.interface = Some(interface.into());
         self
     }
 
-    /// Sets the hop limit of outgoing multicast messages. Default: that of the system, usually 1
+    /// Sets the hop limit of outgoing multicast messages. Default: the system's, usually 1
     /// (the local network).
     pub fn group_hops(mut self, hops: u8) -> Self {
         self.to_groups.hops = Some(hops);
@@ -456,7 +456,7 @@ impl Config {
         self
     }
 
-    /// Sets a callback for all protocol events: those of [`on_trace`](Self::on_trace), and every
+    /// Sets a callback for all protocol events: the events of [`on_trace`](Self::on_trace), and every
     /// message received or sent in response. It must not block.
     pub fn on_every_trace(mut self, hear: impl FnMut(&Trace) + Send + 'static) -> Self {
         self = self.on_trace(hear);

@@ -27,7 +27,7 @@ pub(crate) struct Share {
     pub(crate) closing: usize,
 }
 
-/// The share of each of so many endpoints that have connections. `begin_handshakes`: others begin TLS or
+/// The share of each of `endpoints` endpoints that have connections. `begin_handshakes`: others begin TLS or
 /// WebSocket handshakes there. Nothing where the system sets no limit.
 pub(crate) fn share(endpoints: usize, begin_handshakes: bool) -> Option<Share> {
     limit().map(|limit| share_of(limit, endpoints, begin_handshakes))

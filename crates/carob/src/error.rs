@@ -275,7 +275,7 @@ pub enum Error {
         /// Time since the request was made.
         after: Duration,
     },
-    /// The peer is known by a connection only, whose congestion control is that of the system.
+    /// The peer is known by a connection only, whose congestion control is the system's.
     #[error("{peer} is connected over {scheme}: controllers and parameters apply to UDP and DTLS")]
     OverConnection {
         /// The peer.
@@ -412,7 +412,7 @@ impl Error {
             | Self::Disabled { .. }
             | Self::InsecureProxy { .. }
             | Self::Option { .. } => ErrorKind::Request,
-            // What is full may have room later; all else is wrong with the request itself.
+            // A full table may have room later; all other errors are the request's.
             Self::NotSent { source, .. } => match source {
                 RequestError::QueueFull | RequestError::RequestsFull | RequestError::PeersFull => {
                     ErrorKind::Full
@@ -461,14 +461,14 @@ impl Error {
         }
     }
 
-    /// Returns the message and that of its [`source`](std::error::Error::source) in one line.
+    /// Returns the message and the message of its [`source`](std::error::Error::source) in one line.
     pub fn report(&self) -> impl fmt::Display {
         Report(self)
     }
 }
 
 impl OpenError {
-    /// Returns the message and that of its [`source`](std::error::Error::source) in one line.
+    /// Returns the message and the message of its [`source`](std::error::Error::source) in one line.
     pub fn report(&self) -> impl fmt::Display {
         Report(self)
     }

@@ -34,7 +34,7 @@ fn from(port: u16) -> SocketAddr {
     ([192, 0, 2, 1], port).into()
 }
 
-/// A client's session that has said hello takes any datagram, and has a session from none that was not
+/// A client's session after its ClientHello takes any datagram, and has a session from none that was not
 /// made for it.
 fn heard_by_a_client(datagram: &[u8]) {
     static SESSIONS: LazyLock<ClientSessions> = LazyLock::new(|| {
@@ -96,7 +96,7 @@ pub fn dtls(datagram: &[u8]) {
         return;
     };
     assert!(answer.len() <= hello.record().len(), "it is amplified");
-    // The same once more with what it was given, as message 1.
+    // The same with the input as message 1.
     let mut again = hello.without_cookie();
     let cookie = &answer[answer.len() - 32..];
     let at = record::RECORD_HEADER + record::HANDSHAKE_HEADER + 34;
@@ -119,8 +119,8 @@ pub fn dtls(datagram: &[u8]) {
     assert!(cookies.check(now, from(2), None, &again).is_none());
 }
 
-/// Patterns of whom a proxy may ask, a line each, and after an empty line URIs: what was read is the same
-/// after it was written, and admits nobody whom it may not admit.
+/// Patterns of allowed hosts of a proxy, a line each, and after an empty line URIs: patterns survive a
+/// round trip, and admit no other hosts.
 pub fn allow(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else {
         return;

@@ -1,6 +1,6 @@
 //! Host and Origin of HTTP requests, checked because of web pages: a page can resolve its own name to
-//! this host (DNS rebinding) or open a WebSocket here, but it does not choose what the browser writes
-//! in these fields.
+//! this host (DNS rebinding) or open a WebSocket here, but it does not choose the browser's values
+//! of these fields.
 
 use std::net::IpAddr;
 

@@ -20,7 +20,7 @@
 //! # Ok::<(), carob::limits::UnknownLimit>(())
 //! ```
 //!
-//! A [cache](crate::CacheLimits) and a [proxy](crate::proxy::ProxyLimits) have limits of their own.
+//! A [cache](crate::CacheLimits) and a [proxy](crate::proxy::ProxyLimits) have separate limits.
 
 use std::fmt;
 use std::time::Duration;

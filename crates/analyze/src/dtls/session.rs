@@ -213,7 +213,7 @@ impl Session {
             _ if !matches!(self.keys, Some(Err(Missing::Handshake))) => return,
             _ => {}
         }
-        // What was missing may be in this message.
+        // This message may have the missing part.
         self.keys = None;
     }
 
@@ -290,7 +290,7 @@ struct Fragment<'a> {
     bytes: &'a [u8],
 }
 
-/// The fragments of a record, as far as they are well-formed.
+/// The well-formed leading fragments of a record.
 fn fragments(mut record: &[u8]) -> impl Iterator<Item = Fragment<'_>> {
     std::iter::from_fn(move || {
         let (header, rest) = record.split_at_checked(HEADER_BYTES)?;

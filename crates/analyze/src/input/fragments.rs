@@ -26,7 +26,7 @@ pub(super) struct Fragment<'a> {
     /// Header of the whole packet, without its length.
     pub(super) header: &'a [u8],
     pub(super) offset: usize,
-    /// Bytes of all fragments; `None` where the fragment does not tell.
+    /// Bytes of all fragments; `None` if the fragment lacks it.
     pub(super) total: Option<usize>,
     pub(super) bytes: &'a [u8],
     /// Bytes at its end that the capture has not.
@@ -58,7 +58,7 @@ struct Parts {
 #[derive(Debug, Default)]
 pub(crate) struct Reassembler {
     open: BTreeMap<FragmentKey, Parts>,
-    /// Keys in the order of their first fragment, with a number that tells whether the key is still meant.
+    /// Keys in the order of their first fragment, with a number that detects a reused key.
     order: VecDeque<(u64, FragmentKey)>,
     number: u64,
     /// Fragments of packets that were not whole.

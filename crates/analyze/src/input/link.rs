@@ -1,6 +1,6 @@
 //! Link headers: the network packet in a captured frame, or the name of a link type without a reader.
 //!
-//! Numbers and layouts are those of tcpdump.org/linktypes.
+//! Numbers and layouts: tcpdump.org/linktypes.
 
 use super::packet::{Other, Packet, short};
 use super::{Direction, Frame, ieee802154};
@@ -202,7 +202,7 @@ fn after_ethertype(bytes: &[u8], mut at: usize) -> Result<usize, Other> {
     Err(Other::Malformed)
 }
 
-/// Length of a header that ends with that of PPP at `at`, with or without the address and control fields of
+/// Length of a header that ends with a PPP header at `at`, with or without the address and control fields of
 /// RFC 1662 and with a protocol of one or two bytes.
 fn ppp(bytes: &[u8], mut at: usize) -> Result<usize, Other> {
     if short(bytes, at)? == 0xff03 {

@@ -26,7 +26,7 @@ pub(crate) enum Direction {
     Outbound,
 }
 
-/// A packet as it is in the file.
+/// A packet of the file.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
     /// Number of the packet in the file, from 1.
@@ -44,7 +44,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// A place where the file is not what its format says.
+/// A place where the file violates its format.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Damage {
     /// Offset in the file, in bytes.

@@ -51,7 +51,7 @@ pub(crate) struct Datagram<'a> {
     pub(crate) sighting: Sighting,
 }
 
-/// Properties that tell one packet seen at several places from a retransmission.
+/// Properties that distinguish one packet captured at several places from a retransmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sighting {
     /// Identification of IPv4; 0 without one.
@@ -132,7 +132,7 @@ pub(crate) struct PacketReader {
 }
 
 impl PacketReader {
-    /// Returns the datagram of a packet. That of a fragmented packet comes with its last fragment.
+    /// Returns the datagram of a packet. A fragmented packet's comes with its last fragment.
     pub(crate) fn datagram<'a>(&'a mut self, frame: &Frame<'a>) -> Result<Datagram<'a>, Other> {
         let is_cut = (frame.original_bytes as usize) > frame.bytes.len();
         self.read(frame).map_err(|other| match other {
@@ -278,7 +278,7 @@ fn ipv4(bytes: &[u8], missing: usize, depth: usize) -> Result<Found<'_>, Other> 
     let header = bytes.first_chunk::<20>().ok_or(Other::Malformed)?;
     let header_bytes = (usize::from(header[0] & 0x0f) * 4).max(20);
     let total = u16::from_be_bytes([header[2], header[3]]);
-    // A length of 0 is that of segmentation offload: the packet ends with the frame.
+    // Segmentation offload has length 0: the packet ends with the frame.
     let (bytes, missing) = match total {
         0 => (bytes, missing),
         total => cut(bytes, missing, usize::from(total)),

@@ -31,7 +31,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// Microseconds, unless an interface says otherwise.
+    /// Microseconds, the default of interfaces.
     const DEFAULT: Self = Self {
         ticks: 1_000_000,
         offset_seconds: 0,
@@ -66,7 +66,7 @@ struct Interface {
 pub(crate) struct PcapngReader<R> {
     bytes: Bytes<R>,
     is_big_endian: bool,
-    /// Interfaces of this section, and how many those before it had: numbers are of the file.
+    /// Interfaces of this section and the index offset of earlier sections.
     interfaces: Vec<Interface>,
     interfaces_before: u32,
     number: u64,

@@ -12,7 +12,7 @@ const UDP: u8 = 17;
 const IPV6_HEADER: usize = 40;
 /// Compressed IPv6 headers within each other.
 const NESTING_MAX: usize = 3;
-/// First bytes of the prefix that stands for that of a context, which captures do not name. The number of
+/// First bytes of the placeholder prefix of a context, which captures lack. The number of
 /// the context follows.
 const CONTEXT_PREFIX: [u8; 6] = [0x20, 0x01, 0x0d, 0xb8, 0x62, 0x82];
 
@@ -51,7 +51,7 @@ fn identifier_of(short: u16) -> [u8; 8] {
     [0, 0, 0, 0xff, 0xfe, 0, high, low]
 }
 
-/// Returns true for an address whose prefix stands for that of a context.
+/// Returns true for an address with the placeholder prefix of a context.
 pub(crate) fn is_of_context(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(_) => false,
@@ -169,7 +169,7 @@ struct Header {
     /// Bytes that were not captured, and the size of the whole packet if this is a fragment.
     missing: usize,
     size: Option<usize>,
-    /// Places of the lengths of IPv6 headers, and of that of a UDP header.
+    /// Offsets of the lengths of IPv6 headers, and of a UDP header.
     ipv6: Vec<usize>,
     udp: Option<usize>,
 }
@@ -259,7 +259,7 @@ impl Header {
                 3 => 60,
                 4 => 135,
                 7 if depth < NESTING_MAX => {
-                    // An IPv6 header within: elided addresses are those of the outer one.
+                    // An IPv6 header within: elided addresses come from the outer one.
                     self.packet[next_at] = 41;
                     let identifiers = outer.map(|address| {
                         let mut octets = [0; 8];

@@ -1,5 +1,5 @@
-//! Every controller of `carob-cc` beside the sender of a capture: it hears what the sender saw, and
-//! its first timeout of each exchange is compared with what then happened.
+//! Runs every controller of `carob-cc` on the events of a captured sender, and compares its first timeout of
+//! each exchange with the outcome.
 //!
 //! The sender keeps its own timers, so controllers do not act: the times of retransmissions are those
 //! of the capture. Draws from ranges are in their middle.
@@ -93,7 +93,7 @@ impl Panel {
         Self { subjects, counts }
     }
 
-    /// Begins an exchange; returns what is to be kept with it.
+    /// Begins an exchange; returns its state.
     pub(super) fn begin(
         &self,
         bank: &mut Bank,

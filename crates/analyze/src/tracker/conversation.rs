@@ -21,7 +21,7 @@ pub(crate) enum Near {
     Side(usize),
     /// Both have one address.
     Both,
-    /// No packet tells.
+    /// Unknown.
     Unknown,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Flow {
     pub(crate) counts: FlowCounts,
     /// Times between transmission and reply where one transmission alone can have been answered.
     pub(crate) exact: Sketch,
-    /// The same, and those of the transmissions to which replies were assigned.
+    /// The same, with the transmissions to which replies were assigned.
     pub(crate) round_trips: Sketch,
     /// Times of responses to NON requests, the server's time included.
     pub(crate) unconfirmed: Sketch,
@@ -70,7 +70,7 @@ pub(crate) struct FlowCounts {
     pub(crate) separate: u64,
     pub(crate) retransmissions: u64,
     pub(crate) unconfirmed_duplicates: u64,
-    /// Spurious retransmissions, and those of them that another reading would call needed.
+    /// Spurious retransmissions, and the ones that another assignment of replies would call needed.
     pub(crate) spurious: u64,
     pub(crate) spurious_uncertain: u64,
     /// Retransmissions of answered exchanges of which neither is known.
@@ -230,7 +230,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the side at which packets say that they were captured.
+    /// Returns the side of the capture, by the directions of packets.
     pub(crate) fn near(&self) -> Near {
         if self.peers[0].ip() == self.peers[1].ip() {
             return Near::Both;
@@ -250,7 +250,7 @@ impl Conversation {
         }
     }
 
-    /// Returns true if the directions of packets told it, rather than their TTLs.
+    /// Returns true if it is known from the directions of packets, rather than their TTLs.
     pub(crate) fn has_directions(&self) -> bool {
         self.captured_at != [0, 0]
     }

@@ -20,7 +20,7 @@ pub(super) enum ReplyKind {
     /// An empty ACK.
     Empty,
     Reset,
-    /// A response in a message of its own, before any ACK.
+    /// A separate response, before any ACK.
     Separate,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Exchange {
     pub(super) is_alone: bool,
     pub(super) replay: Option<Replay>,
     pub(super) last_us: u64,
-    /// Time under which it waits for a reply: that of its latest transmission.
+    /// Time under which it waits for a reply: its latest transmission.
     pub(super) waits_since: u64,
     /// Number in the order of beginning.
     pub(super) serial: u64,

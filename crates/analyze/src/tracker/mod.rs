@@ -43,7 +43,7 @@ pub(crate) struct Tracker {
     pub(crate) conversations: Vec<Conversation>,
     index: BTreeMap<([SocketAddr; 2], u64), u32>,
     open: BTreeMap<Key, Exchange>,
-    /// Serial numbers of exchanges in the order of their beginning; those of concluded ones are removed
+    /// Serial numbers of exchanges in the order of their beginning; concluded ones are removed
     /// once they outnumber the open ones.
     order: VecDeque<(u64, Key)>,
     /// Serial number of the latest exchange.
@@ -71,7 +71,7 @@ pub(crate) struct Totals {
     /// Time of the first message of the file, and the sum of the files' times.
     pub(crate) first_us: Option<u64>,
     pub(crate) span_us: u64,
-    /// Messages with a time before that of an earlier one.
+    /// Messages with a time before an earlier message's.
     pub(crate) disordered: u64,
     /// ACK and RST without their CON or NON.
     pub(crate) stray_replies: u64,
@@ -287,7 +287,7 @@ impl Tracker {
             self.waiting.remove(&(exchange.waits_since, key));
             self.waiting.insert((message.at, key));
             exchange.waits_since = message.at;
-            // Controllers hear of as many transmissions as are kept.
+            // Controllers receive only the stored transmissions.
             if exchange.further[0] == 0
                 && exchange.copies.len() < TRANSMISSIONS_MAX
                 && let (Some(bank), Some(replay)) = (&mut flow.bank, &mut exchange.replay)
@@ -385,7 +385,7 @@ impl Tracker {
         }
     }
 
-    /// Handles a response in a message of its own; returns true for a notification.
+    /// Handles a separate response; returns true for a notification.
     fn respond(&mut self, place: u32, side: usize, message: &Message) -> bool {
         let requester = 1 - side as u8;
         let is_confirmable = message.kind == Type::Confirmable;
@@ -442,7 +442,7 @@ impl Tracker {
             let block = block(value, false, message.payload_bytes);
             self.bodies.add_block(place, side, exchange.resource, block);
         }
-        // The request says which block it was; the response, that it arrived.
+        // The request has the block's number; the response shows that it arrived.
         if let Some(value) = exchange.block1.filter(|_| message.block1.is_some()) {
             let block = block(value, true, exchange.payload_bytes);
             self.bodies.add_block(place, side, exchange.resource, block);
@@ -527,7 +527,7 @@ impl Tracker {
         }
     }
 
-    /// Begins the next file, which has a clock of its own.
+    /// Begins the next file, which has another clock.
     pub(crate) fn next_file(&mut self) {
         self.file += 1;
         self.now = 0;

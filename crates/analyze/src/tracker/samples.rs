@@ -5,7 +5,7 @@ use crate::sketch::Sketch;
 
 /// Seed of the draws; the sample depends on nothing but the capture.
 const SEED: u64 = 0x6361_726f_6261_6e61;
-/// Replies of a run: fewer say too little, and longer runs are split.
+/// Replies of a run: fewer are not significant, and longer runs are split.
 const RUN_PACKETS_MIN: u32 = 12;
 const RUN_PACKETS_MAX: u32 = 48;
 /// A longer silence ends a run, in microseconds.

@@ -230,7 +230,7 @@ impl Client {
         }
     }
 
-    /// Returns a client on the same endpoint with an empty cache of its own, or with no cache.
+    /// Returns a client on the same endpoint with a separate, empty cache, or with no cache.
     pub fn with_cache(&self, limits: Option<CacheLimits>) -> Self {
         let time = self.time_source();
         Self {
@@ -341,7 +341,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::OverConnection`] if the peer is known only by a TCP, TLS or WebSocket connection,
-    /// whose congestion control is that of the system. [`Error::Closed`] if the endpoint has
+    /// whose congestion control is the system's. [`Error::Closed`] if the endpoint has
     /// stopped.
     pub async fn set_peer(&self, peer: SocketAddr, config: PeerConfig) -> Result<(), Error> {
         let peer = canonical(peer);
@@ -372,7 +372,7 @@ impl Client {
     /// `None` for an unknown peer.
     ///
     /// With several transports to one address, the most recently used counts. Over TCP, TLS and
-    /// WebSocket there is no RTO and no round-trip time: congestion control is that of the system.
+    /// WebSocket there is no RTO and no round-trip time: congestion control is the system's.
     pub async fn snapshot(&self, peer: SocketAddr) -> Option<Snapshot> {
         let known = self.known(canonical(peer)).await;
         known.map(|(.., snapshot)| snapshot)

@@ -16,7 +16,7 @@ use crate::runtime::{Received, RequestFailure};
 /// request](super::RequestBuilder::multicast), in the order of their arrival (RFC 7252 section
 /// 8.2).
 ///
-/// The stream ends when the time of the request is over and the bodies begun by then are complete.
+/// The stream ends when the time of the request is over and all bodies begun before are complete.
 /// Dropping it ends the request at once.
 ///
 /// The rest of a body in several blocks is requested from its sender by unicast. If that fails, the

@@ -79,7 +79,7 @@ impl RangeReader {
         }
     }
 
-    /// Returns the next block to request; `None` if its number is beyond those of Block2.
+    /// Returns the next block to request; `None` if Block2 cannot have its number.
     fn next_block(&self) -> Option<BlockValue> {
         let number = self.position / self.size.bytes() as u64;
         let number = u32::try_from(number).ok()?;

@@ -88,7 +88,7 @@ pub struct RequestBuilder {
     pub(super) to: Option<SocketAddr>,
     /// The host's addresses that requests may be sent to.
     admitted: Admitted,
-    /// Entity tags known to the requester, besides those of the cache.
+    /// Entity tags known to the requester, besides the cache's.
     known: Vec<ETag>,
     pub(super) options: Vec<(OptionNumber, Vec<u8>)>,
     body: Body,
@@ -150,13 +150,13 @@ impl RequestBuilder {
         self
     }
 
-    /// Sends the request only to those of the host's addresses that `admit` accepts.
+    /// Sends the request only to addresses of the host that `admit` accepts.
     pub(crate) fn admit(mut self, admit: Admit) -> Self {
         self.admitted = Admitted(Some(admit));
         self
     }
 
-    /// Returns a 2.03 with one of these tags as it is, because the requester has the
+    /// Returns a 2.03 with one of these tags unchanged, because the requester has the
     /// representation.
     pub(crate) fn known(mut self, tags: Vec<ETag>) -> Self {
         self.known = tags;
@@ -210,7 +210,7 @@ impl RequestBuilder {
         self.uint_option(OptionNumber::ACCEPT, format.0.into())
     }
 
-    /// Sets the use of Q-Block1 and Q-Block2 (RFC 9177) over UDP and DTLS, instead of that of
+    /// Sets the use of Q-Block1 and Q-Block2 (RFC 9177) over UDP and DTLS, instead of
     /// [`EngineConfig::q_block`](crate::EngineConfig::q_block). Bodies that are sent or delivered in
     /// chunks, and observations, use Block1 and Block2.
     pub fn q_block(mut self, mode: QBlockMode) -> Self {
@@ -340,7 +340,7 @@ impl RequestBuilder {
     ///
     /// # Errors
     ///
-    /// As for [`send`](Self::send); later errors are those of
+    /// As for [`send`](Self::send); later errors come from
     /// [`BodyStream::chunk`](super::BodyStream::chunk).
     pub async fn send_streaming(self) -> Result<StreamedReply, Error> {
         let deadline = self.deadline;

@@ -38,7 +38,7 @@ use carob_proto::codec::{Host, Scheme, Uri};
 /// Names, `*` and larger networks exclude addresses that are not globally reachable by the
 /// special-purpose address registries of IANA (RFC 6890): loopback, link-local, private,
 /// benchmarking, documentation and others. These must be given as addresses, or as a network within
-/// theirs, such as `10.0.0.0/8`; `localhost` stands for loopback. Other addresses of this host must
+/// theirs, such as `10.0.0.0/8`; `localhost` means loopback. Other addresses of this host must
 /// be given one by one. The same applies to addresses that embed such an IPv4 address (NAT64, 6to4,
 /// IPv4-compatible). Multicast and unspecified addresses are never allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,7 +210,7 @@ fn is_below(name: &str, suffix: &str) -> bool {
 struct SpecialPurpose<A> {
     network: A,
     bits: u8,
-    /// Globally reachable; not, where the registry says that it is not applicable.
+    /// Globally reachable; not, where the registry has "N/A".
     reachable: bool,
 }
 
@@ -293,7 +293,7 @@ const SPECIAL_V6: [SpecialPurpose<Ipv6Addr>; 25] = [
 ];
 
 /// IPv6 prefixes followed by an IPv4 address. 6to4, 2002::/16, is a row of the registry without a
-/// statement on its reachability, which is that of the IPv4 address.
+/// statement on its reachability, which depends on the IPv4 address.
 const EMBEDDING: [(Ipv6Addr, u8); 5] = [
     (Ipv6Addr::UNSPECIFIED, 96), // IPv4-compatible (RFC 4291 2.5.5.1)
     (Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96), // IPv4-translated (RFC 2765)
@@ -349,7 +349,7 @@ fn required_prefix_v6(address: Ipv6Addr, is_own: &dyn Fn(IpAddr) -> bool) -> Opt
 }
 
 /// Returns whether an address is one of this host: only a local address can be bound. If it cannot be found out,
-/// for want of a descriptor, say, it counts as one.
+/// for example for want of a descriptor, it counts as one.
 fn is_own(address: IpAddr) -> bool {
     match UdpSocket::bind((address, 0)) {
         Ok(_) => true,
@@ -489,7 +489,7 @@ mod tests {
         }
     }
 
-    /// The rules of a host with these addresses of its own.
+    /// The rules of a host with these local addresses.
     fn admits_with(own: &[&str], pattern: &str, address: &str) -> bool {
         let pattern: Allow = pattern.parse().expect(pattern);
         let own: Vec<IpAddr> = own.iter().map(|own| own.parse().expect(own)).collect();
@@ -551,7 +551,7 @@ mod tests {
 
     #[test]
     fn special_purpose_addresses_need_a_rule_for_their_network() {
-        // The rows of both registries, and what they say about global reachability; "N/A" is false.
+        // The rows of both registries, with global reachability; "N/A" is false.
         for network in [
             "0.0.0.0/8",
             "10.0.0.0/8",

@@ -314,7 +314,7 @@ impl Forwarder {
             .into_response()
     }
 
-    /// Returns the response to a client from that of the origin.
+    /// Returns the response to a client from the origin's.
     pub(super) fn response(&self, upstream: &Upstream, mut response: Response) -> Response {
         if !matches!(response.code.class(), 2 | 4 | 5) {
             return bad_gateway(format!("the origin answered {}", response.code));

@@ -11,7 +11,7 @@
 //! let proxy = Proxy::builder()
 //!     // Reverse: coap://proxy/kitchen/temperature is coap://192.0.2.7/temperature.
 //!     .route("/kitchen", "coap://192.0.2.7")?
-//!     // Forward: these hosts may stand in Proxy-Uri, or with Proxy-Scheme.
+//!     // Forward: these hosts may be in Proxy-Uri, or with Proxy-Scheme.
 //!     .allow("*.sensors.example.org".parse()?)
 //!     .origin_config(Config::new().controller_named("cocoa-plus")?)
 //!     .start()

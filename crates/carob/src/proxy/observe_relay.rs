@@ -1,6 +1,6 @@
 //! Observation through a proxy: one registration at the origin serves all clients (RFC 7641 5).
 //!
-//! Each side is a hop of its own, with its own registration, sequence numbers and choice between
+//! Each side is a separate hop, with its own registration, sequence numbers and choice between
 //! CON and NON. Between them is the newest representation; its age is subtracted from the Max-Age
 //! that clients receive.
 

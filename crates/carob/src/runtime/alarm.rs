@@ -3,8 +3,8 @@
 //! On Linux that is a timerfd of CLOCK_BOOTTIME, so that a timer that has run out while the system
 //! was suspended wakes the driver as soon as the system is awake. The runtime's own timers count
 //! time awake only, and would be late by as long as it slept. Where there is no such timer the
-//! runtime's is used: it is late by what was left of it at most, and since every wake-up reads the
-//! clock, what comes in meanwhile is judged by the right time, and no copy leaves too late.
+//! runtime's is used: it is late by at most the remaining time. Every wake-up reads the
+//! clock, so input in the meantime is handled at the right time, and no retransmission leaves too late.
 
 use std::pin::Pin;
 
@@ -194,7 +194,7 @@ mod tests {
             // It went off, and is not set any more.
             let silent = tokio::time::timeout(30 * MS, alarm.expired()).await;
             assert!(silent.is_err());
-            // What has passed already, as after a suspension, goes off at once.
+            // A time in the past, as after a suspension, fires at once.
             let past = Instant::from_micros(1);
             alarm.set(past);
             assert!(lateness(&mut alarm, past).await < 5_000 * MS);

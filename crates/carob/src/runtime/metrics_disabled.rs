@@ -1,4 +1,4 @@
-//! Stand-ins for the types of `metrics` without the feature `metrics`.
+//! Replacements of the types of `metrics` without the feature `metrics`.
 
 #![allow(clippy::unused_self, reason = "it stands for what has something to do")]
 

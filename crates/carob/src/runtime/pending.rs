@@ -202,7 +202,7 @@ impl PendingRequests {
         endpoint.stop_observing(now, id);
     }
 
-    /// Ends every observation, because observations have no end of their own.
+    /// Ends every observation, because observations do not end by themselves.
     pub(super) fn end_observations(&mut self, endpoint: &mut Endpoint, now: Instant) {
         let observes = |pending: &Pending| matches!(pending.waiting, Waiting::Observation(_));
         let mut all: Vec<RequestId> = (self.pending.iter())

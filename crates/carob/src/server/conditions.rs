@@ -55,7 +55,7 @@ where
 /// use carob::server::{IntoState, Refusal};
 /// use carob::ETag;
 ///
-/// /// A version of a resource; 0 stands for none.
+/// /// A version of a resource; 0 means none.
 /// struct Version(u32);
 ///
 /// impl IntoState for Version {
@@ -117,7 +117,7 @@ pub(super) fn hold<'o>(
             OptionNumber::IF_NONE_MATCH if exists => return false,
             OptionNumber::IF_MATCH => {
                 asked = true;
-                // An empty value stands for any state.
+                // An empty value matches any state.
                 matched |= exists && (option.value.is_empty() || is_current(option.value));
             }
             _ => {}

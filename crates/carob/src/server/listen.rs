@@ -79,7 +79,7 @@ impl Address {
     }
 }
 
-/// The protocol's name in ALPN. That of a WebSocket is named in its own handshake.
+/// The protocol's name in ALPN. A WebSocket names it in its handshake.
 #[cfg(feature = "tls")]
 pub(super) fn alpn(kind: StreamKind) -> Option<&'static [u8]> {
     (kind == StreamKind::Tls).then_some(ALPN)

@@ -140,7 +140,7 @@ pub struct ServerBuilder {
 }
 
 impl Datagrams {
-    /// Starts the endpoint for own requests, which with one socket is that of the server, and the endpoints of several
+    /// Starts the endpoint for own requests, which with one socket is the server's, and the endpoints of several
     /// sockets at one port.
     async fn open(
         self,
@@ -271,7 +271,7 @@ impl ServerBuilder {
     /// requires Linux, which distributes the peers over the sockets (`SO_REUSEPORT`).
     ///
     /// Each socket has its own task, which can run on its own core of a multi-threaded runtime, and
-    /// its own tables: all limits, that of the handlers included, apply per socket.
+    /// its own tables: all limits, including handlers, apply per socket.
     /// [`Config::aggregate`] is rejected, as its budget would be split. Multicast requests are
     /// processed by the first socket.
     pub fn sockets(mut self, count: usize) -> Self {

@@ -101,7 +101,7 @@ impl Resource {
         Ok(chosen)
     }
 
-    /// Checks the preconditions against a known state, such as that of fixed content. With an
+    /// Checks the preconditions against a known state, such as fixed content. With an
     /// unknown state the options are unsupported, and they are critical (RFC 7252 5.4.1).
     fn check_fixed(
         &self,

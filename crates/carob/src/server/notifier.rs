@@ -36,7 +36,7 @@ const CHOICES: usize = 64;
 /// therefore not depend on the client. If changes outpace the handler or the network, intermediate
 /// states are skipped; observers receive the latest one (RFC 7641 section 1.3).
 ///
-/// An error response ends the observations of its request (RFC 7641 section 4.2): to end those of a
+/// An error response ends the observations of its request (RFC 7641 section 4.2): to end the observations of a
 /// deleted resource, return 4.04 and call [`changed`](Self::changed).
 #[derive(Clone, Default)]
 pub struct Notifier(Arc<Shared>);
@@ -126,7 +126,7 @@ impl Notifier {
         self.note(&Changes::All);
     }
 
-    /// Notifies the observers whose request satisfies `concerns`, for example those of one entity
+    /// Notifies the observers whose request satisfies `concerns`, for example of one entity
     /// below a path with a parameter. Returns at once. Beyond 64 pending conditions, all observers
     /// are notified.
     pub fn changed_for(&self, concerns: impl Fn(&Request) -> bool + Send + Sync + 'static) {

@@ -26,7 +26,7 @@ impl Pattern {
         }
     }
 
-    /// Reads a path; what is wrong with it.
+    /// Reads a path, or returns its error.
     pub(super) fn parse(path: &str) -> Result<Self, String> {
         let mut segments = Vec::new();
         for text in path.split('/').filter(|segment| !segment.is_empty()) {

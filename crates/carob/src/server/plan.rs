@@ -20,7 +20,7 @@ use super::{Handler, Notifier, UploadHandler};
 
 static NOT_FOUND: LazyLock<Response> =
     LazyLock::new(|| Response::diagnostic(Code::NOT_FOUND, "no such resource"));
-/// A request's handler, and what is done around it.
+/// A request's handler, with the steps before and after it.
 pub(super) struct Plan {
     pub(super) work: Work,
     pub(super) pipeline: HandlerPipeline,
@@ -45,7 +45,7 @@ pub(super) enum Work {
     },
 }
 
-/// What a request gets without a handler.
+/// Response of a request without a handler.
 pub(super) enum Immediate<'r> {
     Fixed(&'r Response),
     Made(Box<Response>),
@@ -103,7 +103,7 @@ impl<'r> Planner<'r> {
             }
             Action::Handler(handler) => Work::Handler(HandlerWork {
                 handler: Arc::clone(handler),
-                // Conditions and entity tags are of one request, not of all that observe.
+                // Conditions and entity tags belong to one request, not to all observers.
                 observed: resource.notifier().map(|notifier| {
                     let none = Negotiation::default();
                     let pipeline = HandlerPipeline::new(resource, offer, &none);
@@ -127,7 +127,7 @@ impl<'r> Planner<'r> {
 }
 
 /// The route of a request, and its URI if a proxy was asked for a resource of this server; `path` is
-/// its path, and then that of the URI. Error: the response of a request without a route.
+/// its path, and then the URI's. Error: the response of a request without a route.
 fn route_of<'r>(
     router: &'r Router,
     message: &MessageView<'_>,

@@ -59,7 +59,7 @@ impl Request {
     /// [joined](super::ServerBuilder::join).
     ///
     /// The response is then sent after a random delay. Errors and empty representations are
-    /// suppressed, unless No-Response says otherwise (RFC 7252 section 8.2, RFC 7967).
+    /// suppressed, unless No-Response requests them (RFC 7252 section 8.2, RFC 7967).
     pub fn is_to_group(&self) -> bool {
         self.to_group
     }
@@ -69,7 +69,7 @@ impl Request {
         self.options.values(OptionNumber::URI_PATH)
     }
 
-    /// Returns the segment of a path parameter: with `/sensors/{id}`, that of `id`. `None` if the
+    /// Returns the segment of a path parameter: with `/sensors/{id}`, the segment of `id`. `None` if the
     /// resource's path has no such parameter.
     ///
     /// A parameter matches non-empty UTF-8 segments only.

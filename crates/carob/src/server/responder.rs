@@ -17,7 +17,7 @@ pub(super) static FAILED: LazyLock<Response> =
 /// Answers a request exactly once, even if its handler panics.
 pub(super) struct Responder {
     completions: Completions,
-    /// The pending request: with a streamed body, that of the latest block.
+    /// The pending request: with a streamed body, the request of the latest block.
     pub(super) current: Arc<Mutex<Option<IncomingId>>>,
     source: Source,
     upload: Option<UploadKey>,

@@ -26,7 +26,7 @@ pub struct Datagram<'a> {
     /// Remote address.
     pub peer: SocketAddr,
     /// CoAP message as on the wire, well-formed or not; decrypted over DTLS and TLS. Over a
-    /// connection its header is replaced by that of a NON with Message ID 0 (RFC 8323 section 3.2).
+    /// connection its header is replaced by the header of a NON with Message ID 0 (RFC 8323 section 3.2).
     pub bytes: &'a [u8],
     /// URI scheme of the transport.
     pub scheme: Scheme,

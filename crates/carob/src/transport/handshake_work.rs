@@ -8,7 +8,7 @@ use carob_cc::time::{Duration, Instant};
 /// Burst of processor time before the share applies. Meanwhile other traffic may wait.
 pub(super) const AT_ONCE: Span = Span::from_millis(250);
 
-/// A token bucket of processor time: one number, the time at which it is full again.
+/// A token bucket of processor time: its state is the time at which it will be full.
 pub(super) struct HandshakeWork {
     percent: u64,
     full: Instant,

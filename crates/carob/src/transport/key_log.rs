@@ -22,7 +22,7 @@ impl std::error::Error for KeyLogTaken {}
 /// `SSLKEYLOGFILE` (RFC 9850): `LABEL RANDOM SECRET`, a line each. Lines that cannot be written are
 /// dropped.
 ///
-/// Readers of the log can decrypt these sessions. It is for captures of one's own traffic.
+/// Readers of the log can decrypt these sessions. It is meant for captures of your own traffic.
 ///
 /// # Errors
 ///
@@ -81,7 +81,7 @@ impl rustls::KeyLog for TlsKeyLog {
     }
 }
 
-/// Writes the master secret of a DTLS session, if `seed` is what the pseudorandom function is given for
+/// Writes the master secret of a DTLS session, if `seed` is the input of the pseudorandom function for
 /// the keys of records (RFC 5246 section 6.3): a label, the server's random value, and the client's.
 #[cfg(feature = "dtls")]
 pub(crate) fn see_key_expansion(master: &[u8], seed: &[u8]) {

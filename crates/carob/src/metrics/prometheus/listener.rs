@@ -21,7 +21,7 @@ const HEAD_BYTES: usize = 8 << 10;
 const HEAD_TIME: Duration = Duration::from_secs(2);
 /// Time limit for a whole connection; then it is closed.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
-/// Pause after the system has refused a connection, for want of descriptors, say.
+/// Pause after the system has refused a connection, for example for want of descriptors.
 const REST: Duration = Duration::from_millis(100);
 
 /// A connection in progress; dropping it closes it.
@@ -139,7 +139,7 @@ fn host(head: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns whether a request for this host is for us. A page of a browser that has its own name lead here (DNS
-/// rebinding) cannot choose what the browser writes in Host.
+/// rebinding) cannot choose the browser's Host header.
 fn is_own(host: Option<&[u8]>, prometheus: &Prometheus) -> bool {
     let Some(host) = host else {
         return true; // no browser leaves it out

@@ -10,7 +10,7 @@ use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
 
-/// Series that are kept, of all metrics; further ones are not. Those of endpoints are some hundred;
+/// Series that are kept, of all metrics; further ones are not. Endpoints have some hundred;
 /// an application's own labels could be unlimited.
 const SERIES: usize = 10_000;
 
@@ -28,7 +28,7 @@ struct Families {
 #[derive(Debug, Default)]
 struct Family {
     help: SharedString,
-    /// By labels as they are printed.
+    /// By printed labels.
     series: BTreeMap<String, Instrument>,
 }
 
@@ -42,7 +42,7 @@ enum Instrument {
 /// The engine's buckets: one for each bound, and one above them.
 const BUCKETS: usize = Times::BOUNDS.len() + 1;
 
-/// A histogram whose buckets are those of the engine's: 256 us to 67 s, if it is of seconds.
+/// A histogram with the engine's buckets: 256 us to 67 s, if its unit is seconds.
 #[derive(Debug, Default)]
 struct Buckets {
     counts: [AtomicU64; BUCKETS],
@@ -64,7 +64,7 @@ impl HistogramFn for Buckets {
 
     fn record_many(&self, value: f64, count: usize) {
         let place = (0..BUCKETS).find(|&bucket| value <= bound(bucket));
-        // What is no number is above all bounds.
+        // NaN is above all bounds.
         let place = place.unwrap_or(BUCKETS - 1);
         self.counts[place].fetch_add(count as u64, Ordering::Relaxed);
         let add = |bits| Some((f64::from_bits(bits) + value * count as f64).to_bits());
@@ -78,7 +78,7 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says which version this is.
+    /// Version information.
     pub(super) fn about(&self) {
         let mut families = self.lock();
         let family = families.by_name.entry("carob_build_info".to_owned());
@@ -195,7 +195,7 @@ fn printable(name: &str) -> String {
     }
 }
 
-/// The labels of a key as they are printed, in braces, the same in whatever order they come.
+/// The printed labels of a key, in braces, the same in whatever order they come.
 fn labels_of(key: &Key) -> String {
     let mut labels: Vec<(&str, &str)> = key
         .labels()

@@ -1,7 +1,7 @@
 //! The certificate chain of a peer (RFC 5246 7.4.2). The library returns only the first
 //! certificate, so the others are read from the plaintext handshake.
 //!
-//! They need no proof of their own: each is verified by the signature of the next, and the library
+//! They need no separate proof: each is verified by the signature of the next, and the library
 //! verifies possession of the first one's key. A forged fragment makes the handshake fail, as any
 //! forged handshake message does.
 

@@ -20,7 +20,7 @@ use crate::transport::tls::{Identity, TlsError};
 const DATAGRAM: usize = 1_232;
 /// The library's retransmission timeout, longer than any of the engine's.
 const NEVER: Duration = Duration::from_secs(3_600);
-/// The suites: first those of certificates, then that of keys.
+/// The suites: first for certificates, then for keys.
 const CERTIFICATE_SUITES: [Dtls12CipherSuite; 3] = [
     Dtls12CipherSuite::ECDHE_ECDSA_AES128_GCM_SHA256,
     Dtls12CipherSuite::ECDHE_ECDSA_AES256_GCM_SHA384,

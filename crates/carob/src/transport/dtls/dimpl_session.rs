@@ -43,7 +43,7 @@ pub(crate) struct DimplSession {
     resolved: bool,
     /// The highest number of a handshake message sent.
     highest: Option<u16>,
-    /// Offset of the sequence numbers of plaintext records, which continue those of the cookie
+    /// Offset of the sequence numbers of plaintext records, which continue from the cookie
     /// exchange; and the last such number.
     shift: u64,
     last_sequence: u64,

@@ -19,7 +19,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// A ClientHello, complete and in the first record of its datagram.
 ///
 /// A fragmented one is ignored, because its reassembly would need state for an unvalidated address;
-/// those of CoAP's suites are much shorter than a datagram.
+/// a ClientHello of CoAP's suites is much shorter than a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hello<'a> {
     record: &'a [u8],
@@ -101,7 +101,7 @@ impl<'a> Hello<'a> {
     }
 
     /// The parameters that a client must repeat: version, random number, session, suites and
-    /// compression (RFC 6347 4.2.1). Its extensions may change, and those of Go's library do.
+    /// compression (RFC 6347 4.2.1). Its extensions may change, as in Go's library.
     fn parameters(&self) -> [&'a [u8]; 2] {
         let body = self.body();
         [

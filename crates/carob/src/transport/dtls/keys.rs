@@ -100,7 +100,7 @@ impl PreSharedKey {
     /// Parses a file of keys: one `IDENTITY:KEY` per line, each part as for
     /// [`from_text`](Self::from_text), or text in double quotes. Quotes are needed for text with
     /// colons, as in `"urn:imei:490154203237518":0x6a1f09c2`, with blanks at either end, or that begins
-    /// with `#`, `0x` or a quote. Between quotes, `\"` stands for a quote and `\\` for a backslash. Empty
+    /// with `#`, `0x` or a quote. Between quotes, `\"` is a quote and `\\` a backslash. Empty
     /// lines and lines that begin with `#` are ignored.
     ///
     /// # Errors
@@ -283,7 +283,7 @@ impl PskStore {
         found.map(Zeroizing::new)
     }
 
-    /// Length in bytes of the dummy key of unknown identities: that of most keys.
+    /// Length in bytes of the dummy key of unknown identities, as of most keys.
     pub(crate) fn dummy_length(&self) -> usize {
         self.dummy_length
     }

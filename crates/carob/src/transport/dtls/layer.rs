@@ -42,7 +42,7 @@ pub(crate) struct DtlsOptions {
     /// Sources whose handshake rate is tracked.
     pub(crate) sources: usize,
     pub(crate) dtls: ClientDtls,
-    /// The certificates of peers that have no credential of their own.
+    /// The certificates of peers without a credential.
     pub(crate) tls: ClientTls,
     /// The credentials of a server, if sessions are accepted.
     pub(crate) server: Option<Server>,

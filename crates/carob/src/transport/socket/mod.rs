@@ -83,7 +83,7 @@ impl Socket {
     }
 
     /// Opens several sockets at one address and port, among which the system shares the peers
-    /// (`SO_REUSEPORT`): what comes from one address and port comes to the same socket as long as all
+    /// (`SO_REUSEPORT`): datagrams of one address and port reach the same socket as long as all
     /// are there.
     pub(crate) fn open_together(
         address: SocketAddr,
@@ -230,7 +230,7 @@ impl Socket {
         }
     }
 
-    /// Sends what is in `outbox`, from its beginning; `WouldBlock` if some is left and the
+    /// Sends the datagrams of `outbox` in order; `WouldBlock` if some are left and the
     /// system has no room.
     pub(crate) fn send(
         &self,
@@ -299,7 +299,7 @@ pub(crate) enum Destination {
     Group(IpAddr),
 }
 
-/// Returns whether an address stands for more than one host.
+/// Returns true for an address of more than one host.
 pub(crate) fn is_group(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.is_multicast() || v4.is_broadcast(),

@@ -68,7 +68,7 @@ pub(super) enum ConnectionEvent {
     Accepted {
         from: SocketAddr,
         stream: Stream,
-        /// Permit of the queue of accepted connections, where that has a limit of its own.
+        /// Permit of the queue of accepted connections, if it has a separate limit.
         place: Option<OwnedSemaphorePermit>,
     },
     /// The handshake of a peer that has connected failed.

@@ -203,7 +203,7 @@ impl ClientTls {
         Self::default()
     }
 
-    /// Sets the trust anchors (PEM), in place of those of the system.
+    /// Sets the trust anchors (PEM), in place of the system's.
     ///
     /// # Errors
     ///

@@ -36,7 +36,7 @@ impl Server {
         }
     }
 
-    /// Takes a datagram; what it answers.
+    /// Handles a datagram; returns the replies.
     fn take(&mut self, now: Instant, datagram: &[u8]) -> Vec<Vec<u8>> {
         let std = at(*ZERO, now);
         let client = SocketAddr::from(CLIENT);
@@ -106,7 +106,7 @@ fn drain(session: &mut ClientSession) -> (Vec<String>, Vec<(Vec<u8>, bool)>) {
 }
 
 /// Lets both ends talk, without the datagrams whose numbers `lost` has, and with a copy of the
-/// present flight after each second of silence; what the client says.
+/// present flight after each second of silence; returns the client's result.
 fn talk(session: &mut ClientSession, server: &mut Server, lost: &[usize]) -> Vec<String> {
     let (mut said, mut now, mut number) = (Vec::new(), 0, 0);
     let mut passes = || {
