@@ -182,9 +182,9 @@ pub(super) const MESH_KEYS: &[Key] = &[
     ),
     key(
         "radio.capture",
-        Kind::Word(&["off", "threshold", "ieee802154"]),
+        Kind::Word(&["off", "threshold", "ieee802154", "ns3"]),
         Some("off"),
-        "Whether a frame that a node is receiving survives others that overlap it: never; if it is stronger than the sum of the others by `radio.capture_threshold`; or by the bit error ratio of IEEE 802.15.4-2006, E.4.1.8, as in ns-3. Powers are by distance (exponent 3), or by the delivery ratio of a table.",
+        "Whether a frame that a node is receiving survives others that overlap it: never; if it is stronger than the sum of the others by `radio.capture_threshold`; or by the bit error ratio of IEEE 802.15.4-2006, E.4.1.8 (`ns3`: without signals that end during the frame, as ns-3 has it). Powers are by distance (exponent 3), or by the delivery ratio of a table.",
     ),
     key(
         "radio.capture_threshold",

@@ -50,6 +50,7 @@ pub(super) fn radio(cell: &Cell) -> Result<RadioSpec, ScenarioError> {
         capture: match cell.text("radio.capture")? {
             "threshold" => Some(CaptureRule::Threshold(threshold(cell)?)),
             "ieee802154" => Some(CaptureRule::Ieee802154),
+            "ns3" => Some(CaptureRule::Ns3),
             _ => None,
         },
     })

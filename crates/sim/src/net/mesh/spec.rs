@@ -167,8 +167,10 @@ pub struct RadioSpec {
 pub enum CaptureRule {
     /// The least ratio of signal to interference, in hundredths of a decibel.
     Threshold(u32),
-    /// The bit error ratio of O-QPSK (IEEE 802.15.4-2006, E.4.1.8), as in ns-3's lr-wpan.
+    /// The bit error ratio of O-QPSK (IEEE 802.15.4-2006, E.4.1.8).
     Ieee802154,
+    /// The same as in ns-3's lr-wpan, which leaves out interference that ends during a frame.
+    Ns3,
 }
 
 /// Rules at the boundary of a range.

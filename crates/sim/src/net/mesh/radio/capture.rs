@@ -7,7 +7,11 @@
 //!
 //! - A threshold of the signal-to-interference ratio in each piece, as transceivers specify it
 //!   (CC2420: co-channel rejection of 3 dB). Below it a receiver does not lock on a frame either.
-//! - The bit error ratio of O-QPSK at 2.4 GHz (IEEE 802.15.4-2006, E.4.1.8), as in ns-3.
+//! - The bit error ratio of O-QPSK at 2.4 GHz (IEEE 802.15.4-2006, E.4.1.8).
+//!
+//! ns-3 applies the second when a signal begins and at the end of the frame. A signal that ends before is
+//! not interference in the time since the last beginning (`LrWpanPhy::EndRx` removes it unjudged), so that
+//! frames survive the rests of older ones. The rule [`CaptureRule::Ns3`] does the same, for comparison.
 //!
 //! Thermal noise is not part of it: the delivery ratio of a link has it already.
 //!
@@ -88,7 +92,7 @@ impl Capture {
         }
         let ratio = match rule {
             CaptureRule::Threshold(hundredths) => decibels(f64::from(hundredths) / 100.0),
-            CaptureRule::Ieee802154 => decibels(LOCK_MIN),
+            CaptureRule::Ieee802154 | CaptureRule::Ns3 => decibels(LOCK_MIN),
         };
         Some(Box::new(Self {
             rule,
@@ -122,7 +126,9 @@ impl Capture {
 
     /// Removes the signal of a link. Returns whether it survived, if the node was locked on it.
     pub(super) fn end(&mut self, now: Instant, node: Node, link: usize, is_locked: bool) -> bool {
-        self.judge(now, node);
+        if is_locked || self.rule != CaptureRule::Ns3 {
+            self.judge(now, node);
+        }
         let reception = &mut self.receptions[usize::from(node)];
         reception.present -= self.powers[link];
         if !is_locked {
@@ -147,7 +153,7 @@ impl Capture {
         reception.right += match self.rule {
             CaptureRule::Threshold(_) if ratio < self.ratio => f64::NEG_INFINITY,
             CaptureRule::Threshold(_) => 0.0,
-            CaptureRule::Ieee802154 => {
+            CaptureRule::Ieee802154 | CaptureRule::Ns3 => {
                 time.as_micros() as f64 / BIT_TIME * libm::log1p(-bit_error_ratio(ratio))
             }
         };

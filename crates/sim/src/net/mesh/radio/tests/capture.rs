@@ -175,10 +175,15 @@ fn packets_succeed_as_the_bit_error_ratio_of_the_standard_has_it() {
 
 /// Frames per second that a star of saturated nodes of equal power delivers.
 fn saturated(nodes: u16, bytes: u16, capture: Option<CaptureRule>) -> f64 {
+    star(nodes, bytes, capture, false, 40)
+}
+
+/// The same; where senders are hidden, they hear node 0 alone.
+fn star(nodes: u16, bytes: u16, capture: Option<CaptureRule>, hidden: bool, seconds: u64) -> f64 {
     let always = Probability::ALWAYS;
     let pairs = (0..=nodes).flat_map(|a| (0..=nodes).map(move |b| (a, b)));
     let table: Vec<TableLink> = pairs
-        .filter(|(a, b)| a != b)
+        .filter(|(a, b)| a != b && (!hidden || *a == 0 || *b == 0))
         .map(|(from, to)| TableLink {
             from,
             to,
@@ -217,7 +222,7 @@ fn saturated(nodes: u16, bytes: u16, capture: Option<CaptureRule>) -> f64 {
         next(&mut bench, 0, node);
         next(&mut bench, 0, node);
     }
-    let (mut delivered, seconds) = (BTreeSet::new(), 40);
+    let mut delivered = BTreeSet::new();
     while bench.step(seconds * 1_000_000) {
         for (at, up) in std::mem::take(&mut bench.upcalls) {
             match up {
@@ -252,4 +257,40 @@ fn slow_saturated_stars_deliver_what_those_of_ns3_do() {
     // Without capture, as in the same page.
     let found = saturated(10, 50, None);
     assert!((found / 160.7 - 1.0).abs() < 0.05, "{found}");
+}
+
+#[test]
+fn slow_hidden_stars_deliver_what_those_of_ns3_do_without_ended_interference() {
+    for (nodes, expected) in [(2, 348.8), (3, 369.9), (5, 384.5), (10, 239.4)] {
+        let found = star(nodes, 20, Some(CaptureRule::Ns3), true, 100);
+        assert!(
+            (found / expected - 1.0).abs() < 0.05,
+            "{nodes}: {found} {expected}"
+        );
+    }
+    // With the rests of older frames as interference a third less.
+    let found = star(10, 20, Some(CaptureRule::Ieee802154), true, 100);
+    assert!((0.55..0.75).contains(&(found / 239.4)), "{found}");
+}
+
+#[test]
+fn the_rest_of_an_older_frame_is_interference_except_in_ns3() {
+    // Node 2's frame begins while node 0 sends, and ends in the middle of node 1's: 1,000 us at -3 dB.
+    let received = |rule| {
+        let mut air = Air::new(&[50_000, 39_716], rule, 1);
+        let signal = Signal {
+            to: 1,
+            until: Instant::from_micros(500),
+            number: 0,
+            acknowledges: false,
+        };
+        (air.medium).begin(Instant::ZERO, 0, signal, &mut air.counters);
+        air.begin(400, 2, 2_000);
+        air.end(0);
+        air.begin(1_000, 1, 3_000);
+        assert!(!air.end(2));
+        air.end(1)
+    };
+    assert!(!received(CaptureRule::Ieee802154));
+    assert!(received(CaptureRule::Ns3));
 }
