@@ -5,7 +5,7 @@ use carob_lab::reading::reading;
 use carob_lab::report::{Subject, comparison};
 use carob_lab::run::{Plan, RunRecord, Selection};
 use carob_lab::scenario::{Scenario, builtin};
-use carob_lab::summary::{Print, columns, table};
+use carob_lab::summary::{Print, columns, dash, each_table, table};
 
 fn run(name: &str, set: &[&str]) -> RunRecord {
     let (file, _) = builtin::find(name).unwrap();
@@ -68,6 +68,44 @@ fn requests_over_a_mesh_have_response_times() {
     };
     let html = comparison(&subject, &Print::default()).unwrap().html();
     assert!(html.contains("Response times") && html.contains("Hops and neighbours."));
+}
+
+#[test]
+fn no_column_of_requests_over_a_mesh_is_a_dash() {
+    let exchanges = [
+        "workload.kind=exchanges",
+        "requests=3",
+        "request=20 B",
+        "response=20 B",
+        "clients=20",
+        "warm_up=3 min",
+        "link=ideal",
+    ];
+    let periodic = ["request_period=20 s", "requests=5", "after_failure=next"];
+    let blocks = ["clients=20", "warm_up=3 min", "link=ideal"];
+    let all: [(&str, &[&str]); 4] = [
+        ("carob/crowd-mesh", &exchanges),
+        ("carob/crowd-mesh", &[&exchanges[..], &periodic].concat()),
+        ("carob/crowd-mesh", &blocks),
+        ("carob/grenoble", &[]),
+    ];
+    for (name, set) in all {
+        let (file, _) = builtin::find(name).unwrap();
+        let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
+        let scenario = Scenario::read(file.name, file.text, &set).unwrap();
+        let selection = Selection {
+            seeds: Some(2),
+            ..Selection::default()
+        };
+        let plan = Plan::new(&scenario, &selection).unwrap();
+        let outcome = plan.execute(engine::run, |_, _| {}).unwrap();
+        let rows = table(&outcome.rows(), &Print::default(), true).to_string();
+        let each = each_table(&outcome.each()).to_string();
+        assert!(
+            !rows.contains(&dash()) && !each.contains(&dash()),
+            "{name}: {rows}{each}"
+        );
+    }
 }
 
 #[test]
