@@ -5,7 +5,7 @@ use carob_cc::TransmissionParameters;
 use crate::spec::{ControllerSpec, RunSpec, Transport, Workload};
 
 /// A group of clients that share the link with the measured ones. They start at the same time, and
-/// have a server of their own, so that groups compete only for the link.
+/// have a separate server, so that groups compete only for the link.
 #[derive(Clone, Debug)]
 pub struct ClientGroup {
     /// Number of clients.

@@ -1,6 +1,6 @@
-//! Registry of controllers by name: those of [`carob_cc::registry`], and families of an application.
+//! Registry of controllers by name: [`carob_cc::registry`], and families of an application.
 //!
-//! A family outside this project implements [`Family`] and [`Controller`], as those of `carob-cc` do,
+//! A family outside this project implements [`Family`] and [`Controller`], as in `carob-cc`,
 //! and is listed in a [`Registry`]. The registry is a value; nothing here keeps one.
 //!
 //! ```
@@ -68,7 +68,7 @@ use carob_cc::constants::{Constant, Constants as _, SetError};
 use carob_cc::registry::{self, ALIASES, Family, Suggested};
 use carob_proto::congestion::CongestionControl;
 
-/// Controllers by name. Default: those of `carob-cc`.
+/// Controllers by name. Default: the built-in ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Registry {
     families: &'static [ExternalFamily],
@@ -78,7 +78,7 @@ impl Registry {
     /// The controllers of `carob-cc` alone.
     pub const BUILT_IN: Self = Self { families: &[] };
 
-    /// Creates a registry with the families of an application after those of `carob-cc`.
+    /// Creates a registry with the families of an application after the built-in ones.
     pub const fn with(families: &'static [ExternalFamily]) -> Self {
         Self { families }
     }
@@ -133,7 +133,7 @@ impl Registry {
             }
             let is_alias = ALIASES.iter().any(|(alias, _)| *alias == name);
             let mut earlier = self.external_entries().take(place);
-            // Those of TCP in the lab, and the word for every controller.
+            // The lab's names of TCP algorithms, and the word for every controller.
             let is_reserved = name.starts_with("tcp-") || name == "all";
             if is_alias
                 || is_reserved

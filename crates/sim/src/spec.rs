@@ -65,7 +65,7 @@ pub struct RunSpec {
     pub device: DeviceSpec,
     /// The condition that ends the run.
     pub until: Until,
-    /// Time limit of the run; flows not complete by then have no completion time.
+    /// Time limit of the run; flows not complete at its end have no completion time.
     pub time_limit: Duration,
     /// Data to record besides the counters.
     pub record: Recording,
@@ -103,7 +103,7 @@ pub enum Workload {
     /// Each client observes resources of the server, which sends rounds of notifications. The
     /// server is on the constrained side of the link then.
     Notifications(Notifications),
-    /// Nodes of a wireless network send messages to its sinks, as [`MeshSpec::traffic`] says. Of
+    /// Nodes of a wireless network send messages to its sinks by [`MeshSpec::traffic`]. Of
     /// the run's other settings, only seed, transmission parameters, controller, time limit and
     /// recording apply then.
     Mesh,
@@ -147,7 +147,7 @@ pub struct Requests {
     pub after_failure: AfterFailure,
     /// Periodic requests; none to send each after the previous response.
     pub periodic: Option<Periodic>,
-    /// Interval at which a sleepy client polls: datagrams for it wait until then. Zero for a client
+    /// Interval at which a sleepy client polls: datagrams for it wait until it polls. Zero for a client
     /// that always receives. A client's first poll is drawn uniformly from the first interval, on
     /// the stream (`"client/poll"`, client). Datagrams only.
     pub poll: Duration,
@@ -350,7 +350,7 @@ pub enum ControllerError {
         /// The requested name.
         name: String,
     },
-    /// A constant is unknown to the controller, or its value is of the wrong kind.
+    /// A constant is unknown to the controller, or its value has the wrong kind.
     BadConstant {
         /// The controller.
         controller: String,
@@ -395,7 +395,7 @@ pub struct Recording {
     /// Maximum trace events; 0 for none (at most
     /// [`EVENTS_RECORDED_MAX`](crate::trace::EVENTS_RECORDED_MAX)).
     pub events: u32,
-    /// Restricts events to those at this client, and those of segments between it and its server;
+    /// Restricts events to this client, and to segments between it and its server;
     /// `None` for all hosts.
     pub events_of: Option<u32>,
     /// Maximum round-trip and timer samples per flow; 0 for none.
@@ -648,6 +648,6 @@ pub struct Sample {
     pub at: Instant,
     /// The value.
     pub value: Duration,
-    /// Transmissions of its exchange by then, at least 1.
+    /// Transmissions of its exchange so far, at least 1.
     pub attempts: u8,
 }

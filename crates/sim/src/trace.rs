@@ -63,14 +63,14 @@ pub enum SimEvent {
     Arrived {
         /// The item.
         item: u32,
-        /// The transmission, if the receiver can tell; else 0.
+        /// The transmission, if the receiver can identify it; else 0.
         attempt: u8,
     },
     /// An exchange got its response.
     Answered {
         /// The item.
         item: u32,
-        /// Transmissions until then.
+        /// Transmissions so far.
         attempts: u8,
     },
     /// A timer expired.
@@ -160,7 +160,7 @@ pub enum SimEvent {
 pub struct SegmentTag {
     /// The host at the other end of its connection.
     pub peer: u32,
-    /// Sequence number, counted from that of the connection's SYN: the first byte has 1.
+    /// Sequence number, counted from the connection's SYN: the first byte has 1.
     pub seq: u32,
     /// Bytes of data.
     pub data: u16,

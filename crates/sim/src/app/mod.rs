@@ -1,8 +1,8 @@
 //! Applications: what uses the hosts' endpoints.
 //!
 //! Each client group of a run has one. An application makes the endpoints of its hosts, sets timers
-//! on the engine's queue, reacts to events of its endpoints, and tags what they send. It does not
-//! know which network carries its datagrams, unless it is of one network alone.
+//! on the engine's queue, reacts to events of its endpoints, and tags their datagrams. It does not
+//! know which network carries its datagrams, unless it belongs to one network.
 
 pub(crate) mod mesh_traffic;
 pub mod notifications;
@@ -87,7 +87,7 @@ pub(crate) trait Application<N: Network> {
     /// Gives a host that restarts a new endpoint, and lets it go on when it is up (`Host::down_until`).
     fn on_restart(&mut self, _engine: &mut Engine<'_, N>, _host: u32) {}
 
-    /// The end of the run, if it has a duration of its own.
+    /// The end of the run, if the application has a duration.
     fn end(&self) -> Option<Instant> {
         None
     }

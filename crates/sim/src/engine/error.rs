@@ -20,7 +20,7 @@ use super::server_queue::SERVER_QUEUE_MAX;
 pub enum RunError {
     /// No clients, or more than [`CLIENTS_MAX`].
     Clients(u32),
-    /// An MTU, in bytes, smaller than that of any link.
+    /// An MTU, in bytes, below the smallest of any link.
     Mtu(u32),
     /// Segments of this MSS exceed the link's MTU, both in bytes.
     Segment {

@@ -8,7 +8,7 @@ use carob_proto::endpoint::Endpoint;
 use crate::queue::Alarm;
 use crate::spec::FlowRecord;
 
-/// The item of a packet that belongs to no exchange of the client: an ACK or RST of its own.
+/// The item of a packet that belongs to no exchange of the client: an empty ACK or RST.
 pub const NO_ITEM: u32 = u32::MAX;
 
 /// The exchange and transmission that a packet belongs to, for the trace: the simulator knows which
@@ -44,7 +44,7 @@ pub(crate) enum Role {
 /// A host.
 #[derive(Debug)]
 pub(crate) struct Host {
-    /// In a place of its own: an endpoint is large, and hosts are looked up for each datagram.
+    /// Boxed: an endpoint is large, and hosts are looked up for each datagram.
     pub(crate) endpoint: Box<Endpoint>,
     pub(crate) alarm: Alarm,
     /// The number of its application.
@@ -52,7 +52,7 @@ pub(crate) struct Host {
     pub(crate) role: Role,
     /// Ports of a client before this one: each restart and each rebinding takes the next.
     pub(crate) earlier_ports: u16,
-    /// The end of its last restart: until then it receives nothing.
+    /// The end of its last restart, before which it receives nothing.
     pub(crate) down_until: Instant,
     /// The place of the host in the network, by the network's own numbers.
     pub(crate) place: u32,
@@ -156,7 +156,7 @@ pub(crate) fn earlier_ports_of(address: SocketAddr) -> u16 {
     address.port().wrapping_sub(PORT)
 }
 
-/// The address of host `number` with so many earlier ports.
+/// The address of host `number` after `ports` earlier ports.
 pub(crate) fn address(number: u32, earlier_ports: u16) -> SocketAddr {
     let [a, b] = [(number >> 16) as u16, number as u16];
     let port = PORT.wrapping_add(earlier_ports);

@@ -1,8 +1,8 @@
-//! Discrete-event engine: one event queue, the hosts' endpoints, and what they send and receive.
+//! Discrete-event engine: one event queue, the hosts' endpoints, and their packets.
 //!
 //! A `Network` carries datagrams, applications use the endpoints; neither knows the
-//! other. Events are those of the network, wake-ups of endpoints and applications' timers, and those
-//! of TCP sockets, a busy server and [faults](crate::fault). An endpoint woken before its deadline is polled and
+//! other. Events belong to the network, wake-ups of endpoints, applications' timers,
+//! TCP sockets, a busy server and [faults](crate::fault). An endpoint woken before its deadline is polled and
 //! waits on, which keeps cancelled timers out of the queue.
 //!
 //! After every input an endpoint is polled until it waits, by `Engine::drain` alone. Nothing here
@@ -41,7 +41,7 @@ use rc_slab::RcSlab;
 pub use run::run;
 use server_queue::ServerQueue;
 
-/// A simulator event; `E` are those of the network.
+/// A simulator event; `E` are the network's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event<E> {
     /// An event of the network.
@@ -77,7 +77,7 @@ pub(crate) struct Engine<'a, N: Network> {
     pub(crate) hosts: Vec<Host>,
     pub(crate) datagrams: RcSlab<Datagram>,
     connections: Connections,
-    /// The tag of the datagram that is being handled; what it causes is attributed to it.
+    /// The tag of the current datagram; its consequences are attributed to it.
     pub(crate) cause: Tag,
     /// Bytes of spurious retransmissions on the link, by direction.
     pub(crate) useless: [u64; 2],
@@ -129,7 +129,7 @@ impl<'a, N: Network> Engine<'a, N> {
 
     /// Handles events until the run ends. Returns their number.
     ///
-    /// Applications with a duration of their own end the run, and events at that very time are
+    /// Applications with a duration end the run, and events at that very time are
     /// excluded. Without any, it ends when the flows have, or at the time limit.
     pub(crate) fn execute(&mut self, applications: &mut Applications<N>) -> Result<u64, RunError> {
         let end = applications.iter().filter_map(|a| a.end()).max();

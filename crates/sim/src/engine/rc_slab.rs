@@ -15,7 +15,7 @@ impl<T: Default> RcSlab<T> {
         }
     }
 
-    /// Returns a slot with one reference; its content is that of its last use.
+    /// Returns a slot with one reference; its content remains from its last use.
     pub(crate) fn take(&mut self) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.items.push((T::default(), 0));

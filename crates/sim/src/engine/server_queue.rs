@@ -56,7 +56,7 @@ pub enum Works {
 pub struct PauseSchedule {
     /// Beginning of the first.
     pub first: Duration,
-    /// Time from the beginning of one to that of the next, longer than a pause; zero for a single
+    /// Time between the beginnings of two pauses, longer than a pause; zero for a single
     /// one.
     pub interval: Duration,
     /// Length of each.
@@ -140,7 +140,7 @@ pub enum Copies {
 pub struct ServerRecord {
     /// Datagrams served.
     pub handled: u64,
-    /// Those of them that were retransmissions of requests served before.
+    /// Requests that were retransmissions of requests served before.
     pub repeated: u64,
     /// Datagrams dropped at a full receive queue.
     pub dropped: u64,
@@ -285,7 +285,7 @@ impl<N: Network> Engine<'_, N> {
         self.queue.push(until, Event::Served);
     }
 
-    /// Drops what waits for a server that restarts, and what it works on.
+    /// Drops the queued and current requests of a server that restarts.
     pub(crate) fn forget_queue(&mut self, server: u32) {
         let Some(server_queue) = &mut self.server_queue else {
             return;

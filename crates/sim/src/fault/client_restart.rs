@@ -1,7 +1,7 @@
 //! Fault: restarts of clients, as after a power failure.
 //!
 //! A client loses its endpoint with all exchanges, controllers and transfers, and sends from another
-//! port. When it is up again it sends its outstanding requests anew.
+//! port. When it is up again it sends its outstanding requests again.
 
 use carob_cc::time::Duration;
 

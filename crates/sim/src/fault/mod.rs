@@ -1,7 +1,7 @@
 //! Faults of a run: restarts of hosts, rebinding of addresses, outages of the link. Default: none.
 //!
-//! The engine schedules and applies them, on any network. An application only says what a host loses
-//! in a restart and how it goes on (`Application::on_restart`). Times count from the beginning of the
+//! The engine schedules and applies them, on any network. An application only defines the loss of a host's state
+//! in a restart and its continuation (`Application::on_restart`). Times count from the beginning of the
 //! run. Without faults no event is scheduled and no random number drawn.
 //!
 //! One file for each fault.

@@ -14,7 +14,7 @@ use crate::net::Network;
 pub struct Outages {
     /// Beginning of the first outage.
     pub first: Duration,
-    /// Time from the beginning of an outage to that of the next; zero for a single one.
+    /// Time between the beginnings of two outages; zero for a single one.
     pub interval: Duration,
     /// Duration of each, above zero.
     pub duration: Duration,

@@ -262,7 +262,7 @@ mod tests {
         e.back_off();
         e.back_off();
         e.progressed();
-        // The rest of the backoff holds for the running timer, the next one begins anew.
+        // The rest of the backoff holds for the running timer, the next one restarts.
         assert_eq!(e.rto(), ms(8_000));
         e.back_off();
         assert_eq!(e.rto(), ms(4_000));

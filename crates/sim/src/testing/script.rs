@@ -75,7 +75,7 @@ pub enum Step {
     Ping,
     /// The next datagrams of one end are lost.
     Lose {
-        /// True for those of the client, false for those of the server.
+        /// True for datagrams of the client, false for the server's.
         from_client: bool,
         /// The number of datagrams.
         datagrams: u32,
@@ -208,7 +208,7 @@ fn path_of(message: &MessageView<'_>) -> String {
     segments.join("/")
 }
 
-/// A link that loses datagrams as the script says, before they use it.
+/// A link that loses datagrams by the script, before they use it.
 struct ScriptedLink {
     link: LinkNetwork,
     /// Datagrams still to be lost, by sender.

@@ -31,7 +31,7 @@ pub struct Bursts {
     pub to: Sink,
     /// The message type.
     pub kind: BurstKind,
-    /// Messages of bursts that may wait at a node, those of constant traffic included; none for
+    /// Messages of bursts that may wait at a node, including constant traffic; none for
     /// [`NodeSpec::queue`](crate::mesh::spec::NodeSpec::queue). POSTs only.
     pub queue: Option<u16>,
     /// Time after which a sink registers again, over the radio, where a node removed it from its
@@ -46,7 +46,7 @@ pub enum BurstKind {
     /// CON POSTs.
     #[default]
     Posts,
-    /// NON notifications, each of a resource of its own, which the sink observes. The first
+    /// NON notifications, each about a separate resource, which the sink observes. The first
     /// registrations bypass the radio.
     Notifications,
 }

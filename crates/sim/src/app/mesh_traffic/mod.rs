@@ -1,5 +1,5 @@
 //! Traffic of a mesh: nodes generate messages at a constant rate and in bursts, sinks receive and
-//! answer them. Its sinks and rates are those of the topology, so it is of this network alone.
+//! answer them. The topology has its sinks and rates, so it runs on this network alone.
 //!
 //! `node` has a node's messages and endpoint, `bursts` messages that all nodes send at once, and
 //! `client_stops` a fault.

@@ -40,7 +40,7 @@ pub enum DelayBins {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constant {
     /// Time between two messages of a node, the same for all nodes. A node's first message is at a
-    /// uniformly drawn part of it (stream `"mesh/phase"`, node), or where `start` says.
+    /// uniformly drawn part of it (stream `"mesh/phase"`, node), or at `start`.
     pub period: Period,
     /// The span after the warm-up from which each node's start is drawn uniformly; none for the
     /// first period.

@@ -1,6 +1,6 @@
 //! Notification fan-out: rounds of NON notifications to many observers over a constrained link.
 //!
-//! The topology is that of Betzler et al. 2016, section 3.1: one server on the constrained side of
+//! The topology follows Betzler et al. 2016, section 3.1: one server on the constrained side of
 //! the link, and subscribers on the other side, each of which observes some of its resources. In
 //! every round all resources change, and the server notifies all observers. Server and subscribers
 //! are endpoints of the stack; the server's controller decides about sending rates.
@@ -254,7 +254,7 @@ pub struct Subscriber {
 pub struct NotificationBin {
     /// Notifications of rounds in the bin.
     pub generated: u64,
-    /// Those of them that were received at any time.
+    /// Notifications received at any time.
     pub received: u64,
     /// Notifications dropped by the server.
     pub dropped: u64,

@@ -51,7 +51,7 @@ pub(crate) struct Client {
     restarts: u32,
     /// True once its flow has begun.
     pub(crate) has_begun: bool,
-    /// True if it sends its next request as soon as it is connected, after a restart.
+    /// True if it sends its next request once it is connected after a restart.
     pub(crate) is_starting: bool,
     /// The pause until the next batch, after a batch is complete.
     pub(crate) pause: Option<Duration>,
@@ -325,7 +325,7 @@ impl Client {
     fn begin_batch(&mut self, requests: &Requests) {
         self.batch_left = match requests.batches {
             Some(batches) => {
-                // Draws are of times: a microsecond stands for a request.
+                // Draws are times: a microsecond is a request.
                 let [least, most] =
                     [batches.least.max(1), batches.most].map(|n| Duration::from_micros(n.into()));
                 self.batches.uniform(least, most.max(least)).as_micros() as u32

@@ -65,7 +65,7 @@ impl End {
         }
     }
 
-    /// Returns whether it has closed, as far as this end can tell.
+    /// Returns true if it has closed from this end's view.
     pub(super) fn is_done(&self) -> bool {
         let state = self.socket.state();
         matches!(state, State::Closed | State::Listen | State::TimeWait)
@@ -113,7 +113,7 @@ impl Connection {
         }
     }
 
-    /// The client's address: each connection has a port of its own.
+    /// The client's address: each connection has a separate port.
     pub(super) fn client_address(&self) -> SocketAddr {
         address(self.client, self.number as u16)
     }

@@ -197,7 +197,7 @@ impl<N: Network> Engine<'_, N> {
         self.connections.by_client[client as usize].awaited = Some((slot, pause));
     }
 
-    /// Restarts a client that waited for this connection to close, as far as it can tell.
+    /// Restarts a client that waited for this connection to close, from its view.
     fn resume(&mut self, application: &mut dyn Application<N>, slot: u32) {
         let connection = &self.connections.all[slot as usize];
         let client = connection.client;

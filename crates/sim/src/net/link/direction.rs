@@ -89,7 +89,7 @@ pub struct Counters {
 
 /// One direction of a link.
 ///
-/// Queueing is computed, not simulated: a FIFO served at a constant rate, or at that of a trace,
+/// Queueing is computed, not simulated: a FIFO served at a constant rate, or at a trace's,
 /// determines a packet's departure when the packet is accepted. Cost is O(1) amortised per packet
 /// without a trace.
 #[derive(Clone, Debug)]

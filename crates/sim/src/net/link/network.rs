@@ -175,7 +175,7 @@ const SERVES: [u32; 2] = [u32::MAX - 1, u32::MAX];
 /// The event of a receive window of the first device, in the place of a datagram. Those of others follow.
 const WINDOWS: u32 = SERVES[DOWN] - 2 * CLIENTS_MAX;
 
-/// A direction behind queues of flows: without a queue of its own.
+/// A direction behind queues of flows, without a queue.
 fn behind_queues(spec: &DirectionSpec) -> DirectionSpec {
     let mut spec = spec.clone();
     if matches!(spec.buffer.discipline, Discipline::FqCoDel(_)) {
@@ -191,7 +191,7 @@ fn queues(spec: &DirectionSpec) -> Option<Box<FairQueue>> {
     }
 }
 
-/// Counters of a direction with those of the queues in front of it.
+/// Counters of a direction, including the queues in front of it.
 fn with_queues(counters: Counters, queues: Option<&FairQueue>) -> Counters {
     let Some(before) = queues.map(FairQueue::counters) else {
         return counters;

@@ -29,7 +29,7 @@ pub struct PathChange {
     pub from: Option<Duration>,
     /// Length of a window; none for the rest of the run.
     pub lasts: Option<TimeDistribution>,
-    /// Time from the beginning of a window to that of the next, which begins no earlier than the
+    /// Time between the beginnings of two windows; the next begins no earlier than the
     /// window has ended; none for a single window.
     pub every: Option<TimeDistribution>,
     /// Length of a linear ramp at the beginning of a window and after its end, in 64 steps; zero for
@@ -292,7 +292,7 @@ impl Course {
         Duration::from_micros(delay)
     }
 
-    /// Whether a packet that departs at `now` is lost, if `lost` says so without the changes.
+    /// Whether a packet that departs at `now` is lost, if it is lost without the changes.
     pub(super) fn takes(&mut self, now: Instant, lost: bool) -> bool {
         let mut lost = lost;
         for windows in &mut self.windows {

@@ -12,7 +12,7 @@ pub const TRACE_ROWS_MAX: usize = 1 << 20;
 /// Bytes of a delivery opportunity (Mahimahi: a packet of the MTU of Ethernet).
 pub const OPPORTUNITY_BYTES: u32 = 1_500;
 
-/// A row of a trace: values from its time until that of the next row. A value that is absent is the
+/// A row of a trace: values from its time until the next row's. A value that is absent is the
 /// direction's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRow {
@@ -53,7 +53,7 @@ pub enum TraceError {
     Empty,
     /// There are more than [`TRACE_ROWS_MAX`] rows.
     TooLong,
-    /// The time of this row, counted from 0, is before that of the row above it, or for rows of values
+    /// The time of this row, counted from 0, is before the time of the row above, or for rows of values
     /// the same.
     OutOfOrder(usize),
     /// A column has no value in this row.
@@ -195,7 +195,7 @@ impl LinkTrace {
         }
     }
 
-    /// The means of so many equal steps, at least one: rates by time, and delays and losses too.
+    /// The means of `steps` equal steps, at least one: rates by time, and delays and losses too.
     pub fn steps(&self, count: usize) -> Vec<TraceRow> {
         let length = self.length.as_micros();
         let count = count.max(1) as u64;

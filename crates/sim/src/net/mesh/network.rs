@@ -48,7 +48,7 @@ pub(crate) struct MeshNetwork<'a> {
     /// Each node's parent, if routes are static.
     pub(super) fixed: Option<Vec<Option<Node>>>,
     /// True if datagrams before the end of the warm-up do not use the radio: registrations of the
-    /// mesh's own traffic are no part of what is studied.
+    /// mesh's traffic are not part of the study.
     bypasses_radio: bool,
 }
 

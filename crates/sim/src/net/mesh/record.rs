@@ -8,7 +8,7 @@ pub use crate::histogram::Histogram;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MeshRecord {
-    /// Nodes, in order; sinks and the root have no messages of their own.
+    /// Nodes, in order; sinks and the root generate no messages.
     pub nodes: Vec<NodeRecord>,
     /// Duration of traffic and counting, from the end of the warm-up on.
     pub duration: Duration,
@@ -72,7 +72,7 @@ pub enum MomentKind {
     },
     /// The preferred parent changed; `None` if it was lost.
     Parent(Option<u16>),
-    /// A CoAP message was sent, with so many retransmissions before.
+    /// A CoAP message was sent, with the number of earlier retransmissions.
     Sent(u8),
     /// The controller's RTO after a response.
     Rto(Duration),
@@ -120,7 +120,7 @@ pub struct NodeRecord {
     pub mac: MacCounters,
     /// Packets dropped at this node for lack of a route, its own and forwarded ones.
     pub route_drops: u64,
-    /// Those of them that this node originated.
+    /// Drops of packets that this node originated.
     pub own_route_drops: u64,
     /// Datagrams that failed reassembly.
     pub reassembly_drops: u64,
@@ -189,7 +189,7 @@ impl MacCounters {
 pub struct MeshBin {
     /// Messages generated.
     pub generated: u32,
-    /// Those of them that were received at any time.
+    /// Messages received at any time.
     pub received: u32,
     /// The sum of their delays.
     pub delay: Duration,

@@ -1,6 +1,6 @@
 //! The specification of a wireless network.
 //!
-//! Defaults are those of the CoCoA+ study (Betzler et al. 2015) as Contiki 2.7 ran it; scenarios of
+//! Defaults follow the CoCoA+ study (Betzler et al. 2015) as Contiki 2.7 ran it; scenarios of
 //! other studies override them. Lengths are whole millimetres, so that nodes on a grid are exactly
 //! at a range or not.
 
@@ -315,7 +315,7 @@ pub enum Routing {
 /// RPL (RFC 6550).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RplSpec {
-    /// The release whose behaviour applies where releases differ in what no other field names.
+    /// The release whose behaviour applies to differences without a field.
     pub release: Release,
     /// The mode of operation: storing or non-storing.
     pub mode: RplMode,
@@ -332,7 +332,7 @@ pub struct RplSpec {
     pub initial_etx: u16,
     /// Weight of a new sample in ETX's moving average, in hundredths.
     pub etx_alpha: u8,
-    /// The same while fewer than four transmissions were counted, those of the sample included
+    /// The same while fewer than four transmissions were counted, including the sample's
     /// ("not fresh" in 3.x): a frame that was sent four times is weighed with [`Self::etx_alpha`].
     pub etx_alpha_fresh: u8,
     /// The sample of an unacknowledged frame, in hundredths.

@@ -70,7 +70,7 @@ impl Window {
     }
 }
 
-/// Loss recovery states of the sender (those of Linux's `tcp_input.c`).
+/// Loss recovery states of the sender (Linux, `tcp_input.c`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// No loss indication.

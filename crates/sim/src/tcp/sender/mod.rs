@@ -1,6 +1,6 @@
 //! The sending half: transmission, loss recovery, and the congestion window.
 //!
-//! The structure is that of Linux's `tcp_input.c`, in whose terms RFC 6582, 6675 and 6937 can all
+//! The structure follows Linux's `tcp_input.c`, in whose terms RFC 6582, 6675 and 6937 can all
 //! be expressed: a scoreboard of segments, a state ([`State`]), and a pipe that excludes lost and
 //! received segments. Where the letter of an RFC differs, a setting selects it. Mechanisms:
 //! [`scoreboard`] (marks), `recovery` (states), `transmit` (next segment), [`rate`] (delivery

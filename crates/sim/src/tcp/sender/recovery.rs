@@ -23,7 +23,7 @@ impl Sender {
     /// Handles an acceptable ACK.
     pub(in crate::tcp) fn handle_ack(&mut self, input: &AckInput<'_>) {
         let now = input.now;
-        // A paced segment may have been acknowledged; transmission decides anew.
+        // A paced segment may have been acknowledged; transmission decides again.
         self.paced = false;
         let (prior_in_flight, prior_losses) = (self.in_flight(), self.board.losses);
         let advanced = input.ack > self.una;
@@ -140,7 +140,7 @@ impl Sender {
                         return 0;
                     }
                     if !self.sack && self.settings.careful {
-                        // Duplicates count only for what was sent after the timeout.
+                        // Duplicates count only for segments sent after the timeout.
                         if effect.duplicate && self.nxt > self.recover {
                             counted = self.board.duplicate(1);
                         } else if effect.advanced {

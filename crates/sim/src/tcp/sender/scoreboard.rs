@@ -1,6 +1,6 @@
 //! Scoreboard of segments sent and not acknowledged: lost, retransmitted, or received (SACK).
 //!
-//! Counts are of segments, as in Linux. Without SACK, duplicate ACKs stand for segments received
+//! Counts are in segments, as in Linux. Without SACK, duplicate ACKs represent segments received
 //! beyond the first outstanding one (`sacked` counts them, no segment is flagged).
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use carob_cc::time::Instant;
 /// The delivery state when a segment was sent, for delivery rates (as in Linux's `tcp_rate.c`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PacketState {
-    /// Segments delivered by then.
+    /// Segments delivered so far.
     pub(super) delivered: u64,
     /// Time of the last delivery.
     pub(super) delivered_at: Instant,
@@ -295,7 +295,7 @@ mod tests {
         board
     }
 
-    /// Counts as the segments have them; duplicates stand for no segment.
+    /// Counts by the flags of segments, without duplicate ACKs.
     fn agrees(board: &Scoreboard) {
         let count = |f: fn(&Sent) -> bool| board.segments.iter().filter(|s| f(s)).count() as u32;
         assert_eq!(board.lost, count(|s| s.lost));

@@ -73,7 +73,7 @@ variants! {
         Sample = "sample",
         /// With the next ACK of new data.
         NewAck = "new-ack",
-        /// With the first timeout after an ACK of new data, which is doubled anew (4.4BSD).
+        /// With the first timeout after an ACK of new data, which is doubled again (4.4BSD).
         Bsd = "bsd",
     }
 }
@@ -81,9 +81,9 @@ variants! {
 variants! {
     /// Retransmissions after a timeout.
     pub enum AfterTimeout {
-        /// Everything outstanding, in slow start, except what an ACK covers first.
+        /// All outstanding segments, in slow start, except segments that an ACK covers first.
         GoBackN = "go-back-n",
-        /// The first segment; the rest counts as in flight, and its losses are detected anew.
+        /// The first segment; the rest counts as in flight, and its losses are detected again.
         HeadOnly = "head-only",
     }
 }
@@ -126,7 +126,7 @@ variants! {
     pub enum DelayedAck {
         /// At once.
         None = "none",
-        /// Every so many full segments, or after a fixed time (RFC 5681 4.2).
+        /// After a number of full segments, or after a fixed time (RFC 5681 4.2).
         Constant = "constant",
         /// Linux: at once for the first segments, then with an adaptive delay.
         Linux = "linux",
@@ -138,7 +138,7 @@ variants! {
     pub enum RateSampleOf {
         /// The one sent last (Linux since 5.18).
         LatestSent = "latest-sent",
-        /// The one with the most deliveries before its transmission (Linux until then).
+        /// The one with the most deliveries before its transmission (earlier Linux).
         MostDelivered = "most-delivered",
     }
 }
@@ -264,7 +264,7 @@ impl core::error::Error for SettingsError {}
 pub const BUFFER_MAX: u32 = 1 << 26;
 /// The largest MSS: an IPv4 packet of 65,535 bytes less headers and options.
 pub const MSS_MAX: u32 = 65_455;
-/// The smallest MSS: what an MTU of 68 bytes leaves (RFC 791), less the longest options.
+/// The smallest MSS: an MTU of 68 bytes (RFC 791), less the longest options.
 pub const MSS_MIN: u32 = 8;
 
 impl TcpSettings {

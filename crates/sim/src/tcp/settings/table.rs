@@ -59,7 +59,7 @@ settings! {
     dup_ack_threshold: u32 ["segments"] ("RFC 5681 3.2; KT: held at 3")
         = 3, 3, 3, 3;
     /// Without SACK, duplicates that no segment outstanding explains raise `dup_ack_threshold` to
-    /// what is outstanding, up to this; 0 for a fixed threshold.
+    /// the outstanding segments, up to this; 0 for a fixed threshold.
     reordering_max: u32 ["segments"] ("LNX: 300; KT: can be held at 3")
         = 0, 300, 0, 300;
     /// New segments on the first duplicate ACKs (RFC 3042).
@@ -85,7 +85,7 @@ settings! {
     /// The quantity of which ssthresh becomes half at a loss: outstanding data or window.
     half_of: HalfOf [""] ("RFC 5681 3.1; LNX halves the window")
         = HalfOf::Window, HalfOf::Window, HalfOf::Flight, HalfOf::Window;
-    /// The most an ACK adds to the window in slow start; 0 for what it acknowledges.
+    /// The most an ACK adds to the window in slow start; 0 for the acknowledged segments.
     slow_start_most: u32 ["segments"] ("RFC 5681 3.1: 1; LNX counts segments, unlimited")
         = 0, 0, 1, 0;
     /// The window grows only while it is what limits sending.

@@ -4,7 +4,7 @@
 const IPV6: u16 = 40;
 /// UDP's.
 const UDP: u16 = 8;
-/// The RPL option in a hop-by-hop header of its own (RFC 6553).
+/// The RPL option in a separate hop-by-hop header (RFC 6553).
 const HOP_BY_HOP: u16 = 8;
 /// A source routing header without addresses (RFC 6554).
 const ROUTING: u16 = 8;

@@ -14,7 +14,7 @@ const WORDS: usize = (DATAGRAM_MOST / UNIT).div_ceil(64) as usize;
 /// A fragment of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// The datagram tag, unique among those of the frame's sender.
+    /// The datagram tag, unique per sender of frames.
     pub tag: u16,
     /// Size of the datagram before compression, in bytes.
     pub datagram: u16,

@@ -20,7 +20,7 @@ const BACKOFFS_MAX: u8 = 4;
 const BACKOFF_PERIOD: Duration = Duration::from_micros(320);
 /// Duration of a clear channel assessment: eight symbols.
 const ASSESSMENT: Duration = Duration::from_micros(128);
-/// Interframe spacing: after short frames, and after those of more than [`SHORT_MAX`] bytes.
+/// Interframe spacing: after short frames, and after frames of more than [`SHORT_MAX`] bytes.
 const SIFS: Duration = Duration::from_micros(192);
 const LIFS: Duration = Duration::from_micros(640);
 const SHORT_MAX: u16 = 18;
@@ -178,7 +178,7 @@ fn standard(busy: u8, stream: &mut Stream) -> Duration {
     BACKOFF_PERIOD.times(u64::from(below(1 << exponent, stream))) + ASSESSMENT
 }
 
-/// A node's clock: 128 ticks a second, with a phase of its own.
+/// A node's clock: 128 ticks a second, with a random phase.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     /// Phase before time zero in microseconds; less than a tick.

@@ -139,7 +139,7 @@ impl Rpl {
     }
 
     /// Takes the sender's rank from a packet with a rank error. Non-storing mode selects parents
-    /// anew at once, storing mode at the next input about a candidate.
+    /// again at once, storing mode at the next input about a candidate.
     fn take_rank(&mut self, now: Instant, from: Node, rank: u16) {
         if let Some(candidate) = self.neighbours.candidate_mut(from) {
             candidate.rank = rank;

@@ -1,4 +1,4 @@
-//! Lollipop sequence counters, which tell a restart from a wrap (RFC 6550, 7.2).
+//! Lollipop sequence counters, which distinguish a restart from a wrap (RFC 6550, 7.2).
 
 /// A counter: 128 to 255 after a start, then 0 to 127 cyclically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::{Node, Rpl, RplEvent};
 use crate::mesh::spec::Release;
 
 impl Rpl {
-    /// Re-evaluates a changed candidate and selects the parent anew. Returns whether the candidate
+    /// Re-evaluates a changed candidate and selects the parent again. Returns whether the candidate
     /// may still be a parent (`rpl_process_parent_event`).
     pub(super) fn consider(&mut self, now: Instant, node: Node) -> bool {
         let Some(&candidate) = self.neighbours.candidate(node) else {

@@ -83,7 +83,7 @@ impl SourceRoutes {
         (next < Instant::FAR_FUTURE).then_some(next)
     }
 
-    /// Removes expired entries; a node that is still a parent stays without a parent of its own.
+    /// Removes expired entries; a node that is still a parent stays, without a parent.
     pub(super) fn purge(&mut self, now: Instant) {
         for entry in self.all.iter_mut().filter(|entry| entry.expires <= now) {
             entry.expires = Instant::FAR_FUTURE;

@@ -144,7 +144,7 @@ impl Topology {
     /// By default the secondary sink is beside the root: the nearest node, the lowest number among
     /// equals, that is neither root nor primary sink. The dumbbell has two of each sink, one a
     /// mirror image of the other: nodes send to the primary sink of the other side and to the
-    /// secondary of their own. Its bar belongs half to each side, its middle to the first.
+    /// secondary of this side. Its bar belongs half to each side, its middle to the first.
     pub fn new(spec: &TopologySpec) -> Result<Self, TopologyError> {
         let layout = Layout::new(spec)?;
         let places = &layout.positions;

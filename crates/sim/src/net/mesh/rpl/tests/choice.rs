@@ -76,7 +76,7 @@ fn candidates_beyond_the_rank_that_is_allowed_are_not_taken() {
         (None, INFINITE_RANK)
     );
     bench.dio(2, 1_300);
-    // Its own rank is allowed, what it leads to (1940, DAGRank 7) is, too.
+    // Its rank is allowed, and so is the resulting one (1940, DAGRank 7).
     assert_eq!(bench.rpl.preferred_parent(), Some(2));
     bench.dio(2, 1_900);
     assert_eq!(bench.rpl.preferred_parent(), None, "2540 is not");
