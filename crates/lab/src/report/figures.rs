@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use super::comparison::box_plots;
 use super::page::FigureBlock;
 use super::transfers::Typical;
-use super::{depth, line_plot, mix, node_timeline, notifications, ratios};
+use super::{line_plot, mix, notifications, ratios};
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::summary::Print;
 
@@ -75,12 +75,6 @@ figures! {
     "load", "Carried load of a wireless network against its offered load",
         "cells that differ in the load of a wireless network, and in at most two other keys",
         Runs(|d| Ok(swept(d, &[&line_plot::LOAD, &line_plot::PERIOD])));
-    "circle", "Rank, ETX, changes of the parent, RTO and transmissions of one node over time",
-        "a wireless network in which a parent changes",
-        Runs(|d| { Ok(node_timeline::figure(d.outcome, &d.rows) .into_iter() .collect()) });
-    "depth", "Hops and neighbours of the nodes of a wireless network",
-        "a wireless network of at most 120 nodes",
-        Runs(|d| Ok(depth::figure(d.outcome, &d.rows).into_iter().collect()));
     "controllers", "Timers of several controllers on one script of events",
         "a script of events",
         Command("carob cc trace --figure FILE");
