@@ -137,7 +137,7 @@ pub(crate) enum Command {
         /// The shell
         shell: Shell,
     },
-    /// Print the manual page, or write the pages of all commands to a folder
+    /// Print the manual page, or write all pages to a folder
     Man {
         /// Write a page for each command here
         #[arg(long, value_name = "DIR")]
