@@ -290,7 +290,7 @@ def situations():
         validation = " (link *not validated*)" if answer["link"].get("is_unvalidated") else ""
         cells = [situation + validation, configuration(best, answer), gain(subject, best, answer["ranked"][0]), evidence(best, answer)]
         lines.append(f"| {' | '.join(cells)} |")
-        commands += f"\n{situation}:\n\n```\n{command}\n"
+        commands += f"\n{situation}:\n\n```text\n{command}\n"
         if answer["recommended"]:
             commands += f"{best['command']}\n"
         commands += "```\n"
