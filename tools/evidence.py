@@ -7,8 +7,10 @@ import csv
 import io
 import json
 import math
+import random
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -443,15 +445,108 @@ def radio():
     return page("crates/sim/examples/radio_validation/README.md", results=text + rows(head, *lines))
 
 
+# The loss process of Pesola 2020, chosen by half the columns of its tables with errors and judged on the other half.
+
+HALVES = ROOT / "papers/thesis/halves.csv"
+LOSS_PROCESS = ROOT / "crates/studies/results/loss-process.csv"
+STATISTICS = ["p10", "p25", "p50", "p75", "p90"]
+CAPS = ["none", "60 s", "32 s", "24 s", "16 s", "12 s"]  # rto_max of default CoAP
+FURTHER_STATES = ["1.6", "1.8", "2.5"]  # packets, beside the states of open.toml
+OF_SCENARIO = ("1.4 packets", "60 s")
+LOSS_SEEDS = 100
+
+
+def read_columns():
+    """Printed percentiles by table, algorithm, buffer in bytes."""
+    printed = {}
+    for path in sorted((ROOT / "papers/thesis").glob("table*_fct.csv")):
+        for row in csv.DictReader(path.open()):
+            values = {name: float(row["median_s" if name == "p50" else f"{name}_s"]) for name in STATISTICS}
+            if row["error"] != "none":
+                printed[row["table"], row["algorithm"], row["buffer_bytes"]] = (row["clients"], row["error"], values)
+    return printed
+
+
+def draw_halves(_=None):
+    """Of each table and algorithm with several buffers half the columns, of its two columns over UDP one."""
+    draw, drawn = random.Random(2020), set()
+    columns = sorted(read_columns())
+    for table in sorted({table for table, *_ in columns}):
+        for transport in (("cocoa-001", "default"), ("tcp-newreno",), ("tcp-bbr1",)):
+            group = [column for column in columns if column[0] == table and column[1] in transport]
+            drawn.update(draw.sample(group, len(group) // 2))
+    lines = (",".join((*column, "choose" if column in drawn else "judge")) for column in columns)
+    HALVES.write_text("table,algorithm,buffer_bytes,half\n" + "".join(f"{line}\n" for line in lines))
+
+
+def run_loss_process(_):
+    states = next(one for one in tomllib.loads((ROOT / "papers/thesis/open.toml").read_text())["setting"] if one["name"] == "error state")
+    states = {value["label"]: value["set"] for value in states["value"]}
+    states |= {f"{packets} packets": [f"link.error_burst_packets={packets}"] for packets in FURTHER_STATES}
+    lines = [",".join(("state", "cap", "clients", "error", "buffer", "algorithm", *STATISTICS))]
+    for state, settings in states.items():
+        print(state, flush=True)
+        for cap in CAPS:
+            # Only default CoAP has this setting.
+            algorithms = "default,cocoa-001,tcp-newreno,tcp-bbr1" if cap == OF_SCENARIO[1] else "default"
+            options = [word for one in (*settings, f"algorithm.default.rto_max={cap}") for word in ("--set", one)]
+            text = output("cargo", "run", "--release", "--quiet", "--package", "carob-cli", "--", "lab", "run", "thesis/long-*",
+                          "--algorithm", algorithms, "--no-report", "--csv", "--seeds", str(LOSS_SEEDS), *options)
+            for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
+                if row["metric"] == "fct_s" and row["error"] != "none":
+                    key = [state, "" if row["algorithm"] != "default" else cap, row["clients"], row["error"], row["buffer"], row["algorithm"]]
+                    lines.append(",".join((*key, *(f"{float(row[name]):.2f}" for name in STATISTICS))))
+    LOSS_PROCESS.write_text("\n".join(lines) + "\n")
+
+
+def read_loss_process():
+    """Deviations |ln(measured / printed)| by state and cap, then by column."""
+    measured = {}
+    for row in csv.DictReader(LOSS_PROCESS.open()):
+        buffer = row["buffer"].removesuffix(" B").replace("inf", "1410000")
+        key = (row["clients"], row["error"], buffer, row["algorithm"])
+        measured[row["state"], row["cap"], key] = {name: float(row[name]) for name in STATISTICS}
+    states = dict.fromkeys(state for state, *_ in measured)
+    deviations = {}
+    for state in states:
+        for cap in CAPS:
+            of_columns = deviations[state, cap] = {}
+            for column, (clients, error, printed) in read_columns().items():
+                own = measured[state, cap if column[1] == "default" else "", (clients, error, column[2], column[1])]
+                of_columns[column] = [abs(math.log(own[name] / printed[name])) for name in STATISTICS]
+    return deviations
+
+
+def loss_process():
+    half = {(row["table"], row["algorithm"], row["buffer_bytes"]): row["half"] for row in csv.DictReader(HALVES.open())}
+    lines = []
+    for (state, cap), of_columns in read_loss_process().items():
+        values = {name: [one for column, many in of_columns.items() if half[column] == name for one in many] for name in ("choose", "judge")}
+        mean = {name: sum(many) / len(many) for name, many in values.items()}
+        within = {name: sum(one <= math.log(1.1) for one in many) for name, many in values.items()}
+        lines.append((mean["choose"], state, cap, mean, within, {name: len(many) for name, many in values.items()}))
+    lines.sort(key=lambda line: line[0])
+    named = [line for line in lines[8:] if (line[1], line[2]) == OF_SCENARIO]
+    text = rows(["| error state | largest timer of default CoAP | chosen by: mean | within 10 % | judged by: mean | within 10 % |",
+                 "|---|---|---:|---:|---:|---:|"],
+                *(f"| {state}{' (before)' if (state, cap) == OF_SCENARIO else ''} | {cap} | {math.expm1(mean['choose']) * 100:.1f} % | "
+                  f"{within['choose']} of {count['choose']} | {math.expm1(mean['judge']) * 100:.1f} % | {within['judge']} of {count['judge']} |"
+                  for _, state, cap, mean, within, count in [*lines[:8], *named]))
+    return page("papers/thesis/tcp-sensitivity.md", halves=text)
+
+
 PAGES = {
     "stress": ("crates/lab/results/stress.md", stress, run_stress),
     "links": ("crates/lab/results/links.md", links, run_links),
     "situations": ("docs/tutorials/choose-controller.md", situations, run_situations),
     "recommendations": ("crates/lab/results/recommendations.md", recommendations, run_recommendations),
     "radio-validation": ("crates/sim/examples/radio_validation/README.md", radio, run_radio),
+    "loss-process": ("papers/thesis/tcp-sensitivity.md", loss_process, run_loss_process),
 }
 
 if __name__ == "__main__":
+    if sys.argv[1] == "draw-halves":
+        sys.exit(draw_halves())
     path, text, run = PAGES[sys.argv[1]]
     if sys.argv[2:3] == ["--run"]:
         (ROOT / "target").mkdir(exist_ok=True)
