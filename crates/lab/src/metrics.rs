@@ -15,6 +15,7 @@ mod mesh;
 mod notifications;
 mod table;
 
+pub(crate) use mesh::Spread;
 pub use table::*;
 
 /// Samples of each metric, by name.

@@ -55,7 +55,7 @@ impl Timed {
         }
     }
 
-    fn metric(self) -> Metric {
+    pub(crate) fn metric(self) -> Metric {
         match self {
             Self::Flows => metrics::FCT_S,
             Self::Responses => metrics::RESPONSE_TIME_S,

@@ -41,13 +41,13 @@ pub fn distribution(values: &[f64], label: &str, axis: &str, unit: &str) -> Opti
 }
 
 /// The value at or below which a share of sorted values lies.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
+pub(super) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
 /// Values, and the share at or below each.
-fn steps(sorted: &[f64]) -> Vec<(f64, f64)> {
+pub(super) fn steps(sorted: &[f64]) -> Vec<(f64, f64)> {
     let count = sorted.len().min(STEPS_MAX);
     let step = |k: usize| {
         let share = (k + 1) as f64 / count as f64;

@@ -6,9 +6,11 @@ use std::cell::OnceCell;
 use super::comparison::box_plots;
 use super::page::FigureBlock;
 use super::transfers::Typical;
-use super::{line_plot, mix, notifications, ratios};
+use super::{line_plot, metric, mix, notifications, ratios};
+use crate::metrics::Metric;
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::summary::Print;
+use crate::timed::Timed;
 
 /// A figure, declared once.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +77,12 @@ figures! {
     "load", "Carried load of a wireless network against its offered load",
         "cells that differ in the load of a wireless network, and in at most two other keys",
         Runs(|d| Ok(swept(d, &[&line_plot::LOAD, &line_plot::PERIOD])));
+    "bars", "Means of a metric with intervals, by cell and algorithm",
+        "a metric (`--metric`) with at most 160 means; without, the time that tables have",
+        Runs(|d| Ok(metric::bars(d.metric(), &d.rows).into_iter().collect()));
+    "cdf", "Distribution of the values of a metric, for each cell and algorithm",
+        "a metric (`--metric`) with at most 24 cells and algorithms; without, the time that tables have",
+        Runs(|d| Ok(metric::distribution(d.metric(), d.outcome, &d.rows).into_iter().collect()));
     "controllers", "Timers of several controllers on one script of events",
         "a script of events",
         Command("carob cc trace --figure FILE");
@@ -132,8 +140,9 @@ impl Figure {
         &self,
         outcome: &Outcome<'_>,
         print: &Print,
+        metric: Option<&'static Metric>,
     ) -> Result<Option<String>, RunSetupError> {
-        let first = self.block(outcome, print)?;
+        let first = self.block(outcome, print, metric)?;
         Ok(first.map(|block| block.picture.standalone()))
     }
 
@@ -142,8 +151,10 @@ impl Figure {
         &self,
         outcome: &Outcome<'_>,
         print: &Print,
+        metric: Option<&'static Metric>,
     ) -> Result<Option<FigureBlock>, RunSetupError> {
-        let drawing = Drawing::new(outcome, print);
+        let mut drawing = Drawing::new(outcome, print);
+        drawing.metric = metric;
         Ok(drawing.blocks(&[self.name])?.into_iter().next())
     }
 }
@@ -154,6 +165,8 @@ pub(super) struct Drawing<'a> {
     pub(super) outcome: &'a Outcome<'a>,
     pub(super) rows: Vec<Row>,
     print: &'a Print,
+    /// The metric of figures that draw any.
+    metric: Option<&'static Metric>,
     typical: OnceCell<Typical>,
 }
 
@@ -163,8 +176,16 @@ impl<'a> Drawing<'a> {
             outcome,
             rows: outcome.rows(),
             print,
+            metric: None,
             typical: OnceCell::new(),
         }
+    }
+
+    /// The metric chosen, or the time that tables have.
+    fn metric(&self) -> &'static Metric {
+        let usual = || Metric::named(Timed::of(&self.rows).metric().name);
+        let metric = self.metric.or_else(usual);
+        metric.expect("times are in the table of metrics")
     }
 
     /// The typical runs, recorded once.
@@ -215,11 +236,14 @@ mod tests {
         let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
         let print = Print::default();
         let drawn = Figure::of_runs().filter_map(|figure| {
-            let svg = figure.svg(&outcome, &print).expect("possible")?;
+            let svg = figure.svg(&outcome, &print, None).expect("possible")?;
             assert!(svg.starts_with("<svg") && !svg.contains("NaN"), "{svg}");
             Some(figure.name)
         });
-        assert_eq!(drawn.collect::<Vec<_>>(), ["boxes", "transfers"]);
+        assert_eq!(
+            drawn.collect::<Vec<_>>(),
+            ["boxes", "transfers", "bars", "cdf"]
+        );
         assert!(Figure::named("boxes").is_some() && Figure::named("nothing").is_none());
     }
 }

@@ -17,6 +17,7 @@ mod intervals;
 mod line_plot;
 mod link_use;
 mod look;
+mod metric;
 mod mix;
 mod notifications;
 mod page;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::outcome::Outcome;
 use super::plan::Job;
-use crate::metrics::{self, Samples};
+use crate::metrics::{self, Metric, Samples};
 use crate::scenario::Cell;
 use crate::statistics::Statistics;
 use crate::timed::Timed;
@@ -105,6 +105,26 @@ pub struct EachRow {
 }
 
 impl Outcome<'_> {
+    /// The values of a metric, pooled over the runs of a cell and algorithm, in the order of the rows. Times that a
+    /// wireless network keeps in histograms are a thousand quantiles of them, within 6 %.
+    pub fn values(&self, metric: &Metric) -> Vec<Vec<f64>> {
+        let pooled = self.pairs().map(|(_, kept)| {
+            let (mut samples, mut spread) = (Samples::new(), metrics::Spread::default());
+            for kept in kept {
+                let record = kept.record();
+                metrics::collect(&record, &mut samples);
+                spread.add(metric, &record);
+            }
+            let values = spread.values();
+            if values.is_empty() {
+                samples.remove(metric.name).unwrap_or_default()
+            } else {
+                values
+            }
+        });
+        pooled.collect()
+    }
+
     /// One row per cell and algorithm, runs pooled.
     pub fn rows(&self) -> Vec<Row> {
         self.pairs()

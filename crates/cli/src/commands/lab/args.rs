@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carob_lab::compare::Component;
+use carob_lab::metrics::{METRICS, Metric};
 use carob_lab::report::Figure;
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -244,6 +245,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FIGURE", num_args = 0..=1, value_parser = figure_parser(),
           default_missing_value = "boxes", conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: Option<&'static Figure>,
+    /// Draw this metric in the figures bars and cdf
+    ///
+    /// `carob lab metrics` lists all.
+    #[arg(long, value_name = "METRIC", requires = "svg", value_parser = metric_parser())]
+    pub(crate) metric: Option<&'static Metric>,
     /// Print one object, line or row per run, with its seed and trace hash
     #[arg(long)]
     pub(crate) each: bool,
@@ -254,6 +260,15 @@ pub(crate) struct RunArgs {
     pub(crate) report: ReportArgs,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
+}
+
+/// The names of metrics.
+fn metric_parser() -> impl TypedValueParser<Value = &'static Metric> {
+    let names = METRICS
+        .iter()
+        .map(|metric| PossibleValue::new(metric.name).hide(true));
+    PossibleValuesParser::new(names)
+        .try_map(|name| Metric::named(&name).ok_or_else(|| format!("no metric \"{name}\"")))
 }
 
 /// The names of figures of runs, with their content.

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::time::Instant;
 
+use carob_lab::metrics::Metric;
 use carob_lab::report::{Figure, Subject, comparison};
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::{Cell, builtin};
@@ -61,7 +62,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let quiet = args.json || args.csv || args.svg.is_some();
     show(args, &source, &runs, &rows, &print, &took);
     if let Some(kind) = args.svg {
-        raw(drawn(kind, &runs, &print)?.trim_end());
+        raw(drawn(kind, &runs, &print, args.metric)?.trim_end());
     }
     let report_name = output::report_name(name, args.seed, &args.set);
     output::report(&args.report, &report_name, quiet, || {
@@ -104,8 +105,13 @@ pub(super) fn plan<'a>(args: &RunArgs, source: &'a Source) -> Result<Plan<'a>, F
 }
 
 /// A figure as a standalone file.
-fn drawn(figure: &Figure, runs: &Runs<'_>, print: &Print) -> Result<String, Failure> {
-    let svg = figure.svg(runs, print);
+fn drawn(
+    figure: &Figure,
+    runs: &Runs<'_>,
+    print: &Print,
+    metric: Option<&'static Metric>,
+) -> Result<String, Failure> {
+    let svg = figure.svg(runs, print, metric);
     let svg = svg.map_err(|why| Failure::new(Kind::Usage, why))?;
     let needs = figure.needs;
     let missing = || {

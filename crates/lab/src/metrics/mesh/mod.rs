@@ -8,6 +8,7 @@ mod traced;
 
 use carob_cc::time::Duration;
 use carob_sim::mesh::record::{Histogram, MeshRecord, NodeRecord};
+use carob_sim::spec::RunRecord;
 
 use super::table as m;
 use super::{Metric, seconds};
@@ -246,6 +247,46 @@ fn round_trips(record: &MeshRecord, add: &mut impl FnMut(Metric, f64)) {
         let both: f64 = points.iter().map(|(h, t)| (h - hops) * (t - times)).sum();
         add(m::ROUND_TRIP_PER_HOP_S, both / spread);
         add(m::ROUND_TRIP_BASE_S, times - hops * both / spread);
+    }
+}
+
+/// Times of a metric of wireless networks of which runs have the mean or the longest.
+#[derive(Debug, Default)]
+pub(crate) struct Spread {
+    pooled: Histogram,
+    longest: Vec<f64>,
+}
+
+impl Spread {
+    /// Adds the times of a run.
+    pub(crate) fn add(&mut self, metric: &Metric, record: &RunRecord) {
+        let Some(mesh) = &record.mesh else { return };
+        let of = match *metric {
+            m::DELAY_S => [&mesh.delay, &mesh.burst_delay].map(Some),
+            m::BURST_DELAY_S => [Some(&mesh.near_burst_delay), None],
+            m::RTO_INIT_S => [Some(&mesh.rto_init), None],
+            m::RTO_S => [Some(&mesh.rto), None],
+            m::RTTVAR_WEAK_S => [Some(&mesh.rttvar_weak), None],
+            m::ORPHAN_S => {
+                let nodes = mesh.nodes.iter().map(|node| seconds(node.orphan_longest));
+                self.longest.extend(nodes);
+                return;
+            }
+            _ => return,
+        };
+        for one in of.into_iter().flatten() {
+            self.pooled.merge(one);
+        }
+    }
+
+    /// The times in seconds: those of nodes, or a thousand quantiles.
+    pub(crate) fn values(self) -> Vec<f64> {
+        if !self.longest.is_empty() {
+            return self.longest;
+        }
+        (1..=1_000)
+            .filter_map(|share| self.pooled.quantile(share).map(seconds))
+            .collect()
     }
 }
 
