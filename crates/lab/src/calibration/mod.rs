@@ -609,7 +609,7 @@ fn read_facts(text: &str, unit_facts: Facts<'_>) -> Result<Vec<Rule>, Calibratio
         let checks: Result<Vec<Check>, String> = written
             .check
             .iter()
-            .map(|check| check.read(unit_facts))
+            .map(|check| check.read(unit_facts, None))
             .collect();
         let fact = Rule {
             id: written.id.clone(),

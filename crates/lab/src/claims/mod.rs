@@ -99,6 +99,44 @@ impl Judgement {
         }
     }
 
+    /// The verdict with other tolerances of the stated numbers: the checks of the same rule, and `share` for printed
+    /// tables, by the measured values alone. None if the claim states no number. Orderings keep their verdict.
+    pub fn within(&self, checks: &[Check], tables: &[Comparison], share: f64) -> Option<Verdict> {
+        let inside = |value: Option<Interval>, low: f64, high: f64| match value {
+            None => Verdict::Undecided,
+            Some(value) if (low..=high).contains(&value.value) => Verdict::Holds,
+            Some(_) => Verdict::Fails,
+        };
+        let mut outcomes = self.checks.iter().cloned();
+        let (mut all, mut stated) = (Vec::new(), false);
+        for check in checks {
+            for (_, condition) in &check.cases {
+                let mut outcome = outcomes.next()?;
+                if let Condition::Band { low, high } = condition {
+                    outcome.verdict = inside(outcome.measured, *low, *high);
+                    stated = true;
+                }
+                all.push(outcome);
+            }
+            for comparison in check
+                .printed
+                .into_iter()
+                .flat_map(|table| of_table(table, tables))
+            {
+                let mut outcome = outcomes.next()?;
+                let (low, high) = (1.0 - share, 1.0 + share);
+                outcome.verdict = inside(
+                    outcome.measured,
+                    comparison.paper * low,
+                    comparison.paper * high,
+                );
+                stated = true;
+                all.push(outcome);
+            }
+        }
+        stated.then(|| Verdict::of(&all))
+    }
+
     /// Its quantities in short: `36.2; 58.2 [57.9, 58.4]`.
     pub fn measured(&self) -> String {
         let one = |check: &Outcome| match &check.measured {
@@ -183,12 +221,16 @@ fn check_all(id: &str, check: &Check, source: &Source, tables: &[Comparison]) ->
         .collect()
 }
 
+/// The values of a table under the profiles as they are.
+fn of_table(table: u32, tables: &[Comparison]) -> impl Iterator<Item = &Comparison> {
+    tables
+        .iter()
+        .filter(move |c| c.expected.table == table && c.set.is_empty())
+}
+
 /// Each published value of a table with the measured one, as in `carob lab reproduce`.
 fn printed(table: u32, tables: &[Comparison]) -> Vec<Outcome> {
-    let of_table = tables
-        .iter()
-        .filter(|c| c.expected.table == table && c.set.is_empty());
-    of_table
+    of_table(table, tables)
         .map(|comparison| Outcome {
             quantity: format!(
                 "{}(fct_s, {}, {})",
@@ -294,6 +336,41 @@ mod tests {
             expected: String::new(),
             verdict,
         }
+    }
+
+    #[test]
+    fn stated_numbers_are_judged_again_with_another_tolerance() {
+        let text = r#"
+            [[claim]]
+            id = "some-1"
+            about = "a number, a range and an ordering"
+            [[claim.text]]
+            quantity = "10"
+            about = 10
+            within = "50 %"
+            [[claim.text]]
+            quantity = "10"
+            between = [0, 10]
+            [[claim.text]]
+            quantity = "10"
+            below = 20
+        "#;
+        let rules = rule::read_within(text, &|_| None, Some(0.1)).expect("rules");
+        let judged = |values: [f64; 3]| {
+            let checks = values.map(|value| Outcome {
+                measured: Some(Interval::point(value)),
+                ..outcome(Verdict::Holds)
+            });
+            Judgement::of(checks.to_vec()).within(&rules[0].text, &[], 0.1)
+        };
+        assert_eq!(judged([9.1, 10.9, 30.0]), Some(Verdict::Holds));
+        assert_eq!(judged([8.9, 11.1, 30.0]), Some(Verdict::Fails));
+        assert_eq!(
+            judged([8.9, -0.1, 30.0]),
+            Some(Verdict::Fails),
+            "0 has no share"
+        );
+        assert_eq!(Judgement::of(Vec::new()).within(&[], &[], 0.1), None);
     }
 
     #[test]

@@ -158,12 +158,21 @@ pub(crate) struct WrittenCheck {
 
 /// Reads rules, with the facts that their quantities may use.
 pub fn read(text: &str, facts: Facts<'_>) -> Result<Vec<Rule>, RuleError> {
+    read_within(text, facts, None)
+}
+
+/// The same with a share of each stated number, other than 0, as its tolerance.
+pub fn read_within(
+    text: &str,
+    facts: Facts<'_>,
+    share: Option<f64>,
+) -> Result<Vec<Rule>, RuleError> {
     let file: File = toml::from_str(text).map_err(|error| unreadable(&error))?;
     let one = |written: Written| {
         let id = written.id;
         let all = |checks: &[WrittenCheck]| -> Result<Vec<Check>, RuleError> {
             let each = checks.iter().map(|check| {
-                check.read(facts).map_err(|what| RuleError {
+                check.read(facts, share).map_err(|what| RuleError {
                     claim: id.clone(),
                     what,
                 })
@@ -207,7 +216,7 @@ fn unreadable(error: &toml::de::Error) -> RuleError {
 }
 
 impl WrittenCheck {
-    pub(crate) fn read(&self, facts: Facts<'_>) -> Result<Check, String> {
+    pub(crate) fn read(&self, facts: Facts<'_>, share: Option<f64>) -> Result<Check, String> {
         if let Some(table) = self.printed {
             return Ok(Check {
                 cases: Vec::new(),
@@ -231,7 +240,7 @@ impl WrittenCheck {
                 several => format!("max({})", several.join(", ")),
             };
             let quantity = Expression::with_facts(&text, facts).map_err(text_of)?;
-            cases.push((quantity, self.condition(&values, facts)?));
+            cases.push((quantity, self.condition(&values, facts, share)?));
         }
         Ok(Check {
             cases,
@@ -239,8 +248,16 @@ impl WrittenCheck {
         })
     }
 
-    fn condition(&self, values: &[(&str, &str)], facts: Facts<'_>) -> Result<Condition, String> {
+    fn condition(
+        &self,
+        values: &[(&str, &str)],
+        facts: Facts<'_>,
+        share: Option<f64>,
+    ) -> Result<Condition, String> {
         let tolerance = |end: f64| -> Result<f64, String> {
+            if let (Some(share), true) = (share, end != 0.0) {
+                return Ok(end.abs() * share);
+            }
             match &self.within {
                 None => Ok(0.0),
                 Some(toml::Value::String(text)) => {

@@ -27,6 +27,12 @@ pub fn rules(part: &Part) -> Vec<Rule> {
     rule::read(part.rules, &unit::value).expect("a test reads every built-in rule")
 }
 
+/// The same rules with a share of each published number as its tolerance.
+fn rules_within(part: &Part, share: f64) -> Vec<Rule> {
+    let rules = rule::read_within(part.rules, &unit::value, Some(share));
+    rules.expect("a test reads every built-in rule")
+}
+
 /// The claim that was judged.
 pub fn claim(judged: &Judged) -> Option<Claim> {
     let (study, _) = judged.id.split_once('-')?;

@@ -4,11 +4,15 @@
 use std::collections::BTreeMap;
 
 use carob_lab::calibration::{Class, VerdictShares};
-use carob_lab::claims::{Judged, Verdict, rule};
+use carob_lab::claims::rule::{self, Rule};
+use carob_lab::claims::{Judged, Verdict};
+use carob_lab::expected::Comparison;
 
 use super::part::Part;
+use super::rules_within;
 use crate::calibration::Calibrated;
 use crate::papers::{self, Refutation, Unpublished};
+use crate::reproduce::{self, MeasuredRuns, thesis_tolerances};
 
 /// The status of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +63,12 @@ pub struct ClaimStatuses {
     unpublished: Vec<Unpublished>,
     shares: BTreeMap<String, VerdictShares>,
     causes: BTreeMap<String, String>,
+    within_tenth: BTreeMap<String, Rule>,
+    tables: Vec<Comparison>,
 }
+
+/// Tolerance of the second verdict, as a share of the published value.
+const TENTH: f64 = 0.1;
 
 impl ClaimStatuses {
     /// Reads a study's refutations and causes, and the stored result of its calibration.
@@ -71,7 +80,7 @@ impl ClaimStatuses {
         let shares = Calibrated::of(study).and_then(|calibrated| {
             let kept = calibrated.kept()?;
             let findings = calibrated.findings().into_iter().enumerate();
-            let share = |(n, rule): (usize, rule::Rule)| Some((rule.id, kept.shares(n, false)?));
+            let share = |(n, rule): (usize, Rule)| Some((rule.id, kept.shares(n, false)?));
             Some(findings.filter_map(share).collect())
         });
         Self {
@@ -79,7 +88,23 @@ impl ClaimStatuses {
             unpublished: papers::unpublished(study),
             shares: shares.unwrap_or_default(),
             causes: Part::of(study).flat_map(causes).collect(),
+            within_tenth: Part::of(study)
+                .flat_map(|part| rules_within(part, TENTH))
+                .map(|rule| (rule.id.clone(), rule))
+                .collect(),
+            tables: reproduce::compare(
+                &papers::thesis_fct(),
+                &MeasuredRuns::stored().rows,
+                &thesis_tolerances(),
+            ),
         }
+    }
+
+    /// The verdict by the text with 10 % of each published number as its tolerance; none if the claim states no
+    /// number.
+    pub fn within_tenth(&self, judged: &Judged) -> Option<Verdict> {
+        let rule = self.within_tenth.get(&judged.id)?;
+        judged.text.within(&rule.text, &self.tables, TENTH)
     }
 
     /// The status of a claim.
@@ -181,6 +206,8 @@ mod tests {
             }],
             shares: shares.map(|(id, share)| (id.to_owned(), share)).into(),
             causes: BTreeMap::new(),
+            within_tenth: BTreeMap::new(),
+            tables: Vec::new(),
         };
         for (id, verdict, by_table, expected) in [
             ("some-1", Verdict::Holds, false, ClaimStatus::Holds),
@@ -286,7 +313,7 @@ mod tests {
                 open += 1;
             }
         }
-        assert_eq!((refuted, open), (6, 3));
+        assert_eq!((refuted, open), (6, 4));
         for calibrated in CALIBRATED {
             let standings = ClaimStatuses::of(calibrated.study);
             assert!(standings.has_shares(), "{}", calibrated.study);

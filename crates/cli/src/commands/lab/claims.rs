@@ -275,6 +275,7 @@ fn to_json(
         "standing": standings.standing(judged).name(),
         "measured": judged.text.measured(),
         "expected": judged.text.expected(),
+        "within_tenth": standings.within_tenth(judged).map(Verdict::name),
         "note": note,
         "claim": claim.map(|claim| claim.claim),
         "checks": judged.text.checks,
@@ -346,6 +347,12 @@ fn plausible(standings: &ClaimStatuses, judged: &Judged) -> String {
         .map_or_else(String::new, |share| format!("{:.0} %", share.holds * 100.0))
 }
 
+/// The second verdict: with 10 % of each published number as its tolerance.
+fn within_tenth(standings: &ClaimStatuses, judged: &Judged) -> String {
+    let verdict = standings.within_tenth(judged);
+    verdict.map_or_else(String::new, |verdict| verdict.name().to_owned())
+}
+
 fn table(kept: &StoredVerdicts, standings: &ClaimStatuses, whole: bool) -> TextTable {
     let has_tables = kept.claims.iter().any(|judged| judged.table.is_some());
     let has_shares = kept
@@ -357,6 +364,7 @@ fn table(kept: &StoredVerdicts, standings: &ClaimStatuses, whole: bool) -> TextT
         ("importance", true),
         ("verdict", true),
         ("by the text", true),
+        ("within 10 %", true),
         ("by its tables", has_tables),
         ("plausible settings", has_shares),
         ("", true),
@@ -378,6 +386,7 @@ fn table(kept: &StoredVerdicts, standings: &ClaimStatuses, whole: bool) -> TextT
             claim.weight,
             standings.standing(judged).name().to_owned(),
             share(&judged.text),
+            within_tenth(standings, judged),
             by_table,
             plausible(standings, judged),
             if whole { text } else { cut(&text, CLAIM) },
@@ -390,6 +399,7 @@ fn table(kept: &StoredVerdicts, standings: &ClaimStatuses, whole: bool) -> TextT
         table.add(used.map(|(cell, _)| cell).collect());
     }
     table.optional(&[
+        "within 10 %",
         "by its tables",
         "plausible settings",
         "by the text",
@@ -411,6 +421,9 @@ fn tally(kept: &[StoredVerdicts], standings: &ClaimStatuses) -> TextTable {
             .map(|standing| (standing.name().to_owned(), Align::Right)),
     );
     header.push(("verdict fails".to_owned(), Align::Right));
+    for name in ["state a number", "hold within 10 %", "partly", "fail"] {
+        header.push((name.to_owned(), Align::Right));
+    }
     let mut table = TextTable::new(header);
     for weight in ["headline", "main", "detail"] {
         let of_weight =
@@ -425,6 +438,19 @@ fn tally(kept: &[StoredVerdicts], standings: &ClaimStatuses) -> TextTable {
         row.extend(ClaimStatus::ALL.map(count));
         let fail = all.iter().filter(|j| j.text.verdict == Verdict::Fails);
         row.push(fail.count().to_string());
+        let near: Vec<Verdict> = all
+            .iter()
+            .filter_map(|j| standings.within_tenth(j))
+            .collect();
+        row.push(near.len().to_string());
+        row.extend(
+            [Verdict::Holds, Verdict::HoldsPartly, Verdict::Fails].map(|verdict| {
+                near.iter()
+                    .filter(|one| **one == verdict)
+                    .count()
+                    .to_string()
+            }),
+        );
         table.add(row);
     }
     table
@@ -452,8 +478,9 @@ its runs.
 
 The verdict is the one by the text, with two exceptions. A claim *contradicts its own data* if the study's tables or
 raw data say otherwise. A claim that does not hold *cannot be decided* if it holds in 5 to 95 % of the interpretations
-that the study's baseline facts do not exclude. Nor can one that depends on something that is not published. The last column counts the verdict
-*fails* by the text, without these exceptions.{calibrated}
+that the study's baseline facts do not exclude. Nor can one that depends on something that is not published. *Verdict fails* counts the verdict
+*fails* by the text, without these exceptions. The last columns count a second verdict, of claims that state a number: by the same checks,
+with 10 % of each published number as its tolerance. Orderings keep theirs.{calibrated}
 
 {tally}{refuted}{unpublished}{causes}",
         citation = study.citation(),

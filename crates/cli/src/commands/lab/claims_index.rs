@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use carob_lab::claims::Judged;
+use carob_lab::claims::{Judged, Verdict};
 use carob_lab::report::{Report, Section};
 use carob_lab::study::Claim;
 use carob_lab::text::{Align, TextTable};
@@ -48,6 +48,18 @@ impl StudyVerdicts {
         self.judged().filter(is_it).count()
     }
 
+    /// Claims that hold or hold partly with 10 % as tolerance of published numbers, of those that state one.
+    fn near(&self) -> [usize; 2] {
+        let judged = self
+            .judged()
+            .filter_map(|(_, judged)| self.standings.within_tenth(judged));
+        let verdicts: Vec<Verdict> = judged.collect();
+        let hold = verdicts
+            .iter()
+            .filter(|one| matches!(one, Verdict::Holds | Verdict::HoldsPartly));
+        [hold.count(), verdicts.len()]
+    }
+
     /// The claims that fail and have a cause, with their study's claims, and the cause.
     fn causes(&self) -> impl Iterator<Item = (Claim, &str)> {
         let judged = self.kept.iter().flat_map(|kept| &kept.claims);
@@ -72,16 +84,21 @@ fn header(names: &[(&str, Align)]) -> TextTable {
 fn tally(studies: &[StudyVerdicts], name: &dyn Fn(&StudyVerdicts) -> String) -> TextTable {
     let mut names = vec![("study", Align::Left), ("claims", Align::Right)];
     names.extend(ClaimStatus::ALL.map(|status| (status.name(), Align::Right)));
+    names.push(("hold or partly within 10 %", Align::Right));
     let mut table = header(&names);
     for study in studies {
         let mut row = vec![name(study), study.judged().count().to_string()];
         row.extend(ClaimStatus::ALL.map(|status| study.count(status).to_string()));
+        let [hold, stated] = study.near();
+        row.push(format!("{hold} of {stated}"));
         table.add(row);
     }
     let sum =
         |of: &dyn Fn(&StudyVerdicts) -> usize| studies.iter().map(of).sum::<usize>().to_string();
     let mut row = vec!["all".to_owned(), sum(&|study| study.judged().count())];
     row.extend(ClaimStatus::ALL.map(|status| sum(&|study| study.count(status))));
+    let near = |n: usize| sum(&|study| study.near()[n]);
+    row.push(format!("{} of {}", near(0), near(1)));
     table.add(row);
     table
 }
@@ -94,6 +111,7 @@ pub(super) fn page(studies: &[StudyVerdicts], command: String) -> Report {
         ("importance", Align::Left),
         ("verdict", Align::Left),
         ("by the text", Align::Left),
+        ("within 10 %", Align::Left),
         ("text", Align::Left),
         ("measured", Align::Left),
         ("expected", Align::Left),
@@ -110,6 +128,10 @@ pub(super) fn page(studies: &[StudyVerdicts], command: String) -> Report {
                 claim.weight,
                 study.standings.standing(judged).name().to_owned(),
                 judged.text.verdict.name().to_owned(),
+                study
+                    .standings
+                    .within_tenth(judged)
+                    .map_or_else(String::new, |verdict| verdict.name().to_owned()),
                 claim.claim,
                 judged.text.measured(),
                 judged.text.expected(),
@@ -133,7 +155,8 @@ pub(super) fn page(studies: &[StudyVerdicts], command: String) -> Report {
             Section {
                 heading: "Claims".to_owned(),
                 text: vec![
-                    "By the text is the result of the rule. The verdict differs where the study's own \
+                    "By the text is the result of the rule, and within 10 % that of the same checks with 10 % of each \
+                     published number as tolerance (claims that state none have none). The verdict differs where the study's own \
                      data contradict the text, and where interpretations that the study leaves open decide."
                         .to_owned(),
                 ],
