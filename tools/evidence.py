@@ -481,7 +481,7 @@ def draw_halves(_=None):
 
 def run_loss_process(_):
     states = next(one for one in tomllib.loads((ROOT / "papers/thesis/open.toml").read_text())["setting"] if one["name"] == "error state")
-    states = {value["label"]: value["set"] for value in states["value"]}
+    states = {value["label"].replace(", both directions", " (both directions)"): value["set"] for value in states["value"]}
     states |= {f"{packets} packets": [f"link.error_burst_packets={packets}"] for packets in FURTHER_STATES}
     lines = [",".join(("state", "cap", "clients", "error", "buffer", "algorithm", *STATISTICS))]
     for state, settings in states.items():
@@ -490,10 +490,11 @@ def run_loss_process(_):
             # Only default CoAP has this setting.
             algorithms = "default,cocoa-001,tcp-newreno,tcp-bbr1" if cap == OF_SCENARIO[1] else "default"
             options = [word for one in (*settings, f"algorithm.default.rto_max={cap}") for word in ("--set", one)]
-            text = output("cargo", "run", "--release", "--quiet", "--package", "carob-cli", "--", "lab", "run", "thesis/long-*",
+            text = output("cargo", "run", "--release", "--quiet", "--package", "carob-cli", "--", "lab", "run", "thesis/long-*-2500" if algorithms == "default" else "thesis/long-*",
                           "--algorithm", algorithms, "--no-report", "--csv", "--seeds", str(LOSS_SEEDS), *options)
             for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
-                if row["metric"] == "fct_s" and row["error"] != "none":
+                in_tables = row["buffer"] == "2500" or row["algorithm"].startswith("tcp-")
+                if row["metric"] == "fct_s" and row["error"] != "none" and in_tables:
                     key = [state, "" if row["algorithm"] != "default" else cap, row["clients"], row["error"], row["buffer"], row["algorithm"]]
                     lines.append(",".join((*key, *(f"{float(row[name]):.2f}" for name in STATISTICS))))
     LOSS_PROCESS.write_text("\n".join(lines) + "\n")
