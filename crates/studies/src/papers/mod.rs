@@ -37,7 +37,7 @@ files! {
         "table05_error_profiles.csv" "table06_fct.csv" "table07_fct.csv" "table08_fct.csv"
         "table09_fct.csv" "table10_fct.csv" "table11_fct.csv" "tables01_03_coap_headers.csv";
     "nonobserve": "claims.csv" "contradictions.csv" "gprs_umts_configurations.csv"
-        "iotlab_configurations.csv" "links.csv" "parameters.csv" "refuted.csv";
+        "iotlab_configurations.csv" "links.csv" "parameters.csv" "refuted.csv" "unpublished.csv";
     "retrycount": "claims.csv" "contradictions.csv" "parameters.csv";
     "rpl": "claims.csv" "contradictions.csv" "measured_facts.csv" "measured_load.csv"
         "pint_links.csv" "refuted.csv" "run_parameters.csv"
