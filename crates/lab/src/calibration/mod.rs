@@ -71,7 +71,7 @@ use crate::claims::source::Source;
 use crate::claims::{self, Judged, Making, Outcome, ScenarioFile, Verdict, judge, measure};
 use crate::metrics::Metric;
 use crate::run::RunSetupError;
-use crate::scenario::{Scenario, ScenarioErrors, is_known};
+use crate::scenario::{Scenario, ScenarioErrors, builtin, is_known};
 
 pub use page::{FindingText, figure, markdown};
 pub use result::{
@@ -173,9 +173,10 @@ impl Calibration {
         } = space::read(open)?;
         let facts = read_facts(baseline, unit_facts)?;
         let findings: Vec<Rule> = findings.into_iter().filter(needs_runs).collect();
+        let (open, baseline) = (builtin::settings(open), builtin::settings(baseline));
         let mut inputs = format!("{open}\n{baseline}\n{findings:?}");
         for file in &files {
-            inputs.push_str(&crate::scenario::builtin::without_safeguards(&file.text));
+            inputs.push_str(&builtin::settings(&file.text));
         }
         let read = Self {
             study: study.to_owned(),

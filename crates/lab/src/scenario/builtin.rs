@@ -116,11 +116,21 @@ pub fn of_study(study: &str) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// A scenario's text without the key for published rules: results of the studies were kept before there
-/// were others.
-pub fn without_safeguards(text: &str) -> String {
-    text.replace("[transmission]\nsafeguards = \"off\"\n\n", "")
-        .replace("safeguards = \"off\"\n", "")
+/// What decides a scenario's runs: its text without comments, blank lines and the key for published rules, since results
+/// of the studies were kept before there were others.
+pub fn settings(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let mut quoted = false;
+        let comment = line.char_indices().find(|(_, c)| {
+            quoted ^= *c == '"';
+            *c == '#' && !quoted
+        });
+        line[..comment.map_or(line.len(), |(at, _)| at)].trim_end()
+    });
+    let lines: Vec<&str> = lines
+        .filter(|line| !line.is_empty() && *line != "safeguards = \"off\"")
+        .collect();
+    lines.join("\n")
 }
 
 /// The built-in scenario `name`, or the one that has a cell of that name, such as
@@ -146,4 +156,15 @@ pub fn find(name: &str) -> Option<(&'static BuiltIn, Option<&str>)> {
                 .max_by_key(|b| b.name.len())
                 .map(|b| (b, Some(cell)))
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_decide_no_run() {
+        let text = "# a\n[link]\nname = \"a # b\" # c\n\nsafeguards = \"off\"\nloss = 1\n";
+        assert_eq!(settings(text), "[link]\nname = \"a # b\"\nloss = 1");
+    }
 }
