@@ -84,6 +84,8 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
         sections.extend(section("Shares of algorithms on a common link", shares));
         sections.push(times);
         sections.extend(section("Requests", drawing.blocks(&["clients"])?));
+        let network = drawing.blocks(&["circle", "depth"])?;
+        sections.extend(section("Wireless network", network));
         // Where no flow completes, no run is the typical one.
         if !is_shared || rows.len() == 1 {
             let figures = drawing.blocks(&["link", "timers", "transfers"])?;
@@ -141,7 +143,7 @@ fn delivered(drawing: &Drawing<'_>, command: &str) -> Result<Section, RunSetupEr
             "Notifications".to_owned()
         },
         text: reading::reading(outcome),
-        figures: drawing.blocks(&["load", "pdr", "rto"])?,
+        figures: drawing.blocks(&["load", "pdr", "rto", "circle", "depth"])?,
         tables: vec![if rows.iter().any(|row| row.runs > 1) {
             delivery::table(rows, false)
         } else {

@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use super::comparison::box_plots;
 use super::page::FigureBlock;
 use super::transfers::Typical;
-use super::{line_plot, metric, mix, notifications, ratios};
+use super::{depth, line_plot, metric, mix, node_timeline, notifications, ratios};
 use crate::metrics::Metric;
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::summary::Print;
@@ -83,6 +83,12 @@ figures! {
     "cdf", "Distribution of the values of a metric, for each cell and algorithm",
         "a metric (`--metric`) with at most 24 cells and algorithms; without, the time that tables have",
         Runs(|d| Ok(metric::distribution(d.metric(), d.outcome, &d.rows).into_iter().collect()));
+    "circle", "Rank, ETX, changes of the parent, RTO and transmissions of one node over time",
+        "a wireless network in which a parent changes",
+        Runs(|d| { Ok(node_timeline::figure(d.outcome, &d.rows) .into_iter() .collect()) });
+    "depth", "Hops and neighbours of the nodes of a wireless network",
+        "a wireless network of at most 120 nodes",
+        Runs(|d| Ok(depth::figure(d.outcome, &d.rows).into_iter().collect()));
     "controllers", "Timers of several controllers on one script of events",
         "a script of events",
         Command("carob cc trace --figure FILE");

@@ -36,6 +36,8 @@ pub(in crate::report) enum Part {
     Area(String, Vec<At>),
     /// A rectangle between two corners, and how strong its colour is.
     Rect(String, At, At, Option<f64>),
+    /// Rectangles between two corners each, in one element.
+    Rects(String, Vec<(At, At)>),
     /// A text; turned, it goes upwards.
     Text(String, At, String, bool),
 }
@@ -84,11 +86,14 @@ impl Layer {
     pub(super) fn key(&self, svg: &mut Svg, (x, y): At) {
         let parts = self.items.first().map_or(&[][..], |item| &item.parts);
         let has = |is: fn(&Part) -> bool| parts.iter().any(is);
-        let is_filled = |part: &Part| matches!(part, Part::Rect(..) | Part::Area(..));
+        let is_filled =
+            |part: &Part| matches!(part, Part::Rect(..) | Part::Rects(..) | Part::Area(..));
         let is_mark = |part: &Part| matches!(part, Part::Marks(..));
         for part in parts {
             match part {
-                Part::Rect(class, ..) | Part::Area(class, _) if class != "hover" => {
+                Part::Rect(class, ..) | Part::Rects(class, _) | Part::Area(class, _)
+                    if class != "hover" =>
+                {
                     svg.rect(class, x - 8.0, y - 5.5, 16.0, 11.0);
                 }
                 Part::Marks(class, shape, size, _) => {
@@ -136,6 +141,7 @@ impl Part {
         match self {
             Self::Marks(_, _, _, at) | Self::Area(_, at) => at.is_empty(),
             Self::Line(_, runs) => runs.iter().all(Vec::is_empty),
+            Self::Rects(_, all) => all.is_empty(),
             Self::Rect(..) | Self::Text(..) => false,
         }
     }
@@ -146,6 +152,7 @@ impl Part {
             Self::Marks(_, _, _, at) | Self::Area(_, at) => at.iter().map(|at| at.1).collect(),
             Self::Line(_, runs) => runs.iter().flatten().map(|at| at.1).collect(),
             Self::Rect(_, from, to, _) => vec![from.1, to.1],
+            Self::Rects(_, all) => all.iter().flat_map(|(from, to)| [from.1, to.1]).collect(),
             Self::Text(..) => Vec::new(),
         }
     }
@@ -171,6 +178,14 @@ impl Part {
                     Some(strength) => svg.rect_faint(class, corner, size, *strength),
                     None => svg.rect(class, corner.0, corner.1, size.0, size.1),
                 }
+            }
+            Self::Rects(class, all) => {
+                let corners =
+                    |((x0, y0), (x1, y1)): (At, At)| [(x0, y0), (x1, y0), (x1, y1), (x0, y1)];
+                let data = all
+                    .iter()
+                    .map(|(from, to)| path(corners((place(from), place(to))).into_iter()));
+                svg.path(class, &data.collect::<String>());
             }
             Self::Text(class, at, text, is_turned) => {
                 let (x, y) = place(at);
@@ -224,6 +239,17 @@ pub(in crate::report) fn steps(values: impl IntoIterator<Item = At>, end: f64) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rectangles_of_one_kind_are_one_element() {
+        let scale = Scale::given((0.0, 10.0), Vec::new(), (0.0, 100.0));
+        let all = vec![((1.0, 0.0), (2.0, 5.0)), ((3.0, 0.0), (4.0, 1.0))];
+        let mut svg = Svg::default();
+        Part::Rects("a".to_owned(), all).draw(&mut svg, &scale, &scale);
+        let text = svg.finish(100.0, 100.0, "", "");
+        let element = "<path class=\"a\" d=\"M10 0H20V50H10M30 0H40V10H30\"/>";
+        assert!(text.contains(element), "{text}");
+    }
 
     #[test]
     fn steps_hold_a_value_until_the_next() {

@@ -69,6 +69,8 @@ pub(super) enum Shared {
     Neither,
     /// Both, for all panels.
     Both,
+    /// The horizontal for all panels, the vertical for a row.
+    Rows,
 }
 
 /// A part of a figure with its axes.
@@ -138,7 +140,7 @@ impl Chart {
         let has_x_label = self.panels.iter().any(|panel| !panel.x.label.is_empty());
         let count = self.panels.len();
         for (row, panels) in self.panels.chunks(columns).enumerate() {
-            let above = Self::above(row, panels);
+            let above = self.above(row, panels);
             let mut below: f64 = 4.0;
             for (column, panel) in panels.iter().enumerate() {
                 let place = row * columns + column;
@@ -181,6 +183,7 @@ impl Chart {
 
     /// Gives panels the ranges that they share.
     fn share(&mut self) {
+        let columns = self.columns.max(1);
         if self.shared == Shared::Neither {
             return;
         }
@@ -190,15 +193,21 @@ impl Chart {
         for panel in &self.panels {
             x.join(&panel.x);
         }
-        let mut y = self.panels[0].y.clone();
-        for panel in &self.panels {
-            y.join(&panel.y);
-        }
-        if !(y.range.0 + y.range.1).is_finite() {
-            y.range = (0.1, 1.0); // no panel has a value
-        }
-        for panel in &mut self.panels {
-            (panel.x.range, panel.y.range) = (x.range, y.range);
+        let of_row = match self.shared {
+            Shared::Both => self.panels.len(),
+            _ => columns,
+        };
+        for row in self.panels.chunks_mut(of_row) {
+            let mut y = row[0].y.clone();
+            for panel in row.iter() {
+                y.join(&panel.y);
+            }
+            if !(y.range.0 + y.range.1).is_finite() {
+                y.range = (0.1, 1.0); // no panel has a value
+            }
+            for panel in row {
+                (panel.x.range, panel.y.range) = (x.range, y.range);
+            }
         }
     }
 
@@ -229,7 +238,7 @@ impl Chart {
     }
 
     /// Room above the panels of a row.
-    fn above(row: usize, panels: &[Panel]) -> f64 {
+    fn above(&self, row: usize, panels: &[Panel]) -> f64 {
         let has = |is: fn(&Panel) -> bool| panels.iter().any(is);
         let title = match (has(|p| !p.title.is_empty()), row) {
             (true, _) => TITLE,
