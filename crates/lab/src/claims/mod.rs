@@ -355,7 +355,7 @@ mod tests {
             quantity = "10"
             below = 20
         "#;
-        let rules = rule::read_within(text, &|_| None, Some(0.1)).expect("rules");
+        let rules = rule::read_within(text, &|_, _| None, Some(0.1)).expect("rules");
         let judged = |values: [f64; 3]| {
             let checks = values.map(|value| Outcome {
                 measured: Some(Interval::point(value)),

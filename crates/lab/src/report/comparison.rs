@@ -399,7 +399,8 @@ mod tests {
             seeds: Some(3),
             ..Selection::default()
         };
-        let report = report(&["clients=1", "response=2560 B"], &selection);
+        let set = ["clients=1", "buffer=2500 B", "response=2560 B"];
+        let report = report(&set, &selection);
         let html = report.html();
         assert!(html.contains("Flow completion time (s)") && html.contains("Pesola 2020"));
         assert!(html.contains("Typical transfers"));

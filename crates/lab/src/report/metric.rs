@@ -214,7 +214,8 @@ mod tests {
         let metric = Metric::named("fct_s").expect("a metric");
         let block = bars(metric, &rows).expect("values");
         let svg = block.picture.0;
-        assert_eq!(svg.matches("class=\"box c").count(), 3);
+        let legend = 2;
+        assert_eq!(svg.matches("class=\"box c").count(), 3 + legend);
         assert!(
             svg.contains("<title>one, default: 2.000 ± 12.71 s, 2 values</title>"),
             "{svg}"

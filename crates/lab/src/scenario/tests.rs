@@ -73,7 +73,7 @@ fn thesis_long_has_the_link_of_table_4() {
     else {
         panic!("{:?}", run.link.up.loss)
     };
-    assert_eq!((burst_millipackets, error_fraction_ppm), (1_400, 205_000));
+    assert_eq!((burst_millipackets, error_fraction_ppm), (1_600, 205_000));
     assert_eq!(
         (ordinary, error),
         (Probability::ppm(20_000), Probability::ppm(800_000))
@@ -479,7 +479,7 @@ fn the_hash_is_of_what_decides_outcomes() {
         hash(&with("buffer = [\"2500 B\"", "buffer = [\"2.5 kB\""), &[])
     );
     assert_eq!(base, hash(LONG, &["link.up.rate=60000 bit/s"]));
-    assert_eq!(base, hash(LONG, &["link.error_burst_packets=1.4"]));
+    assert_eq!(base, hash(LONG, &["link.error_burst_packets=1.6"]));
     assert_ne!(base, hash(LONG, &["link.up.rate=60001 bit/s"]));
     assert_ne!(base, hash(LONG, &["cc.alpha=1/4"]));
     assert_ne!(base, hash(LONG, &["buffer=2500 B"]));
