@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use carob_lab::metrics::METRICS;
+use carob_lab::metrics::{METRICS, Metric};
 use carob_lab::report::{
     self, Figure, Mapping, PairedGroup, PairedRow, PairedRows, SweptFigure, SweptLine, SweptPanel,
 };
@@ -253,8 +253,9 @@ impl Grouped {
 pub(crate) fn of_reports(
     figure: &Figure,
     outcome: &carob_lab::run::Outcome<'_>,
+    metric: Option<&'static Metric>,
 ) -> PyResult<Option<Drawn>> {
-    let block = figure.block(outcome, &carob_studies::papers::published());
+    let block = figure.block(outcome, &carob_studies::papers::published(), metric);
     let block = block.map_err(|error| errors::scenario(error, ""))?;
     Ok(block.map(|block| (block.picture.on_white(), block.title, block.caption)))
 }

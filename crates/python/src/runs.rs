@@ -304,8 +304,14 @@ impl Runs {
 
     /// A figure of the report by name, or without one the first that there is; none where these runs
     /// lack its data.
-    #[pyo3(signature = (name=None))]
-    fn _figure(&self, py: Python<'_>, name: Option<&str>) -> PyResult<Option<Drawn>> {
+    #[pyo3(signature = (name=None, metric=None))]
+    fn _figure(
+        &self,
+        py: Python<'_>,
+        name: Option<&str>,
+        metric: Option<&str>,
+    ) -> PyResult<Option<Drawn>> {
+        let metric = metric.map(known).transpose()?;
         let chosen = match name {
             Some(name) => vec![figures::named(name)?],
             None => Figure::of_runs().collect(),
@@ -319,7 +325,7 @@ impl Runs {
             let plan = point.plan();
             let outcome = plan.outcome_of(point.records.clone());
             for figure in chosen {
-                if let Some(drawn) = figures::of_reports(figure, &outcome)? {
+                if let Some(drawn) = figures::of_reports(figure, &outcome, metric)? {
                     return Ok(Some(drawn));
                 }
             }

@@ -350,7 +350,8 @@ class Runs:
 
         With ``over``, a key such as ``"block"``: means of ``metric`` against its values, a line for each
         algorithm and a panel for each group. It is the first key of a sweep by default. Else the figure
-        of the report with this ``name`` (:func:`carob.figures` has all), or the first that there is.
+        of the report with this ``name`` (:func:`carob.figures` has all), or the first that there is;
+        ``bars`` and ``cdf`` draw ``metric``.
         """
         if over is None and name is None and self._inner.swept_keys:
             over = self._inner.swept_keys[0]
@@ -358,7 +359,7 @@ class Runs:
             if name is not None:
                 raise ValueError("figure: give a name or a key, not both")
             return Figure(*self._inner._swept(metric, over).figure())
-        drawn = self._inner._figure(name)
+        drawn = self._inner._figure(name, metric)
         if drawn is None:
             need = next((need for one, _, need in _carob.figures() if one == name), "runs")
             raise ValueError(f"nothing to draw: the figure needs {need}")

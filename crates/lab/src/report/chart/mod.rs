@@ -140,7 +140,7 @@ impl Chart {
         let has_x_label = self.panels.iter().any(|panel| !panel.x.label.is_empty());
         let count = self.panels.len();
         for (row, panels) in self.panels.chunks(columns).enumerate() {
-            let above = self.above(row, panels);
+            let above = Self::above(row, panels);
             let mut below: f64 = 4.0;
             for (column, panel) in panels.iter().enumerate() {
                 let place = row * columns + column;
@@ -238,7 +238,7 @@ impl Chart {
     }
 
     /// Room above the panels of a row.
-    fn above(&self, row: usize, panels: &[Panel]) -> f64 {
+    fn above(row: usize, panels: &[Panel]) -> f64 {
         let has = |is: fn(&Panel) -> bool| panels.iter().any(is);
         let title = match (has(|p| !p.title.is_empty()), row) {
             (true, _) => TITLE,
