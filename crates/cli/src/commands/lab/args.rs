@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carob_lab::compare::Component;
-use carob_lab::metrics::{METRICS, Metric};
+use carob_lab::metrics::Metric;
 use carob_lab::report::Figure;
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -248,7 +248,7 @@ pub(crate) struct RunArgs {
     /// Draw this metric in the figures bars and cdf
     ///
     /// `carob lab metrics` lists all.
-    #[arg(long, value_name = "METRIC", requires = "svg", value_parser = metric_parser())]
+    #[arg(long, value_name = "METRIC", requires = "svg", value_parser = metric)]
     pub(crate) metric: Option<&'static Metric>,
     /// Print one object, line or row per run, with its seed and trace hash
     #[arg(long)]
@@ -262,13 +262,10 @@ pub(crate) struct RunArgs {
     pub(crate) threads: ThreadArgs,
 }
 
-/// The names of metrics.
-fn metric_parser() -> impl TypedValueParser<Value = &'static Metric> {
-    let names = METRICS
-        .iter()
-        .map(|metric| PossibleValue::new(metric.name).hide(true));
-    PossibleValuesParser::new(names)
-        .try_map(|name| Metric::named(&name).ok_or_else(|| format!("no metric \"{name}\"")))
+/// A metric by its name.
+fn metric(name: &str) -> Result<&'static Metric, String> {
+    let unknown = || format!("no metric \"{name}\": `carob lab metrics` lists all");
+    Metric::named(name).ok_or_else(unknown)
 }
 
 /// The names of figures of runs, with their content.
