@@ -12,7 +12,8 @@ use carob_proto::trace::Trace;
 use crate::capture::Captured;
 pub use crate::client_groups::ClientGroup;
 pub use crate::engine::server_queue::{
-    Copies, PauseSchedule, SERVER_QUEUE_MAX, ServerRecord, ServerSpec, Works,
+    Copies, PauseSchedule, SERVER_QUEUE_MAX, ServerQueue, ServerRecord, ServerSpec, ServerWorker,
+    Works,
 };
 pub use crate::fault::{ClientRestarts, Faults, Outages, Rebindings, ServerRestarts};
 use crate::histogram::Histogram;

@@ -87,7 +87,7 @@ pub(crate) struct Engine<'a, N: Network> {
     pub(crate) error: Option<RunError>,
     bins: Vec<Bin>,
     /// The server's receive queue, if it has a service time.
-    server_queue: Option<ServerQueue>,
+    server_queue: Option<ServerQueue<server_queue::Waiting>>,
     captured: Vec<Captured>,
     log: Vec<(u32, ProtocolTrace)>,
 }

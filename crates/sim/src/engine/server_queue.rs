@@ -104,6 +104,24 @@ impl ServerSpec {
         !self.service.is_zero() || self.pauses.is_some()
     }
 
+    /// Checks that its values are possible.
+    pub fn check(&self) -> Result<(), RunError> {
+        if !self.is_used() {
+            return Ok(());
+        }
+        let is_whole = |pauses: &PauseSchedule| {
+            let interval = pauses.interval;
+            !pauses.lasts.is_zero() && (interval.is_zero() || interval > pauses.lasts)
+        };
+        if !self.pauses.as_ref().is_none_or(is_whole) {
+            return Err(RunError::ServerPauses);
+        }
+        if self.queue == 0 || self.queue > SERVER_QUEUE_MAX {
+            return Err(RunError::ServerQueue(self.queue));
+        }
+        Ok(())
+    }
+
     /// Completion of work that begins at `from` and takes this long without pauses.
     pub(crate) fn completion(&self, from: Instant, takes: Duration) -> Instant {
         let without = from + takes;
@@ -150,6 +168,51 @@ pub struct ServerRecord {
     pub busy: Duration,
 }
 
+/// The application's work on requests, one after the other, in the order of their arrival.
+#[derive(Debug)]
+pub struct ServerWorker<T> {
+    spec: ServerSpec,
+    stream: Stream,
+    busy_until: Instant,
+    pending: VecDeque<T>,
+}
+
+impl<T> ServerWorker<T> {
+    /// The worker of a group's server; none if the application takes no time.
+    pub fn new(spec: &ServerSpec, seed: u64, group: u32) -> Option<Self> {
+        let works = spec.is_used() && spec.works == Works::Application;
+        works.then(|| Self {
+            spec: *spec,
+            stream: Stream::indexed(seed, "server/service", group),
+            busy_until: Instant::ZERO,
+            pending: VecDeque::new(),
+        })
+    }
+
+    /// Accepts a request. Returns the time of its response; none if too many wait.
+    pub fn accept(&mut self, now: Instant, request: T) -> Option<Instant> {
+        // One is in service.
+        if self.pending.len() > self.spec.queue as usize {
+            return None;
+        }
+        let takes = self.spec.service.draw(&mut self.stream);
+        self.busy_until = (self.spec).completion(self.busy_until.max(now), takes);
+        self.pending.push_back(request);
+        Some(self.busy_until)
+    }
+
+    /// The request whose service is complete.
+    pub fn complete(&mut self) -> Option<T> {
+        self.pending.pop_front()
+    }
+
+    /// Drops all requests, as a restart does.
+    pub(crate) fn clear(&mut self) {
+        self.pending.clear();
+        self.busy_until = Instant::ZERO;
+    }
+}
+
 /// Checks the server's part of a specification.
 pub(super) fn check(spec: &RunSpec) -> Result<(), RunError> {
     if !spec.server.is_used() {
@@ -159,41 +222,40 @@ pub(super) fn check(spec: &RunSpec) -> Result<(), RunError> {
     if spec.groups().iter().any(over_tcp) {
         return Err(RunError::ServiceOverConnections);
     }
-    if let Some(pauses) = spec.server.pauses
-        && (pauses.lasts.is_zero() || !pauses.interval.is_zero() && pauses.interval <= pauses.lasts)
-    {
-        return Err(RunError::ServerPauses);
-    }
-    let queue = spec.server.queue;
-    if queue == 0 || queue > SERVER_QUEUE_MAX {
-        return Err(RunError::ServerQueue(queue));
-    }
-    Ok(())
+    spec.server.check()
 }
 
 /// A datagram at the server.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+pub(super) struct Waiting {
     to: u32,
     packet: u32,
 }
 
-/// A receive queue and its single worker.
+/// A datagram in the receive queue, with the exchange that it belongs to.
 #[derive(Debug)]
-pub(super) struct ServerQueue {
+struct Queued<T> {
+    client: u32,
+    item: u32,
+    datagram: T,
+}
+
+/// A receive queue of datagrams and its single worker.
+#[derive(Debug)]
+pub struct ServerQueue<T> {
     spec: ServerSpec,
     stream: Stream,
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<Queued<T>>,
     /// The datagram in service, and its completion time.
-    working: Option<(Waiting, Instant)>,
+    working: Option<(T, Instant)>,
     /// By client, a bit for each of its exchanges that was served.
     served_items: Vec<Vec<u64>>,
     record: ServerRecord,
 }
 
-impl ServerQueue {
-    /// The queue of a run; none without a service time.
-    pub(super) fn new(spec: &ServerSpec, seed: u64) -> Option<Self> {
+impl<T> ServerQueue<T> {
+    /// The queue of a run; none without a service time, and if the application takes it.
+    pub fn new(spec: &ServerSpec, seed: u64) -> Option<Self> {
         let waits = spec.is_used() && spec.works == Works::Endpoint;
         waits.then(|| Self {
             spec: *spec,
@@ -206,11 +268,61 @@ impl ServerQueue {
     }
 
     /// The counters until `now`.
-    pub(super) fn record(mut self, now: Instant) -> ServerRecord {
+    pub fn record(&self, now: Instant) -> ServerRecord {
+        let mut record = self.record;
         if let Some((_, until)) = self.working {
-            self.record.busy = self.record.busy.saturating_sub(until.since(now));
+            record.busy = record.busy.saturating_sub(until.since(now));
         }
-        self.record
+        record
+    }
+
+    /// Adds a datagram of an exchange of a client; of none, for [`NO_ITEM`]. Returns it if the queue is
+    /// full. If [nothing is in service](Self::is_idle), the next step is [`begin`](Self::begin).
+    pub fn push(&mut self, client: u32, item: u32, datagram: T) -> Result<(), T> {
+        if !self.is_idle() && self.queue.len() >= self.spec.queue as usize {
+            self.record.dropped += 1;
+            return Err(datagram);
+        }
+        self.queue.push_back(Queued {
+            client,
+            item,
+            datagram,
+        });
+        if !self.is_idle() {
+            self.record.queue_peak = self.record.queue_peak.max(self.queue.len() as u32);
+        }
+        Ok(())
+    }
+
+    /// Returns whether no datagram is in service.
+    pub fn is_idle(&self) -> bool {
+        self.working.is_none()
+    }
+
+    /// Begins the service of the next datagram. Returns its completion time; none if none waits.
+    pub fn begin(&mut self, now: Instant) -> Option<Instant> {
+        let next = self.queue.pop_front()?;
+        let takes = self.service_time(next.client, next.item);
+        let until = self.spec.completion(now, takes);
+        self.working = Some((next.datagram, until));
+        Some(until)
+    }
+
+    /// Completes the service that ends at `now`, if one does.
+    pub fn complete(&mut self, now: Instant) -> Option<T> {
+        let ended = self.working.take_if(|(_, until)| *until == now)?;
+        Some(ended.0)
+    }
+
+    /// Removes datagrams. Returns whether the one in service was removed.
+    fn remove(&mut self, now: Instant, mut is_removed: impl FnMut(&T) -> bool) -> bool {
+        self.queue.retain(|queued| !is_removed(&queued.datagram));
+        let ended = self.working.take_if(|(datagram, _)| is_removed(datagram));
+        if let Some((_, until)) = ended {
+            let left = until.since(now);
+            self.record.busy = self.record.busy.saturating_sub(left);
+        }
+        ended.is_some()
     }
 
     /// Records the service of an exchange. Returns whether it was served before.
@@ -232,8 +344,8 @@ impl ServerQueue {
         known
     }
 
-    /// Begins the service of a datagram of this exchange. Returns its service time.
-    fn begin(&mut self, client: u32, item: u32) -> Duration {
+    /// The service time of a datagram of this exchange.
+    fn service_time(&mut self, client: u32, item: u32) -> Duration {
         let repeated = self.was_served(client, item);
         self.record.handled += 1;
         self.record.repeated += u64::from(repeated);
@@ -252,37 +364,25 @@ impl<N: Network> Engine<'_, N> {
         let Some(server_queue) = &mut self.server_queue else {
             return;
         };
-        let is_idle = server_queue.working.is_none();
-        if !is_idle && server_queue.queue.len() >= server_queue.spec.queue as usize {
-            server_queue.record.dropped += 1;
-            let Tag { item, attempt } = self.datagrams[packet].tag;
+        let datagram = &self.datagrams[packet];
+        let (from, Tag { item, attempt }) = (datagram.from, datagram.tag);
+        let pushed = server_queue.push(from, item, Waiting { to, packet });
+        if pushed.is_err() {
             self.trace
                 .add(self.now, to, SimEvent::ServerFull { item, attempt });
             self.datagrams.release(packet);
-            return;
-        }
-        server_queue.queue.push_back(Waiting { to, packet });
-        if is_idle {
+        } else if server_queue.is_idle() {
             self.work();
-        } else {
-            let waiting = server_queue.queue.len() as u32;
-            server_queue.record.queue_peak = server_queue.record.queue_peak.max(waiting);
         }
     }
 
     /// Begins the service of the next datagram.
     fn work(&mut self) {
-        let Some(server_queue) = &mut self.server_queue else {
-            return;
-        };
-        let Some(waiting) = server_queue.queue.pop_front() else {
-            return;
-        };
-        let datagram = &self.datagrams[waiting.packet];
-        let takes = server_queue.begin(datagram.from, datagram.tag.item);
-        let until = server_queue.spec.completion(self.now, takes);
-        server_queue.working = Some((waiting, until));
-        self.queue.push(until, Event::Served);
+        let now = self.now;
+        let server_queue = self.server_queue.as_mut();
+        if let Some(until) = server_queue.and_then(|server_queue| server_queue.begin(now)) {
+            self.queue.push(until, Event::Served);
+        }
     }
 
     /// Drops the queued and current requests of a server that restarts.
@@ -291,18 +391,13 @@ impl<N: Network> Engine<'_, N> {
             return;
         };
         let datagrams = &mut self.datagrams;
-        server_queue.queue.retain(|waiting| {
+        let was_working = server_queue.remove(self.now, |waiting| {
             if waiting.to == server {
                 datagrams.release(waiting.packet);
             }
-            waiting.to != server
+            waiting.to == server
         });
-        let now = self.now;
-        let is_of = |(working, _): &mut (Waiting, Instant)| working.to == server;
-        if let Some((waiting, until)) = server_queue.working.take_if(is_of) {
-            self.datagrams.release(waiting.packet);
-            let left = until.since(now);
-            server_queue.record.busy = server_queue.record.busy.saturating_sub(left);
+        if was_working {
             self.work();
         }
     }
@@ -311,9 +406,8 @@ impl<N: Network> Engine<'_, N> {
     pub(super) fn served(&mut self, applications: &mut Applications<N>) {
         let now = self.now;
         // Work that a restart ended completes no more.
-        let working = (self.server_queue.as_mut())
-            .and_then(|server_queue| server_queue.working.take_if(|(_, until)| *until == now));
-        let Some((Waiting { to, packet }, _)) = working else {
+        let ended = (self.server_queue.as_mut()).and_then(|queue| queue.complete(now));
+        let Some(Waiting { to, packet }) = ended else {
             return;
         };
         let Tag { item, attempt } = self.datagrams[packet].tag;

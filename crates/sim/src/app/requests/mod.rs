@@ -3,7 +3,6 @@
 //! `client` has a client's exchanges and its endpoint.
 
 mod client;
-mod worker;
 
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
@@ -20,12 +19,12 @@ use crate::net::{Fate, Network, Offer};
 use crate::queue::Alarm;
 use crate::random::Stream;
 use crate::spec::{
-    AfterFailure, FlowRecord, QBlock, Reconnect, Requests, RunRecord, RunSpec, Sample, Transport,
+    AfterFailure, FlowRecord, QBlock, Reconnect, Requests, RunRecord, RunSpec, Sample,
+    ServerWorker, Transport,
 };
 use crate::trace::SimEvent;
 
 use client::{Client, Next, body, client_endpoint, server_endpoint};
-use worker::{Pending, Worker};
 
 /// The timer of a client's start, the first or a later one; its subject is the client.
 const START: u8 = 0;
@@ -34,6 +33,14 @@ const PERIOD: u8 = 1;
 /// The timer of a response of a server whose application takes time; its subject is the server, its
 /// count the server's restarts.
 const SERVED: u8 = 2;
+
+/// A request that waits for its response.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    request: IncomingId,
+    /// The tag of its datagram, to which the response belongs.
+    tag: Tag,
+}
 
 /// The clients of a group, and their server.
 pub(crate) struct Clients {
@@ -49,7 +56,7 @@ pub(crate) struct Clients {
     server_restarts: u32,
     /// The response to every request.
     response: Response,
-    worker: Option<Box<Worker>>,
+    worker: Option<Box<ServerWorker<Pending>>>,
     /// Times from request to response.
     responses: Histogram,
     /// The same one by one, up to the number that a record keeps.
@@ -81,7 +88,7 @@ impl Clients {
             states: numbers.clone().map(client).collect(),
             server_restarts: 0,
             response,
-            worker: Worker::new(&spec.server, spec.seed, group.number).map(Box::new),
+            worker: ServerWorker::new(&spec.server, spec.seed, group.number).map(Box::new),
             responses: Histogram::default(),
             response_times: Vec::new(),
         };

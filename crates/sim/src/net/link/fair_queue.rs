@@ -9,16 +9,18 @@ use std::collections::{BTreeMap, VecDeque};
 use carob_cc::time::Instant;
 
 use super::discipline::{CoDel, CoDelSpec, Fate};
-use super::{Buffer, Counters};
+use super::{Buffer, Counters, DirectionSpec, Discipline};
 
 /// Queues, which flows share by their number (RFC 8290 4.1.2).
 const QUEUES: u32 = 1_024;
 
 /// A waiting packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
-    pub(super) datagram: u32,
-    pub(super) bytes: u32,
+pub struct Waiting {
+    /// Its number.
+    pub datagram: u32,
+    /// Its size.
+    pub bytes: u32,
     since: Instant,
 }
 
@@ -33,9 +35,9 @@ struct FlowQueue {
     is_active: bool,
 }
 
-/// The queues of a direction.
+/// The queues in front of a direction whose discipline is FQ-CoDel.
 #[derive(Debug)]
-pub(super) struct FairQueue {
+pub struct FairQueue {
     spec: CoDelSpec,
     limit: Buffer,
     queues: BTreeMap<u32, FlowQueue>,
@@ -48,7 +50,16 @@ pub(super) struct FairQueue {
 }
 
 impl FairQueue {
-    pub(super) fn new(spec: &CoDelSpec, limit: Buffer) -> Self {
+    /// The queues of a direction; none under another discipline. The [`Direction`](super::Direction)
+    /// itself then is [behind them](DirectionSpec::behind_queues).
+    pub fn of(spec: &DirectionSpec) -> Option<Self> {
+        match &spec.buffer.discipline {
+            Discipline::FqCoDel(codel) => Some(Self::new(codel, spec.buffer)),
+            _ => None,
+        }
+    }
+
+    fn new(spec: &CoDelSpec, limit: Buffer) -> Self {
         Self {
             spec: *spec,
             limit,
@@ -61,8 +72,16 @@ impl FairQueue {
         }
     }
 
-    pub(super) fn counters(&self) -> Counters {
-        self.counters
+    /// The counters of the direction behind the queues, with theirs.
+    pub fn counters_with(&self, behind: Counters) -> Counters {
+        let before = self.counters;
+        Counters {
+            offered: behind.offered + before.dropped_full + before.dropped_early,
+            dropped_full: behind.dropped_full + before.dropped_full,
+            dropped_early: behind.dropped_early + before.dropped_early,
+            queue_bytes_peak: before.queue_bytes_peak,
+            ..behind
+        }
     }
 
     pub(super) fn forget_counters(&mut self) {
@@ -74,13 +93,7 @@ impl FairQueue {
 
     /// Adds a packet of a flow. Returns packets that exceed the buffer, from the head of the longest
     /// queue (RFC 8290 4.1).
-    pub(super) fn enqueue(
-        &mut self,
-        now: Instant,
-        flow: u32,
-        datagram: u32,
-        bytes: u32,
-    ) -> Vec<Waiting> {
+    pub fn enqueue(&mut self, now: Instant, flow: u32, datagram: u32, bytes: u32) -> Vec<Waiting> {
         let number = flow % QUEUES;
         let spec = &self.spec;
         let queue = self.queues.entry(number).or_insert_with(|| FlowQueue {
@@ -129,7 +142,7 @@ impl FairQueue {
 
     /// Takes the next packet for the line (RFC 8290 4.2). Packets that CoDel drops before it are added
     /// to `dropped`.
-    pub(super) fn dequeue(&mut self, now: Instant, dropped: &mut Vec<Waiting>) -> Option<Waiting> {
+    pub fn dequeue(&mut self, now: Instant, dropped: &mut Vec<Waiting>) -> Option<Waiting> {
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -248,7 +261,7 @@ mod tests {
         }
         let dropped = queue.enqueue(ms(0), 2, 9, 500);
         assert_eq!(dropped.iter().map(|p| p.datagram).collect::<Vec<_>>(), [0]);
-        assert_eq!(queue.counters().dropped_full, 1);
+        assert_eq!(queue.counters.dropped_full, 1);
         assert_eq!(order(&mut queue, 9), [1, 9, 2, 3, 4]);
     }
 

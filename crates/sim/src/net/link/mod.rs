@@ -29,6 +29,7 @@ pub use device_radio::RadioSpec;
 pub use direction::{Counters, Direction, Verdict};
 pub use discipline::{CoDelSpec, Discipline, RedSpec};
 pub use energy::{DeviceRecord, PowerSpec};
+pub use fair_queue::{FairQueue, Waiting};
 pub use idle_setup::IdleSetup;
 pub use impairments::{Impairments, Policer, Reordering};
 pub use loss::{LossProfile, LossSpec, PROFILES, profile};
@@ -142,6 +143,16 @@ impl DirectionSpec {
             changes: Vec::new(),
             impairments: Impairments::NONE,
         }
+    }
+
+    /// The direction behind the queues of [`FairQueue`]: without a buffer, if it has such queues.
+    #[must_use]
+    pub fn behind_queues(&self) -> Self {
+        let mut spec = self.clone();
+        if matches!(spec.buffer.discipline, Discipline::FqCoDel(_)) {
+            spec.buffer = Buffer::bytes(u64::MAX);
+        }
+        spec
     }
 }
 

@@ -8,7 +8,7 @@ use carob_cc::time::Instant;
 
 use super::device::Devices;
 use super::fair_queue::{FairQueue, Waiting};
-use super::{Buffer, Counters, DirectionSpec, Discipline, Link, LinkSpec, Verdict};
+use super::{DirectionSpec, Link, LinkSpec, Verdict};
 use crate::engine::{DOWN, Datagram, Engine, Event, UP};
 use crate::net::fragments::{IP_HEADER, fragments};
 use crate::net::{Fate, Network, Offer, Placement};
@@ -175,43 +175,14 @@ const SERVES: [u32; 2] = [u32::MAX - 1, u32::MAX];
 /// The event of a receive window of the first device, in the place of a datagram. Those of others follow.
 const WINDOWS: u32 = SERVES[DOWN] - 2 * CLIENTS_MAX;
 
-/// A direction behind queues of flows, without a queue.
-fn behind_queues(spec: &DirectionSpec) -> DirectionSpec {
-    let mut spec = spec.clone();
-    if matches!(spec.buffer.discipline, Discipline::FqCoDel(_)) {
-        spec.buffer = Buffer::bytes(u64::MAX);
-    }
-    spec
-}
-
-fn queues(spec: &DirectionSpec) -> Option<Box<FairQueue>> {
-    match &spec.buffer.discipline {
-        Discipline::FqCoDel(codel) => Some(Box::new(FairQueue::new(codel, spec.buffer))),
-        _ => None,
-    }
-}
-
-/// Counters of a direction, including the queues in front of it.
-fn with_queues(counters: Counters, queues: Option<&FairQueue>) -> Counters {
-    let Some(before) = queues.map(FairQueue::counters) else {
-        return counters;
-    };
-    Counters {
-        offered: counters.offered + before.dropped_full + before.dropped_early,
-        dropped_full: counters.dropped_full + before.dropped_full,
-        dropped_early: counters.dropped_early + before.dropped_early,
-        queue_bytes_peak: before.queue_bytes_peak,
-        ..counters
-    }
-}
-
 impl LinkNetwork {
     pub(crate) fn new(spec: &RunSpec) -> Self {
         let LinkSpec { down, up } = &spec.link;
         let link = LinkSpec {
-            down: behind_queues(down),
-            up: behind_queues(up),
+            down: down.behind_queues(),
+            up: up.behind_queues(),
         };
+        let queues = |line: &DirectionSpec| FairQueue::of(line).map(Box::new);
         let is_special = |line: &DirectionSpec| {
             queues(line).is_some() || line.impairments.duplication != Probability::NEVER
         };
@@ -397,9 +368,12 @@ impl Network for LinkNetwork {
     fn into_record(self, now: Instant, record: &mut RunRecord) {
         let devices = self.devices.map(|devices| devices.records(now));
         record.devices = devices.unwrap_or_default();
-        let [down, up] = [&self.link.down, &self.link.up].map(super::Direction::counters);
-        record.link.down = with_queues(down, self.fair[DOWN].as_deref());
-        record.link.up = with_queues(up, self.fair[UP].as_deref());
+        let [down, up] = [(&self.link.down, DOWN), (&self.link.up, UP)].map(|(line, direction)| {
+            let counters = line.counters();
+            let queues = self.fair[direction].as_deref();
+            queues.map_or(counters, |queues| queues.counters_with(counters))
+        });
+        (record.link.down, record.link.up) = (down, up);
     }
 }
 
