@@ -9,8 +9,8 @@ use std::sync::mpsc::{self, Sender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use carob_sim::link::{DeviceRecord, DeviceSpec, Discipline, LinkSpec, PACKETS_MAX};
-use carob_sim::spec::{LinkRecord, RunSpec};
+use carob_sim::link::{DeviceRecord, DeviceSpec, LinkSpec, PACKETS_MAX};
+use carob_sim::spec::{LinkRecord, RunSpec, ServerRecord, ServerSpec};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::bpf::InitialTimeout;
@@ -85,7 +85,10 @@ impl Config {
                 remedy: "emulate them one part after the other",
             });
         }
-        let wrong = |what: String, why| Err(Error::Configuration { what, why });
+        let wrong = |what: String, why: &'static str| {
+            let why = why.into();
+            Err(Error::Configuration { what, why })
+        };
         if self.mtu_bytes < 68 || self.mtu_bytes as usize > PACKET_BYTES_MAX {
             let what = format!("an MTU of {} bytes", self.mtu_bytes);
             return wrong(what, "IPv4 needs 68, and no more than 9216 are taken");
@@ -93,12 +96,6 @@ impl Config {
         for link in &self.links {
             for (direction, name) in [(&link.spec.down, "down"), (&link.spec.up, "up")] {
                 let what = || format!("link {} {name}", link.label);
-                if matches!(direction.buffer.discipline, Discipline::FqCoDel(_)) {
-                    return wrong(
-                        what(),
-                        "FQ-CoDel has flows of the simulator only; use CoDel",
-                    );
-                }
                 if let Err(why) = direction.impairments.check() {
                     return wrong(what(), why);
                 }
@@ -118,6 +115,11 @@ impl Config {
             if let Err(why) = link.device.check() {
                 return wrong(format!("link {} devices", link.label), why);
             }
+            if let Err(why) = link.server.check() {
+                let what = format!("link {} server", link.label);
+                let why = why.to_string().into();
+                return Err(Error::Configuration { what, why });
+            }
         }
         Ok(())
     }
@@ -130,6 +132,9 @@ pub struct LinkConfig {
     pub spec: LinkSpec,
     /// The radio of each client's device.
     pub device: DeviceSpec,
+    /// The server's time for each datagram and its receive queue. If the application takes the time,
+    /// the server that answers has to ([`ServerWorker`](carob_sim::spec::ServerWorker)).
+    pub server: ServerSpec,
     /// The seed its streams derive from.
     pub seed: u64,
     /// The label they derive from; the capture shows it, too.
@@ -137,13 +142,23 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
+    /// A link with neither a radio at its clients nor a queue at its server.
+    pub fn new(spec: LinkSpec, seed: u64, label: &str) -> Self {
+        Self {
+            spec,
+            device: DeviceSpec::default(),
+            server: ServerSpec::default(),
+            seed,
+            label: label.to_owned(),
+        }
+    }
+
     /// The link of a simulated run, losses and delays included.
     pub fn of_run(run: &RunSpec) -> Self {
         Self {
-            spec: run.link.clone(),
             device: run.device.clone(),
-            seed: run.seed,
-            label: "link".into(),
+            server: run.server,
+            ..Self::new(run.link.clone(), run.seed, "link")
         }
     }
 }
@@ -423,6 +438,14 @@ impl EmulatedLink<'_> {
         answer.recv().map_err(|_| ended())
     }
 
+    /// The record of its server so far; none without a receive queue.
+    pub fn server(&self) -> Result<Option<ServerRecord>, Error> {
+        let (reply, answer) = sync_channel(1);
+        let link = self.index;
+        self.emulator.tell(Command::Server { link, reply })?;
+        answer.recv().map_err(|_| ended())
+    }
+
     /// Discards all queued packets and restarts the link with other streams, for another use. First
     /// [`reset`](crate::flow::reset) all connections, or their retransmissions consume capacity of
     /// the next use.
@@ -499,20 +522,17 @@ fn drops(line: &str) -> Option<(&str, u64)> {
 #[cfg(test)]
 mod tests {
     use carob_cc::time::Duration;
-    use carob_sim::link::{CoDelSpec, DirectionSpec, SleepSpec};
+    use carob_sim::link::{DirectionSpec, SleepSpec};
+    use carob_sim::spec::PauseSchedule;
 
     use super::*;
 
     fn link(rate: u64) -> LinkConfig {
-        LinkConfig {
-            spec: LinkSpec {
-                down: DirectionSpec::new(rate, 2_500),
-                up: DirectionSpec::new(60_000, 2_500),
-            },
-            device: DeviceSpec::default(),
-            seed: 1,
-            label: "link".into(),
-        }
+        let spec = LinkSpec {
+            down: DirectionSpec::new(rate, 2_500),
+            up: DirectionSpec::new(60_000, 2_500),
+        };
+        LinkConfig::new(spec, 1, "link")
     }
 
     #[test]
@@ -530,15 +550,6 @@ mod tests {
         let many = Config::thesis(vec![link(1); LINKS_MAX + 1]);
         assert!(refused(&many).contains("2001 links are more than 2000"));
         assert!(refused(&Config::thesis(vec![link(0)])).contains("link link down: a link has"));
-        let mut fair = link(1);
-        let queue = Discipline::FqCoDel(CoDelSpec {
-            target: Duration::from_millis(5),
-            interval: Duration::from_millis(100),
-            mtu_bytes: 296,
-            ecn: false,
-        });
-        fair.spec.up.buffer = fair.spec.up.buffer.with(queue);
-        assert!(refused(&Config::thesis(vec![fair])).contains("FQ-CoDel"));
         let mut asleep = link(1);
         asleep.device.sleep = Some(SleepSpec {
             cycle: Duration::from_secs(1),
@@ -546,6 +557,14 @@ mod tests {
             saving: None,
         });
         assert!(refused(&Config::thesis(vec![asleep])).contains("sleep needs a connection set-up"));
+        let mut pausing = link(1);
+        pausing.server.pauses = Some(PauseSchedule {
+            first: Duration::ZERO,
+            interval: Duration::from_secs(1),
+            lasts: Duration::from_secs(1),
+        });
+        let why = refused(&Config::thesis(vec![pausing]));
+        assert!(why.contains("link link server: "), "{why}");
         let mut tiny = Config::thesis(vec![link(1)]);
         tiny.mtu_bytes = 60;
         assert!(refused(&tiny).contains("68"));

@@ -15,8 +15,8 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use carob_cc::time::Instant;
-use carob_sim::link::{DeviceRecord, Verdict};
-use carob_sim::spec::LinkRecord;
+use carob_sim::link::DeviceRecord;
+use carob_sim::spec::{LinkRecord, ServerRecord};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
@@ -28,7 +28,7 @@ use nix::time::{ClockId, clock_gettime};
 use crate::Refusal;
 use crate::capture::Tap;
 use crate::lateness::Lateness;
-use crate::port::Ports;
+use crate::port::{Due, Ports};
 use crate::realtime::RealTime;
 
 /// Maximum packets in flight on all links together; with more the run is refused.
@@ -91,6 +91,10 @@ pub(crate) enum Command {
         link: usize,
         reply: SyncSender<Vec<DeviceRecord>>,
     },
+    Server {
+        link: usize,
+        reply: SyncSender<Option<ServerRecord>>,
+    },
     Lateness(SyncSender<Lateness>),
     Stop,
 }
@@ -117,15 +121,6 @@ struct InFlight {
     link: u32,
     generation: u32,
     due: Due,
-}
-
-/// An event at its time.
-#[derive(Debug)]
-enum Due {
-    /// The arrival of a packet at this side.
-    Packet(Side, Box<[u8]>),
-    /// A receive window of this device.
-    Window(u32),
 }
 
 impl InFlight {
@@ -285,28 +280,23 @@ impl Engine {
             if let Some(tap) = &mut self.tap {
                 tap.sent(index, from, now, packet);
             }
-            let verdict = port.offer(from, now, packet);
-            if port.held.len() >= IN_FLIGHT_MAX {
+            port.send(from, now, packet);
+            if port.waiting() >= IN_FLIGHT_MAX {
                 let limit = IN_FLIGHT_MAX;
                 return Err(Failure::Refused(Refusal::Overflow { limit }));
             }
-            if let Some(Verdict::Deliver { at, duplicated, .. }) = verdict {
-                let packet: Box<[u8]> = packet.into();
-                for _ in 0..=usize::from(duplicated) {
-                    let packet = packet.clone();
-                    self.await_time(index, at, Due::Packet(from.other(), packet))?;
-                }
-            }
-            self.await_windows(index)?;
+            self.take_coming(index)?;
         }
         Ok(true)
     }
 
-    /// Puts the receive windows of a link into the heap.
-    fn await_windows(&mut self, index: usize) -> Result<(), Failure> {
-        for (opens, device) in std::mem::take(&mut self.ports.0[index].windows) {
-            self.await_time(index, opens, Due::Window(device))?;
+    /// Moves events to come of a link into the heap.
+    fn take_coming(&mut self, index: usize) -> Result<(), Failure> {
+        let mut coming = std::mem::take(&mut self.ports.0[index].coming);
+        for (at, due) in coming.drain(..) {
+            self.await_time(index, at, due)?;
         }
+        self.ports.0[index].coming = coming; // keeps its memory
         Ok(())
     }
 
@@ -328,7 +318,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Delivers packets that are due, and opens receive windows.
+    /// Handles events that are due, and delivers packets that arrive.
     fn deliver(&mut self) -> Result<(), Failure> {
         let mut now = now_ns();
         for _ in 0..BATCH {
@@ -347,17 +337,12 @@ impl Engine {
             if first.generation != port.generation {
                 continue;
             }
-            let (to, packet) = match first.due {
-                Due::Packet(to, packet) => (to, packet),
-                Due::Window(device) => {
-                    let opens = port.time(first.due_ns);
-                    if let Some((at, packet)) = port.open(device, opens) {
-                        self.await_time(index, at, Due::Packet(Side::Client, packet))?;
-                    }
-                    self.await_windows(index)?;
-                    continue;
-                }
+            let arrived = port.handle(first.due, first.due_ns);
+            self.take_coming(index)?;
+            let Some((to, packet)) = arrived else {
+                continue;
             };
+            let port = &self.ports.0[index];
             let written = port.tun(to).write(&packet);
             now = now_ns();
             if let Err(error) = written {
@@ -408,6 +393,9 @@ impl Engine {
                 }
                 Command::Devices { link, reply } => {
                     let _ = reply.send(self.ports.0[link].devices(now_ns()));
+                }
+                Command::Server { link, reply } => {
+                    let _ = reply.send(self.ports.0[link].server_record(now_ns()));
                 }
                 Command::Lateness(reply) => {
                     let _ = reply.send(self.lateness.clone());

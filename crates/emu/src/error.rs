@@ -1,5 +1,6 @@
 //! Errors, each with the place and the remedy.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -36,7 +37,7 @@ pub enum Error {
         /// The place.
         what: String,
         /// The error.
-        why: &'static str,
+        why: Cow<'static, str>,
     },
     /// The run completed, but its results do not follow the link model.
     #[error("the run is refused: {0}")]

@@ -48,7 +48,6 @@ mod capture;
 #[cfg(target_os = "linux")]
 mod check;
 #[cfg(target_os = "linux")]
-mod device_ports;
 #[cfg(target_os = "linux")]
 mod emulator;
 #[cfg(target_os = "linux")]
@@ -62,6 +61,7 @@ mod namespace;
 #[cfg(target_os = "linux")]
 mod netlink;
 #[cfg(target_os = "linux")]
+mod packet;
 mod port;
 #[cfg(target_os = "linux")]
 mod realtime;

@@ -1,4 +1,6 @@
-//! Numbers of devices on a link: every UDP or TCP port at the clients' side is a device.
+//! What a packet says of its sender: the device, by its port, and the exchange.
+
+use carob_sim::NO_ITEM;
 
 use crate::engine::Side;
 
@@ -52,6 +54,26 @@ impl DevicePorts {
     }
 }
 
+/// The exchange of a CoAP message in an IPv4 packet: its Message ID, or [`NO_ITEM`] of an ACK or a Reset. None
+/// of other packets and of later fragments.
+///
+/// A client that makes more than 65,536 exchanges in a run uses a Message ID again.
+pub(crate) fn exchange(packet: &[u8]) -> Option<u32> {
+    let header = usize::from(packet.first()? & 15) * 4;
+    let offset = u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & 0x1fff;
+    if *packet.get(9)? != IPPROTO_UDP || offset != 0 {
+        return None;
+    }
+    let message = packet.get(header + 8..)?;
+    let [first, _, high, low] = *message.first_chunk()?;
+    let is_reply = first >> 4 & 3 >= 2;
+    Some(if is_reply {
+        NO_ITEM
+    } else {
+        u16::from_be_bytes([high, low]).into()
+    })
+}
+
 const IPPROTO_TCP: u8 = 6;
 const IPPROTO_UDP: u8 = 17;
 
@@ -82,6 +104,24 @@ mod tests {
         assert_eq!(ports.device(Side::Client, &new), 2);
         assert_eq!(ports.device(Side::Client, &packet(3, 0, 1, [40_003, 1])), 0);
         assert_eq!(ports.device(Side::Client, &[0x45]), 0);
+    }
+
+    #[test]
+    fn a_message_belongs_to_the_exchange_of_its_message_id() {
+        let message = |first: u8| {
+            let mut bytes = packet(1, 0, IPPROTO_UDP, [40_000, 5683]);
+            bytes.extend([0, 12, 0, 0, first, 1, 0x12, 0x34]);
+            bytes
+        };
+        let [con, non, ack, reset] = [0x40, 0x50, 0x60, 0x70].map(message);
+        assert_eq!([exchange(&con), exchange(&non)], [Some(0x1234); 2]);
+        assert_eq!([exchange(&ack), exchange(&reset)], [Some(NO_ITEM); 2]);
+        let mut later = con.clone();
+        later[7] = 16;
+        assert_eq!(exchange(&later), None);
+        assert_eq!(exchange(&con[..30]), None);
+        let tcp = packet(1, 0, IPPROTO_TCP, [40_000, 5683]);
+        assert_eq!(exchange(&tcp), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use carob::server::fixed;
+use carob::server::{Request, Resource, fixed};
 use carob::{BlockSize, Client, Code, Config as EndpointConfig, Payload, Response, Server};
 use carob_cc::time::{Duration as Span, Instant as Moment};
 use carob_proto::codec::BASE_TOKEN_LENGTH;
@@ -19,7 +19,8 @@ use carob_proto::trace::{Trace, TraceEvent};
 use carob_sim::link::DeviceRecord;
 use carob_sim::random::Stream;
 use carob_sim::spec::{
-    AfterFailure, Faults, FlowRecord, RunRecord, RunSpec, Transport, Until, Workload,
+    AfterFailure, Faults, FlowRecord, RunRecord, RunSpec, ServerRecord, ServerWorker, Transport,
+    Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
@@ -95,6 +96,7 @@ pub fn run(
         RunRecord {
             flows: run.flows,
             devices: run.devices,
+            server: run.server,
             link,
             ended: ended.unwrap_or_default(),
             ..RunRecord::default()
@@ -111,7 +113,7 @@ pub fn run(
 fn config(specs: &[RunSpec], options: &Options) -> Result<Config, Error> {
     let differ = |what: &str| Error::Configuration {
         what: what.to_owned(),
-        why: "the runs of one emulation must have it in common",
+        why: "the runs of one emulation must have it in common".into(),
     };
     let mut over_tcp = specs.iter().filter_map(|spec| match &spec.transport {
         Transport::Connections(settings) => Some(settings),
@@ -154,10 +156,10 @@ fn config(specs: &[RunSpec], options: &Options) -> Result<Config, Error> {
 
 /// Rejects features that only the simulator has.
 fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
-    let refuse = |what: &str, why| {
+    let refuse = |what: &str, why: &'static str| {
         Err(Error::Configuration {
             what: what.to_owned(),
-            why,
+            why: why.into(),
         })
     };
     if spec.faults != Faults::default() {
@@ -167,8 +169,8 @@ fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
     if spec.device.has_windows() && spec.transport != Transport::Datagrams {
         return refuse("link.receive_delay", "receive windows are of datagrams");
     }
-    if spec.server.is_used() {
-        return refuse("server.service", "requests cost time in the simulator only");
+    if spec.server.is_used() && spec.transport != Transport::Datagrams {
+        return refuse("server.service", "the receive queue is of datagrams");
     }
     if spec.mesh.is_some() {
         let why = "wireless networks have no link to emulate; they are of the simulator only";
@@ -199,6 +201,8 @@ struct EndedRun {
     flows: Vec<FlowRecord>,
     /// Read when the last flow ends.
     devices: Vec<DeviceRecord>,
+    /// Read at the same time.
+    server: Option<ServerRecord>,
 }
 
 /// Runs every flow of every run; they are in the order of the specifications.
@@ -241,6 +245,7 @@ async fn flows(
                     left[index] -= 1;
                     if left[index] == 0 {
                         runs[index].devices = emulator.link(index).devices()?;
+                        runs[index].server = emulator.link(index).server()?;
                     }
                     done();
                 }
@@ -327,7 +332,11 @@ async fn serve(link: EmulatedLink<'_>, spec: &RunSpec) -> Result<(Server, Connec
         }
     };
     let path = format!("/{}", path(spec));
-    let server = builder.resource(&path, fixed(response)).start().await;
+    let resource = match ServerWorker::new(&spec.server, spec.seed, 0) {
+        None => fixed(response),
+        Some(worker) => worked(worker, response),
+    };
+    let server = builder.resource(&path, resource).start().await;
     let server = server.map_err(|error| {
         Error::system(
             "start a server",
@@ -338,6 +347,26 @@ async fn serve(link: EmulatedLink<'_>, spec: &RunSpec) -> Result<(Server, Connec
     Ok((server, connections))
 }
 
+/// A resource whose application works on one request after the other. Requests beyond its queue are
+/// answered with 5.03.
+fn worked(worker: ServerWorker<()>, response: Response) -> Resource {
+    let (worker, began) = (Mutex::new(worker), Instant::now());
+    let worker = Arc::new(worker);
+    carob::server::get(move |_: Request| {
+        let (worker, response) = (Arc::clone(&worker), response.clone());
+        let now = Moment::from_micros(micros(began.elapsed()));
+        let at = lock(&worker).accept(now, ());
+        async move {
+            let Some(at) = at else {
+                return Response::new(Code::SERVICE_UNAVAILABLE);
+            };
+            tokio::time::sleep_until((began + Duration::from_micros(at.as_micros())).into()).await;
+            lock(&worker).complete();
+            response
+        }
+    })
+}
+
 /// The events of a client's endpoint, with times.
 #[derive(Debug, Default)]
 struct EndpointEvents {
@@ -345,8 +374,6 @@ struct EndpointEvents {
     connected: Option<Instant>,
     /// Time of the first request.
     sent: Option<Instant>,
-    /// Time of the last complete response.
-    answered: Option<Instant>,
     exchanges: u32,
     transmissions: u64,
     retransmissions: u64,
@@ -372,10 +399,7 @@ impl EndpointEvents {
             }
             TraceEvent::Answered {
                 retransmissions, ..
-            } => {
-                self.answered = Some(now);
-                self.copies.push(retransmissions.saturating_add(1));
-            }
+            } => self.copies.push(retransmissions.saturating_add(1)),
             TraceEvent::Abandoned { .. } => self.failed += 1,
             _ => {}
         }
@@ -443,7 +467,8 @@ impl ReadyClient {
             return Err(Error::Configuration {
                 what: "the workload".into(),
                 why: "clients of two kinds, runs of a fixed time, and clients that send bodies, \
-                      start anew or ask several things at once are simulated only (carob lab run)",
+                      start anew or ask several things at once are simulated only (carob lab run)"
+                    .into(),
             });
         }
         let server = link.address(Side::Server);
@@ -474,11 +499,13 @@ impl ReadyClient {
             true
         };
         let complete = tokio::time::timeout(limit, all).await.unwrap_or(false);
+        // An acknowledgement is no response, so the time is not that of a trace event.
+        let finished = complete.then(Instant::now);
         let events = std::mem::take(&mut *lock(&self.events));
         let since = |at: Instant| Moment::from_micros(micros(at.duration_since(began)));
         let mut flow = FlowRecord {
             started: since(events.sent.unwrap_or(asked)),
-            finished: events.answered.filter(|_| complete).map(since),
+            finished: finished.map(since),
             setup: events
                 .connected
                 .map(|at| Span::from_micros(micros(at.duration_since(asked)))),

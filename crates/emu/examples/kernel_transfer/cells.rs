@@ -2,9 +2,7 @@
 
 use carob_cc::time::Duration;
 use carob_emu::LinkConfig;
-use carob_sim::link::{
-    DeviceSpec, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, LossSpec, profile,
-};
+use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, LossSpec, profile};
 
 /// The transport of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,15 +77,11 @@ impl Cell {
             loss,
             ..DirectionSpec::new(rate, self.buffer)
         };
-        LinkConfig {
-            spec: LinkSpec {
-                down: direction(30_000, 400),
-                up: direction(60_000, 200),
-            },
-            device: DeviceSpec::default(),
-            seed: seed(number),
-            label: "link".into(),
-        }
+        let spec = LinkSpec {
+            down: direction(30_000, 400),
+            up: direction(60_000, 200),
+        };
+        LinkConfig::new(spec, seed(number), "link")
     }
 }
 

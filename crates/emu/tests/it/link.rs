@@ -4,17 +4,18 @@
 
 #![cfg(target_os = "linux")]
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use carob_emu::flow::{self, TcpInfo};
-use carob_emu::{Config, Emulator, LinkConfig, Refusal, Side};
+use carob_emu::{Config, EmulatedLink, Emulator, LinkConfig, Refusal, Side};
 use carob_sim::link::{
-    DeviceSpec, Devices, DirectionSpec, FragmentSpec, IdleSetup, Link, LinkSpec, LossSpec,
-    PowerSpec, RadioSpec, SleepSpec, Verdict,
+    CoDelSpec, DeviceSpec, Devices, DirectionSpec, Discipline, FragmentSpec, IdleSetup, Link,
+    LinkSpec, LossSpec, PowerSpec, RadioSpec, SleepSpec, Verdict,
 };
 use carob_sim::random::Probability;
+use carob_sim::spec::{Copies, ServerSpec};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -52,12 +53,7 @@ impl IntoCc for Duration {
 }
 
 fn link(spec: LinkSpec, label: &str) -> LinkConfig {
-    LinkConfig {
-        spec,
-        device: DeviceSpec::default(),
-        seed: 1,
-        label: label.into(),
-    }
+    LinkConfig::new(spec, 1, label)
 }
 
 /// Panics on any error but late packets, which occur where many tests run at once.
@@ -67,6 +63,17 @@ fn good(outcome: &Result<carob_emu::Outcome, carob_emu::Error>) {
         Err(carob_emu::Error::Refused(refusal @ Refusal::Late { .. })) => eprintln!("{refusal}"),
         Err(error) => panic!("{error}"),
     }
+}
+
+/// UDP sockets of both ends, with a time limit for reading.
+fn udp_sockets(end: &EmulatedLink<'_>) -> [UdpSocket; 2] {
+    [(Side::Server, 5683), (Side::Client, 0)].map(|(side, port)| udp_socket(end, side, port))
+}
+
+fn udp_socket(end: &EmulatedLink<'_>, side: Side, port: u16) -> UdpSocket {
+    let socket = end.udp(side, port).expect("a socket");
+    socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    socket
 }
 
 /// The server's end of the first connection.
@@ -108,11 +115,7 @@ fn a_datagram_takes_as_long_as_the_model_says() {
     let emulator =
         Emulator::start(&Config::thesis(vec![link(spec.clone(), "link")])).expect("a link");
     let end = emulator.link(0);
-    let server = end.udp(Side::Server, 5683).expect("a socket");
-    let client = end.udp(Side::Client, 0).expect("a socket");
-    for socket in [&server, &client] {
-        socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
-    }
+    let [server, client] = udp_sockets(&end);
     let mut model = Link::new(&spec, 1, "link");
     let now = carob_cc::time::Instant::ZERO;
     let Verdict::Deliver { at: up, .. } = model.up.offer(now, 42) else {
@@ -154,11 +157,7 @@ fn round_trips(device: &DeviceSpec) -> (Vec<Duration>, Vec<Duration>) {
     config.device = device.clone();
     let emulator = Emulator::start(&Config::thesis(vec![config])).expect("a link");
     let end = emulator.link(0);
-    let server = end.udp(Side::Server, 5683).expect("a socket");
-    let client = end.udp(Side::Client, 0).expect("a socket");
-    for socket in [&server, &client] {
-        socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
-    }
+    let [server, client] = udp_sockets(&end);
     let mut model = Link::new(&spec, 1, "link");
     let mut devices = Devices::on_link(device, &spec, 1).expect("a device");
     let (mut expected, mut took) = (Vec::new(), Vec::new());
@@ -287,11 +286,7 @@ fn a_packet_to_a_device_of_class_a_waits_for_its_receive_window() {
     });
     let emulator = Emulator::start(&Config::thesis(vec![config])).expect("a link");
     let end = emulator.link(0);
-    let server = end.udp(Side::Server, 5683).expect("a socket");
-    let client = end.udp(Side::Client, 0).expect("a socket");
-    for socket in [&server, &client] {
-        socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
-    }
+    let [server, client] = udp_sockets(&end);
     let target = (end.address(Side::Server), 5683);
     let mut buffer = [0; 64];
     client.send_to(&[1], target).expect("room");
@@ -314,6 +309,93 @@ fn a_packet_to_a_device_of_class_a_waits_for_its_receive_window() {
     client.send_to(&[4], target).expect("room");
     client.recv(&mut buffer).expect("the second");
     assert_eq!(buffer[0], 3);
+    good(&emulator.finish());
+}
+
+#[test]
+fn a_sparse_client_passes_the_queue_of_another_under_fq_codel() {
+    if !may_run() {
+        return;
+    }
+    let mut config = link(spec(28_200), "link");
+    let ms = |millis| Duration::from_millis(millis).into_cc();
+    let discipline = Discipline::FqCoDel(CoDelSpec {
+        target: ms(2_000),
+        interval: ms(4_000),
+        mtu_bytes: 296,
+        ecn: false,
+    });
+    // A packet of 228 B takes 57 ms.
+    config.spec.up = DirectionSpec::new(32_000, 28_200);
+    config.spec.up.buffer = config.spec.up.buffer.with(discipline);
+    let emulator = Emulator::start(&Config::thesis(vec![config])).expect("a link");
+    let end = emulator.link(0);
+    let [server, busy] = udp_sockets(&end);
+    let sparse = udp_socket(&end, Side::Client, 0);
+    let target = (end.address(Side::Server), 5683);
+    for number in 0..20 {
+        busy.send_to(&[number; 200], target).expect("room");
+    }
+    sparse.send_to(&[99; 200], target).expect("room");
+    let mut buffer = [0; 1_500];
+    let mut next = || {
+        server.recv(&mut buffer).expect("a packet");
+        buffer[0]
+    };
+    let arrived: Vec<u8> = (0..21).map(|_| next()).collect();
+    let place = arrived.iter().position(|number| *number == 99);
+    assert!(place.is_some_and(|place| place <= 3), "{arrived:?}");
+    let others: Vec<u8> = arrived.into_iter().filter(|number| *number != 99).collect();
+    assert!(others.is_sorted() && others.len() == 20, "{others:?}");
+    let record = end.record().expect("a running engine");
+    assert_eq!((record.up.delivered, record.up.dropped_full), (21, 0));
+    assert!(record.up.queue_bytes_peak >= 15 * 228, "{record:?}");
+    good(&emulator.finish());
+}
+
+#[test]
+fn a_slow_server_serves_one_datagram_after_the_other_and_drops_what_exceeds_its_queue() {
+    if !may_run() {
+        return;
+    }
+    let mut config = link(spec(28_200), "link");
+    let takes = Duration::from_millis(200).into_cc();
+    config.server = ServerSpec {
+        service: carob_sim::distribution::TimeDistribution::constant(takes),
+        queue: 3,
+        copies: Copies::Free,
+        ..ServerSpec::default()
+    };
+    let emulator = Emulator::start(&Config::thesis(vec![config])).expect("a link");
+    let end = emulator.link(0);
+    let [server, client] = udp_sockets(&end);
+    let target = (end.address(Side::Server), 5683);
+    // One in service, three in the queue: the first request, its copy, which is free, and others.
+    for message_id in [1, 1, 2, 3, 4, 5] {
+        client
+            .send_to(&[0x40, 1, 0, message_id], target)
+            .expect("room");
+    }
+    let began = Instant::now();
+    let mut buffer = [0; 64];
+    let mut served = Vec::new();
+    for _ in 0..4 {
+        server.recv(&mut buffer).expect("a request");
+        served.push((buffer[3], began.elapsed()));
+    }
+    let order: Vec<u8> = served.iter().map(|(message_id, _)| *message_id).collect();
+    assert_eq!(order, [1, 1, 2, 3], "{served:?}");
+    let expected = [265, 265, 465, 665].map(Duration::from_millis);
+    for ((_, took), expected) in served.iter().zip(expected) {
+        let late = took.saturating_sub(expected);
+        assert!(
+            *took + Duration::from_millis(20) >= expected && late < Duration::from_millis(100),
+            "{served:?}"
+        );
+    }
+    let record = end.server().expect("a running engine").expect("a queue");
+    assert_eq!((record.handled, record.repeated), (4, 1), "{record:?}");
+    assert_eq!((record.dropped, record.queue_peak), (2, 3), "{record:?}");
     good(&emulator.finish());
 }
 

@@ -9,8 +9,8 @@ use carob_sim::engine;
 use carob_sim::link::{DirectionSpec, ExtraDelay, IdleSetup, LinkSpec, PowerSpec, RadioSpec};
 use carob_sim::mesh::spec::{self as mesh, MeshSpec};
 use carob_sim::spec::{
-    AfterFailure, ControllerSpec, Faults, Outages, Recording, Requests, RunSpec, ServerSpec, Span,
-    Transport, Until, Workload,
+    AfterFailure, ControllerSpec, Faults, FlowRecord, Outages, PauseSchedule, Recording, Requests,
+    RunRecord, RunSpec, ServerSpec, Span, Transport, Until, Workload, Works,
 };
 use carob_sim::tcp::settings::profile;
 
@@ -65,26 +65,32 @@ fn able() -> bool {
     report.can_run()
 }
 
+/// The runs over real sockets; none on a machine without the rights, or too busy to be believed.
+fn emulate(specs: &[RunSpec]) -> Option<Vec<RunRecord>> {
+    if !able() {
+        return None;
+    }
+    match runs::run(specs, &Options::default(), |_, _| ()) {
+        Ok(emulated) => Some(emulated.records),
+        Err(error @ carob_emu::Error::Refused(_)) => {
+            crate::skipped(&format!("an emulated run on a busy machine: {error}"));
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
 #[test]
 fn real_sockets_take_about_as_long_as_simulated_ones() {
-    if !able() {
-        return;
-    }
     let specs = [
         spec(1, Transport::Datagrams),
         spec(1, tcp()),
         spec(2, tcp()),
     ];
-    let emulated = match runs::run(&specs, &Options::default(), |_, _| ()) {
-        Ok(emulated) => emulated,
-        // A machine that is busy with other tests is too late to be believed; that is as it should be.
-        Err(error @ carob_emu::Error::Refused(_)) => {
-            crate::skipped(&format!("an emulated run on a busy machine: {error}"));
-            return;
-        }
-        Err(error) => panic!("{error}"),
+    let Some(records) = emulate(&specs) else {
+        return;
     };
-    for (spec, record) in specs.iter().zip(&emulated.records) {
+    for (spec, record) in specs.iter().zip(&records) {
         assert_eq!(record.flows.len(), spec.clients as usize);
         let simulated = engine::run(spec).expect("a run");
         for (real, model) in record.flows.iter().zip(&simulated.flows) {
@@ -108,9 +114,6 @@ fn real_sockets_take_about_as_long_as_simulated_ones() {
 
 #[test]
 fn devices_take_as_long_and_as_much_energy_as_simulated_ones() {
-    if !able() {
-        return;
-    }
     let with_devices = |mut spec: RunSpec| {
         let Workload::Requests(requests) = &mut spec.workload else {
             panic!("it makes requests")
@@ -141,15 +144,10 @@ fn devices_take_as_long_and_as_much_energy_as_simulated_ones() {
         with_devices(spec(2, Transport::Datagrams)),
         with_devices(spec(1, tcp())),
     ];
-    let emulated = match runs::run(&specs, &Options::default(), |_, _| ()) {
-        Ok(emulated) => emulated,
-        Err(error @ carob_emu::Error::Refused(_)) => {
-            crate::skipped(&format!("an emulated run on a busy machine: {error}"));
-            return;
-        }
-        Err(error) => panic!("{error}"),
+    let Some(records) = emulate(&specs) else {
+        return;
     };
-    for (spec, record) in specs.iter().zip(&emulated.records) {
+    for (spec, record) in specs.iter().zip(&records) {
         let simulated = engine::run(spec).expect("a run");
         assert_eq!(record.devices.len(), spec.clients as usize);
         let times = simulated.flows.iter().zip(&record.flows);
@@ -163,6 +161,68 @@ fn devices_take_as_long_and_as_much_energy_as_simulated_ones() {
         for (model, real) in simulated.devices.iter().zip(&record.devices) {
             let ratio = ratio(real.energy_uj, model.energy_uj);
             assert!((0.8..1.25).contains(&ratio), "{real:?} against {model:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_server_takes_as_long_as_the_simulated_one() {
+    let with_server = |server: ServerSpec, blocks: u32| {
+        let mut spec = spec(2, Transport::Datagrams);
+        let Workload::Requests(requests) = &mut spec.workload else {
+            panic!("it makes requests")
+        };
+        requests.response_bytes = 256 * blocks;
+        spec.server = server;
+        spec
+    };
+    let service = |millis| TimeDistribution::constant(Duration::from_millis(millis));
+    let specs = [
+        with_server(
+            ServerSpec {
+                service: service(100),
+                ..ServerSpec::default()
+            },
+            8,
+        ),
+        with_server(
+            ServerSpec {
+                service: service(100),
+                pauses: Some(PauseSchedule {
+                    first: Duration::from_millis(500),
+                    interval: Duration::ZERO,
+                    lasts: Duration::from_millis(900),
+                }),
+                ..ServerSpec::default()
+            },
+            8,
+        ),
+        with_server(
+            ServerSpec {
+                service: service(600),
+                works: Works::Application,
+                ..ServerSpec::default()
+            },
+            2,
+        ),
+    ];
+    let Some(records) = emulate(&specs) else {
+        return;
+    };
+    for (spec, record) in specs.iter().zip(&records) {
+        let simulated = engine::run(spec).expect("a run");
+        let of_model = simulated.server.map(|server| server.handled);
+        assert_eq!(record.server.map(|server| server.handled), of_model);
+        // Which client is served first is chance.
+        let times = |record: &RunRecord| {
+            let times = record.flows.iter().map(FlowRecord::completion);
+            let mut times: Vec<_> = times.map(|time| time.expect("it completes")).collect();
+            times.sort_unstable();
+            times
+        };
+        for (real, model) in times(record).into_iter().zip(times(&simulated)) {
+            let ratio = real.as_micros() as f64 / model.as_micros() as f64;
+            assert!((0.9..1.15).contains(&ratio), "{real:?} against {model:?}");
         }
     }
 }
@@ -184,7 +244,8 @@ fn what_only_the_simulator_does_is_refused() {
     };
     let mut slow = spec(1, Transport::Datagrams);
     slow.server.service = TimeDistribution::constant(Duration::from_millis(20));
-    assert!(refused(slow).contains("server.service: requests cost time in the simulator only"));
+    slow.transport = tcp();
+    assert!(refused(slow).contains("server.service: the receive queue is of datagrams"));
     let mut faulty = spec(1, Transport::Datagrams);
     faulty.faults.outages = Some(Outages {
         first: Duration::from_secs(1),

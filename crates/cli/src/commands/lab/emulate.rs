@@ -92,7 +92,7 @@ fn emulate<'a>(
 ) -> Result<Emulation<'a>, Error> {
     Err(Error::Configuration {
         what: "this system".to_owned(),
-        why: "links are emulated with Linux's TUN devices and namespaces",
+        why: "links are emulated with Linux's TUN devices and namespaces".into(),
     })
 }
 

@@ -14,8 +14,8 @@ use carob_analyze::synthetic::{CaptureFile, FileLayout, Flag};
 use carob_analyze::{Options, analyze};
 use carob_emu::{Config, Emulator, LinkConfig, Side};
 use carob_sim::link::{
-    DeviceSpec, DirectionSpec, Link, LinkSpec, LinkTrace, LossSpec, Replay, TraceEnd, TraceRow,
-    TraceStart, Verdict,
+    DirectionSpec, Link, LinkSpec, LinkTrace, LossSpec, Replay, TraceEnd, TraceRow, TraceStart,
+    Verdict,
 };
 use carob_sim::random::Probability;
 use pcap_file::pcapng::{Block, PcapNgReader};
@@ -63,15 +63,11 @@ fn link(seed: u64) -> LinkConfig {
         end: TraceEnd::Loop,
         start: TraceStart::First,
     };
-    LinkConfig {
-        device: DeviceSpec::default(),
-        spec: LinkSpec {
-            down: direction(Some(replay)),
-            up: direction(None),
-        },
-        seed,
-        label: "link".to_owned(),
-    }
+    let spec = LinkSpec {
+        down: direction(Some(replay)),
+        up: direction(None),
+    };
+    LinkConfig::new(spec, seed, "link")
 }
 
 /// A packet between the peers, seen at one end.

@@ -11,7 +11,7 @@ use std::thread;
 use carob_cc::time::Duration as ModelTime;
 use carob_emu::{Config, Emulator, LinkConfig, Side};
 use carob_lab::compare::{Link, WrittenLink};
-use carob_sim::link::{DeviceSpec, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
+use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
 use carob_sim::random::Probability;
 use serde_json::Value;
 
@@ -71,15 +71,11 @@ impl Case {
             loss: LossSpec::Constant(Probability::ppm(link.loss_ppm)),
             ..DirectionSpec::new(rate_bps, link.buffer_bytes)
         };
-        LinkConfig {
-            device: DeviceSpec::default(),
-            spec: LinkSpec {
-                down: direction(link.down_bps, link.rtt_us / 2),
-                up: direction(link.up_bps, link.rtt_us - link.rtt_us / 2),
-            },
-            seed,
-            label: "link".to_owned(),
-        }
+        let spec = LinkSpec {
+            down: direction(link.down_bps, link.rtt_us / 2),
+            up: direction(link.up_bps, link.rtt_us - link.rtt_us / 2),
+        };
+        LinkConfig::new(spec, seed, "link")
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use carob_cc::time::Duration as ModelTime;
 use carob_emu::{Config, EmulatedLink, Emulator, LinkConfig, Side};
 use carob_lab::link_trace::read_file;
-use carob_sim::link::{DeviceSpec, DirectionSpec, LinkSpec, Replay, TraceEnd, TraceStart};
+use carob_sim::link::{DirectionSpec, LinkSpec, Replay, TraceEnd, TraceStart};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 
 use crate::commands::harness::Scratch;
@@ -82,18 +82,14 @@ fn link(scratch: &Scratch, label: &str, text: &str) -> LinkConfig {
         end: TraceEnd::Loop,
         start: TraceStart::First,
     };
-    LinkConfig {
-        device: DeviceSpec::default(),
-        spec: LinkSpec {
-            down: DirectionSpec {
-                replay: Some(replay),
-                ..direction.clone()
-            },
-            up: direction,
+    let spec = LinkSpec {
+        down: DirectionSpec {
+            replay: Some(replay),
+            ..direction.clone()
         },
-        seed: 1,
-        label: label.to_owned(),
-    }
+        up: direction,
+    };
+    LinkConfig::new(spec, 1, label)
 }
 
 /// Begins a link anew, and returns the beginning of its time within a millisecond.
