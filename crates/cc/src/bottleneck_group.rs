@@ -116,9 +116,9 @@ pub struct BottleneckGroup {
     window: u32,
     /// Bytes of CON messages in flight.
     in_flight: u32,
-    /// Those of responsive peers.
+    /// Bytes from responsive peers.
     responsive: u32,
-    /// Bytes sent recently while messages waited, and those of them delivered so far.
+    /// Bytes sent recently while messages waited, and how many of these were delivered.
     wanted: u32,
     arrived: u32,
     /// The time of the next message.
@@ -344,7 +344,7 @@ impl BottleneckGroup {
         self.window = self.window.saturating_add(bytes).min(most);
     }
 
-    /// Reduces the window, once in a round trip: feedback until then is about messages sent before.
+    /// Reduces the window, once in a round trip: earlier feedback is about messages sent before.
     fn shrink(&mut self, now: Instant, bytes: u32) {
         let pause = self.round_trip.unwrap_or(ROUND_TRIP);
         if self.shrunk.is_some_and(|at| now.since(at) < pause) {

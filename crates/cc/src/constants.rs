@@ -110,7 +110,7 @@ impl Value for bool {
 /// assert_eq!(tuning.floor, Duration::from_millis(200));
 /// assert!(tuning.set("ceiling", "1 s").is_err());
 ///
-/// // Those of a registered controller, as `--set cc.NAME=VALUE` changes them.
+/// // Constants of a registered controller, as `--set cc.NAME=VALUE` changes them.
 /// let mut settings = registry::find("cocoa-plus").unwrap().settings();
 /// settings.describe(&mut |constant| println!("{} = {}", constant.name, constant.value));
 /// # Ok::<(), carob_cc::constants::SetError>(())

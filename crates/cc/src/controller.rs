@@ -148,7 +148,7 @@ pub enum Gauge {
 /// - Every confirmable exchange begins with `first_timeout` and ends with exactly one `on_answered`
 ///   or `on_abandoned`.
 /// - A NON whose receipt the peer reports (a block of RFC 9177) begins with `first_timeout`, too. It
-///   ends with `on_answered`, its own or that of another message whose answer reports it
+///   ends with `on_answered`, its own or another message's, whose answer reports it
 ///   ([`Answered::also`]), with `on_lost`, or with `on_abandoned`. Its repetition is another message.
 /// - `next_timeout` is called once per retransmission, before its `on_sent`.
 /// - An event is reported before the decisions that depend on it are requested.

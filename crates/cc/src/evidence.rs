@@ -295,8 +295,8 @@ impl<'a> Answered<'a> {
         self
     }
 
-    /// Sets the bytes of other messages that it reports received, and those of them sent after the
-    /// transmission that the previous such answer matched.
+    /// Sets the bytes of other messages that it reports received (`also`), and how many were sent after the
+    /// transmission that the previous such answer matched (`recent`).
     #[must_use]
     pub const fn with_also(mut self, also: u32, recent: u32) -> Self {
         self.also = also;

@@ -44,7 +44,7 @@ impl TransmissionParameters {
     /// The maximum of MAX_RETRANSMIT; the engine keeps the time of every transmission.
     pub const MAX_RETRANSMIT_LIMIT: u8 = 30;
 
-    /// Least timer with [`safeguards`](Self::safeguards): that of TCP in Linux. RFC 8085 3.1.1 has 1 s
+    /// Least timer with [`safeguards`](Self::safeguards): as TCP's in Linux. RFC 8085 3.1.1 has 1 s
     /// for a sender without measurements.
     pub const RTO_MIN: Duration = Duration::from_millis(200);
 
@@ -61,7 +61,7 @@ impl TransmissionParameters {
         safeguards: true,
     };
 
-    /// Limits a controller's timer; `previous` is that of the message's previous transmission. The cap
+    /// Limits a controller's timer; `previous` is the timer of the message's previous transmission. The cap
     /// never shortens a first timer.
     pub fn limit_timer(&self, timer: Duration, previous: Option<Duration>) -> Duration {
         let capped = match (previous, self.rto_max) {
@@ -88,7 +88,7 @@ impl TransmissionParameters {
         }
     }
 
-    /// Returns whether a message is retransmitted after so many timeouts, at this time since its first
+    /// Returns whether a message is retransmitted after `timeouts`, at this time since its first
     /// transmission.
     pub fn permits_retransmission(&self, timeouts: u8, age: Duration) -> bool {
         timeouts < self.max_retransmit || (self.safeguards && age < self.max_transmit_span())

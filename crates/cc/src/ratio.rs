@@ -37,7 +37,7 @@ impl Ratio {
         u32::try_from(product / u64::from(self.denominator)).unwrap_or(u32::MAX)
     }
 
-    /// The reciprocal; that of zero is zero.
+    /// The reciprocal; zero for zero.
     #[must_use]
     pub const fn inverse(self) -> Self {
         if self.numerator == 0 {

@@ -241,7 +241,7 @@ impl core::error::Error for UnknownController<'_> {}
 ///
 /// # Errors
 ///
-/// Those of the formatter.
+/// Errors of the formatter.
 pub fn write_unknown<'a>(
     f: &mut fmt::Formatter<'_>,
     name: &str,

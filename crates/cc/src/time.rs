@@ -27,7 +27,7 @@ pub struct Duration {
 impl Instant {
     /// The driver's epoch.
     pub const ZERO: Self = Self { micros: 0 };
-    /// Later than any event; stands for "never".
+    /// Later than any event: "never".
     pub const FAR_FUTURE: Self = Self { micros: u64::MAX };
 
     /// Creates the instant `micros` microseconds after the epoch.

@@ -83,7 +83,7 @@ pub struct Captured {
     pub left_out: u64,
 }
 
-/// The writer of the file, on a thread of its own.
+/// The writer of the file, on a separate thread.
 #[derive(Debug)]
 pub(crate) struct Capture {
     thread: JoinHandle<io::Result<Captured>>,

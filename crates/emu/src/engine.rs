@@ -241,7 +241,7 @@ impl Engine {
             for event in &events[..count] {
                 match event.data() {
                     TIMER => {
-                        // Nothing to read means it was set anew meanwhile.
+                        // Nothing to read means it was set again meanwhile.
                         let _ = self.timer.wait();
                         self.armed_ns = None;
                     }
@@ -300,7 +300,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Puts what is due at a time of a link into the heap.
+    /// Puts an event at a time of a link into the heap.
     fn await_time(&mut self, index: usize, at: Instant, due: Due) -> Result<(), Failure> {
         if self.in_flight.len() >= IN_FLIGHT_MAX {
             let limit = IN_FLIGHT_MAX;

@@ -37,7 +37,7 @@ impl Namespace {
         Ok(Self { handle, name })
     }
 
-    /// Runs `work` in the namespace, on a thread of its own.
+    /// Runs `work` in the namespace, on a new thread.
     ///
     /// A socket belongs to the namespace in which it is created, and may be used anywhere. A
     /// runtime created inside (tokio's on the current thread) opens all its sockets there.

@@ -1,4 +1,4 @@
-//! What a packet says of its sender: the device, by its port, and the exchange.
+//! Sender of a packet: the device, by its port, and the exchange.
 
 use carob_sim::NO_ITEM;
 

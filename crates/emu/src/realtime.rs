@@ -12,7 +12,7 @@ use crate::sys;
 /// The requested priority: above ordinary threads, below the kernel's own.
 const PRIORITY: i32 = 40;
 
-/// The priority of threads that run clients and servers: they emulate hosts of their own, so other
+/// The priority of threads that run clients and servers: they emulate separate hosts, so other
 /// programs must not delay them, but no packet waits for them.
 const HOST_PRIORITY: i32 = 20;
 

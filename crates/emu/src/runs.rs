@@ -32,7 +32,7 @@ use crate::{Config, EmulatedLink, Emulator, Error, Lateness, LinkConfig, Side};
 
 /// The servers' port.
 const PORT: u16 = 5683;
-/// Threads that run clients and servers; the links have one of their own.
+/// Threads that run clients and servers; the links have another one.
 const THREADS: usize = 2;
 
 /// Options of runs.
@@ -121,7 +121,7 @@ fn config(specs: &[RunSpec], options: &Options) -> Result<Config, Error> {
     });
     let tcp = over_tcp.next();
     let links = specs.iter().map(LinkConfig::of_run).collect();
-    // Without SACK the scenario is of the thesis's hosts; else the kernel's own settings are nearest.
+    // Without SACK the scenario describes the thesis's hosts; else the kernel's own settings are nearest.
     let mut config = match tcp {
         Some(settings) if settings.sack => Config::system(links),
         _ => Config::thesis(links),
@@ -499,7 +499,7 @@ impl ReadyClient {
             true
         };
         let complete = tokio::time::timeout(limit, all).await.unwrap_or(false);
-        // An acknowledgement is no response, so the time is not that of a trace event.
+        // A trace event would give the time of the acknowledgement, which may precede the response.
         let finished = complete.then(Instant::now);
         let events = std::mem::take(&mut *lock(&self.events));
         let since = |at: Instant| Moment::from_micros(micros(at.duration_since(began)));

@@ -27,7 +27,7 @@ pub(crate) struct Capacity {
 
 impl Capacity {
     /// The capacity besides `head` bytes of header and options: the block size, the bytes of one
-    /// part of a body, and those of a body sent whole.
+    /// part of a body, and the bytes of a body sent whole.
     #[inline]
     pub(crate) fn beside(&self, head: usize) -> RequestedBlock {
         let room = self.message.saturating_sub(head + ENGINE_BYTES);
@@ -64,7 +64,7 @@ impl Capacity {
         }
     }
 
-    /// Returns whether the capacity is below that of most peers.
+    /// Returns whether the capacity is below most peers'.
     pub(crate) const fn is_small(&self) -> bool {
         self.reliable && self.message < (BASE_MESSAGE_SIZE - HEAD_GROWTH) as usize
     }
@@ -158,7 +158,7 @@ impl Context {
         }
     }
 
-    /// The capacity of a message to a peer without a limit of its own.
+    /// The capacity of a message to a peer that announced no limit.
     pub(crate) fn largest_capacity(&self) -> Capacity {
         let largest = self.config.reliable.as_ref();
         let largest = largest.map_or(BASE_MESSAGE_SIZE, |reliable| reliable.largest_message);

@@ -80,7 +80,7 @@ pub(crate) enum Delivered<'m> {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// An exchange ended without a reply.
-    /// `heard`: something came from the peer since the exchange began.
+    /// `heard`: a message came from the peer since the exchange began.
     Failed {
         purpose: Purpose,
         exchange: u32,
@@ -141,7 +141,7 @@ pub(crate) struct Carrier {
     pub(crate) index: ExchangeIndex,
     pub(crate) ended: VecDeque<Ended>,
     pub(crate) tokens: Tokens,
-    /// Exchanges of separate responses, and those of each source.
+    /// Exchanges of separate responses, in all and by source.
     pub(crate) responses: usize,
     pub(crate) response_shares: QuotaTable,
     pub(crate) notifications: Notifications,

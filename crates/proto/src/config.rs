@@ -40,7 +40,7 @@ pub struct Config {
     /// of which is the number of the copy.
     ///
     /// Tokens longer than 8 bytes (RFC 8974) go to peers that take them. Over a connection, its CSM
-    /// says how long they may be; until it has come, and beyond that, they have 8 bytes. Over datagrams
+    /// says how long they may be; before it has come, and beyond that, they have 8 bytes. Over datagrams
     /// the first confirmable request that is idempotent is the trial: if it is rejected with a Reset, or
     /// two copies of it stay unanswered, it goes once more with a token of 8 bytes, and so do all requests
     /// to that peer for 1800 s. Other requests have 8 bytes until the peer has answered a trial; requests
@@ -69,7 +69,7 @@ pub struct Config {
     /// Default off.
     pub secured: bool,
     /// Critical options that the application understands, in requests and in responses, besides
-    /// those of the engine.
+    /// the engine's.
     pub understood: &'static [OptionNumber],
     /// Proxying: the application is a [proxy](crate::proxy). It then receives requests with
     /// Proxy-Uri or Proxy-Scheme, and messages with unrecognized critical options that are safe to
@@ -195,7 +195,7 @@ pub enum NotificationQueue {
     /// every intermediate state (RFC 7641 1.3, 4.5.2).
     #[default]
     Supersede,
-    /// The new state is queued in a message of its own, so that every state is sent. At
+    /// The new state is queued in a separate message, so that every state is sent. At
     /// [`Limits::notifications_of_peer`] and [`Limits::notifications`] it is dropped: without a
     /// later change, the observer does not receive the newest state. For logs, and for studies of
     /// such servers (Betzler et al. 2016).

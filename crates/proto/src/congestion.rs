@@ -10,7 +10,7 @@ use carob_cc::registry::{Entry, Settings};
 use carob_cc::{AnyController, Controller};
 
 /// Choice of a congestion controller, from which each peer's own instance is built. Default:
-/// `default`, that of RFC 7252.
+/// `default`, from RFC 7252.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -64,7 +64,7 @@ impl CongestionControl {
         carob_cc::registry::find(name).map(Self::Registered)
     }
 
-    /// Returns the name in the registry, that of the family for [`Tuned`](Self::Tuned), or
+    /// Returns the name in the registry, the family's for [`Tuned`](Self::Tuned), or
     /// `custom`.
     pub fn name(&self) -> &'static str {
         match self {

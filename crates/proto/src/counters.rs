@@ -71,7 +71,7 @@ pub struct QBlocks {
     pub fallbacks: u64,
 }
 
-/// Messages and their bytes, without those of the layers below CoAP.
+/// Messages and their bytes, without the layers below CoAP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Number of messages.
@@ -99,7 +99,7 @@ pub struct Exchanges {
     pub answered: u64,
     /// Retransmission timeouts. The last one of an exchange ends it.
     pub expired: u64,
-    /// Further replies to answered exchanges: so many retransmissions were spurious, or duplicated
+    /// Further replies to answered exchanges: as many retransmissions were spurious, or duplicated
     /// by the network.
     pub answered_again: u64,
     /// Replies received after their exchange was given up.
@@ -248,7 +248,7 @@ pub enum Answer {
 #[derive(Clone, Debug, Default)]
 pub struct Requests([Answers; METHODS.len() + 1]);
 
-/// Methods with counts of their own.
+/// Methods that are counted apart.
 const METHODS: [Code; 7] = [
     Code::GET,
     Code::POST,
@@ -266,7 +266,7 @@ impl Requests {
         self.0[place].add(answer);
     }
 
-    /// Returns the counts of each method; `None` stands for all unassigned methods.
+    /// Returns the counts of each method; `None` means all unassigned methods.
     pub fn iter(&self) -> impl Iterator<Item = (Option<Code>, &Answers)> {
         let methods = METHODS.into_iter().map(Some).chain([None]);
         methods.zip(&self.0)

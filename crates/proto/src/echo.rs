@@ -16,7 +16,7 @@ use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 use siphasher::sip::SipHasher24;
 
-/// Bytes of an Echo value of this endpoint; those of others have up to 40.
+/// Bytes of an Echo value of this endpoint; others' have up to 40.
 pub(crate) const ECHO_BYTES: usize = 8;
 
 /// An Echo value of a server, of at most 40 bytes.

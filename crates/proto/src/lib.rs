@@ -19,7 +19,7 @@
 //! The hidden modules (`cache_key`, `proxy`, `tables`) are shared with the crate `carob` and may change
 //! in any version.
 //!
-//! The crate never reads a clock, opens a socket or draws random numbers of its own, and has no
+//! The crate never reads a clock, opens a socket or draws random numbers by itself, and has no
 //! state without a named limit. Applications on tokio use the crate `carob`.
 #![no_std]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]

@@ -88,7 +88,7 @@ pub struct Response {
 #[non_exhaustive]
 pub enum Payload {
     /// The whole representation. If it needs several blocks, the engine stores it in the response
-    /// cache while the peer reads it, so that all blocks are of one state. A 2.05 without an entity
+    /// cache while the peer reads it, so that all blocks belong to one state. A 2.05 without an entity
     /// tag gets one. Such a tag does not match an If-Match.
     Whole(Bytes),
     /// The whole representation, identical for every request; the engine does not store it.
@@ -177,7 +177,7 @@ impl Response {
         self
     }
 
-    /// Sets the entity tag: that of the representation, or of the resource in Location-Path (RFC
+    /// Sets the entity tag: the tag of the representation, or of the resource in Location-Path (RFC
     /// 7252 5.10.6.1).
     pub fn with_etag(mut self, tag: ETag) -> Self {
         self.options

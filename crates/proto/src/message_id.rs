@@ -8,10 +8,10 @@
 //! The limit that follows: at most 65,536 - 1,024 messages per EXCHANGE_LIFETIME (247 s by
 //! default), about 261 a second, to one peer from one local port. Beyond it
 //! [`MessageIds::next`] names the time when the next ID is free, and messages wait in the
-//! peer's queue until then.
+//! peer's queue meanwhile.
 //!
 //! A message to a group reaches every member, and none of them may see its ID a second time in a
-//! message of its own (RFC 7252 8.1). So an endpoint that sends to groups keeps the last segment for
+//! separate message (RFC 7252 8.1). So an endpoint that sends to groups keeps the last segment for
 //! these: [`GroupIds`].
 
 use alloc::boxed::Box;
@@ -23,7 +23,7 @@ use crate::codec::MessageId;
 
 const SEGMENTS: usize = 64;
 const SEGMENT: u16 = 1024;
-/// The first ID of those for groups, where these have a segment of their own.
+/// The first ID for groups, where these have a separate segment.
 const FOR_GROUPS: u16 = (SEGMENTS as u16 - 1) * SEGMENT;
 
 /// The Message IDs of one peer.

@@ -35,7 +35,7 @@ impl Allowed {
         let (placed, once) = if code.is_request() {
             (number.is_for_requests(), false)
         } else {
-            // A response is of one state (RFC 7252 5.10.6.1).
+            // A response belongs to one state (RFC 7252 5.10.6.1).
             (number.is_for_responses(), number == OptionNumber::ETAG)
         };
         let repeatable = || !once && number.definition().is_none_or(|known| known.repeatable);

@@ -20,7 +20,7 @@ pub enum QBlockMode {
     On,
 }
 
-/// Configuration of Q-Block1 and Q-Block2. The parameters are those of RFC 9177 7.2.
+/// Configuration of Q-Block1 and Q-Block2. The parameters are from RFC 9177 7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QBlockConfig {

@@ -2,7 +2,7 @@
 //! 4.4, 4.5).
 //!
 //! A piggybacked response, and the reply to a duplicate, carries the count of the request it
-//! replies to. The reply stored for duplicates has no count and gets that of each retransmission.
+//! replies to. The reply stored for duplicates has no count and gets the count of each retransmission.
 //! Replayed unchanged, it would have a client measure a retransmission's round trip from the
 //! original. The same holds for a token whose last byte counts. A separate response has no count,
 //! and is not sent again for a duplicate.
@@ -24,7 +24,7 @@ pub(crate) struct Count(Option<u8>);
 impl Count {
     /// The count of the first request to an unknown peer: it means 0, at full size.
     pub(crate) const FIRST: Self = Self(Some(u8::MAX));
-    /// The last retransmission with a count of its own.
+    /// The last retransmission with a separate count.
     pub(crate) const LARGEST: u8 = u8::MAX - 1;
 
     /// The count of the original (0) or of a retransmission.

@@ -2,7 +2,7 @@
 //!
 //! The abstract replaces CoCoA's round trips by CAIA delay gradients and its variable backoff by a
 //! probabilistic factor; second-hand, with low confidence, that is 1.42 when backing off and 0.7
-//! otherwise. The probability `1 - exp(-gradient / G)`, G = 3 ms, is that of Linux's
+//! otherwise. The probability `1 - exp(-gradient / G)`, G = 3 ms, is from Linux's
 //! `tcp_cdg.c`. CoAP with NSTART 1 gives one sample per exchange, so a window of the gradient is
 //! one exchange, and the moving sum over 8 windows is an exponential mean with gain 1/8, which
 //! needs no history. Timers may shrink within an exchange, but never below the smoothed round

@@ -36,7 +36,7 @@ pub(super) struct LinuxEstimator {
 }
 
 impl LinuxEstimator {
-    /// Adds a sample and returns `SRTT + 4 RTTVAR`; `floor` is that of the deviation, in ticks.
+    /// Adds a sample and returns `SRTT + 4 RTTVAR`; `floor` limits the deviation, in ticks.
     pub(super) fn update(&mut self, sample: u32, order: Order, floor: u32) -> u32 {
         if self.srtt == 0 {
             (self.srtt, self.mdev) = (sample, sample / 2);
@@ -108,7 +108,7 @@ impl Family for LinuxRto {
             project_choice: None,
             constants: LinuxRtoConstants {
                 order: Order::VarianceFirst,
-                // The floor of 200 ms is that of four deviations.
+                // The floor of 200 ms limits four deviations.
                 deviation_min: Duration::from_millis(50),
                 timer: TimerConstants::UNBOUNDED,
             },

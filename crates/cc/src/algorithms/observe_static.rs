@@ -1,9 +1,9 @@
 //! Default CoAP with a rate limit for NON notifications.
 //!
 //! RFC 7641 4.5.1 for a server without an estimate of the round-trip time: after a NON notification
-//! the next one to the same client waits, of whichever resource. Until then the one sent counts as
+//! the next one to the same client waits, of whichever resource. Meanwhile the one sent counts as
 //! outstanding, so with NSTART 1 CON notifications and responses wait for it, too. CON messages
-//! need no interval of their own: acknowledgements pace them. Timers are those of default CoAP.
+//! need no interval: acknowledgements pace them. Timers are as in default CoAP.
 //! `docs/algorithms.md#observe-static`.
 
 use super::default::DefaultCoap;

@@ -29,7 +29,7 @@ constants! {
 }
 
 impl TimerConstants {
-    /// RFC 6298 as adapted to CoAP: no bounds of its own, no dithering.
+    /// RFC 6298 as adapted to CoAP: no bounds, no dithering.
     pub(super) const UNBOUNDED: Self = Self {
         dither: Ratio::ONE,
         backoff: Ratio::new(2, 1),

@@ -81,7 +81,7 @@ impl<C: Controller> Trial<C> {
         }
     }
 
-    /// Sets the transmission parameters. Default: those of RFC 7252.
+    /// Sets the transmission parameters. Default: RFC 7252's.
     #[must_use]
     pub fn with_parameters(mut self, parameters: TransmissionParameters) -> Self {
         self.parameters = parameters;

@@ -1,7 +1,7 @@
 //! Admission control by source: rate limits, validated addresses and the anti-amplification limit.
 //!
 //! An address is validated once its source has proved to receive there: by an Echo value (RFC 9175
-//! 2), an unguessable token, a session or a connection. Until then it is sent at most
+//! 2), an unguessable token, a session or a connection. Before, it is sent at most
 //! [`AMPLIFICATION_FACTOR`] times the bytes of each datagram (RFC 7252 11.3).
 
 mod address_validation;
@@ -72,7 +72,7 @@ impl AdmissionControl {
         })
     }
 
-    /// Returns whether an address is validated. Those of connections and sessions always are.
+    /// Returns whether an address is validated. Addresses of connections and sessions always are.
     pub(crate) fn is_validated(&self, cx: &Context, source: SocketAddr) -> bool {
         self.is_validated_at(cx.now, cx, source)
     }

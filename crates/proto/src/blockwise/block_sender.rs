@@ -44,7 +44,7 @@ pub(crate) struct BlockSender {
     next: u32,
     /// Exchanges by block.
     outstanding: BTreeMap<u32, u32>,
-    /// Those of them presumed received.
+    /// How many of them are presumed received.
     presumed: BTreeSet<u32>,
     /// Blocks reported missing, to be sent again.
     missing: BTreeSet<u32>,
@@ -166,7 +166,7 @@ impl BlockSender {
         self.transmissions = self.transmissions.saturating_add(1);
     }
 
-    /// Returns whether so many blocks were sent that the receiver cannot be expected to take the body.
+    /// Returns whether too many blocks were sent, so that the receiver cannot be expected to take the body.
     pub(crate) fn is_futile(&self) -> bool {
         let most = self.blocks().saturating_mul(TRANSMISSIONS_PER_BLOCK);
         self.transmissions > most.saturating_add(TRANSMISSIONS_MORE)
@@ -203,7 +203,7 @@ impl BlockSender {
         }
     }
 
-    /// Notes a block whose receipt is unknown, without a timer of its own.
+    /// Notes a block whose receipt is unknown, without a timer.
     pub(crate) fn unknown(&mut self, number: u32) {
         self.unreported.insert(number);
     }

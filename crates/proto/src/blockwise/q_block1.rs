@@ -115,7 +115,7 @@ impl QBlock1Body {
         (self.latest + wait).min(end)
     }
 
-    /// The blocks missing below the highest one; without any, those of the next set.
+    /// The blocks missing below the highest one; without any, the blocks of the next set.
     fn missing(&self, set: u32) -> Vec<u32> {
         let received = self.body.received();
         let (first, end) = (received.first_missing(), received.end());

@@ -132,7 +132,7 @@ impl Client {
     }
 
     /// Ends a request with a block-wise body. Without a response, its blocks may be in flight or
-    /// stored by the server, and must not mix with those of another.
+    /// stored by the server, and must not mix with another body's.
     pub(crate) fn invalidate_body_tag(&mut self, cx: &mut Context, index: u32) {
         let operation = &self.operations[index as usize];
         if operation.upload.is_some() && operation.progress == Progress::Sent {

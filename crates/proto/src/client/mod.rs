@@ -133,7 +133,7 @@ impl ResponseBody {
         }
     }
 
-    /// Discards what has arrived.
+    /// Discards the part that has arrived.
     fn clear(&mut self) {
         self.download = None;
         self.head = None;
@@ -226,7 +226,7 @@ impl Client {
         failure: Failure,
         heard: bool,
     ) {
-        // An exchange that its request does not list ended together with it, or is of a request
+        // An exchange that its request does not list ended together with it, or belongs to a request
         // before this one.
         if let Some(operation) = purpose.operation()
             && self.leave_operation(operation, exchange)

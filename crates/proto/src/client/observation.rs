@@ -31,7 +31,7 @@ use crate::trace::TraceEvent;
 /// The default Max-Age of a response, in seconds (RFC 7252 5.10.5).
 const MAX_AGE: u32 = 60;
 /// The delay of a renewal after the state became stale, drawn between the two (RFC 7641 3.3.1), so
-/// that many clients do not register at once.
+/// that a crowd of clients does not register at once.
 const RENEW_AFTER: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
 /// Doublings of that delay at most, one for each failed renewal: to 5 to 16 minutes.
 const DOUBLINGS: u8 = 6;
@@ -307,7 +307,7 @@ impl Client {
         if observation.phase == Phase::Registering {
             if let Some(sequence) = sequence(message) {
                 observation.phase = Phase::Fresh;
-                // A restarted server counts anew. The response to a registration is therefore the
+                // A restarted server counts from the start. The response to a registration is therefore the
                 // newest state regardless of its number, unless a notification has overtaken it.
                 let overtaken = observation.newest.is_some_and(|newest| {
                     observation.heard && !ordered && !newest.is_older_than(sequence, cx.now)

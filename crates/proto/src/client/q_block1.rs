@@ -2,7 +2,7 @@
 //! missing ones repeated as the server reports them.
 //!
 //! Confirmable blocks are acknowledged one by one. NON blocks are reported in sets of MAX_PAYLOADS; the
-//! controller's timer takes the place of NON_TIMEOUT, its window and pacing that of the wait between
+//! controller's timer takes the place of NON_TIMEOUT, its window and pacing the place of the wait between
 //! sets. A report names the transmission that caused it: missing blocks sent before that one are lost,
 //! those sent after it may still arrive, unless more than a round trip has passed.
 
@@ -164,7 +164,7 @@ impl Client {
             let allowed = match (upload.confirmable, upload.feedback) {
                 // One message shows whether the server supports the option.
                 (true, Feedback::None) => 1,
-                // The controller has no window of its own.
+                // The controller has no window.
                 (false, Feedback::Reported) if is_single => window + burst,
                 (true, _) | (false, Feedback::Reported) => window,
                 // The next set begins, so that a gap in the first is reported.
@@ -351,7 +351,7 @@ impl Client {
         true
     }
 
-    /// Ends the exchanges that a report settles, and tells the controller.
+    /// Ends the exchanges that a report settles, and notifies the controller.
     fn apply_report(
         &mut self,
         cx: &mut Context,
@@ -693,7 +693,7 @@ fn continued(message: &MessageView<'_>, answered: u32) -> Report {
     }
 }
 
-/// The blocks that a 4.08 reports. It lists those of earlier sets, or all below its highest number;
+/// The blocks that a 4.08 reports. It lists blocks of earlier sets, or all below its highest number;
 /// one with a whole set of numbers may be cut off. A malformed one reports nothing.
 fn missing(message: &MessageView<'_>, answered: u32, set: u32) -> Report {
     let numbers: Result<BTreeSet<u32>, _> = MissingBlocks::new(message.payload()).collect();

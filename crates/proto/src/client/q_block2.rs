@@ -275,7 +275,7 @@ impl Client {
         self.add_q_block2(cx, carrier, index, (block, size), message.payload());
     }
 
-    /// Adds a block to the body, and requests what is missing or next.
+    /// Adds a block to the body, and requests the missing or next ones.
     fn add_q_block2(
         &mut self,
         cx: &mut Context,

@@ -27,7 +27,7 @@ impl Client {
     /// Sends a request. Its events carry the returned id; the last of them ends its life.
     ///
     /// Two block-wise bodies to one resource are sent one after the other. Two small non-idempotent
-    /// requests (POST, say) may be sent at once. If the responses of both need blocks, the protocol
+    /// requests (such as POST) may be sent at once. If the responses of both need blocks, the protocol
     /// cannot distinguish them (RFC 7959 2.4): send such requests one by one.
     pub(crate) fn request(
         &mut self,

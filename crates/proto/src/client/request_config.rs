@@ -64,7 +64,7 @@ pub struct RequestConfig {
     /// 9175 2.3). Default yes. A proxy sets no if its clients are to prove the freshness of their
     /// requests.
     pub answer_challenges: bool,
-    /// Use of Q-Block1 and Q-Block2 (RFC 9177); `None`: that of the endpoint's
+    /// Use of Q-Block1 and Q-Block2 (RFC 9177); `None`: the setting of the endpoint's
     /// [`Config::q_block`](crate::endpoint::Config::q_block).
     pub q_block: Option<QBlockMode>,
 }

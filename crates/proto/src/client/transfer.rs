@@ -385,7 +385,7 @@ impl Client {
         self.send_part(cx, carrier, index, Blocks::of_response(block2), &payload);
     }
 
-    /// Requests a block again whose request timed out although the peer was heard meanwhile, if others
+    /// Requests a block again whose request timed out although the peer has answered meanwhile, if others
     /// are in flight. Returns whether it did.
     pub(crate) fn on_block_timed_out(
         &mut self,

@@ -10,7 +10,7 @@ use super::uint::{decode_option, encode_uint};
 use super::view::MessageView;
 use super::writer::{EncodeError, OptionHead, Writer};
 
-/// The longest value stored, in bytes: that of Proxy-Uri, the longest in RFC 7252.
+/// The longest value stored, in bytes: Proxy-Uri's, the longest in RFC 7252.
 pub(crate) const MAX_VALUE_LENGTH: usize = 1034;
 
 /// The most bytes a list takes in its encoded form; further options are refused.
@@ -20,7 +20,7 @@ pub(crate) const MAX_OPTIONS_LENGTH: usize = 4096;
 /// that one can be added to any received list.
 const RESERVED_LENGTH: usize = 64;
 
-/// The longest value that may use the reserve, in bytes: that of an entity tag.
+/// The longest value that may use the reserve, in bytes: an entity tag's.
 const SHORT_LENGTH: usize = 8;
 
 const INLINE_LENGTH: usize = 48;
@@ -83,7 +83,7 @@ impl Options {
         })
     }
 
-    /// Adds an option behind those of the same or a lower number.
+    /// Adds an option behind others with the same or a lower number.
     ///
     /// # Errors
     ///

@@ -88,7 +88,7 @@ const fn room_beyond(length: usize) -> usize {
 /// A token of at most [`BASE_TOKEN_LENGTH`] bytes, stored inline.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token {
-    // Bytes past the length stay zero, so that derived comparisons equal those of the slices.
+    // Bytes past the length stay zero, so that derived comparisons equal the slices'.
     bytes: [u8; BASE_TOKEN_LENGTH],
     length: u8,
 }
@@ -109,7 +109,7 @@ impl Token {
         Some(token)
     }
 
-    /// Returns the token's bytes as they are on the wire.
+    /// Returns the token's bytes on the wire.
     #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
         self.bytes
@@ -158,7 +158,7 @@ impl<'a> TokenView<'a> {
         Self(bytes)
     }
 
-    /// Returns the token's bytes as they are on the wire.
+    /// Returns the token's bytes on the wire.
     #[inline]
     pub const fn as_slice(&self) -> &'a [u8] {
         self.0

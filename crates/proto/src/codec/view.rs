@@ -198,7 +198,7 @@ impl<'a> MessageView<'a> {
 
     /// Checks a whole message and gives access to its parts.
     ///
-    /// The checks are those of RFC 7252 3 and 4.1. Codes, option numbers and option value lengths
+    /// The checks follow RFC 7252 3 and 4.1. Codes, option numbers and option value lengths
     /// are not checked.
     ///
     /// # Errors

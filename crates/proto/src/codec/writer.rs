@@ -19,7 +19,7 @@ pub(crate) const MAX_ENCODABLE_VALUE: usize = 269 + u16::MAX as usize;
 pub enum EncodeError {
     /// The buffer has no room for the element.
     BufferTooSmall,
-    /// The option number is below that of an option already written.
+    /// The option number is below one already written.
     OutOfOrder,
     /// The option value is longer than 65,804 bytes (RFC 7252 3.1).
     ValueTooLong,

@@ -28,7 +28,7 @@ use crate::tables::quota::{QuotaTable, Source};
 use recent::Ring;
 
 /// The longest reply stored for an idempotent request, in bytes; a duplicate is otherwise processed
-/// anew. Token bytes beyond 8 do not count, because the request chose them.
+/// again. Token bytes beyond 8 do not count, because the request chose them.
 pub(crate) const STORED_REPLY_BYTES: usize = 256;
 
 /// Idempotency of a message (RFC 7252 4.5, 5.1).

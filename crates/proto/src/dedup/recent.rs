@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::Entry;
 
-/// The longest reply stored inline, in bytes; longer ones have a buffer of their own.
+/// The longest reply stored inline, in bytes; longer ones have a separate buffer.
 const INLINE: usize = 54;
 
 /// A message and its reply; the buffer of a long reply is reused by later ones in the same slot.

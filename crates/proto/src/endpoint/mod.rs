@@ -142,7 +142,7 @@ impl Endpoint {
     /// Sends a request. Its events carry the returned id; the last of them ends its life.
     ///
     /// Two block-wise bodies to one resource are sent one after the other. Two small non-idempotent
-    /// requests (POST, say) may be sent at once. If the responses of both need blocks, the protocol
+    /// requests (such as POST) may be sent at once. If the responses of both need blocks, the protocol
     /// cannot distinguish them (RFC 7959 2.4): send such requests one by one.
     ///
     /// # Errors
@@ -318,7 +318,7 @@ impl Endpoint {
     }
 
     /// Validates an address, whether or not the anti-amplification limit applies to it: its source has
-    /// answered a handshake, say.
+    /// answered a handshake, for example.
     pub fn validate(&mut self, now: Instant, source: SocketAddr) {
         self.cx.now = now;
         self.carrier.admission.on_validated(&self.cx, source);
@@ -475,7 +475,7 @@ impl Endpoint {
         self.carrier.flight_expired(&mut self.cx, flight)
     }
 
-    /// Records the end of a flight: a reply of so many bytes, or `None` if it is given up. Without
+    /// Records the end of a flight: a `reply` of that size in bytes, or `None` if it is given up. Without
     /// retransmissions a reply is a round-trip sample for the peer's controller.
     pub fn flight_ended(&mut self, now: Instant, flight: &Flight, reply: Option<u32>) {
         self.cx.now = now;

@@ -45,7 +45,7 @@ const LIMITS: ReassemblyLimits = ReassemblyLimits {
     results: 4,
 };
 
-/// Blocks of uploads by three peers in any order. A complete body equals what one peer has sent.
+/// Blocks of uploads by three peers in any order. A complete body equals one peer's blocks.
 fn reassembler(mut input: Input<'_>) {
     let (mut table, mut timers) = (Reassembler::new(1, LIMITS), Timers::<()>::default());
     let mut uploads: Vec<Upload> = Vec::new();

@@ -40,7 +40,7 @@ fn answer_to(last_sent: &[u8], bytes: &[u8]) -> Vec<u8> {
     let mut answer = bytes.to_vec();
     if let (Ok(sent), true) = (MessageView::parse(last_sent), answer.len() >= 4) {
         answer[2..4].copy_from_slice(&sent.message_id().0.to_be_bytes());
-        // The token, and the bytes before it that say how long it is.
+        // The token, and the bytes before it with its length.
         let field = sent.as_bytes()[0] & 0xf;
         let end = 4 + usize::from(field.saturating_sub(12)) + sent.token().len();
         answer[0] = answer[0] & 0xf0 | field;

@@ -363,7 +363,7 @@ impl World {
         }
     }
 
-    /// Makes a request; those of odd numbers are non-idempotent.
+    /// Makes a request; odd numbers are non-idempotent.
     fn ask(&mut self, index: usize, how: u8, observes: bool) {
         self.numbers += 2;
         let method = match how & 7 {

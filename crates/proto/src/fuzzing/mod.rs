@@ -64,7 +64,7 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// As many bytes as the first one says.
+    /// A number of bytes given by the first one.
     pub(crate) fn piece(&mut self) -> &'a [u8] {
         let length = self.byte();
         self.bytes(usize::from(length))

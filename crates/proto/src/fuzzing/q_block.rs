@@ -172,7 +172,7 @@ fn request(message: &mut [u8; 16]) -> MessageView<'_> {
     MessageView::parse(&message[..length]).expect("it was written")
 }
 
-/// Ends the receiver's wait for blocks: it requests what is missing, or discards the body.
+/// Ends the receiver's wait for blocks: it requests missing blocks, or discards the body.
 fn time_out(transfer: &mut Transfer, table: &mut Reassembler, request: &MessageView<'_>) {
     let peer = SocketAddr::from(([10, 0, 0, 1], 5_683));
     let Some(index) = table.find(peer, request) else {

@@ -19,7 +19,7 @@ enum Pattern<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// Parses an argument. Every text is valid; a `*` before the end stands for itself.
+    /// Parses an argument. Every text is valid; a `*` before the end is literal.
     pub(crate) fn new(argument: &'a [u8]) -> Self {
         let mut parts = argument.splitn(2, |&byte| byte == b'=');
         let name = parts.next().unwrap_or_default();

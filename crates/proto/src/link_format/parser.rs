@@ -2,7 +2,7 @@
 //!
 //! Blanks and line breaks around `,` and `;` are skipped: the examples of RFC 6690 have them, and
 //! so has the `Link` header it derives from (RFC 5988 5). Other deviations from the grammar are
-//! errors, except that any text may stand between quotes.
+//! errors, except that quotes may enclose any text.
 
 use core::fmt;
 
@@ -255,7 +255,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The bytes accepted in a target: those of a URI and a few more, but none that suggests a missing
+/// The bytes accepted in a target: a URI's and a few more, but none that suggests a missing
 /// `>`.
 pub(super) fn is_target_byte(byte: u8) -> bool {
     byte > b' ' && byte != 0x7f && !matches!(byte, b'<' | b'>' | b'"')

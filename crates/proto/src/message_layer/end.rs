@@ -207,7 +207,7 @@ impl Carrier {
     pub(crate) fn end(&mut self, cx: &mut Context, index: u32, abandoned: bool) {
         let peer = self.retire(cx, index, abandoned);
         self.pump(cx, peer);
-        // What an answer leads to comes first: `on_frame` looks again after it.
+        // The consequences of an answer come first: `on_frame` looks again after it.
         if abandoned {
             self.close_if_released(cx, self.peers[peer].address);
         }
@@ -265,7 +265,7 @@ impl Carrier {
     }
 }
 
-/// Returns whether an exchange is that of a block by Q-Block2 of a response.
+/// Returns whether an exchange carries a block by Q-Block2 of a response.
 fn is_q_block2(exchange: &Exchange) -> bool {
     exchange.purpose == Purpose::Response
         && MessageView::parse(&exchange.bytes)

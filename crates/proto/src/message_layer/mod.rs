@@ -278,7 +278,7 @@ impl Carrier {
             .outstanding_bytes
             .saturating_add(exchange.in_flight_bytes());
         let first_set = exchange.is_reported() && state.tally.round_trip == 0;
-        // A controller without a window of its own leaves a set to a body (RFC 9177 7.2).
+        // A controller without a window leaves a set to a body (RFC 9177 7.2).
         let a_set = first_set || (exchange.is_reported() && window.exchanges <= parameters.nstart);
         let burst = if a_set {
             u16::from(exchange.request.burst)

@@ -166,7 +166,7 @@ impl Carrier {
             request: RequestTraits::default(),
         };
         // Each observation has at most one queued, which the queue's limit bounds; a queue of
-        // states has a limit of its own.
+        // states has a separate limit.
         self.submit(cx, peer, submission);
     }
 
@@ -406,7 +406,7 @@ fn beginning(
         return Ok((None, wanted));
     };
     if *offset > 0 {
-        // Observations are of the whole (RFC 7959 2.6).
+        // Observations concern the whole (RFC 7959 2.6).
         return Err(EncodeError::NotAllowed(OptionNumber::BLOCK2));
     }
     if *more {

@@ -3,7 +3,7 @@
 //!
 //! To the controller such a message is one with an acknowledgement: it has a timer and counts against
 //! the window until it is reported, lost, or its timer expires. A repetition is another message with a
-//! Message ID and a token of its own, so that a report names the transmission it answers.
+//! Message ID and its own token, so that a report names the transmission it answers.
 
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::Timer;
@@ -37,7 +37,7 @@ pub(crate) fn first_set_departure(
 impl Exchange {
     /// The time until a reported message is presumed to have arrived: the latest round trip and a quarter
     /// of it, by which the queue may have grown. It then counts against the window no longer, as if it
-    /// had an acknowledgement of its own.
+    /// had its own acknowledgement.
     pub(crate) fn presumed_arrival(&self, peer: &Peer) -> Duration {
         match peer.tally.round_trip {
             0 => self.timer.timeout,
@@ -83,7 +83,7 @@ impl Carrier {
     }
 
     /// Handles the timer of a reported message. Reports are due for the time after the last message in
-    /// either direction; until then the timer runs on, but no longer than MAX_TRANSMIT_WAIT.
+    /// either direction; meanwhile the timer runs on, but no longer than MAX_TRANSMIT_WAIT.
     pub(crate) fn expire_reported(&mut self, cx: &mut Context, index: u32) {
         let exchange = &self.exchanges[index as usize];
         let peer = &self.peers[exchange.peer];
@@ -234,13 +234,13 @@ impl Carrier {
 }
 
 impl Carrier {
-    /// Returns whether an exchange is that of a reported message.
+    /// Returns whether an exchange carries a reported message.
     pub(crate) fn is_reported(&self, index: u32) -> bool {
         let exchange = self.exchanges.get(index as usize);
         exchange.is_some_and(Exchange::is_reported)
     }
 
-    /// Returns whether an exchange is that of a message presumed received.
+    /// Returns whether an exchange carries a message presumed received.
     pub(crate) fn is_presumed_received(&self, index: u32) -> bool {
         let exchange = self.exchanges.get(index as usize);
         exchange.is_some_and(|exchange| {

@@ -14,7 +14,7 @@ use crate::message_layer::peer::Peer;
 use crate::message_layer::{Exchange, Purpose, State};
 use crate::trace::TraceEvent;
 
-/// What an expired timer of an unacknowledged message means.
+/// Consequence of an expired timer of an unacknowledged message.
 enum Expiry {
     /// Nothing yet: the timer runs on.
     Later(Instant),

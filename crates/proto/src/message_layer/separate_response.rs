@@ -19,7 +19,7 @@ impl Carrier {
     /// together within its budget.
     ///
     /// At the limit of stored responses, or of its source's share of them, it is sent once as a NON, with the Message ID `of` the
-    /// request. That ID is unique as long as those of the client are. Without one it is dropped,
+    /// request. That ID is unique as long as the client's are. Without one it is dropped,
     /// and the client will retry.
     pub(crate) fn send_separately(
         &mut self,

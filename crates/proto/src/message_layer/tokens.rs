@@ -40,7 +40,7 @@ use crate::seeds::{Seeds, Table};
 pub const TOKEN_BYTES_MAX: usize = 1_024;
 
 /// Lifetime of the discovered support: the minimum of RFC 8974 2.2.2 for an address, so that
-/// another server at the address is discovered soon. That of Q-Block (RFC 9177) likewise.
+/// another server at the address is discovered soon. Support of Q-Block (RFC 9177) likewise.
 const SUPPORT_LIFETIME: Duration = Duration::from_secs(1_800);
 
 /// Unanswered transmissions of a trial before it counts as lost to its token.
@@ -71,7 +71,7 @@ impl AsRef<[u8]> for OwnToken {
     }
 }
 
-/// The bytes of a token; those of a long one are passed in.
+/// The bytes of a token; a long one's are passed in.
 #[inline]
 pub(crate) fn bytes_of<'a>(key: &'a TokenKey, long: Option<&'a [u8]>) -> &'a [u8] {
     match key.token() {
@@ -416,7 +416,7 @@ impl Carrier {
         }
     }
 
-    /// The message of a request with a new token of 8 bytes in place of its own, and without the
+    /// The message of a request with a new token of 8 bytes, and without the
     /// counting option. An observation with its token gets the same.
     pub(crate) fn with_short_token(
         &mut self,

@@ -4,7 +4,7 @@
 //! Pure functions of options. Sockets, caches and controllers belong to a driver. The engine passes
 //! such messages once [`Config::forwards`](crate::endpoint::Config::forwards) is set.
 //!
-//! Options fall into four kinds. Those of the request target (Uri-*, Proxy-*) become the URI. Those
+//! Options fall into four kinds. Options of the request target (Uri-*, Proxy-*) become the URI. Those
 //! of one hop (Observe, Block1, Block2, Size1, Size2, ETag, Hop-Limit, No-Response, Request-Tag,
 //! and the retransmission count) are consumed; each side has its own. Other known options, and
 //! those safe to forward, are forwarded unchanged. An unknown unsafe option causes an error.
@@ -153,7 +153,7 @@ pub fn hop_limit(request: &Options, initial: u8) -> Result<u8, Refused> {
     }
 }
 
-/// Returns the diagnostic payload of a forwarded 5.08: this proxy's name before those of earlier
+/// Returns the diagnostic payload of a forwarded 5.08: this proxy's name before the names of earlier
 /// ones, if it fits (RFC 8768 4).
 pub fn hop_limit_diagnostic(name: &str, diagnostic: &[u8]) -> Vec<u8> {
     if name.len() + 1 + diagnostic.len() > HOPS_BYTES {
@@ -193,7 +193,7 @@ fn is_hop_by_hop(number: OptionNumber) -> bool {
     )
 }
 
-/// Returns the options of a request to forward, without those of the URI.
+/// Returns the options of a request to forward, without the URI's.
 ///
 /// Entity tags are consumed, because they concern the proxy's cache as well as the client's.
 /// `counting` is the retransmission count option, which is for one hop.

@@ -1,4 +1,4 @@
-//! Routes of a reverse-proxy: its paths and those of their origins.
+//! Routes of a reverse-proxy: its paths and their origins'.
 
 use alloc::string::String;
 use alloc::vec::Vec;

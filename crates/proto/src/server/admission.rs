@@ -26,7 +26,7 @@ use crate::server::inbound::InboundRequest;
 use crate::tables::rate_limit::Admission;
 use crate::writing::{append_count, set_header};
 
-/// The application's handlers, which run longer than a call: those of requests, of parts of bodies
+/// The application's handlers, which run longer than a call: for requests, for parts of bodies
 /// and of observed resources.
 #[derive(Clone, Copy, Debug)]
 pub struct HandlerUsage {
@@ -47,7 +47,7 @@ pub(crate) enum RefusalBody<'a> {
     RetryAfter(u32),
     /// An Echo value.
     Echo([u8; ECHO_BYTES]),
-    /// The size of a block and that of a body, which the request exceeded.
+    /// The sizes of a block and of a body, which the request exceeded.
     InBlocks(BlockSize, u32),
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn slow_down(
 }
 
 /// Rejects a request without keeping state. The reply to a NON is a NON with the same Message ID,
-/// which is unique as long as those of the sender are.
+/// which is unique as long as the sender's are.
 pub(crate) fn refuse(
     cx: &mut Context,
     carrier: &mut Carrier,

@@ -153,7 +153,7 @@ impl<'a, 'm> InboundRequest<'a, 'm> {
     fn read(cx: &Context, from: SocketAddr, message: &'a MessageView<'m>, to_group: bool) -> Self {
         let options = RequestOptions::read(cx, message);
         // The result of a body by Q-Block1 is kept for its repeated blocks, so no block needs a place
-        // among those of non-idempotent requests.
+        // among non-idempotent requests.
         let idempotency = if message.code().is_idempotent() || options.is_part_of_q_block1() {
             Idempotency::Idempotent
         } else {
@@ -267,7 +267,7 @@ impl Server {
         let block2 = match request.options.block2 {
             Ok(block2) => block2,
             Err(error) => {
-                // Too long a value was refused above; what is left is SZX 7 (RFC 7959 2.2).
+                // Too long a value was refused above; this is SZX 7 (RFC 7959 2.2).
                 let text = alloc::format!("Block2: {error}");
                 return self.fail(cx, carrier, id, Code::BAD_REQUEST, &text);
             }

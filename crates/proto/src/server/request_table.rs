@@ -124,7 +124,7 @@ impl Slot {
         }
     }
 
-    /// The method; that of the last block of a body in several.
+    /// The method; the last block's of a body in several.
     pub(crate) fn method(&self) -> Code {
         self.stored
             .bytes

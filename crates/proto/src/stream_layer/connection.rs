@@ -64,7 +64,7 @@ pub(crate) struct Capabilities {
 }
 
 impl Default for Capabilities {
-    /// Those of a peer before its CSM (RFC 8323 5.3).
+    /// Settings of a peer before its CSM (RFC 8323 5.3).
     fn default() -> Self {
         Self {
             known: false,

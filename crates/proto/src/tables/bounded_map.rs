@@ -1,6 +1,6 @@
 //! Bounded tables: entries found by key in constant time, kept in the order of their last use.
 //!
-//! Each table hashes under a secret key of its own, so that peers cannot construct collisions. An
+//! Each table hashes under its own secret key, so that peers cannot construct collisions. An
 //! entry's index is stable until it is removed. What happens at the limit is the table's decision:
 //! it rejects the new entry or evicts an old one.
 

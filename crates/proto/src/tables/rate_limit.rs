@@ -65,7 +65,7 @@ impl Keyed for Bucket {
 /// Rate limit state of all sources.
 #[derive(Debug)]
 pub struct RateLimiter {
-    /// Buckets by time of their last request; those of validated addresses are the higher tier.
+    /// Buckets by time of their last request; buckets of validated addresses are the higher tier.
     buckets: BoundedMap<Bucket>,
     interval: Duration,
     burst: u64,

@@ -78,7 +78,7 @@ impl Display for Json<'_> {
 }
 
 impl Object<'_, '_> {
-    /// The members that say more of an event.
+    /// The members with details of an event.
     fn members(&mut self, event: TraceEvent) -> fmt::Result {
         match event {
             TraceEvent::Sent {

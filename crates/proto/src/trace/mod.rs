@@ -65,7 +65,7 @@ pub enum TraceEvent {
         /// The Message ID.
         id: MessageId,
     },
-    /// An unacknowledged notification was superseded by a newer one, in a message of its own. Its
+    /// An unacknowledged notification was superseded by a newer one, in a separate message. Its
     /// retransmission count and timer carry over (RFC 7641 4.5.2).
     Superseded {
         /// The Message ID.

@@ -1,12 +1,12 @@
 //! `carob`: one controller for single exchanges, windows of exchanges, and NON notifications.
 //!
 //! The timer of an exchange follows round trips whose transmission is certain. A back-off that
-//! losses with a standing queue made necessary carries over to the next exchanges. The window and
+//! losses with a persistent queue made necessary carries over to the next exchanges. The window and
 //! the pacing follow the delivery rate and the least round trip: queueing delay lowers the window,
-//! loss only if the queue stands. Against a competitor that fills the queue, the window grows and
-//! shrinks as that of New Reno would.
+//! loss only if the queue persists. Against a competitor that fills the queue, the window grows and
+//! shrinks as New Reno's would.
 //!
-//! `path` has the round trips, `timers` those of exchanges, `window` the window and its phases.
+//! `path` has the round trips, `timers` the timers of exchanges, `window` the window and its phases.
 //! Rules, constants and their evidence: `docs/algorithms.md#carob`.
 
 mod path;
@@ -67,7 +67,7 @@ constants! {
         rate_limit: Ratio,
         /// how transmissions of single exchanges are distinguished
         counting: CopyTagging,
-        /// how those of a window are distinguished
+        /// how the timers of a window are distinguished
         window_counting: CopyTagging,
         /// time between NON notifications before the first sample
         non_interval: Duration,

@@ -150,7 +150,7 @@ fn late_answer_to_an_abandoned_exchange_is_a_lower_bound() {
 }
 
 /// A transfer over a bottleneck of 10 messages of 300 bytes a second, 1 s of base round trip and an
-/// endless buffer, for so many messages. Returns the greatest round trip in ms.
+/// endless buffer, for `messages`. Returns the greatest round trip in ms.
 fn transfer(carob: &mut Carob, messages: usize, lost: impl Fn(usize) -> bool) -> u64 {
     transfer_from(carob, 0, messages, lost)
 }
@@ -328,7 +328,7 @@ fn later_answers_show_losses_in_a_window_only() {
     assert!((latest / 8 * 9..latest / 4 * 5).contains(&threshold), "{threshold} of {latest}");
 }
 
-/// Rounds of a window behind a queue of this round trip in ms; in each so many messages are lost.
+/// Rounds of a window behind a queue of this round trip in ms; in each `lost` messages are lost.
 /// Returns the window in messages after each, rounded down.
 fn rounds(carob: &mut Carob, began: u64, round_trip: u64, lost: &[u32]) -> std::vec::Vec<u32> {
     let mut now = began;

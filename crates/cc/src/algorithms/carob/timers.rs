@@ -10,7 +10,7 @@ const KEPT_MAX: u8 = 6;
 /// The longest first timer, and the longest interval of notifications, that doublings lead to.
 pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// Doublings of the first timer of later exchanges: those of exchanges whose answer gave no sample (Karn).
+/// Doublings of the first timer of later exchanges: after exchanges whose answer gave no sample (Karn).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Backoff(u8);
 

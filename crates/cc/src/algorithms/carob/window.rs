@@ -19,7 +19,7 @@ const HOLD: u8 = 2;
 const NEAR: core::ops::Range<u32> = 1_000_000..3_000_000;
 /// Least queueing delay aimed at, in microseconds.
 const TARGET_MIN: u32 = 10_000;
-/// Rounds with a standing queue, after which it is another sender's.
+/// Rounds with a persistent queue, after which it is another sender's.
 const STANDING: u8 = 3;
 
 /// Doublings of the timeout of the path from which on two messages are sent again at each.
@@ -38,7 +38,7 @@ pub(super) struct Outcome {
     pub(super) bytes: u32,
     /// Bytes of other messages reported with it.
     pub(super) also: u32,
-    /// Those of them delivered since the last such report.
+    /// How many of these were delivered since the last such report.
     pub(super) recent: u32,
     /// Bytes delivered when it was sent.
     pub(super) delivered_then: u32,
@@ -51,7 +51,7 @@ impl Outcome {
     }
 }
 
-/// The last two answers: their times and those of their messages, and the bytes of the later.
+/// The last two answers: their times, the times of their messages, and the bytes of the later.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spacing {
     answers: u8,
@@ -161,7 +161,7 @@ pub(super) struct Transfer {
     probes: u8,
     /// The share of losses in rounds without a queue, of 255.
     quiet_loss: u8,
-    /// Bytes of the current loss period, and those of them that were lost.
+    /// Bytes of the current loss period, and how many were lost.
     judged: u32,
     judged_lost: u32,
     /// Bytes delivered since the last loss.
@@ -171,7 +171,7 @@ pub(super) struct Transfer {
     silent_at: Clock,
 }
 
-/// Returns whether a longer queue would make timers of RFC 7252 expire: those of other senders on the
+/// Returns whether a longer queue would make timers of RFC 7252 expire, which other senders have on the
 /// path, which would then send everything twice.
 fn is_near_default_timers(round_trip: u32) -> bool {
     NEAR.contains(&round_trip)
@@ -211,7 +211,7 @@ impl Transfer {
     }
 
     /// Doublings for messages already sent: from the third step on two are sent again at each (RFC 9002
-    /// 6.2.4), so that a run of lost packets ends sooner. The first steps are those of a queue that grew.
+    /// 6.2.4), so that a run of lost packets ends sooner. The first steps are as for a queue that grew.
     pub(super) fn backoff_of_sent(&self) -> u8 {
         self.backoff.saturating_sub(self.probes)
     }
@@ -272,7 +272,7 @@ impl Transfer {
         u32::try_from(scaled.min(most)).unwrap_or(u32::MAX)
     }
 
-    /// Notes an exchange with no other outstanding. After a pause the window begins anew.
+    /// Notes an exchange with no other outstanding. After a pause the window restarts.
     pub(super) fn begin(&mut self, now: Instant, rto: Option<Duration>) {
         self.spacing = Spacing::default();
         let Some(rto) = rto else { return };
@@ -420,11 +420,11 @@ impl Transfer {
         };
     }
 
-    /// Grows the window by what was delivered, until it is the bandwidth-delay product or the
+    /// Grows the window by the bytes delivered, until it is the bandwidth-delay product or the
     /// queue shows.
     fn slow_start(&mut self, outcome: &Outcome, base: u32, constants: &CarobConstants) {
         if self.round.full {
-            // A report shows the queue late: half the growth until then.
+            // A report shows the queue late: half the growth before it.
             let delivered = match self.reporting {
                 Reporting::Single => outcome.delivered(),
                 Reporting::Several => outcome.delivered() / 2,
@@ -436,7 +436,7 @@ impl Transfer {
         }
         let least = self.unit.saturating_mul(2);
         let product = self.product(base).map(|product| product.saturating_add(self.unit));
-        // Rates of reports are those of the window while it is small.
+        // A small window determines the rates of reports.
         let several = self.reporting == Reporting::Several;
         let found = product.filter(|_| !several).unwrap_or(u32::MAX);
         let limit = match self.threshold {
@@ -477,7 +477,7 @@ impl Transfer {
             // One of many senders does not compete: the queue is theirs.
             let few = u64::from(rate) * 32 > u64::from(self.capacity()) && self.capacity() > 0;
             let below = u64::from(rate) < constants.shared.of(u64::from(self.capacity()));
-            // Without a capacity, losses while the queue stands are those of a full queue.
+            // Without a capacity, losses while the queue persists come from a full queue.
             let unknown = self.capacity() == 0
                 && (base >= NEAR.end || round.least > base.saturating_add(self.target(base, constants)));
             let is_shared = unknown || (below && self.slow_start_over);
@@ -518,7 +518,7 @@ impl Transfer {
         }
     }
 
-    /// Enters or leaves the competition with a sender that fills the queue: the queue stands
+    /// Enters or leaves the competition with a sender that fills the queue: the queue persists
     /// although this window is short, and its length swings.
     fn detect_competitor(&mut self, base: u32, few: bool, constants: &CarobConstants) {
         let least = self.round.least;
@@ -612,7 +612,7 @@ impl Transfer {
         }
     }
 
-    /// Lowers the window after losses, if the queue stands (above twice the target, or in the upper
+    /// Lowers the window after losses, if the queue persists (above twice the target, or in the upper
     /// half of what the path ever had) and more is lost than in rounds without a queue.
     fn obey_losses(&mut self, delivered: u32, base: u32, greatest: u32, constants: &CarobConstants) {
         let Some((lost, all)) = self.count_losses(delivered, constants) else {
@@ -633,7 +633,7 @@ impl Transfer {
         }
         if share > usual && !self.competing {
             self.slow_start_over = true;
-            // Without a queue that stands it is never slower than one message at a time.
+            // Without a persistent queue it is never slower than one message at a time.
             let least = if above || upper { 0 } else { self.window.min(self.unit) };
             self.window = constants.loss_factor.down(self.window).max(least);
             (self.judged, self.judged_lost) = (0, 0);

@@ -31,7 +31,7 @@ use crate::time::Duration;
 variants! {
     /// Value that selects the backoff factor (`docs/algorithms.md#cocoa-interpretations`).
     pub enum FactorOn {
-        /// The timer that is being backed off, anew at each retransmission.
+        /// The timer that is being backed off, set again at each retransmission.
         Current = "current",
         /// The first timer after dithering, for the whole exchange.
         InitDithered = "init-dithered",
@@ -141,7 +141,7 @@ variants! {
     pub enum Fb2Base {
         /// The running timer at the answer.
         Timer = "timer",
-        /// The RTO before the answer; the longer of the two is backed off anew.
+        /// The RTO before the answer; the longer of the two is backed off again.
         Estimate = "estimate",
     }
 }
@@ -186,7 +186,7 @@ constants! {
         weak_limit: u8,
         /// losses of an exchange that change nothing: no backoff, no sample
         tolerated_losses: u8,
-        /// accumulated retransmissions after which the strong estimator starts anew (0: never)
+        /// accumulated retransmissions after which the strong estimator restarts (0: never)
         strong_reset_after: u8,
         /// smallest value of the deviation term
         granularity: Duration,

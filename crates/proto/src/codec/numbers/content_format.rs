@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// A CoAP content format: the number that stands for a media type and content coding
+/// A CoAP content format: the number of a media type and content coding
 /// (RFC 7252 12.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentFormat(pub u16);

@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::error::{UriError, UriErrorKind, error};
 
-/// Percent-decodes a component in which only bytes that satisfy `allowed` stand for themselves.
+/// Percent-decodes a component in which only bytes that satisfy `allowed` are literal.
 pub(crate) fn decode_text(
     text: &str,
     offset: usize,
@@ -30,7 +30,7 @@ pub(crate) fn decode_text(
     String::from_utf8(decoded).map_err(|_| error(UriErrorKind::NotUtf8, offset))
 }
 
-/// Percent-decodes bytes; a percent sign without two digits stands for itself.
+/// Percent-decodes bytes; a percent sign without two digits is literal.
 pub(crate) fn percent_decoded(bytes: impl Iterator<Item = u8> + Clone) -> impl Iterator<Item = u8> {
     let mut rest = bytes;
     core::iter::from_fn(move || {

@@ -35,7 +35,7 @@ impl Scheme {
         all.find(|scheme| scheme.name().eq_ignore_ascii_case(name))
     }
 
-    /// Returns the scheme as it is written in a URI.
+    /// Returns the scheme as written in a URI.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Coap => "coap",

@@ -1,8 +1,8 @@
 //! The list of observers, with the version last sent to each (RFC 7641 4.1).
 //!
-//! An observer is a peer and a token. It is in two lists: that of its subject, walked when the
-//! subject's state changes, and that of its peer, walked when the peer sends a message. The list of
-//! a peer has a limit of its own, which keeps the walk short.
+//! An observer is a peer and a token. It is in two lists: its subject's, walked when the
+//! subject's state changes, and its peer's, walked when the peer sends a message. The list of
+//! a peer has a separate limit, which keeps the walk short.
 //!
 //! A subject's state is stored once, with a version; each observer has only the version last sent
 //! to it. Intermediate states are skipped (RFC 7641 4.5.2), so nothing queues up for a slow
@@ -58,7 +58,7 @@ pub(crate) struct Observer {
     version: u32,
     /// The notification waiting to be sent or acknowledged; [`NONE`] without one.
     pub(crate) exchange: u32,
-    /// The neighbours in the list of the subject and in that of the peer.
+    /// The neighbours in the subject's list and in the peer's.
     of_subject: Links,
     of_peer: Links,
     /// The time at which interest was last confirmed.
@@ -189,7 +189,7 @@ impl Observers {
         })
     }
 
-    /// The observer with this token, among those of a peer.
+    /// The observer with this token, among a peer's.
     pub(crate) fn find(&self, first: u32, token: &TokenKey) -> Option<ObserverIndex> {
         self.of_peer(first)
             .find(|&i| self.slots[i as usize].token == *token)

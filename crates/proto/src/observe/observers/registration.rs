@@ -114,7 +114,7 @@ impl Observers {
     }
 
     /// The key of a new observer of a subject, shared with another one where they are alike, as
-    /// requests for one representation mostly are. None if there is no room for it beside so many bytes
+    /// requests for one representation mostly are. None if there is no room for it beside these bytes
     /// of its token.
     fn shared_key(&mut self, at: u32, key: &[u8], token: usize) -> Option<Arc<KeyBytes>> {
         let head = self.observed[at as usize].first;
