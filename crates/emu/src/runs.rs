@@ -16,6 +16,7 @@ use carob::{BlockSize, Client, Code, Config as EndpointConfig, Payload, Response
 use carob_cc::time::{Duration as Span, Instant as Moment};
 use carob_proto::codec::BASE_TOKEN_LENGTH;
 use carob_proto::trace::{Trace, TraceEvent};
+use carob_sim::histogram::Histogram;
 use carob_sim::link::DeviceRecord;
 use carob_sim::random::Stream;
 use carob_sim::spec::{
@@ -92,9 +93,16 @@ pub fn run(
     runtime.shutdown_timeout(Duration::from_secs(1));
     let outcome = emulator.finish()?;
     let records = flows.into_iter().zip(outcome.links).map(|(run, link)| {
-        let ended = run.flows.iter().filter_map(|flow| flow.finished).max();
+        let ended = run.flows.iter().map(|flow| flow.ended).max();
+        let all_kept = run.response_times.len() <= RunRecord::RESPONSE_TIMES_MAX;
         RunRecord {
             flows: run.flows,
+            responses: run.responses,
+            response_times: if all_kept {
+                run.response_times
+            } else {
+                Vec::new()
+            },
             devices: run.devices,
             server: run.server,
             link,
@@ -203,6 +211,16 @@ struct EndedRun {
     devices: Vec<DeviceRecord>,
     /// Read at the same time.
     server: Option<ServerRecord>,
+    responses: Histogram,
+    response_times: Vec<Span>,
+}
+
+/// The result of a client, which lives on.
+struct EndedFlow {
+    flow: FlowRecord,
+    /// Times from request to response.
+    times: Vec<Span>,
+    client: Client,
 }
 
 /// Runs every flow of every run; they are in the order of the specifications.
@@ -263,9 +281,14 @@ async fn flows(
     // Clients and servers live until all flows are complete: late acknowledgements and
     // retransmissions affect other flows.
     let mut clients = Vec::new();
-    for (_, index, (flow, client)) in ended {
-        runs[index].flows.push(flow);
-        clients.push(client);
+    for (_, index, ended) in ended {
+        let run = &mut runs[index];
+        run.flows.push(ended.flow);
+        for time in &ended.times {
+            run.responses.add(*time);
+        }
+        run.response_times.extend(ended.times);
+        clients.push(ended.client);
     }
     drop((clients, servers));
     Ok(runs)
@@ -379,6 +402,8 @@ struct EndpointEvents {
     retransmissions: u64,
     failed: u32,
     copies: Vec<u8>,
+    /// First timers of exchanges.
+    timers: Vec<Span>,
 }
 
 impl EndpointEvents {
@@ -387,7 +412,9 @@ impl EndpointEvents {
         match trace.event {
             TraceEvent::Connected => self.connected = Some(now),
             TraceEvent::Sent {
-                retransmissions, ..
+                retransmissions,
+                timeout,
+                ..
             } => {
                 self.sent.get_or_insert(now);
                 self.transmissions += 1;
@@ -395,6 +422,7 @@ impl EndpointEvents {
                     self.retransmissions += 1;
                 } else {
                     self.exchanges += 1;
+                    self.timers.extend(timeout);
                 }
             }
             TraceEvent::Answered {
@@ -484,31 +512,39 @@ impl ReadyClient {
     }
 
     /// Sends the requests and returns the results; the client lives on.
-    async fn run(self, began: Instant, limit: Duration) -> (FlowRecord, Client) {
+    async fn run(self, began: Instant, limit: Duration) -> EndedFlow {
         tokio::time::sleep(self.wait).await;
         let asked = Instant::now();
-        let mut body_bytes = 0;
+        let (mut body_bytes, mut answered, mut unanswered) = (0, 0, 0);
+        let mut times = Vec::new();
         let all = async {
             for _ in 0..self.requests {
+                let requested = Instant::now();
                 let reply = self.client.get(self.uri.as_str()).await;
-                match reply {
-                    Ok(reply) => body_bytes += reply.bytes().len() as u64,
-                    Err(_) => return false,
-                }
+                let Ok(reply) = reply else {
+                    unanswered += 1;
+                    return false;
+                };
+                body_bytes += reply.bytes().len() as u64;
+                answered += 1;
+                times.push(Span::from_micros(micros(requested.elapsed())));
             }
             true
         };
         let complete = tokio::time::timeout(limit, all).await.unwrap_or(false);
         // A trace event would give the time of the acknowledgement, which may precede the response.
-        let finished = complete.then(Instant::now);
+        let ended = Instant::now();
         let events = std::mem::take(&mut *lock(&self.events));
         let since = |at: Instant| Moment::from_micros(micros(at.duration_since(began)));
         let mut flow = FlowRecord {
             started: since(events.sent.unwrap_or(asked)),
-            finished: finished.map(since),
+            finished: complete.then(|| since(ended)),
+            ended: since(ended),
             setup: events
                 .connected
                 .map(|at| Span::from_micros(micros(at.duration_since(asked)))),
+            answered,
+            unanswered,
             body_bytes,
             exchanges: events.exchanges,
             failed: events.failed,
@@ -522,9 +558,17 @@ impl ReadyClient {
         } else {
             for copies in events.copies {
                 flow.count_exchange(copies);
+                flow.answered_at_once += u32::from(copies == 1);
             }
+            let mut timers = events.timers;
+            timers.sort_unstable();
+            flow.rto_median = timers.get(timers.len() / 2).copied();
         }
-        (flow, self.client)
+        EndedFlow {
+            flow,
+            times,
+            client: self.client,
+        }
     }
 
     /// Reads the server kernel's information about this client's connection, before it is lost.

@@ -94,6 +94,11 @@ fn real_sockets_take_about_as_long_as_simulated_ones() {
         assert_eq!(record.flows.len(), spec.clients as usize);
         let simulated = engine::run(spec).expect("a run");
         for (real, model) in record.flows.iter().zip(&simulated.flows) {
+            assert_eq!((real.answered, real.unanswered), (1, 0));
+            assert_eq!(record.response_times.len(), spec.clients as usize);
+            assert!(real.finished == Some(real.ended) && real.ended <= record.ended);
+            assert_eq!(real.answered_at_once, model.answered_at_once);
+            assert_eq!(real.rto_median.is_some(), model.rto_median.is_some());
             let (real_s, model_s) = (real.completion(), model.completion());
             let (real_s, model_s) = real_s.zip(model_s).expect("both complete");
             let ratio = real_s.as_micros() as f64 / model_s.as_micros() as f64;

@@ -6,6 +6,7 @@
 use std::time::Instant;
 
 use carob_emu::{Error, Lateness, Setting, check};
+use carob_lab::metrics::{Metric, SPURIOUS, SPURIOUS_PER_EXCHANGE, USELESS_SHARE};
 use carob_lab::run::{self, Plan, Selection};
 
 use super::args::{EmulateArgs, RunArgs};
@@ -96,6 +97,9 @@ fn emulate<'a>(
     })
 }
 
+/// Metrics of runs that real sockets do not show.
+const NOT_MEASURED: [Metric; 3] = [SPURIOUS, SPURIOUS_PER_EXCHANGE, USELESS_SHARE];
+
 fn show(args: &EmulateArgs, source: &Source, emulation: &Emulation<'_>, took: &str) {
     let Emulation {
         outcome,
@@ -110,14 +114,13 @@ fn show(args: &EmulateArgs, source: &Source, emulation: &Emulation<'_>, took: &s
         each: args.each,
         ..RunArgs::default()
     };
-    super::run::show(
-        &shown,
-        source,
-        outcome,
-        &outcome.rows(),
-        &published::values(),
-        took,
-    );
+    let mut rows = outcome.rows();
+    for row in &mut rows {
+        // An endpoint does not know which of its transmissions were lost.
+        row.metrics
+            .retain(|name, _| !NOT_MEASURED.iter().any(|metric| metric.name == *name));
+    }
+    super::run::show(&shown, source, outcome, &rows, &published::values(), took);
     if args.json || args.csv {
         return;
     }

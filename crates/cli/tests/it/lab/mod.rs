@@ -2,7 +2,7 @@
 
 mod captures;
 mod compare;
-mod emulated_traces;
+mod emulated;
 pub(crate) mod folder;
 mod new;
 mod next;

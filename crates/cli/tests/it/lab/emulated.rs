@@ -1,4 +1,4 @@
-//! Links of trace files through the real-time emulator, beside the values in the files.
+//! The real-time emulator beside the simulator, and links of trace files beside the values in the files.
 #![cfg(target_os = "linux")]
 
 use std::io::IoSliceMut;
@@ -13,8 +13,10 @@ use carob_emu::{Config, EmulatedLink, Emulator, LinkConfig, Side};
 use carob_lab::link_trace::read_file;
 use carob_sim::link::{DirectionSpec, LinkSpec, Replay, TraceEnd, TraceStart};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use serde_json::Value;
 
 use crate::commands::harness::Scratch;
+use crate::lab::folder::Folder;
 use crate::skipped;
 
 const PORT: u16 = 5_683;
@@ -304,5 +306,49 @@ fn slow_emulated_traces_have_the_rates_and_delays_of_files() {
     match emulator.finish() {
         Ok(_) | Err(carob_emu::Error::Refused(carob_emu::Refusal::Late { .. })) => {}
         Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn slow_an_emulated_scenario_has_the_figures_of_the_simulated_one() {
+    if !carob_emu::check().can_run() {
+        skipped("emulated links need the right to make namespaces and TUN devices (root)");
+        return;
+    }
+    let folder = Folder::new("emulated");
+    let rows = |verb: &str, cell: &str| -> Option<Value> {
+        let set = ["--set", "response=5 kB", "--json"];
+        let all = [
+            &["lab", verb, cell, "--seeds", "2", "-a", "default"][..],
+            &set,
+        ]
+        .concat();
+        let output = folder.carob(&all);
+        let error = String::from_utf8_lossy(&output.stderr);
+        if error.contains("the run is refused") {
+            skipped(&format!("an emulated run on a busy machine: {error}"));
+            return None;
+        }
+        assert!(output.status.success(), "{error}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        Some(serde_json::from_str(text.lines().next()?).expect("a row"))
+    };
+    // A server that works for two seconds at most on a datagram, by the same draws.
+    let cell = "stress/path-off-server-0-2s";
+    let (Some(simulated), Some(emulated)) = (rows("run", cell), rows("emulate", cell)) else {
+        return;
+    };
+    let mean = |row: &Value, metric: &str| row["metrics"][metric]["mean"].as_f64();
+    for metric in ["exchanges", "answered_ratio", "server_handled"] {
+        let model = mean(&simulated, metric);
+        assert!(model.is_some(), "{metric}: {simulated}");
+        assert_eq!(mean(&emulated, metric), model, "{metric}");
+    }
+    let [model, real] = [&simulated, &emulated].map(|row| mean(row, "fct_s").expect("a time"));
+    assert!((real / model - 1.0).abs() < 0.2, "{real} s, {model} s");
+    // An endpoint does not know which of its transmissions were lost.
+    for metric in ["spurious", "spurious_per_exchange", "useless_share"] {
+        assert!(mean(&simulated, metric).is_some(), "{simulated}");
+        assert_eq!(mean(&emulated, metric), None, "{metric}");
     }
 }
