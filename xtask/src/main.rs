@@ -11,6 +11,7 @@ mod attacks;
 mod bench;
 mod carob;
 mod defences;
+mod fleet;
 mod interop;
 mod long;
 mod peers;
@@ -28,7 +29,8 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test [STEP...]      the tests of every change; steps: fmt default test tidy interop clippy doc
+  test [STEP...]      the tests of every change; steps: fmt default test fleet tidy interop clippy
+                      doc
   test --all          the tests of the night too; steps: nightly figures features book no-std web python
                       wheels deny
   tidy [CHECK...]     checks of the repository: files, links, book, changelog, citation, requirements, fuzz,
@@ -40,6 +42,8 @@ cargo xtask COMMAND
   web                 build the lab's page in target/web, and as a single file
   peers               install and build the programs the interop tests talk to
   bench NAME          benchmarks beside other implementations; without a name, the list
+  fleet               simulated endpoints with faults, drawn from random seeds for --seconds N (60; 0: without end);
+                      --seed N repeats one
   long [NAME]         runs too long for every day; without a name, the list. `long soak` and `long fuzz` have options
   help                this text
 ";
@@ -101,6 +105,7 @@ fn run(arguments: &[String]) -> Result<bool> {
             bench::run(&workspace, rest)?;
             Ok(true)
         }
+        "fleet" => fleet::run(&workspace, rest),
         "long" => long::run(&workspace, rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

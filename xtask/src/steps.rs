@@ -20,7 +20,7 @@ use anyhow::{Result, bail};
 use binaries::Binary;
 use suite::Tally;
 
-use crate::{interop, process, tidy, workspace::Workspace};
+use crate::{fleet, interop, process, tidy, workspace::Workspace};
 
 /// The end of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +71,12 @@ const STEPS: &[Step] = &[
         Tier::Change,
         "the tests of every change, those with other implementations apart",
         test,
+    ),
+    step(
+        "fleet",
+        Tier::Change,
+        "simulated endpoints with faults, from a random seed, for a minute",
+        |workspace, _| fleet::check(workspace),
     ),
     step(
         "tidy",
@@ -372,6 +378,14 @@ pub(crate) fn build_tests(workspace: &Workspace) -> Result<Option<Vec<Binary>>> 
     let binaries = binaries::build(command.current_dir(&workspace.root))?;
     println!("tests built in {} s", begin.elapsed().as_secs());
     Ok(binaries)
+}
+
+/// Builds an example with the builds of the tests.
+pub(crate) fn build_example(workspace: &Workspace, name: &str) -> Result<bool> {
+    let mut command = process::cargo();
+    command.arg("build").args(&TESTS[1..]);
+    command.args(["--quiet", "--example", name]);
+    watch::succeeds(command.current_dir(&workspace.root))
 }
 
 fn test(workspace: &Workspace, tally: &mut Tally) -> Result<Outcome> {

@@ -86,6 +86,24 @@ fn slow_the_same_seed_is_the_same_fleet_and_another_is_another() {
     assert_ne!(run(&spec).digest, one);
 }
 
+#[test]
+fn drawn_fleets_repeat_by_seed_and_cover_every_mode() {
+    let text = |seed| format!("{:?}", FleetSpec::drawn(seed));
+    assert_eq!(text(3), text(3));
+    assert_ne!(text(3), text(4));
+    let drawn: Vec<_> = (0..50).map(FleetSpec::drawn).collect();
+    assert!(drawn.iter().any(|spec| spec.tight) && !drawn.iter().all(|spec| spec.tight));
+    assert!(drawn.iter().any(|spec| spec.damage == Damage::Unnoticed));
+    assert!(
+        drawn
+            .iter()
+            .any(|spec| spec.faults.restarts == Duration::ZERO)
+    );
+    // None takes more than seconds.
+    let requests = |spec: &FleetSpec| u64::from(spec.clients) * 86_400 / spec.gap.as_secs();
+    assert!(drawn.iter().all(|spec| requests(spec) <= 31_000));
+}
+
 /// The record of a fleet with a defect.
 fn found(defect: Defect, change: impl FnOnce(&mut FleetSpec)) -> FleetRecord {
     let mut spec = fleet(6);

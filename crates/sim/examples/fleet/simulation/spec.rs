@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use carob_cc::time::{Duration, Instant};
 
 use super::ledger::{Breach, Finding};
-use carob_sim::random::Probability;
+use carob_sim::random::{Probability, Stream};
 
 /// The maximum number of endpoints of a fleet.
 pub(crate) const ENDPOINTS_MAX: u32 = 60_000;
@@ -55,6 +55,25 @@ impl FleetSpec {
             defect: None,
         }
     }
+
+    /// A fleet of a day whose size, traffic, limits and faults are drawn from its seed.
+    pub(crate) fn drawn(seed: u64) -> Self {
+        /// Requests of a run at most, so that it takes seconds.
+        const REQUESTS_MAX: u64 = 30_000;
+        let mut stream = Stream::new(seed, "fleet/spec");
+        let mut below = |n: u64| stream.next_u64() % n;
+        let clients = 10 + below(51);
+        let (servers, proxies) = (1 + below(8), below(3));
+        let mut spec = Self::new(seed, clients as u32, servers as u32, proxies as u32, 1);
+        let gap = (20 << below(6)).max(clients * 86_400 / REQUESTS_MAX);
+        spec.gap = Duration::from_secs(gap);
+        spec.tight = below(3) == 0;
+        if below(3) == 0 {
+            spec.damage = Damage::Unnoticed;
+        }
+        spec.faults.vary(below);
+        spec
+    }
 }
 
 /// Faults of network and hosts. Mean times are of one host, by day; zero disables a fault.
@@ -95,6 +114,29 @@ impl Faults {
             stalls: hours(6),
             suspensions: hours(24),
             cuts: hours(12),
+        }
+    }
+
+    /// Makes each fault absent, half to twice as frequent, or as frequent as before.
+    fn vary(&mut self, mut below: impl FnMut(u64) -> u64) {
+        let Self {
+            loss,
+            duplication,
+            corruption,
+            late,
+            very_late,
+            restarts,
+            stalls,
+            suspensions,
+            cuts,
+        } = self;
+        for share in [loss, duplication, corruption, late, very_late] {
+            let ppm = (share.as_f64() * 1e6) as u32;
+            *share = Probability::ppm([0, ppm / 2, ppm, ppm * 2][below(4) as usize]);
+        }
+        for between in [restarts, stalls, suspensions, cuts] {
+            let factor = [0, 1, 2, 4][below(4) as usize];
+            *between = Duration::from_micros(between.as_micros() / 2 * factor);
         }
     }
 }
