@@ -56,6 +56,8 @@ struct Body {
     /// Bytes received in order; equals `bytes.len()` unless streamed.
     received: u64,
     timer: TimerId,
+    /// Chosen by the first block.
+    delivery: Delivery,
     /// The message of the first block, stored if it has a condition that later blocks lack.
     conditional: Option<Box<[u8]>>,
     /// The blocks, if they come by Q-Block1.
@@ -211,6 +213,7 @@ impl Reassembler {
             bytes: Vec::new(),
             received: 0,
             timer: timer(index),
+            delivery: Delivery::Atomic,
             conditional: None,
             q_block1: None,
         };
@@ -237,7 +240,7 @@ impl Reassembler {
         taken
     }
 
-    /// Adds the block of `request` to body `index`.
+    /// Adds the block of a request to body `index`; the first one chooses the delivery.
     pub(crate) fn accept(
         &mut self,
         index: u32,
@@ -256,7 +259,7 @@ impl Reassembler {
             // A new first block of the same body replaces the old body.
             let (peer, before) = (body.key.peer(), body.bytes.len());
             body.bytes.clear();
-            body.received = 0;
+            (body.received, body.delivery) = (0, delivery);
             self.release_bytes(peer, before);
         }
         let body = &mut self.bodies[index];
@@ -273,7 +276,7 @@ impl Reassembler {
         if offset < body.received {
             return ReassemblyStep::Incomplete;
         }
-        if delivery == Delivery::Streamed {
+        if body.delivery == Delivery::Streamed {
             body.received = end;
             return ReassemblyStep::Part(offset);
         }

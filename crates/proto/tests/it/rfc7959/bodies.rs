@@ -76,6 +76,23 @@ fn a_last_block_without_all_before_it_is_answered_4_08() {
 }
 
 #[test]
+fn the_first_block_chooses_the_delivery_of_a_body() {
+    let mut net = Net::plain();
+    net.server.deliver_by(|request| {
+        if request.option(OptionNumber::SIZE1).is_some() {
+            Delivery::Streamed
+        } else {
+            Delivery::Atomic
+        }
+    });
+    let first = put_block(1, (0, true, 64), 64).option(60, &[74]);
+    net.inject_to_server(&first.bytes());
+    // Without Size1, the rule alone would call this the whole body.
+    net.inject_to_server(&put_block(2, (1, false, 64), 10).bytes());
+    assert_eq!(net.app.parts, [(0, 64, true), (64, 10, false)]);
+}
+
+#[test]
 fn a_client_begins_with_block_zero_and_goes_on_in_order_at_once() {
     let mut net = Net::new(wide(8, u32::MAX), Config::default());
     net.send(put("x", pattern(10_000)));
