@@ -142,7 +142,8 @@ impl Download {
         if block.szx < self.size {
             // The block size shrinks from here on; requests beyond this block are void.
             self.size = block.szx;
-            self.requested = self.requested.min(offset + expected as u64);
+            let end = offset + expected as u64;
+            self.requested = self.requested.min(end).max(self.complete);
             self.ahead
                 .retain(|at, bytes| *at + (bytes.len() as u64) <= self.requested);
         }
@@ -166,9 +167,15 @@ impl Download {
         }
         self.complete = end;
         body.push(payload);
-        while let Some(bytes) = self.ahead.remove(&self.complete) {
-            self.complete += bytes.len() as u64;
-            body.push(bytes);
+        while let Some(first) = self.ahead.first_entry()
+            && *first.key() <= self.complete
+        {
+            let (at, bytes) = first.remove_entry();
+            // A larger block may have replaced several.
+            if at == self.complete {
+                self.complete += bytes.len() as u64;
+                body.push(bytes);
+            }
         }
         self.requested = self.requested.max(self.complete);
         Ok(())
@@ -304,6 +311,47 @@ mod tests {
         let first = block(1, false);
         assert!(download.repeats(first, 0), "a later one has arrived");
         assert!(!download.repeats(first, 0), "none since");
+    }
+
+    #[test]
+    fn a_smaller_block_received_before_requests_nothing_again() {
+        let large = BlockSize::from_szx(1).expect("32 bytes");
+        let (mut download, mut body) = (Download::new(large, 1_000), Vec::new());
+        for number in 0..2 {
+            let block = BlockValue {
+                szx: large,
+                ..block(number, true)
+            };
+            download
+                .accept(block, None, None, part(0, 32), &mut body)
+                .expect("good");
+            assert!(download.next_request(0).is_some());
+        }
+        // The third is under way; its size is void now.
+        download
+            .accept(block(1, true), None, None, part(0, 16), &mut body)
+            .expect("good");
+        assert_eq!(download.next_request(0), Some(Ok(block(4, false))));
+        assert_eq!(body.concat().len(), 64);
+    }
+
+    #[test]
+    fn blocks_within_a_larger_one_are_not_kept() {
+        let large = BlockSize::from_szx(2).expect("64 bytes");
+        let (mut download, mut body) = (Download::new(large, 1_000), Vec::new());
+        download
+            .accept(block(1, true), None, None, part(1, 16), &mut body)
+            .expect("good");
+        assert_eq!(download.held_ahead(), 1);
+        let whole = BlockValue {
+            szx: large,
+            ..block(0, true)
+        };
+        download
+            .accept(whole, None, None, part(0, 64), &mut body)
+            .expect("good");
+        assert_eq!(download.held_ahead(), 0);
+        assert_eq!(body.concat().len(), 64);
     }
 
     #[test]
