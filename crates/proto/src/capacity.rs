@@ -42,6 +42,7 @@ impl Capacity {
         }
         let block = BlockSize::BERT.bytes();
         let (size, span) = if self.size.is_bert() && room >= block {
+            debug_assert!(self.reliable, "BERT needs a reliable transport");
             (BlockSize::BERT, room / block * block)
         } else {
             (size, size.bytes())
@@ -59,6 +60,11 @@ impl Capacity {
     #[inline]
     pub(crate) fn grow(&self, buffer: &mut Vec<u8>, head: usize, payload: usize) {
         let needed = (head + ENGINE_BYTES + payload).min(self.message);
+        debug_assert!(
+            self.reliable || self.message <= MESSAGE_BYTES,
+            "{}",
+            self.message
+        );
         if self.reliable && buffer.len() < needed {
             buffer.resize(needed, 0);
         }

@@ -21,6 +21,7 @@ use crate::blockwise::block_sender::BlockTransmission;
 use crate::blockwise::response_cache::ResponseCache;
 use crate::capacity::Capacity;
 use crate::codec::frame::write_frame;
+use crate::codec::header::HEADER_LENGTH;
 use crate::codec::{
     BlockSize, BlockValue, Code, MessageId, MessageView, TokenKey, Type, parse_header,
 };
@@ -248,6 +249,7 @@ impl Carrier {
             .congestion
             .as_ref()
             .window(now, &self.parameters(cx, peer));
+        debug_assert!(window.bytes > 0, "a window admits a byte");
         Window {
             exchanges: window.exchanges.max(1),
             bytes: window.bytes,
@@ -283,6 +285,7 @@ impl Carrier {
         size: BlockSize,
     ) -> RequestedBlock {
         let all = self.requested_block(cx, to, None);
+        debug_assert!(all.offset == 0 && all.span >= all.size.bytes());
         if size >= all.size {
             all
         } else {
@@ -310,6 +313,11 @@ impl Carrier {
     /// Queues a message as the transport frames it.
     #[inline]
     pub(crate) fn push_message(&mut self, cx: &mut Context, to: SocketAddr, bytes: &[u8]) {
+        debug_assert!(bytes.len() >= HEADER_LENGTH, "a message has a header");
+        debug_assert!(
+            !cx.is_stream() || self.connections.find(to).is_some(),
+            "no connection"
+        );
         cx.counters.sent.add(bytes.len());
         match &cx.config.reliable {
             None => {

@@ -107,9 +107,12 @@ impl Outbox {
         write(&mut self.bytes);
         let range = start..self.bytes.len();
         let length = range.len();
+        debug_assert!(self.bytes.len() >= start, "a message is appended");
+        debug_assert!(length > 0, "a message has bytes");
         self.messages += 1;
         self.unpolled += length;
         self.queue.push_back(Queued::Transmit { to, range });
+        self.check_invariants();
         length
     }
 
@@ -117,6 +120,7 @@ impl Outbox {
     #[inline]
     pub(crate) fn recycle(&mut self) {
         if self.messages == 0 {
+            debug_assert!(self.unpolled == 0, "every byte is of a message");
             self.bytes.clear();
             self.bytes.shrink_to(OUTBOX_BYTES_KEPT);
         }
@@ -133,15 +137,30 @@ impl Outbox {
             self.queue.pop_front()
         };
         if let Some(Queued::Transmit { range, .. }) = &next {
+            debug_assert!(self.messages > 0, "a message was counted");
+            debug_assert!(self.unpolled >= range.len(), "its bytes were counted");
             self.messages -= 1;
             self.unpolled -= range.len();
         }
+        self.check_invariants();
         next
+    }
+
+    /// Checks the counts of messages and bytes.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.messages <= self.queue.len());
+        debug_assert!(self.unpolled <= self.bytes.len());
+        debug_assert!(self.messages > 0 || self.unpolled == 0);
     }
 
     /// The bytes of a message that was just popped.
     #[inline]
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        debug_assert!(
+            range.end <= self.bytes.len(),
+            "the buffer was emptied early"
+        );
         &self.bytes[range]
     }
 }
@@ -155,10 +174,12 @@ pub(crate) struct Lifetimes {
 
 impl Lifetimes {
     fn of(parameters: &TransmissionParameters) -> Self {
-        Self {
+        let lifetimes = Self {
             exchange: parameters.exchange_lifetime(),
             non: parameters.non_lifetime(),
-        }
+        };
+        debug_assert!(lifetimes.non <= lifetimes.exchange, "RFC 7252 4.8.2");
+        lifetimes
     }
 }
 
@@ -235,7 +256,9 @@ impl Context {
     /// A buffer for a message, reused where possible.
     #[inline]
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
+        let buffer = self.spare.pop().unwrap_or_default();
+        debug_assert!(buffer.is_empty(), "a spare buffer was cleared");
+        buffer
     }
 
     /// Keeps a buffer for reuse.
@@ -244,6 +267,7 @@ impl Context {
         if self.spare.len() < SPARE_BUFFERS && bytes.capacity() <= SPARE_BYTES {
             bytes.clear();
             self.spare.push(bytes);
+            debug_assert!(self.spare.len() <= SPARE_BUFFERS);
         }
     }
 

@@ -70,6 +70,7 @@ impl MessageIds {
         self.entered = true;
         let segment = usize::from(self.next / SEGMENT);
         let id = MessageId(self.next);
+        debug_assert!(!groups || id.0 < FOR_GROUPS, "{id:?} is one for groups");
         self.next = self.next.wrapping_add(1);
         if self.next.is_multiple_of(SEGMENT) {
             self.left.get_or_insert_with(|| Box::new([None; SEGMENTS]))[segment] = Some(now);
@@ -109,6 +110,7 @@ impl GroupIds {
             return Err(*oldest + lifetime);
         }
         self.used.push_back(now);
+        debug_assert!(self.used.len() <= usize::from(SEGMENT) && self.next < SEGMENT);
         let id = MessageId(FOR_GROUPS + self.next);
         self.next = (self.next + 1) % SEGMENT;
         Ok(id)

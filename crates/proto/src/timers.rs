@@ -33,6 +33,9 @@ struct Slot<O> {
 
 const UNSET: u32 = u32::MAX;
 
+/// The position of a removed timer, in builds with assertions: it must not be used any more.
+const REMOVED: u32 = u32::MAX - 1;
+
 /// Deadlines keyed by owner.
 #[derive(Debug)]
 pub(crate) struct Timers<O> {
@@ -57,6 +60,8 @@ impl<O: Copy> Timers<O> {
     /// A timer for `owner`, not running yet.
     pub(crate) fn add(&mut self, owner: O) -> TimerId {
         if let Some(index) = self.free.pop() {
+            let free = self.slots[index as usize].position;
+            debug_assert!(free >= REMOVED, "timer {index} runs and is free");
             self.slots[index as usize] = Slot {
                 owner,
                 position: UNSET,
@@ -73,13 +78,19 @@ impl<O: Copy> Timers<O> {
 
     /// Transfers a timer to another owner.
     pub(crate) fn give(&mut self, id: TimerId, owner: O) {
+        debug_assert!(self.slots[id.index()].position != REMOVED, "removed timer");
         self.slots[id.index()].owner = owner;
     }
 
     /// Removes a timer.
     pub(crate) fn remove(&mut self, id: TimerId) {
         self.cancel(id);
+        debug_assert!(self.slots[id.index()].position == UNSET, "it is stopped");
+        if cfg!(debug_assertions) {
+            self.slots[id.index()].position = REMOVED;
+        }
         self.free.push(id.index() as u32);
+        self.check_invariants();
     }
 
     /// Starts or moves a timer.
@@ -90,14 +101,18 @@ impl<O: Copy> Timers<O> {
         self.heap.push((at, self.sequence, id.index() as u32));
         self.slots[id.index()].position = position as u32;
         self.sift_up(position);
+        debug_assert!(self.deadline(id) == Some(at), "the timer runs until {at:?}");
+        self.check_invariants();
     }
 
     /// Stops a timer, running or not.
     pub(crate) fn cancel(&mut self, id: TimerId) {
         let position = self.slots[id.index()].position;
+        debug_assert!(position != REMOVED, "removed timer");
         if position == UNSET {
             return;
         }
+        debug_assert!(self.heap[position as usize].2 as usize == id.index());
         self.slots[id.index()].position = UNSET;
         self.detach(position as usize);
     }
@@ -120,11 +135,19 @@ impl<O: Copy> Timers<O> {
             return None;
         }
         self.cancel(TimerId::new(index));
+        debug_assert!(self.next().is_none_or(|next| next >= at), "out of order");
         Some(self.slots[index as usize].owner)
+    }
+
+    /// Checks the numbers of slots.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.heap.len() + self.free.len() <= self.slots.len());
     }
 
     fn detach(&mut self, position: usize) {
         let last = self.heap.len() - 1;
+        debug_assert!(position <= last, "position {position} of {last}");
         self.heap.swap_remove(position);
         if position < last {
             self.slots[self.heap[position].2 as usize].position = position as u32;

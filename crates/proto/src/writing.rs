@@ -13,6 +13,7 @@ use crate::retransmission_count::Count;
 /// Sets the type and Message ID of an encoded message.
 #[inline]
 pub(crate) fn set_header(message: &mut [u8], kind: Type, id: MessageId) {
+    debug_assert!(message.len() >= HEADER_LENGTH, "a message has a header");
     message[0] = message[0] & 0xcf | (kind as u8) << 4;
     message[2..4].copy_from_slice(&id.0.to_be_bytes());
 }
@@ -24,6 +25,7 @@ pub(crate) fn append_count(
     length: usize,
     count: Option<(OptionNumber, Count)>,
 ) -> usize {
+    debug_assert!(length >= HEADER_LENGTH && length <= message.len());
     count
         .and_then(|(number, count)| count.write(message, length, number))
         .unwrap_or(length)
@@ -141,6 +143,10 @@ impl<'a> Selection<'a> {
 /// The block that begins at an offset in bytes.
 fn block_at(offset: u64, more: bool, wanted: RequestedBlock) -> BlockValue {
     let number = offset / wanted.size.bytes() as u64;
+    debug_assert!(
+        offset.is_multiple_of(wanted.size.bytes() as u64),
+        "between two blocks"
+    );
     BlockValue {
         number: number as u32,
         more,
@@ -222,6 +228,8 @@ pub(crate) fn write_options(
 ) -> Result<(), EncodeError> {
     let mut allowed = Allowed::default();
     let mut extra = extra.iter().flatten().peekable();
+    let numbers = extra.clone().map(|(number, _)| *number);
+    debug_assert!(numbers.is_sorted(), "the engine's options are in order");
     for option in options {
         while let Some((number, value)) = extra.next_if(|(number, _)| *number < option.number) {
             writer.uint_option(*number, *value)?;

@@ -42,6 +42,10 @@ impl Alarm {
         if self.set.is_some_and(|set| set <= at) {
             return;
         }
+        debug_assert!(
+            self.set.is_none_or(|set| at < set),
+            "it is moved forward only"
+        );
         self.set = Some(at);
         #[cfg(target_os = "linux")]
         if let Timer::Boot(timer) = &mut self.timer {

@@ -181,6 +181,10 @@ impl Core {
             return false;
         };
         self.endpoint.shut_down(now);
+        debug_assert!(
+            self.endpoint.usage().requests == 0,
+            "every request has ended"
+        );
         self.drain(out, now);
         for done in (self.ending.take().into_iter()).flat_map(|ending| ending.done) {
             let _ = done.send(outcome);

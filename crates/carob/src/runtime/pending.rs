@@ -178,7 +178,9 @@ impl PendingRequests {
         if let Waiting::Observation(shared) = &pending.waiting {
             self.observed.insert(shared.target.clone(), id);
         }
-        self.pending.insert(id, pending);
+        let before = self.pending.insert(id, pending);
+        debug_assert!(before.is_none(), "{id:?} is in use");
+        debug_assert!(self.observed.len() <= self.pending.len());
     }
 
     pub(super) fn find(&self, ticket: u64) -> Option<RequestId> {
@@ -249,6 +251,7 @@ impl PendingRequests {
         {
             self.observed.remove(&shared.target);
         }
+        debug_assert!(self.observed.len() <= self.pending.len());
         Some(pending)
     }
 

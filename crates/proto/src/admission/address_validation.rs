@@ -72,6 +72,7 @@ impl Validated {
         {
             self.0.remove(oldest, false);
         }
+        debug_assert!(!self.0.is_full(), "room was made");
         let (address, at) = (source, now);
         self.0.insert(Source { address, at }, false);
     }

@@ -117,6 +117,7 @@ impl AdmissionControl {
             return;
         }
         self.validated.add(cx.now, source);
+        debug_assert!(self.validated.contains(cx.now, source), "validated now");
         if let Some(rates) = &mut self.rates {
             rates.validate(cx.quota_policy.source(source));
         }
@@ -162,6 +163,7 @@ impl AdmissionControl {
                 Some(challenge) if cx.now < challenge.until => challenge.since,
                 _ => cx.now,
             };
+            debug_assert!(since <= cx.now, "an interval that begins later");
             let until = cx.now + cx.lifetimes.exchange;
             self.stateless_challenge = Some(StatelessChallenge { since, until });
         }

@@ -124,7 +124,9 @@ impl AnyOrderBody {
         if block.number as usize * unit != self.bytes.len() {
             self.ahead_bytes += payload.len();
             let bytes = Bytes::copy_from_slice(payload);
-            self.ahead.insert(block.number, bytes);
+            let before = self.ahead.insert(block.number, bytes);
+            debug_assert!(before.is_none(), "block {} is new", block.number);
+            self.check_bytes();
             return Ok(added);
         }
         self.bytes.extend_from_slice(payload);
@@ -135,12 +137,28 @@ impl AnyOrderBody {
             self.ahead_bytes -= bytes.len();
             self.bytes.extend_from_slice(&bytes);
         }
+        self.check_bytes();
         Ok(added)
+    }
+
+    /// Checks the counts of bytes and blocks.
+    #[inline]
+    fn check_bytes(&self) {
+        debug_assert!(self.bytes.len() <= self.size as usize);
+        debug_assert!(self.ahead.is_empty() == (self.ahead_bytes == 0));
+        debug_assert!(self.received.end() <= self.blocks());
+        let first = self.ahead.first_key_value();
+        debug_assert!(first.is_none_or(|(first, _)| *first > self.received.first_missing()));
     }
 
     /// The bytes of the complete body.
     pub(crate) fn take(&mut self) -> Bytes {
         debug_assert!(self.is_complete(), "blocks are missing");
+        debug_assert!(
+            self.bytes.len() == self.size as usize,
+            "{} bytes",
+            self.bytes.len()
+        );
         Bytes::from(core::mem::take(&mut self.bytes))
     }
 }

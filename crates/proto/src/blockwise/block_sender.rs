@@ -99,6 +99,7 @@ impl BlockSender {
 
     /// Blocks that count against the window.
     pub(crate) fn in_window(&self) -> usize {
+        debug_assert!(self.presumed.len() <= self.outstanding.len());
         self.outstanding.len() - self.presumed.len()
     }
 
@@ -107,6 +108,20 @@ impl BlockSender {
         if self.outstanding.get(&number) == Some(&exchange) {
             self.presumed.insert(number);
         }
+        self.check_invariants();
+    }
+
+    /// Checks the sets of blocks: each block is in one of them, and was sent before.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.next <= self.blocks());
+        debug_assert!(self.presumed.len() <= self.outstanding.len());
+        debug_assert!(self.ended.len() <= TRANSMISSIONS_KEPT);
+        let sets = [&self.missing, &self.unreported, &self.presumed];
+        let below = |set: &BTreeSet<u32>| set.last().is_none_or(|last| *last < self.next);
+        debug_assert!(sets.into_iter().all(below), "a block that was never sent");
+        let last = self.outstanding.last_key_value();
+        debug_assert!(last.is_none_or(|(last, _)| *last < self.next));
     }
 
     pub(crate) fn silences(&self) -> u8 {
@@ -125,6 +140,11 @@ impl BlockSender {
 
     /// A block and its bytes.
     pub(crate) fn block(&self, number: u32) -> (BlockValue, Bytes) {
+        debug_assert!(
+            number < self.blocks(),
+            "block {number} of {}",
+            self.blocks()
+        );
         let unit = self.size.bytes();
         let start = (number as usize * unit).min(self.body.len());
         let end = self.body.len().min(start + unit);
@@ -162,8 +182,10 @@ impl BlockSender {
     /// Notes that a block is on its way in this exchange.
     pub(crate) fn sent(&mut self, number: u32, exchange: u32) {
         self.unreported.remove(&number);
-        self.outstanding.insert(number, exchange);
+        let before = self.outstanding.insert(number, exchange);
+        debug_assert!(before.is_none(), "block {number} is on its way");
         self.transmissions = self.transmissions.saturating_add(1);
+        self.check_invariants();
     }
 
     /// Returns whether too many blocks were sent, so that the receiver cannot be expected to take the body.
@@ -182,6 +204,7 @@ impl BlockSender {
             }
             self.ended.push_back(transmission);
         }
+        self.check_invariants();
     }
 
     /// The ended transmission with this token.
@@ -201,6 +224,8 @@ impl BlockSender {
         if silence.is_some() || self.outstanding.is_empty() {
             self.silences = self.silences.saturating_add(1);
         }
+        debug_assert!(!self.outstanding.contains_key(&number), "it is on its way");
+        self.check_invariants();
     }
 
     /// Notes a block whose receipt is unknown, without a timer.
@@ -227,6 +252,7 @@ impl BlockSender {
                 self.missing.insert(*number);
             }
         }
+        self.check_invariants();
         bytes
     }
 

@@ -47,6 +47,7 @@ impl BlockSet {
     }
 
     fn place(&self, number: u32) -> (usize, u64) {
+        debug_assert!(number >= self.first_missing, "received before the bitmap");
         let offset = number - self.first_missing / WORD * WORD;
         ((offset / WORD) as usize, 1 << (offset % WORD))
     }
@@ -76,6 +77,8 @@ impl BlockSet {
         if number == self.first_missing {
             self.advance();
         }
+        debug_assert!(self.contains(number), "block {number} was added");
+        self.check_invariants();
         Added::New
     }
 
@@ -93,6 +96,20 @@ impl BlockSet {
         }
         self.first_missing = self.first_missing / WORD * WORD + full as u32 * WORD + offset;
         self.words.drain(..full.min(self.words.len()));
+        debug_assert!(!self.contains(self.first_missing), "it is not missing");
+    }
+
+    /// Checks the bitmap against its ends.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.first_missing <= self.end);
+        debug_assert!(self.end - self.first_missing <= self.ahead_limit.saturating_add(1));
+        let bits = self.words.len() as u64 * u64::from(WORD);
+        let above = self.end - (self.first_missing / WORD * WORD).min(self.end);
+        debug_assert!(
+            bits < u64::from(above) + u64::from(WORD),
+            "{bits} bits for {above}"
+        );
     }
 
     /// The missing blocks below `end`, in ascending order.

@@ -159,10 +159,12 @@ impl Download {
         }
         self.received = self.received.saturating_add(1);
         if offset < self.complete {
+            self.check_invariants();
             return Ok(()); // requested twice after a change of size
         }
         if offset > self.complete {
             self.ahead.insert(offset, payload);
+            self.check_invariants();
             return Ok(());
         }
         self.complete = end;
@@ -178,7 +180,20 @@ impl Download {
             }
         }
         self.requested = self.requested.max(self.complete);
+        self.check_invariants();
         Ok(())
+    }
+
+    /// Checks the counts of bytes.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.complete <= self.requested && self.complete <= self.limit as u64);
+        let first = self.ahead.first_key_value();
+        debug_assert!(
+            first.is_none_or(|(first, _)| *first > self.complete),
+            "in order"
+        );
+        debug_assert!(self.repeated <= self.received);
     }
 
     /// Returns whether the whole body has been received.
@@ -234,6 +249,7 @@ impl Download {
         if number > u64::from(MAX_BLOCK_NUMBER) {
             return Some(Err(DownloadError::TooManyBlocks));
         }
+        debug_assert!(self.requested >= self.complete, "received already");
         self.requested += self.size.bytes() as u64;
         let block = BlockValue {
             number: number as u32,

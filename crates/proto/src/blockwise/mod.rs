@@ -80,6 +80,7 @@ impl RequestedBlock {
             return Some((0..whole, false));
         }
         let end = whole.min(start.saturating_add(self.span));
+        debug_assert!(start <= end && self.span > 0, "{start} to {end}");
         Some((start..end, end < whole))
     }
 }

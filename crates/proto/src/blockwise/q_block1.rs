@@ -217,6 +217,7 @@ impl QBlock1Results {
         let result = self.table.remove(index, false);
         let source = self.quota_policy.source(result.key.peer());
         self.shares.subtract(source, 1);
+        debug_assert!(self.shares.is_empty() == (self.table.len() == 0));
     }
 
     /// The oldest result of a source; the limit of the table bounds the walk.
@@ -255,6 +256,7 @@ impl Reassembler {
             spacing: Duration::ZERO,
             budget: 0,
         };
+        debug_assert!(self.q_block1_mut(index).is_none(), "it has begun");
         *self.q_block1_mut(index) = Some(Box::new(body));
         Some(index)
     }
@@ -290,6 +292,11 @@ impl Reassembler {
         };
         body.arrive(block);
         let after = body.body.held();
+        debug_assert!(
+            after <= before + cost,
+            "{after} bytes of {before} and {cost}"
+        );
+        debug_assert!(body.reports == 0 && body.latest == block.now);
         let step = if body.body.is_complete() {
             QBlockStep::Other(ReassemblyStep::Whole(body.body.take()))
         } else if block.confirmable || added == Added::TooFar {
@@ -360,6 +367,7 @@ impl Reassembler {
             response: None,
             at: now,
         };
+        debug_assert!(!results.table.is_full(), "room was made");
         results.shares.add(source, 1);
         results.table.insert(result, false);
     }

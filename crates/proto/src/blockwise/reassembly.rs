@@ -164,6 +164,11 @@ impl Reassembler {
 
     fn release_bytes(&mut self, peer: SocketAddr, bytes: usize) {
         if bytes > 0 {
+            debug_assert!(
+                self.all_bytes >= bytes,
+                "{bytes} bytes of {}",
+                self.all_bytes
+            );
             self.all_bytes -= bytes;
             let source = self.limits.quota_policy.source(peer);
             self.byte_shares.subtract(source, bytes);
@@ -217,7 +222,17 @@ impl Reassembler {
             conditional: None,
             q_block1: None,
         };
-        Some(self.bodies.insert_with(body, false))
+        let index = self.bodies.insert_with(body, false);
+        self.check_invariants();
+        Some(index)
+    }
+
+    /// Checks the counts of bodies and bytes.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.shares.is_empty() == (self.bodies.len() == 0));
+        debug_assert!(self.bodies.len() <= self.limits.bodies);
+        debug_assert!(self.all_bytes > 0 || self.byte_shares.is_empty());
     }
 
     /// Stores the first block's message, if later blocks will lack its If-None-Match (RFC 7959
@@ -285,6 +300,7 @@ impl Reassembler {
             return ReassemblyStep::Full;
         }
         let body = &mut self.bodies[index];
+        debug_assert!(body.bytes.len() as u64 == offset, "between two blocks");
         body.bytes.extend_from_slice(payload);
         body.received = end;
         self.charge(peer, length);
@@ -306,6 +322,7 @@ impl Reassembler {
         self.release_bytes(peer, body.bytes.len() + held + body.key.len());
         self.shares
             .subtract(self.limits.quota_policy.source(peer), 1);
+        self.check_invariants();
         Some(body.timer)
     }
 

@@ -128,6 +128,16 @@ impl ResponseCache {
             used: now,
         };
         self.entries.insert(entry, false);
+        self.check_invariants();
+    }
+
+    /// Checks the counts of bodies and bytes.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.bytes <= self.bytes_limit);
+        debug_assert!(self.entries.len() > 0 || self.bytes == 0);
+        debug_assert!(self.shares.is_empty() == (self.entries.len() == 0));
+        debug_assert!(self.byte_shares.len() <= self.shares.len());
     }
 
     /// Evicts every body unused for `lifetime`.
@@ -165,9 +175,11 @@ impl ResponseCache {
             self.quota_policy.source(entry.key.peer()),
             entry.kept.body.len(),
         );
+        debug_assert!(self.bytes >= length, "its bytes were counted");
         self.bytes -= length;
         self.shares.subtract(source, 1);
         self.byte_shares.subtract(source, length);
+        self.check_invariants();
     }
 }
 

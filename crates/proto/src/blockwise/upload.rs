@@ -90,6 +90,20 @@ impl Upload {
         }
         self.finished |= last;
         self.requested = false;
+        self.check_invariants();
+    }
+
+    /// Checks the counts of bytes.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.rest.is_empty() == (self.held == 0));
+        let end = self.accepted + self.held as u64;
+        debug_assert!(
+            self.total.is_none_or(|total| total == end),
+            "{end} of {:?}",
+            self.total
+        );
+        debug_assert!(self.span > 0 && self.span.is_multiple_of(16));
     }
 
     /// Returns whether the next block needs more bytes to be supplied.
@@ -137,7 +151,9 @@ impl Upload {
             let take = piece.len().min(length - bytes.len());
             bytes.extend_from_slice(&piece[..take]);
         }
+        debug_assert!(bytes.len() == length, "{} bytes of {length}", bytes.len());
         let more = self.held > length;
+        debug_assert!(number * size == self.accepted || self.held == 0);
         Some((
             BlockValue {
                 number: number as u32,
@@ -162,6 +178,7 @@ impl Upload {
             self.rest.pop_front();
         }
         self.shrink(answered);
+        self.check_invariants();
     }
 
     /// Reduces the block size; returns whether that changed anything.

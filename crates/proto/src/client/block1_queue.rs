@@ -51,6 +51,10 @@ impl Block1Queue {
     pub(crate) fn join(&mut self, peer: PeerIndex, options: &Options, operation: u32) -> bool {
         let line = self.lines.entry(Self::resource(peer, options));
         let line = line.or_default();
+        debug_assert!(
+            !line.contains(&operation),
+            "request {operation} waits already"
+        );
         line.push_back(operation);
         line.len() == 1
     }
@@ -71,6 +75,7 @@ impl Block1Queue {
         if line.is_empty() {
             self.lines.remove(&resource);
         }
+        debug_assert!(self.ready.len() <= self.lines.len(), "one a resource");
     }
 
     /// Returns whether the caller is to serve the ready operations, until [`next`](Self::next)

@@ -70,6 +70,7 @@ impl Client {
                 let peer = carrier.peers[operation.peer].address;
                 if self.given.len() < GIVEN_KEPT || self.given.contains_key(&peer) {
                     self.given.insert(peer, *given);
+                    debug_assert!(self.given.len() <= GIVEN_KEPT);
                 }
             }
             return false;
@@ -79,6 +80,7 @@ impl Client {
         }
         operation.challenge.echo = Some(given);
         operation.challenge.answered = challenged + 1;
+        debug_assert!(operation.challenge.answered <= ANSWERED);
         let peer = carrier.peers[operation.peer].address;
         cx.trace(peer, TraceEvent::Challenged);
         let operation = &mut self.operations[index as usize];

@@ -65,6 +65,10 @@ impl Client {
         payload: &[u8],
     ) {
         let peer = self.operations[index as usize].peer;
+        debug_assert!(
+            self.operations[index as usize].hold.is_none(),
+            "it must wait"
+        );
         if !carrier.has_room(cx, peer) {
             return self.fail_operation(cx, carrier, index, Failure::QueueFull);
         }
@@ -92,6 +96,8 @@ impl Client {
             Ok(length) => length,
             Err(error) => return self.fail_operation(cx, carrier, index, Failure::Encode(error)),
         };
+        let room = carrier.capacity(cx, carrier.peers[peer].address).message;
+        debug_assert!(length <= room, "{length} bytes in {room}");
         let mut bytes = cx.buffer();
         bytes.extend_from_slice(&cx.scratch[..length]);
         let (confirmable, burst, least_timeout) = self.message_traits(cx, index, blocks.quick);

@@ -291,6 +291,10 @@ impl Client {
     }
 
     pub(crate) fn id(&self, index: u32) -> RequestId {
+        debug_assert!(
+            self.operations.contains(index as usize),
+            "request {index} has ended"
+        );
         RequestId {
             index,
             serial: self.operations[index as usize].serial,
@@ -399,6 +403,7 @@ impl Client {
                 Some((block, bytes)) => {
                     // A body that turns out to fit one message needs no block option.
                     let whole = block.number == 0 && !block.more;
+                    debug_assert!(block.szx.fits(bytes.len(), block.more), "RFC 7959 2.2");
                     let blocks = Blocks {
                         block1: (!whole).then_some(block),
                         block2: None,
@@ -470,6 +475,10 @@ impl Client {
     pub(crate) fn serve_block1_queue(&mut self, cx: &mut Context, carrier: &mut Carrier) {
         if self.block1_queue.serve() {
             while let Some(next) = self.block1_queue.next() {
+                debug_assert!(
+                    self.operations.contains(next as usize),
+                    "it has left the queue"
+                );
                 self.operations[next as usize].hold = Hold::None;
                 self.advance(cx, carrier, next);
             }
@@ -478,6 +487,11 @@ impl Client {
 
     pub(crate) fn remove_operation(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
         let operation = self.operations.remove(index as usize);
+        debug_assert!(
+            carrier.peers[operation.peer].users > 0,
+            "a request counts as a user"
+        );
+        debug_assert!(operation.q_upload.is_none() && operation.q_download.is_none());
         carrier.peers[operation.peer].users -= 1;
         for timer in operation.deadline.into_iter().chain(operation.pause) {
             cx.timers.remove(timer);
@@ -489,7 +503,12 @@ impl Client {
 
     /// Adds an exchange to this request.
     pub(crate) fn join_operation(&mut self, index: u32, exchange: u32) {
-        self.operations[index as usize].exchanges.push(exchange);
+        let exchanges = &mut self.operations[index as usize].exchanges;
+        debug_assert!(
+            !exchanges.contains(&exchange),
+            "exchange {exchange} is listed"
+        );
+        exchanges.push(exchange);
     }
 
     /// Removes an ended exchange from this request; returns whether the request listed it.
@@ -499,6 +518,10 @@ impl Client {
         };
         let listed = operation.exchanges.len();
         operation.exchanges.retain(|other| *other != exchange);
+        debug_assert!(
+            listed - operation.exchanges.len() <= 1,
+            "listed once at most"
+        );
         operation.exchanges.len() < listed
     }
 

@@ -135,6 +135,7 @@ impl Groups {
         };
         let id = self.id(index);
         let group = &mut self.table[index as usize];
+        debug_assert!(group.continuing > 0, "it was counted");
         group.continuing -= 1;
         let last = group.timer.is_none() && group.continuing == 0;
         if last {
@@ -200,7 +201,8 @@ impl Client {
             responses: 0,
             continuing: 0,
         });
-        self.groups.tokens.insert(token, index);
+        let before = self.groups.tokens.insert(token, index);
+        debug_assert!(before.is_none(), "64 random bits were drawn twice");
         cx.timers.set(timer, cx.now + gathering.lasts);
         let parameters = gathering.parameters.map(|own| Box::new(admissible(own)));
         let submission = Submission {
@@ -237,6 +239,7 @@ impl Client {
             return true;
         }
         group.responses += 1;
+        debug_assert!(group.timer.is_some(), "the time for responses is over");
         if let Some(exchange) = group.exchange.take() {
             carrier.end_multicast(cx, exchange, index);
         }

@@ -221,6 +221,10 @@ impl Client {
         message: &MessageView<'_>,
     ) {
         let peer = self.operations[index as usize].peer;
+        debug_assert!(
+            carrier.peers[peer].address == from,
+            "the token of another peer"
+        );
         let parameters = carrier.parameters(cx, peer);
         carrier.acknowledge_response(cx, from, message, parameters);
         if let Some(number) = cx.not_understood(message) {
@@ -423,6 +427,7 @@ impl Client {
         let Some(observation) = &mut self.operations[index as usize].observation else {
             return;
         };
+        debug_assert!(observation.phase != Phase::Ending, "it is deregistered");
         let (low, high) = RENEW_AFTER;
         let times = 1 << observation.failures.min(DOUBLINGS);
         let after = uniform(&mut *cx.random, low, high).times(times);
@@ -520,7 +525,8 @@ pub(crate) fn end_observation(
 ) {
     cx.timers.remove(observation.timer);
     let token = &observation.token.key;
-    carrier.tokens.observations.remove(peer, token, index);
+    let removed = carrier.tokens.observations.remove(peer, token, index);
+    debug_assert!(removed.is_some(), "the token of an observation is listed");
 }
 
 /// Turns an observation into an ordinary request, whose response is its last event.

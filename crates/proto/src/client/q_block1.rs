@@ -137,7 +137,8 @@ impl Client {
             challenges: 0,
             timer: cx.timers.add(Owner::QUpload(id.index)),
         }));
-        self.q_uploads.insert((operation.peer, id.index));
+        let new = self.q_uploads.insert((operation.peer, id.index));
+        debug_assert!(new, "one body a request");
         self.await_q_response(cx, id.index);
         self.advance(cx, carrier, id.index);
         Ok(id)
@@ -181,6 +182,7 @@ impl Client {
             };
             let began_last = !sent_before && upload.sender.is_sent();
             let (block, bytes) = upload.sender.block(number);
+            debug_assert!(block.szx.fits(bytes.len(), block.more), "RFC 7959 2.2");
             let size = upload.sender.len() as u32;
             if began_last {
                 let (timer, wait) = (upload.timer, response_wait(cx, upload.confirmable));
@@ -448,7 +450,8 @@ impl Client {
             return;
         };
         cx.timers.remove(upload.timer);
-        self.q_uploads.remove(&(operation.peer, index));
+        let listed = self.q_uploads.remove(&(operation.peer, index));
+        debug_assert!(listed, "a body by Q-Block1 is listed");
         for exchange in core::mem::take(&mut operation.exchanges) {
             carrier.cancel(cx, exchange, |purpose| purpose.operation() == Some(index));
         }

@@ -72,6 +72,7 @@ impl QDownload {
     fn add_token(&mut self, token: TokenKey) -> Option<TokenKey> {
         let oldest = (self.tokens.len() >= TOKENS).then(|| self.tokens.pop_front());
         self.tokens.push_back(token);
+        debug_assert!(self.tokens.len() <= TOKENS);
         oldest.flatten()
     }
 
@@ -188,6 +189,10 @@ impl Client {
             .body
             .as_ref()
             .map_or(end, |body| end.min(body.blocks()));
+        debug_assert!(
+            blocks.is_sorted_by_key(|block| block.number),
+            "RFC 9177 4.4"
+        );
         download.end = download.end.max(of_body);
         download.requested = blocks;
         let due = cx.now + receive_timeout.times(1 << download.repeats.min(16));

@@ -120,6 +120,7 @@ impl Client {
             return self.fail_operation(cx, carrier, index, failure);
         }
         let operation = &mut self.operations[index as usize];
+        debug_assert!(operation.upload.is_none(), "its blocks are cut already");
         let hold = core::mem::replace(&mut operation.hold, Hold::None);
         if cut {
             let mut upload = upload_of(&operation.request, streamed, &capacity, head);
@@ -166,6 +167,8 @@ impl Client {
         if !carrier.has_room(cx, peer) {
             return Err(RequestError::QueueFull);
         }
+        debug_assert!(self.len() < cx.config.limits.requests && carrier.has_room(cx, peer));
+        debug_assert!(upload.is_none() || !sending.observe || request.code.is_safe());
         let serial = cx.next_serial();
         let (deadline, observes) = (sending.deadline, sending.observe);
         let index = self.operations.insert(Operation {
@@ -200,6 +203,7 @@ impl Client {
             cx.timers.set(timer, cx.now + deadline);
             self.operations[index as usize].deadline = Some(timer);
         }
+        debug_assert!(self.len() <= cx.config.limits.requests);
         Ok(RequestId { index, serial })
     }
 

@@ -51,6 +51,7 @@ impl RetryAfterTable {
             let end = self.until.entry(similar).or_insert(until);
             *end = until.max(*end);
         }
+        debug_assert!(self.until.len() <= self.limit);
     }
 
     /// The end of the pause for such requests.
@@ -111,6 +112,7 @@ impl Client {
         let timer = *operation
             .pause
             .get_or_insert_with(|| timers.add(Owner::Paused(index)));
+        debug_assert!(until > cx.now, "the pause is over");
         timers.set(timer, until);
         true
     }

@@ -244,6 +244,10 @@ impl Client {
             return self.on_download_error(cx, carrier, index, error);
         }
         let (complete, size) = (download.is_complete(), download.end());
+        debug_assert!(
+            !complete || download.held_ahead() == 0,
+            "bytes beyond the end"
+        );
         if first && let Err(failure) = self.take_head(cx, carrier, index, size, message) {
             return self.fail_operation(cx, carrier, index, failure);
         }
@@ -374,6 +378,11 @@ impl Client {
         block2: BlockValue,
     ) {
         let operation = &self.operations[index as usize];
+        let download = operation.response.download.as_ref();
+        debug_assert!(
+            download.is_some() || block2.number > 0,
+            "the first block is the request"
+        );
         // FETCH carries its body in the request for every block (RFC 8132 2.1); the
         // other methods have delivered theirs (RFC 7959 3.3).
         let again = operation.request.code == Code::FETCH && operation.upload.is_none();
@@ -416,6 +425,7 @@ impl Client {
     pub(crate) fn restart(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
         let operation = &mut self.operations[index as usize];
         operation.response.restarts += 1;
+        debug_assert!(operation.response.restarts <= RESTARTS);
         operation.response.clear();
         for exchange in core::mem::take(&mut operation.exchanges) {
             carrier.cancel(cx, exchange, |purpose| purpose.operation() == Some(index));

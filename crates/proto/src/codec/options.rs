@@ -124,6 +124,7 @@ impl Options {
                 self.encoded.insert_from_slice(gap.offset, head.as_slice());
             }
         }
+        debug_assert!(self.encoded.len() <= limit, "{} bytes", self.encoded.len());
         Ok(())
     }
 
@@ -192,6 +193,7 @@ impl Options {
             self.encoded
                 .insert_from_slice(first.offset, head.as_slice());
         }
+        debug_assert!(!self.contains(number), "all of them are removed");
         true
     }
 

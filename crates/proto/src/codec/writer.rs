@@ -200,6 +200,7 @@ impl<'b> Writer<'b> {
         let Some(spot) = spot else {
             return Err(EncodeError::BufferTooSmall);
         };
+        debug_assert!(head.len() > 1 && head.len() <= 5, "an extended head");
         let (head_spot, value_spot) = spot.split_at_mut(head.len());
         head_spot.copy_from_slice(head);
         value_spot.copy_from_slice(value);
@@ -270,6 +271,7 @@ impl<'b> Writer<'b> {
     /// Ends the message and returns its length in bytes.
     #[inline]
     pub const fn finish(self) -> usize {
+        debug_assert!(self.length >= HEADER_LENGTH && self.length <= self.buffer.len());
         self.length
     }
 }

@@ -142,6 +142,7 @@ impl Dedup {
 
     /// The queue position of a non-idempotent message, by its number.
     fn position(base: u64, number: u32) -> usize {
+        debug_assert!(number & NON_IDEMPOTENT_BIT != 0, "a number of the ring");
         (number.wrapping_sub(base as u32) & (NON_IDEMPOTENT_BIT - 1)) as usize
     }
 
@@ -175,6 +176,15 @@ impl Dedup {
         if let Ok(found) = self.index.find_entry(hash.wide(), |other| *other == at) {
             found.remove();
         }
+        self.check_invariants();
+    }
+
+    /// Checks the sizes of the tables: the index may lack forgotten messages, and has no others.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.index.len() <= self.recent.len() + self.non_idempotent.len());
+        debug_assert!(self.non_idempotent.len() <= self.non_idempotent_limit);
+        debug_assert!(self.shares.is_empty() == self.non_idempotent.is_empty());
     }
 
     /// Looks up message `id` from `from`.
@@ -219,6 +229,7 @@ impl Dedup {
         if let Some(stale) = self.find(hash, from, id) {
             self.forget(hash, stale);
         }
+        debug_assert!(self.find(hash, from, id).is_none(), "one entry a message");
         let entry = Entry {
             expires: now + lifetime,
             from,
@@ -250,6 +261,8 @@ impl Dedup {
             let entry = Self::entry_at(recent, non_idempotent, *non_idempotent_base, *at);
             entry.hash.wide()
         });
+        debug_assert!(self.find(hash, from, id) == Some(Place(place)));
+        self.check_invariants();
         Some(Remembered {
             idempotency: idempotency == Idempotency::Idempotent,
             sequence,
@@ -280,6 +293,7 @@ impl Dedup {
             self.non_idempotent.pop_front();
             self.non_idempotent_base += 1;
         }
+        self.check_invariants();
     }
 
     /// Stores a non-idempotent message. Returns its number, or `None` if the table is full.
@@ -346,6 +360,7 @@ impl Dedup {
         let Some(place) = self.place(at) else {
             return;
         };
+        debug_assert!(at.idempotency == (place.0 & NON_IDEMPOTENT_BIT == 0));
         let entry = self.entry_mut(place);
         entry.answered = true;
         let hash = entry.hash;

@@ -53,6 +53,11 @@ impl Ring {
         }
     }
 
+    /// Messages in the ring, forgotten ones among them.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
     /// The oldest message and its slot, if no slot is free.
     pub(super) fn oldest(&self) -> Option<(&Entry, u32)> {
         let full = self.places.len() == self.limit as usize;
@@ -74,6 +79,9 @@ impl Ring {
             place + 1
         };
         self.count += 1;
+        debug_assert!(self.places.len() <= self.limit as usize);
+        debug_assert!(self.next < self.limit && self.count >= self.places.len() as u64);
+        debug_assert!(self.place_of(number) == Some(place), "the newest is found");
         (place, number)
     }
 
@@ -113,6 +121,10 @@ impl Ring {
             long,
             ..
         } = &mut self.places[place as usize];
+        debug_assert!(
+            u16::try_from(answer.len()).is_ok(),
+            "a reply fits a datagram"
+        );
         *length = answer.len() as u16;
         if let Some(kept) = inline.get_mut(..answer.len()) {
             kept.copy_from_slice(answer);

@@ -129,6 +129,7 @@ impl Endpoint {
             self.on_timer(owner);
             self.settle();
         }
+        debug_assert!(self.cx.timers.next().is_none_or(|next| next > now));
         let Self {
             cx,
             carrier,
@@ -175,6 +176,8 @@ impl Endpoint {
 
     #[inline]
     fn begin_input(&mut self, now: Instant) {
+        debug_assert!(!self.carrier.has_outcomes(), "outcomes of an earlier input");
+        debug_assert!(now >= self.cx.input_at, "the clock went back");
         self.cx.now = now;
         self.cx.input_at = now;
     }
@@ -252,6 +255,10 @@ impl Endpoint {
         while let Some(outcome) = self.carrier.next_outcome() {
             self.on_outcome(outcome);
         }
+        debug_assert!(
+            !self.carrier.has_outcomes(),
+            "an outcome is handled in its call"
+        );
     }
 
     fn on_outcome(&mut self, outcome: Outcome) {

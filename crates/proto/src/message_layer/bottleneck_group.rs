@@ -53,6 +53,7 @@ pub(crate) struct Aggregates {
 
 impl Aggregates {
     pub(crate) fn new(behind: &[Prefix], constants: Constants, timers: &mut Timers<Owner>) -> Self {
+        debug_assert!(AGGREGATES_MAX <= usize::from(NONE), "numbers are bytes");
         let shared = |(number, behind): (usize, &Prefix)| Shared {
             behind: *behind,
             budget: BottleneckGroup::new(constants),
@@ -82,6 +83,7 @@ impl Aggregates {
         }
         // The index may have been an evicted peer's.
         self.members[place] = Member::default();
+        debug_assert!(number < AGGREGATES_MAX && number < usize::from(NONE));
         number as u8
     }
 
@@ -139,6 +141,7 @@ impl Shared {
             return;
         }
         peer.waits_for_aggregate = true;
+        debug_assert!(self.waiting.front() != Some(&index), "it waits already");
         if had_turn {
             self.waiting.push_front(index);
         } else {
@@ -251,6 +254,7 @@ impl Carrier {
         let bytes = exchange.bytes.len() as u32;
         let sent = match (exchange.confirmable, exchange.purpose.kind()) {
             (true, _) if exchange.transmissions.is_empty() => {
+                debug_assert!(exchange.budgeted == 0, "charged twice");
                 exchange.budgeted = bytes;
                 Sent::Confirmable
             }
@@ -280,6 +284,10 @@ impl Carrier {
     /// Returns the charge of a CON message to its budget; returns whether there was one.
     pub(crate) fn release_aggregate(&mut self, cx: &mut Context, index: u32) -> bool {
         let exchange = &mut self.exchanges[index as usize];
+        debug_assert!(
+            exchange.budgeted == 0 || exchange.confirmable,
+            "a NON is not charged"
+        );
         let bytes = core::mem::take(&mut exchange.budgeted);
         if bytes == 0 {
             return false;

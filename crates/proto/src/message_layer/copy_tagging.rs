@@ -118,6 +118,7 @@ impl Exchange {
             }
             _ => (self.first_of_id, self.retransmissions()),
         };
+        debug_assert!(earliest <= latest && latest <= self.retransmissions());
         if earliest == latest {
             Matched::Exact(latest)
         } else {
@@ -205,7 +206,7 @@ impl Carrier {
         let count = match exchange.counting {
             CopyTagging::Off => return,
             CopyTagging::Token => {
-                // Those that count are short.
+                debug_assert!(!exchange.token.is_long(), "those that count are short");
                 let length = HEADER_LENGTH + exchange.token.token().map_or(0, |token| token.len());
                 if let Some(last) = exchange.bytes[..length].last_mut() {
                     *last = copy;
@@ -264,6 +265,10 @@ impl Carrier {
             message,
         );
         exchange.named = count.copy(counting);
+        debug_assert!(
+            exchange.named <= Some(exchange.retransmissions()),
+            "never sent"
+        );
         let support = &mut self.peers[exchange.peer].count_support;
         match (count, counting, *support) {
             (_, CopyTagging::Token, _) | (ReplyCount::Copy(_), _, CountSupport::Proven) => {}

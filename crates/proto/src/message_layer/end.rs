@@ -19,10 +19,12 @@ impl Carrier {
     pub(crate) fn release_window(&mut self, index: u32) {
         let exchange = &self.exchanges[index as usize];
         let peer = &mut self.peers[exchange.peer];
+        debug_assert!(peer.outstanding > 0, "exchange {index} was not counted");
         peer.outstanding = peer.outstanding.saturating_sub(1);
         peer.outstanding_bytes = peer
             .outstanding_bytes
             .saturating_sub(exchange.in_flight_bytes());
+        debug_assert!(peer.outstanding > 0 || peer.outstanding_bytes == 0);
     }
 
     /// Ends an exchange without a reply, and its request.
@@ -34,6 +36,7 @@ impl Carrier {
         failure: Failure,
     ) {
         let exchange = &self.exchanges[index as usize];
+        debug_assert!(exchange.is_queued() == exchange.transmissions.is_empty());
         let (peer, purpose, token) = (exchange.peer, exchange.purpose, exchange.token);
         let began = exchange.transmissions.first().map_or(cx.now, |t| t.at);
         let heard = self.peers[peer].last_heard > began;
@@ -154,6 +157,7 @@ impl Carrier {
     pub(crate) fn cancel_exchange(&mut self, cx: &mut Context, index: u32) {
         let exchange = &self.exchanges[index as usize];
         if exchange.state == State::Queued {
+            debug_assert!(exchange.transmissions.is_empty(), "it is still to leave");
             let peer = exchange.peer;
             self.peers[peer].queue.remove(&mut self.exchanges, index);
         } else {
@@ -215,6 +219,10 @@ impl Carrier {
 
     /// Removes an exchange.
     pub(crate) fn retire(&mut self, cx: &mut Context, index: u32, abandoned: bool) -> PeerIndex {
+        debug_assert!(
+            self.exchanges.contains(index as usize),
+            "exchange {index} has ended"
+        );
         self.release_aggregate(cx, index);
         let state = self.exchanges[index as usize].state;
         if state == State::Queued {
@@ -231,7 +239,14 @@ impl Carrier {
         let exchange = self.exchanges.remove(index as usize);
         self.index.remove(&exchange, index);
         cx.timers.remove(exchange.timer_id);
+        let same = |id| self.index.find_id(&self.exchanges, exchange.peer, id);
+        debug_assert!(
+            exchange.id.and_then(same) != Some(index),
+            "indexed after its end"
+        );
+        debug_assert!(exchange.budgeted == 0, "its part of the budget is returned");
         let peer = &mut self.peers[exchange.peer];
+        debug_assert!(peer.users > 0, "an exchange counts as a user");
         peer.users -= 1;
         if let Some(observer) = exchange.purpose.observer() {
             self.notifications.observers.leave(observer, index);
@@ -254,13 +269,16 @@ impl Carrier {
                 answers: u8::from(!abandoned),
                 abandoned,
             });
+            debug_assert!(self.ended.len() <= ENDED_REMEMBERED);
         }
         if exchange.purpose == Purpose::Response {
+            debug_assert!(self.responses > 0, "a response was counted");
             self.responses -= 1;
             let source = cx.quota_policy.source(self.peers[exchange.peer].address);
             self.response_shares.subtract(source, 1);
         }
         cx.spare_buffer(exchange.bytes);
+        self.check_peer(exchange.peer);
         exchange.peer
     }
 }

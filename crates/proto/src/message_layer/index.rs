@@ -79,6 +79,14 @@ impl ExchangeIndex {
     }
 
     pub(crate) fn add_id(&mut self, all: &Slab<Exchange>, index: u32) {
+        let exchange = &all[index as usize];
+        debug_assert!(exchange.id.is_some(), "it has a Message ID by now");
+        let same = |id| self.find_id(all, exchange.peer, id);
+        debug_assert!(
+            exchange.id.and_then(same).is_none(),
+            "{:?} is in flight",
+            exchange.id
+        );
         let Self { state, by_id, .. } = self;
         let key = |i: u32| {
             (
@@ -89,14 +97,28 @@ impl ExchangeIndex {
         by_id.insert_unique(state.hash_one(key(index)), index, |&i| {
             state.hash_one(key(i))
         });
+        self.check_invariants(all);
+    }
+
+    /// Checks the sizes of both tables: no exchange is in one of them twice.
+    #[inline]
+    fn check_invariants(&self, all: &Slab<Exchange>) {
+        debug_assert!(self.by_id.len() <= all.len());
+        debug_assert!(self.by_token.len() <= all.len());
     }
 
     pub(crate) fn add_token(&mut self, all: &Slab<Exchange>, index: u32) {
+        let exchange = &all[index as usize];
+        let same = self.find_by_token(all, exchange.peer, &exchange.token, |other| {
+            core::ptr::eq(other, exchange)
+        });
+        debug_assert!(same.is_none(), "exchange {index} is added twice");
         let Self {
             state, by_token, ..
         } = self;
         let hash = |i: u32| state.hash_one((all[i as usize].peer, all[i as usize].token.stem()));
         by_token.insert_unique(hash(index), index, |&i| hash(i));
+        self.check_invariants(all);
     }
 
     pub(crate) fn remove_id(&mut self, exchange: &Exchange, index: u32) {

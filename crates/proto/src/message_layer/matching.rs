@@ -51,6 +51,8 @@ impl Carrier {
     ) {
         let parameters = self.exchange_parameters(cx, index);
         let exchange = &self.exchanges[index as usize];
+        debug_assert!(!exchange.is_queued(), "a reply to nothing sent");
+        debug_assert!(!exchange.transmissions.is_empty());
         let peer = &mut self.peers[exchange.peer];
         let Timer { timeout, state } = exchange.timer;
         let matched = exchange.matched(cx.now, peer);
@@ -107,6 +109,7 @@ impl Carrier {
             return None;
         };
         let exchange = &self.exchanges[index as usize];
+        debug_assert!(exchange.peer == peer && exchange.confirmable);
         let purpose = exchange.purpose;
         let bytes = message.as_bytes().len() as u32;
         // In an ACK of a response, a code or payload has no meaning (RFC 7252 5.2.2).
@@ -132,6 +135,7 @@ impl Carrier {
     /// An empty ACK ends the exchange, unless a response is to come.
     fn on_empty_acknowledgement(&mut self, cx: &mut Context, index: u32, bytes: u32) {
         let exchange = &self.exchanges[index as usize];
+        debug_assert!(exchange.state == State::Unacknowledged);
         let (peer, purpose) = (exchange.peer, exchange.purpose);
         let is_block = exchange.request.burst > 0;
         self.report_reply(cx, index, Answer::Empty, bytes, true);
@@ -174,6 +178,7 @@ impl Carrier {
             return;
         };
         let exchange = &self.exchanges[index as usize];
+        debug_assert!(exchange.peer == peer && exchange.id == Some(id));
         match (exchange.purpose, exchange.state) {
             (Purpose::Ping { operation }, State::Unacknowledged) => {
                 // RST is the reply to a ping (RFC 7252 4.3).
@@ -222,6 +227,10 @@ impl Carrier {
         let parameters = self.exchange_parameters(cx, index);
         self.acknowledge_response(cx, from, &message, parameters);
         let exchange = &self.exchanges[index as usize];
+        debug_assert!(
+            exchange.accepts_token(&token),
+            "the token of another exchange"
+        );
         // Over a connection only the response proves that the request has arrived.
         let first =
             exchange.state == State::Unacknowledged || !exchange.confirmable || cx.is_stream();
@@ -339,6 +348,7 @@ impl Carrier {
             .rev()
             .find(|e| e.id == id && e.peer == from);
         let Some(ended) = ended else { return };
+        debug_assert!(ended.sent > 1, "one transmission needs no record");
         let peer = &mut self.peers[peer];
         ended.compare_count(cx.count_option, message, &mut peer.count_support);
         ended.answers = ended.answers.saturating_add(1);

@@ -37,6 +37,7 @@ use smallvec::SmallVec;
 
 use crate::address::PeerIndex;
 use crate::carrier::Carrier;
+use crate::codec::header::HEADER_LENGTH;
 use crate::codec::{MessageId, Type};
 use crate::context::{Context, Owner};
 use crate::event::RequestError;
@@ -113,6 +114,7 @@ impl Carrier {
             })
             .map_err(|_| RequestError::PeersFull)?;
         let state = &mut self.peers[index];
+        debug_assert!(state.address == address, "another peer was found");
         if state.aggregate == NO_AGGREGATE && state.tally.transmissions == 0 {
             state.aggregate = self.aggregates.join(index, address);
         }
@@ -147,6 +149,15 @@ impl Carrier {
             budget,
             request,
         } = submission;
+        debug_assert!(bytes.len() >= HEADER_LENGTH, "a message has a header");
+        debug_assert!(
+            self.peers[peer].users < u32::MAX,
+            "users are bounded by the tables"
+        );
+        debug_assert!(
+            !cx.is_stream() || purpose.multicast().is_none(),
+            "RFC 8323 1"
+        );
         let entry = self.exchanges.vacant_entry();
         let index = entry.key() as u32;
         entry.insert(Exchange {
@@ -243,13 +254,33 @@ impl Carrier {
             }
         }
         self.wake_at(cx, peer, later);
+        self.check_peer(peer);
+    }
+
+    /// Checks a peer's counts against each other.
+    #[inline]
+    pub(crate) fn check_peer(&self, peer: PeerIndex) {
+        let peer = &self.peers[peer];
+        let exchanges = peer.queue.len() + usize::from(peer.outstanding);
+        debug_assert!(
+            peer.users as usize >= exchanges,
+            "{} of {exchanges}",
+            peer.users
+        );
+        debug_assert!(peer.outstanding > 0 || peer.outstanding_bytes == 0);
+        debug_assert!(peer.tally.retransmissions <= peer.tally.transmissions);
+        debug_assert!(peer.tally.shortest <= peer.tally.round_trip);
+        debug_assert!(self.notifications.waiting <= self.exchanges.len());
+        debug_assert!(self.responses <= self.exchanges.len());
     }
 
     /// Looks at a peer's queue again at this time; if at none, when something of it ends.
     #[inline]
     fn wake_at(&mut self, cx: &mut Context, peer: PeerIndex, later: Option<Instant>) {
         let state = &mut self.peers[peer];
+        debug_assert!(later.is_none_or(|at| at > cx.now), "a wait for the past");
         if let Some(later) = later {
+            debug_assert!(!state.queue.is_empty(), "nothing waits");
             let wake = *state
                 .wake
                 .get_or_insert_with(|| cx.timers.add(Owner::Peer(peer)));
@@ -271,6 +302,7 @@ impl Carrier {
         parameters: &TransmissionParameters,
     ) -> Departure {
         let exchange = &self.exchanges[index as usize];
+        debug_assert!(exchange.is_queued(), "it has left");
         let (peer, kind) = (exchange.peer, exchange.purpose.kind());
         let window = self.window(cx, peer);
         let state = &self.peers[peer];
@@ -349,6 +381,8 @@ impl Carrier {
     ) {
         self.on_dequeued(index);
         let exchange = &mut self.exchanges[index as usize];
+        debug_assert!(exchange.is_queued() && exchange.transmissions.is_empty());
+        debug_assert!(exchange.id.is_none(), "a queued message has no Message ID");
         let peer = &mut self.peers[exchange.peer];
         let kind = exchange.purpose.kind();
         let group = (peer.aggregate, exchange.peer);
@@ -385,6 +419,7 @@ impl Carrier {
         self.start_timer(cx, index, parameters);
         self.index.add_id(&self.exchanges, index);
         self.send_copy(cx, index, parameters);
+        debug_assert!(self.exchanges[index as usize].transmissions.len() == 1);
         if !answered {
             self.on_unconfirmed_sent(index, id);
             self.retire(cx, index, false);
@@ -403,6 +438,10 @@ impl Carrier {
                 self.notifications.observers[observer].exchange = index;
             }
             let peer = &self.peers[exchange.peer];
+            debug_assert!(
+                !exchange.timer.timeout.is_zero(),
+                "a timer without a timeout"
+            );
             cx.timers.set(timer, cx.now + exchange.first_expiry(peer));
         } else if exchange.is_reported() {
             exchange.state = State::Waiting { counted: true };
@@ -421,6 +460,7 @@ impl Carrier {
     #[inline]
     fn on_unconfirmed_sent(&mut self, index: u32, id: MessageId) {
         let exchange = &self.exchanges[index as usize];
+        debug_assert!(!exchange.confirmable && exchange.id == Some(id));
         let observer = match exchange.purpose {
             // The response to a registration is the first notification.
             Purpose::Response => {
@@ -451,6 +491,10 @@ impl Carrier {
         let confirmable = self.notifies_confirmably(cx, observer);
         let exchange = &mut self.exchanges[index as usize];
         exchange.confirmable |= confirmable;
+        debug_assert!(
+            exchange.bytes.len() >= HEADER_LENGTH,
+            "the content stays on an error"
+        );
         if exchange.confirmable {
             exchange.answer_bytes = ACKNOWLEDGEMENT_BYTES;
         }

@@ -25,6 +25,10 @@ impl Carrier {
         let Purpose::Request { operation, .. } = exchange.purpose else {
             return;
         };
+        debug_assert!(
+            matches!(exchange.state, State::Waiting { .. }),
+            "it was not acknowledged"
+        );
         let (state, peer) = (exchange.state, exchange.peer);
         exchange.purpose = Purpose::ResponseSuppressed;
         if state == (State::Waiting { counted: true }) && !cx.is_stream() {

@@ -103,7 +103,9 @@ impl Carrier {
 
     /// An exchange leaves its peer's queue.
     pub(crate) fn on_dequeued(&mut self, index: u32) {
-        self.notifications.waiting -= usize::from(self.carries_notification(index));
+        let leaves = usize::from(self.carries_notification(index));
+        debug_assert!(self.notifications.waiting >= leaves, "it was counted");
+        self.notifications.waiting -= leaves;
     }
 
     /// Returns whether a queued notification must wait because an earlier one of its observation is
@@ -125,7 +127,10 @@ impl Carrier {
         except: u32,
     ) {
         if cx.supersedes_notifications() {
-            return; // there is none but that
+            // There is none but that.
+            let exchange = self.exchanges.get(except as usize);
+            debug_assert!(exchange.is_none_or(|exchange| exchange.peer == peer));
+            return;
         }
         let mut before = None;
         while let Some(index) = self.peers[peer].queue.next(&self.exchanges, before) {

@@ -153,6 +153,10 @@ impl Carrier {
         if !self.write_notification(cx, index, &mut bytes) {
             return cx.spare_buffer(bytes);
         }
+        debug_assert!(
+            !self.notifications.observers.is_behind(index),
+            "an old state"
+        );
         let submission = Submission {
             purpose: Purpose::Notification { observer: index },
             // Decided at the time of sending.
@@ -269,6 +273,7 @@ impl Carrier {
             self.remove_observer(cx, index);
             return None;
         }
+        debug_assert!(self.notifications.observers[index].peer == peer);
         self.notifications.observers.mark_registered(index);
         Some((index, self.peers[peer].next_number()))
     }
@@ -342,12 +347,15 @@ impl Carrier {
         self.forget_waiting(cx, peer, index, exchange);
         let head = &mut self.peers[peer].first_observer;
         let (_, forgotten) = self.notifications.observers.remove(index, head);
+        debug_assert!(self.peers[peer].users > 0, "an observer counts as a user");
         self.peers[peer].users -= 1;
         let address = self.peers[peer].address;
         let source = cx.quota_policy.source(address);
         self.notifications.shares.subtract(source, 1);
         cx.trace(address, TraceEvent::Unobserved);
         if exchange != NONE {
+            let purpose = self.exchanges[exchange as usize].purpose;
+            debug_assert!(purpose.observer() == Some(index), "{purpose:?}");
             self.cancel_exchange(cx, exchange);
         }
         if let Some(subject) = forgotten {

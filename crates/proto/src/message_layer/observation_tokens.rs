@@ -84,6 +84,12 @@ impl ObservationTokens {
     fn insert(&mut self, entry: ObservationToken) {
         let Self { state, table } = self;
         let hash = |entry: &ObservationToken| Self::hash(state, entry.peer, &entry.token);
+        let same =
+            |other: &ObservationToken| other.peer == entry.peer && other.token == entry.token;
+        debug_assert!(
+            table.find(hash(&entry), same).is_none(),
+            "the token is in use"
+        );
         table.insert_unique(hash(&entry), entry, hash);
     }
 
@@ -93,6 +99,7 @@ impl ObservationTokens {
         let found = self
             .table
             .find_mut(hash, |entry| entry.operation == operation);
+        debug_assert!(found.as_ref().is_none_or(|entry| entry.token == *token));
         if let Some(entry) = found {
             entry.established = true;
         }

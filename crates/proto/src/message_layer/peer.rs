@@ -105,6 +105,7 @@ impl Peer {
     /// registered again with its old token therefore continues the sequence, and a late
     /// notification is not taken for newer (RFC 7641 4.4).
     pub(crate) fn next_number(&mut self) -> u32 {
+        debug_assert!(self.notified <= SEQUENCE_MAX, "24 bits");
         self.notified = self.notified.wrapping_add(1) & SEQUENCE_MAX;
         self.notified
     }
@@ -131,6 +132,7 @@ impl PeerStatistics {
         if self.shortest == 0 || micros < self.shortest {
             self.shortest = micros;
         }
+        debug_assert!(self.shortest <= self.round_trip);
     }
 }
 
@@ -233,6 +235,7 @@ impl Peers {
         {
             return Err(PeersFull);
         }
+        debug_assert!(!self.table.is_full(), "room was made");
         let (congestion, message_ids) = build();
         let peer = Peer::new(now, address, congestion, message_ids);
         let index = self.table.insert(peer, shown);
@@ -244,7 +247,18 @@ impl Peers {
         if shared {
             self.shares.add(source, 1);
         }
+        debug_assert!(self.find(address) == Some(index), "a new peer is found");
+        self.check_invariants();
         Ok(index)
+    }
+
+    /// Checks the sizes of the tables beside each other.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.table.len() <= self.table.limit());
+        debug_assert!(self.address_states.len() >= self.table.len());
+        debug_assert!(self.shares.len() <= self.table.len());
+        debug_assert!(self.unshown_limit <= self.table.limit());
     }
 
     /// Raises the validation state of a peer.
@@ -261,6 +275,7 @@ impl Peers {
         if address_state == AddressState::Initiated {
             self.shares.subtract(source, 1);
         }
+        self.check_invariants();
     }
 
     /// Evicts the least recently used peer without users, validated or not, by `shown`. Returns
@@ -277,6 +292,9 @@ impl Peers {
                 break;
             }
             if peer.users == 0 {
+                debug_assert!(peer.queue.is_empty() && peer.outstanding == 0);
+                debug_assert!(peer.first_observer == crate::observe::observers::NONE);
+                debug_assert!(peer.wake.is_none(), "a timer of a peer without a queue");
                 let peer = self.table.remove(candidate, shown);
                 if self.address_states[candidate as usize] < AddressState::Initiated {
                     let source = self.quota_policy.source(peer.address);
@@ -292,6 +310,7 @@ impl Peers {
     /// Records that something was sent to a peer.
     pub(crate) fn sent(&mut self, index: PeerIndex, now: Instant) {
         self.table[index].last_sent = now;
+        debug_assert!(self.table.get(index).is_some(), "no peer {index}");
         let shown = self.address_states[index as usize] > AddressState::Unvalidated;
         self.table.touch(index, shown);
     }

@@ -48,6 +48,11 @@ impl Queue {
 
     /// Puts an exchange at the end.
     pub(crate) fn push(&mut self, exchanges: &mut Slab<Exchange>, index: u32) {
+        debug_assert!(
+            exchanges[index as usize].is_queued(),
+            "its state is another"
+        );
+        debug_assert!(self.last != index, "queued twice");
         exchanges[index as usize].queued_next = NONE;
         if self.length == 0 {
             self.first = index;
@@ -56,6 +61,17 @@ impl Queue {
         }
         self.last = index;
         self.length += 1;
+        self.check_invariants(exchanges);
+    }
+
+    /// Checks the ends of the queue against its length.
+    #[inline]
+    fn check_invariants(&self, exchanges: &Slab<Exchange>) {
+        debug_assert!((self.length == 0) == (self.first == NONE));
+        debug_assert!((self.length == 0) == (self.last == NONE));
+        debug_assert!((self.length == 1) == (self.length > 0 && self.first == self.last));
+        let last = exchanges.get(self.last as usize);
+        debug_assert!(last.is_none_or(|last| last.queued_next == NONE));
     }
 
     /// Takes out the exchange behind `before`, or the first one.
@@ -71,7 +87,9 @@ impl Queue {
         if self.last == taken {
             self.last = before.unwrap_or(NONE);
         }
+        debug_assert!(self.length > 0, "a queue without length has no entry");
         self.length -= 1;
+        self.check_invariants(exchanges);
     }
 
     /// Takes out one exchange, wherever it is.
@@ -83,5 +101,6 @@ impl Queue {
             }
             before = Some(next);
         }
+        debug_assert!(false, "exchange {index} is not queued here");
     }
 }

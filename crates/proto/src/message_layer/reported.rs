@@ -66,6 +66,10 @@ impl Carrier {
         parameters: &TransmissionParameters,
     ) {
         let exchange = &mut self.exchanges[index as usize];
+        debug_assert!(
+            exchange.transmissions.is_empty(),
+            "the timer of a retransmission"
+        );
         let peer = &mut self.peers[exchange.peer];
         let start = Start::new(cx.now, parameters)
             .with_running(peer.outstanding)
@@ -86,6 +90,7 @@ impl Carrier {
     /// either direction; meanwhile the timer runs on, but no longer than MAX_TRANSMIT_WAIT.
     pub(crate) fn expire_reported(&mut self, cx: &mut Context, index: u32) {
         let exchange = &self.exchanges[index as usize];
+        debug_assert!(exchange.is_reported() && matches!(exchange.state, State::Waiting { .. }));
         let peer = &self.peers[exchange.peer];
         let purpose = exchange.purpose;
         let sent = self.departed(index).unwrap_or(cx.now);
@@ -94,8 +99,9 @@ impl Carrier {
             self.release_window(index);
             let exchange = &mut self.exchanges[index as usize];
             exchange.state = State::Waiting { counted: false };
-            cx.timers
-                .set(exchange.timer_id, sent + exchange.timer.timeout);
+            let due = sent + exchange.timer.timeout;
+            debug_assert!(due > cx.now, "a timer in the past");
+            cx.timers.set(exchange.timer_id, due);
             let peer = exchange.peer;
             self.report(Outcome::PresumedReceived {
                 purpose,
@@ -124,6 +130,7 @@ impl Carrier {
     /// Reports the loss of a message to the controller; returns whether the peer was silent since.
     fn report_lost(&mut self, cx: &Context, index: u32) -> bool {
         let exchange = &self.exchanges[index as usize];
+        debug_assert!(exchange.is_reported(), "others have a timer of their own");
         let last = exchange.transmissions.last().copied().unwrap_or_default();
         let peer = &mut self.peers[exchange.peer];
         let silent = peer.last_heard <= last.at;
@@ -147,6 +154,7 @@ impl Carrier {
     /// Ends a message that the peer has reported received; returns its bytes.
     pub(crate) fn end_received(&mut self, cx: &mut Context, index: u32) -> u32 {
         let exchange = &self.exchanges[index as usize];
+        debug_assert!(exchange.is_reported());
         let bytes = exchange.bytes.len() as u32;
         let queued = exchange.is_queued();
         if queued {
@@ -170,6 +178,7 @@ impl Carrier {
     ) {
         let parameters = self.exchange_parameters(cx, index);
         let exchange = &self.exchanges[index as usize];
+        debug_assert!(exchange.is_reported() && !exchange.transmissions.is_empty());
         let peer = &mut self.peers[exchange.peer];
         let Timer { timeout, state } = exchange.timer;
         let transmissions = &exchange.transmissions;
@@ -261,6 +270,10 @@ impl Carrier {
 
     /// Ends a message whose receipt is unknown: its report is no longer awaited.
     pub(crate) fn end_unknown(&mut self, cx: &mut Context, index: u32) {
+        debug_assert!(
+            !self.exchanges[index as usize].is_queued(),
+            "it has not left"
+        );
         self.report_abandoned(cx, index, Reason::Cancelled);
         self.retire(cx, index, true);
     }

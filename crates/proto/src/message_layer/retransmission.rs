@@ -76,6 +76,7 @@ impl Exchange {
         now: Instant,
         parameters: &TransmissionParameters,
     ) -> bool {
+        debug_assert!(self.confirmable, "only a CON is retransmitted");
         let retransmissions = self.retransmissions();
         let began = self.transmissions.first().map_or(now, |first| first.at);
         let timeouts = retransmissions.saturating_sub(self.repairs);
@@ -92,6 +93,7 @@ impl Exchange {
         } else {
             self.repairs_now = 0;
         }
+        debug_assert!(self.repairs_now <= self.repairs);
     }
 }
 
@@ -114,6 +116,7 @@ impl Carrier {
         else {
             return;
         };
+        debug_assert!(exchange.state == State::Unacknowledged && exchange.confirmable);
         self.release_window(index);
         self.refresh_notification(cx, index);
         self.index.remove_id(&self.exchanges[index as usize], index);
@@ -142,6 +145,8 @@ impl Carrier {
     ) {
         self.charge_aggregate(cx, index);
         let exchange = &mut self.exchanges[index as usize];
+        debug_assert!(!exchange.is_queued() && exchange.id.is_some());
+        debug_assert!(exchange.confirmable || exchange.transmissions.is_empty());
         let peer = &mut self.peers[exchange.peer];
         let retransmissions = u8::try_from(exchange.transmissions.len()).unwrap_or(u8::MAX);
         let bytes = exchange.bytes.len() as u32;
@@ -186,12 +191,19 @@ impl Carrier {
         }
         let peer = self.exchanges[index as usize].peer;
         self.peers.sent(peer, cx.now);
+        let most = usize::from(TransmissionParameters::MAX_RETRANSMIT_LIMIT) + 1;
+        debug_assert!(self.exchanges[index as usize].transmissions.len() <= most);
     }
 
     pub(crate) fn handle_exchange_timer(&mut self, cx: &mut Context, index: u32) {
         let parameters = self.exchange_parameters(cx, index);
         let unanswered = self.suppressed_after(cx, index);
         let exchange = &mut self.exchanges[index as usize];
+        debug_assert!(!exchange.transmissions.is_empty(), "it has left once");
+        debug_assert!(
+            cx.timers.deadline(exchange.timer_id).is_none(),
+            "it has expired"
+        );
         match exchange.state {
             State::Queued => debug_assert!(false, "a queued exchange has no timer"),
             State::Unacknowledged => self.handle_expiry(cx, index, &parameters),
@@ -233,9 +245,13 @@ impl Carrier {
     /// Handles a timer of an unacknowledged message: retransmits it or gives it up.
     fn handle_expiry(&mut self, cx: &mut Context, index: u32, parameters: &TransmissionParameters) {
         let exchange = &mut self.exchanges[index as usize];
+        debug_assert!(exchange.confirmable && !cx.is_stream());
         let peer = &mut self.peers[exchange.peer];
         let reason = match exchange.judge_expiry(cx.now, peer, parameters) {
-            Expiry::Later(later) => return cx.timers.set(exchange.timer_id, later),
+            Expiry::Later(later) => {
+                debug_assert!(later > cx.now, "a timer in the past");
+                return cx.timers.set(exchange.timer_id, later);
+            }
             Expiry::Lost(reason) => reason,
         };
         if reason == LossReason::Timer
@@ -292,6 +308,7 @@ impl Carrier {
         let controller = peer.congestion.controller();
         let mut timer = controller.next_timeout(&expired, &mut *cx.random);
         timer.timeout = parameters.limit_timer(timer.timeout, Some(before));
+        debug_assert!(!timer.timeout.is_zero(), "a timer without a timeout");
         if retransmissions.saturating_add(1) >= parameters.max_retransmit {
             let began = exchange
                 .transmissions

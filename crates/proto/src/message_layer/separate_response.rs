@@ -57,6 +57,7 @@ impl Carrier {
             budget,
             request: RequestTraits::default(),
         };
+        debug_assert!(self.responses < limit, "the table is full");
         self.responses += 1;
         self.response_shares.add(source, 1);
         self.submit(cx, peer, submission);

@@ -115,6 +115,11 @@ impl Carrier {
 
     /// All state of a session is discarded: another may be requested.
     pub(crate) fn session_forgotten(&mut self, cx: &mut Context, peer: PeerIndex) {
+        debug_assert!(self.peers[peer].session == Session::Requested);
+        debug_assert!(
+            self.peers[peer].outstanding == 0,
+            "its exchanges have ended"
+        );
         self.peers[peer].session = Session::Unknown;
         self.pump(cx, peer);
     }
@@ -218,6 +223,7 @@ impl Carrier {
                 Sent::new(now, parameters, flight.bytes).with_retransmissions(retransmissions);
             state = congestion.controller().on_sent(&sent, random);
         });
+        debug_assert!(!cx.is_stream(), "a connection has no flights");
         flight.transmissions.push(Transmission { at: now, state });
         if let Some(index) = self.peers.find(flight.peer) {
             let tally = &mut self.peers[index].tally;

@@ -68,6 +68,7 @@ impl Carrier {
             return;
         };
         let parameters = self.exchange_parameters(cx, index);
+        debug_assert!(first >= heard, "it was heard since");
         let silence = self.silences.of(peer);
         if silence.transmissions == 0 || silence.since < heard {
             *silence = Silence {

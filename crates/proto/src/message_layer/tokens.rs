@@ -129,6 +129,8 @@ impl PeerSupport {
         }
         self.known.insert(peer, (takes, now));
         self.order.push_back(peer);
+        debug_assert!(self.known.len() == self.order.len());
+        debug_assert!(self.known.len() <= limit.max(1));
     }
 }
 
@@ -142,6 +144,7 @@ impl Context {
     /// The longest token accepted, in bytes.
     pub(crate) fn longest_token(&self) -> usize {
         let limit = self.config.limits.token_bytes;
+        debug_assert!(LONGEST.len() == TOKEN_BYTES_MAX);
         limit.clamp(BASE_TOKEN_LENGTH, TOKEN_BYTES_MAX)
     }
 
@@ -258,6 +261,7 @@ impl Carrier {
         counts: bool,
         mut length: usize,
     ) -> Token {
+        debug_assert!(length <= BASE_TOKEN_LENGTH, "a long token");
         if counts {
             length = length.max(COUNTING_TOKEN_BYTES);
         } else if length == 0 {
@@ -291,6 +295,7 @@ impl Carrier {
         peer: PeerIndex,
         length: usize,
     ) -> OwnToken {
+        debug_assert!(length > BASE_TOKEN_LENGTH && length <= TOKEN_BYTES_MAX);
         let mut bytes = alloc::vec![0; length].into_boxed_slice();
         loop {
             fill(&mut *cx.random, &mut bytes);

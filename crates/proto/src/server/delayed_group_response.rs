@@ -64,6 +64,7 @@ impl Server {
         let whole = cx.leisure(bytes.len());
         let share = u128::from(whole.as_micros()) * u128::from(cx.random.next_u32());
         let wait = Duration::from_micros((share >> 32) as u64);
+        debug_assert!(wait <= whole, "after the Leisure period");
         let entry = self.delayed_responses.vacant_entry();
         let timer = cx.timers.add(Owner::DelayedResponse(entry.key() as u32));
         entry.insert(DelayedGroupResponse {
@@ -84,6 +85,7 @@ impl Server {
             bytes,
             timer,
         } = self.delayed_responses.remove(index as usize);
+        debug_assert!(bytes.len() <= budget, "{} bytes", bytes.len());
         cx.timers.remove(timer);
         carrier.send_separately(cx, to, (token, None), (false, budget), bytes);
     }

@@ -189,6 +189,7 @@ impl Server {
             }
             return;
         }
+        debug_assert!(message.code().is_request(), "{:?}", message.code());
         let request = InboundRequest::read(cx, from, message, to_group);
         if refuses_options(cx, carrier, &request) || !self.has_place(cx, carrier, &request) {
             return;
@@ -242,6 +243,7 @@ impl Server {
         let fresh = options
             .echo
             .is_some_and(|value| carrier.admission.take_echo(cx, request.from, value));
+        debug_assert!(self.incoming.find(id).is_some(), "it was just accepted");
         self.incoming.slots[id.index as usize].fresh = fresh;
         // A multicast request is never challenged.
         let lasts =
@@ -303,6 +305,7 @@ impl Server {
     ) -> bool {
         let (lifetime, from) = (cx.lifetimes.exchange, request.from);
         let cached = (carrier.response_cache).find(cx.now, lifetime, from, request.message);
+        debug_assert!(self.incoming.find(id).is_some());
         if let Some(cached) = cached {
             let CachedResponse {
                 code,

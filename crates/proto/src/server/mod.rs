@@ -236,6 +236,14 @@ impl Server {
             to_group,
             ..
         } = *request;
+        debug_assert!(
+            self.incoming.len() < cx.config.limits.incoming,
+            "it was admitted"
+        );
+        debug_assert!(
+            !cx.is_stream() || remembered.is_none(),
+            "streams have no duplicates"
+        );
         let serial = cx.next_serial();
         let acknowledgement = if let Some(connection) = carrier.connections.serial(from) {
             Acknowledgement::Connected(connection)
@@ -269,6 +277,7 @@ impl Server {
             registration: RegistrationState::None,
         };
         let id = self.incoming.insert(slot, message.as_bytes());
+        debug_assert!(self.incoming.len() <= cx.config.limits.incoming);
         if message.kind() == Type::Confirmable {
             let due = cx.now + cx.config.empty_ack_delay;
             self.incoming.acknowledge_later(due, id);

@@ -90,6 +90,7 @@ impl Server {
             let text = "Q-Block1 needs Request-Tag and Size1";
             return self.fail(cx, carrier, id, Code::BAD_REQUEST, text);
         };
+        debug_assert!(!cx.is_stream(), "RFC 9177 is for datagrams");
         let key = Key::of(from, message);
         let lifetime = cx.config.q_block.partial_timeout;
         match self.reassembler.find_result(cx.now, lifetime, &key) {
@@ -200,6 +201,7 @@ impl Server {
             }
             open => {
                 let due = self.reassembler.due(index, &cx.config.q_block);
+                debug_assert!(due < carob_cc::time::Instant::FAR_FUTURE, "no body");
                 cx.timers.set(self.reassembler.timer(index), due);
                 let from = self.incoming.slots[id.index as usize].from;
                 match open {

@@ -51,6 +51,7 @@ impl Server {
         let terms = &mut self.incoming.slots[id.index as usize].terms;
         let size = first.szx.min(cx.config.block_size);
         terms.q_block2 = Some(first);
+        debug_assert!(!size.is_bert(), "BERT needs a reliable transport");
         terms.wanted = RequestedBlock::block(0, size);
     }
 
@@ -87,6 +88,11 @@ impl Server {
             self.respond(cx, carrier, reply.id, &response);
             return true;
         }
+        debug_assert!(
+            numbers.iter().all(|number| *number < blocks),
+            "beyond the end"
+        );
+        debug_assert!(numbers.is_sorted(), "in another order than requested");
         let is_set = numbers.len() > 1;
         let acknowledged = reply.acknowledgement == Acknowledgement::Sent
             || (is_set && reply.acknowledgement == Acknowledgement::Due);

@@ -38,7 +38,9 @@ impl Server {
                 None => return,
             },
         };
+        let timer = self.reassembler.timer(index);
         let step = self.add_block(cx, index, request, block);
+        debug_assert!(cx.timers.deadline(timer).is_some(), "a body has a lifetime");
         let keep = match &step {
             ReassemblyStep::Continue | ReassemblyStep::Incomplete => true,
             ReassemblyStep::Part(_) => block.more,
@@ -118,6 +120,7 @@ impl Server {
         step: ReassemblyStep,
     ) {
         let slot = &mut self.incoming.slots[id.index as usize];
+        debug_assert!(slot.live && slot.serial == id.serial, "it is answered");
         match step {
             ReassemblyStep::Continue => {
                 self.respond(cx, carrier, id, &Response::new(Code::CONTINUE));

@@ -117,6 +117,10 @@ impl Slot {
 
     /// Replaces the message by one with the options of its first block.
     pub(crate) fn set_message(&mut self, bytes: &[u8]) {
+        debug_assert!(
+            MessageView::parse_long(bytes).is_ok(),
+            "it was parsed when it came"
+        );
         if let Ok(message) = MessageView::parse_long(bytes) {
             self.stored.layout = message.layout();
             self.stored.bytes.clear();
@@ -212,6 +216,7 @@ impl IncomingTable {
         let (from, serial) = (slot.from, slot.serial);
         let index = if let Some(index) = self.free.pop() {
             let place = &mut self.slots[index as usize];
+            debug_assert!(!place.live, "a free slot has a request");
             let mut bytes = core::mem::take(&mut place.stored.bytes);
             bytes.clear();
             if bytes.capacity() > SPARE_BYTES {
@@ -229,13 +234,26 @@ impl IncomingTable {
             .bytes
             .extend_from_slice(message);
         self.added(from, message.len());
-        IncomingId { index, serial }
+        let id = IncomingId { index, serial };
+        debug_assert!(self.find(id).is_some(), "a new request is found");
+        self.check_invariants();
+        id
+    }
+
+    /// Checks the counts of requests and bytes.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.free.len() <= self.slots.len());
+        debug_assert!(self.len() > 0 || self.bytes == 0);
+        debug_assert!(self.shares.len() <= self.len());
+        debug_assert!(self.counting || self.shares.is_empty());
     }
 
     /// Schedules the empty ACK of a request.
     #[inline]
     pub(crate) fn acknowledge_later(&mut self, due: Instant, id: IncomingId) {
         self.skip_answered();
+        debug_assert!(self.find(id).is_some(), "no request");
         self.unacknowledged.push_back((due, id));
     }
 
@@ -264,6 +282,7 @@ impl IncomingTable {
         from: RegistrationState,
         to: RegistrationState,
     ) -> bool {
+        debug_assert!(self.find(id).is_some(), "it is answered");
         let state = &mut self.slots[id.index as usize].registration;
         let changes = *state == from;
         if changes {
@@ -275,6 +294,8 @@ impl IncomingTable {
     /// Removes a request. Returns the peer, and the reassembled bytes of its body.
     pub(crate) fn remove(&mut self, id: IncomingId) -> (SocketAddr, usize) {
         let slot = &mut self.slots[id.index as usize];
+        debug_assert!(slot.live && slot.serial == id.serial, "answered twice");
+        debug_assert!(self.bytes >= slot.stored.received as usize);
         slot.live = false;
         let body = slot.stored.body.take();
         self.bytes -= slot.stored.received as usize;
@@ -288,6 +309,7 @@ impl IncomingTable {
                 self.shares.clear();
             }
         }
+        self.check_invariants();
         (from, body.map_or(0, |body| body.len()))
     }
 

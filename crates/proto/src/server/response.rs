@@ -9,6 +9,7 @@ use crate::blockwise::response_cache::CachedResponse;
 use crate::capacity::Capacity;
 use crate::carrier::{Carrier, empty};
 use crate::codec::edit::SMALL_OPTION_BYTES;
+use crate::codec::header::HEADER_LENGTH;
 use crate::codec::token::token_room;
 use crate::codec::{Code, MessageId, NoResponse, OptionNumber, TokenKey, Type};
 use crate::context::Context;
@@ -204,6 +205,8 @@ impl Server {
             cx.scratch = scratch;
             return self.suppress(cx, carrier, reply);
         }
+        debug_assert!(written.length >= HEADER_LENGTH && written.length <= scratch.len());
+        debug_assert!(written.budget.is_none_or(|budget| written.length <= budget));
         if written.keep {
             self.keep_rest(cx, carrier, reply, response);
         }
@@ -250,6 +253,7 @@ impl Server {
         mut scratch: alloc::vec::Vec<u8>,
     ) {
         let (from, length) = (reply.from, written.length);
+        debug_assert!(self.incoming.find(reply.id).is_none(), "it is answered now");
         match reply.acknowledgement {
             Acknowledgement::Connected(_) => {
                 set_header(&mut scratch, Type::NonConfirmable, reply.message_id);
@@ -357,6 +361,7 @@ impl Server {
             }
             self.incoming.unacknowledged.pop_front();
             let slot = &mut self.incoming.slots[id.index as usize];
+            debug_assert!(slot.live && slot.acknowledgement == Acknowledgement::Due);
             slot.acknowledgement = Acknowledgement::Sent;
             let (from, message_id, remembered) = (slot.from, slot.id, slot.remembered);
             if let Some(remembered) = remembered {
@@ -395,6 +400,10 @@ fn limit_amplification(
     let Some(budget) = budget else {
         return written;
     };
+    debug_assert!(
+        budget <= AMPLIFICATION_FACTOR * reply.received,
+        "{budget} bytes"
+    );
     written.budget = Some(budget);
     written.count = written
         .count

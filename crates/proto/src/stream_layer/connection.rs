@@ -212,6 +212,7 @@ impl Connections {
 
     pub(crate) fn subtract_partial(&mut self, from: SocketAddr, bytes: usize) {
         if bytes > 0 {
+            debug_assert!(self.partial_bytes >= bytes, "its bytes were counted");
             self.partial_bytes -= bytes;
             let source = self.quota_policy.source(from);
             self.partial_shares.subtract(source, bytes);
@@ -290,7 +291,19 @@ impl Connections {
             let source = self.quota_policy.source(connection.address);
             self.shares.add(source, 1);
         }
-        self.table.insert(connection, false)
+        debug_assert!(!self.table.is_full(), "room was made");
+        debug_assert!(connection.input.reader.held() == 0, "it has read nothing");
+        let index = self.table.insert(connection, false);
+        self.check_invariants();
+        index
+    }
+
+    /// Checks the counts of connections and bytes.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.shares.len() <= self.table.len());
+        debug_assert!(self.partial_bytes > 0 || self.partial_shares.is_empty());
+        debug_assert!(self.table.len() > 0 || self.partial_bytes == 0);
     }
 
     pub(crate) fn remove(&mut self, index: u32) -> Connection {
@@ -300,6 +313,7 @@ impl Connections {
             let source = self.quota_policy.source(connection.address);
             self.shares.subtract(source, 1);
         }
+        self.check_invariants();
         connection
     }
 

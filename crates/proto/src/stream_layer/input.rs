@@ -66,6 +66,7 @@ impl Carrier {
             let Some(connection) = found.filter(|connection| connection.serial == serial) else {
                 continue;
             };
+            debug_assert!(connection.input.more && connection.phase == Phase::Open);
             connection.input.more = false;
             let empty = FrameReader::new(Framing::Stream, 0);
             let reader = core::mem::replace(&mut connection.input.reader, empty);
@@ -126,6 +127,11 @@ impl Carrier {
     ) {
         let held = reader.held();
         let connection = &mut self.connections[index];
+        debug_assert!(connection.phase == Phase::Open, "{:?}", connection.phase);
+        debug_assert!(
+            connection.input.reader.held() == 0,
+            "the reader was not taken out"
+        );
         let (from, serial) = (connection.address, connection.serial);
         connection.input.reader = reader;
         if more && !core::mem::replace(&mut connection.input.more, true) {
@@ -147,6 +153,7 @@ impl Carrier {
         from: SocketAddr,
         bytes: &'m [u8],
     ) -> Option<Delivered<'m>> {
+        debug_assert!(cx.is_stream(), "datagrams have no frames");
         let message = self.check_frame(cx, from, bytes)?;
         let code = message.code();
         if code.is_signalling() {

@@ -135,6 +135,8 @@ impl Carrier {
             activity: Activity::at(cx.now),
         });
         cx.timers.give(timer, Owner::Connection(index));
+        debug_assert!(self.connections.find(address) == Some(index));
+        debug_assert!(self.connections.len() <= cx.config.limits.connections.max(1));
         Some(index)
     }
 
@@ -221,6 +223,11 @@ impl Carrier {
         if let Some(peer) = self.peers.find(address) {
             self.remove_observers_of(cx, peer);
         }
+        debug_assert!(
+            self.connections
+                .find(address)
+                .is_none_or(|own| { matches!(self.connections[own].phase, Phase::Resting(_)) })
+        );
         self.report(Outcome::Disconnected {
             peer: address,
             waiting,
@@ -274,6 +281,7 @@ impl Carrier {
         if connection.phase != Phase::Open || connection.release.own.is_some() {
             return;
         }
+        debug_assert!(until >= cx.now, "it is over");
         connection.release.own = Some((until, why));
         let peer = connection.address;
         let signal = Signal::Release {
@@ -323,6 +331,8 @@ impl Carrier {
             return;
         };
         let serving = &mut connection.serving;
+        debug_assert!(serving.requests > 0, "a request was counted");
+        debug_assert!(serving.pings.len() <= PINGS_HELD);
         serving.requests = serving.requests.saturating_sub(1);
         let mut pongs = Vec::new();
         serving.pings.retain_mut(|ping| {
@@ -359,6 +369,7 @@ impl Carrier {
         if room {
             connection.waiting.push(id);
         }
+        debug_assert!(connection.waiting.len() <= WAITING_MAX);
         room
     }
 

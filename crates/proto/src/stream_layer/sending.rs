@@ -85,6 +85,7 @@ impl Carrier {
         // There are no Message IDs; this one relates events to each other.
         let id = MessageId(cx.next_serial() as u16);
         let exchange = &mut self.exchanges[index as usize];
+        debug_assert!(exchange.is_queued() && exchange.transmissions.is_empty());
         let peer = &mut self.peers[exchange.peer];
         exchange.id = Some(id);
         exchange.bytes[0] = exchange.bytes[0] & 0xcf | (Type::NonConfirmable as u8) << 4;
@@ -159,6 +160,7 @@ impl Carrier {
         if !again {
             return false;
         }
+        debug_assert!(!queued && ours, "it waits or is not a request");
         self.release_window(index);
         let exchange = &mut self.exchanges[index as usize];
         let peer = exchange.peer;

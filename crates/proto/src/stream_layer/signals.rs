@@ -136,6 +136,7 @@ impl Carrier {
                 serial: cx.next_serial(),
                 before: serving.requests,
             });
+            debug_assert!(serving.pings.len() <= PINGS_HELD);
             return;
         }
         let custody = custody && serving.requests == 0;

@@ -109,6 +109,7 @@ impl<T: Keyed> BoundedMap<T> {
 
     /// Adds the entry that `build` makes of its index.
     pub(crate) fn insert_with(&mut self, build: impl FnOnce(u32) -> T, higher: bool) -> u32 {
+        debug_assert!(self.slots.len() < self.limit, "the table is full");
         let vacant = self.slots.vacant_entry();
         let index = vacant.key() as u32;
         vacant.insert(build(index));
@@ -119,8 +120,11 @@ impl<T: Keyed> BoundedMap<T> {
             ..
         } = self;
         let hash = |&index: &u32| slots[index as usize].key().keyed_hash(state);
+        let same = |&other: &u32| slots[other as usize].key() == slots[index as usize].key();
+        debug_assert!(table.find(hash(&index), same).is_none(), "the key is known");
         table.insert_unique(hash(&index), index, hash);
         self.by_use.add(index, higher);
+        self.check_invariants();
         index
     }
 
@@ -128,10 +132,13 @@ impl<T: Keyed> BoundedMap<T> {
     pub(crate) fn remove(&mut self, index: u32, higher: bool) -> T {
         let entry = self.slots.remove(index as usize);
         let hash = entry.key().keyed_hash(&self.state);
-        if let Ok(found) = self.index.find_entry(hash, |&other| other == index) {
+        let found = self.index.find_entry(hash, |&other| other == index);
+        debug_assert!(found.is_ok(), "an entry is found under its key");
+        if let Ok(found) = found {
             found.remove();
         }
         self.by_use.remove(index, higher);
+        self.check_invariants();
         entry
     }
 
@@ -145,6 +152,15 @@ impl<T: Keyed> BoundedMap<T> {
         self.by_use.newer(index)
     }
 
+    /// Checks the sizes of the index and of the LRU order against the table.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.index.len() == self.slots.len());
+        debug_assert!(self.slots.len() <= self.limit);
+        let oldest = [self.by_use.oldest(false), self.by_use.oldest(true)];
+        debug_assert!(self.slots.is_empty() == (oldest == [None, None]));
+    }
+
     /// Makes an entry the most recently used of its tier.
     pub(crate) fn touch(&mut self, index: u32, higher: bool) {
         self.by_use.touch(index, higher);
@@ -152,6 +168,7 @@ impl<T: Keyed> BoundedMap<T> {
 
     /// Moves an entry to the higher tier, as its most recently used.
     pub(crate) fn raise(&mut self, index: u32) {
+        debug_assert!(self.slots.contains(index as usize), "no entry {index}");
         self.by_use.remove(index, false);
         self.by_use.add(index, true);
     }

@@ -94,6 +94,11 @@ impl TieredLru {
         }
         let ends = &mut self.ends[usize::from(higher)];
         let before = ends.newest;
+        debug_assert!(before != index, "{index} is the newest already");
+        debug_assert!(
+            (before == NONE) == (ends.oldest == NONE),
+            "both ends or none"
+        );
         self.links[place] = Link {
             older: before,
             newer: NONE,
@@ -109,6 +114,16 @@ impl TieredLru {
     pub(crate) fn remove(&mut self, index: u32, higher: bool) {
         let Link { older, newer } = self.links[index as usize];
         let ends = &mut self.ends[usize::from(higher)];
+        let before = self.links.get(older as usize);
+        debug_assert!(
+            before.map_or(ends.oldest, |link| link.newer) == index,
+            "in another tier"
+        );
+        let after = self.links.get(newer as usize);
+        debug_assert!(
+            after.map_or(ends.newest, |link| link.older) == index,
+            "in another tier"
+        );
         match self.links.get_mut(older as usize) {
             Some(link) => link.newer = newer,
             None => ends.oldest = newer,

@@ -132,6 +132,7 @@ impl QuotaTable {
             return;
         };
         let held = &mut found.get_mut().1;
+        debug_assert!(*held >= less, "{less} returned of {held}");
         *held = held.saturating_sub(less);
         if *held == 0 {
             found.remove();

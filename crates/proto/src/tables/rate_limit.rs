@@ -40,6 +40,7 @@ impl TokenBucket {
         if missing > most {
             return Err(Duration::from_micros(missing - most));
         }
+        debug_assert!(full > now, "a token is missing");
         self.full = full;
         Ok(())
     }
@@ -105,6 +106,7 @@ impl RateLimiter {
         if validated {
             self.validate(source);
         }
+        debug_assert!(self.buckets[index].source == source);
         let (interval, burst) = (self.interval, self.burst);
         let Bucket {
             requests, refusals, ..

@@ -296,9 +296,21 @@ impl Cache {
     /// Removes and returns the entry of a request.
     fn take(&mut self, key: &Key) -> Option<Entry> {
         let entry = self.entries.remove(key)?;
-        self.by_use.remove(&entry.used);
+        let listed = self.by_use.remove(&entry.used);
+        debug_assert!(listed.as_ref() == Some(key), "an entry has a place by use");
+        debug_assert!(self.bytes >= entry.bytes, "its bytes were counted");
+        debug_assert!(!entry.states.is_empty(), "an entry has a state");
         self.bytes -= entry.bytes;
         Some(entry)
+    }
+
+    /// Checks the counts of entries and bytes.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.entries.len() == self.by_use.len());
+        debug_assert!(self.entries.len() <= self.limits.entries);
+        debug_assert!(self.bytes <= self.limits.bytes);
+        debug_assert!(!self.entries.is_empty() || self.bytes == 0);
     }
 
     /// Stores the responses to a request as the most recently used entry, and evicts the least
@@ -315,6 +327,7 @@ impl Cache {
         }
         self.uses += 1;
         let (used, bytes) = (self.uses, size(&states));
+        debug_assert!(!self.entries.contains_key(&key), "its entry was taken out");
         self.bytes += bytes;
         self.by_use.insert(used, key.clone());
         let entry = Entry {
@@ -331,6 +344,7 @@ impl Cache {
             let oldest = oldest.clone();
             self.take(&oldest);
         }
+        self.check_invariants();
     }
 }
 

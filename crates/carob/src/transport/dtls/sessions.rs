@@ -146,8 +146,24 @@ impl Sessions {
         if let Some(due) = due {
             self.due.insert((due, index));
         }
-        self.index.entry(peer).or_default().next = Some(index);
+        let place = self.index.entry(peer).or_default();
+        debug_assert!(place.next.is_none(), "one handshake a peer");
+        place.next = Some(index);
+        self.check_invariants();
         index
+    }
+
+    /// Checks the numbers of sessions and handshakes.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert!(self.lives <= self.slots.len());
+        debug_assert!(self.index.len() <= self.slots.len());
+        debug_assert!(
+            self.due.len() == self.handshakes(),
+            "a handshake has a deadline"
+        );
+        debug_assert!(self.begun.len() <= self.handshakes());
+        debug_assert!((self.lives == 0) == self.live.oldest().is_none());
     }
 
     /// The deadline of the next handshake.
@@ -179,7 +195,9 @@ impl Sessions {
         self.lives += 1;
         let place = self.index.entry(session.peer).or_default();
         debug_assert!(place.live.is_none());
+        debug_assert!(place.next == Some(index), "the handshake of its peer");
         (place.live, place.next) = (Some(index), None);
+        self.check_invariants();
         Some(handshake)
     }
 
@@ -207,6 +225,7 @@ impl Sessions {
                 self.index.remove(&session.peer);
             }
         }
+        self.check_invariants();
         session
     }
 

@@ -21,6 +21,7 @@ impl Observers {
         observed.version = observed.version.wrapping_add(1);
         observed.current.set(state);
         let next = observed.first;
+        debug_assert!(next != super::NONE, "an observed subject has an observer");
         // Observers already sent a superseded state are notified again.
         match self.fan_out.iter_mut().find(|t| t.subject == at) {
             Some(fan_out) => fan_out.next = next,
@@ -42,6 +43,7 @@ impl Observers {
             match self.slots.get(fan_out.next as usize) {
                 Some(observer) => {
                     let index = fan_out.next;
+                    debug_assert!(observer.subject == fan_out.subject, "another list");
                     fan_out.next = observer.of_subject.next;
                     return Some(index);
                 }

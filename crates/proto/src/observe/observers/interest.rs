@@ -36,6 +36,7 @@ impl Observers {
     /// The observer whose last confirmation is oldest, and its time.
     pub(crate) fn least_interested(&self) -> Option<(ObserverIndex, Instant)> {
         let index = self.by_interest.oldest()?;
+        debug_assert!(self.slots.contains(index as usize), "no observer {index}");
         Some((index, self.slots[index as usize].confirmed))
     }
 }

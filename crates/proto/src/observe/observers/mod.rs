@@ -224,11 +224,16 @@ impl Observers {
         index: ObserverIndex,
         first: &mut u32,
     ) -> (Observer, Option<Subject>) {
+        debug_assert!(
+            self.of_peer(*first).any(|own| own == index),
+            "not of this peer"
+        );
         let observer = self.slots.remove(index as usize);
         self.forget_key(&observer.key);
         if observer.token.is_long()
             && let Some(token) = self.long_tokens.remove(&index)
         {
+            debug_assert!(self.key_bytes >= token.len(), "its bytes were counted");
             self.key_bytes -= token.len();
         }
         self.by_interest.remove(index);
@@ -255,8 +260,10 @@ impl Observers {
         if let Some(other) = self.slots.get_mut(next as usize) {
             other.of_subject.previous = previous;
         }
+        debug_assert!(self.observed[at].observers > 0, "an observer was counted");
         self.observed[at].observers -= 1;
         let forgotten = self.remove_if_unobserved(at as u32);
+        self.check_invariants();
         (observer, forgotten)
     }
 
@@ -264,7 +271,8 @@ impl Observers {
     fn remove_if_unobserved(&mut self, at: u32) -> Option<Subject> {
         let at = at as usize;
         (self.observed[at].observers == 0).then(|| {
-            let Observed { subject, .. } = self.observed.remove(at);
+            let Observed { subject, first, .. } = self.observed.remove(at);
+            debug_assert!(first == NONE, "a list without observers is empty");
             self.fan_out
                 .retain(|fan_out| fan_out.subject as usize != at);
             let hash = self.hash(subject);
@@ -275,9 +283,21 @@ impl Observers {
         })
     }
 
+    /// Checks the sizes of the tables beside each other.
+    #[inline]
+    pub(super) fn check_invariants(&self) {
+        debug_assert!(self.slots.len() <= self.limit);
+        debug_assert!(self.observed.len() <= self.slots.len());
+        debug_assert!(self.subjects.len() == self.observed.len());
+        debug_assert!(self.long_tokens.len() <= self.slots.len());
+        debug_assert!(self.fan_out.len() <= self.observed.len());
+        debug_assert!(!self.slots.is_empty() || self.key_bytes == 0);
+    }
+
     /// Drops an observer's key, unless others share it.
     fn forget_key(&mut self, key: &Arc<KeyBytes>) {
         if Arc::strong_count(key) == 1 {
+            debug_assert!(self.key_bytes >= key.len(), "its bytes were counted");
             self.key_bytes -= key.len();
         }
     }

@@ -92,6 +92,11 @@ impl Observers {
         observed.first = index;
         observed.observers += 1;
         self.by_interest.add(index);
+        debug_assert!(
+            self.find(*first, &token) == Some(index),
+            "the newest of its peer"
+        );
+        self.check_invariants();
         Some(index)
     }
 
@@ -110,6 +115,7 @@ impl Observers {
             self.key_bytes += key.len();
             self.forget_key(&before);
         }
+        debug_assert!(!self.is_behind(index), "its response has the current state");
         self.by_interest.touch(index);
     }
 
