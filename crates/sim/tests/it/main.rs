@@ -15,6 +15,7 @@ mod saturation;
 mod server;
 mod specs;
 mod stop_and_wait;
+mod tcp_bbr3;
 mod tcp_common;
 mod tcp_pacing;
 mod tcp_properties;

@@ -447,6 +447,6 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "tcp.profile",
         Kind::Word(&["thesis", "kernel", "rfc", "modern"]),
         Some("modern"),
-        "Whose TCP the algorithms over TCP (`tcp-newreno`, `tcp-cubic`, `tcp-bbr1`) are, where no setting says more.",
+        "Whose TCP the algorithms over TCP (`tcp-newreno`, `tcp-cubic`, `tcp-bbr1`, `tcp-bbr3`) are, where no setting says more.",
     ),
 ];

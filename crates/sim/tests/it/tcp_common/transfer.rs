@@ -35,6 +35,8 @@ pub(crate) struct Spec {
     pub(crate) client: TcpSettings,
     /// Settings of the server's ends.
     pub(crate) server: TcpSettings,
+    /// Settings of every second one of them, if others.
+    pub(crate) rival: Option<TcpSettings>,
     /// Bytes of the client's CSM and request.
     pub(crate) request_bytes: u32,
     /// Bytes of the server's CSM.
@@ -58,6 +60,7 @@ impl Spec {
             start: Duration::ZERO,
             client: settings,
             server: settings,
+            rival: None,
             request_bytes: 17,
             greeting_bytes: 7,
             response_bytes: 102_408,
@@ -170,7 +173,8 @@ pub(crate) fn run(spec: &Spec) -> Result<Outcome, SettingsError> {
             let stream = Stream::indexed(spec.seed, label, number);
             Socket::new(settings, stream).map(|socket| End { socket, wake: None })
         };
-        let mut server = end(&spec.server, "tcp/server")?;
+        let rival = spec.rival.as_ref().filter(|_| number % 2 == 1);
+        let mut server = end(rival.unwrap_or(&spec.server), "tcp/server")?;
         server.socket.record(spec.points);
         let _ = server.socket.listen();
         connections.push(Connection {
