@@ -189,9 +189,9 @@ fn times(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
             let row = rows.iter().find(|row| row.scenario == widest.scenario);
             let cell = row.map_or_else(String::new, |row| label(rows, row));
             sentences.push(format!(
-                "With {cell}, {} takes {} longer than {}{} (95 % interval {}, {} paired seeds).",
+                "With {cell}, {} takes {} {}{} (95 % interval {}, {} paired seeds).",
                 widest.more,
-                percent(widest.by.mean.abs()),
+                longer(&widest.by),
                 widest.less,
                 timed.on_average(),
                 interval(&widest.by),
@@ -209,22 +209,35 @@ fn times(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
     sentences
 }
 
-/// A difference of logarithms as a percentage.
-fn percent(log: f64) -> String {
-    format!("{} %", bare_percent(log))
-}
+/// The ratio from which a difference is given in times and not in per cent.
+const TIMES: f64 = 2.0;
 
-fn bare_percent(log: f64) -> String {
-    let percent = (log.exp() - 1.0) * 100.0;
-    if percent.abs() < 10.0 {
-        format!("{percent:.1}")
+/// The mean difference of logarithms, up to the name that it compares with.
+fn longer(by: &Paired) -> String {
+    let ratio = by.mean.abs().exp();
+    if ratio < TIMES {
+        format!("{} % longer than", two_digits((ratio - 1.0) * 100.0))
     } else {
-        format!("{percent:.0}")
+        format!("{} times as long as", two_digits(ratio))
     }
 }
 
+/// The interval of the same difference, in the same unit.
 fn interval(by: &Paired) -> String {
-    format!("{} to {}", bare_percent(by.least()), percent(by.most()))
+    let ratios = [by.least(), by.most()].map(f64::exp);
+    if by.mean.abs().exp() < TIMES {
+        let [low, high] = ratios.map(|ratio| two_digits((ratio - 1.0) * 100.0));
+        format!("{low} to {high} %")
+    } else {
+        let [low, high] = ratios.map(two_digits);
+        format!("{low} to {high} times")
+    }
+}
+
+/// A number with two digits, or whole from 10 on.
+fn two_digits(value: f64) -> String {
+    let decimals = usize::from(value.abs() < 10.0);
+    format!("{value:.decimals$}")
 }
 
 /// The algorithm with the longest tail, where it is not the slower one of a pair.
@@ -456,6 +469,24 @@ mod tests {
                 "{text}"
             );
             assert_eq!(widest_cell(&outcome.rows()), Some("long-1c-high-2500"));
+        });
+    }
+
+    #[test]
+    fn a_difference_of_a_multiple_is_said_in_times() {
+        let fct = |name: &str, error: f64, _: u64| {
+            let slow = error > 0.15 && name == "default";
+            Some(if slow { 1_500 } else { 600 })
+        };
+        with_outcome(10, fct, |outcome| {
+            let text = reading(outcome).join(" ");
+            assert!(
+                text.starts_with(
+                    "With error high, default takes 2.5 times as long as cocoa-001 (95 % interval 2.5 to \
+                     2.5 times, 10 paired seeds)."
+                ),
+                "{text}"
+            );
         });
     }
 
