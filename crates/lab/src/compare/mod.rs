@@ -22,6 +22,7 @@ mod configuration;
 pub mod hindsight;
 mod judge;
 mod link;
+mod link_words;
 mod mesh_links;
 mod neighbourhood;
 pub mod profiles;
@@ -32,6 +33,7 @@ mod search;
 mod traces;
 mod traffic;
 mod words;
+mod written_link;
 
 use std::fmt;
 
@@ -41,12 +43,13 @@ use serde::Serialize;
 pub use built_in::{BUILT_IN, BuiltInLink};
 pub use configuration::{Configuration, LEFT_OUT, Timers, controllers};
 pub use judge::{Component, Cost, Measured, Weights};
-pub use link::{Link, WrittenLink, WrittenTraces};
+pub use link::Link;
 pub use mesh_links::MeshLinks;
 pub use resumable::{ResumableSearch, RunBytes, RunMaker, RunRequest, Step};
 pub use traces::{LinkTraces, NamedTrace};
 pub use traffic::{SIZE_DEFAULT, TRAFFIC, Traffic, TrafficKind};
 pub use words::{digits, seconds};
+pub use written_link::{WrittenLink, WrittenTraces};
 
 /// Why there is no comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]

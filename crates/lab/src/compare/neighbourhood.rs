@@ -2,7 +2,8 @@
 
 use super::candidates::order;
 use super::judge::RESAMPLES;
-use super::link::{Link, time_text};
+use super::link::Link;
+use super::link_words::time_text;
 use super::traffic::Traffic;
 use super::{Flip, Ranked};
 use crate::scenario::value::Value;

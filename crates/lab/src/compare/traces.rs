@@ -8,7 +8,8 @@ use carob_sim::link::{DirectionSpec, LinkTrace, Replay, TraceEnd, TraceStart};
 use serde::{Serialize, Serializer};
 
 use super::CompareError;
-use super::link::{Link, WrittenTraces};
+use super::link::Link;
+use super::written_link::WrittenTraces;
 use crate::link_trace::{is_text, read_value};
 
 /// A trace with the name of its file.

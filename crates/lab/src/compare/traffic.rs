@@ -158,7 +158,7 @@ impl Traffic {
         };
         let sleepy = match self.sleepy_us {
             0 => String::new(),
-            us => format!(", devices poll every {}", super::link::time_text(us)),
+            us => format!(", devices poll every {}", super::link_words::time_text(us)),
         };
         format!("{who}, each with {what}{burst}{sleepy}")
     }
