@@ -16,7 +16,7 @@ const NARROWED_ALIKE_MAX: usize = 5;
 /// Configurations of the last stages, default CoAP apart.
 const FINALISTS_MAX: usize = 8;
 /// Bytes of headers around a block: IPv4 and UDP 28, CoAP 9, token 2.
-const AROUND_A_BLOCK: u32 = 39;
+pub(super) const AROUND_A_BLOCK: u32 = 39;
 /// The least gain of a setting that is kept, and of a recommendation.
 pub(super) const GAIN_LEAST: f64 = 0.02;
 

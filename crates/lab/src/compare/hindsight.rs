@@ -264,11 +264,8 @@ fn reason(answer: &Answer, best: &Configuration) -> String {
     let Some(one) = found else {
         return "not in the last stage".to_owned();
     };
-    if one.fails_more {
-        return "fails more often than default CoAP".to_owned();
-    }
-    if !one.worse_at.is_empty() {
-        return format!("worse than default CoAP at {}", one.worse_at.join(", "));
+    if let Some(first) = one.excluded.first() {
+        return format!("excluded: {first}");
     }
     let ratio = one.cost.value / recommended.cost.value;
     format!("{ratio:.2} of the cost in the last stage, more regret nearby")

@@ -270,7 +270,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    fn get(&self, component: Component) -> f64 {
+    /// The value of one component.
+    pub(super) fn get(&self, component: Component) -> f64 {
         match component {
             Component::Time => self.time_s,
             Component::Tail => self.tail_s,

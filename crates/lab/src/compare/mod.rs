@@ -19,6 +19,7 @@
 mod built_in;
 mod candidates;
 mod configuration;
+mod gate;
 pub mod hindsight;
 mod judge;
 mod link;
@@ -42,6 +43,7 @@ use serde::Serialize;
 
 pub use built_in::{BUILT_IN, BuiltInLink};
 pub use configuration::{Configuration, LEFT_OUT, Timers, controllers};
+pub use gate::{Exclusion, Limit};
 pub use judge::{Component, Cost, Measured, Weights};
 pub use link::Link;
 pub use mesh_links::MeshLinks;
@@ -111,10 +113,8 @@ pub struct Ranked {
     pub measured: Measured,
     /// Its cost beside default CoAP.
     pub cost: Cost,
-    /// True if it fails more than default CoAP beyond chance.
-    pub fails_more: bool,
-    /// Links of the neighbourhood where it costs more than default CoAP beyond chance.
-    pub worse_at: Vec<String>,
+    /// Limits beside default CoAP that it exceeds, here and on links nearby; a recommendation exceeds none.
+    pub excluded: Vec<Exclusion>,
 }
 
 /// A link near the one asked about where another configuration is better.

@@ -191,22 +191,24 @@ pub(super) fn firsts_of(costs: &[Vec<f64>]) -> Vec<f64> {
     costs.iter().map(|costs| costs[0]).collect()
 }
 
-/// Links nearby where another configuration costs at least 5 % less than the recommended one, in 95 %
-/// of resamples.
+/// Links nearby where another configuration, within all limits there, costs at least 5 % less than the
+/// recommended one, in 95 % of resamples.
 pub(super) fn flips(
     near: &[Near],
-    costs: &[Vec<Vec<f64>>],
+    costs: &[Vec<Option<Vec<f64>>>],
     ranked: &[Ranked],
     recommended: usize,
 ) -> Vec<Flip> {
     let mut flips = Vec::new();
     for (one, costs) in near.iter().zip(costs) {
-        let best = order(&firsts_of(costs))[0];
-        let ratios = costs[best]
+        let firsts = costs
             .iter()
-            .zip(&costs[recommended])
-            .map(|(a, b)| a / b);
-        let ratios: Vec<f64> = ratios.collect();
+            .map(|costs| costs.as_ref().map_or(f64::INFINITY, |all| all[0]));
+        let best = order(&firsts.collect::<Vec<_>>())[0];
+        let (Some(cheapest), Some(own)) = (&costs[best], &costs[recommended]) else {
+            continue;
+        };
+        let ratios: Vec<f64> = cheapest.iter().zip(own).map(|(a, b)| a / b).collect();
         let sure = ratios[1..].iter().filter(|ratio| **ratio < 0.95).count();
         if best != recommended && sure * 100 >= RESAMPLES * 95 {
             flips.push(Flip {

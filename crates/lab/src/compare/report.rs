@@ -206,18 +206,11 @@ fn nearby(answer: &Answer) -> Section {
             cost,
         ]);
     }
-    let ruled_out = answer
-        .ranked
-        .iter()
-        .filter(|one| one.fails_more || !one.worse_at.is_empty());
+    let ruled_out = answer.ranked.iter().filter(|one| !one.excluded.is_empty());
     let mut worse = table(&["ruled out", "reason"]);
     for one in ruled_out {
-        let reason = if one.fails_more {
-            "fails more often than default CoAP".to_owned()
-        } else {
-            format!("worse than default CoAP at {}", one.worse_at.join(", "))
-        };
-        worse.add(vec![name(answer, one), reason]);
+        let reasons: Vec<String> = one.excluded.iter().map(ToString::to_string).collect();
+        worse.add(vec![name(answer, one), reasons.join("; ")]);
     }
     let tables = [flips, worse].into_iter().filter(|table| !table.is_empty());
     Section {

@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use super::candidates::{
-    GAIN_LEAST, TUNED_MAX, best_timers, combinations, finalists, largest_block, narrowed, order,
-    refinements, tuned, variations,
+    TUNED_MAX, best_timers, combinations, finalists, largest_block, narrowed, order, refinements,
+    tuned, variations,
 };
 use super::configuration::{Configuration, REVIEWED, controllers_of};
-use super::judge::{Component, Cost, Measured, Pool, RESAMPLES, RunSummary, Weights, is_settled};
+use super::gate::{Exclusion, exclusion, exclusion_here, shared_queue_seeds, shares_queue};
+use super::judge::{Component, Cost, Pool, RunSummary, Weights, is_settled};
 use super::link::Link;
 use super::neighbourhood::{Near, firsts_of, flips, neighbourhood};
 use super::resumable::{Desk, RunBatch};
@@ -68,8 +69,6 @@ const SCREENED_LEAST: u64 = 3;
 const NEAR_BEST: f64 = 1.05;
 /// The same where the intervals of both costs overlap: which is cheaper depends on the seeds.
 const NEAR_UNSURE: f64 = 1.1;
-/// Share of failures beyond default CoAP's that rules a configuration out.
-const FAILURES_MORE: f64 = 0.01;
 
 /// The search for an answer.
 pub(super) struct Search<'a> {
@@ -299,7 +298,7 @@ impl<'a> Search<'a> {
             let values = resampled(&self.make(Some(place), seeds, configurations).await);
             let costs = costs_of(&values, &weights);
             for ((is_out, cost), of_one) in is_out.iter_mut().zip(&costs).zip(&values) {
-                *is_out |= is_worse(cost, of_one, &values[0]);
+                *is_out |= exclusion(cost, of_one, &values[0]).is_some();
             }
         }
         is_out
@@ -308,7 +307,13 @@ impl<'a> Search<'a> {
     /// Runs configurations, the first of them default CoAP, with twice as many fresh seeds again and
     /// again, until the order of the first three is settled.
     async fn settle(&mut self, finalists: &[Configuration]) -> Finals {
-        let mut seeds = self.seeds_here(LAST, finalists.len());
+        let (link, traffic) = (&self.question.link, &self.question.traffic);
+        let shared = shared_queue_seeds(link, traffic, self.base.block);
+        let limits = Seeds {
+            most: LAST.most.max(shared),
+            ..LAST
+        };
+        let mut seeds = self.seeds_here(limits, finalists.len());
         let mut summaries: Vec<Vec<RunSummary>> = vec![Vec::new(); finalists.len()];
         let mut made = 0;
         let (costs, is_ordered) = loop {
@@ -338,9 +343,11 @@ impl<'a> Search<'a> {
             command: finalists[place].command(&self.question.traffic),
             measured: Pool::of(&summaries[place]).all(),
             cost: Cost::of(&costs[place]),
-            fails_more: fails_more(&values[place], &values[0])
-                || breaks_limit(&values[place], &values[0]),
-            worse_at: Vec::new(),
+            excluded: Vec::from_iter(exclusion_here(
+                &values[place],
+                &values[0],
+                shares_queue(&finalists[place], link, traffic),
+            )),
         };
         let others = order(&firsts_of(&costs))
             .into_iter()
@@ -353,8 +360,8 @@ impl<'a> Search<'a> {
     }
 
     /// Runs the ranked configurations on links nearby, and notes where they are worse than the first,
-    /// default CoAP. Returns their costs there.
-    async fn visit(&mut self, near: &[Near], ranked: &mut [Ranked]) -> Vec<Vec<Vec<f64>>> {
+    /// default CoAP. Returns their costs there, of those that exceed no limit.
+    async fn visit(&mut self, near: &[Near], ranked: &mut [Ranked]) -> Vec<Vec<Option<Vec<f64>>>> {
         let configurations: Vec<Configuration> =
             ranked.iter().map(|one| one.configuration).collect();
         let weights = self.question.weights.without(Component::Harm);
@@ -365,12 +372,17 @@ impl<'a> Search<'a> {
             let seeds = self.question.first_seed..self.question.first_seed + seeds;
             let values = resampled(&self.make(Some(place), seeds, &configurations).await);
             let costs = costs_of(&values, &weights);
-            for ((ranked, cost), of_one) in ranked.iter_mut().zip(&costs).zip(&values) {
-                if one.is_required && is_worse(cost, of_one, &values[0]) {
-                    ranked.worse_at.push(one.at.clone());
-                }
+            let mut there = Vec::with_capacity(costs.len());
+            for ((ranked, cost), of_one) in ranked.iter_mut().zip(costs).zip(&values) {
+                let found = exclusion(&cost, of_one, &values[0]);
+                there.push(found.is_none().then_some(cost));
+                let at = Some(one.at.clone());
+                let found = found.filter(|_| one.is_required);
+                ranked
+                    .excluded
+                    .extend(found.map(|found| Exclusion { at, ..found }));
             }
-            all.push(costs);
+            all.push(there);
         }
         all
     }
@@ -400,42 +412,6 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Returns true if a configuration costs more than default CoAP beyond chance, fails more often, or is
-/// slower.
-fn is_worse(costs: &[f64], values: &[Measured], reference: &[Measured]) -> bool {
-    Cost::of(costs).low > 1.0 + GAIN_LEAST
-        || fails_more(values, reference)
-        || breaks_limit(values, reference)
-}
-
-/// Limits beside default CoAP: mean and slowest times, a neighbour's time.
-const LIMITS: [(Component, f64); 3] = [
-    (Component::Time, 1.05),
-    (Component::Tail, 1.05),
-    (Component::Harm, 1.25),
-];
-/// Spurious retransmissions per exchange at most, where default CoAP has fewer.
-const SPURIOUS_MAX: f64 = 0.1;
-
-/// Returns true if a configuration exceeds one of the [`LIMITS`] beyond chance, or sends what nobody needs.
-fn breaks_limit(values: &[Measured], reference: &[Measured]) -> bool {
-    let exceeds = |(component, limit): (Component, f64)| {
-        let pairs = values.iter().zip(reference);
-        let over = pairs.filter(|(a, b)| a.ratio(b, component) > limit).count();
-        over * 1_000 >= values.len() * 975
-    };
-    let spurious = values[0].spurious > SPURIOUS_MAX && reference[0].spurious <= SPURIOUS_MAX;
-    spurious || LIMITS.into_iter().any(exceeds)
-}
-
-/// Whether a configuration fails more than default CoAP: by a point and beyond chance.
-fn fails_more(values: &[Measured], reference: &[Measured]) -> bool {
-    let pairs = values[1..].iter().zip(&reference[1..]);
-    let more = pairs.filter(|(a, b)| a.undelivered > b.undelivered).count();
-    values[0].undelivered > reference[0].undelivered + FAILURES_MORE
-        && more * 1_000 >= RESAMPLES * 975
-}
-
 /// Gain below which default CoAP stays, as a share of its cost, and in seconds.
 const GAIN_WORTH: f64 = 0.1;
 const GAIN_WORTH_S: f64 = 0.005;
@@ -450,7 +426,7 @@ fn recommend(ranked: &[Ranked], base: &Configuration) -> usize {
         let gain = (before.time_s - this.time_s).max(before.tail_s - this.tail_s);
         let gain = gain.max(before.undelivered - this.undelivered);
         let worth = one.cost.high < 1.0 && one.cost.value < 1.0 - GAIN_WORTH && gain > GAIN_WORTH_S;
-        worth && !one.fails_more && one.worse_at.is_empty()
+        worth && one.excluded.is_empty()
     };
     let fit = || {
         let others = ranked.iter().enumerate().skip(1);

@@ -115,7 +115,7 @@ fn nightly_costs_are_those_of_the_reference() {
     assert_eq!(default.configuration.controller, "default");
     assert_eq!((default.cost.low, default.cost.high), (1.0, 1.0));
     let best = answer.recommended();
-    assert!(best.worse_at.is_empty());
+    assert!(best.excluded.is_empty());
 }
 
 #[test]

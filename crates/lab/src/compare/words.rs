@@ -3,7 +3,6 @@
 use super::judge::Component;
 use super::{Answer, LEFT_OUT, Ranked, TrafficKind};
 
-/// A number of seconds with three digits.
 /// A time for sentences, in the unit that suits it.
 pub fn seconds(value: f64) -> String {
     match value {
@@ -38,7 +37,7 @@ pub(super) fn percentiles_of(answer: &Answer) -> &'static str {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value.abs() < 10.0 {
         format!("{value:.1} %")
@@ -68,9 +67,7 @@ fn recommendation(answer: &Answer) -> String {
     if answer.recommended == 0 {
         let closest = answer.ranked.get(1);
         let why = match closest {
-            Some(one) if one.cost.high < 1.0 && (one.fails_more || !one.worse_at.is_empty()) => {
-                ruled_out(one)
-            }
+            Some(one) if one.cost.high < 1.0 && !one.excluded.is_empty() => ruled_out(one),
             _ => "no other is at least 10 % and 5 ms better beyond chance".to_owned(),
         };
         return format!("Stay with default CoAP: {why}.");
@@ -89,14 +86,12 @@ fn recommendation(answer: &Answer) -> String {
     format!("Use {controller} with {}.", parts.join(", "))
 }
 
-/// Why a configuration that costs less is not recommended.
+/// The limit that excludes a configuration which costs less.
 fn ruled_out(one: &Ranked) -> String {
     let (name, cost) = (&one.configuration, one.cost.value);
-    if one.fails_more {
-        return format!("{name} costs less ({cost:.2}), but fails more often than default CoAP");
-    }
-    let at = one.worse_at.join(", ");
-    format!("{name} costs less here ({cost:.2}), but more than default CoAP at {at}")
+    let reason = one.excluded.first().map(ToString::to_string);
+    let reason = reason.unwrap_or_default();
+    format!("{name} costs less ({cost:.2}), but is excluded: {reason}")
 }
 
 /// Times and failures beside default CoAP.
@@ -157,19 +152,17 @@ fn certainty(answer: &Answer) -> String {
                 answer.neighbours.join(", ")
             ));
         }
-        let cheaper = answer.ranked.iter().skip(1).find(|one| {
-            one.cost.value < best.cost.value && !one.fails_more && one.worse_at.is_empty()
-        });
-        if let Some(one) = cheaper {
+        let cheaper = answer.ranked.iter().skip(1);
+        let mut cheaper = cheaper.filter(|one| one.cost.value < best.cost.value);
+        let (excluded, fit): (Vec<&Ranked>, Vec<&Ranked>) =
+            cheaper.by_ref().partition(|one| !one.excluded.is_empty());
+        if let Some(one) = fit.first() {
             sentences.push(format!(
-                "{} costs {:.2} here, but more on links nearby.",
+                "{} costs {:.2}, about as much, but is less simple.",
                 one.configuration, one.cost.value
             ));
         }
-        let is_ruled_out = |one: &&Ranked| {
-            one.cost.value < best.cost.value && (one.fails_more || !one.worse_at.is_empty())
-        };
-        if let Some(one) = answer.ranked.iter().skip(1).find(is_ruled_out) {
+        if let Some(one) = excluded.first() {
             sentences.push(format!("{}.", ruled_out(one)));
         }
     }
@@ -192,9 +185,24 @@ fn flips(answer: &Answer) -> Option<String> {
         let stays = "It stays the choice on every link nearby that was tried.";
         return (answer.recommended > 0).then(|| stays.to_owned());
     }
-    let list = answer.flips.iter().map(|flip| {
-        let (at, configuration, cost) = (&flip.at, &flip.configuration, flip.cost);
-        format!("{configuration} at {at} ({cost:.2} of its cost)")
+    // Where few configurations are better at many places, each is named once.
+    let mut by_configuration: Vec<(String, Vec<&str>, [f64; 2])> = Vec::new();
+    for flip in &answer.flips {
+        let name = flip.configuration.to_string();
+        let known = by_configuration.iter_mut().find(|(of, ..)| *of == name);
+        if let Some((_, at, [low, high])) = known {
+            at.push(&flip.at);
+            (*low, *high) = (low.min(flip.cost), high.max(flip.cost));
+        } else {
+            by_configuration.push((name, vec![&flip.at], [flip.cost; 2]));
+        }
+    }
+    let list = by_configuration.iter().map(|(name, at, [low, high])| {
+        let costs = match at.len() {
+            1 => format!("{low:.2}"),
+            _ => format!("{low:.2} to {high:.2}"),
+        };
+        format!("{name} at {} ({costs} of its cost)", at.join(", "))
     });
     let list: Vec<String> = list.collect();
     Some(format!("Better elsewhere: {}.", list.join("; ")))

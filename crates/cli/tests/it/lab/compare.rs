@@ -82,7 +82,7 @@ fn json_has_the_link_the_ranking_and_the_recommendation() {
     let best = &ranked[place];
     assert!(place > 0, "5 % are lost each way: {answer}");
     assert!(best["cost"]["high"].as_f64() < Some(1.0));
-    assert_eq!(best["worse_at"], serde_json::json!([]));
+    assert_eq!(best["excluded"], serde_json::json!([]));
     let of = |one: &Value| one["measured"]["time_s"].as_f64();
     assert!(of(best) < of(&ranked[0]));
     // The same in a file.
