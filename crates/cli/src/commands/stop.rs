@@ -1,8 +1,9 @@
 //! Signals to stop: Ctrl-C and, where there is such a thing, SIGTERM.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, Outcome};
 
 /// Catches signals from its creation on, also before they are awaited.
 #[cfg(unix)]
@@ -155,4 +156,26 @@ mod tests {
         );
         assert_eq!(Outcome::from(failure).number(), 4);
     }
+}
+
+/// A flag that Ctrl-C raises, for work without a runtime. A second Ctrl-C ends the process.
+pub(super) fn flag_of_interrupt() -> Result<&'static AtomicBool, Failure> {
+    static FLAG: AtomicBool = AtomicBool::new(false);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| {
+        let text = format!("cannot wait for signals: {error}");
+        Failure::new(Kind::Network, text)
+    })?;
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                if FLAG.swap(true, Ordering::Relaxed) {
+                    std::process::exit(i32::from(Outcome::Interrupted.number()));
+                }
+            }
+        });
+    });
+    Ok(&FLAG)
 }

@@ -37,6 +37,7 @@ mod words;
 mod written_link;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use carob_sim::registry::Registry;
 use serde::Serialize;
@@ -145,6 +146,9 @@ pub struct Answer {
     pub recommended: usize,
     /// Links of the neighbourhood on which it was tried.
     pub neighbours: Vec<String>,
+    /// Links of the neighbourhood that an interruption left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unchecked: Vec<String>,
     /// Where another one is better, the nearest first.
     pub flips: Vec<Flip>,
     /// Seeds of the last stage.
@@ -159,6 +163,11 @@ impl Answer {
     /// The recommended configuration.
     pub fn recommended(&self) -> &Ranked {
         &self.ranked[self.recommended]
+    }
+
+    /// False if it was interrupted: the recommendation may change.
+    pub fn is_complete(&self) -> bool {
+        self.unchecked.is_empty()
     }
 
     /// Default CoAP.
@@ -264,13 +273,39 @@ impl Question {
     ///
     /// A link or a traffic that cannot be simulated.
     pub fn answer(&self, progress: &(dyn Fn(Progress) + Sync)) -> Result<Answer, CompareError> {
+        self.answer_until(progress, &runs::NEVER)
+    }
+
+    /// Answers it with the runs made until `is_stopped` becomes true. [`Answer::unchecked`] names the links nearby
+    /// on which the configurations have not run then.
+    ///
+    /// # Errors
+    ///
+    /// A link or a traffic that cannot be simulated, and an interruption before the first stage has ended.
+    pub fn answer_until(
+        &self,
+        progress: &(dyn Fn(Progress) + Sync),
+        is_stopped: &AtomicBool,
+    ) -> Result<Answer, CompareError> {
         let (mut search, maker) = (self.search(), self.run_maker());
         loop {
             if let Step::Answer(answer) = search.step() {
                 return Ok(*answer);
             }
-            let made = search.batch().map(|batch| maker.make_all(batch, progress));
-            search.add_all(made.transpose()?.unwrap_or_default());
+            let batch = search.batch();
+            let made = batch.map(|batch| maker.make_all(batch, progress, is_stopped));
+            match made.transpose() {
+                Ok(made) => search.add_all(made.unwrap_or_default()),
+                Err(_) if is_stopped.load(Ordering::Relaxed) => {
+                    let early = "interrupted before every controller had run";
+                    let early = CompareError::of(
+                        early,
+                        "run the command again; fewer --clients take less time",
+                    );
+                    return search.so_far().ok_or(early);
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
 

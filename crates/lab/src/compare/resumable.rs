@@ -7,6 +7,7 @@ use std::future::{Future, poll_fn};
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::configuration::{Configuration, Timers, controllers_of};
 use super::judge::RunSummary;
 use super::neighbourhood::{Near, neighbourhood};
-use super::runs::{Stage, make};
+use super::runs::{NEVER, Stage, make};
 use super::search::Search;
 use super::{Answer, CompareError, Progress, Question};
 
@@ -71,6 +72,8 @@ impl RunBatch {
 pub(super) struct Desk {
     batch: RefCell<Option<RunBatch>>,
     made: RefCell<Option<Vec<Vec<RunSummary>>>>,
+    /// The answer by the runs made so far.
+    so_far: RefCell<Option<Answer>>,
 }
 
 impl Desk {
@@ -82,6 +85,11 @@ impl Desk {
             None => Poll::Pending,
         })
         .await
+    }
+
+    /// Keeps the answer by the runs made so far.
+    pub(super) fn keep(&self, answer: Answer) {
+        self.so_far.replace(Some(answer));
     }
 }
 
@@ -176,6 +184,12 @@ impl ResumableSearch {
         Step::Runs(batch.map_or(Vec::new(), RunBatch::requests))
     }
 
+    /// The answer by the runs made so far, from the first stage on. Its [`unchecked`](Answer::unchecked) names the
+    /// links nearby on which the configurations have not run.
+    pub fn so_far(&self) -> Option<Answer> {
+        self.desk.so_far.borrow().clone()
+    }
+
     /// Runs that it waits for, as a stage of a link.
     pub(super) fn batch(&self) -> Option<&RunBatch> {
         self.batch.as_ref()
@@ -246,7 +260,7 @@ impl RunMaker {
             seeds: request.first..request.first.saturating_add(request.count),
             configurations: vec![configuration],
         };
-        let made = self.make_all(&batch, &|_| {})?;
+        let made = self.make_all(&batch, &|_| {}, &NEVER)?;
         let packed = made.iter().flatten().map(postcard::to_stdvec);
         Ok(packed
             .map(|bytes| bytes.expect("every length is known"))
@@ -258,6 +272,7 @@ impl RunMaker {
         &self,
         batch: &RunBatch,
         progress: &(dyn Fn(Progress) + Sync),
+        is_stopped: &AtomicBool,
     ) -> Result<Vec<Vec<RunSummary>>, CompareError> {
         let question = &self.question;
         let near = batch.near.and_then(|place| self.near.get(place));
@@ -268,6 +283,7 @@ impl RunMaker {
             with_harm: batch.with_harm,
             registry: question.registry,
             overrides: near.map_or(&[], |near| &near.overrides),
+            is_stopped,
         };
         make(&stage, &batch.configurations, progress)
     }

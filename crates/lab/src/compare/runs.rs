@@ -1,6 +1,7 @@
 //! Runs of one stage of a comparison, their values and costs.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use carob_sim::engine;
 use carob_sim::registry::Registry;
@@ -26,7 +27,12 @@ pub(super) struct Stage<'a> {
     pub(super) registry: Registry,
     /// Settings of the scenario besides.
     pub(super) overrides: &'a [String],
+    /// Ends the stage with an error once it is true.
+    pub(super) is_stopped: &'a AtomicBool,
 }
+
+/// The flag of stages that nobody stops.
+pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Exchanges of datagrams over a link that take as long as one in a wireless network.
 const MESH_FACTOR: u64 = 40;
@@ -56,6 +62,7 @@ pub(super) fn stage(
         with_harm,
         registry: Registry::BUILT_IN,
         overrides: &[],
+        is_stopped: &NEVER,
     }
 }
 
@@ -132,6 +139,9 @@ pub(super) fn make(
     progress(Progress::Planned(jobs.len()));
     let is_transfer = stage.traffic.is_blockwise();
     let one = |(place, seed): &(usize, u64)| {
+        if stage.is_stopped.load(Ordering::Relaxed) {
+            return Err(CompareError::of("interrupted", "run the command again"));
+        }
         let (alone, beside) = &scenarios[*place];
         let mut summary = RunSummary::of(&run(stage.link, alone, *seed)?, is_transfer);
         if let Some(beside) = beside {
@@ -264,6 +274,7 @@ mod tests {
                     with_harm: false,
                     registry: Registry::BUILT_IN,
                     overrides: &[],
+                    is_stopped: &NEVER,
                 };
                 let made = scenario(&stage(), &Configuration::default_coap(64), false);
                 assert!(made.is_ok(), "{} {name}: {:?}", known.name, made.err());

@@ -1,5 +1,6 @@
 //! Stages of a comparison: all controllers, settings, the best with fresh seeds, links nearby.
 
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 use super::candidates::{
@@ -77,7 +78,11 @@ pub(super) struct Search<'a> {
     /// Default CoAP.
     base: Configuration,
     with_harm: bool,
-    runs: usize,
+    /// The links nearby.
+    near: Vec<Near>,
+    /// Controllers under RFC 7252's parameters, the cheapest first, once they have run.
+    controllers: RefCell<Vec<(&'static str, f64)>>,
+    runs: Cell<usize>,
 }
 
 /// Configurations of the first stages, with their runs.
@@ -97,11 +102,10 @@ impl Trials {
 struct Tried {
     configurations: Vec<Configuration>,
     costs: Vec<f64>,
-    /// Controllers under RFC 7252's parameters, the cheapest first.
-    controllers: Vec<(&'static str, f64)>,
 }
 
 /// The best configurations with fresh seeds.
+#[derive(Clone)]
 struct Finals {
     /// Default CoAP, then the others, the cheapest first.
     ranked: Vec<Ranked>,
@@ -116,45 +120,73 @@ impl<'a> Search<'a> {
             desk,
             base: Configuration::default_coap(largest_block(&question.link)),
             with_harm: Question::has_harm(&question.link, &question.traffic),
-            runs: 0,
+            near: neighbourhood(&question.link, &question.traffic),
+            controllers: RefCell::default(),
+            runs: Cell::new(0),
         }
     }
 
-    pub(super) async fn answer(mut self) -> Answer {
+    pub(super) async fn answer(self) -> Answer {
         let tried = self.explore().await;
-        let near = neighbourhood(&self.question.link, &self.question.traffic);
-        let is_out = self.screen(&near, &tried.configurations).await;
+        let is_out = self.screen(&tried.configurations).await;
         let finalists = finalists(&tried.configurations, &tried.costs, &is_out, &self.base);
         let mut finals = self.settle(&finalists).await;
-        let there = self.visit(&near, &mut finals.ranked).await;
+        let there = self.visit(&mut finals).await;
+        self.answer_of(finals, &there)
+    }
+
+    /// The answer by ranked configurations, and by their costs on the links nearby on which they have run.
+    fn answer_of(&self, finals: Finals, there: &[Vec<Option<Vec<f64>>>]) -> Answer {
         let recommended = recommend(&finals.ranked, &self.base);
-        let flips = flips(&near, &there, &finals.ranked, recommended);
-        let required = near.iter().filter(|one| one.is_required);
+        let required = |near: &[Near]| {
+            let required = near.iter().filter(|one| one.is_required);
+            required.map(|one| one.at.clone()).collect()
+        };
+        let (visited, unchecked) = self.near.split_at(there.len());
         Answer {
             link: self.question.link.clone(),
             traffic: self.question.traffic.clone(),
             weights: self.question.weights,
+            flips: flips(visited, there, &finals.ranked, recommended),
             ranked: finals.ranked,
-            controllers: tried.controllers,
+            controllers: self.controllers.borrow().clone(),
             recommended,
-            neighbours: required.map(|one| one.at.clone()).collect(),
-            flips,
+            neighbours: required(visited),
+            unchecked: required(unchecked),
             seeds: finals.seeds,
             is_settled: finals.is_settled,
-            runs: self.runs,
+            runs: self.runs.get(),
         }
+    }
+
+    /// Keeps the answer by the cheapest of some configurations, the first of them default CoAP.
+    fn keep(&self, configurations: &[Configuration], summaries: &[Vec<RunSummary>]) {
+        let costs = point_costs(summaries, &self.question.weights);
+        let cheapest = order(&costs).into_iter().filter(|place| *place != 0);
+        let places: Vec<usize> = std::iter::once(0).chain(cheapest.take(TUNED_MAX)).collect();
+        let configurations: Vec<Configuration> =
+            places.iter().map(|place| configurations[*place]).collect();
+        let summaries: Vec<Vec<RunSummary>> = places
+            .iter()
+            .map(|place| summaries[*place].clone())
+            .collect();
+        let values = resampled(&summaries);
+        let costs = costs_of(&values, &self.question.weights);
+        let finals = self.ranked(&configurations, &summaries, &costs, false);
+        self.desk.keep(self.answer_of(finals, &[]));
     }
 
     /// Summaries of runs on a link of the neighbourhood, or on the link asked about, by configuration.
     async fn make(
-        &mut self,
+        &self,
         near: Option<usize>,
         seeds: Range<u64>,
         configurations: &[Configuration],
     ) -> Vec<Vec<RunSummary>> {
         let with_harm = self.with_harm && near.is_none();
         let count = (seeds.end - seeds.start) as usize;
-        self.runs += configurations.len() * count * (1 + usize::from(with_harm));
+        let runs = configurations.len() * count * (1 + usize::from(with_harm));
+        self.runs.set(self.runs.get() + runs);
         let configurations = configurations.to_vec();
         self.desk
             .make(RunBatch {
@@ -168,7 +200,7 @@ impl<'a> Search<'a> {
 
     /// Tries every controller under RFC 7252's timers and under those that are best for default CoAP,
     /// then single settings of the best, the gaining ones together, and the neighbours of the cheapest.
-    async fn explore(&mut self) -> Tried {
+    async fn explore(&self) -> Tried {
         let (base, traffic) = (self.base, &self.question.traffic);
         let of = |controller| Configuration { controller, ..base };
         let controllers = controllers_of(self.question.registry);
@@ -183,6 +215,8 @@ impl<'a> Search<'a> {
         let mut by_cost: Vec<(&'static str, f64)> =
             pairs.map(|(one, cost)| (one.controller, cost)).collect();
         by_cost.sort_by(|a, b| a.1.total_cmp(&b.1));
+        self.controllers.replace(by_cost.clone());
+        self.keep(&trials.known, &trials.summaries);
         let best = self.best_of_each(&mut trials, &by_cost, seeds).await;
         let tuned = tuned(&best, seeds, TUNED_MAX);
         let alone = tuned.iter().flat_map(|one| variations(of(one), traffic));
@@ -203,15 +237,13 @@ impl<'a> Search<'a> {
         let names: Vec<&str> = best.iter().map(|(name, _)| *name).collect();
         let more = refinements(&trials.known, &costs, &names, traffic);
         self.add(&mut trials, more, seeds).await;
-        let mut tried = self.narrow(&trials.known, trials.summaries, seeds).await;
-        tried.controllers = by_cost;
-        tried
+        self.narrow(&trials.known, trials.summaries, seeds).await
     }
 
     /// Tries controllers under the timers that are best for default CoAP. Returns the lower cost of each,
     /// the cheapest first.
     async fn best_of_each(
-        &mut self,
+        &self,
         trials: &mut Trials,
         by_cost: &[(&'static str, f64)],
         seeds: u64,
@@ -242,7 +274,7 @@ impl<'a> Search<'a> {
     }
 
     /// Runs configurations with the seeds of the first stages.
-    async fn add(&mut self, trials: &mut Trials, mut more: Vec<Configuration>, seeds: u64) {
+    async fn add(&self, trials: &mut Trials, mut more: Vec<Configuration>, seeds: u64) {
         more.retain(|one| one.exclusion().is_none());
         let first_seed = self.question.first_seed + SEEDS_APART;
         let made = self.make(None, first_seed..first_seed + seeds, &more);
@@ -252,7 +284,7 @@ impl<'a> Search<'a> {
 
     /// Runs default CoAP and the cheapest configurations with more seeds than the first `seeds`.
     async fn narrow(
-        &mut self,
+        &self,
         known: &[Configuration],
         mut summaries: Vec<Vec<RunSummary>>,
         seeds: u64,
@@ -271,18 +303,18 @@ impl<'a> Search<'a> {
             all
         });
         let summaries: Vec<Vec<RunSummary>> = pooled.collect();
+        self.keep(&configurations, &summaries);
         Tried {
             costs: point_costs(&summaries, &self.question.weights),
             configurations,
-            controllers: Vec::new(),
         }
     }
 
     /// Runs configurations, the first of them default CoAP, on links nearby with few seeds. Returns which
     /// of them cost more than default CoAP there, or fail more often, beyond chance. A link on which
     /// too few seeds are affordable is left to the last stage.
-    async fn screen(&mut self, near: &[Near], configurations: &[Configuration]) -> Vec<bool> {
-        let weights = self.question.weights.without(Component::Harm);
+    async fn screen(&self, configurations: &[Configuration]) -> Vec<bool> {
+        let (near, weights) = (&self.near, self.question.weights.without(Component::Harm));
         let places = (0..near.len()).filter(|place| near[*place].is_required);
         let required: Vec<usize> = places.collect();
         let mut is_out = vec![false; configurations.len()];
@@ -306,8 +338,8 @@ impl<'a> Search<'a> {
 
     /// Runs configurations, the first of them default CoAP, with twice as many fresh seeds again and
     /// again, until the order of the first three is settled.
-    async fn settle(&mut self, finalists: &[Configuration]) -> Finals {
-        let (link, traffic) = (&self.question.link, &self.question.traffic);
+    async fn settle(&self, finalists: &[Configuration]) -> Finals {
+        let Question { link, traffic, .. } = self.question;
         let shared = shared_queue_seeds(link, traffic, self.base.block);
         let limits = Seeds {
             most: LAST.most.max(shared),
@@ -316,7 +348,7 @@ impl<'a> Search<'a> {
         let mut seeds = self.seeds_here(limits, finalists.len());
         let mut summaries: Vec<Vec<RunSummary>> = vec![Vec::new(); finalists.len()];
         let mut made = 0;
-        let (costs, is_ordered) = loop {
+        loop {
             let first = self.question.first_seed;
             let more = self.make(None, first + made..first + seeds, finalists);
             for (all, more) in summaries.iter_mut().zip(more.await) {
@@ -327,6 +359,7 @@ impl<'a> Search<'a> {
             let firsts: Vec<usize> = order(&firsts_of(&costs)).into_iter().take(3).collect();
             let mut pairs = firsts.windows(2);
             let is_ordered = pairs.all(|pair| is_settled(&costs[pair[0]], &costs[pair[1]]));
+            let finals = self.ranked(finalists, &summaries, &costs, is_ordered);
             seeds = made * 2;
             let limits = Seeds {
                 most: seeds,
@@ -334,46 +367,59 @@ impl<'a> Search<'a> {
             };
             let possible = self.seeds_here(limits, finalists.len());
             if is_ordered || seeds > u64::from(SEEDS_MAX) || possible < seeds {
-                break (costs, is_ordered);
+                return finals;
             }
-        };
-        let values = resampled(&summaries);
+            self.desk.keep(self.answer_of(finals, &[]));
+        }
+    }
+
+    /// Configurations by their costs, after the first, default CoAP.
+    fn ranked(
+        &self,
+        configurations: &[Configuration],
+        summaries: &[Vec<RunSummary>],
+        costs: &[Vec<f64>],
+        is_settled: bool,
+    ) -> Finals {
+        let Question { link, traffic, .. } = self.question;
+        let values = resampled(summaries);
         let ranked = |place: usize| Ranked {
-            configuration: finalists[place],
-            command: finalists[place].command(&self.question.traffic),
+            configuration: configurations[place],
+            command: configurations[place].command(traffic),
             measured: Pool::of(&summaries[place]).all(),
             cost: Cost::of(&costs[place]),
             excluded: Vec::from_iter(exclusion_here(
                 &values[place],
                 &values[0],
-                shares_queue(&finalists[place], link, traffic),
+                shares_queue(&configurations[place], link, traffic),
             )),
         };
-        let others = order(&firsts_of(&costs))
-            .into_iter()
-            .filter(|place| *place != 0);
+        let others = order(&firsts_of(costs)).into_iter();
+        let places = std::iter::once(0).chain(others.filter(|place| *place != 0));
         Finals {
-            ranked: std::iter::once(0).chain(others).map(ranked).collect(),
-            seeds: made,
-            is_settled: is_ordered,
+            ranked: places.map(ranked).collect(),
+            seeds: summaries.iter().map(Vec::len).min().unwrap_or_default() as u64,
+            is_settled,
         }
     }
 
     /// Runs the ranked configurations on links nearby, and notes where they are worse than the first,
     /// default CoAP. Returns their costs there, of those that exceed no limit.
-    async fn visit(&mut self, near: &[Near], ranked: &mut [Ranked]) -> Vec<Vec<Option<Vec<f64>>>> {
-        let configurations: Vec<Configuration> =
-            ranked.iter().map(|one| one.configuration).collect();
+    async fn visit(&self, finals: &mut Finals) -> Vec<Vec<Option<Vec<f64>>>> {
+        let near = &self.near;
+        let configurations = finals.ranked.iter().map(|one| one.configuration);
+        let configurations: Vec<Configuration> = configurations.collect();
         let weights = self.question.weights.without(Component::Harm);
         let mut all = Vec::with_capacity(near.len());
         for (place, one) in near.iter().enumerate() {
+            self.desk.keep(self.answer_of(finals.clone(), &all));
             let together = configurations.len() * near.len();
             let seeds = self.seeds(NEARBY, together, &one.link, &one.traffic, false);
             let seeds = self.question.first_seed..self.question.first_seed + seeds;
             let values = resampled(&self.make(Some(place), seeds, &configurations).await);
             let costs = costs_of(&values, &weights);
             let mut there = Vec::with_capacity(costs.len());
-            for ((ranked, cost), of_one) in ranked.iter_mut().zip(costs).zip(&values) {
+            for ((ranked, cost), of_one) in finals.ranked.iter_mut().zip(costs).zip(&values) {
                 let found = exclusion(&cost, of_one, &values[0]);
                 there.push(found.is_none().then_some(cost));
                 let at = Some(one.at.clone());

@@ -153,3 +153,32 @@ fn weights_of_ones_own_must_leave_something() {
             .is_ok()
     );
 }
+
+#[test]
+fn slow_an_interrupted_search_answers_by_the_runs_so_far() {
+    let question = question("umts", "command");
+    let stopped_at = |batches: usize| {
+        let (begun, is_stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let progress = |step| {
+            if let Progress::Planned(_) = step {
+                let begun = begun.fetch_add(1, Ordering::Relaxed);
+                is_stopped.store(begun + 1 >= batches, Ordering::Relaxed);
+            }
+        };
+        question.answer_until(&progress, &is_stopped)
+    };
+    assert!(stopped_at(1).is_err(), "no controller has run");
+    let early = stopped_at(2).expect("an answer so far");
+    assert!(!early.is_complete() && early.neighbours.is_empty());
+    assert!(early.words()[0].starts_with("Interrupted; so far: "));
+    assert!(early.words()[1].contains("links nearby were not tried"));
+    assert!(early.ranked.len() > 2 && early.seeds >= 4);
+    // The last batches are of the links nearby.
+    let whole = question.answer(&|_| {}).expect("possible");
+    let last = stopped_at(25).expect("an answer so far");
+    assert_eq!(last.ranked[0].measured, whole.ranked[0].measured);
+    let mut all = last.neighbours.clone();
+    all.extend(last.unchecked.clone());
+    assert_eq!((all, whole.is_complete()), (whole.neighbours, true));
+    assert!(!last.neighbours.is_empty() && !last.is_complete());
+}

@@ -48,8 +48,25 @@ pub(super) fn percent(share: f64) -> String {
 
 pub(super) fn words(answer: &Answer) -> Vec<String> {
     let mut words = vec![recommendation(answer), evidence(answer), certainty(answer)];
+    if !answer.is_complete() {
+        let preliminary = words[0].clone();
+        words[0] = format!("Interrupted; so far: {preliminary}");
+        words.insert(1, unchecked(answer));
+    }
     words.extend(flips(answer));
     words
+}
+
+/// How sure an answer is that an interruption left incomplete.
+fn unchecked(answer: &Answer) -> String {
+    let (done, left) = (answer.neighbours.len(), &answer.unchecked);
+    format!(
+        "This may change: {} seeds were made, and {} of {} links nearby were not tried ({}).",
+        answer.seeds,
+        left.len(),
+        done + left.len(),
+        left.join(", ")
+    )
 }
 
 fn subject(kind: TrafficKind) -> &'static str {

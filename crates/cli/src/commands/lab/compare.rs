@@ -1,6 +1,7 @@
 //! `carob lab compare`: which configuration for a link and its traffic.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use carob_lab::compare::{
@@ -15,6 +16,7 @@ use super::output::{self, command_lines, quoted, raw, say, say_table};
 use super::source::read_file;
 #[cfg(feature = "analyze")]
 use crate::commands::analyze;
+use crate::commands::stop;
 use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
 #[cfg(not(feature = "analyze"))]
@@ -32,14 +34,27 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
         .registered(registry());
     let bar = output::progress(0);
     let began = Instant::now();
+    let is_stopped = stop::flag_of_interrupt()?;
     let answer = output::with_threads(args.threads, || {
-        question.answer(&|step| match step {
+        let progress = |step| match step {
             Progress::Planned(runs) => bar.inc_length(runs as u64),
             Progress::Made => bar.inc(1),
-        })
+        };
+        question.answer_until(&progress, is_stopped)
     })?;
     bar.finish_and_clear();
-    let answer = answer.map_err(|error| wrong(&error))?;
+    let answer = match answer {
+        Err(_) if is_stopped.load(Ordering::Relaxed) => {
+            eprintln!("carob: interrupted before every controller had run");
+            return Ok(Outcome::Interrupted);
+        }
+        answer => answer.map_err(|error| wrong(&error))?,
+    };
+    let outcome = if answer.is_complete() {
+        Outcome::Done
+    } else {
+        Outcome::Interrupted
+    };
     if let Some(file) = &args.report {
         let words: Vec<String> = args.words().iter().map(|word| quoted(word)).collect();
         let html = answer.report(words.join(" ")).html();
@@ -47,10 +62,10 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
     }
     if args.json {
         raw(serde_json::to_string(&answer).map_err(|e| Failure::new(Kind::Usage, e))?);
-        return Ok(Outcome::Done);
+        return Ok(outcome);
     }
     show(args, &answer, &output::took(began.elapsed()));
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 fn wrong(error: &CompareError) -> Failure {
