@@ -1,6 +1,6 @@
 //! Configurations that a comparison tries.
 
-use super::configuration::{BLOCKS, Configuration, REVIEWED, Timers};
+use super::configuration::{BLOCKS, Configuration, REVIEWED, TCP, Timers, Transfer};
 use super::link::Link;
 use super::traffic::{Traffic, TrafficKind};
 
@@ -19,6 +19,29 @@ const FINALISTS_MAX: usize = 8;
 pub(super) const AROUND_A_BLOCK: u32 = 39;
 /// The least gain of a setting that is kept, and of a recommendation.
 pub(super) const GAIN_LEAST: f64 = 0.02;
+
+/// Configurations that need support at the peer, compared in the last stages alone: Q-Block for bodies in blocks, and
+/// CoAP over TCP. Traffic of a file and meshes have none.
+pub(super) fn with_peer(
+    base: &Configuration,
+    link: &Link,
+    traffic: &Traffic,
+) -> Vec<Configuration> {
+    if link.is_mesh || traffic.kind == TrafficKind::Own {
+        return Vec::new();
+    }
+    let mut all = vec![Configuration {
+        controller: TCP,
+        transfer: Transfer::Tcp,
+        ..*base
+    }];
+    // The server sends the blocks: the client's controller changes nothing.
+    all.extend(traffic.is_blockwise().then_some(Configuration {
+        transfer: Transfer::QBlock,
+        ..*base
+    }));
+    all
+}
 
 /// The largest block that fits a packet; in a mesh the largest that fits a frame.
 pub(super) fn largest_block(link: &Link) -> u16 {
@@ -242,6 +265,20 @@ mod tests {
         for name in REVIEWED {
             assert!(kept.iter().any(|place| known[*place].controller == name));
         }
+    }
+
+    #[test]
+    fn a_peer_helps_bodies_by_q_block_and_everything_by_tcp() {
+        let base = Configuration::default_coap(1_024);
+        let needs = |link: &str, traffic: &str| -> Vec<&str> {
+            let link = Link::built_in(link).expect("built in");
+            let traffic = Traffic::named(traffic).expect("known");
+            let all = with_peer(&base, &link, &traffic);
+            all.iter().filter_map(|one| one.transfer.needs()).collect()
+        };
+        assert_eq!(needs("umts", "firmware"), ["CoAP over TCP", "Q-Block"]);
+        assert_eq!(needs("umts", "observe"), ["CoAP over TCP"]);
+        assert!(needs("thread", "firmware").is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use carob_cc::registry;
+use carob_cc::time::Duration;
 use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_sim::registry::Registry;
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,16 @@ impl Timers {
         Some(words)
     }
 
+    fn ack_timeout(self) -> Duration {
+        let own = self.profile().map(TransmissionProfile::parameters);
+        own.unwrap_or(TransmissionParameters::DEFAULT).ack_timeout
+    }
+
+    /// Returns true if ACK_TIMEOUT is longer than RFC 7252's.
+    pub(super) fn lengthens(self) -> bool {
+        self.ack_timeout() > Self::Rfc7252.ack_timeout()
+    }
+
     /// The profile that has them.
     pub fn profile(self) -> Option<TransmissionProfile> {
         match self {
@@ -121,6 +132,33 @@ impl Timers {
     }
 }
 
+/// Transfer of requests and bodies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transfer {
+    /// CoAP over UDP, bodies by Block1 and Block2 (RFC 7959).
+    #[default]
+    Block,
+    /// CoAP over UDP, bodies by Q-Block1 and Q-Block2 (RFC 9177) in NON messages.
+    QBlock,
+    /// CoAP over TCP (RFC 8323), whose controller is the kernel's.
+    Tcp,
+}
+
+impl Transfer {
+    /// The support that the peer needs, if it needs any.
+    pub fn needs(self) -> Option<&'static str> {
+        match self {
+            Self::Block => None,
+            Self::QBlock => Some("Q-Block"),
+            Self::Tcp => Some("CoAP over TCP"),
+        }
+    }
+}
+
+/// The simulated kernel's congestion control over TCP.
+pub(super) const TCP: &str = "tcp-cubic";
+
 /// A controller with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Configuration {
@@ -130,6 +168,8 @@ pub struct Configuration {
     pub block: u16,
     /// ACK_TIMEOUT, MAX_RETRANSMIT and the cap on timers.
     pub timers: Timers,
+    /// Transfer of requests and bodies.
+    pub transfer: Transfer,
 }
 
 impl Configuration {
@@ -139,6 +179,7 @@ impl Configuration {
             controller: "default",
             block,
             timers: Timers::Rfc7252,
+            transfer: Transfer::Block,
         }
     }
 
@@ -160,18 +201,18 @@ impl Configuration {
                 .into_iter()
                 .find(|timers| timers.profile() == Some(profile))
                 .unwrap_or(Timers::Rfc7252),
+            transfer: Transfer::Block,
         }
     }
 
     /// Rule of RFC 7252 that excludes it from a comparison, if one does.
     pub fn exclusion(&self) -> Option<&'static str> {
+        if self.transfer != Transfer::Block {
+            return None;
+        }
         let measures_nothing = ["default", "default-fb1", "default-fb2"].contains(&self.controller);
-        let ack_timeout = self
-            .timers
-            .profile()
-            .map(|profile| profile.parameters().ack_timeout);
-        let is_short = |timeout| timeout < TransmissionParameters::DEFAULT.ack_timeout;
-        (measures_nothing && ack_timeout.is_some_and(is_short)).then_some(
+        let is_short = self.timers.ack_timeout() < Timers::Rfc7252.ack_timeout();
+        (measures_nothing && is_short).then_some(
             "ACK_TIMEOUT below 2 s needs timers that follow the round trip (RFC 7252 4.8.1)",
         )
     }
@@ -209,6 +250,11 @@ impl Configuration {
         if let Some(profile) = self.timers.profile() {
             parts.push(format!("ACK {}", profile.parameters().ack_timeout));
         }
+        match self.transfer {
+            Transfer::Block => {}
+            Transfer::QBlock => parts.push("Q-Block".to_owned()),
+            Transfer::Tcp => parts = vec!["over TCP".to_owned()],
+        }
         if parts.is_empty() {
             return "-".to_owned();
         }
@@ -218,10 +264,16 @@ impl Configuration {
     /// Options of `carob get` and its like.
     pub fn options(&self, is_blockwise: bool) -> String {
         let mut words = Vec::new();
+        if self.transfer == Transfer::Tcp {
+            return String::new();
+        }
         if let Some(profile) = self.timers.profile() {
             words.push(format!("--profile {profile}"));
         }
         words.push(format!("--cc {}", self.controller));
+        if self.transfer == Transfer::QBlock {
+            words.push("--q-block on --non".to_owned());
+        }
         if self.sets_block(is_blockwise) {
             words.push(format!("--block-size {}", self.block));
         }
@@ -235,6 +287,14 @@ impl Configuration {
 
     /// The command for this traffic, at the end that sends.
     pub fn command(&self, traffic: &Traffic) -> String {
+        if self.transfer == Transfer::Tcp {
+            let command = match traffic.kind {
+                TrafficKind::Telemetry => "carob post coap+tcp://HOST/PATH PAYLOAD",
+                TrafficKind::Observe => "carob serve --tcp [::]:5683",
+                _ => "carob get coap+tcp://HOST/PATH",
+            };
+            return command.to_owned();
+        }
         let options = self.options(traffic.is_blockwise());
         match traffic.kind {
             TrafficKind::Telemetry => format!("carob post {options} URI PAYLOAD"),
@@ -286,11 +346,18 @@ impl Configuration {
     }
 }
 
+/// In short: the profile's other parameters go with its ACK_TIMEOUT.
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.transfer == Transfer::Tcp {
+            return f.write_str("CoAP over TCP");
+        }
         f.write_str(self.controller)?;
-        if let Some(timers) = self.timers.words() {
-            write!(f, ", {timers}")?;
+        if let Some(profile) = self.timers.profile() {
+            write!(f, " with ACK_TIMEOUT {}", profile.parameters().ack_timeout)?;
+        }
+        if self.transfer == Transfer::QBlock {
+            f.write_str(" by Q-Block")?;
         }
         Ok(())
     }
@@ -359,6 +426,18 @@ mod tests {
             command("observe"),
             "carob serve --profile nb-iot --cc fasor"
         );
+        let by_tcp = Configuration {
+            transfer: Transfer::Tcp,
+            ..plain
+        };
+        let get = by_tcp.command(&Traffic::named("firmware").expect("it is known"));
+        assert_eq!(get, "carob get coap+tcp://HOST/PATH");
+        let q_block = Configuration {
+            transfer: Transfer::QBlock,
+            ..plain
+        };
+        assert_eq!(q_block.options(true), "--cc default --q-block on --non");
+        assert_eq!(q_block.settings(true), "1024 B, Q-Block");
         assert!(other.toml().contains("ack_timeout = \"9000000 us\""));
         assert!(other.rust(true)[3].contains("from_szx(6)"));
         assert!(other.firmware().contains("NbIot.parameters()"));

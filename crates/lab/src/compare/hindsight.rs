@@ -10,7 +10,7 @@ use carob_sim::random::Stream;
 use serde::{Deserialize, Serialize};
 
 use super::candidates::{combinations, largest_block, order, variations};
-use super::configuration::{Configuration, controllers};
+use super::configuration::{Configuration, Transfer, controllers};
 use super::judge::Cost;
 use super::link::Link;
 use super::neighbourhood::firsts_of;
@@ -156,7 +156,8 @@ pub fn validate(
     let question = Question::new(case.link.clone(), case.traffic.clone());
     let answer = question.answer(progress)?;
     let mut judged = best_of_each(&question, progress)?;
-    for one in &answer.ranked {
+    let alone = answer.ranked.iter();
+    for one in alone.filter(|one| one.configuration.transfer == Transfer::Block) {
         if !judged.contains(&one.configuration) {
             judged.push(one.configuration);
         }

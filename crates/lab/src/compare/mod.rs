@@ -43,7 +43,7 @@ use carob_sim::registry::Registry;
 use serde::Serialize;
 
 pub use built_in::{BUILT_IN, BuiltInLink};
-pub use configuration::{Configuration, LEFT_OUT, Timers, controllers};
+pub use configuration::{Configuration, LEFT_OUT, Timers, Transfer, controllers};
 pub use gate::{Exclusion, Limit};
 pub use judge::{Component, Cost, Measured, Weights};
 pub use link::Link;
@@ -144,6 +144,9 @@ pub struct Answer {
     pub controllers: Vec<(&'static str, f64)>,
     /// Place of the recommended configuration in `ranked`.
     pub recommended: usize,
+    /// Place of a configuration that is better, but needs support at the peer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with_peer: Option<usize>,
     /// Links of the neighbourhood on which it was tried.
     pub neighbours: Vec<String>,
     /// Links of the neighbourhood that an interruption left out.

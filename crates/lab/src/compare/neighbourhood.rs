@@ -1,6 +1,7 @@
 //! Links near the one asked about.
 
 use super::candidates::order;
+use super::configuration::Transfer;
 use super::judge::RESAMPLES;
 use super::link::Link;
 use super::link_words::time_text;
@@ -73,6 +74,7 @@ pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
     }
     let clients = match traffic.clients {
         1 => vec![(5, false), (20, false)],
+        2..=4 => vec![(1, true)],
         n => vec![(1, true), (n.div_ceil(4), true)],
     };
     for (clients, required) in clients {
@@ -201,9 +203,11 @@ pub(super) fn flips(
 ) -> Vec<Flip> {
     let mut flips = Vec::new();
     for (one, costs) in near.iter().zip(costs) {
-        let firsts = costs
-            .iter()
-            .map(|costs| costs.as_ref().map_or(f64::INFINITY, |all| all[0]));
+        let first = |(costs, one): (&Option<Vec<f64>>, &Ranked)| match costs {
+            Some(all) if one.configuration.transfer == Transfer::Block => all[0],
+            _ => f64::INFINITY,
+        };
+        let firsts = costs.iter().zip(ranked).map(first);
         let best = order(&firsts.collect::<Vec<_>>())[0];
         let (Some(cheapest), Some(own)) = (&costs[best], &costs[recommended]) else {
             continue;

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use serde::{Deserialize, Serialize};
 
-use super::configuration::{Configuration, Timers, controllers_of};
+use super::configuration::{Configuration, TCP, Timers, Transfer, controllers_of};
 use super::judge::RunSummary;
 use super::neighbourhood::{Near, neighbourhood};
 use super::runs::{NEVER, Stage, make};
@@ -28,6 +28,8 @@ pub struct RunRequest {
     pub(super) controller: String,
     pub(super) block: u16,
     pub(super) timers: Timers,
+    #[serde(default)]
+    pub(super) transfer: Transfer,
     /// The first seed.
     pub first: u64,
     /// Number of seeds.
@@ -60,6 +62,7 @@ impl RunBatch {
             controller: one.controller.to_owned(),
             block: one.block,
             timers: one.timers,
+            transfer: one.transfer,
             first: self.seeds.start,
             count: self.seeds.end - self.seeds.start,
         };
@@ -244,12 +247,14 @@ impl RunMaker {
             let remedy = "take requests from a search of the same question and version";
             CompareError::of(format_args!("a request names no known {what}"), remedy)
         };
-        let mut controllers = controllers_of(self.question.registry).into_iter();
+        let controllers = controllers_of(self.question.registry).into_iter();
+        let mut controllers = controllers.chain([TCP]);
         let controller = controllers.find(|name| *name == request.controller);
         let configuration = Configuration {
             controller: controller.ok_or_else(|| unknown("controller"))?,
             block: request.block,
             timers: request.timers,
+            transfer: request.transfer,
         };
         if request.near.is_some_and(|near| near >= self.near.len()) {
             return Err(unknown("link"));

@@ -12,6 +12,7 @@ use super::candidates::largest_block;
 use super::configuration::Configuration;
 use super::judge::{Measured, Pool, RunSummary, UNANSWERED, Weights, resamples};
 use super::link::Link;
+use super::neighbourhood::Near;
 use super::traffic::Traffic;
 use super::{CompareError, Progress, Question};
 use crate::scenario::Scenario;
@@ -170,6 +171,20 @@ fn run(link: &Link, scenario: &Scenario, seed: u64) -> Result<RunRecord, Compare
     })
 }
 
+/// Returns true if a configuration can run on a link with its trouble.
+pub(super) fn is_possible(question: &Question, near: Option<&Near>, one: &Configuration) -> bool {
+    let stage = Stage {
+        link: near.map_or(&question.link, |near| &near.link),
+        traffic: near.map_or(&question.traffic, |near| &near.traffic),
+        seeds: 0..0,
+        with_harm: false,
+        registry: question.registry,
+        overrides: near.map_or(&[], |near| &near.overrides),
+        is_stopped: &NEVER,
+    };
+    scenario(&stage, one, false).is_ok()
+}
+
 /// The mean time of the neighbour's requests in seconds; unanswered ones as given up.
 fn harm(record: &RunRecord) -> Option<f64> {
     let unanswered: u32 = record.others.iter().map(|flow| flow.unanswered).sum();
@@ -250,7 +265,7 @@ time_limit = "12 h"
 {}
 {}"#,
         names.join(", "),
-        traffic.toml(configuration.block, link.is_mesh),
+        traffic.toml(configuration, link.is_mesh),
         link.toml(),
         configuration.toml(),
     )

@@ -5,15 +5,15 @@ use std::ops::Range;
 
 use super::candidates::{
     TUNED_MAX, best_timers, combinations, finalists, largest_block, narrowed, order, refinements,
-    tuned, variations,
+    tuned, variations, with_peer,
 };
-use super::configuration::{Configuration, REVIEWED, controllers_of};
+use super::configuration::{Configuration, REVIEWED, Transfer, controllers_of};
 use super::gate::{Exclusion, exclusion, exclusion_here, shared_queue_seeds, shares_queue};
 use super::judge::{Component, Cost, Pool, RunSummary, Weights, is_settled};
 use super::link::Link;
 use super::neighbourhood::{Near, firsts_of, flips, neighbourhood};
 use super::resumable::{Desk, RunBatch};
-use super::runs::{costs_of, point_costs, rare_loss_seeds, resampled, work};
+use super::runs::{costs_of, is_possible, point_costs, rare_loss_seeds, resampled, work};
 use super::traffic::Traffic;
 use super::{Answer, Question, Ranked, SEEDS_MAX};
 
@@ -129,7 +129,10 @@ impl<'a> Search<'a> {
     pub(super) async fn answer(self) -> Answer {
         let tried = self.explore().await;
         let is_out = self.screen(&tried.configurations).await;
-        let finalists = finalists(&tried.configurations, &tried.costs, &is_out, &self.base);
+        let mut finalists = finalists(&tried.configurations, &tried.costs, &is_out, &self.base);
+        let Question { link, traffic, .. } = self.question;
+        let with_peer = with_peer(&self.base, link, traffic).into_iter();
+        finalists.extend(with_peer.filter(|one| is_possible(self.question, None, one)));
         let mut finals = self.settle(&finalists).await;
         let there = self.visit(&mut finals).await;
         self.answer_of(finals, &there)
@@ -144,6 +147,7 @@ impl<'a> Search<'a> {
         };
         let (visited, unchecked) = self.near.split_at(there.len());
         Answer {
+            with_peer: better_with_peer(&finals.ranked, recommended),
             link: self.question.link.clone(),
             traffic: self.question.traffic.clone(),
             weights: self.question.weights,
@@ -356,7 +360,9 @@ impl<'a> Search<'a> {
             }
             made = seeds;
             let costs = costs_of(&resampled(&summaries), &self.question.weights);
-            let firsts: Vec<usize> = order(&firsts_of(&costs)).into_iter().take(3).collect();
+            let firsts = order(&firsts_of(&costs)).into_iter();
+            let firsts = firsts.filter(|place| finalists[*place].transfer == Transfer::Block);
+            let firsts: Vec<usize> = firsts.take(3).collect();
             let mut pairs = firsts.windows(2);
             let is_ordered = pairs.all(|pair| is_settled(&costs[pair[0]], &costs[pair[1]]));
             let finals = self.ranked(finalists, &summaries, &costs, is_ordered);
@@ -416,17 +422,26 @@ impl<'a> Search<'a> {
             let together = configurations.len() * near.len();
             let seeds = self.seeds(NEARBY, together, &one.link, &one.traffic, false);
             let seeds = self.question.first_seed..self.question.first_seed + seeds;
-            let values = resampled(&self.make(Some(place), seeds, &configurations).await);
+            let possible = |one: &Configuration| {
+                one.transfer == Transfer::Block
+                    || is_possible(self.question, Some(&near[place]), one)
+            };
+            let places = (0..configurations.len()).filter(|at| possible(&configurations[*at]));
+            let places: Vec<usize> = places.collect();
+            let running: Vec<Configuration> = places.iter().map(|at| configurations[*at]).collect();
+            let values = resampled(&self.make(Some(place), seeds, &running).await);
             let costs = costs_of(&values, &weights);
-            let mut there = Vec::with_capacity(costs.len());
-            for ((ranked, cost), of_one) in finals.ranked.iter_mut().zip(costs).zip(&values) {
+            let mut there = vec![None; configurations.len()];
+            for ((at, cost), of_one) in places.iter().zip(costs).zip(&values) {
                 let found = exclusion(&cost, of_one, &values[0]);
-                there.push(found.is_none().then_some(cost));
-                let at = Some(one.at.clone());
+                there[*at] = found.is_none().then_some(cost);
                 let found = found.filter(|_| one.is_required);
-                ranked
-                    .excluded
-                    .extend(found.map(|found| Exclusion { at, ..found }));
+                let nearby = Some(one.at.clone());
+                let found = found.map(|found| Exclusion {
+                    at: nearby,
+                    ..found
+                });
+                finals.ranked[*at].excluded.extend(found);
             }
             all.push(there);
         }
@@ -476,6 +491,7 @@ fn recommend(ranked: &[Ranked], base: &Configuration) -> usize {
     };
     let fit = || {
         let others = ranked.iter().enumerate().skip(1);
+        let others = others.filter(|(_, one)| one.configuration.transfer == Transfer::Block);
         others.filter(|(_, one)| is_fit(one))
     };
     let Some((_, best)) = fit().next() else {
@@ -488,6 +504,18 @@ fn recommend(ranked: &[Ranked], base: &Configuration) -> usize {
     near.min_by_key(|(place, one)| simplicity(&one.configuration, base, *place))
         .map(|(place, _)| place)
         .unwrap_or_default()
+}
+
+/// The cheapest configuration that needs support at the peer, if it exceeds no limit and costs at least
+/// [`GAIN_WORTH`] less than the recommended one beyond chance.
+fn better_with_peer(ranked: &[Ranked], recommended: usize) -> Option<usize> {
+    let own = &ranked[recommended].cost;
+    let is_better = |one: &Ranked| {
+        let needs = one.configuration.transfer.needs().is_some();
+        let gain = one.cost.value < own.value * (1.0 - GAIN_WORTH) && one.cost.high < own.low;
+        needs && gain && one.excluded.is_empty()
+    };
+    ranked.iter().position(is_better)
 }
 
 /// Order of preference among configurations of about the same cost.

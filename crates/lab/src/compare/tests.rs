@@ -182,3 +182,28 @@ fn slow_an_interrupted_search_answers_by_the_runs_so_far() {
     assert_eq!((all, whole.is_complete()), (whole.neighbours, true));
     assert!(!last.neighbours.is_empty() && !last.is_complete());
 }
+
+#[test]
+fn nightly_support_at_the_peer_is_marked_and_not_recommended() {
+    let answer = question("lte-m", "firmware")
+        .answer(&|_| {})
+        .expect("possible");
+    let needs = answer
+        .ranked
+        .iter()
+        .filter_map(|one| one.configuration.transfer.needs());
+    let mut needs: Vec<&str> = needs.collect();
+    needs.sort_unstable();
+    assert_eq!(needs, ["CoAP over TCP", "Q-Block"]);
+    assert_eq!(answer.recommended().configuration.transfer, Transfer::Block);
+    if let Some(place) = answer.with_peer {
+        let one = &answer.ranked[place];
+        assert!(one.excluded.is_empty() && one.cost.high < answer.recommended().cost.low);
+        assert!(
+            answer
+                .words()
+                .iter()
+                .any(|text| text.starts_with("Better with "))
+        );
+    }
+}

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::CompareError;
+use super::configuration::{Configuration, Transfer};
 use super::judge::{Component, Weights};
 
 /// Kinds of traffic.
@@ -216,8 +217,9 @@ impl Traffic {
         })
     }
 
-    /// Its settings in a scenario file. `block` is the block size, `is_mesh` the network.
-    pub(super) fn toml(&self, block: u16, is_mesh: bool) -> String {
+    /// Its settings in a scenario file, with the block size and transfer of a configuration. `is_mesh` is the network.
+    pub(super) fn toml(&self, configuration: &Configuration, is_mesh: bool) -> String {
+        let block = configuration.block;
         let mut text = "[workload]\n".to_owned();
         let clients = if self.is_observe() {
             "subscribers"
@@ -245,6 +247,9 @@ impl Traffic {
                 line("response", &format!("\"{} B\"", self.size));
                 line("block", &format!("\"{block} B\""));
                 line("start_spread", "\"0-1 s\"");
+                if configuration.transfer == Transfer::QBlock {
+                    line("q_block", "\"non\"");
+                }
             }
             TrafficKind::Command | TrafficKind::Telemetry => {
                 let is_command = self.kind == TrafficKind::Command;

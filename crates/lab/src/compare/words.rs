@@ -1,7 +1,7 @@
 //! The answer in words.
 
 use super::judge::Component;
-use super::{Answer, LEFT_OUT, Ranked, TrafficKind};
+use super::{Answer, LEFT_OUT, Ranked, TrafficKind, Transfer};
 
 /// A time for sentences, in the unit that suits it.
 pub fn seconds(value: f64) -> String {
@@ -47,7 +47,9 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 pub(super) fn words(answer: &Answer) -> Vec<String> {
-    let mut words = vec![recommendation(answer), evidence(answer), certainty(answer)];
+    let mut words = vec![recommendation(answer), evidence(answer)];
+    words.extend(with_peer(answer));
+    words.push(certainty(answer));
     if !answer.is_complete() {
         let preliminary = words[0].clone();
         words[0] = format!("Interrupted; so far: {preliminary}");
@@ -55,6 +57,23 @@ pub(super) fn words(answer: &Answer) -> Vec<String> {
     }
     words.extend(flips(answer));
     words
+}
+
+/// The configuration that is better with support at the peer.
+fn with_peer(answer: &Answer) -> Option<String> {
+    let one = &answer.ranked[answer.with_peer?];
+    let end = if answer.traffic.is_observe() {
+        "client"
+    } else {
+        "server"
+    };
+    let [mean, slow] = [one.measured.time_s, one.measured.tail_s].map(seconds);
+    Some(format!(
+        "Better with {} at the {end}: {}, {mean} on average, the slowest 5 % {slow}; its cost is {:.2} of default          CoAP's.",
+        one.configuration.transfer.needs()?,
+        one.configuration,
+        one.cost.value,
+    ))
 }
 
 /// How sure an answer is that an interruption left incomplete.
@@ -82,9 +101,10 @@ fn recommendation(answer: &Answer) -> String {
     let best = answer.recommended();
     let is_blockwise = answer.traffic.is_blockwise();
     if answer.recommended == 0 {
-        let closest = answer.ranked.get(1);
+        let mut others = answer.ranked.iter().skip(1);
+        let closest = others.find(|one| one.configuration.transfer == Transfer::Block);
         let why = match closest {
-            Some(one) if one.cost.high < 1.0 && !one.excluded.is_empty() => ruled_out(one),
+            Some(one) if one.cost.value < 0.9 && !one.excluded.is_empty() => ruled_out(one),
             _ => "no other is at least 10 % and 5 ms better beyond chance".to_owned(),
         };
         return format!("Stay with default CoAP: {why}.");
@@ -139,12 +159,17 @@ fn evidence(answer: &Answer) -> String {
         "client"
     };
     sentences.push(format!("It acts at the {end}, which sends."));
+    let configuration = &answer.recommended().configuration;
+    if configuration.controller == "default" && configuration.timers.lengthens() {
+        sentences.push(
+            "RFC 7252 4.8.1 permits a longer ACK_TIMEOUT without further mechanisms.".to_owned(),
+        );
+    }
     let ratio = a.harm_s / b.harm_s.max(1e-9);
     if answer.weights.of(Component::Harm) > 0.0 && (ratio - 1.0).abs() >= 0.05 {
-        let share = ((ratio - 1.0).abs() * 100.0).round();
-        let way = if ratio > 1.0 { "longer" } else { "less" };
+        let [waits, before] = [a.harm_s, b.harm_s].map(seconds);
         sentences.push(format!(
-            "A neighbour with default CoAP waits {share} % {way} than beside default CoAP."
+            "A neighbour with default CoAP waits {waits} instead of {before}."
         ));
     }
     sentences.join(" ")
@@ -170,6 +195,7 @@ fn certainty(answer: &Answer) -> String {
             ));
         }
         let cheaper = answer.ranked.iter().skip(1);
+        let cheaper = cheaper.filter(|one| one.configuration.transfer == Transfer::Block);
         let mut cheaper = cheaper.filter(|one| one.cost.value < best.cost.value);
         let (excluded, fit): (Vec<&Ranked>, Vec<&Ranked>) =
             cheaper.by_ref().partition(|one| !one.excluded.is_empty());
@@ -200,7 +226,8 @@ fn certainty(answer: &Answer) -> String {
 fn flips(answer: &Answer) -> Option<String> {
     if answer.flips.is_empty() {
         let stays = "It stays the choice on every link nearby that was tried.";
-        return (answer.recommended > 0).then(|| stays.to_owned());
+        let was_tried = answer.recommended > 0 && !answer.neighbours.is_empty();
+        return was_tried.then(|| stays.to_owned());
     }
     // Where few configurations are better at many places, each is named once.
     let mut by_configuration: Vec<(String, Vec<&str>, [f64; 2])> = Vec::new();

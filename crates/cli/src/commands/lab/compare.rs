@@ -233,7 +233,11 @@ fn table(answer: &Answer) -> TextTable {
     });
     for place in places {
         let one = &answer.ranked[place];
-        let mark = if place == answer.recommended { "*" } else { "" };
+        let mark = match one.configuration.transfer.needs() {
+            _ if place == answer.recommended => "*",
+            Some(_) => "+",
+            None => "",
+        };
         let measured = &one.measured;
         table.add(vec![
             one.configuration.controller.to_owned(),
@@ -311,8 +315,15 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
         .filter(|one| answer.weights.of(**one) > 0.0)
         .map(|one| format!("{} {:.0} %", one.name(), answer.weights.of(*one) * 100.0))
         .collect();
+    let mut with_peer = answer.ranked.iter();
+    let with_peer = with_peer.any(|one| one.configuration.transfer.needs().is_some());
+    let with_peer = if with_peer {
+        " + needs Q-Block or CoAP over TCP at the peer."
+    } else {
+        ""
+    };
     out(&format!(
-        "* recommended. slow s: mean of the slowest 5 %. spur.: spurious retransmissions per \
+        "* recommended.{with_peer} slow s: mean of the slowest 5 %. spur.: spurious retransmissions per \
          exchange. cost: weighted geometric mean of ratios to default CoAP: {}. ACK: ACK_TIMEOUT, with \
          MAX_RETRANSMIT and the longest timer of the profile that has it.\n",
         weights.join(", ")
@@ -326,6 +337,10 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
             raw(format_args!("  {line}"));
         }
         say(format_args!("  {}\n", best.firmware()));
+    }
+    if let Some(place) = answer.with_peer {
+        say("With support at the peer:");
+        say(format_args!("  {}\n", answer.ranked[place].command));
     }
     if args.all {
         let mut all = TextTable::new(vec![
@@ -404,7 +419,7 @@ fn next(args: &CompareArgs) {
 #[cfg(test)]
 mod tests {
     use carob_lab::compare::{
-        Configuration, Link, Timers, WrittenLink, WrittenTraces, controllers,
+        Configuration, Link, Timers, Transfer, WrittenLink, WrittenTraces, controllers,
     };
     use clap::Parser as _;
 
@@ -441,11 +456,17 @@ mod tests {
                     controller,
                     block: 256,
                     timers,
+                    transfer: Transfer::Block,
                 };
-                let options = configuration.options(true);
-                let words = ["carob", "get"].into_iter().chain(options.split(' '));
-                let parsed = Args::try_parse_from(words.chain(["coap://[::1]/"]));
-                assert!(parsed.is_ok(), "{options}: {parsed:?}");
+                let q_block = Configuration {
+                    transfer: Transfer::QBlock,
+                    ..configuration
+                };
+                for options in [configuration.options(true), q_block.options(true)] {
+                    let words = ["carob", "get"].into_iter().chain(options.split(' '));
+                    let parsed = Args::try_parse_from(words.chain(["coap://[::1]/"]));
+                    assert!(parsed.is_ok(), "{options}: {parsed:?}");
+                }
             }
         }
     }
