@@ -7,7 +7,7 @@ use super::traffic::{Traffic, TrafficKind};
 /// Controllers whose settings are tried besides default CoAP; half of them where runs are long.
 pub(super) const TUNED_MAX: usize = 8;
 /// Seeds of the first stage from which on runs are short.
-const SEEDS_MANY: u64 = 20;
+pub(super) const SEEDS_MANY: u64 = 20;
 /// Configurations that run with more seeds, default CoAP apart.
 const NARROWED_MAX: usize = 14;
 /// The candidates with the same settings: where the settings that gain here lose on a link nearby, others

@@ -27,6 +27,7 @@ mod link_words;
 mod mesh_links;
 mod neighbourhood;
 pub mod profiles;
+pub mod proof;
 mod report;
 mod resumable;
 mod runs;

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 use super::candidates::{
-    TUNED_MAX, best_timers, combinations, finalists, largest_block, narrowed, order, refinements,
-    tuned, variations, with_peer,
+    SEEDS_MANY, TUNED_MAX, best_timers, combinations, finalists, largest_block, narrowed, order,
+    refinements, tuned, variations, with_peer,
 };
 use super::configuration::{Configuration, REVIEWED, Transfer, controllers_of};
 use super::gate::{Exclusion, exclusion, exclusion_here, shared_queue_seeds, shares_queue};
@@ -186,8 +186,9 @@ impl<'a> Search<'a> {
         near: Option<usize>,
         seeds: Range<u64>,
         configurations: &[Configuration],
+        with_harm: bool,
     ) -> Vec<Vec<RunSummary>> {
-        let with_harm = self.with_harm && near.is_none();
+        let with_harm = with_harm && near.is_none();
         let count = (seeds.end - seeds.start) as usize;
         let runs = configurations.len() * count * (1 + usize::from(with_harm));
         self.runs.set(self.runs.get() + runs);
@@ -277,11 +278,18 @@ impl<'a> Search<'a> {
         best
     }
 
+    /// Whether a neighbour is measured before the last stage: not where runs are long.
+    fn has_early_harm(&self) -> bool {
+        let controllers = controllers_of(self.question.registry).len();
+        self.with_harm && self.seeds_here(FIRST, controllers) >= SEEDS_MANY
+    }
+
     /// Runs configurations with the seeds of the first stages.
     async fn add(&self, trials: &mut Trials, mut more: Vec<Configuration>, seeds: u64) {
         more.retain(|one| one.exclusion().is_none());
         let first_seed = self.question.first_seed + SEEDS_APART;
-        let made = self.make(None, first_seed..first_seed + seeds, &more);
+        let harm = self.has_early_harm();
+        let made = self.make(None, first_seed..first_seed + seeds, &more, harm);
         trials.summaries.extend(made.await);
         trials.known.extend(more);
     }
@@ -298,7 +306,9 @@ impl<'a> Search<'a> {
         let configurations: Vec<Configuration> = places.iter().map(|place| known[*place]).collect();
         let more = self.seeds_here(NARROWED, places.len());
         let first_seed = self.question.first_seed + SEEDS_APART + seeds;
-        let made = self.make(None, first_seed..first_seed + more, &configurations);
+        let harm = self.has_early_harm();
+        let more = first_seed..first_seed + more;
+        let made = self.make(None, more, &configurations, harm);
         let made = made.await;
         let pooled = places.iter().zip(made).map(|(place, more)| {
             let mut all = std::mem::take(&mut summaries[*place]);
@@ -331,7 +341,7 @@ impl<'a> Search<'a> {
                 continue;
             }
             let seeds = first_seed..first_seed + seeds;
-            let values = resampled(&self.make(Some(place), seeds, configurations).await);
+            let values = resampled(&self.make(Some(place), seeds, configurations, false).await);
             let costs = costs_of(&values, &weights);
             for ((is_out, cost), of_one) in is_out.iter_mut().zip(&costs).zip(&values) {
                 *is_out |= exclusion(cost, of_one, &values[0]).is_some();
@@ -354,7 +364,8 @@ impl<'a> Search<'a> {
         let mut made = 0;
         loop {
             let first = self.question.first_seed;
-            let more = self.make(None, first + made..first + seeds, finalists);
+            let more = first + made..first + seeds;
+            let more = self.make(None, more, finalists, self.with_harm);
             for (all, more) in summaries.iter_mut().zip(more.await) {
                 all.extend(more);
             }
@@ -429,7 +440,7 @@ impl<'a> Search<'a> {
             let places = (0..configurations.len()).filter(|at| possible(&configurations[*at]));
             let places: Vec<usize> = places.collect();
             let running: Vec<Configuration> = places.iter().map(|at| configurations[*at]).collect();
-            let values = resampled(&self.make(Some(place), seeds, &running).await);
+            let values = resampled(&self.make(Some(place), seeds, &running, false).await);
             let costs = costs_of(&values, &weights);
             let mut there = vec![None; configurations.len()];
             for ((at, cost), of_one) in places.iter().zip(costs).zip(&values) {

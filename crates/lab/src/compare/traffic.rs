@@ -47,8 +47,11 @@ pub struct Traffic {
 
 /// Size of a firmware download, as in Pesola 2020.
 pub const SIZE_DEFAULT: u32 = 102_400;
-/// Requests of each client.
+/// Requests of each client, times those at once; fewer, but at least three, in crowds that would make more than
+/// [`REQUESTS_ALL`] together.
 const REQUESTS: u32 = 20;
+const REQUESTS_LEAST: u32 = 3;
+const REQUESTS_ALL: u32 = 6_000;
 /// Payload of a small message.
 const SMALL: u32 = 64;
 
@@ -174,6 +177,12 @@ impl Traffic {
         self.kind == TrafficKind::Observe || self.own_kind == "notifications"
     }
 
+    /// Requests of each client.
+    fn requests(&self) -> u32 {
+        let together = self.clients.saturating_mul(self.burst).max(1);
+        (REQUESTS_ALL / together).clamp(REQUESTS_LEAST, REQUESTS) * self.burst
+    }
+
     /// Exchanges of a run, about.
     pub(super) fn exchanges(&self, block: u16) -> u64 {
         let each = if self.is_blockwise() {
@@ -181,7 +190,7 @@ impl Traffic {
         } else if self.is_observe() {
             60
         } else {
-            u64::from(REQUESTS * self.burst)
+            u64::from(self.requests())
         };
         each * u64::from(self.clients)
     }
@@ -254,7 +263,7 @@ impl Traffic {
             TrafficKind::Command | TrafficKind::Telemetry => {
                 let is_command = self.kind == TrafficKind::Command;
                 line("kind", "\"exchanges\"");
-                line("requests", &(REQUESTS * self.burst).to_string());
+                line("requests", &self.requests().to_string());
                 if !is_command {
                     line("request", &format!("\"{SMALL} B\""));
                 }
@@ -299,6 +308,23 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn crowds_make_fewer_requests_each() {
+        let requests = |clients, burst| {
+            let mut traffic = Traffic::named("telemetry").expect("known");
+            (traffic.clients, traffic.burst) = (clients, burst);
+            traffic.requests()
+        };
+        assert_eq!(
+            [requests(1, 1), requests(300, 1), requests(1, 2)],
+            [20, 20, 40]
+        );
+        assert_eq!(
+            [requests(600, 1), requests(500, 5), requests(1_000, 1_000)],
+            [10, 15, 3_000]
+        );
+    }
 
     #[test]
     fn a_file_of_ones_own_is_checked() {

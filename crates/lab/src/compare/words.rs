@@ -1,6 +1,5 @@
 //! The answer in words.
 
-use super::judge::Component;
 use super::{Answer, LEFT_OUT, Ranked, TrafficKind, Transfer};
 
 /// A time for sentences, in the unit that suits it.
@@ -166,7 +165,7 @@ fn evidence(answer: &Answer) -> String {
         );
     }
     let ratio = a.harm_s / b.harm_s.max(1e-9);
-    if answer.weights.of(Component::Harm) > 0.0 && (ratio - 1.0).abs() >= 0.05 {
+    if b.harm_s > 0.0 && (ratio - 1.0).abs() >= 0.05 {
         let [waits, before] = [a.harm_s, b.harm_s].map(seconds);
         sentences.push(format!(
             "A neighbour with default CoAP waits {waits} instead of {before}."
