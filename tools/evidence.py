@@ -380,6 +380,98 @@ def recommendations():
     return page("crates/lab/results/recommendations.md", values=text)
 
 
+# Recommendations judged with fresh seeds: safety over all ranges, cost beside the best safe configuration, other first seeds, traces.
+
+PROOF = RESULTS / "compare-links.csv"
+PROOF_COLUMNS = ["part", "link", "traffic", "devices", "recommended", "plain", "best", "ratio", "low", "high", "seeds", "note"]
+#: Parts with the links of each and the options of the example; every link of `seeds` is asked four times more.
+PARTS = {"drawn": (100, []), "hindsight": (24, []), "seeds": (24, ["4"]), "traces": (0, [])}
+
+
+def run_compare_links(options):
+    """All parts, or those named; a part goes on where an interrupted run ended."""
+    for part, (links, more) in PARTS.items():
+        if options and part not in options:
+            continue
+        kept = ROOT / f"target/compare-links-{part}.jsonl"
+        lines = kept.read_text() if kept.exists() else ""
+        for link in range(len(lines.splitlines()), links):
+            lines += example("carob-lab", "compare_links", part, *more, str(link), str(link + 1))
+            kept.write_text(lines)
+            print(lines.splitlines()[-1], flush=True)
+        if not links:
+            kept.write_text(example("carob-lab", "compare_links", part))
+    keep_compare_links()
+    rows_of = read_compare_links()
+    return not any(row["note"] for row in rows_of("drawn"))
+
+
+def keep_compare_links():
+    """Writes the values of all parts that have run; rows of other parts stay."""
+    kept = list(csv.DictReader(PROOF.open())) if PROOF.exists() else []
+    for part in PARTS:
+        path = ROOT / f"target/compare-links-{part}.jsonl"
+        if path.exists():
+            kept = [row for row in kept if row["part"] != part]
+            kept += [proof_row(part, json.loads(line)) for line in path.read_text().splitlines()]
+    kept.sort(key=lambda row: list(PARTS).index(row["part"]))
+    with PROOF.open("w") as file:
+        writer = csv.DictWriter(file, PROOF_COLUMNS, lineterminator="\n", restval="")
+        writer.writeheader()
+        writer.writerows(kept)
+
+
+def proof_row(part, one):
+    if part == "seeds":
+        first, others = one
+        same = sum(other == first for other in others)
+        return {"part": part, "recommended": first, "seeds": len(others), "ratio": same, "note": "; ".join(sorted({*others} - {first}))}
+    low_high = one["cost"] if part == "drawn" else one["regret"]
+    ratio, low, high = (f"{value:.4f}" for value in low_high)
+    return {"part": part, "link": one.get("link") or f"{one['trace']} over {one['nearest']}", "traffic": one["traffic"],
+            "devices": one.get("clients", 1), "recommended": one["recommended"], "plain": str(one.get("is_plain", "")).lower(),
+            "best": one.get("best", ""), "ratio": ratio, "low": low, "high": high, "seeds": one["seeds"],
+            "note": "; ".join(one["exceeded"]) if part == "drawn" else one.get("reason", "")}
+
+
+def read_compare_links():
+    kept = list(csv.DictReader(PROOF.open()))
+    return lambda part: [row for row in kept if row["part"] == part]
+
+
+def compare_links():
+    of = read_compare_links()
+    text = ""
+    drawn, hindsight, seeds, traces = map(of, PARTS)
+    unsafe = [row for row in drawn if row["note"]]
+    if drawn:
+        moved = sum(row["recommended"] != "default" and not row["recommended"].startswith("default, 1024 B") for row in drawn)
+        text += (f"**Safety.** On {len(unsafe)} of {len(drawn)} links over all ranges a recommendation exceeds a limit with fresh seeds, on the link "
+                 f"or nearby (target: 0). On {len(drawn) - moved} links default CoAP stays.\n\n")
+        text += "".join(f"- {row['link']}; {row['traffic']}, {row['devices']} devices: {row['recommended']} ({row['note']}).\n" for row in unsafe)
+        text += "\n" if unsafe else ""
+    if hindsight:
+        near = [float(row["ratio"]) <= NEAR for row in hindsight]
+        plain = sum(row["plain"] == "true" for row in hindsight)
+        target = round(23 / 24 * len(hindsight))
+        text += (f"**Cost.** On {sum(near)} of {len(hindsight)} links the recommendation costs at most 5 % more than the best configuration in hindsight that "
+                 f"exceeds no limit (target: {target}). On {plain} there is nothing to set (target: {round(18 / 24 * len(hindsight))}). The most expensive:\n\n")
+        worst = sorted((row for row in hindsight if row["recommended"] != row["best"]), key=lambda row: -float(row["ratio"]))[:4]
+        text += "".join(f"- {row['link']}; {row['traffic']}, {row['devices']} devices: {row['recommended']} costs {float(row['ratio']) * 100 - 100:.1f} % more than "
+                        f"{row['best']} ({row['note']}).\n" for row in worst) + "\n"
+    if seeds:
+        same, asked = (sum(int(row[name]) for row in seeds) for name in ("ratio", "seeds"))
+        text += f"**Other seeds.** With other first seeds the answer is the same in {same} of {asked} (target: 95 %) on {len(seeds)} links.\n\n"
+    if traces:
+        near = sum(float(row["ratio"]) <= NEAR for row in traces)
+        text += (f"**Measured links.** The recommendation for the nearest built-in link costs at most 5 % more than the recommendation for the trace in {near} of "
+                 f"{len(traces)} pairs of trace and traffic (target: all):\n\n")
+        head = ["| trace over link | traffic | recommended for the link | for the trace | cost of the first, of the second's |", "|---|---|---|---|---:|"]
+        text += rows(head, *(f"| {row['link']} | {row['traffic']} | {row['recommended']} | {row['best']} | {float(row['ratio']):.2f} "
+                             f"({float(row['low']):.2f} to {float(row['high']):.2f}) |" for row in traces))
+    return page("docs/compare.md", proof=text)
+
+
 # The radio model beside analytical models of unslotted CSMA-CA and ns-3's lr-wpan.
 
 NS3 = ["lr-wpan", "spectrum", "antenna", "propagation", "mobility", "network", "stats", "core"]
@@ -541,6 +633,7 @@ PAGES = {
     "links": ("crates/lab/results/links.md", links, run_links),
     "situations": ("docs/tutorials/choose-controller.md", situations, run_situations),
     "recommendations": ("crates/lab/results/recommendations.md", recommendations, run_recommendations),
+    "compare-links": ("docs/compare.md", compare_links, run_compare_links),
     "radio-validation": ("crates/sim/examples/radio_validation/README.md", radio, run_radio),
     "loss-process": ("papers/thesis/tcp-sensitivity.md", loss_process, run_loss_process),
 }

@@ -460,7 +460,7 @@ function showAdvice(answer) {
     const { time_s, tail_s, undelivered } = one.measured;
     const settings = document.createElement("span");
     settings.className = "settings";
-    settings.textContent = one.settings === "-" ? "" : one.settings;
+    settings.textContent = one.settings === "-" ? "" : one.settings + (one.needs ? " +" : "");
     row.insertCell().append(one.controller, settings);
     for (const text of [one.cost.value.toFixed(2), `${one.cost.low.toFixed(2)} to ${one.cost.high.toFixed(2)}`,
       time_s.toPrecision(3), tail_s.toPrecision(3), `${(undelivered * 100).toFixed(1)} %`]) row.insertCell().textContent = text;
@@ -470,7 +470,7 @@ function showAdvice(answer) {
   scroll.tabIndex = 0;
   scroll.append(table);
   const cost = note("Cost: time, slowest 5 %, failures, spurious retransmissions, bytes and harm to a neighbour, each relative to default "
-    + "CoAP, in a weighted mean. Below 1 is better than default CoAP. Slowest 5 %: the mean of them.");
+    + "CoAP, in a weighted mean. Below 1 is better than default CoAP. Slowest 5 %: the mean of them. + needs Q-Block or CoAP over TCP at the peer.");
   by("advice").replaceChildren(...paragraphs, scroll, cost, about);
 }
 

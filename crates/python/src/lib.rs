@@ -1,6 +1,6 @@
 //! The module `carob._carob`: the compiled part of the Python package `carob`.
 //!
-//! Bottom up: [`table`] (Arrow), [`scenario`], [`runs`], [`compare`], [`figures`] and [`batches`] (the lab), [`controller`] (a controller
+//! Bottom up: [`table`] (Arrow), [`scenario`], [`runs`], [`compare`], [`recommendation`], [`figures`] and [`batches`] (the lab), [`controller`] (a controller
 //! alone), [`aio`] (the CoAP stack under asyncio), and the command. Docstrings and types are those of
 //! `python/carob/_carob.pyi`.
 
@@ -15,6 +15,7 @@ mod compare;
 mod controller;
 mod errors;
 mod figures;
+mod recommendation;
 mod runs;
 mod scenario;
 mod table;
@@ -37,6 +38,8 @@ mod _carob {
     };
     #[pymodule_export]
     use super::figures::{Swept, difference_figure, figures, looks};
+    #[pymodule_export]
+    use super::recommendation::recommend;
     #[pymodule_export]
     use super::runs::{Runs, load};
     #[pymodule_export]

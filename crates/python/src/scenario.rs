@@ -20,7 +20,7 @@ use crate::runs::{Labels, Point, Runs};
 /// The largest scenario file, in bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
 /// Interval between two looks at signals and progress.
-const POLL: Duration = Duration::from_millis(50);
+pub(crate) const POLL: Duration = Duration::from_millis(50);
 
 /// A scenario that was read and checked.
 #[pyclass(frozen, subclass, module = "carob")]

@@ -234,6 +234,22 @@ def test_other_threads_run_meanwhile():
     assert len(ticks) > 5, "the GIL was held"
 
 
+def test_a_recommendation_is_that_of_the_command(capfd):
+    from carob._carob import command
+
+    answer = carob.recommend("umts", "command", loss="5 %")
+    words = ["carob", "lab", "compare", "--link", "umts", "--traffic", "command", "--loss", "5 %", "--json"]
+    assert command(words) == 0
+    printed = json.loads(capfd.readouterr().out)
+    sentences = answer.pop("words")
+    for one in (answer, printed):
+        one["link"].pop("name")
+    assert answer == printed
+    assert sentences[0].startswith("Use ")
+    with pytest.raises(carob.ScenarioError, match="nb-iot"):
+        carob.recommend("5g")
+
+
 def test_the_stub_has_every_name_of_the_module():
     from carob import _carob
 

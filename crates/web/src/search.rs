@@ -97,6 +97,7 @@ fn json_of(answer: &Answer) -> Value {
         json!({
             "controller": one.configuration.controller,
             "settings": one.configuration.settings(is_blockwise),
+            "needs": one.configuration.transfer.needs(),
             "measured": one.measured, "cost": one.cost,
             "options": one.configuration.options(is_blockwise),
         })
@@ -105,7 +106,7 @@ fn json_of(answer: &Answer) -> Value {
         "words": answer.words(),
         "link": answer.link.about(), "traffic": answer.traffic.about(),
         "ranked": ranked.collect::<Vec<_>>(),
-        "recommended": answer.recommended,
+        "recommended": answer.recommended, "with_peer": answer.with_peer,
         "seeds": answer.seeds, "runs": answer.runs, "settled": answer.is_settled,
     })
 }

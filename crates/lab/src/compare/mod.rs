@@ -217,6 +217,9 @@ impl Question {
     ///
     /// Weights that are negative, or all zero.
     pub fn weighted(mut self, changes: &[(Component, f64)]) -> Result<Self, CompareError> {
+        if changes.is_empty() {
+            return Ok(self);
+        }
         let wrong = "weights must not be negative, and not all zero";
         let weights = self.weights.with(changes);
         self.weights =

@@ -1,5 +1,6 @@
 //! The answer in words.
 
+use super::judge::Measured;
 use super::{Answer, LEFT_OUT, Ranked, TrafficKind, Transfer};
 
 /// A time for sentences, in the unit that suits it.
@@ -138,9 +139,7 @@ fn evidence(answer: &Answer) -> String {
         &answer.default_coap().measured,
     );
     if answer.recommended == 0 {
-        let [mean, slow] = [a.time_s, a.tail_s].map(seconds);
-        let failed = percent(a.undelivered);
-        return format!("{subject} {mean} on average, the slowest 5 % {slow}; {failed} fail.");
+        return alone(subject, a);
     }
     let [mean, slow] = [a.time_s, a.tail_s].map(seconds);
     let [mean_before, slow_before] = [b.time_s, b.tail_s].map(seconds);
@@ -172,6 +171,16 @@ fn evidence(answer: &Answer) -> String {
         ));
     }
     sentences.join(" ")
+}
+
+/// Times and failures of default CoAP.
+fn alone(subject: &str, measured: &Measured) -> String {
+    let failed = percent(measured.undelivered);
+    if measured.undelivered > 0.99 {
+        return format!("{failed} fail: this traffic does not fit the link.");
+    }
+    let [mean, slow] = [measured.time_s, measured.tail_s].map(seconds);
+    format!("{subject} {mean} on average, the slowest 5 % {slow}; {failed} fail.")
 }
 
 /// The interval of the cost, and links nearby.
@@ -254,6 +263,23 @@ fn flips(answer: &Answer) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn traffic_that_never_arrives_has_no_times() {
+        let measured = |undelivered| Measured {
+            undelivered,
+            time_s: 2.0,
+            tail_s: 3.0,
+            ..Measured::default()
+        };
+        let some = alone("A response comes in", &measured(0.5));
+        assert_eq!(
+            some,
+            "A response comes in 2.00 s on average, the slowest 5 % 3.00 s; 50 % fail."
+        );
+        let none = alone("A response comes in", &measured(1.0));
+        assert_eq!(none, "100 % fail: this traffic does not fit the link.");
+    }
 
     #[test]
     fn times_below_a_millisecond_have_microseconds() {

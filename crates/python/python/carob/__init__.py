@@ -2,6 +2,7 @@
 
 - :func:`scenario`, :class:`Scenario`, :class:`Runs`: simulate a network, sweep its settings, compare
   controllers with the same seeds.
+- :func:`recommend`: a controller and its settings for a link.
 - :class:`Controller`: a congestion controller alone, inside a client of your own.
 - :mod:`carob.aio`: CoAP over UDP, DTLS, TCP, TLS and WebSocket.
 
@@ -11,6 +12,9 @@
 """
 
 from __future__ import annotations
+
+import json as _json
+from typing import Any
 
 from ._carob import (
     CarobError,
@@ -23,6 +27,7 @@ from ._carob import (
     controllers as _controllers,
     figures as _figures,
     metrics as _metrics,
+    recommend as _recommend,
     scenarios as _scenarios,
 )
 from ._controller import Controller
@@ -50,6 +55,7 @@ __all__ = [
     "figures",
     "load",
     "metrics",
+    "recommend",
     "scenario",
     "scenarios",
 ]
@@ -73,3 +79,27 @@ def metrics() -> dict[str, tuple[str, str]]:
 def figures() -> dict[str, str]:
     """Return the figures of a report, by name: content and need."""
     return {name: f"{about}; needs {need}" for name, about, need in _figures()}
+
+
+def recommend(
+    link: str | None = "nb-iot",
+    traffic: str = "firmware",
+    *,
+    clients: int = 1,
+    burst: int = 1,
+    size: int | None = None,
+    first_seed: int = 1,
+    **numbers: str,
+) -> dict[str, Any]:
+    """Recommend a controller and its settings for a link and its traffic, as ``carob lab compare``.
+
+    ``link`` is a built-in link or a TOML file; ``numbers`` such as ``loss="5 %"`` override its values, or are a link without one. The keys
+    are those of ``--json``, and ``words``: the answer, a sentence or two each.
+
+    >>> carob.recommend("umts", "command", loss="5 %")["words"][0]  # doctest: +SKIP
+    'Use carob. Nothing to set.'
+    """
+    asked = {"link": link, "numbers": list(numbers.items()), "traffic": traffic, "clients": clients, "burst": burst, "size": size,
+             "first_seed": first_seed}
+    text, words = _recommend(asked)
+    return {**_json.loads(text), "words": words}

@@ -20,6 +20,9 @@ class VersionMismatchError(CarobError):
 class CoapError(CarobError):
     """A request that failed without a response, or an endpoint that cannot be opened."""
 
+def recommend(asked: dict[str, Any]) -> tuple[str, list[str]]:
+    """Return JSON of ``carob lab compare --json``, and the words of the answer."""
+
 class Table:
     @property
     def columns(self) -> list[str]: ...
