@@ -67,20 +67,19 @@ pub(super) fn stage(
     }
 }
 
-/// Losses that the runs of a configuration need at least, and the seeds that are made for it at most.
-const LOSSES_LEAST: u64 = 40;
+/// Seeds that are made for rare losses at most.
 const RARE_LOSS_SEEDS_MAX: u64 = 2_000;
 
-/// Seeds after which runs have had a number of losses, runs of losses counted once. Where fewer are made, the
+/// Seeds after which runs have had the losses needed, runs of losses counted once. Where fewer are made, the
 /// recovery from a loss is seen in no run, and all configurations look alike.
-pub(super) fn rare_loss_seeds(link: &Link, traffic: &Traffic, block: u16) -> u64 {
+pub(super) fn rare_loss_seeds(link: &Link, traffic: &Traffic, block: u16, needed: u64) -> u64 {
     // A request and a response.
     let packets = 2 * traffic.exchanges(block);
     let losses = u128::from(packets) * u128::from(link.mean_loss_ppm()) * 1_000;
     if link.is_mesh || losses == 0 {
         return 0;
     }
-    let wanted = u128::from(LOSSES_LEAST) * 1_000_000 * u128::from(link.loss_burst_milli);
+    let wanted = u128::from(needed) * 1_000_000 * u128::from(link.loss_burst_milli);
     let seeds = u64::try_from(wanted / losses).unwrap_or(u64::MAX);
     seeds.min(RARE_LOSS_SEEDS_MAX)
 }

@@ -47,11 +47,11 @@ pub struct Traffic {
 
 /// Size of a firmware download, as in Pesola 2020.
 pub const SIZE_DEFAULT: u32 = 102_400;
-/// Requests of each client, times those at once; fewer, but at least three, in crowds that would make more than
+/// Requests of each client, times those at once; fewer, but at least two, in crowds that would make more than
 /// [`REQUESTS_ALL`] together.
 const REQUESTS: u32 = 20;
-const REQUESTS_LEAST: u32 = 3;
-const REQUESTS_ALL: u32 = 6_000;
+const REQUESTS_LEAST: u32 = 2;
+const REQUESTS_ALL: u32 = 5_000;
 /// Payload of a small message.
 const SMALL: u32 = 64;
 
@@ -317,12 +317,12 @@ mod tests {
             traffic.requests()
         };
         assert_eq!(
-            [requests(1, 1), requests(300, 1), requests(1, 2)],
+            [requests(1, 1), requests(250, 1), requests(1, 2)],
             [20, 20, 40]
         );
         assert_eq!(
             [requests(600, 1), requests(500, 5), requests(1_000, 1_000)],
-            [10, 15, 3_000]
+            [8, 10, 2_000]
         );
     }
 
