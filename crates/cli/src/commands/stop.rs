@@ -137,27 +137,6 @@ pub(super) fn survive_file_size_limit() -> Result<(), Failure> {
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::failure::Outcome;
-
-    #[tokio::test]
-    async fn failed_server_exits_with_4_and_its_reason() {
-        let mut stop = Stop::listen().expect("signals");
-        let closed = async { Err(io::Error::other("the interface is gone")) };
-        let failure = stop
-            .asked_while(closed, || {})
-            .await
-            .expect_err("it has ended");
-        assert_eq!(
-            failure.message,
-            "the server has stopped: the interface is gone"
-        );
-        assert_eq!(Outcome::from(failure).number(), 4);
-    }
-}
-
 /// A flag that Ctrl-C raises, for work without a runtime. A second Ctrl-C ends the process.
 pub(super) fn flag_of_interrupt() -> Result<&'static AtomicBool, Failure> {
     static FLAG: AtomicBool = AtomicBool::new(false);
@@ -178,4 +157,25 @@ pub(super) fn flag_of_interrupt() -> Result<&'static AtomicBool, Failure> {
         });
     });
     Ok(&FLAG)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Outcome;
+
+    #[tokio::test]
+    async fn failed_server_exits_with_4_and_its_reason() {
+        let mut stop = Stop::listen().expect("signals");
+        let closed = async { Err(io::Error::other("the interface is gone")) };
+        let failure = stop
+            .asked_while(closed, || {})
+            .await
+            .expect_err("it has ended");
+        assert_eq!(
+            failure.message,
+            "the server has stopped: the interface is gone"
+        );
+        assert_eq!(Outcome::from(failure).number(), 4);
+    }
 }

@@ -274,9 +274,13 @@ mod tests {
         let mut late = slow(12.0);
         assert!(exclusion(&costs, &late, &failing(0.0)).is_some());
         assert_eq!(exclusion(&costs, &late, &failing(0.05)), None);
-        late.iter_mut().for_each(|one| one.spurious = 0.2);
+        for one in &mut late {
+            one.spurious = 0.2;
+        }
         assert_eq!(exclusion(&costs, &late, &failing(0.05)), None);
-        late.iter_mut().for_each(|one| one.undelivered = 0.05);
+        for one in &mut late {
+            one.undelivered = 0.05;
+        }
         assert!(exclusion(&costs, &late, &failing(0.05)).is_some());
         assert_eq!(exclusion(&costs, &slow(99.0), &failing(0.6)), None);
         let worse = exclusion(&costs, &failing(0.8), &failing(0.6)).expect("fails more");
