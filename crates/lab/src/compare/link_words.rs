@@ -1,6 +1,7 @@
 //! Links in words.
 
 use super::link::Link;
+use super::words::seconds;
 use crate::scenario::value::Value;
 
 impl Link {
@@ -33,7 +34,10 @@ impl Link {
         let shown = |(key, _): &(&String, &Value)| !is_shown(key);
         let more = self.more.iter().filter(shown);
         let more = more.map(|(key, value)| match value {
-            Value::Distribution(of) => format!(", {} {} on average", words(key), of.mean()),
+            Value::Distribution(of) => {
+                let mean = seconds(of.mean().as_micros() as f64 / 1e6);
+                format!(", {} {mean} on average", words(key))
+            }
             value if key == "changes" => format!(", {}", changes_text(&value.to_string())),
             value => format!(", {} {value}", words(key)),
         });
@@ -100,6 +104,13 @@ pub(super) fn time_text(us: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drawn_times_are_told_by_their_mean_in_three_digits() {
+        let link = Link::built_in("nb-iot").expect("a built-in link");
+        let text = link.about();
+        assert!(text.contains(", idle setup 1.64 s on average,"), "{text}");
+    }
 
     #[test]
     fn drawn_changes_are_told_by_their_mean() {

@@ -69,7 +69,7 @@ fn with_peer(answer: &Answer) -> Option<String> {
     };
     let [mean, slow] = [one.measured.time_s, one.measured.tail_s].map(seconds);
     Some(format!(
-        "Better with {} at the {end}: {}, {mean} on average, the slowest 5 % {slow}; its cost is {:.2} of default          CoAP's.",
+        "Better with {} at the {end}: {}, {mean} on average, the slowest 5 % {slow}; its cost is {:.2} of default CoAP's.",
         one.configuration.transfer.needs()?,
         one.configuration,
         one.cost.value,
