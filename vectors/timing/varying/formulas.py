@@ -1612,7 +1612,7 @@ class Carob(Controller):
     coverage = {
         "failed": 2, "copy known": 8, "copy unknown": 4, "kept": 4, "latest": 3,
         "deviation": 10, "least margin": 3, "forgotten": 2, "unsteady": 2,
-        "idle limit": 2, "steps forgotten": 2, "early": 4,
+        "idle limit": 2, "steps forgotten": 2, "early": 4, "slow": 2, "loss limit": 1,
     }
 
     def __init__(self, dither, exact=True):
@@ -1624,6 +1624,7 @@ class Carob(Controller):
         self.greatest = [Fraction(0), Fraction(0)]
         self.since = None
         self.kept = 0
+        self.slow = False
         self.sent = [Fraction(0)]
         self.heard = Fraction(0)
 
@@ -1640,7 +1641,7 @@ class Carob(Controller):
         idle = now - max(self.sent[-1], self.heard)
         if self.mean is None:
             drawn = self.draw(Fraction(2), Fraction(3))
-            return min(drawn * 2**self.kept, self.cap)
+            return min(drawn * 2**self.kept, self.cap) if self.slow else drawn
         rto = self.keep(self.rto())
         if running == 0:
             # A step for each idle RTO, unless the last one is all but complete.
@@ -1656,6 +1657,11 @@ class Carob(Controller):
         drawn = self.keep(self.draw(rto, rto * 3 / 2))
         self.seen["kept"] += self.kept > 0
         timer = min(drawn * 2**self.kept, max(drawn, self.cap), self.cap)
+        if self.kept > 0 and not self.slow:
+            # Losses alone do not show a longer round trip.
+            limit = max(drawn, self.draw(Fraction(2), Fraction(3)))
+            self.seen["loss limit"] += less(limit, timer)
+            timer = min(timer, limit)
         if running == 0 and less(Fraction(4), idle):
             limit = self.draw(Fraction(2), Fraction(3))
             self.seen["idle limit"] += less(limit, timer)
@@ -1675,9 +1681,12 @@ class Carob(Controller):
         known = 0 if n == 0 else copy_answered
         if known is None:
             self.kept = min(self.kept + n, 6)
+            if self.mean is None or less(self.rto(), now - self.sent[n]):
+                self.seen["slow"] += 1
+                self.slow = True
             return
         self.sample(now, now - self.sent[known])
-        self.kept = 0
+        self.kept, self.slow = 0, False
         if less(self.memory, now - self.since):
             self.seen["forgotten"] += 1
             self.since = now

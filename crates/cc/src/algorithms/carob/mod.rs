@@ -172,6 +172,19 @@ impl Carob {
         }
     }
 
+    /// Keeps the back-off of an exchange whose answer may belong to several copies.
+    fn keep_backoff(&mut self, answered: &Answered<'_>) {
+        self.backoff.keep(answered.retransmissions());
+        let latest = match answered.matched {
+            Matched::Ambiguous { latest, .. } => answered.transmissions.get(usize::from(latest)),
+            Matched::Exact(_) => None,
+        };
+        let rto = self.path.rto(self.constants).unwrap_or(Duration::ZERO);
+        if latest.is_some_and(|copy| answered.now.since(copy.at) > rto) {
+            self.backoff.slow();
+        }
+    }
+
     /// RTO of a window of n messages: one more message in the queue of the path lengthens the round
     /// trip by up to 1/n.
     fn windowed_rto(&self, rto: Duration) -> Duration {
@@ -208,7 +221,7 @@ impl Controller for Carob {
             return timers::in_window(rto, self.transfer.backoff(), parameters).into();
         }
         let rto = self.path.exchange_rto(constants, parameters);
-        let timeout = timers::first(parameters, rto, self.backoff.exponent(), random);
+        let timeout = timers::first(parameters, rto, self.backoff, random);
         // After idle no timer is longer than RFC 7252's first.
         if start.running == 0 && rto.is_some() && idle > parameters.ack_timeout.times(2) {
             return timeout.min(timers::blind(parameters, random)).into();
@@ -277,7 +290,7 @@ impl Controller for Carob {
         };
         let Some(sent) = certain else {
             if !self.transfer.is_windowed() {
-                self.backoff.keep(answered.retransmissions());
+                self.keep_backoff(answered);
             }
             self.transfer.deliver(answered.bytes.saturating_add(answered.also));
             // The answer belongs to the latest copy that can have caused it, or to an earlier one.

@@ -94,6 +94,7 @@ fn idle_sender_has_a_first_timer_of_rfc_7252_at_most() {
     let (timer, _) = send(&mut carob, 10_000, 0);
     assert_eq!(timer.timeout, MS.times(18_000), "9 s and four deviations of 2.25 s");
     carob.backoff.keep(3);
+    carob.backoff.slow();
     let (timer, _) = send(&mut carob, 12_000, 0);
     assert!(timer.timeout >= MS.times(60_000), "{:?}", timer.timeout);
     // Idle for more than 2 x ACK_TIMEOUT: drawn from 2 s to 3 s.
@@ -102,6 +103,29 @@ fn idle_sender_has_a_first_timer_of_rfc_7252_at_most() {
     assert_eq!(carob.backoff.exponent(), 3, "idle for less than the RTO of 18 s");
     send(&mut carob, 17_000 + 37_000, 0);
     assert_eq!(carob.backoff.exponent(), 1, "two steps for 2 x 18 s");
+}
+
+#[test]
+fn losses_alone_make_no_first_timer_longer_than_rfc_7252() {
+    let mut carob = carob();
+    let (_, first) = send(&mut carob, 0, 0);
+    answer(&mut carob, 100, first, 60);
+    let (state, timeout) = (ExchangeState::default(), MS.times(32_000));
+    let reason = Reason::TimedOut;
+    carob.on_abandoned(&Abandoned::new(at(100), &PARAMETERS, state, reason, 4, timeout));
+    let (timer, sent) = send(&mut carob, 100, 0);
+    assert_eq!(timer.timeout, MS.times(2_000), "drawn from 2 s to 3 s");
+    let copies = [100, 2_100, 6_100].map(|copy| crate::evidence::Transmission {
+        at: at(copy),
+        ..sent
+    });
+    // A usual round trip after the third transmission.
+    let answered = |now| Answered::new(at(now), &PARAMETERS, state, &copies, timeout);
+    carob.on_answered(&answered(6_200));
+    assert!(!carob.backoff.is_slow() && carob.backoff.exponent() == 6);
+    // 5 s after it: the answer may belong to the first.
+    carob.on_answered(&answered(11_100));
+    assert!(carob.backoff.is_slow());
 }
 
 #[test]
