@@ -17,13 +17,12 @@
 //! # #[cfg(target_os = "linux")]
 //! # fn example() -> Result<(), carob_emu::Error> {
 //! use carob_emu::{Config, Emulator, LinkConfig};
-//! use carob_sim::link::{DeviceSpec, DirectionSpec, LinkSpec};
+//! use carob_sim::link::{DirectionSpec, LinkSpec};
 //! use std::time::Duration;
 //!
 //! let down = DirectionSpec::new(30_000, 2_500);
 //! let up = DirectionSpec::new(60_000, 2_500);
-//! let device = DeviceSpec::default();
-//! let link = LinkConfig { spec: LinkSpec { down, up }, device, seed: 1, label: "link".into() };
+//! let link = LinkConfig::new(LinkSpec { down, up }, 1, "link");
 //! let emulator = Emulator::start(&Config::thesis(vec![link]))?;
 //! let listener = emulator.link(0).listen(5683, "reno")?;
 //! let client = emulator.link(0).connect(5683, "reno", Duration::from_secs(60))?;
