@@ -426,7 +426,7 @@ mod tests {
         let link = Link::from_file("l.toml", text).expect("a link");
         assert_eq!((link.rtt_us, link.losses()), (400_000, [0, 50_000]));
         assert!(
-            link.about().contains("idle setup 2 s on average"),
+            link.about().contains("idle setup 2.00 s on average"),
             "{}",
             link.about()
         );
