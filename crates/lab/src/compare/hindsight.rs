@@ -100,20 +100,12 @@ pub fn cases(set: u64) -> Vec<Case> {
         // The upper half of the levels is bursty.
         let burst_milli = (burst[k] - 0.5).max(0.0) * 10_000.0 + 1_000.0;
         let link = Link {
-            name: format!("link {}", k + 1),
-            down_bps,
             up_bps: up_bps.clamp(10_000, 10_000_000),
-            rtt_us,
             jitter_us: rounded(rtt_us as f64 / 4.0 * jitter[k]),
             loss_ppm: rounded(200_000.0 * loss[k] * loss[k]) as u32,
             loss_burst_milli: rounded(burst_milli) as u32,
             buffer_bytes: rounded(between(3e3, 128e3, buffer[k])),
-            mtu: 1_280,
-            is_mesh: false,
-            mesh: None,
-            traces: LinkTraces::default(),
-            more: BTreeMap::new(),
-            is_unvalidated: false,
+            ..lossless(format!("link {}", k + 1), down_bps, rtt_us)
         };
         let (name, ..) = TRAFFIC[(kind[k] * (CASES - 1) as f64).round() as usize % TRAFFIC.len()];
         let mut traffic = Traffic::named(name).expect("it is in the table");
@@ -121,6 +113,26 @@ pub fn cases(set: u64) -> Vec<Case> {
         Case { link, traffic }
     };
     (0..CASES).map(case).collect()
+}
+
+/// A link of one rate both ways without loss, jitter and buffer.
+pub(super) fn lossless(name: String, bps: u64, rtt_us: u64) -> Link {
+    Link {
+        name,
+        down_bps: bps,
+        up_bps: bps,
+        rtt_us,
+        jitter_us: 0,
+        loss_ppm: 0,
+        loss_burst_milli: 1_000,
+        buffer_bytes: 0,
+        mtu: 1_280,
+        is_mesh: false,
+        mesh: None,
+        traces: LinkTraces::default(),
+        more: BTreeMap::new(),
+        is_unvalidated: false,
+    }
 }
 
 /// The levels from 0 to 1 in the order of a quantity.

@@ -1,7 +1,6 @@
 //! Recommendations judged with fresh seeds: their safety over all ranges, the same answer for other seeds, and the
 //! recommendation for a link model over a measured trace of such a link.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use carob_sim::random::Stream;
@@ -9,12 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::configuration::Configuration;
 use super::gate::{exclusion, exclusion_here, shares_queue};
-use super::hindsight::{Case, FRESH_SEEDS, between, rounded};
+use super::hindsight::{Case, FRESH_SEEDS, between, lossless, rounded};
 use super::judge::{Component, Cost};
 use super::link::Link;
 use super::neighbourhood::neighbourhood;
 use super::runs::{NEVER, Stage, costs_of, make, resampled, stage};
-use super::traces::LinkTraces;
 use super::traffic::{TRAFFIC, Traffic};
 use super::{CompareError, Progress, Question, WrittenLink};
 
@@ -37,20 +35,12 @@ pub fn drawn() -> Vec<Case> {
         let up_bps = rounded(between(0.25, 2.0, draw()) * down_bps as f64);
         let rtt_us = rounded(between(200.0, 1e7, draw()));
         let link = Link {
-            name: format!("drawn {}", k + 1),
-            down_bps,
             up_bps: up_bps.clamp(300, 100_000_000),
-            rtt_us,
             jitter_us: rounded(rtt_us as f64 / 4.0 * draw()),
             loss_ppm: rounded(300_000.0 * draw()) as u32,
             loss_burst_milli: 1_000 + (k as u32 % 2) * rounded(5_000.0 * draw()) as u32,
             buffer_bytes: rounded(between(3e3, 128e3, draw())),
-            mtu: 1_280,
-            is_mesh: false,
-            mesh: None,
-            traces: LinkTraces::default(),
-            more: BTreeMap::new(),
-            is_unvalidated: false,
+            ..lossless(format!("drawn {}", k + 1), down_bps, rtt_us)
         };
         let (name, ..) = TRAFFIC[k / 2 % TRAFFIC.len()];
         let mut traffic = Traffic::named(name).expect("it is in the table");
