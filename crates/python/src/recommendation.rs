@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use carob_lab::compare::{
-    BUILT_IN, CLIENTS_MAX, CompareError, Link, Question, TRAFFIC, Traffic, WrittenLink,
+    BUILT_IN, BURST_MAX, CLIENTS_MAX, CompareError, Link, Question, SIZE_MAX, TRAFFIC, Traffic,
+    WrittenLink,
 };
 use pyo3::prelude::*;
 
@@ -55,9 +56,21 @@ impl Asked {
         let known: Vec<&str> = TRAFFIC.iter().map(|(name, ..)| *name).collect();
         let unknown = || wrong(&self.traffic, format_args!("choose {}", known.join(", ")));
         let mut traffic = Traffic::named(&self.traffic).ok_or_else(unknown)?;
-        traffic.clients = self.clients.clamp(1, CLIENTS_MAX);
-        traffic.burst = self.burst.max(1);
+        (traffic.clients, traffic.burst) = (self.clients, self.burst);
         traffic.size = self.size.unwrap_or(traffic.size);
+        let limits = [
+            ("clients", traffic.clients, CLIENTS_MAX),
+            ("burst", traffic.burst, BURST_MAX),
+            ("size", traffic.size, SIZE_MAX),
+        ];
+        for (name, value, most) in limits {
+            if !(1..=most).contains(&value) {
+                return Err(CompareError {
+                    what: format!("{name} {value} is out of range"),
+                    remedy: format!("choose 1 to {most}"),
+                });
+            }
+        }
         Ok(Question::new(self.link()?, traffic).seeded(self.first_seed))
     }
 }

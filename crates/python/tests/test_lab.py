@@ -248,6 +248,8 @@ def test_a_recommendation_is_that_of_the_command(capfd):
     assert sentences[0].startswith("Use ")
     with pytest.raises(carob.ScenarioError, match="nb-iot"):
         carob.recommend("5g")
+    with pytest.raises(carob.ScenarioError, match="clients 0 is out of range"):
+        carob.recommend("umts", clients=0)
 
 
 def test_the_stub_has_every_name_of_the_module():

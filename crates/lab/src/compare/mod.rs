@@ -51,7 +51,7 @@ pub use link::Link;
 pub use mesh_links::MeshLinks;
 pub use resumable::{ResumableSearch, RunBytes, RunMaker, RunRequest, Step};
 pub use traces::{LinkTraces, NamedTrace};
-pub use traffic::{SIZE_DEFAULT, TRAFFIC, Traffic, TrafficKind};
+pub use traffic::{BURST_MAX, SIZE_DEFAULT, SIZE_MAX, TRAFFIC, Traffic, TrafficKind};
 pub use words::{digits, seconds};
 pub use written_link::{WrittenLink, WrittenTraces};
 

@@ -47,6 +47,10 @@ pub struct Traffic {
 
 /// Size of a firmware download, as in Pesola 2020.
 pub const SIZE_DEFAULT: u32 = 102_400;
+/// Maximum size of a firmware download, in bytes.
+pub const SIZE_MAX: u32 = 1 << 24;
+/// Maximum number of requests that a device sends at once.
+pub const BURST_MAX: u32 = 1_000;
 /// Requests of each client, times those at once; fewer, but at least two, in crowds that would make more than
 /// [`REQUESTS_ALL`] together.
 const REQUESTS: u32 = 20;

@@ -6,7 +6,7 @@ mod studies;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carob_lab::compare::Component;
+use carob_lab::compare::{BURST_MAX, Component, SIZE_MAX};
 use carob_lab::metrics::Metric;
 use carob_lab::report::Figure;
 use clap::Subcommand;
@@ -294,13 +294,13 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) clients: u32,
     /// Send this many requests at once (telemetry, command)
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(BURST_MAX)))]
     pub(crate) burst: u32,
     /// Let sleepy devices poll at this interval, such as 20s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) sleepy: Option<Duration>,
     /// Download firmware of this size in bytes [default: 102400]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIZE_MAX)))]
     pub(crate) size: Option<u32>,
     /// Set the weight of a cost, in percent of the others
     ///
