@@ -1,4 +1,4 @@
-//! Devices on a link: what a packet meets at the radio of its device, besides the link that all share.
+//! Devices on a link: effects of its radio on a packet, besides the link that all share.
 
 use carob_cc::time::{Duration, Instant};
 
@@ -86,7 +86,7 @@ struct Device {
 #[derive(Clone, Debug)]
 pub struct Devices {
     spec: DeviceSpec,
-    /// Rates of the shared link, for times on air without radios of their own.
+    /// Rates of the shared link, for times on air without radios.
     rates: [u64; 2],
     seed: u64,
     all: Vec<Device>,
@@ -171,7 +171,7 @@ impl Devices {
         device.downlink.next(&mut device.fragmenter, now)
     }
 
-    /// Sends what a device's window at `now` takes. Returns the number of a packet whose last frame was sent, and its
+    /// Sends the frames of a device's window at `now`. Returns the number of a packet whose last frame was sent, and its
     /// arrival; none if a frame of it is missing.
     pub fn open(&mut self, device: u32, now: Instant) -> Option<(u32, Option<Instant>)> {
         let (fragments, radio) = (self.spec.fragments.as_ref()?, self.spec.radio.as_ref()?);

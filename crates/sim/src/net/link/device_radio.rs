@@ -1,7 +1,7 @@
-//! Radio of a device with rates of its own: half duplex, turnaround, repetitions.
+//! Radio of a device with its own rates: half duplex, turnaround, repetitions.
 //!
 //! A device of NB-IoT sends at a fraction of the rate of its cell, and its one radio sends or receives (3GPP
-//! TS 36.211 10; type B half-duplex operation). The shared link stands for the cell.
+//! TS 36.211 10; type B half-duplex operation). The shared link is the cell.
 
 use std::collections::VecDeque;
 

@@ -69,7 +69,7 @@ impl Usage {
         begins: Instant,
     ) {
         match self.begins.filter(|planned| *planned > begins) {
-            // The device sends before it is paged: what was counted until then is connected.
+            // The device sends before it is paged: the time counted before is connected.
             Some(planned) => {
                 let early = planned.since(begins);
                 let of_sleep = early.saturating_sub(self.idle);

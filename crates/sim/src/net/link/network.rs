@@ -130,7 +130,7 @@ fn await_window(engine: &mut Engine<'_, LinkNetwork>, device: u32) {
     }
 }
 
-/// Sends what the receive window of a device takes.
+/// Sends the frames of a receive window of a device.
 #[cold]
 #[inline(never)]
 fn open_window(engine: &mut Engine<'_, LinkNetwork>, device: u32) {
@@ -172,7 +172,7 @@ fn device_of(datagram: &Datagram, direction: usize) -> u32 {
 
 /// The event that serves the queues of flows of a direction, in the place of a datagram.
 const SERVES: [u32; 2] = [u32::MAX - 1, u32::MAX];
-/// The event of a receive window of the first device, in the place of a datagram. Those of others follow.
+/// The event of a receive window of the first device, in the place of a datagram. Events of others follow.
 const WINDOWS: u32 = SERVES[DOWN] - 2 * CLIENTS_MAX;
 
 impl LinkNetwork {

@@ -94,7 +94,7 @@ impl Downlink {
         let (mut at, is_lost) = frame(fragmenter, now, first);
         let is_acknowledged = spec.acknowledged.is_some() && held.frames.len() > 1;
         if is_lost && is_acknowledged && held.attempts + 1 < spec.rounds {
-            // The gateway hears nothing of it and repeats it.
+            // The gateway misses it and repeats it.
             held.attempts += 1;
             held.from = now + spec.session.map_or(Duration::ZERO, |session| session.timer);
             return None;

@@ -39,7 +39,7 @@ pub const RX2_AFTER: Duration = Duration::from_secs(1);
 /// fragments and have no acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionSpec {
-    /// Bytes of a window, after which the device waits for an acknowledgement; at least those of a frame.
+    /// Bytes of a window, after which the device waits for an acknowledgement; at least a frame.
     pub window_bytes: u32,
     /// Share of acknowledgements lost.
     pub ack_loss: Probability,

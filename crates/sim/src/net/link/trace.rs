@@ -419,7 +419,7 @@ impl Player {
         }
     }
 
-    /// Uses opportunities from `now` on. What is left of one serves packets that wait at its time, and
+    /// Uses opportunities from `now` on. The rest of one serves packets that wait at its time, and
     /// is lost otherwise.
     fn at_opportunities(&self, times: &[Duration], free: Free, now: Instant, bytes: u32) -> Free {
         if free.opportunity == AFTER_END {

@@ -19,7 +19,7 @@ impl DeafNode {
         (!time.is_zero()).then_some(Self { node, time, until })
     }
 
-    /// Returns whether `node` misses a frame addressed to `to`. It does not acknowledge what it misses.
+    /// Returns whether `node` misses a frame addressed to `to`. It does not acknowledge missed frames.
     pub(super) fn misses(&mut self, now: Instant, node: Node, to: Node) -> bool {
         if node != self.node || to != node {
             return false;

@@ -93,7 +93,7 @@ pub(super) struct Medium {
 
 impl Medium {
     /// Creates the medium. Random streams: `"mesh/radio/ratio"` for ratios drawn by transmission,
-    /// `"mesh/radio/loss"` for losses, and those of the interference and of capture.
+    /// `"mesh/radio/loss"` for losses, and the streams of interference and capture.
     pub(super) fn new(ground: &Ground<'_>, radio: &RadioSpec, seed: u64) -> Self {
         let links = Links::new(ground, radio);
         let nodes = links.nodes();
@@ -231,7 +231,7 @@ impl Medium {
     }
 
     /// Begins a signal where frames may survive others. `drawn` is the delivery ratio of this
-    /// transmission, if it has one of its own.
+    /// transmission, where each has one.
     #[cold]
     #[inline(never)]
     fn begin_with_capture(

@@ -151,7 +151,7 @@ struct Station {
     queued: u16,
     /// The maximum of them.
     buffers: u16,
-    /// The number of the latest transmission; it tells stale acknowledgement timeouts apart.
+    /// The number of the latest transmission; it identifies stale acknowledgement timeouts.
     transmission: u16,
     /// The next frame's sequence number; its low byte is transmitted.
     number: u16,
@@ -181,7 +181,7 @@ pub struct Radio<P> {
 
 impl<P: Copy> Radio<P> {
     /// Creates an idle medium. Random streams: `"mesh/mac/backoff"` and `"mesh/mac/clock"` by node,
-    /// and those of the medium, `"mesh/radio/..."`.
+    /// and the streams of the medium, `"mesh/radio/..."`.
     pub fn new(ground: &Ground<'_>, radio: &RadioSpec, mac: &MacSpec, seed: u64) -> Self {
         let medium = Medium::new(ground, radio, seed);
         let nodes = medium.links().nodes();
@@ -215,7 +215,7 @@ impl<P: Copy> Radio<P> {
     }
 
     /// Makes a node receive no frame addressed to it for this time after each one that it received.
-    /// It does not acknowledge what it misses.
+    /// It does not acknowledge missed frames.
     pub fn set_deaf(&mut self, node: Node, time: Duration) {
         self.deaf = DeafNode::new(node, time);
     }

@@ -467,7 +467,7 @@ fn bandwidth(rate: &RateSample) -> u64 {
     (rate.delivered << BW_SHIFT) / rate.interval.as_micros().max(1)
 }
 
-/// Returns whether so many of the segments in flight are more than BBR.LossThresh.
+/// Returns whether `lost` of the segments in flight are more than BBR.LossThresh.
 fn exceeds_threshold(lost: u32, in_flight: u32) -> bool {
     u64::from(lost) * 100 > u64::from(in_flight) * LOSS_PERCENT
 }

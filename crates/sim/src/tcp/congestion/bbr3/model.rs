@@ -114,7 +114,7 @@ impl Default for ShortTerm {
 }
 
 impl ShortTerm {
-    /// Lowers both limits after a round with a loss: to what the round delivered, or by `BETA`.
+    /// Lowers both limits after a round with a loss: to the delivery of the round, or by `BETA`.
     pub(super) fn lower(&mut self, max_bw: u64, cwnd: u32, latest: &LatestSignals) {
         if self.bw == u64::MAX {
             self.bw = max_bw;

@@ -279,7 +279,7 @@ fn losses_between_probes_lower_the_rate_once_a_round_until_the_refill() {
     };
     c.round_as(BDP, half);
     c.lose(1, BDP, true);
-    // The round of the loss ends with the delivery of what was sent after it.
+    // The round of the loss ends with the delivery of a segment sent after it.
     c.round_as(BDP, half);
     assert_eq!(c.bbr.bw, model::BETA.of(before), "by three tenths at most");
     c.round_as(BDP, half);
