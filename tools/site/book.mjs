@@ -7,7 +7,6 @@ import { finish, probe, start } from "./browser.mjs";
 
 const [root, out, mdbook] = process.argv.slice(2);
 const [source, site] = [join(out, "source"), join(out, "html")];
-/** Widest page, in pixels, that shows figures drawn for phones. */
 /** Pages that mdBook adds. */
 const ADDED = ["404.html", "toc.html", "print.html"];
 
@@ -15,7 +14,7 @@ const files = (folder, extension) => readdirSync(folder, { recursive: true, with
   .filter((entry) => entry.isFile() && entry.name.endsWith(extension))
   .map((entry) => join(entry.parentPath ?? entry.path, entry.name));
 
-/** Copies `docs`: links to other files of the repository lead to copies of their text. */
+/** Copies `docs`: links to other files of the repository lead to copies, of their text except for images. */
 function stage() {
   cpSync(join(root, "docs"), source, { recursive: true });
   for (const page of files(source, ".md")) {
@@ -25,7 +24,8 @@ function stage() {
       const file = relative(root, join(folder, target));
       if (file.startsWith("docs/")) return link;
       // mdBook would take `.md` for a page.
-      const copy = join(source, "repository", `${file.replace(/\.md$/, "")}.txt`);
+      const name = file.endsWith(".svg") ? file : `${file.replace(/\.md$/, "")}.txt`;
+      const copy = join(source, "repository", name);
       mkdirSync(dirname(copy), { recursive: true });
       const isFolder = statSync(join(root, file)).isDirectory();
       writeFileSync(copy, isFolder ? readdirSync(join(root, file)).join("\n") : readFileSync(join(root, file)));
