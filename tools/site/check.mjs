@@ -214,7 +214,7 @@ const checks = {
     // Browsers load no modules from `file:`; the page names the remedy.
     await page.goto(`file://${site}/index.html`);
     await until(`getComputedStyle(document.getElementById("not-started")).opacity === "1"
-      && document.getElementById("not-started").textContent.includes("carob lab page")`);
+      && document.getElementById("not-started").textContent.includes("python3 -m http.server")`);
     defects.length = known;
   },
 };

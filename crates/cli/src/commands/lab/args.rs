@@ -148,15 +148,6 @@ pub(crate) enum LabCommand {
         #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "csv"])]
         markdown: bool,
     },
-    /// Serve the lab's page, a folder of static files, on loopback
-    Page {
-        /// The folder [default: target/web here or above, where `cargo xtask web` builds the page]
-        #[arg(value_name = "DIR")]
-        folder: Option<PathBuf>,
-        /// Port to listen on; 0 for any
-        #[arg(long, default_value_t = 8080)]
-        port: u16,
-    },
     /// List the figures: name, content and needed data
     Figures {
         /// Print one JSON object per figure, a line each

@@ -22,7 +22,6 @@ mod metrics;
 mod new;
 mod next;
 pub(super) mod output;
-mod page;
 mod published;
 #[cfg(feature = "studies")]
 mod reproduce;
@@ -76,7 +75,6 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
             csv,
             markdown,
         } => Ok(metrics::run(json, csv, markdown)),
-        LabCommand::Page { folder, port } => page::run(folder, port),
         LabCommand::Figures { json, markdown } => Ok(figure_list::run(json, markdown)),
         LabCommand::Keys { markdown } => Ok(keys::run(markdown)),
     }
