@@ -185,15 +185,6 @@ fn a_server_asks_for_smaller_blocks() {
 }
 
 #[test]
-fn large_bodies_both_ways_in_one_exchange() {
-    let mut net = Net::new(with_blocks(512), with_blocks(512));
-    net.send(crate::net::post("echo", pattern(5_000)));
-    net.run_for(seconds(5));
-    assert_eq!(net.response().unwrap().bytes(), &pattern(5_000));
-    assert_eq!(net.app.executed["echo"], 1);
-}
-
-#[test]
 fn a_mebibyte_each_way() {
     let mut net = Net::plain();
     net.delay = millis(1);
@@ -202,26 +193,6 @@ fn a_mebibyte_each_way() {
     net.send(get("x"));
     net.run_for(seconds(10));
     assert_eq!(net.responses()[1].bytes(), &pattern(1 << 20));
-}
-
-#[test]
-fn a_body_too_large_for_the_server_is_refused_with_its_limit() {
-    let mut server = Config::default();
-    server.limits.upload_bytes = 2_000;
-    for length in [2_000, 2_001] {
-        let mut net = Net::new(Config::default(), server.clone());
-        net.send(put("x", pattern(length)));
-        net.run_for(seconds(1));
-        let response = net.response().unwrap();
-        if length == 2_000 {
-            assert_eq!(response.code, Code::CHANGED);
-        } else {
-            assert_eq!(response.code, Code::REQUEST_ENTITY_TOO_LARGE);
-            assert_eq!(response.options.uint(OptionNumber::SIZE1), Some(2_000));
-            assert_eq!(net.sent_by_client().len(), 1, "told with the first block");
-        }
-        assert_eq!(net.server.usage().uploads, (0, 0));
-    }
 }
 
 #[test]
@@ -237,26 +208,6 @@ fn size2_above_client_limit_fails_at_once() {
         Some(Failure::Body(DownloadError::TooLarge { limit: 5_000 }))
     );
     assert_eq!(net.sent_by_client().len(), 1);
-}
-
-#[test]
-fn a_block_without_those_before_it_is_incomplete() {
-    let mut net = Net::plain();
-    let mut request = put("x", pattern(16));
-    let block = BlockValue::new(3, true, BlockSize::MIN).unwrap();
-    request
-        .options
-        .set(OptionNumber::BLOCK1, &block.encode())
-        .unwrap();
-    let mut sending = RequestConfig::default();
-    sending.blocks = carob_proto::endpoint::BlockMode::Manual;
-    net.send_with(request, sending);
-    net.run_for(seconds(1));
-    assert_eq!(
-        net.response().unwrap().code,
-        Code::REQUEST_ENTITY_INCOMPLETE
-    );
-    assert_eq!(net.server.usage().uploads, (0, 0));
 }
 
 #[test]
@@ -278,21 +229,6 @@ fn a_block_number_of_twenty_bits_and_a_reserved_size() {
     assert_eq!(ask(0xf_ffff << 4), Code::BAD_OPTION, "beyond the end");
     assert_eq!(ask(7), Code::BAD_REQUEST, "SZX 7 is reserved");
     assert_eq!(ask(0), Code::CONTENT);
-}
-
-#[test]
-fn a_representation_that_changes_on_the_way_is_read_again() {
-    let mut net = Net::plain();
-    net.app.resources.insert("x".into(), pattern(3_000));
-    net.app.etags.insert("x".into(), vec![1]);
-    net.send(get("x"));
-    net.run_for(millis(25));
-    // The server forgets what it kept and has a new state.
-    net.server = carob_proto::Endpoint::new(Config::default(), crate::net::Stream(9));
-    net.app.resources.insert("x".into(), pattern(2_500));
-    net.app.etags.insert("x".into(), vec![2]);
-    net.run_for(seconds(5));
-    assert_eq!(net.response().unwrap().bytes(), &pattern(2_500));
 }
 
 #[test]

@@ -1,30 +1,12 @@
 //! The message layer as a peer sees it: timers, matching, duplicates, rejection.
 
-use crate::net::{Faults, Net, get, millis, pattern, post, put, seconds};
+use crate::net::wire::{ack, con, empty, shapes, view};
+use crate::net::{Faults, Net, get, millis, pattern, post, seconds};
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Request;
-use carob_proto::codec::{Code, MessageId, MessageView, OptionNumber, Token, Type, Writer};
+use carob_proto::codec::{Code, OptionNumber, Type};
 use carob_proto::endpoint::{BlockMode, Config, Event, Failure, RequestConfig, RequestError};
-
-fn message(kind: Type, code: Code, id: u16, token: &[u8], options: &[(u16, &[u8])]) -> Vec<u8> {
-    let mut buffer = [0; 1024];
-    let token = Token::new(token).unwrap();
-    let mut writer = Writer::new(&mut buffer, kind, code, MessageId(id), &token).unwrap();
-    for (number, value) in options {
-        writer.option(OptionNumber(*number), value).unwrap();
-    }
-    let length = writer.finish();
-    buffer[..length].to_vec()
-}
-
-fn headers(messages: &[&[u8]]) -> Vec<(Type, String)> {
-    let parse = |bytes: &&[u8]| {
-        let view = MessageView::parse(bytes).unwrap();
-        (view.kind(), view.code().to_string())
-    };
-    messages.iter().map(parse).collect()
-}
 
 #[test]
 fn a_request_is_answered_in_its_acknowledgement() {
@@ -35,14 +17,8 @@ fn a_request_is_answered_in_its_acknowledgement() {
     net.send(get("a/b"));
     net.run_for(seconds(300));
     assert_eq!(&net.response().unwrap().bytes()[..], b"hello");
-    assert_eq!(
-        headers(&net.sent_by_client()),
-        [(Type::Confirmable, "0.01".into())]
-    );
-    assert_eq!(
-        headers(&net.sent_by_server()),
-        [(Type::Acknowledgement, "2.05".into())]
-    );
+    assert_eq!(shapes(&net.sent_by_client()), ["CON 0.01"]);
+    assert_eq!(shapes(&net.sent_by_server()), ["ACK 2.05"]);
     assert!(net.client.is_idle() && net.server.is_idle());
 }
 
@@ -103,10 +79,8 @@ fn slow_application_gets_empty_ack_then_separate_response() {
     net.send(get("slow"));
     net.run_for(seconds(300));
     assert_eq!(&net.response().unwrap().bytes()[..], b"late");
-    let con = |code: &str| (Type::Confirmable, code.to_string());
-    let ack = |code: &str| (Type::Acknowledgement, code.to_string());
-    assert_eq!(headers(&net.sent_by_client()), [con("0.01"), ack("0.00")]);
-    assert_eq!(headers(&net.sent_by_server()), [ack("0.00"), con("2.05")]);
+    assert_eq!(shapes(&net.sent_by_client()), ["CON 0.01", "ACK 0.00"]);
+    assert_eq!(shapes(&net.sent_by_server()), ["ACK 0.00", "CON 2.05"]);
     let acknowledged = net.crossings[1].at.since(Instant::ZERO);
     assert_eq!(
         acknowledged,
@@ -116,88 +90,10 @@ fn slow_application_gets_empty_ack_then_separate_response() {
 }
 
 #[test]
-fn a_separate_response_stands_in_for_a_lost_acknowledgement() {
-    let mut net = Net::plain();
-    net.send(get("x"));
-    let request = net.sent_by_client()[0].to_vec();
-    let token = MessageView::parse(&request).unwrap().token();
-    net.server_dead = true;
-    let response = message(Type::Confirmable, Code::CONTENT, 77, token.as_slice(), &[]);
-    net.inject_to_client(&response);
-    assert_eq!(net.response().unwrap().code, Code::CONTENT);
-    net.inject_to_client(&response);
-    net.run_for(seconds(300));
-    let sent = headers(&net.sent_by_client()[1..]);
-    assert_eq!(
-        sent,
-        [
-            (Type::Acknowledgement, "0.00".into()),
-            (Type::Acknowledgement, "0.00".into())
-        ]
-    );
-    assert_eq!(net.responses().len(), 1, "delivered once");
-}
-
-#[test]
 fn a_response_nobody_waits_for_is_rejected() {
     let mut net = Net::plain();
-    net.inject_to_client(&message(Type::Confirmable, Code::CONTENT, 9, &[1, 2], &[]));
+    net.inject_to_client(&con(Code::CONTENT, 9).token(&[1, 2]).bytes());
     assert_eq!(net.sent_by_client(), [&[0x70, 0, 0, 9][..]]);
-}
-
-#[test]
-fn a_piggybacked_response_with_another_token_is_ignored() {
-    let mut net = Net::plain();
-    net.server_dead = true;
-    net.send(get("x"));
-    let id = MessageView::parse(net.sent_by_client()[0])
-        .unwrap()
-        .message_id();
-    net.inject_to_client(&message(
-        Type::Acknowledgement,
-        Code::CONTENT,
-        id.0,
-        &[9; 8],
-        &[],
-    ));
-    assert!(net.response().is_none());
-}
-
-#[test]
-fn an_answer_from_another_address_is_ignored() {
-    let mut net = Net::plain();
-    net.server_dead = true;
-    net.send(get("x"));
-    let request = net.sent_by_client()[0].to_vec();
-    let view = MessageView::parse(&request).unwrap();
-    let token = view.token();
-    let answer = message(
-        Type::Acknowledgement,
-        Code::CONTENT,
-        view.message_id().0,
-        token.as_slice(),
-        &[],
-    );
-    let stranger = std::net::SocketAddr::from(([10, 0, 0, 9], 5683));
-    net.client.handle_datagram(net.now, stranger, &answer);
-    net.drain();
-    assert!(net.response().is_none());
-    net.inject_to_client(&answer);
-    assert!(net.response().is_some());
-}
-
-#[test]
-fn a_reset_ends_the_request() {
-    let mut net = Net::plain();
-    net.server_dead = true;
-    net.send(get("x"));
-    let id = MessageView::parse(net.sent_by_client()[0])
-        .unwrap()
-        .message_id();
-    net.inject_to_client(&message(Type::Reset, Code::EMPTY, id.0, &[], &[]));
-    assert_eq!(net.failure(), Some(Failure::Reset));
-    net.run_for(seconds(300));
-    assert_eq!(net.sent_by_client().len(), 1);
 }
 
 #[test]
@@ -208,14 +104,8 @@ fn a_ping_is_answered_by_a_reset() {
         .unwrap();
     net.run_for(seconds(300));
     assert!(matches!(net.events[..], [(_, Event::Pong(_))]));
-    assert_eq!(
-        headers(&net.sent_by_client()),
-        [(Type::Confirmable, "0.00".into())]
-    );
-    assert_eq!(
-        headers(&net.sent_by_server()),
-        [(Type::Reset, "0.00".into())]
-    );
+    assert_eq!(shapes(&net.sent_by_client()), ["CON 0.00"]);
+    assert_eq!(shapes(&net.sent_by_server()), ["RST 0.00"]);
     assert!(net.client.is_idle());
 }
 
@@ -227,32 +117,16 @@ fn a_ping_that_is_acknowledged_was_answered_too() {
         .ping(net.now, crate::net::server_address())
         .unwrap();
     net.run_for(seconds(1));
-    let id = MessageView::parse(net.sent_by_client()[0])
-        .unwrap()
-        .message_id();
-    net.inject_to_client(&message(Type::Acknowledgement, Code::EMPTY, id.0, &[], &[]));
+    let id = view(net.sent_by_client()[0]).message_id().0;
+    net.inject_to_client(&empty(Type::Acknowledgement, id));
     assert!(matches!(net.events[..], [(_, Event::Pong(_))]));
     assert!(net.client.is_idle());
 }
 
 #[test]
-fn malformed_con_is_rejected_and_others_ignored() {
-    let mut net = Net::plain();
-    let broken = |first: u8| vec![first, 0x01, 0x12, 0x34, 0xff]; // a payload marker, no payload
-    net.inject_to_server(&broken(0x40));
-    assert_eq!(net.sent_by_server(), [&[0x70, 0, 0x12, 0x34][..]]);
-    for first in [0x50, 0x60, 0x70, 0x80, 0x00] {
-        net.inject_to_server(&broken(first));
-    }
-    net.inject_to_server(&[]);
-    net.inject_to_server(&[0x40, 0x01]);
-    assert_eq!(net.sent_by_server().len(), 1);
-}
-
-#[test]
 fn a_duplicate_request_is_executed_once_and_answered_alike() {
     let mut net = Net::plain();
-    let request = message(Type::Confirmable, Code::POST, 5, &[1], &[(11, b"n")]);
+    let request = con(Code::POST, 5).path("n").bytes();
     net.inject_to_server(&request);
     net.run_for(seconds(200));
     net.inject_to_server(&request);
@@ -271,111 +145,15 @@ fn a_duplicate_request_is_executed_once_and_answered_alike() {
 fn duplicate_of_pending_request_gets_empty_ack() {
     let mut net = Net::plain();
     net.app.delay = seconds(5);
-    let request = message(Type::Confirmable, Code::GET, 5, &[1], &[(11, b"n")]);
+    let request = con(Code::GET, 5).path("n").bytes();
     net.inject_to_server(&request);
     net.inject_to_server(&request);
     assert!(net.sent_by_server().is_empty(), "nothing to say yet");
     net.run_for(seconds(1));
     net.inject_to_server(&request);
-    let ack = (Type::Acknowledgement, "0.00".to_string());
-    assert_eq!(headers(&net.sent_by_server()), [ack.clone(), ack]);
+    assert_eq!(shapes(&net.sent_by_server()), ["ACK 0.00", "ACK 0.00"]);
     net.run_for(seconds(300));
     assert_eq!(net.app.executed["n"], 1);
-}
-
-#[test]
-fn a_duplicate_non_request_is_ignored() {
-    let mut net = Net::plain();
-    let request = message(Type::NonConfirmable, Code::POST, 5, &[1], &[(11, b"n")]);
-    net.inject_to_server(&request);
-    net.inject_to_server(&request);
-    assert_eq!(net.app.executed["n"], 1);
-    assert_eq!(
-        headers(&net.sent_by_server()),
-        [(Type::NonConfirmable, "2.04".into())]
-    );
-}
-
-#[test]
-fn a_non_request_gets_a_non_response() {
-    let mut net = Net::plain();
-    net.app
-        .resources
-        .insert("x".into(), Bytes::from_static(b"y"));
-    let mut sending = RequestConfig::default();
-    sending.confirmable = false;
-    net.send_with(get("x"), sending);
-    net.run_for(seconds(1));
-    assert_eq!(&net.response().unwrap().bytes()[..], b"y");
-    assert_eq!(
-        headers(&net.sent_by_client()),
-        [(Type::NonConfirmable, "0.01".into())]
-    );
-    assert_eq!(
-        headers(&net.sent_by_server()),
-        [(Type::NonConfirmable, "2.05".into())]
-    );
-    net.run_for(seconds(300));
-    assert!(net.client.is_idle());
-}
-
-#[test]
-fn an_unanswered_non_request_ends_too() {
-    let mut net = Net::plain();
-    net.server_dead = true;
-    let mut sending = RequestConfig::default();
-    sending.confirmable = false;
-    net.send_with(get("x"), sending);
-    net.run_for(seconds(248));
-    assert_eq!(net.failure(), Some(Failure::NoResponse));
-    assert_eq!(net.sent_by_client().len(), 1);
-}
-
-#[test]
-fn unknown_critical_option_is_4_02_in_con_and_drops_non() {
-    for (number, code) in [(9, "4.02"), (2049, "4.02"), (35, "5.05"), (39, "5.05")] {
-        let mut net = Net::plain();
-        let options: &[(u16, &[u8])] = &[(number, b"x")];
-        net.inject_to_server(&message(Type::Confirmable, Code::GET, 1, &[7], options));
-        assert_eq!(
-            headers(&net.sent_by_server()),
-            [(Type::Acknowledgement, code.into())]
-        );
-        net.inject_to_server(&message(Type::NonConfirmable, Code::GET, 2, &[7], options));
-        // A NON request to a proxy gets a response, too, here 5.05 (RFC 7252 5.10.2).
-        let told = if code == "5.05" { 2 } else { 1 };
-        assert_eq!(net.sent_by_server().len(), told);
-        assert!(net.app.executed.is_empty());
-    }
-}
-
-#[test]
-fn critical_option_of_bad_length_or_count_is_unrecognized() {
-    let long = [b'x'; 256];
-    for options in [
-        &[(11, &long[..])][..],
-        &[(17, b"a"), (17, b"b")],
-        &[(7, b"abc")],
-    ] {
-        let mut net = Net::plain();
-        net.inject_to_server(&message(Type::Confirmable, Code::GET, 1, &[7], options));
-        let refused = (Type::Acknowledgement, "4.02".to_string());
-        assert_eq!(headers(&net.sent_by_server()), [refused], "{options:?}");
-    }
-}
-
-#[test]
-fn an_elective_option_nobody_knows_is_ignored() {
-    let mut net = Net::plain();
-    net.app
-        .resources
-        .insert("x".into(), Bytes::from_static(b"y"));
-    let options: &[(u16, &[u8])] = &[(11, b"x"), (65_000, b"?")];
-    net.inject_to_server(&message(Type::Confirmable, Code::GET, 1, &[7], options));
-    assert_eq!(
-        headers(&net.sent_by_server()),
-        [(Type::Acknowledgement, "2.05".into())]
-    );
 }
 
 #[test]
@@ -391,38 +169,12 @@ fn response_in_blocks_that_were_not_requested_fails_request() {
         net.server_dead = true;
         net.send(get("x"));
         let request = net.sent_by_client()[0].to_vec();
-        let view = MessageView::parse(&request).unwrap();
-        let (id, token) = (view.message_id().0, view.token());
-        let options: &[(u16, &[u8])] = &[(number.0, more)];
-        let kind = Type::Acknowledgement;
-        net.inject_to_client(&message(kind, code, id, token.as_slice(), options));
+        let answer = ack(code, view(&request).message_id().0).token_of(&request);
+        net.inject_to_client(&answer.option(number.0, more).bytes());
         let failure = fails.then_some(Failure::UnknownOption(number));
         assert_eq!(net.failure(), failure, "{number} in {code}");
         assert_eq!(net.response().is_some(), !fails);
     }
-}
-
-#[test]
-fn response_with_unknown_critical_option_fails_request() {
-    let mut net = Net::plain();
-    net.server_dead = true;
-    net.send(get("x"));
-    let request = net.sent_by_client()[0].to_vec();
-    let view = MessageView::parse(&request).unwrap();
-    let options: &[(u16, &[u8])] = &[(2049, b"")];
-    let token = view.token();
-    let id = view.message_id().0;
-    net.inject_to_client(&message(
-        Type::Acknowledgement,
-        Code::CONTENT,
-        id,
-        token.as_slice(),
-        options,
-    ));
-    assert_eq!(
-        net.failure(),
-        Some(Failure::UnknownOption(OptionNumber(2049)))
-    );
 }
 
 #[test]
@@ -450,16 +202,6 @@ fn nstart_lets_more_exchanges_run_at_once() {
     }
     net.run_for(seconds(1));
     assert_eq!(net.client_times(), [0, 0, 0, 20, 20].map(millis));
-}
-
-#[test]
-fn an_exchange_waiting_for_its_separate_response_lets_others_go() {
-    let mut net = Net::plain();
-    net.app.delay = seconds(10);
-    net.send(get("x"));
-    net.send(get("x"));
-    net.run_for(seconds(9));
-    assert_eq!(net.sent_by_client().len(), 2);
 }
 
 #[test]
@@ -589,7 +331,7 @@ fn message_ids_run_out_and_messages_wait_for_them() {
         loop {
             match net.client.poll() {
                 carob_proto::endpoint::Output::Transmit { bytes, .. } => {
-                    let id = MessageView::parse(bytes).unwrap().message_id();
+                    let id = view(bytes).message_id();
                     assert!(sent.insert(id.0), "{id:?} was used twice at once");
                 }
                 carob_proto::endpoint::Output::Wait(_) => break,
@@ -618,7 +360,7 @@ fn tokens_are_unpredictable_and_may_be_absent() {
         net.send(get("x"));
         net.run_for(seconds(1));
     }
-    let token = |m: &&[u8]| MessageView::parse(m).unwrap().token().as_slice().to_vec();
+    let token = |m: &&[u8]| view(m).token().as_slice().to_vec();
     let tokens: Vec<_> = net.sent_by_client().iter().map(token).collect();
     assert!(tokens.iter().all(|t| t.len() == 8));
     assert!(tokens[0] != tokens[1] && tokens[1] != tokens[2]);
@@ -687,19 +429,4 @@ fn every_request_ends_and_none_runs_twice_on_a_bad_network() {
         );
         assert!(net.client.is_idle() && net.server.is_idle(), "seed {seed}");
     }
-}
-
-#[test]
-fn a_put_seen_again_after_its_place_was_taken_changes_nothing() {
-    let mut config = Config::default();
-    config.limits.dedup_idempotent = 1;
-    let mut net = Net::new(Config::default(), config);
-    net.send(put("x", Bytes::from_static(b"1")));
-    net.run_for(seconds(1));
-    let first = net.sent_by_client()[0].to_vec();
-    net.send(get("other"));
-    net.run_for(seconds(1));
-    net.inject_to_server(&first);
-    assert_eq!(net.app.executed["x"], 2, "idempotent, so it may run again");
-    assert_eq!(&net.app.resources["x"][..], b"1");
 }

@@ -86,8 +86,11 @@ fn unprocessable_con_is_rejected_by_rst_with_its_message_id() {
     net.inject_to_server(&[0x4f, 1, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     net.inject_to_server(&[0x40, 1, 3, 1, 0xb3, b'a']);
     net.inject_to_server(&[0x40, 0, 3, 2, 0xff]);
+    // A payload marker without a payload, and less than a header.
+    net.inject_to_server(&[0x40, 1, 3, 3, 0xff]);
+    net.inject_to_server(&[0x40, 1]);
     let ids = [
-        0x100, 0x101, 0x102, 0x103, 0x104, 0x200, 0x300, 0x301, 0x302,
+        0x100, 0x101, 0x102, 0x103, 0x104, 0x200, 0x300, 0x301, 0x302, 0x303,
     ];
     let expected: Vec<_> = ids.map(|id| empty(Type::Reset, id)).to_vec();
     assert_eq!(net.sent_by_server(), expected);
@@ -151,6 +154,8 @@ fn a_reset_that_is_not_empty_is_ignored() {
     assert!(net.events.is_empty());
     net.inject_to_client(&empty(Type::Reset, id));
     assert_eq!(net.failure(), Some(Failure::Reset));
+    net.run_for(seconds(300));
+    assert_eq!(net.sent_by_client().len(), 1, "not sent again");
 }
 
 #[test]

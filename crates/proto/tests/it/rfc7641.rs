@@ -1,7 +1,7 @@
 //! RFC 7641, requirement by requirement, on the wire (`vectors/requirements.toml`); what
 //! `observe.rs` does not show.
 
-use crate::net::wire::{ack, blocks, con, empty, shapes, view};
+use crate::net::wire::{ack, blocks, con, empty, non, shapes, view};
 use crate::net::{Net, get, millis, pattern, seconds};
 use carob_cc::time::Instant;
 use carob_proto::codec::{Code, ContentFormat, OptionNumber, Type};
@@ -78,6 +78,8 @@ fn deregistration_repeats_token_and_options() {
         (&b"off"[..], None)
     );
     assert_eq!(net.server.observers(Subject(0)), 0);
+    assert!(net.client.is_idle());
+    assert_eq!(net.client.usage().observations, 0);
 }
 
 #[test]
@@ -139,6 +141,8 @@ fn notifications_have_token_rising_number_and_first_format() {
         assert!(number > last, "{number} after {last}");
         last = number;
     }
+    let told: Vec<_> = (0..20).map(|n| n.to_string()).collect();
+    assert_eq!(net.states()[1..], told);
 }
 
 #[test]
@@ -263,7 +267,9 @@ fn notification_with_unknown_token_is_reset() {
     };
     net.inject_to_client(&told(0x900, 200).token(b"unknown").bytes());
     net.inject_to_client(&told(0x901, 201).token_of(&registration).bytes());
-    // An older one is acknowledged, too, and so is what comes twice.
+    // An older one is acknowledged, too, and so is what comes twice. A NON is not.
+    let unconfirmed = non(Code::CONTENT, 0x903).option(6, &[202]).payload(b"x");
+    net.inject_to_client(&unconfirmed.token_of(&registration).bytes());
     net.inject_to_client(&told(0x902, 150).token_of(&registration).bytes());
     net.inject_to_client(&told(0x902, 150).token_of(&registration).bytes());
     let expected = [
@@ -273,7 +279,7 @@ fn notification_with_unknown_token_is_reset() {
         empty(Type::Acknowledgement, 0x902),
     ];
     assert_eq!(net.sent_by_client()[1..], expected);
-    assert_eq!(net.states(), ["off", "x"]);
+    assert_eq!(net.states(), ["off", "x", "x"]);
 }
 
 #[test]

@@ -67,24 +67,3 @@ fn a_body_that_cannot_be_completed_is_renewed() {
     assert_eq!(bodies(&net), [pattern(5_000), pattern(8_000)]);
     assert_eq!(net.server.observers(Subject(0)), 1);
 }
-
-#[test]
-fn the_block_size_of_the_registration_is_kept_to() {
-    let mut client = Config::default();
-    client.block_size = carob_proto::codec::BlockSize::from_bytes_at_most(64).unwrap();
-    client.negotiate_early = true;
-    let mut net = Net::new(client, Config::default());
-    net.observable("light", "");
-    net.app.resources.insert("light".into(), pattern(200));
-    net.send_with(get("light"), observing());
-    net.run_for(seconds(5));
-    net.change("light", pattern(300), false);
-    net.run_for(seconds(5));
-    assert_eq!(bodies(&net), [pattern(200), pattern(300)]);
-    let longest = net
-        .sent_by_server()
-        .iter()
-        .map(|b| view(b).payload().len())
-        .max();
-    assert_eq!(longest, Some(64));
-}

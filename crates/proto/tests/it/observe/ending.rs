@@ -18,30 +18,6 @@ fn a_client_that_lost_interest_refuses_the_next_notification() {
 }
 
 #[test]
-fn giving_an_observation_back_takes_it_off_the_list() {
-    let (mut net, id) = observed();
-    assert!(net.client.stop_observing(net.now, id));
-    net.run_for(seconds(1));
-    let request = net.sent_by_client()[1];
-    assert_eq!(observe_value(request), Some(1));
-    assert_eq!(view(request).token(), view(net.sent_by_client()[0]).token());
-    assert_eq!(net.server.observers(Subject(0)), 0);
-    assert_eq!(&net.response().unwrap().bytes()[..], b"off");
-    assert!(net.client.is_idle());
-    assert_eq!(net.client.usage().observations, 0);
-}
-
-#[test]
-fn a_notification_that_nobody_acknowledges_ends_the_observation() {
-    let (mut net, _) = observed();
-    net.server_dead = true;
-    net.change("light", "on", true);
-    net.run_for(seconds(200));
-    assert_eq!(net.server.observers(Subject(0)), 0);
-    assert!(net.server.is_idle());
-}
-
-#[test]
 fn a_peer_that_cannot_be_reached_observes_nothing() {
     let (mut net, _) = observed();
     net.server.handle_unreachable(net.now, client_address());

@@ -3,15 +3,6 @@
 use super::*;
 
 #[test]
-fn a_registration_asks_with_0_and_is_answered_with_a_number() {
-    let (net, _) = observed();
-    assert_eq!(observe_value(net.sent_by_client()[0]), Some(0));
-    assert!(observe_value(net.sent_by_server()[0]).is_some());
-    assert_eq!(net.server.observers(Subject(0)), 1);
-    assert!(net.response().is_none(), "the request lives on");
-}
-
-#[test]
 fn a_resource_that_cannot_be_observed_is_answered_once() {
     let mut net = Net::plain();
     net.app.resources.insert("x".into(), "y".into());
@@ -65,28 +56,6 @@ fn fetch_observes_like_get() {
     net.change("light", "on", false);
     net.run_for(seconds(1));
     assert_eq!(net.states(), ["off", "on"]);
-}
-
-#[test]
-fn the_same_token_again_refreshes_the_entry_and_adds_none() {
-    let (mut net, _) = observed();
-    let mut again = net.sent_by_client()[0].to_vec();
-    again[2..4].copy_from_slice(&0x7777_u16.to_be_bytes());
-    net.inject_to_server(&again);
-    assert_eq!(net.server.observers(Subject(0)), 1);
-    assert_eq!(net.server.usage().observers, 1);
-}
-
-#[test]
-fn at_the_limit_requests_are_answered_and_not_listed() {
-    let mut config = Config::default();
-    config.limits.observers = 1;
-    let (mut net, _) = observed_with(config);
-    net.observable("door", "shut");
-    net.send_with(get("door"), observing());
-    net.run_for(seconds(1));
-    assert_eq!(&net.response().unwrap().bytes()[..], b"shut");
-    assert_eq!(net.server.usage().observers, 1);
 }
 
 #[test]
