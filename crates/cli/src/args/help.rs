@@ -154,7 +154,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob bench coap://localhost/large --mode block --ports 4 --requests 8",
             "carob bench coap://localhost/up.bin --mode upload --bytes 100000 --ports 1 --requests 3",
             "carob bench coaps://localhost/hello --psk-file keys.txt --duration 2s",
-            "carob bench coaps://localhost/ --psk-file keys.txt --mode handshake --requests 100",
+            "carob bench coaps://localhost/hello --psk-file keys.txt --port-messages 1 --requests 100",
         ],
     ),
     (
@@ -245,15 +245,15 @@ session uses a key or certificates, as in `carob get`. Its handshake has the tim
 doubled at each retransmission, within --timeout. A session that the server closes, or on which
 nothing arrives for --timeout, is abandoned; the next request establishes another.
 
-Handshakes (--mode handshake) each have a source port of their own and end with close_notify,
-without a request. One is made before the measurement. A server may limit handshakes and ignore
-those above the limit. `carob serve` accepts 100 a second of one source, with a burst of 1,000, and
-all of them with --limit handshake_rate=0 --limit handshake_work=100.
+With --port-messages 1, each request has a session of its own, so that its latency is that of a
+handshake and a request. A server may limit handshakes and ignore those above the limit. `carob serve`
+accepts 100 a second of one source, with a burst of 1,000, and all of them with
+--limit handshake_rate=0 --limit handshake_work=100.
 
 If any request succeeded, the exit code is 0; otherwise it is that of the most frequent error.
 ";
 const BENCH_CODES: &[(u8, &str)] = &[
-    (0, "a request, or a handshake, succeeded"),
+    (0, "a request succeeded"),
     (3, "no request was answered in time"),
     (
         4,

@@ -19,10 +19,9 @@ pub(crate) struct BenchArgs {
     #[arg(short, long, value_name = "MODE", default_value = "get")]
     pub(crate) mode: Mode,
 
-    /// Limit outstanding requests, or handshakes in progress
+    /// Limit outstanding requests [default: one a port, or 1024 with --rate]
     ///
-    /// Requests are spread evenly over the ports. [default: one a port, or 1024 with --rate; 16
-    /// handshakes, or 256 with --rate]
+    /// They are spread evenly over the ports.
     #[arg(long, value_name = "W", help_heading = "Load")]
     pub(crate) outstanding: Option<u32>,
     /// Number of source ports, or of parallel bodies [default: 16]
@@ -43,7 +42,7 @@ pub(crate) struct BenchArgs {
     /// Run for this long before measuring [default: 1s, or 0s with --requests]
     #[arg(long, value_name = "TIME", value_parser = warm_up, help_heading = "Load")]
     pub(crate) warm_up: Option<Duration>,
-    /// Stop after this many requests, bodies or handshakes
+    /// Stop after this many requests or bodies
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) requests: Option<u64>,
     /// Generate load from this many threads, among which ports are divided
@@ -95,7 +94,7 @@ pub(crate) struct BenchArgs {
     /// Fail requests and handshakes after this time [default: 10s; 60s for bodies]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Message layer")]
     pub(crate) timeout: Option<Duration>,
-    /// Replace a source port after this many messages
+    /// Replace a source port, and its DTLS session, after this many messages
     #[arg(
         long,
         value_name = "N",
@@ -132,8 +131,6 @@ pub(crate) enum Mode {
     Block,
     /// Upload a body to it block by block
     Upload,
-    /// Establish DTLS sessions with its server, without requests
-    Handshake,
 }
 
 impl Mode {

@@ -32,12 +32,10 @@ pub(super) enum ErrorKind {
     NotTaken,
     /// The DTLS session ended in which it was sent.
     SessionEnded,
-    /// A handshake failed, other than by silence.
-    Handshake,
 }
 
 impl ErrorKind {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Timeout,
         Self::Reset,
         Self::Unreachable,
@@ -46,7 +44,6 @@ impl ErrorKind {
         Self::Options,
         Self::NotTaken,
         Self::SessionEnded,
-        Self::Handshake,
     ];
 
     /// As the machine interface has it.
@@ -60,7 +57,6 @@ impl ErrorKind {
             Self::Options => "bad_options",
             Self::NotTaken => "not_taken",
             Self::SessionEnded => "session_ended",
-            Self::Handshake => "handshake",
         }
     }
 
@@ -75,7 +71,6 @@ impl ErrorKind {
             Self::Options => "options not understood",
             Self::NotTaken => "not taken by the engine",
             Self::SessionEnded => "the DTLS session ended",
-            Self::Handshake => "the handshake failed",
         }
     }
 }
@@ -88,10 +83,6 @@ pub(super) enum Ending {
         code: Code,
         after: u64,
         bytes: u64,
-    },
-    /// With a DTLS session, after this many nanoseconds.
-    Connected {
-        after: u64,
     },
     /// With an error response.
     Refused(Code),
@@ -123,7 +114,7 @@ impl Ending {
 /// Requests by how they ended.
 #[derive(Clone, Debug)]
 pub(super) struct Counters {
-    /// With a 2.xx response, or a session.
+    /// With a 2.xx response.
     pub(super) answered: u64,
     /// Responses by code.
     codes: Box<[u64; 256]>,
@@ -160,10 +151,6 @@ impl Counters {
                 self.answered += 1;
                 self.codes[usize::from(code.0)] += 1;
                 self.bytes += bytes;
-                self.latency.saturating_record(after);
-            }
-            Ending::Connected { after } => {
-                self.answered += 1;
                 self.latency.saturating_record(after);
             }
             Ending::Refused(code) => self.codes[usize::from(code.0)] += 1,

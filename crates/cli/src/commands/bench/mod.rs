@@ -3,8 +3,7 @@
 //! `plan` has the settings, `worker` sends requests and bodies on ports
 //! (`ports`, `port`) that drive the protocol engine over separate sockets: the library's client
 //! costs half as much again for each request as the server that it would load. Over coaps a port has
-//! a DTLS session (`session`); `handshakes` makes nothing else. `counters` and `window` count, `report`
-//! and `print` format the results.
+//! a DTLS session (`session`). `counters` and `window` count, `report` and `print` format the results.
 
 mod answers;
 mod args;
@@ -14,7 +13,6 @@ mod control;
 mod counters;
 mod cpu;
 mod entropy;
-mod handshakes;
 mod pace;
 mod plan;
 mod port;
@@ -37,7 +35,6 @@ use carob::{Error, Uri};
 
 use control::Control;
 use counters::{Counters, ErrorKind};
-use handshakes::Handshakes;
 use plan::Plan;
 use ports::Clock;
 use report::Report;
@@ -113,8 +110,7 @@ async fn load(args: &BenchArgs) -> Result<Outcome, Failure> {
     measured.settle();
     let latency = measured.measured.latency.clone();
     let ending = ending(&plan, &measured, interrupted);
-    // Where there are no Message IDs, none recurs.
-    let recurred = plan.mode != args::Mode::Handshake && control.source_ports.recurred();
+    let recurred = control.source_ports.recurred();
     let mut report = Report::new(&plan, measured, recurred, args.server_pid);
     report.interrupted = interrupted;
     if args.json {
@@ -131,19 +127,6 @@ async fn load(args: &BenchArgs) -> Result<Outcome, Failure> {
 
 /// Opens the ports and starts the threads, all on one clock.
 fn start(plan: &Arc<Plan>, control: &Arc<Control>) -> io::Result<Vec<Running>> {
-    if plan.mode == args::Mode::Handshake {
-        let suite = handshakes::try_one(plan, control)?;
-        let clock = Clock::start();
-        return (0..plan.threads)
-            .map(|thread| {
-                let (plan, control) = (Arc::clone(plan), Arc::clone(control));
-                let shake = move || Handshakes::new(plan, control, thread, suite)?.run(clock);
-                thread::Builder::new()
-                    .name("handshakes".to_owned())
-                    .spawn(shake)
-            })
-            .collect();
-    }
     // All ports are open, and have their sessions, before the clock starts, so that this delays
     // nothing.
     let workers: io::Result<Vec<Worker>> = (0..plan.threads)

@@ -100,15 +100,10 @@ fn text(plan: &Plan, report: &Report) -> String {
     let mut lines = Lines(headline(plan, report) + "\n\n");
     let unit = match report.unit {
         "body" => "bodies",
-        "handshake" => "handshakes",
         _ => "requests",
     };
     lines.add(unit, thousands(report.requests));
-    let well = match plan.mode {
-        Mode::Handshake => "  completed",
-        _ => "  answered 2.xx",
-    };
-    lines.add(well, thousands(report.answered));
+    lines.add("  answered 2.xx", thousands(report.answered));
     lines.add("  errors", thousands(report.errors()));
     for (name, count) in report.errors.iter().filter(|(name, _)| *name != "total") {
         let kind = ErrorKind::ALL.into_iter().find(|t| t.name() == name);
@@ -129,12 +124,11 @@ fn text(plan: &Plan, report: &Report) -> String {
     lines.count("  of another ETag", report.bodies_changed);
     let what = match report.unit {
         "body" => "time per body, us",
-        "handshake" => "time of one, us",
         _ => "latency, us",
     };
     lines.percentiles(what, report.latency_us.as_ref());
     open_loop(&mut lines, report);
-    dtls(&mut lines, plan, report);
+    dtls(&mut lines, report);
     messages(&mut lines, plan, report);
     cpu(&mut lines, report);
     lines.0
@@ -146,7 +140,6 @@ fn headline(plan: &Plan, report: &Report) -> String {
         Mode::Get => format!("GET {uri}"),
         Mode::Post => format!("POST {uri}, {} bytes", plan.request.payload.len()),
         Mode::Block => format!("download {uri}"),
-        Mode::Handshake => format!("handshakes with {uri}"),
         Mode::Upload => format!(
             "{} {uri}, {} bytes",
             plan.request.code.name().unwrap_or("upload"),
@@ -155,24 +148,16 @@ fn headline(plan: &Plan, report: &Report) -> String {
     };
     let pace = match (plan.mode, plan.pace) {
         (Mode::Block | Mode::Upload, _) => format!("{} in parallel", plan.ports),
-        (Mode::Handshake, Pace::Closed) => format!("{} at a time", plan.outstanding),
         (_, Pace::Closed) => format!("{} outstanding over {} ports", plan.outstanding, plan.ports),
         (_, Pace::Open { rate, arrivals, .. }) => {
             let arrivals = match arrivals {
                 super::args::Arrivals::Constant => "constant",
                 super::args::Arrivals::Poisson => "Poisson",
             };
-            let over = match plan.mode {
-                Mode::Handshake => format!("at most {} at a time", plan.outstanding),
-                _ => format!("over {} ports", plan.ports),
-            };
-            format!("{rate}/s, {arrivals}, {over}")
+            format!("{rate}/s, {arrivals}, over {} ports", plan.ports)
         }
     };
     let seconds = report.seconds;
-    if plan.mode == Mode::Handshake {
-        return format!("{what}: {pace}, {seconds:.1} s");
-    }
     let kind = if plan.confirmable { "CON" } else { "NON" };
     let controller = &plan.controller;
     format!("{what}: {pace}, {kind}, {controller}, {seconds:.1} s")
@@ -194,7 +179,7 @@ fn open_loop(lines: &mut Lines, report: &Report) {
     }
 }
 
-fn dtls(lines: &mut Lines, plan: &Plan, report: &Report) {
+fn dtls(lines: &mut Lines, report: &Report) {
     let Some(of) = &report.dtls else { return };
     let by = match of.credential {
         "key" => "a pre-shared key",
@@ -203,9 +188,7 @@ fn dtls(lines: &mut Lines, plan: &Plan, report: &Report) {
     let suite = of.suite.unwrap_or("no session");
     let version = of.version;
     lines.add("transport", format_args!("DTLS {version}, {by}, {suite}"));
-    if plan.mode != Mode::Handshake {
-        lines.count("  more handshakes", of.handshakes);
-    }
+    lines.count("  more handshakes", of.handshakes);
     if let Some(failure) = of.failure.as_ref().filter(|_| of.failed > 0) {
         lines.add(
             "  failed handshakes",
@@ -221,15 +204,8 @@ fn messages(lines: &mut Lines, plan: &Plan, report: &Report) {
         Some(_) => format!("{limit}, as a handshake shows where we are"),
         None => format!("{limit} by default for {}", plan.target.address.ip()),
     };
-    let sent = match plan.mode {
-        Mode::Handshake => "datagrams sent",
-        _ => "messages sent",
-    };
-    lines.add(sent, thousands(of.sent));
+    lines.add("messages sent", thousands(of.sent));
     lines.add("  retransmissions", thousands(of.retransmissions));
-    if plan.mode == Mode::Handshake {
-        return;
-    }
     lines.count("  sent for nothing", of.answered_again);
     lines.add(
         "amplification limit",

@@ -23,7 +23,7 @@ pub(super) struct Report {
     pub(super) interrupted: bool,
     /// The time measured.
     pub(super) seconds: f64,
-    /// The unit that is counted: a request, a body, a handshake.
+    /// The unit that is counted: a request or a body.
     pub(super) unit: &'static str,
     pub(super) requests: u64,
     pub(super) answered: u64,
@@ -98,15 +98,14 @@ pub(super) struct Dtls {
     pub(super) credential: &'static str,
     /// By its name in IANA's registry; none if there never was a session.
     pub(super) suite: Option<&'static str>,
-    /// Sessions established within the measured time: of replaced source ports, and in handshake mode all.
-    /// Sessions from before the load are not counted.
+    /// Sessions of replaced source ports established within the measured time.
     pub(super) handshakes: u64,
     pub(super) failed: u64,
     /// Why one was last not made.
     pub(super) failure: Option<String>,
 }
 
-/// CoAP messages; in handshake mode, datagrams.
+/// CoAP messages.
 #[derive(Debug, Serialize)]
 pub(super) struct Messages {
     pub(super) sent: u64,
@@ -181,7 +180,6 @@ impl Report {
             unit: match plan.mode {
                 Mode::Get | Mode::Post => "request",
                 Mode::Block | Mode::Upload => "body",
-                Mode::Handshake => "handshake",
             },
             requests: measured.requests(),
             answered: measured.answered,

@@ -43,9 +43,6 @@ pub(super) struct Room {
     /// Messages that have come, and where each ends.
     inbox: Vec<u8>,
     ends: Vec<usize>,
-    /// Datagrams of handshakes that have left, and the copies among them.
-    pub(super) datagrams: u64,
-    pub(super) copies: u64,
 }
 
 impl Room {
@@ -167,8 +164,6 @@ impl Session {
             match self.inner.poll(&mut room.buffer) {
                 SessionOutput::Datagram { bytes, fresh } => {
                     outbox.push(bytes);
-                    room.datagrams += 1;
-                    room.copies += u64::from(!fresh);
                     if let Some(handshake) = self.handshake.as_mut().filter(|_| fresh) {
                         handshake.timeout = FIRST_TIMEOUT;
                         handshake.due = (now + FIRST_TIMEOUT).min(handshake.until);

@@ -216,7 +216,7 @@ impl Window {
 
     /// Counts a request that has ended.
     pub(super) fn note_end(&mut self, ending: Ending) {
-        let answered = matches!(ending, Ending::Answered { .. } | Ending::Connected { .. });
+        let answered = matches!(ending, Ending::Answered { .. });
         let answered = u64::from(answered);
         self.finished_in_all += 1;
         self.errors_in_all += 1 - answered;

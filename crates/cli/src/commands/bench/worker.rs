@@ -291,10 +291,7 @@ impl Worker {
             self.outcome.ids_ran_out |= sent >= PORT_MESSAGES_MAX;
         }
         match ending {
-            Ending::Answered { .. }
-            | Ending::Connected { .. }
-            | Ending::Refused(_)
-            | Ending::Failed(ErrorKind::Reset) => {
+            Ending::Answered { .. } | Ending::Refused(_) | Ending::Failed(ErrorKind::Reset) => {
                 self.control.note_life();
             }
             Ending::Failed(ErrorKind::Unreachable) => self.slots.pause(lane, now, PAUSE),

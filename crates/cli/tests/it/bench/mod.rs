@@ -296,8 +296,6 @@ fn wrong_usage_is_refused_with_what_to_do_instead() {
         "coap://127.0.0.1/ --ports 5 --outstanding 4",
         "coap://127.0.0.1/ --cc cocoa-3",
         "coap+tcp://127.0.0.1/",
-        "coap://127.0.0.1/ --mode handshake",
-        "coaps://127.0.0.1/ --mode handshake --ports 3",
         "coaps://127.0.0.1/ --psk-identity nobody",
         "coap://127.0.0.1/ --server-pid 4294967295",
     ] {

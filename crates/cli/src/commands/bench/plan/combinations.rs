@@ -8,8 +8,7 @@ use crate::failure::Failure;
 pub(super) fn check(args: &BenchArgs) -> Result<(), Failure> {
     let mode = args.mode;
     let body = args.payload.is_some() || args.bytes.is_some();
-    let shakes = mode == Mode::Handshake;
-    let several = shakes || matches!(mode, Mode::Get | Mode::Post);
+    let several = matches!(mode, Mode::Get | Mode::Post);
     let refusals = [
         (
             body && !matches!(mode, Mode::Post | Mode::Upload),
@@ -29,7 +28,7 @@ pub(super) fn check(args: &BenchArgs) -> Result<(), Failure> {
         (
             args.rate.is_some() && !several,
             "--rate starts single requests",
-            "use it with --mode get, post or handshake; bodies go by --ports",
+            "use it with --mode get or post; bodies go by --ports",
         ),
         (
             args.outstanding.is_some() && !several,
@@ -45,16 +44,6 @@ pub(super) fn check(args: &BenchArgs) -> Result<(), Failure> {
             args.block_size.is_some() && !mode.moves_bodies(),
             "--block-size is for bodies",
             "add --mode block or --mode upload",
-        ),
-        (
-            shakes && args.ports.is_some(),
-            "every handshake has a source port of its own",
-            "say how many there are at a time with --outstanding",
-        ),
-        (
-            shakes && (args.non || args.cc.is_some() || args.profile.is_some()),
-            "--non, --cc and --profile are for requests",
-            "leave them away; the timers of these handshakes are those of RFC 6347",
         ),
         (
             args.server_pid.is_some() && cfg!(not(target_os = "linux")),

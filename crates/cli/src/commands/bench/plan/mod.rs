@@ -17,17 +17,12 @@ use super::args::{Arrivals, BenchArgs, Method, Mode};
 use crate::args::controller;
 use crate::failure::{Failure, Kind};
 
-use target::Credentials;
 pub(super) use target::Target;
 
 /// Default for the largest number of outstanding requests in the open loop.
 const OPEN_LOOP_OUTSTANDING: u32 = 1_024;
 /// Default number of source ports.
 const PORTS: u32 = 16;
-/// Default number of parallel handshakes: in the closed loop, and in the open one. A server may have a
-/// limit for one source, which is 500 of a Carob server of the defaults.
-const HANDSHAKES: u32 = 16;
-const OPEN_LOOP_HANDSHAKES: u32 = 256;
 /// Most requests outstanding: the limit of an endpoint's tables.
 const OUTSTANDING_MAX: u32 = 65_536;
 /// Source ports at most at a time: a machine has not many more.
@@ -90,30 +85,14 @@ impl Plan {
         combinations::check(args)?;
         let mode = args.mode;
         let open = args.rate.is_some();
-        let shakes = mode == Mode::Handshake;
-        let (ports, outstanding) = if shakes {
-            let default = if open {
-                OPEN_LOOP_HANDSHAKES
-            } else {
-                HANDSHAKES
-            };
-            // Each has a separate port.
-            let most = args.outstanding.unwrap_or(default);
-            let most = within(most, PORTS_MAX, "--outstanding")?;
-            (most, most)
+        let ports = within(args.ports.unwrap_or(PORTS), PORTS_MAX, "--ports")?;
+        let default = if open {
+            OPEN_LOOP_OUTSTANDING.max(ports)
         } else {
-            let ports = within(args.ports.unwrap_or(PORTS), PORTS_MAX, "--ports")?;
-            let default = if open {
-                OPEN_LOOP_OUTSTANDING.max(ports)
-            } else {
-                ports
-            };
-            let outstanding = args.outstanding.unwrap_or(default);
-            (
-                ports,
-                within(outstanding, OUTSTANDING_MAX, "--outstanding")?,
-            )
+            ports
         };
+        let outstanding = args.outstanding.unwrap_or(default);
+        let outstanding = within(outstanding, OUTSTANDING_MAX, "--outstanding")?;
         if outstanding < ports {
             return Err(wrong(
                 format_args!(
@@ -122,13 +101,8 @@ impl Plan {
                 "use no more --ports than --outstanding",
             ));
         }
-        let threads = within(args.threads, ports, "--threads").map_err(|failure| {
-            failure.hint(if shakes {
-                "every thread needs a handshake of its own (--outstanding)"
-            } else {
-                "every thread needs a port of its own (--ports)"
-            })
-        })?;
+        let threads = within(args.threads, ports, "--threads")
+            .map_err(|failure| failure.hint("every thread needs a port of its own (--ports)"))?;
         if args.requests == Some(0) {
             return Err(wrong(
                 "--requests: 0 measures nothing",
@@ -138,14 +112,7 @@ impl Plan {
         let port_messages = within(args.port_messages, PORT_MESSAGES_MAX, "--port-messages")?;
         let share = outstanding.div_ceil(ports) as u16;
         let request = request(args)?;
-        let mut credentials = Credentials::new(&args.psk, &args.tls);
-        let target = Target::resolve(&args.uri, &mut credentials).map(Arc::new)?;
-        if shakes && target.secure.is_none() {
-            return Err(wrong(
-                "there is no handshake over coap://",
-                "ask a server over coaps://",
-            ));
-        }
+        let target = Target::resolve(&args.uri, &args.psk, &args.tls).map(Arc::new)?;
         let seconds = if mode.moves_bodies() { 60 } else { 10 };
         let counted = args.requests.is_some();
         let choice = match (&args.cc, args.profile) {
@@ -259,7 +226,7 @@ impl Template {
 
 fn request(args: &BenchArgs) -> Result<Template, Failure> {
     let code = match (args.mode, args.method) {
-        (Mode::Get | Mode::Block | Mode::Handshake, _) => Code::GET,
+        (Mode::Get | Mode::Block, _) => Code::GET,
         (Mode::Post, _) | (Mode::Upload, Some(Method::Post)) => Code::POST,
         (Mode::Upload, Some(Method::Put) | None) => Code::PUT,
     };
@@ -382,11 +349,6 @@ pub(super) mod tests {
             "--requests 0",
             "--port-messages 65000",
             "--mode post --bytes 2000",
-            "--mode handshake",
-            "--mode handshake --ports 4",
-            "--mode handshake --outstanding 2 --threads 3",
-            "--mode handshake --cc cocoa-03",
-            "--mode handshake --non",
         ] {
             refusal(words);
         }

@@ -30,32 +30,9 @@ pub(in super::super) struct Secure {
     pub(in super::super) name: Option<Arc<str>>,
 }
 
-/// Keys and certificates from the command line, read once for all targets.
-pub(super) struct Credentials<'a> {
-    psk: &'a PskArgs,
-    tls: &'a TlsArgs,
-    made: Option<Arc<ClientSessions>>,
-}
-
-impl<'a> Credentials<'a> {
-    pub(super) fn new(psk: &'a PskArgs, tls: &'a TlsArgs) -> Self {
-        let made = None;
-        Self { psk, tls, made }
-    }
-
-    fn sessions(&mut self, server: SocketAddr) -> Result<Arc<ClientSessions>, Failure> {
-        if let Some(made) = &self.made {
-            return Ok(Arc::clone(made));
-        }
-        let credential = tls::credential(self.psk, self.tls)?;
-        let made = ClientSessions::new(&credential).map_err(|why| no_session(server, why))?;
-        Ok(Arc::clone(self.made.insert(Arc::new(made))))
-    }
-}
-
 impl Target {
     /// Reads a URI and finds the first address of its host.
-    pub(super) fn resolve(text: &str, credentials: &mut Credentials<'_>) -> Result<Self, Failure> {
+    pub(super) fn resolve(text: &str, psk: &PskArgs, tls: &TlsArgs) -> Result<Self, Failure> {
         let uri = Uri::parse(text).map_err(|source| Error::Uri {
             uri: text.to_owned(),
             source,
@@ -93,7 +70,10 @@ impl Target {
             ));
         }
         let secure = if secured {
-            let sessions = credentials.sessions(address)?;
+            let credential = tls::credential(psk, tls)?;
+            let sessions =
+                ClientSessions::new(&credential).map_err(|why| no_session(address, why))?;
+            let sessions = Arc::new(sessions);
             Some(Secure { sessions, name })
         } else {
             None
@@ -126,7 +106,7 @@ mod tests {
     #[test]
     fn the_scheme_and_the_address_must_be_ones_that_can_be_asked() {
         let (psk, tls) = NOBODY;
-        let resolve = |uri: &str| Target::resolve(uri, &mut Credentials::new(&psk, &tls));
+        let resolve = |uri: &str| Target::resolve(uri, &psk, &tls);
         let of = |uri: &str| resolve(uri).expect_err(uri).kind;
         assert_eq!(of("coap+tcp://127.0.0.1/"), Kind::Usage);
         assert_eq!(of("127.0.0.1"), Kind::Usage);
@@ -143,8 +123,7 @@ mod tests {
             psk_identity: Some("nobody".to_owned()),
             psk_file: Some("/dev/null".into()),
         };
-        let mut credentials = Credentials::new(&psk, &tls);
-        let failure = Target::resolve("coaps://127.0.0.1/", &mut credentials);
+        let failure = Target::resolve("coaps://127.0.0.1/", &psk, &tls);
         assert_eq!(failure.expect_err("no key").kind, Kind::File);
     }
 }
