@@ -7,6 +7,24 @@ use std::fmt::Write as _;
 use super::tcp;
 use super::value::Kind;
 
+/// Declares keys: path, values, default or `-`, meaning.
+macro_rules! keys {
+    (
+        $(#[$doc:meta])* $visible:vis $table:ident;
+        $($path:literal, $kind:ident $(($($of:tt)*))?, $default:tt, $about:literal;)+
+    ) => {
+        $(#[$doc])*
+        $visible const $table: &[$crate::scenario::keys::Key] = &[$($crate::scenario::keys::Key {
+            path: $path,
+            kind: $crate::scenario::value::Kind::$kind $(($($of)*))?,
+            default: keys!(@default $default),
+            about: $about,
+        }),+];
+    };
+    (@default -) => { None };
+    (@default $default:literal) => { Some($default) };
+}
+
 mod link;
 mod mesh;
 mod table;
