@@ -44,6 +44,8 @@ pub mod statistics;
 pub mod study;
 pub mod summary;
 pub mod sweep;
+#[cfg(test)]
+mod testing;
 pub mod text;
 pub mod timed;
 pub mod timer_log;

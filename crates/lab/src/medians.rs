@@ -90,41 +90,21 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
 
 #[cfg(test)]
 mod tests {
-    use carob_cc::time::{Duration, Instant};
-    use carob_sim::spec::{FlowRecord, RunRecord};
+    use carob_sim::spec::RunSpec;
 
     use super::*;
-    use crate::run::{Plan, Selection};
-    use crate::scenario::{Scenario, builtin};
+    use crate::run::Selection;
+    use crate::testing;
 
     /// The rows of a pattern of cells under some algorithms; all flows of one take as long.
     fn rows(cell: &str, algorithms: &str, fct: impl Fn(&str) -> Option<u64> + Sync) -> Vec<Row> {
-        let (file, _) = builtin::find("thesis/long").expect("a scenario");
-        let algorithms: Vec<String> = algorithms.split(',').map(str::to_owned).collect();
-        let scenario = Scenario::with_algorithms(file.name, file.text, &[], Some(&algorithms))
-            .expect("a valid one");
+        let scenario = testing::scenario("thesis/long", &[&format!("run.algorithms={algorithms}")]);
         let selection = Selection {
-            cell: Some(cell.to_owned()),
             everywhere: true,
-            seeds: Some(2),
-            ..Selection::default()
+            ..testing::seeds(2, Some(cell))
         };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
-        let outcome = plan.execute(
-            |spec| {
-                let seconds = fct(spec.controller.entry().name);
-                let finished = seconds.map(|s| Instant::ZERO + Duration::from_secs(s));
-                Ok(RunRecord {
-                    flows: vec![FlowRecord {
-                        finished,
-                        ..FlowRecord::default()
-                    }],
-                    ..RunRecord::default()
-                })
-            },
-            |_, _| {},
-        );
-        outcome.expect("possible").rows()
+        let run = |spec: &RunSpec| testing::flow(fct(spec.controller.entry().name));
+        testing::outcome(scenario, &selection, run).rows()
     }
 
     #[test]

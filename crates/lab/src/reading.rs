@@ -438,13 +438,12 @@ fn left_out(outcome: &Outcome<'_>, rows: &[Row]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::spec::FlowRecord;
+    use carob_sim::spec::RunSpec;
 
     use super::*;
-    use crate::run::{Plan, Selection};
-    use crate::scenario::Scenario;
-    use crate::summary::tests::{thesis, with_outcome};
+    use crate::summary::tests::{thesis, timed};
     use crate::summary::{table, widest_cell};
+    use crate::testing;
 
     #[test]
     fn the_reading_says_where_the_choice_matters_and_where_not() {
@@ -452,24 +451,23 @@ mod tests {
             let cocoa = name != "default";
             Some(if error > 0.15 && cocoa { 500 } else { 600 })
         };
-        with_outcome(10, fct, |outcome| {
-            let text = reading(outcome).join(" ");
-            assert!(
-                text.starts_with(
-                    "With error high, default takes 20 % longer than cocoa-001 (95 % interval 20 to \
-                     20 %, 10 paired seeds). It is the largest of 4 differences;"
-                ),
-                "{text}"
-            );
-            assert!(
-                text.contains(
-                    "With error none, error low and error medium, algorithms do not differ: paired times and \
-                     their 95th percentile are within 1 %, spurious retransmissions within 0.05 a flow."
-                ),
-                "{text}"
-            );
-            assert_eq!(widest_cell(&outcome.rows()), Some("long-1c-high-2500"));
-        });
+        let outcome = timed(10, fct);
+        let text = reading(&outcome).join(" ");
+        assert!(
+            text.starts_with(
+                "With error high, default takes 20 % longer than cocoa-001 (95 % interval 20 to \
+                 20 %, 10 paired seeds). It is the largest of 4 differences;"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "With error none, error low and error medium, algorithms do not differ: paired times and \
+                 their 95th percentile are within 1 %, spurious retransmissions within 0.05 a flow."
+            ),
+            "{text}"
+        );
+        assert_eq!(widest_cell(&outcome.rows()), Some("long-1c-high-2500"));
     }
 
     #[test]
@@ -478,29 +476,27 @@ mod tests {
             let slow = error > 0.15 && name == "default";
             Some(if slow { 1_500 } else { 600 })
         };
-        with_outcome(10, fct, |outcome| {
-            let text = reading(outcome).join(" ");
-            assert!(
-                text.starts_with(
-                    "With error high, default takes 2.5 times as long as cocoa-001 (95 % interval 2.5 to \
-                     2.5 times, 10 paired seeds)."
-                ),
-                "{text}"
-            );
-        });
+        let outcome = timed(10, fct);
+        let text = reading(&outcome).join(" ");
+        assert!(
+            text.starts_with(
+                "With error high, default takes 2.5 times as long as cocoa-001 (95 % interval 2.5 to \
+                 2.5 times, 10 paired seeds)."
+            ),
+            "{text}"
+        );
     }
 
     #[test]
     fn few_seeds_rank_nothing() {
         let fct = |name: &str, _: f64, _: u64| Some(if name == "default" { 600 } else { 300 });
         for (seeds, expected) in [(1, "One seed: not enough"), (9, "9 seeds: not enough")] {
-            with_outcome(seeds, fct, |outcome| {
-                let text = reading(outcome).join(" ");
-                assert!(
-                    text.starts_with(expected) && !text.contains("longer"),
-                    "{text}"
-                );
-            });
+            let outcome = timed(seeds, fct);
+            let text = reading(&outcome).join(" ");
+            assert!(
+                text.starts_with(expected) && !text.contains("longer"),
+                "{text}"
+            );
         }
     }
 
@@ -511,42 +507,25 @@ mod tests {
             let odd = seed % 2 == 1;
             Some(if name != "default" && odd { 900 } else { 600 })
         };
-        with_outcome(12, fct, |outcome| {
-            let text = reading(outcome).join(" ");
-            assert!(!text.contains("algorithms do not differ"), "{text}");
-        });
+        let outcome = timed(12, fct);
+        let text = reading(&outcome).join(" ");
+        assert!(!text.contains("algorithms do not differ"), "{text}");
     }
 
     #[test]
     fn equal_medians_with_unequal_tails_are_no_equality() {
-        let (file, _) = builtin::find("thesis/long").expect("a scenario");
         let set = [
             "clients=1",
             "error=none",
             "run.algorithms=default,cocoa-001",
         ];
-        let scenario = Scenario::read(file.name, file.text, &set.map(str::to_owned));
-        let scenario = scenario.expect("a valid one");
-        let selection = Selection {
-            cell: Some("long-1c-none-2500".to_owned()),
-            seeds: Some(20),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
-        let run = |spec: &carob_sim::spec::RunSpec| {
+        let scenario = testing::scenario("thesis/long", &set);
+        let run = |spec: &RunSpec| {
             let late = spec.controller.entry().name != "default" && spec.seed > 17;
-            let seconds = if late { 900 } else { 300 };
-            let finished =
-                carob_cc::time::Instant::ZERO + carob_cc::time::Duration::from_secs(seconds);
-            Ok(RunRecord {
-                flows: vec![FlowRecord {
-                    finished: Some(finished),
-                    ..FlowRecord::default()
-                }],
-                ..RunRecord::default()
-            })
+            testing::flow(Some(if late { 900 } else { 300 }))
         };
-        let outcome = plan.execute(run, |_, _| {}).expect("possible");
+        let cell = Some("long-1c-none-2500");
+        let outcome = testing::outcome(scenario, &testing::seeds(20, cell), run);
         let text = reading(&outcome).join(" ");
         assert!(
             text.contains("Medians alone are within 1 % with long-1c-none-2500 (p95 of flow completion times 300"),
@@ -559,14 +538,13 @@ mod tests {
     fn transfers_that_did_not_complete_are_named() {
         let fct =
             |name: &str, error: f64, _: u64| (name != "default" || error < 0.15).then_some(300);
-        with_outcome(10, fct, |outcome| {
-            let text = reading(outcome).join(" ");
-            assert!(
-                text.contains("Not every transfer completed: default with error high (0.0 % done)"),
-                "{text}"
-            );
-            let table = table(&outcome.rows(), &thesis(), false).to_string();
-            assert!(table.contains("done"), "{table}");
-        });
+        let outcome = timed(10, fct);
+        let text = reading(&outcome).join(" ");
+        assert!(
+            text.contains("Not every transfer completed: default with error high (0.0 % done)"),
+            "{text}"
+        );
+        let table = table(&outcome.rows(), &thesis(), false).to_string();
+        assert!(table.contains("done"), "{table}");
     }
 }

@@ -63,20 +63,18 @@ mod tests {
     use carob_sim::engine;
 
     use super::*;
-    use crate::run::{Plan, Selection};
-    use crate::scenario::{Scenario, builtin};
+    use crate::testing::scenario;
 
     /// The first run of a built-in scenario, shortened.
-    fn record(name: &str, set: &[String]) -> RunRecord {
-        let (file, _) = builtin::find(name).expect("a scenario");
-        let scenario = Scenario::read(file.name, file.text, set).expect("a valid one");
-        let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
-        engine::run(&plan.spec(&plan.jobs()[0])).expect("it runs")
+    fn record(name: &str, set: &[&str]) -> RunRecord {
+        let scenario = scenario(name, set);
+        let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
+        engine::run(&spec).expect("it runs")
     }
 
     #[test]
     fn records_of_each_workload_round_trip() {
-        let brief = ["duration=30 s".to_owned()];
+        let brief = ["duration=30 s"];
         for (name, set) in [
             ("thesis/short", &[][..]),
             ("nonobserve/gprs", &brief),

@@ -427,15 +427,10 @@ pub fn dash() -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use carob_cc::time::{Duration, Instant};
-    use carob_sim::spec::{FlowRecord, RunRecord};
-
     use super::*;
-    use crate::footnotes;
-    use crate::run::{Outcome, Plan, Selection};
-    use crate::scenario::{Scenario, builtin};
+    use crate::run::Outcome;
+    use crate::{footnotes, testing};
 
-    /// An outcome with completion times in seconds by algorithm and cell.
     /// The thesis with its published completion times.
     pub(crate) fn thesis() -> Print {
         let files = [
@@ -464,37 +459,17 @@ pub(crate) mod tests {
         Print::new(rows.collect(), vec![study.expect("a study")])
     }
 
-    pub(crate) fn with_outcome<T>(
+    /// An outcome with completion times in seconds by algorithm, share of errors and seed.
+    pub(crate) fn timed(
         seeds: u64,
         fct: impl Fn(&str, f64, u64) -> Option<u64> + Sync,
-        look: impl FnOnce(&Outcome<'_>) -> T,
-    ) -> T {
-        let (file, _) = builtin::find("thesis/long").expect("a scenario");
-        let set = ["clients=1", "run.algorithms=default,cocoa-001"].map(str::to_owned);
-        let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
-        let selection = Selection {
-            seeds: Some(seeds),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
-        let outcome = plan
-            .execute(
-                |spec| {
-                    let error = spec.link.down.loss.mean_ratio();
-                    let seconds = fct(spec.controller.entry().name, error, spec.seed);
-                    let finished = seconds.map(|s| Instant::ZERO + Duration::from_secs(s));
-                    Ok(RunRecord {
-                        flows: vec![FlowRecord {
-                            finished,
-                            ..FlowRecord::default()
-                        }],
-                        ..RunRecord::default()
-                    })
-                },
-                |_, _| {},
-            )
-            .expect("possible");
-        look(&outcome)
+    ) -> Outcome<'static> {
+        let set = ["clients=1", "run.algorithms=default,cocoa-001"];
+        let scenario = testing::scenario("thesis/long", &set);
+        testing::outcome(scenario, &testing::seeds(seeds, None), |spec| {
+            let error = spec.link.down.loss.mean_ratio();
+            testing::flow(fct(spec.controller.entry().name, error, spec.seed))
+        })
     }
 
     #[test]
@@ -509,41 +484,18 @@ pub(crate) mod tests {
             ("thesis/short", "default", "one run, exchange by exchange"),
             ("thesis/short", "tcp-newreno", "one run, segment by segment"),
         ] {
-            let (file, _) = builtin::find(name).expect("a scenario");
-            let names = [algorithm.to_owned()];
-            let scenario = Scenario::with_algorithms(file.name, file.text, &[], Some(&names));
-            let scenario = scenario.expect("a valid one");
-            let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
-            assert_eq!(
-                item_by_item(&plan.spec(&plan.jobs()[0])),
-                words,
-                "{name} {algorithm}"
-            );
+            let scenario = testing::scenario(name, &[&format!("run.algorithms={algorithm}")]);
+            let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
+            assert_eq!(item_by_item(&spec), words, "{name} {algorithm}");
         }
     }
 
     #[test]
     fn a_changed_link_is_not_compared_with_published_values() {
         let of = |set: &[&str]| {
-            let (file, _) = builtin::find("carob/default").expect("a scenario");
-            let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
-            let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
-            let selection = Selection {
-                seeds: Some(1),
-                ..Selection::default()
-            };
-            let plan = Plan::new(&scenario, &selection).expect("a plan");
-            let finished = Some(Instant::ZERO + Duration::from_secs(300));
-            let run = |_: &RunSpec| {
-                Ok(RunRecord {
-                    flows: vec![FlowRecord {
-                        finished,
-                        ..FlowRecord::default()
-                    }],
-                    ..RunRecord::default()
-                })
-            };
-            let outcome = plan.execute(run, |_, _| {}).expect("possible");
+            let scenario = testing::scenario("carob/default", set);
+            let run = |_: &RunSpec| testing::flow(Some(300));
+            let outcome = testing::outcome(scenario, &testing::seeds(1, None), run);
             table(&outcome.rows(), &thesis(), false).to_string()
         };
         let usual = of(&[]);
@@ -575,26 +527,23 @@ pub(crate) mod tests {
     #[test]
     fn the_table_shows_print_and_ratio() {
         let fct = |_: &str, _: f64, _: u64| Some(300);
-        with_outcome(4, fct, |outcome| {
-            let table = table(&outcome.rows(), &thesis(), true).to_string();
-            let line = table.lines().nth(2).expect("a first row");
-            assert!(line.starts_with("thesis/long-1c-none-2500 "), "{table}");
-            assert!(line.contains("  285.69  1.050  "), "{table}");
-            assert!(
-                table.contains("trace hash") && !table.contains("done"),
-                "{table}"
-            );
-        });
+        let table = table(&timed(4, fct).rows(), &thesis(), true).to_string();
+        let line = table.lines().nth(2).expect("a first row");
+        assert!(line.starts_with("thesis/long-1c-none-2500 "), "{table}");
+        assert!(line.contains("  285.69  1.050  "), "{table}");
+        assert!(
+            table.contains("trace hash") && !table.contains("done"),
+            "{table}"
+        );
     }
 
     #[test]
     fn choices_of_this_project_are_marked() {
         let fct = |_: &str, _: f64, _: u64| Some(300);
         let tables = || {
-            with_outcome(4, fct, |outcome| {
-                let all = table(&outcome.rows(), &thesis(), false).to_string();
-                (all, each_table(&outcome.each()).to_string())
-            })
+            let outcome = timed(4, fct);
+            let all = table(&outcome.rows(), &thesis(), false).to_string();
+            (all, each_table(&outcome.each()).to_string())
         };
         let (all, each) = tables();
         assert!(!all.contains('*') && !each.contains('*'));

@@ -374,20 +374,17 @@ mod tests {
     use carob_sim::engine;
 
     use super::*;
-    use crate::run::{Plan, Selection};
-    use crate::scenario::{Scenario, builtin};
+    use crate::run::Selection;
     use crate::summary::tests::thesis;
+    use crate::testing::{self, owned, seeds};
 
     fn report(set: &[&str], selection: &Selection) -> Report {
-        let (file, _) = builtin::find("thesis/long").expect("a scenario");
-        let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
-        let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
-        let plan = Plan::new(&scenario, selection).expect("a plan");
-        let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
+        let scenario = testing::scenario("thesis/long", set);
+        let outcome = testing::outcome(scenario, selection, engine::run);
         let subject = Subject {
             name: "thesis/long",
             outcome: &outcome,
-            set: &set,
+            set: &owned(set),
             command: "carob lab run thesis/long".to_owned(),
         };
         comparison(&subject, &thesis()).expect("possible")
@@ -395,10 +392,7 @@ mod tests {
 
     #[test]
     fn many_seeds_give_boxes_and_a_typical_transfer_each() {
-        let selection = Selection {
-            seeds: Some(3),
-            ..Selection::default()
-        };
+        let selection = seeds(3, None);
         let set = ["clients=1", "buffer=2500 B", "response=2560 B"];
         let report = report(&set, &selection);
         let html = report.html();
@@ -415,11 +409,7 @@ mod tests {
 
     #[test]
     fn project_choices_are_marked_in_tables_only() {
-        let selection = Selection {
-            seeds: Some(2),
-            cell: Some("long-1c-none-2500".to_owned()),
-            ..Selection::default()
-        };
+        let selection = seeds(2, Some("long-1c-none-2500"));
         let html = || report(&["response=512 B"], &selection).html();
         assert!(!html().contains(footnotes::FOOTNOTE));
         let html = footnotes::tests::pretending("cocoa-001", html);
@@ -449,11 +439,7 @@ mod tests {
 
     #[test]
     fn transfers_over_tcp_have_figures_of_their_own() {
-        let selection = Selection {
-            cell: Some("long-1c-none-28200".to_owned()),
-            seeds: Some(2),
-            ..Selection::default()
-        };
+        let selection = seeds(2, Some("long-1c-none-28200"));
         let several = report(&["run.algorithms=tcp-newreno, tcp-bbr1"], &selection).html();
         assert!(several.contains("Sequence numbers over time, by algorithm"));
         assert!(several.contains("Box plots") && several.contains("acknowledged"));

@@ -99,22 +99,12 @@ fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<Picture> {
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::engine;
-
     use super::*;
-    use crate::run::{Plan, Selection};
-    use crate::scenario::{Scenario, builtin};
+    use crate::testing::simulated;
 
     #[test]
     fn every_node_has_two_bars() {
-        let (file, _) = builtin::find("rpl/pint-idle").expect("a scenario");
-        let scenario = Scenario::read(file.name, file.text, &[]).expect("a valid one");
-        let selection = Selection {
-            seeds: Some(2),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
-        let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
+        let outcome = simulated("rpl/pint-idle", &[], 2);
         let svg = draw(&outcome, &outcome.rows()).expect("a figure").0;
         assert_eq!(svg.matches("class=\"box").count(), 22 * 2, "{svg}");
         assert!(!svg.contains("NaN"));

@@ -219,11 +219,8 @@ impl<'a> Drawing<'a> {
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::engine;
-
     use super::*;
-    use crate::run::{Plan, Selection};
-    use crate::scenario::{Scenario, builtin};
+    use crate::testing::simulated;
 
     #[test]
     fn figures_have_names_of_their_own_and_draw_what_runs_have() {
@@ -232,14 +229,7 @@ mod tests {
             assert!(others.all(|other| other.name != figure.name));
             assert!(!figure.about.ends_with('.') && !figure.needs.ends_with('.'));
         }
-        let (file, _) = builtin::find("thesis/exchange-udp").expect("a scenario");
-        let scenario = Scenario::read(file.name, file.text, &[]).expect("a valid one");
-        let selection = Selection {
-            seeds: Some(2),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
-        let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
+        let outcome = simulated("thesis/exchange-udp", &[], 2);
         let print = Print::default();
         let drawn = Figure::of_runs().filter_map(|figure| {
             let svg = figure.svg(&outcome, &print, None).expect("possible")?;

@@ -300,64 +300,45 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::engine;
-
     use super::*;
-    use crate::run::{Plan, Selection};
-    use crate::scenario::{Scenario, builtin};
-
-    fn with<T>(name: &str, set: &[&str], look: impl Fn(&Outcome<'_>) -> T) -> T {
-        let (file, cell) = builtin::find(name).expect("a scenario");
-        let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
-        let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
-        let selection = Selection {
-            cell: cell.map(str::to_owned),
-            seeds: Some(2),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
-        look(&plan.execute(engine::run, |_, _| {}).expect("possible"))
-    }
+    use crate::testing::simulated;
 
     const FEW: [&str; 2] = ["requests=1", "run.algorithms=default,rtt-count"];
 
     #[test]
     fn scenario_has_panel_per_metric_and_line_per_algorithm() {
-        with("retrycount/clients", &FEW, |outcome| {
-            let panels = panels(&CLIENTS, outcome, &outcome.rows()).expect("a figure");
-            let series = panels[0].lines.iter().map(|line| line.algorithm.as_str());
-            assert_eq!(series.collect::<Vec<_>>(), ["default", "rtt-count"]);
-            assert_eq!(panels.len(), CLIENTS.metrics.len());
-            for panel in &panels {
-                let clients = |line: &Line| line.points.iter().map(|p| p.0).collect::<Vec<_>>();
-                let all = [1.0, 10.0, 25.0, 50.0, 75.0, 100.0];
-                assert!(panel.lines.iter().all(|line| clients(line) == all));
-            }
-            // One request each: 100 clients cannot be faster than the link, which takes 62.4 ms a packet.
-            let most = panels[0].points().map(|p| p.1).fold(0.0, f64::max);
-            assert!(most > 8.0 && most < 16.1, "{most}");
-            let svg = figure(&CLIENTS, outcome, &outcome.rows())
-                .expect("a figure")
-                .picture
-                .0;
-            // One in each panel, and one in the legend.
-            let lines = svg.matches("class=\"median c1\"").count();
-            assert_eq!(lines, CLIENTS.metrics.len() + 1);
-            assert!(!svg.contains("NaN") && svg.contains(">Clients<"));
-        });
+        let outcome = &simulated("retrycount/clients", &FEW, 2);
+        let panels = panels(&CLIENTS, outcome, &outcome.rows()).expect("a figure");
+        let series = panels[0].lines.iter().map(|line| line.algorithm.as_str());
+        assert_eq!(series.collect::<Vec<_>>(), ["default", "rtt-count"]);
+        assert_eq!(panels.len(), CLIENTS.metrics.len());
+        for panel in &panels {
+            let clients = |line: &Line| line.points.iter().map(|p| p.0).collect::<Vec<_>>();
+            let all = [1.0, 10.0, 25.0, 50.0, 75.0, 100.0];
+            assert!(panel.lines.iter().all(|line| clients(line) == all));
+        }
+        // One request each: 100 clients cannot be faster than the link, which takes 62.4 ms a packet.
+        let most = panels[0].points().map(|p| p.1).fold(0.0, f64::max);
+        assert!(most > 8.0 && most < 16.1, "{most}");
+        let svg = figure(&CLIENTS, outcome, &outcome.rows())
+            .expect("a figure")
+            .picture
+            .0;
+        // One in each panel, and one in the legend.
+        let lines = svg.matches("class=\"median c1\"").count();
+        assert_eq!(lines, CLIENTS.metrics.len() + 1);
+        assert!(!svg.contains("NaN") && svg.contains(">Clients<"));
     }
 
     #[test]
     fn second_swept_setting_has_panels_and_third_no_figure() {
-        with("retrycount/service", &FEW, |outcome| {
-            let panels = panels(&CLIENTS, outcome, &outcome.rows()).expect("a figure");
-            assert_eq!(panels.len(), 7);
-            assert!(panels[1].title.ends_with("service 40 ms"));
-        });
+        let outcome = &simulated("retrycount/service", &FEW, 2);
+        let panels = panels(&CLIENTS, outcome, &outcome.rows()).expect("a figure");
+        assert_eq!(panels.len(), 7);
+        assert!(panels[1].title.ends_with("service 40 ms"));
         let set = ["clients=1", "requests=1", "run.algorithms=default"];
-        with("thesis/short", &set, |outcome| {
-            assert!(figure(&CLIENTS, outcome, &outcome.rows()).is_none());
-        });
+        let outcome = &simulated("thesis/short", &set, 2);
+        assert!(figure(&CLIENTS, outcome, &outcome.rows()).is_none());
     }
 
     #[test]
@@ -367,43 +348,40 @@ mod tests {
             "traffic.gaps=fixed",
             "run.algorithms=default,cocoa-plus",
         ];
-        with("cocoaplus/constant-chain-lossy", &set, |outcome| {
-            let panels = panels(&LOAD, outcome, &outcome.rows()).expect("a figure");
-            assert_eq!(panels.len(), LOAD.metrics.len());
-            let first = &panels[0].lines[0].points;
-            let loads: Vec<f64> = first.iter().map(|point| point.0).collect();
-            assert_eq!((loads.len(), loads[0], loads[9]), (10, 1.0, 10.0));
-            // No more is carried than offered, in the same unit, but for a message of each node.
-            assert!(
-                first
-                    .iter()
-                    .all(|(offered, carried, _)| carried < &(offered + 0.3))
-            );
-            assert!(first[0].1 > 0.5, "{first:?}");
-            assert!(panels[1].is_share && !panels[3].is_share);
-            assert!(figure(&CLIENTS, outcome, &outcome.rows()).is_none());
-        });
+        let outcome = &simulated("cocoaplus/constant-chain-lossy", &set, 2);
+        let of_loads = panels(&LOAD, outcome, &outcome.rows()).expect("a figure");
+        assert_eq!(of_loads.len(), LOAD.metrics.len());
+        let first = &of_loads[0].lines[0].points;
+        let loads: Vec<f64> = first.iter().map(|point| point.0).collect();
+        assert_eq!((loads.len(), loads[0], loads[9]), (10, 1.0, 10.0));
+        // No more is carried than offered, in the same unit, but for a message of each node.
+        assert!(
+            first
+                .iter()
+                .all(|(offered, carried, _)| carried < &(offered + 0.3))
+        );
+        assert!(first[0].1 > 0.5, "{first:?}");
+        assert!(of_loads[1].is_share && !of_loads[3].is_share);
+        assert!(figure(&CLIENTS, outcome, &outcome.rows()).is_none());
         let set = ["duration=10 s", "run.algorithms=default"];
-        with("rpl/pint-rpl", &set, |outcome| {
-            let panels = panels(&PERIOD, outcome, &outcome.rows()).expect("a figure");
-            let points = &panels[0].lines[0].points;
-            assert_eq!((points.len(), points[0].0, points[8].0), (9, 10.0, 0.1));
-            let svg = figure(&PERIOD, outcome, &outcome.rows())
-                .expect("a figure")
-                .picture
-                .0;
-            assert!(!svg.contains("NaN") && svg.contains(">0.1<"), "{svg}");
-            assert!(figure(&LOAD, outcome, &outcome.rows()).is_none());
-        });
+        let outcome = &simulated("rpl/pint-rpl", &set, 2);
+        let of_periods = panels(&PERIOD, outcome, &outcome.rows()).expect("a figure");
+        let points = &of_periods[0].lines[0].points;
+        assert_eq!((points.len(), points[0].0, points[8].0), (9, 10.0, 0.1));
+        let svg = figure(&PERIOD, outcome, &outcome.rows())
+            .expect("a figure")
+            .picture
+            .0;
+        assert!(!svg.contains("NaN") && svg.contains(">0.1<"), "{svg}");
+        assert!(figure(&LOAD, outcome, &outcome.rows()).is_none());
         let set = ["warm_up=1 s", "duration=10 s", "run.algorithms=default"];
-        with("cocoaplus/constant", &set, |outcome| {
-            let panels = panels(&LOAD, outcome, &outcome.rows()).expect("a figure");
-            assert_eq!(panels.len(), 12);
-            assert!(
-                panels[1].title.ends_with(", chain lossy"),
-                "{}",
-                panels[1].title
-            );
-        });
+        let outcome = &simulated("cocoaplus/constant", &set, 2);
+        let of_loads = panels(&LOAD, outcome, &outcome.rows()).expect("a figure");
+        assert_eq!(of_loads.len(), 12);
+        assert!(
+            of_loads[1].title.ends_with(", chain lossy"),
+            "{}",
+            of_loads[1].title
+        );
     }
 }

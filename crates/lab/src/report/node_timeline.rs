@@ -273,34 +273,18 @@ impl Column {
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::engine;
-
     use super::*;
-    use crate::run::{Plan, Selection};
-    use crate::scenario::{Scenario, builtin};
+    use crate::testing::simulated;
 
-    fn drawn(name: &str, cell: &str, algorithms: &str) -> Option<(Picture, String)> {
-        let (file, _) = builtin::find(name).expect("a scenario");
-        let set = ["duration=2 min", "warm_up=60 s", algorithms].map(ToOwned::to_owned);
-        let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
-        let selection = Selection {
-            cell: Some(cell.to_owned()),
-            seeds: Some(1),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
-        let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
+    fn drawn(cell: &str, algorithms: &str) -> Option<(Picture, String)> {
+        let outcome = simulated(cell, &["duration=2 min", "warm_up=60 s", algorithms], 1);
         draw(&outcome, &outcome.rows())
     }
 
     #[test]
     fn each_algorithm_has_a_column_of_five_panels() {
-        let (picture, label) = drawn(
-            "rpl/pint-rpl",
-            "pint-rpl-1s",
-            "run.algorithms=default,cocoa-004-text,cocoa-004-as-run",
-        )
-        .expect("a figure");
+        let three = "run.algorithms=default,cocoa-004-text,cocoa-004-as-run";
+        let (picture, label) = drawn("rpl/pint-rpl-1s", three).expect("a figure");
         let svg = picture.0;
         assert!(label.contains("pint-rpl-1s"), "{label}");
         assert!(label.ends_with("over time"), "{label}");
@@ -315,20 +299,13 @@ mod tests {
 
     #[test]
     fn without_changes_of_parents_there_is_none() {
-        assert!(
-            drawn(
-                "rpl/pint-static",
-                "pint-static-1s",
-                "run.algorithms=default"
-            )
-            .is_none()
-        );
+        assert!(drawn("rpl/pint-static-1s", "run.algorithms=default").is_none());
     }
 
     #[test]
     fn algorithms_without_a_column_are_counted() {
         let four = "run.algorithms=default,fasor,cocoa-03,carob";
-        let (picture, label) = drawn("rpl/pint-rpl", "pint-rpl-1s", four).expect("a figure");
+        let (picture, label) = drawn("rpl/pint-rpl-1s", four).expect("a figure");
         assert!(label.ends_with("of the first 3 of 4 algorithms"), "{label}");
         assert!(!picture.0.contains("carob, seed"));
     }

@@ -203,20 +203,11 @@ fn mean_of(traces: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Plan, Selection};
-    use crate::scenario::{Scenario, builtin};
+    use crate::testing::{outcome, scenario, seeds, simulated};
 
-    fn outcome_of<T>(cell: &str, work: impl FnOnce(&Outcome<'_>) -> T) -> T {
-        let (file, _) = builtin::find("nonobserve/umts").expect("a scenario");
-        let set = ["duration=2 min".to_owned(), "subscribers=3".to_owned()];
-        let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
-        let selection = Selection {
-            cell: Some(cell.to_owned()),
-            seeds: Some(1),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
-        work(&plan.execute(engine::run, |_, _| {}).expect("possible"))
+    fn umts(cell: &str) -> Outcome<'static> {
+        let scenario = scenario("nonobserve/umts", &["duration=2 min", "subscribers=3"]);
+        outcome(scenario, &seeds(1, Some(cell)), engine::run)
     }
 
     #[test]
@@ -231,31 +222,21 @@ mod tests {
 
     #[test]
     fn figures_have_a_mark_per_cell_and_a_line_per_subscriber() {
-        outcome_of("umts-1s-3S*n", |outcome| {
-            let svg = pdr_over_first(&outcome.rows()).expect("a figure").0;
-            assert_eq!(svg.matches("<title>").count(), 3 * 2);
-            assert!(svg.contains("3S5n") && !svg.contains("NaN"));
-        });
-        outcome_of("umts-1s-3S3n", |outcome| {
-            let block = timeouts(outcome).expect("possible").expect("a figure");
-            let svg = block.picture.0;
-            let lines = svg.split("<path class=\"trend\" d=\"").nth(1);
-            let lines = lines.and_then(|rest| rest.split('"').next());
-            assert_eq!(lines.map(|data| data.matches('M').count()), Some(3));
-            assert!(svg.contains("cocoa-002") && !svg.contains("NaN"));
-        });
+        let rows = umts("umts-1s-3S*n").rows();
+        let svg = pdr_over_first(&rows).expect("a figure").0;
+        assert_eq!(svg.matches("<title>").count(), 3 * 2);
+        assert!(svg.contains("3S5n") && !svg.contains("NaN"));
+        let block = timeouts(&umts("umts-1s-3S3n")).expect("possible");
+        let svg = block.expect("a figure").picture.0;
+        let lines = svg.split("<path class=\"trend\" d=\"").nth(1);
+        let lines = lines.and_then(|rest| rest.split('"').next());
+        assert_eq!(lines.map(|data| data.matches('M').count()), Some(3));
+        assert!(svg.contains("cocoa-002") && !svg.contains("NaN"));
     }
 
     #[test]
     fn without_timeouts_there_is_no_figure_of_them() {
-        let (file, _) = builtin::find("thesis/exchange-udp").expect("a scenario");
-        let scenario = Scenario::read(file.name, file.text, &[]).expect("a valid one");
-        let selection = Selection {
-            seeds: Some(1),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
-        let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
+        let outcome = simulated("thesis/exchange-udp", &[], 1);
         assert!(timeouts(&outcome).expect("possible").is_none());
         assert!(pdr_over_first(&outcome.rows()).is_none());
     }

@@ -157,22 +157,11 @@ fn brief(ratio: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::engine;
-
     use super::*;
-    use crate::run::{Plan, Selection};
-    use crate::scenario::{Scenario, builtin};
+    use crate::testing::simulated;
 
     fn with(cells: &[&str], seeds: u64) -> Option<FigureBlock> {
-        let (file, _) = builtin::find("thesis/long").expect("a scenario");
-        let set: Vec<String> = cells.iter().map(|s| (*s).to_owned()).collect();
-        let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
-        let selection = Selection {
-            seeds: Some(seeds),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
-        let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
+        let outcome = simulated("thesis/long", cells, seeds);
         figure(&outcome, &outcome.rows())
     }
 

@@ -31,11 +31,10 @@ mod tests {
     use carob_sim::spec::{FlowRecord, RunSpec};
 
     use super::*;
-    use crate::scenario::{Scenario, builtin};
+    use crate::scenario::Scenario;
 
     pub(super) fn long() -> Scenario {
-        let (built_in, _) = builtin::find("thesis/long").expect("a scenario");
-        Scenario::read(built_in.name, built_in.text, &[]).expect("a valid one")
+        crate::testing::scenario("thesis/long", &[])
     }
 
     /// A replacement of the simulator: flows of random length that depend on the spec only.

@@ -228,12 +228,9 @@ fn value_of(parameters: &TransmissionParameters, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::builtin;
 
     fn long(overrides: &[&str]) -> Scenario {
-        let (file, _) = builtin::find("thesis/long").expect("a scenario");
-        let overrides: Vec<String> = overrides.iter().map(|o| (*o).to_owned()).collect();
-        Scenario::read(file.name, file.text, &overrides).expect("a valid one")
+        crate::testing::scenario("thesis/long", overrides)
     }
 
     fn of<'a>(all: &'a [Described], path: &str) -> &'a Described {

@@ -246,7 +246,7 @@ mod tests {
     use carob_sim::link::LossSpec;
 
     use super::*;
-    use crate::scenario::testing::spec;
+    use crate::testing::spec;
 
     const CELL: &str = "default-none";
 

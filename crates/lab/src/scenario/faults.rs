@@ -81,7 +81,7 @@ mod tests {
     use carob_sim::spec::RunRecord;
     use carob_sim::trace::SimEvent;
 
-    use crate::scenario::testing::spec;
+    use crate::testing::spec;
 
     fn record(cell: &str) -> RunRecord {
         let mut spec = spec("carob/faults", cell, &[]).expect("valid");

@@ -74,7 +74,7 @@ mod tests {
     use carob_sim::link::Counters;
 
     use super::*;
-    use crate::scenario::testing::spec;
+    use crate::testing::spec;
 
     const CELL: &str = "default-none";
 

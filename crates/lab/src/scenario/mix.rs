@@ -90,13 +90,12 @@ fn of_second(cell: &Cell) -> Cell {
 mod tests {
     use carob_sim::spec::Transport;
 
-    use super::super::{Scenario, builtin};
+    use super::super::Scenario;
     use crate::run::{Plan, PlanError, Selection};
+    use crate::testing::read;
 
     fn long(overrides: &[&str]) -> Result<Scenario, String> {
-        let (built_in, _) = builtin::find("thesis/long").expect("a scenario");
-        let overrides: Vec<String> = overrides.iter().map(|&typed| typed.to_owned()).collect();
-        Scenario::read(built_in.name, built_in.text, &overrides).map_err(|e| e.to_string())
+        read("thesis/long", overrides).map_err(|e| e.to_string())
     }
 
     #[test]

@@ -681,6 +681,4 @@ fn hash_of(settings: &Settings, cells: &[Cell]) -> u64 {
 }
 
 #[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;

@@ -218,12 +218,10 @@ fn changed_keys(cells: &[&Cell], paths: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::scenario::{Cell, Scenario, builtin};
+    use crate::scenario::{Cell, builtin};
 
     fn network(name: &str, set: &[&str]) -> String {
-        let (file, _) = builtin::find(name).expect("a scenario");
-        let set: Vec<String> = set.iter().map(|&typed| typed.to_owned()).collect();
-        let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
+        let scenario = crate::testing::scenario(name, set);
         let cells: Vec<&Cell> = scenario.cells().iter().collect();
         let facts = scenario.network(&cells);
         let lines: Vec<String> = facts.iter().map(|(k, v)| format!("{k}: {v}")).collect();

@@ -103,7 +103,7 @@ mod tests {
     use carob_sim::engine;
     use carob_sim::spec::RunRecord;
 
-    use crate::scenario::testing::spec;
+    use crate::testing::spec;
 
     fn record(cell: &str, set: &[&str]) -> RunRecord {
         let run = spec("stress/neighbour", cell, set).expect("valid");

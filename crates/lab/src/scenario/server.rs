@@ -73,7 +73,7 @@ mod tests {
     use carob_sim::engine;
     use carob_sim::spec::{AfterFailure, Copies, RunSpec, ServerSpec};
 
-    use crate::scenario::testing::spec as run;
+    use crate::testing::spec as run;
 
     #[test]
     fn a_server_takes_no_time_unless_told_to() {

@@ -7,12 +7,12 @@ use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 
 use super::{Place, Scenario, builtin};
+use crate::testing::{self, owned};
 
 const LONG: &str = include_str!("../../scenarios/thesis/long.toml");
 
 fn read(text: &str, overrides: &[&str]) -> Result<Scenario, String> {
-    let overrides: Vec<String> = overrides.iter().map(|&o| o.to_owned()).collect();
-    Scenario::read("long.toml", text, &overrides).map_err(|e| e.to_string())
+    Scenario::read("long.toml", text, &owned(overrides)).map_err(|e| e.to_string())
 }
 
 fn spec(scenario: &Scenario, cell: &str, algorithm: usize) -> RunSpec {
@@ -614,8 +614,7 @@ fn a_profile_keeps_its_parameters_unless_told_otherwise_for_it() {
     let (file, _) = builtin::find("carob/default").expect("a scenario");
     let of = |text: &str, set: &[&str]| {
         let names = ["nb-iot".to_owned(), "default".to_owned()];
-        let set: Vec<String> = set.iter().map(|&typed| typed.to_owned()).collect();
-        let scenario = Scenario::with_algorithms(file.name, text, &set, Some(&names));
+        let scenario = Scenario::with_algorithms(file.name, text, &owned(set), Some(&names));
         let scenario = scenario.expect("a valid one");
         let count = |k: usize| {
             let (cell, algorithm) = (&scenario.cells()[0], &scenario.algorithms()[k]);
@@ -693,11 +692,7 @@ fn all_faults_of_a_file_are_reported_at_once() {
 
 #[test]
 fn changes_of_the_command_line_show_in_titles_and_cells() {
-    let (file, _) = builtin::find("carob/default").expect("a scenario");
-    let of = |set: &[&str]| {
-        let set: Vec<String> = set.iter().map(|&typed| typed.to_owned()).collect();
-        Scenario::read(file.name, file.text, &set).expect("a valid one")
-    };
+    let of = |set: &[&str]| testing::scenario("carob/default", set);
     let plain = of(&[]);
     assert!(
         plain.about().contains("a download of 102.4 kB over"),
@@ -754,10 +749,7 @@ fn a_typed_loss_replaces_a_class_of_errors_that_is_not_swept() {
     let lines = file.text.lines().filter(|line| !line.starts_with("loss"));
     let fixed = lines.collect::<Vec<_>>().join("\n");
     let fixed = fixed.replace("error = \"none\"", "error = \"medium\"");
-    let read = |set: &[&str]| {
-        let set: Vec<String> = set.iter().map(|&typed| typed.to_owned()).collect();
-        Scenario::read("own.toml", &fixed, &set)
-    };
+    let read = |set: &[&str]| read(&fixed, set);
     let loss = |set: &[&str]| {
         let scenario = read(set).expect("a valid one");
         let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
@@ -767,10 +759,8 @@ fn a_typed_loss_replaces_a_class_of_errors_that_is_not_swept() {
     assert_eq!(typed, LossSpec::Constant(Probability::ppm(50_000)));
     assert_ne!(loss(&[]), typed);
     let both = read(&["loss=5 %", "error=low"]).expect_err("both");
-    assert!(both.to_string().contains("set error = \"none\""), "{both}");
-    let (swept, _) = builtin::find("carob/default").expect("a scenario");
-    let set = ["loss=5 %".to_owned()];
-    let error = Scenario::read(swept.name, swept.text, &set).expect_err("error is swept");
+    assert!(both.contains("set error = \"none\""), "{both}");
+    let error = testing::read("carob/default", &["loss=5 %"]).expect_err("error is swept");
     assert!(
         error.to_string().contains("set error = \"none\""),
         "{error}"
@@ -779,9 +769,7 @@ fn a_typed_loss_replaces_a_class_of_errors_that_is_not_swept() {
 
 #[test]
 fn a_setting_in_names_of_cells_leaves_them_their_names() {
-    let (file, _) = builtin::find("thesis/long").expect("built in");
-    let set = ["buffer=5000 B".to_owned()];
-    let scenario = Scenario::read(file.name, file.text, &set).expect("a valid one");
+    let scenario = testing::scenario("thesis/long", &["buffer=5000 B"]);
     let names = |pattern: &str| -> Vec<&str> {
         let cells = scenario.cells_like(pattern);
         cells.iter().map(|cell| cell.name.as_str()).collect()

@@ -8,6 +8,7 @@ use carob_sim::random::Probability;
 use carob_sim::spec::RunSpec;
 
 use crate::scenario::{Cell, Change, Scenario, builtin};
+use crate::testing::{owned, scenario};
 
 const LEAST: &str = r#"
     about = "a network"
@@ -24,8 +25,7 @@ const LEAST: &str = r#"
 "#;
 
 fn read(text: &str, set: &[&str]) -> Result<RunSpec, String> {
-    let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
-    let scenario = Scenario::read("network.toml", text, &set).map_err(|e| e.to_string())?;
+    let scenario = Scenario::read("network.toml", text, &owned(set)).map_err(|e| e.to_string())?;
     let cell = &scenario.cells()[0];
     Ok(scenario.spec(cell, &scenario.algorithms()[0], 1))
 }
@@ -418,16 +418,14 @@ fn a_table_of_links_is_told_by_its_name() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let file = folder.join("links.csv");
     std::fs::write(&file, "from,to,delivery\n1,2,0.5\n2,1,0.25\n").expect("a file");
-    let (scenario, _) = builtin::find("cocoaplus/constant").expect("built in");
     let name = format!("mesh.links={}", file.display());
     let set = [
         "mesh.topology=links",
         &name,
         "load=2 kbit/s",
         "mesh.sink=root",
-    ]
-    .map(str::to_owned);
-    let read = Scenario::read(scenario.name, scenario.text, &set).expect("valid");
+    ];
+    let read = scenario("cocoaplus/constant", &set);
     let _ = std::fs::remove_dir_all(&folder);
     let cells: Vec<&Cell> = read.cells().iter().collect();
     let facts = read.network(&cells);
