@@ -29,8 +29,9 @@ const TRACED = {
 const [TASK_MAX, FRAME_MAX] = [50_000, 8_000];
 
 const folder = mkdtempSync(`${tmpdir()}/carob-page-`);
-const server = spawn(carob, ["lab", "page", "--port", "0", site], { stdio: ["ignore", "pipe", "inherit"] });
-const address = (await new Promise((resolve) => server.stdout.once("data", resolve))).toString().split("\n")[0];
+const serving = ["-u", "-m", "http.server", "--bind", "127.0.0.1", "--directory", site, "0"];
+const server = spawn("python3", serving, { stdio: ["ignore", "pipe", "ignore"] });
+const address = (await new Promise((resolve) => server.stdout.once("data", resolve))).toString().match(/http:[^)]*/)[0];
 const browser = await start();
 const page = await browser.newPage();
 const devtools = await page.context().newCDPSession(page);
