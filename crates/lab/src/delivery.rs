@@ -8,8 +8,8 @@ use crate::metrics::{self, Metric};
 use crate::reading::{chosen, series_of_metric, widest};
 use crate::run::{EachRow, Outcome, Row};
 use crate::statistics::Statistics;
-use crate::summary::{dash, label, title};
-use crate::text::{Align, TextTable};
+use crate::summary::{dash, each_lines, label, lines};
+use crate::text::TextTable;
 use crate::transmission;
 
 /// Legend of the columns for notifications.
@@ -84,31 +84,31 @@ const OPTIONAL: &[&str] = &[
 ];
 
 const OF_NOTIFICATIONS: &[Column] = &[
-    ("dropped", &[metrics::SERVER_DROP_RATIO], Show::Share),
-    ("replaced", &[metrics::SUPERSEDED_RATIO], Show::Share),
+    (">dropped", &[metrics::SERVER_DROP_RATIO], Show::Share),
+    (">replaced", &[metrics::SUPERSEDED_RATIO], Show::Share),
     (
-        "not sent",
+        ">not sent",
         &[metrics::UNSENT_RATIO, metrics::UNLISTED_RATIO],
         Show::Share,
     ),
-    ("buffer", &[metrics::LINK_DROP_RATIO], Show::Share),
-    ("lost", &[metrics::LINK_LOSS_RATIO], Show::Share),
-    ("CON", &[metrics::CON_RATIO], Show::Share),
-    ("delay s", &[metrics::DELAY_S], Show::Number(2)),
+    (">buffer", &[metrics::LINK_DROP_RATIO], Show::Share),
+    (">lost", &[metrics::LINK_LOSS_RATIO], Show::Share),
+    (">CON", &[metrics::CON_RATIO], Show::Share),
+    (">delay s", &[metrics::DELAY_S], Show::Number(2)),
 ];
 
 const OF_NETWORKS: &[Column] = &[
-    ("busy", &[metrics::APP_DROP_RATIO], Show::Share),
-    ("given up", &[metrics::FAILED_RATIO], Show::Share),
+    (">busy", &[metrics::APP_DROP_RATIO], Show::Share),
+    (">given up", &[metrics::FAILED_RATIO], Show::Share),
     (
-        "sent",
+        ">sent",
         &[metrics::TRANSMISSIONS_PER_EXCHANGE],
         Show::Number(2),
     ),
-    ("MAC drops", &[metrics::MAC_DROPS], Show::Number(0)),
-    ("no route", &[metrics::ROUTE_DROPS], Show::Number(0)),
-    ("parents", &[metrics::PARENT_RESETS], Show::Number(0)),
-    ("delay s", &[metrics::DELAY_S], Show::Number(2)),
+    (">MAC drops", &[metrics::MAC_DROPS], Show::Number(0)),
+    (">no route", &[metrics::ROUTE_DROPS], Show::Number(0)),
+    (">parents", &[metrics::PARENT_RESETS], Show::Number(0)),
+    (">delay s", &[metrics::DELAY_S], Show::Number(2)),
 ];
 
 fn columns_of(is_network: bool) -> &'static [Column] {
@@ -120,10 +120,9 @@ fn columns_of(is_network: bool) -> &'static [Column] {
 }
 
 /// The heads of the columns, PDR and its ratio first.
-fn heads(is_network: bool) -> Vec<(String, Align)> {
+fn heads(is_network: bool) -> Vec<&'static str> {
     let others = columns_of(is_network).iter().map(|column| column.0);
-    let all: Vec<&str> = ["PDR", "ratio"].into_iter().chain(others).collect();
-    names(&all, Align::Right)
+    [">PDR", ">ratio"].into_iter().chain(others).collect()
 }
 
 /// The columns of one row, `first` being the PDR that it is compared with.
@@ -150,34 +149,16 @@ fn columns(metrics: &Metrics, is_network: bool, first: Option<f64>) -> Vec<Strin
 /// One line per cell and algorithm.
 pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
     let is_network = rows.iter().any(|row| is_network(&row.metrics));
-    let mut header = names(&["cell", "algorithm"], Align::Left);
-    header.extend(names(&["runs"], Align::Right));
-    header.extend(heads(is_network));
-    if hashes {
-        header.extend(names(&["trace hash"], Align::Left));
-    }
-    let mut table = TextTable::new(header);
-    table.optional(OPTIONAL);
     let mut before: Option<(&str, Option<f64>)> = None;
-    for row in rows {
-        let pdr = mean(&row.metrics, &[metrics::PDR]);
-        let (is_first, first) = match before {
-            Some((cell, first)) if cell == row.scenario => (false, first),
-            _ => (true, pdr),
+    let mut table = lines(rows, &heads(is_network), hashes, |row| {
+        let first = match before {
+            Some((cell, first)) if cell == row.scenario => first,
+            _ => mean(&row.metrics, &[metrics::PDR]),
         };
         before = Some((&row.scenario, first));
-        let cell = if is_first {
-            title(&row.title, &row.scenario).to_owned()
-        } else {
-            String::new()
-        };
-        let mut line = vec![cell, row.algorithm.clone(), row.runs.to_string()];
-        line.extend(columns(&row.metrics, is_network, first));
-        if hashes {
-            line.push(row.trace_hash.clone());
-        }
-        table.add(line);
-    }
+        columns(&row.metrics, is_network, first)
+    });
+    table.optional(OPTIONAL);
     if let Some(note) = transmission::note(rows) {
         table.add_note(&note);
     }
@@ -188,35 +169,16 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
 /// One line per run, with its seed and trace hash.
 pub(crate) fn each_table(rows: &[EachRow]) -> TextTable {
     let is_network = rows.iter().any(|row| is_network(&row.metrics));
-    let mut header = names(&["cell", "algorithm"], Align::Left);
-    header.extend(names(&["seed"], Align::Right));
-    header.extend(heads(is_network));
-    header.extend(names(&["trace hash"], Align::Left));
-    let mut table = TextTable::new(header);
-    table.optional(OPTIONAL);
-    for row in rows {
+    let mut table = each_lines(rows, &heads(is_network), |row| {
         let first = rows
             .iter()
             .find(|first| first.scenario == row.scenario && first.seed == row.seed);
         let first = first.and_then(|first| mean(&first.metrics, &[metrics::PDR]));
-        let mut line = vec![
-            title(&row.title, &row.scenario).to_owned(),
-            row.algorithm.clone(),
-            row.seed.to_string(),
-        ];
-        line.extend(columns(&row.metrics, is_network, first));
-        line.push(row.trace_hash.clone());
-        table.add(line);
-    }
+        columns(&row.metrics, is_network, first)
+    });
+    table.optional(OPTIONAL);
     mark(&mut table, "algorithm");
     table
-}
-
-fn names(names: &[&str], align: Align) -> Vec<(String, Align)> {
-    names
-        .iter()
-        .map(|name| ((*name).to_owned(), align))
-        .collect()
 }
 
 /// Where the choice of algorithm matters most.

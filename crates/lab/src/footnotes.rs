@@ -49,7 +49,6 @@ pub(crate) mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::text::Align;
 
     thread_local! {
         /// The only name taken for a choice, while [`pretending`].
@@ -85,8 +84,7 @@ pub(crate) mod tests {
     #[test]
     fn a_table_has_the_footnote_if_it_has_a_mark() {
         let table = || {
-            let header = ["algorithm", "about"].map(|name| (name.to_owned(), Align::Left));
-            let mut table = TextTable::new(header.to_vec());
+            let mut table = TextTable::new(["algorithm", "about"]);
             table.add(vec!["default".to_owned(), "default".to_owned()]);
             mark(&mut table, "algorithm");
             table.to_string()

@@ -3,7 +3,7 @@
 use crate::footnotes::mark;
 use crate::run::Row;
 use crate::summary::{RANKED_FROM, SAME, dash, label, seconds};
-use crate::text::{Align, Emphasis, TextTable};
+use crate::text::{Emphasis, TextTable};
 use crate::timed::Timed;
 
 /// The fewest algorithms that are also set side by side.
@@ -48,8 +48,8 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
             medians.fold(f64::INFINITY, f64::min)
         })
         .collect();
-    let mut header = vec![("algorithm".to_owned(), Align::Left)];
-    header.extend(cells.iter().map(|cell| (label(rows, cell), Align::Right)));
+    let mut header = vec!["algorithm".to_owned()];
+    header.extend(cells.iter().map(|cell| format!(">{}", label(rows, cell))));
     let mut table = TextTable::new(header);
     let (mut marked_shortest, mut marked_failing) = (false, false);
     for algorithm in algorithms {

@@ -3,8 +3,8 @@
 use crate::footnotes::mark;
 use crate::metrics;
 use crate::run::Row;
-use crate::summary::{dash, title};
-use crate::text::{Align, TextTable};
+use crate::summary::{dash, lines};
+use crate::text::TextTable;
 use crate::transmission;
 
 /// The legend of the columns.
@@ -14,17 +14,14 @@ time limit.";
 
 /// One line per cell: what clients of both kinds receive, and how fairly.
 pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
-    let left = |name: &str| (name.to_owned(), Align::Left);
-    let right = |name: &str| (name.to_owned(), Align::Right);
-    let mut header = vec![left("cell"), left("algorithm"), right("runs")];
-    header.extend(["received bit/s", "second bit/s", "Jain"].map(right));
-    header.extend(["retransmissions", "spurious"].map(right));
-    if hashes {
-        header.push(left("trace hash"));
-    }
-    let mut table = TextTable::new(header);
-    table.optional(&["spurious", "retransmissions", "algorithm"]);
-    for row in rows {
+    let columns = [
+        ">received bit/s",
+        ">second bit/s",
+        ">Jain",
+        ">retransmissions",
+        ">spurious",
+    ];
+    let mut table = lines(rows, &columns, hashes, |row| {
         let median = |metric: &str, decimals: usize| {
             let found = row.metrics.get(metric);
             found.map_or_else(dash, |s| format!("{:.decimals$}", s.p50))
@@ -33,21 +30,15 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
             let found = row.metrics.get(metric);
             found.map_or_else(dash, |s| format!("{:.1}", s.mean))
         };
-        let mut cells = vec![
-            title(&row.title, &row.scenario).to_owned(),
-            row.algorithm.clone(),
-            row.runs.to_string(),
+        vec![
             median(metrics::RECEIVED_BPS.name, 0),
             median(metrics::SECOND_RECEIVED_BPS.name, 0),
             median(metrics::JAIN_RECEIVED.name, 2),
             mean(metrics::RETRANSMISSIONS.name),
             mean(metrics::SPURIOUS.name),
-        ];
-        if hashes {
-            cells.push(row.trace_hash.clone());
-        }
-        table.add(cells);
-    }
+        ]
+    });
+    table.optional(&["spurious", "retransmissions", "algorithm"]);
     if let Some(note) = transmission::note(rows) {
         table.add_note(&note);
     }

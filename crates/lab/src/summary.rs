@@ -13,7 +13,7 @@ use crate::run::{EachRow, Row};
 use crate::shares;
 use crate::statistics::{Statistic, Statistics};
 use crate::study::Study;
-use crate::text::{Align, Emphasis, TextTable};
+use crate::text::{Emphasis, TextTable};
 use crate::timed::{Timed, percent_done};
 use crate::transmission;
 
@@ -67,54 +67,33 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     let serves = serves(rows);
     // Where requests are counted, flows with a hole need no column.
     let any_unfinished = !serves && rows.iter().any(unfinished);
-    let left = ["cell", "algorithm"].map(|name| (name.to_owned(), Align::Left));
-    let right = |name: &str| (name.to_owned(), Align::Right);
-    let mut header = left.to_vec();
-    header.push(right("runs"));
-    header.extend(timed.percentiles().map(|one| right(percentile_head(one))));
-    if any_published {
-        header.extend(["published s", "ratio"].map(right));
-    }
-    header.extend(["retransmissions", "spurious"].map(right));
     let any_energy = rows
         .iter()
         .any(|row| row.metrics.contains_key(metrics::ENERGY_J.name));
-    if any_energy {
-        header.push(right("energy J"));
+    let mut columns: Vec<&str> = timed.percentiles().map(percentile_head).to_vec();
+    for (is_shown, some) in [
+        (any_published, &[">published s", ">ratio"][..]),
+        (true, &[">retransmissions", ">spurious"]),
+        (any_energy, &[">energy J"]),
+        (any_unfinished, &[">done"]),
+        (serves, &[">answers/s", ">answered", ">at once"]),
+    ] {
+        columns.extend(some.iter().filter(|_| is_shown));
     }
-    if any_unfinished {
-        header.push(right("done"));
-    }
-    if serves {
-        header.extend(["answers/s", "answered", "at once"].map(right));
-    }
-    if hashes {
-        header.push(("trace hash".to_owned(), Align::Left));
-    }
-    let mut table = TextTable::new(header);
-    table.optional(OPTIONAL);
     let best = best_medians(rows);
     let median = timed
         .percentiles()
         .iter()
         .position(|one| *one == Statistic::P50);
     let median_column = TIMES_FROM + median.unwrap_or_default();
-    let mut before = "";
-    for row in rows {
+    let mut table = lines(rows, &columns, hashes, |row| {
         let fct = timed.times(row);
         let time = |s: Statistic| fct.map_or_else(dash, |f| seconds(f.get(s)));
         let mean = |metric: &str| {
             let found = row.metrics.get(metric);
             found.map_or_else(dash, |m| format!("{:.1}", m.mean))
         };
-        let cell = if row.scenario == before {
-            ""
-        } else {
-            title(&row.title, &row.scenario)
-        };
-        before = &row.scenario;
-        let mut cells = vec![cell.to_owned(), row.algorithm.clone(), row.runs.to_string()];
-        cells.extend(timed.percentiles().map(time));
+        let mut cells = timed.percentiles().map(time).to_vec();
         if any_published {
             let paper = printed(row);
             let ratio = fct.zip(paper).map(|(ours, paper)| ours.p50 / paper);
@@ -139,16 +118,15 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
                 cells.push(found.map_or_else(dash, |s| percent_done(s.mean)));
             }
         }
-        if hashes {
-            cells.push(row.trace_hash.clone());
-        }
-        table.add(cells);
-        let is_comparable = timed.is_comparable(row, rows);
-        if fct.filter(|_| is_comparable).is_some_and(|fct| {
-            best.get(row.scenario.as_str())
-                .is_some_and(|best| fct.p50 <= *best)
-        }) {
-            table.emphasise(median_column, Emphasis::Best);
+        cells
+    });
+    table.optional(OPTIONAL);
+    for (number, row) in rows.iter().enumerate() {
+        let fct = timed.times(row);
+        let fct = fct.filter(|_| timed.is_comparable(row, rows));
+        let best = best.get(row.scenario.as_str());
+        if fct.zip(best).is_some_and(|(fct, best)| fct.p50 <= *best) {
+            table.emphasise_in(number, median_column, Emphasis::Best);
         }
     }
     notes(&mut table, rows, print);
@@ -159,11 +137,11 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
 /// Head of a column of a percentile.
 fn percentile_head(one: Statistic) -> &'static str {
     match one {
-        Statistic::P10 => "p10 s",
-        Statistic::P90 => "p90 s",
-        Statistic::P95 => "p95 s",
-        Statistic::P99 => "p99 s",
-        _ => "median s",
+        Statistic::P10 => ">p10 s",
+        Statistic::P90 => ">p90 s",
+        Statistic::P95 => ">p95 s",
+        Statistic::P99 => ">p99 s",
+        _ => ">median s",
     }
 }
 
@@ -240,51 +218,94 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
     if rows.iter().any(|row| delivery::is_of(&row.metrics)) {
         return delivery::each_table(rows);
     }
-    let column = |name: &str| {
-        let left = ["cell", "algorithm", "trace hash"].contains(&name);
-        (
-            name.to_owned(),
-            if left { Align::Left } else { Align::Right },
-        )
-    };
-    let header = [
-        "cell",
-        "algorithm",
-        "seed",
-        "median s",
-        "max s",
-        "retransmissions",
-        "spurious",
-        "trace hash",
-    ];
-    let mut table = TextTable::new(header.map(column).to_vec());
-    table.optional(&["spurious", "max s", "retransmissions"]);
+    let columns = [">median s", ">max s", ">retransmissions", ">spurious"];
     let timed = Timed::of_each(rows);
-    let mut before = "";
-    for row in rows {
+    let mut table = each_lines(rows, &columns, |row| {
         let fct = timed.times_of(row);
         let sum = |metric: &str| {
             let found = row.metrics.get(metric);
             found.map_or_else(dash, |m| format!("{:.0}", m.mean * m.n as f64))
         };
-        let cell = if row.scenario == before {
-            ""
-        } else {
-            title(&row.title, &row.scenario)
-        };
-        before = &row.scenario;
-        table.add(vec![
-            cell.to_owned(),
-            row.algorithm.clone(),
-            row.seed.to_string(),
+        vec![
             fct.map_or_else(dash, |f| seconds(f.p50)),
             fct.map_or_else(dash, |f| seconds(f.max)),
             sum(metrics::RETRANSMISSIONS.name),
             sum(metrics::SPURIOUS.name),
-            row.trace_hash.clone(),
-        ]);
-    }
+        ]
+    });
+    table.optional(&["spurious", "max s", "retransmissions"]);
     mark(&mut table, "algorithm");
+    table
+}
+
+/// A line for each row: cell, algorithm, number of runs, the columns with their `cells`, and the hash of the traces.
+pub(crate) fn lines<'a>(
+    rows: &'a [Row],
+    columns: &[&str],
+    hashes: bool,
+    cells: impl FnMut(&'a Row) -> Vec<String>,
+) -> TextTable {
+    let head = |row: &'a Row| Head {
+        name: &row.scenario,
+        title: &row.title,
+        algorithm: &row.algorithm,
+        count: row.runs.to_string(),
+        hash: hashes.then_some(&row.trace_hash),
+    };
+    laid_out(rows, ">runs", head, columns, cells)
+}
+
+/// The same for runs, each with its seed and the hash of its trace.
+pub(crate) fn each_lines<'a>(
+    rows: &'a [EachRow],
+    columns: &[&str],
+    cells: impl FnMut(&'a EachRow) -> Vec<String>,
+) -> TextTable {
+    let head = |row: &'a EachRow| Head {
+        name: &row.scenario,
+        title: &row.title,
+        algorithm: &row.algorithm,
+        count: row.seed.to_string(),
+        hash: Some(&row.trace_hash),
+    };
+    laid_out(rows, ">seed", head, columns, cells)
+}
+
+/// The cells that lines of all tables have.
+struct Head<'a> {
+    name: &'a str,
+    title: &'a str,
+    algorithm: &'a str,
+    count: String,
+    hash: Option<&'a String>,
+}
+
+/// The name of a cell is in its first line only.
+fn laid_out<'a, R>(
+    rows: &'a [R],
+    count: &str,
+    head: impl Fn(&'a R) -> Head<'a>,
+    columns: &[&str],
+    mut cells: impl FnMut(&'a R) -> Vec<String>,
+) -> TextTable {
+    let hashes = rows.first().is_some_and(|row| head(row).hash.is_some());
+    let last = ["trace hash"].into_iter().filter(|_| hashes);
+    let all = ["cell", "algorithm", count].into_iter();
+    let mut table = TextTable::new(all.chain(columns.iter().copied()).chain(last));
+    let mut before = "";
+    for row in rows {
+        let head = head(row);
+        let is_same = std::mem::replace(&mut before, head.name) == head.name;
+        let cell = if is_same {
+            ""
+        } else {
+            title(head.title, head.name)
+        };
+        let mut line = vec![cell.to_owned(), head.algorithm.to_owned(), head.count];
+        line.extend(cells(row));
+        line.extend(head.hash.cloned());
+        table.add(line);
+    }
     table
 }
 
@@ -301,9 +322,11 @@ pub fn columns(rows: &[Row]) -> String {
         Timed::RunMeans => ", since a run has more than 65,536 responses",
         Timed::Flows | Timed::Responses => "",
     };
-    let percentiles = timed
-        .percentiles()
-        .map(|one| percentile_head(one).trim_end_matches(" s"));
+    let percentiles = timed.percentiles().map(|one| {
+        percentile_head(one)
+            .trim_start_matches('>')
+            .trim_end_matches(" s")
+    });
     format!(
         "{} are of {}{fallback}. Retransmissions and spurious retransmissions are counted per flow; a \
          retransmission is spurious if an earlier transmission and its response were not lost.",

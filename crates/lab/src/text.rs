@@ -42,10 +42,15 @@ pub struct TextTable {
 }
 
 impl TextTable {
-    /// An empty table.
-    pub fn new(header: Vec<(String, Align)>) -> Self {
+    /// An empty table with these columns. Those whose names begin with `>` are aligned to the right.
+    pub fn new(columns: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let column = |name: &str| match name.strip_prefix('>') {
+            Some(name) => (name.to_owned(), Align::Right),
+            None => (name.to_owned(), Align::Left),
+        };
+        let columns = columns.into_iter();
         Self {
-            header,
+            header: columns.map(|name| column(name.as_ref())).collect(),
             rows: Vec::new(),
             notes: Vec::new(),
             optional: Vec::new(),
@@ -61,8 +66,13 @@ impl TextTable {
     /// Emphasises a cell of the last row. Without a row or such a column it does nothing.
     pub fn emphasise(&mut self, column: usize, emphasis: Emphasis) {
         if let Some(row) = self.rows.len().checked_sub(1) {
-            self.emphasis.insert((row, column), emphasis);
+            self.emphasise_in(row, column, emphasis);
         }
+    }
+
+    /// Emphasises a cell of a row.
+    pub fn emphasise_in(&mut self, row: usize, column: usize, emphasis: Emphasis) {
+        self.emphasis.insert((row, column), emphasis);
     }
 
     /// Emphasises the verdicts of all rows, by the first word of a cell: green where something holds,
@@ -166,8 +176,7 @@ mod tests {
 
     #[test]
     fn markdown_keeps_alignment_and_escapes_bars() {
-        let header = vec![("a|b".into(), Align::Left), ("n".into(), Align::Right)];
-        let mut table = TextTable::new(header);
+        let mut table = TextTable::new(["a|b", ">n"]);
         table.add(vec!["x".into(), "1".into()]);
         assert_eq!(
             table.markdown(),
@@ -179,7 +188,7 @@ mod tests {
 
     #[test]
     fn notes_stand_below_and_do_not_widen_columns() {
-        let mut table = TextTable::new(vec![("a".into(), Align::Right)]);
+        let mut table = TextTable::new([">a"]);
         table.add(vec!["1".into()]);
         table.change("a", |cell| format!("{cell}2"));
         table.add_note("a longer text");
@@ -188,7 +197,7 @@ mod tests {
 
     #[test]
     fn verdicts_are_emphasised_by_their_first_word() {
-        let mut table = TextTable::new(vec![("verdict".into(), Align::Left)]);
+        let mut table = TextTable::new(["verdict"]);
         for cell in ["holds 2/2", "holds-partly 1/2", "fails", "undecided"] {
             table.add(vec![cell.to_owned()]);
         }
@@ -205,10 +214,7 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let mut table = TextTable::new(vec![
-            ("name".into(), Align::Left),
-            ("fct".into(), Align::Right),
-        ]);
+        let mut table = TextTable::new(["name", ">fct"]);
         table.add(vec!["default".into(), "285.7".into()]);
         table.add(vec!["é".into(), "1".into()]);
         table.add(vec!["short".into()]);

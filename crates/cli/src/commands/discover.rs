@@ -3,7 +3,7 @@
 use carob::client::RequestBuilder;
 use carob::link_format::{Link, LinkError, Links, matching};
 use carob::{Code, ContentFormat, OptionNumber, Uri};
-use carob_lab::text::{Align, TextTable};
+use carob_lab::text::TextTable;
 use serde::Serialize;
 use serde_json::json;
 
@@ -189,18 +189,10 @@ impl Entry {
 /// The links for people: a column for each attribute that at least one of them has.
 fn table(links: &[Link<'_>]) -> TextTable {
     let rows: Vec<[String; 7]> = links.iter().map(row).collect();
-    let columns = ["path", "title", "rt", "if", "ct", "sz", "obs"];
+    let columns = ["path", "title", "rt", "if", "ct", ">sz", "obs"];
     let said = |column: &usize| *column == 0 || rows.iter().any(|row| !row[*column].is_empty());
     let shown: Vec<usize> = (0..columns.len()).filter(said).collect();
-    let align = |column| {
-        if column == 5 {
-            Align::Right
-        } else {
-            Align::Left
-        }
-    };
-    let header = shown.iter().map(|&n| (columns[n].to_owned(), align(n)));
-    let mut table = TextTable::new(header.collect());
+    let mut table = TextTable::new(shown.iter().map(|&n| columns[n]));
     for row in &rows {
         // It comes from elsewhere and goes to a terminal.
         let plain = |cell: &str| printer::harmless(cell).replace('\n', " ");

@@ -8,7 +8,7 @@ use carob::{Client, Reply};
 use carob_lab::compare::seconds;
 use carob_lab::paired::PairedRatio;
 use carob_lab::statistics::Statistics;
-use carob_lab::text::{Align, Emphasis, TextTable};
+use carob_lab::text::{Emphasis, TextTable};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -419,23 +419,14 @@ fn recommended(measured: &[Measured]) -> &str {
 }
 
 fn table(trial: &Trial<'_>) -> TextTable {
-    let header = [
+    let mut table = TextTable::new([
         "controller",
-        "answered",
-        "mean",
-        "median",
-        "slow 5 %",
-        "retransm.",
-    ];
-    let header = header.iter().enumerate().map(|(place, name)| {
-        let align = if place == 0 {
-            Align::Left
-        } else {
-            Align::Right
-        };
-        ((*name).to_owned(), align)
-    });
-    let mut table = TextTable::new(header.collect());
+        ">answered",
+        ">mean",
+        ">median",
+        ">slow 5 %",
+        ">retransm.",
+    ]);
     for one in trial.controllers {
         let time =
             |of: fn(&Statistics) -> f64| one.time_s.map_or("-".to_owned(), |t| seconds(of(&t)));

@@ -2,7 +2,7 @@
 
 use carob_lab::footnotes::FOOTNOTE;
 use carob_lab::summary::listed;
-use carob_lab::text::{Align, TextTable};
+use carob_lab::text::TextTable;
 
 use super::{prose, table};
 use crate::commands::cc::Controller;
@@ -13,8 +13,7 @@ pub(crate) fn controllers(all: &[Controller]) {
 }
 
 fn list(all: &[Controller], is_choice: &dyn Fn(&Controller) -> bool) -> TextTable {
-    let header = ["family", "controller", "what it is"].map(|name| (name.to_owned(), Align::Left));
-    let mut table = TextTable::new(header.to_vec());
+    let mut table = TextTable::new(["family", "controller", "what it is"]);
     let mut before = "";
     for controller in all {
         let family = &*controller.family;

@@ -1,6 +1,6 @@
 //! The transmission profiles.
 
-use carob_lab::text::{Align, TextTable};
+use carob_lab::text::TextTable;
 
 use super::{prose, table};
 use crate::commands::profiles::{Profile, ROWS, Reason};
@@ -15,8 +15,7 @@ pub(crate) fn profiles(all: &[Profile]) {
         "block",
         "for",
     ];
-    let header = header.map(|name| (name.to_owned(), Align::Left));
-    let mut list = TextTable::new(header.to_vec());
+    let mut list = TextTable::new(header);
     list.optional(&["block", "MAX_RETRANSMIT", "ACK_TIMEOUT"]);
     for profile in all {
         list.add(vec![

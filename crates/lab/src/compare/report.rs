@@ -4,7 +4,7 @@ use super::judge::Component;
 use super::words::{digits, percentiles_of};
 use super::{Answer, LEFT_OUT, Ranked};
 use crate::report::{FigureBlock, IntervalRow, Report, Section, interval_figure};
-use crate::text::{Align, TextTable};
+use crate::text::TextTable;
 
 /// The report of an answer; `command` repeats it.
 pub(super) fn report(answer: &Answer, command: String) -> Report {
@@ -53,18 +53,6 @@ fn by_cost(answer: &Answer) -> Vec<(usize, &Ranked)> {
     all
 }
 
-fn table(columns: &[&str]) -> TextTable {
-    let header = columns.iter().enumerate().map(|(place, name)| {
-        let align = if place == 0 {
-            Align::Left
-        } else {
-            Align::Right
-        };
-        ((*name).to_owned(), align)
-    });
-    TextTable::new(header.collect())
-}
-
 fn costs(answer: &Answer) -> Section {
     let rows: Vec<IntervalRow> = by_cost(answer)
         .into_iter()
@@ -82,14 +70,14 @@ fn costs(answer: &Answer) -> Section {
     let weights: Vec<String> = weights
         .map(|one| format!("{} {:.0} %", one.name(), answer.weights.of(*one) * 100.0))
         .collect();
-    let mut components = table(&[
+    let mut components = TextTable::new([
         "ratio to default CoAP",
-        "time",
-        "tail",
-        "undelivered",
-        "spurious",
-        "bytes",
-        "harm",
+        ">time",
+        ">tail",
+        ">undelivered",
+        ">spurious",
+        ">bytes",
+        ">harm",
     ]);
     for (_, one) in by_cost(answer) {
         let default = &answer.default_coap().measured;
@@ -123,24 +111,24 @@ fn costs(answer: &Answer) -> Section {
 
 /// Times, failures and the bytes of a device.
 fn measured(answer: &Answer) -> Section {
-    let mut times = table(&[
+    let mut times = TextTable::new([
         "configuration",
-        "mean s",
-        "median s",
-        "p95 s",
-        "p99 s",
-        "slowest 5 % s",
-        "failed %",
-        "spurious",
-        "neighbour s",
+        ">mean s",
+        ">median s",
+        ">p95 s",
+        ">p99 s",
+        ">slowest 5 % s",
+        ">failed %",
+        ">spurious",
+        ">neighbour s",
     ]);
     let unit = if answer.link.is_mesh { "frames" } else { "kB" };
-    let mut bytes = table(&[
+    let mut bytes = TextTable::new([
         "radio of a device",
-        "sent",
-        "received",
-        "sends s",
-        "receives s",
+        ">sent",
+        ">received",
+        ">sends s",
+        ">receives s",
     ]);
     let clients = f64::from(answer.traffic.clients);
     for (_, one) in by_cost(answer) {
@@ -192,7 +180,7 @@ fn measured(answer: &Answer) -> Section {
 }
 
 fn nearby(answer: &Answer) -> Section {
-    let mut flips = table(&["better elsewhere", "configuration", "of the cost there"]);
+    let mut flips = TextTable::new(["better elsewhere", ">configuration", ">of the cost there"]);
     let is_blockwise = answer.traffic.is_blockwise();
     for flip in &answer.flips {
         let (controller, settings) = (
@@ -207,7 +195,7 @@ fn nearby(answer: &Answer) -> Section {
         ]);
     }
     let ruled_out = answer.ranked.iter().filter(|one| !one.excluded.is_empty());
-    let mut worse = table(&["ruled out", "reason"]);
+    let mut worse = TextTable::new(["ruled out", ">reason"]);
     for one in ruled_out {
         let reasons: Vec<String> = one.excluded.iter().map(ToString::to_string).collect();
         worse.add(vec![name(answer, one), reasons.join("; ")]);
@@ -225,11 +213,11 @@ fn nearby(answer: &Answer) -> Section {
 }
 
 fn controllers(answer: &Answer) -> Section {
-    let mut all = table(&["parameters of RFC 7252", "cost"]);
+    let mut all = TextTable::new(["parameters of RFC 7252", ">cost"]);
     for (name, cost) in &answer.controllers {
         all.add(vec![(*name).to_owned(), format!("{cost:.2}")]);
     }
-    let mut left_out = table(&["left out", "reason"]);
+    let mut left_out = TextTable::new(["left out", ">reason"]);
     for (name, reason) in LEFT_OUT {
         left_out.add(vec![name.to_owned(), reason.to_owned()]);
     }

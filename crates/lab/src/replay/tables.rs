@@ -4,7 +4,7 @@ use carob_cc::time::Duration;
 
 use super::{Event, Outcome, Run, Script, Step};
 use crate::footnotes::{FOOTNOTE, is_choice, mark, marked};
-use crate::text::{Align, TextTable};
+use crate::text::TextTable;
 
 /// The most controllers side by side in one table of events.
 const SIDE_BY_SIDE: usize = 4;
@@ -86,17 +86,15 @@ pub fn events(
 
 /// The events that are shown, under some of the controllers.
 fn block(script: &Script, runs: &[Run], shown: &[usize]) -> TextTable {
-    let right = |name: &str| (name.to_owned(), Align::Right);
-    let left = |name: &str| (name.to_owned(), Align::Left);
-    let mut header = vec![right("#")];
+    let mut header = vec![">#".to_owned()];
     if !script.phases.is_empty() {
-        header.push(left("phase"));
+        header.push("phase".to_owned());
     }
-    header.push(left("event"));
+    header.push("event".to_owned());
     for run in runs {
-        header.extend([right(&marked(&run.algorithm)), left("×")]);
+        header.extend([format!(">{}", marked(&run.algorithm)), "×".to_owned()]);
         if keeps_rto(run) {
-            header.push(right("RTO"));
+            header.push(">RTO".to_owned());
         }
     }
     let mut table = TextTable::new(header);
@@ -159,19 +157,15 @@ fn transmissions(step: &Step) -> String {
 
 /// Table of the totals of each controller's run.
 pub fn totals(runs: &[Run]) -> TextTable {
-    let mut header = vec![("controller".to_owned(), Align::Left)];
-    header.extend(
-        [
-            "took s",
-            "sent",
-            "retransmissions",
-            "spurious",
-            "given up",
-            "longest timer s",
-        ]
-        .map(|name| (name.to_owned(), Align::Right)),
-    );
-    let mut table = TextTable::new(header);
+    let mut table = TextTable::new([
+        "controller",
+        ">took s",
+        ">sent",
+        ">retransmissions",
+        ">spurious",
+        ">given up",
+        ">longest timer s",
+    ]);
     table.optional(&["given up", "longest timer s"]);
     for run in runs {
         let totals = run.totals();

@@ -250,14 +250,11 @@ mod tests {
 
     #[test]
     fn a_page_is_one_file_without_links_out() {
-        let mut table = TextTable::new(vec![("a".to_owned(), Align::Right)]);
+        let mut table = TextTable::new([">a"]);
         table.add(vec!["✗".to_owned()]);
         table.add(vec!["a sentence ".repeat(9)]);
         table.add_note("* a note");
-        let mut lines = TextTable::new(vec![
-            ("name".to_owned(), Align::Left),
-            ("b".to_owned(), Align::Right),
-        ]);
+        let mut lines = TextTable::new(["name", ">b"]);
         for name in ["one", "", "two"] {
             lines.add(vec![name.to_owned(), "1".to_owned()]);
         }

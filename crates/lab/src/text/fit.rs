@@ -245,11 +245,8 @@ mod tests {
         lines.max().unwrap_or_default()
     }
 
-    fn table(columns: &[(&str, Align)], rows: &[&[&str]]) -> TextTable {
-        let header = columns
-            .iter()
-            .map(|(name, align)| ((*name).to_owned(), *align));
-        let mut table = TextTable::new(header.collect());
+    fn table(columns: &[&str], rows: &[&[&str]]) -> TextTable {
+        let mut table = TextTable::new(columns);
         for row in rows {
             table.add(row.iter().map(|&cell| cell.to_owned()).collect());
         }
@@ -258,18 +255,13 @@ mod tests {
 
     #[test]
     fn a_table_that_fits_is_the_same_as_in_full() {
-        let table = table(&[("a", Align::Left), ("b", Align::Right)], &[&["x", "1"]]);
+        let table = table(&["a", ">b"], &[&["x", "1"]]);
         assert_eq!(table.for_terminal(80), table.to_string());
     }
 
     #[test]
     fn constant_columns_go_first_then_optional_ones() {
-        let columns = [
-            ("name", Align::Left),
-            ("runs", Align::Right),
-            ("p10", Align::Right),
-            ("median", Align::Right),
-        ];
+        let columns = ["name", ">runs", ">p10", ">median"];
         let rows: [&[&str]; 2] = [&["one", "40", "1.0", "2.0"], &["two", "40", "1.5", "2.5"]];
         let mut table = table(&columns, &rows);
         table.optional(&["p10"]);
@@ -292,11 +284,7 @@ mod tests {
     #[test]
     fn long_text_is_broken_before_columns_are_left_out() {
         let long = "word ".repeat(20);
-        let columns = [
-            ("name", Align::Left),
-            ("about", Align::Left),
-            ("n", Align::Right),
-        ];
+        let columns = ["name", "about", ">n"];
         let mut table = table(&columns, &[&["one", &long, "1"], &["two", "short", "2"]]);
         table.optional(&["n"]);
         let text = table.for_terminal(60);
@@ -307,11 +295,7 @@ mod tests {
     #[test]
     fn any_table_fits_any_terminal_of_20_columns() {
         let long = "a-name-of-many-parts/with-a-slash";
-        let columns = [
-            ("first", Align::Left),
-            ("retransmissions", Align::Right),
-            ("verdict", Align::Left),
-        ];
+        let columns = ["first", ">retransmissions", "verdict"];
         let rows: [&[&str]; 2] = [&[long, "1234567.8", "holds"], &["b", "2", "fails"]];
         for columns_of_terminal in 20..100 {
             let text = table(&columns, &rows).for_terminal(columns_of_terminal);
@@ -321,10 +305,7 @@ mod tests {
 
     #[test]
     fn emphasis_is_for_terminals_and_takes_no_columns() {
-        let mut table = table(
-            &[("a", Align::Right), ("b", Align::Left)],
-            &[&["1", "holds"]],
-        );
+        let mut table = table(&[">a", "b"], &[&["1", "holds"]]);
         table.emphasise(1, Emphasis::Good);
         assert!(!table.to_string().contains('\u{1b}'));
         assert!(!table.markdown().contains('\u{1b}'));

@@ -8,7 +8,7 @@ use crate::papers;
 use carob_lab::report::{FigureBlock, FlowsGraph, Kind, Picture, Section, number};
 use carob_lab::run::RunSetupError;
 use carob_lab::summary::{self, seconds};
-use carob_lab::text::{Align, TextTable};
+use carob_lab::text::TextTable;
 
 /// A figure with a name that its file has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -305,8 +305,7 @@ fn flows(facts: &[Facts]) -> TextTable {
         "timers out",
         "longest wait s",
     ];
-    let header = columns.map(|name| (name.to_owned(), Align::Right));
-    let mut table = TextTable::new(header.to_vec());
+    let mut table = TextTable::new(columns.map(|name| format!(">{name}")));
     for (k, f) in facts.iter().enumerate() {
         let stall = f.stall.map_or(0.0, |stall| stall.length_s());
         table.add(vec![
@@ -330,9 +329,7 @@ fn claims(run: &ExplainedRun) -> TextTable {
     let kept: Vec<StoredVerdicts> = Part::of("thesis").filter_map(StoredVerdicts::of).collect();
     let all = papers::claims("thesis");
     let standings = ClaimStatuses::of("thesis");
-    let columns = ["claim", "the text", "verdict", "measured"];
-    let header = columns.map(|name| (name.to_owned(), Align::Left));
-    let mut table = TextTable::new(header.to_vec());
+    let mut table = TextTable::new(["claim", "the text", "verdict", "measured"]);
     for id in &run.claims {
         let claim = all.iter().find(|claim| claim.id == *id);
         let mut judged = kept.iter().flat_map(|kept| &kept.claims);

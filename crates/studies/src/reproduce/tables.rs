@@ -6,27 +6,19 @@ use carob_lab::expected::{Comparison, Verdict};
 use carob_lab::footnotes::mark;
 use carob_lab::statistics::Statistic;
 use carob_lab::summary::{listed, seconds};
-use carob_lab::text::{Align, TextTable};
-
-fn columns(names: &[(&str, Align)]) -> TextTable {
-    let header = names
-        .iter()
-        .map(|(name, align)| ((*name).to_owned(), *align));
-    TextTable::new(header.collect())
-}
+use carob_lab::text::TextTable;
 
 /// Medians of rows that were run: published, measured, ratio, tolerance, verdict.
 pub fn medians(comparisons: &[Comparison]) -> TextTable {
-    use Align::{Left, Right};
-    let mut table = columns(&[
-        ("table", Right),
-        ("cell", Left),
-        ("algorithm", Left),
-        ("published s", Right),
-        ("measured s", Right),
-        ("ratio", Right),
-        ("within", Right),
-        ("verdict", Left),
+    let mut table = TextTable::new([
+        ">table",
+        "cell",
+        "algorithm",
+        ">published s",
+        ">measured s",
+        ">ratio",
+        ">within",
+        "verdict",
     ]);
     for c in comparisons.iter().filter(|c| c.statistic == Statistic::P50) {
         let (Some(measured), Some(ratio)) = (c.measured, c.ratio()) else {
@@ -58,14 +50,8 @@ pub fn all_statistics(comparisons: &[Comparison]) -> TextTable {
             statistics.push(c.statistic);
         }
     }
-    let mut header = vec![
-        ("table".to_owned(), Align::Right),
-        ("cell".to_owned(), Align::Left),
-        ("algorithm".to_owned(), Align::Left),
-    ];
-    for statistic in &statistics {
-        header.push((statistic.name().to_owned(), Align::Right));
-    }
+    let mut header = [">table", "cell", "algorithm"].map(str::to_owned).to_vec();
+    header.extend(statistics.iter().map(|one| format!(">{}", one.name())));
     let mut table = TextTable::new(header);
     for line in lines(comparisons) {
         let first = line[0];
@@ -98,13 +84,12 @@ pub(super) const TENTH: f64 = 0.1;
 /// Published values of each table: those within the tolerance of their rule, those within 10 %, and the
 /// tolerance at which half of them would hold. Interpretations besides the profile are not counted.
 pub fn by_table(comparisons: &[Comparison]) -> TextTable {
-    use Align::Right;
-    let mut table = columns(&[
-        ("table", Right),
-        ("values", Right),
-        ("by the rule", Right),
-        ("within 10 %", Right),
-        ("half within", Right),
+    let mut table = TextTable::new([
+        ">table",
+        ">values",
+        ">by the rule",
+        ">within 10 %",
+        ">half within",
     ]);
     let run: Vec<&Comparison> = comparisons
         .iter()
@@ -178,23 +163,15 @@ fn off(comparison: &Comparison) -> f64 {
 
 /// Readings of one algorithm side by side.
 pub fn readings(comparisons: &[Comparison]) -> TextTable {
-    use Align::{Left, Right};
     let groups = groups(comparisons);
-    let mut header: Vec<(String, Align)> = [
-        ("cell", Left),
-        ("algorithm", Left),
-        ("published s", Right),
-        ("within", Right),
-    ]
-    .map(|(name, align)| (name.to_owned(), align))
-    .to_vec();
+    let columns = ["cell", "algorithm", ">published s", ">within"];
+    let mut header = columns.map(str::to_owned).to_vec();
     let most = groups.iter().max_by_key(|group| group.len());
     for c in most.into_iter().flatten() {
-        header.push((format!("{} s", reading_name(c)), Right));
-        header.push(("ratio".to_owned(), Right));
-        header.push((String::new(), Left));
+        let name = format!(">{} s", reading_name(c));
+        header.extend([name, ">ratio".to_owned(), String::new()]);
     }
-    header.push(("nearer".to_owned(), Left));
+    header.push("nearer".to_owned());
     let mut table = TextTable::new(header);
     for group in &groups {
         let first = group[0];

@@ -2,7 +2,7 @@
 
 use carob_analyze::{Analysis, Fitted, FlowReport, Quantiles};
 use carob_lab::compare::controllers;
-use carob_lab::text::{Align, TextTable};
+use carob_lab::text::TextTable;
 
 use super::AnalyzeArgs;
 use crate::commands::lab::output::{quoted, say, say_table};
@@ -41,13 +41,6 @@ pub(super) fn show(args: &AnalyzeArgs, analysis: &Analysis) {
     next(args, analysis);
 }
 
-fn table(columns: &[(&str, Align)]) -> TextTable {
-    let header = columns
-        .iter()
-        .map(|(name, align)| ((*name).to_owned(), *align));
-    TextTable::new(header.collect())
-}
-
 /// Microseconds in seconds, with three digits.
 fn seconds(us: u64) -> String {
     let value = us as f64 / 1e6;
@@ -66,16 +59,8 @@ fn percent(share: f64) -> String {
 }
 
 fn times(analysis: &Analysis) -> TextTable {
-    use Align::{Left, Right};
-    let mut table = table(&[
-        ("time", Left),
-        ("count", Right),
-        ("min", Right),
-        ("median", Right),
-        ("p90", Right),
-        ("p95", Right),
-        ("p99", Right),
-        ("max", Right),
+    let mut table = TextTable::new([
+        "time", ">count", ">min", ">median", ">p90", ">p95", ">p99", ">max",
     ]);
     let mut add = |name: &str, times: Option<Quantiles>| {
         let Some(times) = times.filter(|times| times.count > 0) else {
@@ -113,14 +98,13 @@ fn times(analysis: &Analysis) -> TextTable {
 }
 
 fn peers(analysis: &Analysis) -> TextTable {
-    use Align::{Left, Right};
-    let mut table = table(&[
-        ("client", Left),
-        ("server", Left),
-        ("exchanges", Right),
-        ("median s", Right),
-        ("repeated", Right),
-        ("spurious", Right),
+    let mut table = TextTable::new([
+        "client",
+        "server",
+        ">exchanges",
+        ">median s",
+        ">repeated",
+        ">spurious",
     ]);
     if analysis.peers.len() < 2 {
         return table;
@@ -153,15 +137,14 @@ fn peers(analysis: &Analysis) -> TextTable {
 }
 
 fn transfers(analysis: &Analysis) -> TextTable {
-    use Align::{Left, Right};
-    let mut table = table(&[
-        ("direction", Left),
-        ("bytes", Right),
-        ("blocks", Right),
-        ("block B", Right),
-        ("took s", Right),
-        ("B/s", Right),
-        ("repeated", Right),
+    let mut table = TextTable::new([
+        "direction",
+        ">bytes",
+        ">blocks",
+        ">block B",
+        ">took s",
+        ">B/s",
+        ">repeated",
     ]);
     let listed = &analysis.transfers.listed;
     for one in listed.iter().take(ROWS_MAX) {
@@ -187,14 +170,13 @@ fn transfers(analysis: &Analysis) -> TextTable {
 
 /// The table of controllers; those unfit for use only with `all`.
 pub(super) fn controller_table(analysis: &Analysis, all: bool) -> TextTable {
-    use Align::{Left, Right};
     let mut columns = vec![
-        ("controller", Left),
-        ("mean s", Right),
-        ("median s", Right),
-        ("p95 s", Right),
-        ("too short", Right),
-        ("loss waits s", Right),
+        "controller",
+        ">mean s",
+        ">median s",
+        ">p95 s",
+        ">too short",
+        ">loss waits s",
     ];
     if analysis
         .controllers
@@ -203,7 +185,7 @@ pub(super) fn controller_table(analysis: &Analysis, all: bool) -> TextTable {
     {
         columns.pop();
     }
-    let mut table = table(&columns);
+    let mut table = TextTable::new(&columns);
     let fit = controllers();
     for one in &analysis.controllers {
         if !all && !fit.contains(&one.name) {
@@ -253,8 +235,7 @@ fn rate(bps: f64) -> String {
 
 /// The values of the fitted link.
 pub(super) fn link_table(analysis: &Analysis) -> TextTable {
-    use Align::Left;
-    let mut table = table(&[("link", Left), ("value", Left), ("certainty", Left)]);
+    let mut table = TextTable::new(["link", "value", "certainty"]);
     let Some(link) = &analysis.link else {
         return table;
     };

@@ -7,7 +7,7 @@ use carob_lab::calibration::{
 };
 use carob_lab::registry::Registry;
 use carob_lab::study::StudyFolder;
-use carob_lab::text::{Align, TextTable};
+use carob_lab::text::TextTable;
 use carob_studies::calibration::{CALIBRATED, Calibrated};
 use carob_studies::claims::unit;
 use carob_studies::papers;
@@ -136,15 +136,7 @@ fn compute(subject: &Subject, args: &CalibrateArgs) -> Result<CalibrationResult,
     result.map_err(|error| Failure::new(Kind::Usage, error))
 }
 
-fn table(columns: &[(&str, Align)]) -> TextTable {
-    let columns = columns
-        .iter()
-        .map(|(name, align)| ((*name).to_owned(), *align));
-    TextTable::new(columns.collect())
-}
-
 fn show(subject: &Subject, result: &CalibrationResult, from_store: bool) {
-    use Align::{Left, Right};
     let calibration = &subject.calibration;
     let (plausible, best) = (result.plausible(), &result.points[result.interpretation]);
     say(format_args!(
@@ -163,18 +155,15 @@ fn show(subject: &Subject, result: &CalibrationResult, from_store: bool) {
         }
     ));
     say("\nBaseline facts:");
-    let mut facts = table(&[
-        ("fact", Left),
-        (
-            if calibration.base.is_empty() {
-                "scenario files"
-            } else {
-                "chosen first"
-            },
-            Right,
-        ),
-        ("interpretation", Right),
-        ("excludes", Right),
+    let mut facts = TextTable::new([
+        "fact",
+        if calibration.base.is_empty() {
+            ">scenario files"
+        } else {
+            ">chosen first"
+        },
+        ">interpretation",
+        ">excludes",
     ]);
     for (n, fact) in calibration.facts.iter().enumerate() {
         let off = |point: &carob_lab::calibration::PointResult| {
@@ -203,11 +192,7 @@ fn show(subject: &Subject, result: &CalibrationResult, from_store: bool) {
     say_table(&facts, 0);
     say("");
     say("Open settings:");
-    let mut settings = table(&[
-        ("setting", Left),
-        ("interpretation", Left),
-        ("explains", Right),
-    ]);
+    let mut settings = TextTable::new(["setting", "interpretation", ">explains"]);
     let sensitivity = result.sensitivity(calibration);
     for ((n, setting), share) in calibration.settings.iter().enumerate().zip(sensitivity) {
         settings.add(vec![
@@ -223,14 +208,14 @@ fn show(subject: &Subject, result: &CalibrationResult, from_store: bool) {
         "Findings at {} points:",
         result.counted().len()
     ));
-    let mut findings = table(&[
-        ("finding", Left),
-        ("weight", Left),
-        ("interpretation", Left),
-        ("holds", Right),
-        ("partly", Right),
-        ("", Left),
-        ("depends on", Left),
+    let mut findings = TextTable::new([
+        "finding",
+        "weight",
+        "interpretation",
+        ">holds",
+        ">partly",
+        "",
+        "depends on",
     ]);
     for (n, rule) in calibration.findings.iter().enumerate() {
         let Some(share) = result.finding(calibration, n, false) else {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use carob_lab::claims::expression::Reference;
 use carob_lab::claims::{Judged, Judgement, Making, Verdict, rule};
 use carob_lab::scenario::builtin;
-use carob_lab::text::{Align, TextTable};
+use carob_lab::text::TextTable;
 use carob_studies::claims::{self, ClaimStatus, ClaimStatuses, PARTS, Part, StoredVerdicts};
 use carob_studies::papers;
 use indicatif::ProgressBar;
@@ -371,10 +371,7 @@ fn table(kept: &StoredVerdicts, standings: &ClaimStatuses, whole: bool) -> TextT
         ("measured", true),
     ];
     let used = columns.iter().filter(|(_, used)| *used);
-    let mut table = TextTable::new(
-        used.map(|(name, _)| ((*name).to_owned(), Align::Left))
-            .collect(),
-    );
+    let mut table = TextTable::new(used.map(|(name, _)| name));
     for judged in &kept.claims {
         let Some(claim) = claims::claim(judged) else {
             continue;
@@ -411,19 +408,15 @@ fn table(kept: &StoredVerdicts, standings: &ClaimStatuses, whole: bool) -> TextT
 
 /// Table of verdicts by importance.
 fn tally(kept: &[StoredVerdicts], standings: &ClaimStatuses) -> TextTable {
-    let mut header = vec![
-        (String::new(), Align::Left),
-        ("claims".to_owned(), Align::Right),
-    ];
+    let mut header = vec![String::new(), ">claims".to_owned()];
+    header.extend(ClaimStatus::ALL.map(|standing| format!(">{}", standing.name())));
+    let near = [">state a number", ">hold within 10 %", ">partly", ">fail"];
     header.extend(
-        ClaimStatus::ALL
-            .iter()
-            .map(|standing| (standing.name().to_owned(), Align::Right)),
+        [">verdict fails"]
+            .into_iter()
+            .chain(near)
+            .map(str::to_owned),
     );
-    header.push(("verdict fails".to_owned(), Align::Right));
-    for name in ["state a number", "hold within 10 %", "partly", "fail"] {
-        header.push((name.to_owned(), Align::Right));
-    }
     let mut table = TextTable::new(header);
     for weight in ["headline", "main", "detail"] {
         let of_weight =

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use carob_lab::claims::{Judged, Verdict};
 use carob_lab::report::{Report, Section};
 use carob_lab::study::Claim;
-use carob_lab::text::{Align, TextTable};
+use carob_lab::text::TextTable;
 use carob_studies::claims::{self, ClaimStatus, ClaimStatuses, Part, StoredVerdicts};
 use carob_studies::papers;
 
@@ -73,19 +73,12 @@ impl StudyVerdicts {
     }
 }
 
-fn header(names: &[(&str, Align)]) -> TextTable {
-    let names = names
-        .iter()
-        .map(|(name, align)| ((*name).to_owned(), *align));
-    TextTable::new(names.collect())
-}
-
 /// Numbers of claims by study and verdict.
 fn tally(studies: &[StudyVerdicts], name: &dyn Fn(&StudyVerdicts) -> String) -> TextTable {
-    let mut names = vec![("study", Align::Left), ("claims", Align::Right)];
-    names.extend(ClaimStatus::ALL.map(|status| (status.name(), Align::Right)));
-    names.push(("hold or partly within 10 %", Align::Right));
-    let mut table = header(&names);
+    let mut names = ["study", ">claims"].map(str::to_owned).to_vec();
+    names.extend(ClaimStatus::ALL.map(|status| format!(">{}", status.name())));
+    names.push(">hold or partly within 10 %".to_owned());
+    let mut table = TextTable::new(names);
     for study in studies {
         let mut row = vec![name(study), study.judged().count().to_string()];
         row.extend(ClaimStatus::ALL.map(|status| study.count(status).to_string()));
@@ -105,17 +98,17 @@ fn tally(studies: &[StudyVerdicts], name: &dyn Fn(&StudyVerdicts) -> String) -> 
 
 /// The page for a browser.
 pub(super) fn page(studies: &[StudyVerdicts], command: String) -> Report {
-    let mut claims = header(&[
-        ("claim", Align::Left),
-        ("study", Align::Left),
-        ("importance", Align::Left),
-        ("verdict", Align::Left),
-        ("by the text", Align::Left),
-        ("within 10 %", Align::Left),
-        ("text", Align::Left),
-        ("measured", Align::Left),
-        ("expected", Align::Left),
-        ("seeds", Align::Right),
+    let mut claims = TextTable::new([
+        "claim",
+        "study",
+        "importance",
+        "verdict",
+        "by the text",
+        "within 10 %",
+        "text",
+        "measured",
+        "expected",
+        ">seeds",
     ]);
     for study in studies {
         for (kept, judged) in study.judged() {
@@ -174,8 +167,7 @@ pub(super) fn page(studies: &[StudyVerdicts], command: String) -> Report {
 
 /// The causes of the claims that fail.
 fn causes(studies: &[StudyVerdicts]) -> TextTable {
-    let names = ["claim", "importance", "claimed", "cause"];
-    let mut table = header(&names.map(|name| (name, Align::Left)));
+    let mut table = TextTable::new(["claim", "importance", "claimed", "cause"]);
     for (claim, cause) in studies.iter().flat_map(StudyVerdicts::causes) {
         table.add(vec![claim.id, claim.weight, claim.claim, cause.to_owned()]);
     }

@@ -8,7 +8,7 @@ use carob_lab::compare::{
     Answer, BUILT_IN, CLIENTS_MAX, CompareError, Component, LEFT_OUT, Link, Progress, Question,
     TRAFFIC, Traffic, WrittenLink, WrittenTraces, digits,
 };
-use carob_lab::text::{Align, Emphasis, TextTable};
+use carob_lab::text::{Emphasis, TextTable};
 
 use super::args::{CompareArgs, LinkNumbers};
 use super::next;
@@ -212,19 +212,16 @@ fn traffic(args: &CompareArgs) -> Result<Traffic, Failure> {
 }
 
 fn table(answer: &Answer) -> TextTable {
-    use Align::{Left, Right};
     let header = [
-        ("controller", Left),
-        ("settings", Left),
-        ("mean s", Right),
-        ("slow s", Right),
-        ("failed", Right),
-        ("spur.", Right),
-        ("cost", Right),
+        "controller",
+        "settings",
+        ">mean s",
+        ">slow s",
+        ">failed",
+        ">spur.",
+        ">cost",
     ];
-    let header = header.map(|(name, align)| (name.to_owned(), align));
-    let header_len = header.len();
-    let mut table = TextTable::new(header.to_vec());
+    let mut table = TextTable::new(header);
     let is_blockwise = answer.traffic.is_blockwise();
     let mut places: Vec<usize> = (0..answer.ranked.len()).collect();
     places.sort_by(|a, b| {
@@ -249,7 +246,7 @@ fn table(answer: &Answer) -> TextTable {
             format!("{:.2}{mark}", one.cost.value),
         ]);
         if place == answer.recommended {
-            for column in 0..header_len {
+            for column in 0..header.len() {
                 table.emphasise(column, Emphasis::Best);
             }
         }
@@ -259,21 +256,16 @@ fn table(answer: &Answer) -> TextTable {
 
 /// Percentiles of times, and the bytes of a device.
 fn details(answer: &Answer) -> TextTable {
-    let names = [
+    let mut table = TextTable::new([
         "controller",
         "settings",
-        "p50 s",
-        "p95 s",
-        "p99 s",
-        "sent B",
-        "rec. B",
-        "neigh. s",
-    ];
-    let header = names.iter().enumerate().map(|(place, name)| {
-        let align = if place < 2 { Align::Left } else { Align::Right };
-        ((*name).to_owned(), align)
-    });
-    let mut table = TextTable::new(header.collect());
+        ">p50 s",
+        ">p95 s",
+        ">p99 s",
+        ">sent B",
+        ">rec. B",
+        ">neigh. s",
+    ]);
     let clients = f64::from(answer.traffic.clients);
     for one in &answer.ranked {
         let all = &one.measured;
@@ -343,10 +335,7 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
         say(format_args!("  {}\n", answer.ranked[place].command));
     }
     if args.all {
-        let mut all = TextTable::new(vec![
-            ("controller".to_owned(), Align::Left),
-            ("cost".to_owned(), Align::Right),
-        ]);
+        let mut all = TextTable::new(["controller", ">cost"]);
         for (name, cost) in &answer.controllers {
             all.add(vec![(*name).to_owned(), format!("{cost:.2}")]);
         }

@@ -8,7 +8,7 @@ use carob_lab::claims::{Judged, Making, Verdict};
 use carob_lab::expected::Comparison;
 use carob_lab::study::{StudyFolder, StudyVerdicts};
 use carob_lab::summary::seconds;
-use carob_lab::text::{Align, TextTable};
+use carob_lab::text::TextTable;
 use carob_studies::claims::unit;
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -123,27 +123,17 @@ fn cause<'a>(folder: &'a StudyFolder, judged: &Judged) -> Option<&'a str> {
     folder.cause(&judged.id).filter(|_| fails)
 }
 
-fn table(columns: &[(&str, Align)]) -> TextTable {
-    let header = columns.iter();
-    TextTable::new(
-        header
-            .map(|(name, align)| ((*name).to_owned(), *align))
-            .collect(),
-    )
-}
-
 fn expected(comparisons: &[Comparison]) -> TextTable {
-    use Align::{Left, Right};
-    let mut table = table(&[
-        ("cell", Left),
-        ("algorithm", Left),
-        ("metric", Left),
-        ("statistic", Left),
-        ("expected", Right),
-        ("measured", Right),
-        ("ratio", Right),
-        ("within", Right),
-        ("verdict", Left),
+    let mut table = TextTable::new([
+        "cell",
+        "algorithm",
+        "metric",
+        "statistic",
+        ">expected",
+        ">measured",
+        ">ratio",
+        ">within",
+        "verdict",
     ]);
     for c in comparisons {
         table.add(vec![
@@ -164,14 +154,7 @@ fn expected(comparisons: &[Comparison]) -> TextTable {
 }
 
 fn claims(folder: &StudyFolder, claims: &[Judged]) -> TextTable {
-    use Align::Left;
-    let mut table = table(&[
-        ("claim", Left),
-        ("about", Left),
-        ("verdict", Left),
-        ("measured", Left),
-        ("expected", Left),
-    ]);
+    let mut table = TextTable::new(["claim", "about", "verdict", "measured", "expected"]);
     for judged in claims {
         let rule = folder.rules().iter().find(|rule| rule.id == judged.id);
         table.add(vec![

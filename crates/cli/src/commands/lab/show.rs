@@ -1,7 +1,7 @@
 //! `carob lab show`.
 
 use carob_lab::scenario::{Algorithm, Cell, Scenario};
-use carob_lab::text::{Align, TextTable};
+use carob_lab::text::TextTable;
 use serde_json::json;
 
 use super::output::{raw, say, say_table, suggest};
@@ -92,8 +92,7 @@ fn tell(source: &Source) {
     say(format_args!("  hash {hash:016x}"));
 
     say("\nSettings");
-    let columns = ["key", "value", "from"].map(|name| (name.to_owned(), Align::Left));
-    let mut table = TextTable::new(columns.to_vec());
+    let mut table = TextTable::new(["key", "value", "from"]);
     for described in scenario.describe(source.cell()) {
         if matches!(described.path.as_str(), "about" | "study" | "family") {
             continue;

@@ -5,7 +5,7 @@ use super::{Entry, NetworkComparison};
 use crate::reproduce::tables::TENTH;
 use carob_lab::footnotes::mark;
 use carob_lab::metrics::{PDR, SETTLING_S};
-use carob_lab::text::{Align, TextTable};
+use carob_lab::text::TextTable;
 
 /// A published table: its number, and its subject.
 pub fn printed_tables(comparisons: &[NetworkComparison]) -> Vec<(u32, &'static str)> {
@@ -24,13 +24,6 @@ pub fn printed_tables(comparisons: &[NetworkComparison]) -> Vec<(u32, &'static s
     tables
 }
 
-fn columns(names: &[(&str, Align)]) -> TextTable {
-    let header = names
-        .iter()
-        .map(|(name, align)| ((*name).to_owned(), *align));
-    TextTable::new(header.collect())
-}
-
 /// Text of a metric's value: PDR in per cent, times in seconds.
 fn shown(metric: &str, mean: f64, half: f64) -> String {
     let unit = if metric == PDR.name { 100.0 } else { 1.0 };
@@ -43,16 +36,15 @@ fn per_cent(gap: f64) -> String {
 
 /// Means of one published table with the measured ones, and gaps to default CoAP.
 pub fn means(comparisons: &[NetworkComparison], table: u32) -> TextTable {
-    use Align::{Left, Right};
-    let mut text = columns(&[
-        ("topology", Left),
-        ("links", Left),
-        ("algorithm", Left),
-        ("published", Right),
-        ("measured", Right),
-        ("ratio", Right),
-        ("published gap", Right),
-        ("measured gap", Right),
+    let mut text = TextTable::new([
+        "topology",
+        "links",
+        "algorithm",
+        ">published",
+        ">measured",
+        ">ratio",
+        ">published gap",
+        ">measured gap",
     ]);
     for comparison in comparisons.iter().filter(|c| c.published().table == table) {
         for entry in &comparison.entries {
@@ -87,13 +79,12 @@ pub fn means(comparisons: &[NetworkComparison], table: u32) -> TextTable {
 
 /// Table of the order of algorithms in each row of one published table, and of the agreement.
 pub fn verdicts(comparisons: &[NetworkComparison], table: u32) -> TextTable {
-    use Align::Left;
-    let mut text = columns(&[
-        ("topology", Left),
-        ("links", Left),
-        ("published, largest first", Left),
-        ("measured, largest first", Left),
-        ("verdict", Left),
+    let mut text = TextTable::new([
+        "topology",
+        "links",
+        "published, largest first",
+        "measured, largest first",
+        "verdict",
     ]);
     for comparison in comparisons.iter().filter(|c| c.published().table == table) {
         let published = comparison.published();
