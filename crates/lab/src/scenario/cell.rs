@@ -286,14 +286,12 @@ impl Cell {
     }
 
     pub(super) fn own_rate(&self, path: &str) -> Result<u64, ScenarioError> {
-        match self.value_of(path)? {
-            Value::Rate(0) => {
-                let why = format!("{path} is 0, so nothing would ever arrive");
-                Err(impossible(self.place(path), why))
-            }
-            Value::Rate(bps) => Ok(*bps),
-            _ => Err(self.wrong_kind(path)),
+        let bps = self.rate(path)?;
+        if bps == 0 {
+            let why = format!("{path} is 0, so nothing would ever arrive");
+            return Err(impossible(self.place(path), why));
         }
+        Ok(bps)
     }
 
     fn delay(&self, name: &str) -> Result<Duration, ScenarioError> {
@@ -315,24 +313,23 @@ impl Cell {
             };
         }
         let error = self.text("link.error")?;
-        match self.value_of(&own)? {
-            Value::Percent(_) if error != "none" => {
+        match self.ppm(&own)? {
+            _ if error != "none" => {
                 let why = format!(
                     "{own} and link.error = \"{error}\" both say what is lost; set error = \"none\""
                 );
                 Err(impossible(self.place(&own), why))
             }
-            Value::Percent(0) => Ok(LossSpec::None),
-            Value::Percent(ppm) => self.gilbert(*ppm),
-            _ => Err(self.wrong_kind(&own)),
+            0 => Ok(LossSpec::None),
+            ppm => self.gilbert(ppm),
         }
     }
 
     fn loss(&self) -> Result<LossSpec, ScenarioError> {
         let path = "link.error";
-        match self.value_of("link.loss")? {
-            Value::Percent(0) => {}
-            Value::Percent(ppm) if self.text(path)? == "none" => return self.gilbert(*ppm),
+        match self.ppm("link.loss")? {
+            0 => {}
+            ppm if self.text(path)? == "none" => return self.gilbert(ppm),
             _ => {
                 let error = self.text(path)?;
                 let why = format!(
@@ -354,10 +351,7 @@ impl Cell {
             (profile.per_time(self.time(path)?, shared), path)
         } else {
             let path = "link.error_burst_packets";
-            let Value::Number(packets) = self.value_of(path)? else {
-                return Err(self.wrong_kind(path));
-            };
-            let milli = u32::try_from(packets.of(1_000)).unwrap_or(u32::MAX);
+            let milli = u32::try_from(self.number(path)?.of(1_000)).unwrap_or(u32::MAX);
             (profile.per_packet(milli), path)
         };
         loss.check().map_err(|why| {
@@ -374,10 +368,7 @@ impl Cell {
     /// that loses all and a good one that loses nothing).
     fn gilbert(&self, ppm: u32) -> Result<LossSpec, ScenarioError> {
         let path = "link.loss_burst";
-        let Value::Number(packets) = self.value_of(path)? else {
-            return Err(self.wrong_kind(path));
-        };
-        let burst_millipackets = u32::try_from(packets.of(1_000)).unwrap_or(u32::MAX);
+        let burst_millipackets = u32::try_from(self.number(path)?.of(1_000)).unwrap_or(u32::MAX);
         if burst_millipackets == 1_000 {
             return Ok(LossSpec::Constant(Probability::ppm(ppm)));
         }
@@ -453,54 +444,12 @@ impl Cell {
         self.settings.get(path).map_or(&NOWHERE, |s| &s.place)
     }
 
-    /// The kind table and a getter below disagree: unreachable with a scenario that was read.
-    pub(super) fn wrong_kind(&self, path: &str) -> ScenarioError {
+    /// The kind table and a getter disagree: unreachable with a scenario that was read.
+    fn wrong_kind(&self, path: &str) -> ScenarioError {
         impossible(
             self.place(path),
             format!("{path} has a value of another kind"),
         )
-    }
-
-    pub(super) fn whole(&self, path: &str) -> Result<u64, ScenarioError> {
-        match self.value_of(path)? {
-            Value::Whole(n) => Ok(*n),
-            _ => Err(self.wrong_kind(path)),
-        }
-    }
-
-    pub(super) fn bytes(&self, path: &str) -> Result<u64, ScenarioError> {
-        match self.value_of(path)? {
-            Value::Bytes(n) | Value::Buffer(n) => Ok(*n),
-            _ => Err(self.wrong_kind(path)),
-        }
-    }
-
-    pub(crate) fn time(&self, path: &str) -> Result<Duration, ScenarioError> {
-        match self.value_of(path)? {
-            Value::Time(Some(t)) => Ok(*t),
-            _ => Err(self.wrong_kind(path)),
-        }
-    }
-
-    pub(super) fn number(&self, path: &str) -> Result<Ratio, ScenarioError> {
-        match self.value_of(path)? {
-            Value::Number(n) => Ok(*n),
-            _ => Err(self.wrong_kind(path)),
-        }
-    }
-
-    pub(super) fn span(&self, path: &str) -> Result<Span, ScenarioError> {
-        match self.value_of(path)? {
-            Value::Span(span) => Ok(*span),
-            _ => Err(self.wrong_kind(path)),
-        }
-    }
-
-    pub(super) fn distribution(&self, path: &str) -> Result<TimeDistribution, ScenarioError> {
-        match self.value_of(path)? {
-            Value::Distribution(times) => Ok(*times),
-            _ => Err(self.wrong_kind(path)),
-        }
     }
 
     pub(super) fn text(&self, path: &str) -> Result<&str, ScenarioError> {
@@ -522,6 +471,38 @@ impl Cell {
     ) -> Result<Option<T>, ScenarioError> {
         self.has(path).then(|| get(self, path)).transpose()
     }
+}
+
+/// Declares getters of values: name, type, and the kind that a key of it has.
+macro_rules! getters {
+    ($($name:ident: $of:ty, $value:pat => $got:expr;)+) => {
+        impl Cell {
+            $(
+                pub(crate) fn $name(&self, path: &str) -> Result<$of, ScenarioError> {
+                    match self.value_of(path)? {
+                        $value => Ok($got),
+                        _ => Err(self.wrong_kind(path)),
+                    }
+                }
+            )+
+        }
+    };
+}
+
+getters! {
+    whole: u64, Value::Whole(n) => *n;
+    bytes: u64, Value::Bytes(n) | Value::Buffer(n) => *n;
+    number: Ratio, Value::Number(n) => *n;
+    time: Duration, Value::Time(Some(time)) => *time;
+    time_or_none: Option<Duration>, Value::Time(time) => *time;
+    span: Span, Value::Span(span) => *span;
+    distribution: TimeDistribution, Value::Distribution(times) => *times;
+    rate: u64, Value::Rate(bps) => *bps;
+    ppm: u32, Value::Percent(ppm) => *ppm;
+    share: Probability, Value::Percent(ppm) => Probability::ppm(*ppm);
+    microwatts: u64, Value::Power(microwatts) => *microwatts;
+    millimetres: u32, Value::Length(millimetres) => *millimetres;
+    centibels: u32, Value::Decibels(hundredths) => *hundredths;
 }
 
 /// Sets one transmission parameter; other keys of the table are not its business.

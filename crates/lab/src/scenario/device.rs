@@ -3,13 +3,11 @@
 use carob_sim::link::{
     DeviceSpec, FragmentSpec, IdleSetup, PowerSaving, PowerSpec, RadioSpec, SessionSpec, SleepSpec,
 };
-use carob_sim::random::Probability;
 use carob_sim::spec::{RunSpec, Transport};
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
 use super::impossible;
-use super::value::Value;
 
 /// Rates of a device's radio.
 const RATES: [&str; 2] = ["link.down.device_rate", "link.up.device_rate"];
@@ -147,11 +145,7 @@ fn fragments(cell: &Cell) -> Result<Option<FragmentSpec>, ScenarioError> {
     if !cell.has(size) {
         return Ok(None);
     }
-    let share = |path: &str| match cell.value_of(path)? {
-        Value::Percent(ppm) => Ok(*ppm),
-        _ => Err(cell.wrong_kind(path)),
-    };
-    let duty_ppm = share("link.duty_cycle")?;
+    let duty_ppm = cell.ppm("link.duty_cycle")?;
     if duty_ppm == 0 {
         let why = "link.duty_cycle is 0 %, so nothing would ever be sent";
         return Err(impossible(cell.place("link.duty_cycle"), why));
@@ -170,7 +164,7 @@ fn fragments(cell: &Cell) -> Result<Option<FragmentSpec>, ScenarioError> {
         } else {
             return Ok(SessionSpec {
                 window_bytes: window_bytes as u32,
-                ack_loss: Probability::ppm(share("link.fragment_ack_loss")?),
+                ack_loss: cell.share("link.fragment_ack_loss")?,
                 timer: cell.time("link.fragment_timer")?,
             });
         };
@@ -179,7 +173,7 @@ fn fragments(cell: &Cell) -> Result<Option<FragmentSpec>, ScenarioError> {
     Ok(Some(FragmentSpec {
         bytes,
         header_bytes: cell.bytes("link.fragment_header")? as u32,
-        loss: Probability::ppm(share("link.fragment_loss")?),
+        loss: cell.share("link.fragment_loss")?,
         acknowledged,
         session: session.transpose()?,
         rounds: ROUNDS,
@@ -201,16 +195,12 @@ fn power(cell: &Cell) -> Result<Option<PowerSpec>, ScenarioError> {
     if !cell.has(send) {
         return Ok(None);
     }
-    let of = |path: &str| match cell.value_of(path)? {
-        Value::Power(microwatts) => Ok(*microwatts),
-        _ => Err(cell.wrong_kind(path)),
-    };
     Ok(Some(PowerSpec {
-        send: of(send)?,
-        receive: of(POWERS[0])?,
-        listen: of(POWERS[1])?,
-        idle: of(POWERS[2])?,
-        sleep: of(POWERS[3])?,
+        send: cell.microwatts(send)?,
+        receive: cell.microwatts(POWERS[0])?,
+        listen: cell.microwatts(POWERS[1])?,
+        idle: cell.microwatts(POWERS[2])?,
+        sleep: cell.microwatts(POWERS[3])?,
     }))
 }
 
@@ -244,6 +234,7 @@ mod tests {
     use carob_cc::time::Duration;
     use carob_sim::engine;
     use carob_sim::link::LossSpec;
+    use carob_sim::random::Probability;
 
     use super::*;
     use crate::testing::spec;

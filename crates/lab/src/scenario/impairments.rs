@@ -7,7 +7,6 @@ use carob_sim::random::Probability;
 use super::cell::Cell;
 use super::error::ScenarioError;
 use super::impossible;
-use super::value::Value;
 
 /// The impairments of a direction. Those after the bottleneck are of lossy directions.
 pub(super) fn of(cell: &Cell, is_lossy: bool, mtu: u64) -> Result<Impairments, ScenarioError> {
@@ -16,7 +15,7 @@ pub(super) fn of(cell: &Cell, is_lossy: bool, mtu: u64) -> Result<Impairments, S
         ..Impairments::NONE
     };
     if is_lossy {
-        let share = share(cell, "link.reordering")?;
+        let share = cell.share("link.reordering")?;
         let delay = cell.distribution("link.reordering_delay")?;
         let is_reordered = share != Probability::NEVER && !delay.is_zero();
         let rate = cell.number("link.bit_errors")?;
@@ -26,9 +25,9 @@ pub(super) fn of(cell: &Cell, is_lossy: bool, mtu: u64) -> Result<Impairments, S
             } else {
                 rate
             },
-            corruption: self::share(cell, "link.corruption")?,
+            corruption: cell.share("link.corruption")?,
             reordering: is_reordered.then_some(Reordering { share, delay }),
-            duplication: self::share(cell, "link.duplication")?,
+            duplication: cell.share("link.duplication")?,
             ..impairments
         };
     }
@@ -57,13 +56,6 @@ fn policer(cell: &Cell, mtu: u64) -> Result<Option<Policer>, ScenarioError> {
         rate_bps,
         burst_bytes,
     }))
-}
-
-fn share(cell: &Cell, path: &str) -> Result<Probability, ScenarioError> {
-    match cell.value_of(path)? {
-        Value::Percent(ppm) => Ok(Probability::ppm(*ppm)),
-        _ => Err(cell.wrong_kind(path)),
-    }
 }
 
 #[cfg(test)]

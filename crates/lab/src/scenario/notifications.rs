@@ -7,19 +7,15 @@ use carob_sim::spec::{RunSpec, Workload};
 use super::cell::Cell;
 use super::error::ScenarioError;
 use super::impossible;
-use super::value::Value;
 
 /// The notifications of a cell.
 pub(super) fn of(cell: &Cell) -> Result<Notifications, ScenarioError> {
     let path = "workload.max_age";
-    let max_age = match cell.value_of(path)? {
-        Value::Time(Some(age)) if age.as_micros() % 1_000_000 != 0 => {
-            let why = format!("{path} is {age}; Max-Age has whole seconds (RFC 7252 5.10.5)");
-            return Err(impossible(cell.place(path), why));
-        }
-        Value::Time(age) => *age,
-        _ => return Err(cell.wrong_kind(path)),
-    };
+    let max_age = cell.time_or_none(path)?;
+    if let Some(age) = max_age.filter(|age| age.as_micros() % 1_000_000 != 0) {
+        let why = format!("{path} is {age}; Max-Age has whole seconds (RFC 7252 5.10.5)");
+        return Err(impossible(cell.place(path), why));
+    }
     Ok(Notifications {
         resources: cell.whole("workload.resources")? as u32,
         warm_up: cell.time("workload.warm_up")?,

@@ -2,13 +2,11 @@
 
 use carob_cc::time::Duration;
 use carob_sim::link::{CoDelSpec, Discipline, RedSpec};
-use carob_sim::random::Probability;
 use carob_sim::spec::{RunSpec, Transport};
 
 use super::cell::Cell;
 use super::error::ScenarioError;
 use super::impossible;
-use super::value::Value;
 
 /// RFC 8289 4.3.
 const CODEL_TARGET: Duration = Duration::from_millis(5);
@@ -61,13 +59,10 @@ impl Cell {
             let why = format!("link.red_min {min_bytes} B is not below link.red_max {max_bytes} B");
             return Err(impossible(self.place(path), why));
         }
-        let Value::Percent(most) = self.value_of("link.red_most")? else {
-            return Err(self.wrong_kind("link.red_most"));
-        };
         Ok(RedSpec {
             min_bytes,
             max_bytes,
-            most: Probability::ppm(*most),
+            most: self.share("link.red_most")?,
             weight_shift: self.whole("link.red_weight_shift")? as u8,
             packet_bytes: mtu as u32,
             ecn,

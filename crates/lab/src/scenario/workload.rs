@@ -1,11 +1,9 @@
 //! Workload of clients, from the keys of the `workload` table.
 
-use carob_sim::random::Probability;
 use carob_sim::spec::{AfterFailure, Batches, Periodic, QBlock, Reconnect, Requests, Workload};
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
-use super::value::Value;
 use super::{impossible, notifications};
 
 /// CoAP around a block: header 4, Block2 option 4 (delta above 12, value up to 2 bytes), payload
@@ -150,15 +148,11 @@ fn periodic(cell: &Cell) -> Result<Option<Periodic>, ScenarioError> {
             None => Ok(None),
         };
     }
-    let path = "workload.burst_probability";
     Ok(Some(Periodic {
         period,
         jitter: cell.time("workload.request_jitter")?,
         burst: cell.whole("workload.request_burst")? as u32,
-        burst_probability: match cell.value_of(path)? {
-            Value::Percent(ppm) => Probability::ppm(*ppm),
-            _ => return Err(cell.wrong_kind(path)),
-        },
+        burst_probability: cell.share("workload.burst_probability")?,
     }))
 }
 

@@ -13,7 +13,6 @@ use super::links;
 use crate::scenario::cell::Cell;
 use crate::scenario::error::ScenarioError;
 use crate::scenario::impossible;
-use crate::scenario::value::Value;
 
 /// Neighbours that the standard's MAC may have frames for: it has one queue for all.
 const ANY_NEIGHBOURS: u16 = 1_024;
@@ -22,14 +21,19 @@ const TICKS_PER_SECOND: u128 = 128;
 /// The largest unit of back-off in ticks: a channel check rate of one a second.
 const BACKOFF_UNIT_MAX: u16 = 128;
 
-pub(super) fn radio(cell: &Cell) -> Result<RadioSpec, ScenarioError> {
-    let length = |path: &str| match cell.value_of(path)? {
-        Value::Length(millimetres) => Ok(*millimetres),
-        _ => Err(cell.wrong_kind(path)),
+/// Puts the values of keys that are set into fields.
+macro_rules! put {
+    ($cell:ident, $spec:ident { $($path:literal: $get:ident $(as $of:ty)? => $field:ident;)+ }) => {
+        $(if let Some(value) = $cell.if_set($path, Cell::$get)? {
+            $spec.$field = value $(as $of)?;
+        })+
     };
+}
+
+pub(super) fn radio(cell: &Cell) -> Result<RadioSpec, ScenarioError> {
     Ok(RadioSpec {
-        range_mm: length("radio.range")?,
-        interference_mm: length("radio.interference_range")?,
+        range_mm: cell.millimetres("radio.range")?,
+        interference_mm: cell.millimetres("radio.interference_range")?,
         boundary: match cell.text("radio.boundary")? {
             "inclusive" => Boundary::Inclusive,
             _ => Boundary::Strict,
@@ -48,20 +52,14 @@ pub(super) fn radio(cell: &Cell) -> Result<RadioSpec, ScenarioError> {
         clear_on_first_end: cell.is_on("radio.clear_on_first_end")?,
         interference: noise(cell)?,
         capture: match cell.text("radio.capture")? {
-            "threshold" => Some(CaptureRule::Threshold(threshold(cell)?)),
+            "threshold" => Some(CaptureRule::Threshold(
+                cell.centibels("radio.capture_threshold")?,
+            )),
             "ieee802154" => Some(CaptureRule::Ieee802154),
             "ns3" => Some(CaptureRule::Ns3),
             _ => None,
         },
     })
-}
-
-fn threshold(cell: &Cell) -> Result<u32, ScenarioError> {
-    let path = "radio.capture_threshold";
-    match cell.value_of(path)? {
-        Value::Decibels(hundredths) => Ok(*hundredths),
-        _ => Err(cell.wrong_kind(path)),
-    }
 }
 
 fn delivery(cell: &Cell) -> Result<Delivery, ScenarioError> {
@@ -80,9 +78,9 @@ fn delivery(cell: &Cell) -> Result<Delivery, ScenarioError> {
         return Err(impossible(cell.place(path), why));
     }
     Ok(match word.as_str() {
-        "fixed" => Delivery::Fixed(share(cell, "radio.ratio")?),
+        "fixed" => Delivery::Fixed(cell.share("radio.ratio")?),
         "drawn" => Delivery::Drawn(ratios(cell)?),
-        "by-distance" => Delivery::ByDistance(share(cell, "radio.ratio")?),
+        "by-distance" => Delivery::ByDistance(cell.share("radio.ratio")?),
         "table" => Delivery::Table,
         _ => Delivery::Perfect,
     })
@@ -104,17 +102,10 @@ fn noise(cell: &Cell) -> Result<Option<Interference>, ScenarioError> {
     Ok(Some(Interference {
         on: on?,
         off: off?,
-        loss: share(cell, "radio.noise_loss")?,
-        busy: share(cell, "radio.noise_busy")?,
-        runs: share(cell, "radio.noise_runs")?,
+        loss: cell.share("radio.noise_loss")?,
+        busy: cell.share("radio.noise_busy")?,
+        runs: cell.share("radio.noise_runs")?,
     }))
-}
-
-pub(super) fn share(cell: &Cell, path: &str) -> Result<Probability, ScenarioError> {
-    match cell.value_of(path)? {
-        Value::Percent(ppm) => Ok(Probability::ppm(*ppm)),
-        _ => Err(cell.wrong_kind(path)),
-    }
 }
 
 /// The points of `radio.ratios`.
@@ -174,23 +165,17 @@ pub(super) fn mac(cell: &Cell) -> Result<MacSpec, ScenarioError> {
             spec.ack_wait = Duration::from_micros(864);
         }
     }
-    put(cell, "mac.acknowledged", Cell::is_on, |on| {
-        spec.acknowledged = on;
-    })?;
-    put(cell, "mac.transmissions_max", Cell::whole, |n| {
-        spec.transmissions_max = n as u8;
-    })?;
-    put(cell, "mac.neighbours_max", Cell::whole, |n| {
-        spec.neighbours_max = n as u16;
-    })?;
-    put(cell, "mac.root_buffers", Cell::whole, |n| {
-        spec.root_buffers = Some(n as u16);
-    })?;
+    put!(cell, spec {
+        "mac.acknowledged": is_on => acknowledged;
+        "mac.transmissions_max": whole as u8 => transmissions_max;
+        "mac.neighbours_max": whole as u16 => neighbours_max;
+        "mac.frames_per_neighbour": whole as u16 => frames_per_neighbour;
+        "mac.ack_wait": time => ack_wait;
+    });
+    spec.root_buffers = cell
+        .if_set("mac.root_buffers", Cell::whole)?
+        .map(|n| n as u16);
     spec.backoff_unit = backoff_unit(cell)?;
-    put(cell, "mac.frames_per_neighbour", Cell::whole, |n| {
-        spec.frames_per_neighbour = n as u16;
-    })?;
-    put(cell, "mac.ack_wait", Cell::time, |t| spec.ack_wait = t)?;
     spec.spacing = match cell.text("mac.spacing")? {
         "after-success" => Spacing::AfterSuccess,
         _ => Spacing::AfterAll,
@@ -224,18 +209,12 @@ pub(super) fn lowpan(cell: &Cell) -> Result<LowpanSpec, ScenarioError> {
         },
     };
     spec.rpl_option = cell.is_on("lowpan.rpl_option")?;
-    put(cell, "lowpan.frame", Cell::bytes, |n| {
-        spec.mac_bytes_max = n as u16;
-    })?;
-    put(cell, "lowpan.reassembly_timeout", Cell::time, |t| {
-        spec.reassembly_timeout = t;
-    })?;
-    put(cell, "lowpan.reassembly_blocks", Cell::is_on, |on| {
-        spec.reassembly_blocks = on;
-    })?;
-    put(cell, "lowpan.datagram", Cell::bytes, |n| {
-        spec.datagram_max = n as u16;
-    })?;
+    put!(cell, spec {
+        "lowpan.frame": bytes as u16 => mac_bytes_max;
+        "lowpan.reassembly_timeout": time => reassembly_timeout;
+        "lowpan.reassembly_blocks": is_on => reassembly_blocks;
+        "lowpan.datagram": bytes as u16 => datagram_max;
+    });
     Ok(spec)
 }
 
@@ -253,140 +232,85 @@ pub(super) fn rpl(cell: &Cell) -> Result<RplSpec, ScenarioError> {
         0 => NoRoute::Drop,
         packets => NoRoute::Buffer(packets as u16),
     };
-    put(cell, "rpl.mode", word, |mode| {
-        spec.mode = match mode.as_str() {
-            "non-storing" => RplMode::NonStoring,
-            _ => RplMode::Storing,
-        };
-    })?;
-    put(cell, "rpl.rank_rule", word, |rule| {
-        spec.rank_rule = match rule.as_str() {
-            "sum" => RankRule::Sum,
-            _ => RankRule::AtLeastOneHop,
-        };
-    })?;
-    ranks(cell, &mut spec)?;
-    timers(cell, &mut spec)?;
+    spec.mode = match word(cell, "rpl.mode")? {
+        Some("non-storing") => RplMode::NonStoring,
+        Some(_) => RplMode::Storing,
+        None => spec.mode,
+    };
+    spec.rank_rule = match word(cell, "rpl.rank_rule")? {
+        Some("sum") => RankRule::Sum,
+        Some(_) => RankRule::AtLeastOneHop,
+        None => spec.rank_rule,
+    };
+    spec.loops = match word(cell, "rpl.loops")? {
+        Some("drop") => LoopRule::Drop,
+        Some("repair") => LoopRule::Repair,
+        Some(_) => LoopRule::Forward,
+        None => spec.loops,
+    };
+    numbers(cell, &mut spec)?;
     Ok(spec)
 }
 
-/// Sets the computation of ranks.
-fn ranks(cell: &Cell, spec: &mut RplSpec) -> Result<(), ScenarioError> {
-    put(cell, "rpl.etx_divisor", Cell::whole, |n| {
-        spec.etx_divisor = n as u16;
-    })?;
-    put(cell, "rpl.min_hop_rank_increase", Cell::whole, |n| {
-        spec.min_hop_rank_increase = n as u16;
-    })?;
-    put(cell, "rpl.initial_etx", hundredths, |n| {
-        spec.initial_etx = n;
-    })?;
-    put(cell, "rpl.etx_alpha", percent, |n| spec.etx_alpha = n)?;
-    put(cell, "rpl.etx_alpha_fresh", percent, |n| {
-        spec.etx_alpha_fresh = n;
-    })?;
-    put(cell, "rpl.etx_no_ack", hundredths, |n| spec.etx_no_ack = n)?;
-    put(cell, "rpl.max_link_metric", hundredths, |n| {
-        spec.max_link_metric = (n > 0).then_some(n);
-    })?;
-    put(cell, "rpl.hysteresis", hundredths, |n| spec.hysteresis = n)?;
-    put(cell, "rpl.max_rank_increase", Cell::whole, |n| {
-        spec.max_rank_increase = n as u16;
-    })?;
-    put(cell, "rpl.forgets_lowest_rank", Cell::is_on, |on| {
-        spec.forgets_lowest_rank = on;
-    })?;
-    put(cell, "rpl.neighbours_max", Cell::whole, |n| {
-        spec.neighbours_max = n as u16;
-    })?;
-    put(cell, "rpl.root_neighbours_max", Cell::whole, |n| {
-        spec.root_neighbours_max = Some(n as u16);
-    })?;
-    put(cell, "rpl.routes_max", Cell::whole, |n| {
-        spec.routes_max = n as u16;
-    })?;
-    put(cell, "rpl.root_routes_max", Cell::whole, |n| {
-        spec.root_routes_max = Some(n as u16);
-    })
-}
-
-/// Times and lifetimes of RPL's messages.
-fn timers(cell: &Cell, spec: &mut RplSpec) -> Result<(), ScenarioError> {
-    put(cell, "rpl.probing", Cell::span, |span| {
+/// Numbers and times of RPL.
+fn numbers(cell: &Cell, spec: &mut RplSpec) -> Result<(), ScenarioError> {
+    put!(cell, spec {
+        "rpl.etx_divisor": whole as u16 => etx_divisor;
+        "rpl.min_hop_rank_increase": whole as u16 => min_hop_rank_increase;
+        "rpl.max_rank_increase": whole as u16 => max_rank_increase;
+        "rpl.forgets_lowest_rank": is_on => forgets_lowest_rank;
+        "rpl.neighbours_max": whole as u16 => neighbours_max;
+        "rpl.routes_max": whole as u16 => routes_max;
+        "rpl.route_lifetime": time_or_none => route_lifetime;
+        "rpl.dao_moves_routes": is_on => dao_moves_routes;
+        "rpl.no_path_delay": time => no_path_delay;
+        "rpl.dio_interval_min": time => dio_interval_min;
+        "rpl.dio_doublings": whole as u8 => dio_doublings;
+        "rpl.dio_redundancy": whole as u8 => dio_redundancy;
+        "rpl.dis_first": span => dis_first;
+        "rpl.dis_interval": time => dis_interval;
+        "rpl.dao_delay": span => dao_delay;
+    });
+    for (path, field) in [
+        ("rpl.initial_etx", &mut spec.initial_etx),
+        ("rpl.etx_no_ack", &mut spec.etx_no_ack),
+        ("rpl.hysteresis", &mut spec.hysteresis),
+    ] {
+        *field = cell.if_set(path, hundredths)?.unwrap_or(*field);
+    }
+    for (path, field) in [
+        ("rpl.etx_alpha", &mut spec.etx_alpha),
+        ("rpl.etx_alpha_fresh", &mut spec.etx_alpha_fresh),
+    ] {
+        let ppm = cell.if_set(path, Cell::ppm)?;
+        *field = ppm.map_or(*field, |ppm| (ppm / 10_000) as u8);
+    }
+    if let Some(most) = cell.if_set("rpl.max_link_metric", hundredths)? {
+        spec.max_link_metric = (most > 0).then_some(most);
+    }
+    if let Some(span) = cell.if_set("rpl.probing", Cell::span)? {
         spec.probing = (span != Span::default()).then_some(span);
-    })?;
-    let lifetime = |cell: &Cell, path: &str| match cell.value_of(path)? {
-        Value::Time(time) => Ok(*time),
-        _ => Err(cell.wrong_kind(path)),
-    };
-    put(cell, "rpl.route_lifetime", lifetime, |t| {
-        spec.route_lifetime = t;
-    })?;
-    put(cell, "rpl.dao_moves_routes", Cell::is_on, |on| {
-        spec.dao_moves_routes = on;
-    })?;
-    put(cell, "rpl.no_path_delay", Cell::time, |t| {
-        spec.no_path_delay = t;
-    })?;
-    put(cell, "rpl.loops", word, |word| {
-        spec.loops = match word.as_str() {
-            "drop" => LoopRule::Drop,
-            "repair" => LoopRule::Repair,
-            _ => LoopRule::Forward,
-        };
-    })?;
-    put(cell, "rpl.dio_interval_min", Cell::time, |t| {
-        spec.dio_interval_min = t;
-    })?;
-    put(cell, "rpl.dio_doublings", Cell::whole, |n| {
-        spec.dio_doublings = n as u8;
-    })?;
-    put(cell, "rpl.dio_redundancy", Cell::whole, |n| {
-        spec.dio_redundancy = n as u8;
-    })?;
-    put(cell, "rpl.dis_first", Cell::span, |span| {
-        spec.dis_first = span;
-    })?;
-    put(cell, "rpl.dis_interval", Cell::time, |t| {
-        spec.dis_interval = t;
-    })?;
-    put(cell, "rpl.dao_delay", Cell::span, |span| {
-        spec.dao_delay = span;
-    })
-}
-
-/// Puts the value of a key into its field, if it is set.
-fn put<T>(
-    cell: &Cell,
-    path: &str,
-    get: impl Fn(&Cell, &str) -> Result<T, ScenarioError>,
-    into: impl FnOnce(T),
-) -> Result<(), ScenarioError> {
-    if let Some(value) = cell.if_set(path, get)? {
-        into(value);
+    }
+    for (path, field) in [
+        ("rpl.root_neighbours_max", &mut spec.root_neighbours_max),
+        ("rpl.root_routes_max", &mut spec.root_routes_max),
+    ] {
+        let number = cell.if_set(path, Cell::whole)?;
+        *field = number.map(|n| n as u16).or(*field);
     }
     Ok(())
 }
 
-fn word(cell: &Cell, path: &str) -> Result<String, ScenarioError> {
-    cell.text(path).map(str::to_owned)
+/// The word of a key, if it is set.
+fn word<'a>(cell: &'a Cell, path: &str) -> Result<Option<&'a str>, ScenarioError> {
+    cell.has(path).then(|| cell.text(path)).transpose()
 }
 
 /// A number in hundredths, at most 655.35.
 fn hundredths(cell: &Cell, path: &str) -> Result<u16, ScenarioError> {
-    match cell.value_of(path)? {
-        Value::Number(number) => u16::try_from(number.of(100)).map_err(|_| {
-            let why = format!("{path} = \"{number}\": expected at most 655");
-            impossible(cell.place(path), why)
-        }),
-        _ => Err(cell.wrong_kind(path)),
-    }
-}
-
-/// A share in whole hundredths.
-fn percent(cell: &Cell, path: &str) -> Result<u8, ScenarioError> {
-    match cell.value_of(path)? {
-        Value::Percent(ppm) => Ok((ppm / 10_000) as u8),
-        _ => Err(cell.wrong_kind(path)),
-    }
+    let number = cell.number(path)?;
+    u16::try_from(number.of(100)).map_err(|_| {
+        let why = format!("{path} = \"{number}\": expected at most 655");
+        impossible(cell.place(path), why)
+    })
 }

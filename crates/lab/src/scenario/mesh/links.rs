@@ -18,7 +18,6 @@ use crate::scenario::cell::Cell;
 use crate::scenario::document::{Raw, Written};
 use crate::scenario::error::{Place, Problem, ScenarioError};
 use crate::scenario::impossible;
-use crate::scenario::value::Value;
 
 /// The largest CSV in bytes.
 const CSV_BYTES_MAX: usize = 1 << 20;
@@ -120,10 +119,8 @@ pub(super) fn of(cell: &Cell) -> Result<Option<MeasuredLinks>, ScenarioError> {
             return Err(impossible(cell.place("mesh.topology"), why));
         }
     };
-    let Value::Percent(share) = cell.value_of("mesh.etx_share")? else {
-        return Err(cell.wrong_kind("mesh.etx_share"));
-    };
-    let read = read(csv, f64::from(*share) / 1e6);
+    let share = cell.ppm("mesh.etx_share")?;
+    let read = read(csv, f64::from(share) / 1e6);
     let mut measured =
         read.map_err(|why| impossible(cell.place("mesh.links"), format!("mesh.links: {why}")))?;
     if cell.has("mesh.regions") {

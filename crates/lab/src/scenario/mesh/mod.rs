@@ -159,10 +159,10 @@ fn traffic(cell: &Cell) -> Result<Traffic, ScenarioError> {
             let why = format!("{load} and {each} are two ways to say how often nodes speak");
             return Err(impossible(cell.place(each), why));
         }
-        (true, false) => match cell.value_of(load)? {
-            Value::Rate(bps) => Some(Period::Load(u32::try_from(*bps).unwrap_or(u32::MAX))),
-            _ => return Err(cell.wrong_kind(load)),
-        },
+        (true, false) => {
+            let bps = cell.rate(load)?;
+            Some(Period::Load(u32::try_from(bps).unwrap_or(u32::MAX)))
+        }
         (false, true) => Some(Period::Each(cell.time(each)?)),
         (false, false) => None,
     };
@@ -197,7 +197,7 @@ fn traffic(cell: &Cell) -> Result<Traffic, ScenarioError> {
 
 /// Clients that stop for good.
 fn stops(cell: &Cell) -> Result<Option<ClientStops>, ScenarioError> {
-    let probability = layers::share(cell, "traffic.stop")?;
+    let probability = cell.share("traffic.stop")?;
     Ok((probability != Probability::ppm(0)).then_some(ClientStops {
         probability,
         within: cell.time("traffic.stop_within")?,
@@ -207,10 +207,7 @@ fn stops(cell: &Cell) -> Result<Option<ClientStops>, ScenarioError> {
 /// The distribution of the time between messages.
 fn gaps(cell: &Cell) -> Result<Gaps, ScenarioError> {
     Ok(match cell.text("traffic.gaps")? {
-        "uniform" => match cell.value_of("traffic.gap_spread")? {
-            Value::Percent(ppm) => Gaps::Uniform(*ppm),
-            _ => return Err(cell.wrong_kind("traffic.gap_spread")),
-        },
+        "uniform" => Gaps::Uniform(cell.ppm("traffic.gap_spread")?),
         "exponential" => Gaps::Exponential,
         _ => Gaps::Fixed,
     })
@@ -221,10 +218,6 @@ fn bursts(cell: &Cell) -> Result<Option<Bursts>, ScenarioError> {
     if messages == 0 {
         return Ok(None);
     }
-    let every = match cell.value_of("traffic.burst_every")? {
-        Value::Time(every) => *every,
-        _ => return Err(cell.wrong_kind("traffic.burst_every")),
-    };
     let kind = match cell.text("traffic.burst_kind")? {
         "notifications" => BurstKind::Notifications,
         _ => BurstKind::Posts,
@@ -241,7 +234,7 @@ fn bursts(cell: &Cell) -> Result<Option<Bursts>, ScenarioError> {
     Ok(Some(Bursts {
         first: cell.span("traffic.burst_first")?,
         spread: cell.time("traffic.burst_spread")?,
-        every,
+        every: cell.time_or_none("traffic.burst_every")?,
         messages,
         to: match cell.text("traffic.burst_to")? {
             "secondary" => Sink::Secondary,
@@ -249,10 +242,7 @@ fn bursts(cell: &Cell) -> Result<Option<Bursts>, ScenarioError> {
         },
         kind,
         queue: queue.map(|queue| queue as u16),
-        registers_again: match cell.value_of("traffic.registers_again")? {
-            Value::Time(time) => *time,
-            _ => return Err(cell.wrong_kind("traffic.registers_again")),
-        },
+        registers_again: cell.time_or_none("traffic.registers_again")?,
     }))
 }
 

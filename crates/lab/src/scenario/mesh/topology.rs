@@ -6,7 +6,6 @@ use super::links::{self, MeasuredLinks};
 use crate::scenario::cell::Cell;
 use crate::scenario::error::ScenarioError;
 use crate::scenario::impossible;
-use crate::scenario::value::Value;
 
 /// Nodes of the shape `chain` (Betzler et al. 2015, section 4.1).
 const CHAIN: u16 = 17;
@@ -25,24 +24,14 @@ pub(super) fn of(cell: &Cell) -> Result<TopologySpec, ScenarioError> {
         impossible(cell.place(path), why)
     })?;
     let measured = measured.as_ref();
-    let edge_mm = match cell.value_of("mesh.edge")? {
-        Value::Length(millimetres) => *millimetres,
-        _ => return Err(cell.wrong_kind("mesh.edge")),
-    };
     Ok(TopologySpec {
         shape,
         root: position(cell, "mesh.root", measured)?,
         sink: position(cell, "mesh.sink", measured)?,
         second_sink: position(cell, "mesh.second_sink", measured)?,
-        outside: match cell.value_of("mesh.outside")? {
-            Value::Time(delay) => *delay,
-            _ => return Err(cell.wrong_kind("mesh.outside")),
-        },
-        root_deaf: match cell.value_of("mesh.root_deaf")? {
-            Value::Time(deaf) => deaf.unwrap_or_default(),
-            _ => return Err(cell.wrong_kind("mesh.root_deaf")),
-        },
-        edge_mm,
+        outside: cell.time_or_none("mesh.outside")?,
+        root_deaf: cell.time_or_none("mesh.root_deaf")?.unwrap_or_default(),
+        edge_mm: cell.millimetres("mesh.edge")?,
         layout_seed: cell.whole("mesh.layout_seed")?,
     })
 }
