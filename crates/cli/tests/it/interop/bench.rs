@@ -1,22 +1,15 @@
 //! One client, one server and the path between them, and what a case may do with them.
 
-use std::{
-    borrow::Cow,
-    cell::OnceCell,
-    env,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    time::Instant,
-};
+use std::{borrow::Cow, cell::OnceCell, env};
 
 use crate::interop::{
     cases,
     clients::{self, Answer, Ask, Client, root},
-    matrix::{self, Direction, Outcome},
-    offers,
-    proxy::{Faults, Proxy},
+    matrix::{self, Column},
+    path::{Faults, Path},
     relay::Relay,
     servers::Server,
-    transport::{Certificates, Column, To, Transport},
+    transport::{Certificates, To, Transport},
     watching::{Cancel, Watching},
 };
 use crate::{installed::Peer, process::Scratch};
@@ -30,37 +23,21 @@ const SEED: u64 = 11;
 pub(crate) struct Bench {
     client: Client,
     pub(crate) server: Server,
-    proxy: OnceCell<Proxy>,
+    path: OnceCell<Path>,
     relay: OnceCell<Relay>,
     pub(crate) scratch: Scratch,
 }
 
-/// Runs a case, or notes that its peer is not installed or cannot do it.
-pub(crate) fn run(column: Column, direction: Direction, case: &'static str) {
-    let (peer, transport) = column;
-    let note = |outcome| matrix::record(column, direction, case, outcome);
-    if let Some(reason) = offers::not_offered(column, direction, case) {
-        return note(Outcome::NotOffered(reason));
-    }
-    if !can_run(&[peer]) {
-        return note(Outcome::Skipped);
-    }
-    let start = Instant::now();
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        let bench = match direction {
-            Direction::TheirClient => Bench::over(transport, Client::Of(peer), Client::Carob),
-            Direction::OurClient => Bench::over(transport, Client::Carob, Client::Of(peer)),
-        };
+/// Runs a case in a column, or notes why it is not run.
+pub(crate) fn run(column: Column, case: &'static str) {
+    let table = match column.transport {
+        Transport::Udp => &matrix::DATAGRAMS,
+        _ => &matrix::STREAMS,
+    };
+    table.run(column, case, || {
+        let bench = Bench::with(column.transport, column.client(), column.server(), &[]);
         (cases::named(case).run)(&bench);
-    }));
-    note(if result.is_ok() {
-        Outcome::Passed(start.elapsed())
-    } else {
-        Outcome::Failed
     });
-    if let Err(panic) = result {
-        resume_unwind(panic);
-    }
 }
 
 /// Whether all of the peers are here; names those that are not.
@@ -80,11 +57,7 @@ pub(crate) fn can_run(peers: &[Peer]) -> bool {
 impl Bench {
     /// A client of one implementation and a server of another, over UDP.
     pub(crate) fn of(client: Client, server: Client) -> Self {
-        Self::over(Transport::Udp, client, server)
-    }
-
-    fn over(transport: Transport, client: Client, server: Client) -> Self {
-        Self::with(transport, client, server, &[])
+        Self::with(Transport::Udp, client, server, &[])
     }
 
     /// The same client and another server of the same implementation, with more arguments.
@@ -98,20 +71,20 @@ impl Bench {
         Self {
             client,
             server,
-            proxy: OnceCell::new(),
+            path: OnceCell::new(),
             relay: OnceCell::new(),
             scratch,
         }
     }
 
-    /// From now on, requests go through a proxy, the same for the rest of the case.
-    pub(crate) fn interpose(&self, to_server: Faults, to_client: Faults) {
-        self.proxy
-            .get_or_init(|| Proxy::start(self.server.port, to_server, to_client, SEED));
+    /// From now on, requests go through a path with these faults in both directions.
+    pub(crate) fn interpose(&self, faults: Faults) {
+        self.path
+            .get_or_init(|| Path::start(self.server.port, faults, SEED));
     }
 
-    pub(crate) fn proxy(&self) -> &Proxy {
-        self.proxy.get().expect("the case interposed a proxy")
+    pub(crate) fn path(&self) -> &Path {
+        self.path.get().expect("the case interposed a path")
     }
 
     /// From now on, connections go through a relay; the server hears `prefix` first, once.
@@ -144,17 +117,17 @@ impl Bench {
         Certificates::write(&self.scratch)
     }
 
-    /// Where the client sends its requests: to the proxy or relay, if there is one.
+    /// Where the client sends its requests: to the path or relay, if there is one.
     pub(crate) fn to(&self) -> To {
-        let proxy = self.proxy.get().map(Proxy::port);
-        let port = proxy.or_else(|| self.relay.get().map(Relay::port));
+        let path = self.path.get().map(Path::port);
+        let port = path.or_else(|| self.relay.get().map(Relay::port));
         To {
             port: port.unwrap_or(self.server.port),
             ..self.server.to()
         }
     }
 
-    /// Asks through the proxy or relay, if there is one.
+    /// Asks through the path or relay, if there is one.
     pub(crate) fn ask(&self, ask: &Ask<'_>) -> Answer {
         self.client.ask(&self.scratch, self.to(), ask)
     }
@@ -202,7 +175,7 @@ impl Bench {
         String::from_utf8(answer.payload).expect("links are text")
     }
 
-    /// Observes until there are `count` representations, through the proxy if there is one.
+    /// Observes until there are `count` representations, through the path if there is one.
     pub(crate) fn watch(&self, path: &str, count: usize, cancel: Cancel) -> Watching {
         Watching::start(self.client, &self.scratch, self.to(), path, count, cancel)
     }

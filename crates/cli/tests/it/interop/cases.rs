@@ -23,7 +23,7 @@ use crate::interop::bench::Bench;
 
 /// Hands the list of all cases to a macro: a test's name, its row in the table, what is done.
 ///
-/// A new case is a line here. Where a peer cannot do it, `offers.rs` says why.
+/// A new case is a line here. Where a peer cannot do it, `offers.toml` says why.
 macro_rules! for_each_case {
     ($then:ident $($before:tt)*) => {
         $then! {

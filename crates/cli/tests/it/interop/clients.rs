@@ -147,13 +147,20 @@ impl Answer {
 }
 
 /// Whose client asks; also, whose server answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Client {
     Carob,
     Of(Peer),
 }
 
 impl Client {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Carob => "Carob",
+            Self::Of(peer) => peer.name(),
+        }
+    }
+
     /// Runs the client to its end, which has to get an answer.
     pub(crate) fn ask(self, scratch: &Scratch, to: To, ask: &Ask<'_>) -> Answer {
         self.try_ask(scratch, to, ask)
@@ -315,7 +322,7 @@ fn etag_line(text: &str) -> Option<Vec<u8>> {
 }
 
 /// The bytes that hexadecimal digits stand for.
-fn bytes(digits: &str) -> Option<Vec<u8>> {
+pub(crate) fn bytes(digits: &str) -> Option<Vec<u8>> {
     let digits = digits.as_bytes().chunks(2);
     digits
         .map(|pair| u8::from_str_radix(core::str::from_utf8(pair).ok()?, 16).ok())

@@ -15,7 +15,7 @@ use carob::{
 
 use crate::interop::transport::{Certificates, To, Transport, pem};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) const HELLO: &str = "hello from a server in the test";
 
 /// Runs something to its end on a runtime of its own.

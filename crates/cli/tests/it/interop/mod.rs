@@ -14,27 +14,25 @@ pub(crate) mod clients;
 mod library;
 pub(crate) mod matrix;
 mod offers;
-
-mod proxy;
+pub(crate) mod path;
 mod proxying;
 mod relay;
 mod servers;
-mod transport;
+pub(crate) mod transport;
 mod watching;
+pub(crate) mod wire;
 
 macro_rules! tests {
     ($peer:ident, $transport:ident, $direction:ident; $($name:ident => $title:literal, $run:path;)*) => {
         $(
             #[test]
             fn $name() {
-                crate::interop::bench::run(
-                    (
-                        crate::installed::Peer::$peer,
-                        crate::interop::transport::Transport::$transport,
-                    ),
+                let column = crate::interop::matrix::Column::new(
+                    crate::installed::Peer::$peer,
+                    crate::interop::transport::Transport::$transport,
                     crate::interop::matrix::Direction::$direction,
-                    stringify!($name),
                 );
+                crate::interop::bench::run(column, stringify!($name));
             }
         )*
     };
@@ -105,10 +103,10 @@ mod interop_trial {
     }
 }
 
-/// The peers among themselves: when this fails, the proxy or the peers are at fault, not Carob.
+/// The peers among themselves: when this fails, the path or the peers are at fault, not Carob.
 mod interop_harness {
     #[test]
-    fn peers_reach_each_other_through_the_lossy_proxy() {
+    fn peers_reach_each_other_through_the_lossy_path() {
         crate::interop::cases::transfers::peers_alone();
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-use crate::{installed::Peer, process::Scratch};
+use crate::process::Scratch;
 
 /// A transport of RFC 7252 or RFC 8323.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,23 +45,6 @@ impl Transport {
         matches!(self, Self::Tls | Self::SecureWebSocket)
     }
 }
-
-/// A peer over a transport: a column of a table.
-pub(crate) type Column = (Peer, Transport);
-
-/// The connections that peers offer; WebSocket is aiocoap's alone.
-pub(crate) const CONNECTIONS: &[Column] = &[
-    (Peer::Libcoap, Transport::Tcp),
-    (Peer::Libcoap, Transport::Tls),
-    (Peer::Aiocoap, Transport::Tcp),
-    (Peer::Aiocoap, Transport::Tls),
-    (Peer::Aiocoap, Transport::WebSocket),
-    (Peer::Aiocoap, Transport::SecureWebSocket),
-    (Peer::Californium, Transport::Tcp),
-    (Peer::Californium, Transport::Tls),
-    (Peer::GoCoap, Transport::Tcp),
-    (Peer::GoCoap, Transport::Tls),
-];
 
 /// Where requests go.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,7 @@
-//! One client, one server and the relay between them, and what a case may do with them.
+//! One client, one server and the path between them, and what a case may do with them.
 
 use std::{
     cell::RefCell,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     time::{Duration, Instant},
 };
 
@@ -10,16 +9,12 @@ use tokio::time::{sleep, timeout};
 
 use super::cases;
 use super::clients::{Answer, Ask, Client, Watch};
-use super::matrix::{self, Column};
-use super::offers;
-use super::relay::{Record, Relay};
 use super::servers::Server;
-use super::setup::{Setup, Who};
-use super::wire::{Message, Side, Wire};
-use crate::interop::{
-    bench::can_run,
-    matrix::{Outcome, say},
-};
+use super::setup::Setup;
+use crate::interop::clients::Client as Who;
+use crate::interop::matrix::{Column, PLUGTEST, say};
+use crate::interop::path::{Faults, Path, Record};
+use crate::interop::wire::{Message, Side, Wire};
 
 /// What no case may take.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -30,8 +25,24 @@ const POLL: Duration = Duration::from_millis(10);
 /// A case that begins: who takes part, and what has passed on each of its benches.
 #[derive(Debug)]
 pub(crate) struct Start {
+    id: &'static str,
     column: Column,
     records: RefCell<Vec<Record>>,
+}
+
+impl Drop for Start {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for record in self.records.borrow().iter() {
+                say(&format!(
+                    "{}, {:?}:\n{}",
+                    self.id,
+                    self.column,
+                    record.wire()
+                ));
+            }
+        }
+    }
 }
 
 /// Who talks to whom.
@@ -40,90 +51,67 @@ pub(crate) struct Bench {
     setup: Setup,
     client: Client,
     pub(crate) server: Server,
-    relay: Relay,
-    record: Record,
-    /// Changes the server's resources past the relay.
+    path: Path,
+    /// Changes the server's resources past the path.
     other: Client,
 }
 
 /// Runs a case in a column, or notes why it is not run.
 pub(crate) fn run(id: &'static str, column: Column) {
-    let note = |outcome| matrix::record(id, column, outcome);
-    if let Some(reason) = offers::not_offered(id, column) {
-        return note(Outcome::NotOffered(reason));
-    }
-    if column.peer().is_some_and(|peer| !can_run(&[peer])) {
-        return note(Outcome::Skipped);
-    }
-    let began = Instant::now();
-    let start = Start {
-        column,
-        records: RefCell::default(),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime starts");
-    let result = catch_unwind(AssertUnwindSafe(|| {
+    PLUGTEST.run(column, id, || {
+        let start = Start {
+            id,
+            column,
+            records: RefCell::default(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime starts");
         let case = (cases::with_id(id).run)(&start);
         let ended = runtime.block_on(async { timeout(LIMIT, case).await });
         ended.expect("the case ends in time");
-    }));
-    note(if result.is_ok() {
-        Outcome::Passed(began.elapsed())
-    } else {
-        Outcome::Failed
     });
-    if let Err(panic) = result {
-        for record in start.records.borrow().iter() {
-            say(&format!("{id}, {column:?}:\n{}", record.wire()));
-        }
-        resume_unwind(panic);
-    }
 }
 
 impl Start {
     /// A new client and a new server.
     pub(crate) async fn bench(&self, setup: Setup) -> Bench {
-        let record = Record::default();
-        self.records.borrow_mut().push(record.clone());
         let server = Server::start(self.column.server(), setup).await;
-        let relay = Relay::start(server.port, record.clone()).await;
+        let path = Path::start(server.port, Faults::default(), 1);
+        self.records.borrow_mut().push(path.record().clone());
         Bench {
             setup,
             client: Client::open(self.column.client(), setup).await,
             server,
-            relay,
-            record,
-            other: Client::open(Who::Ours, Setup::PLAIN).await,
+            path,
+            other: Client::open(Who::Carob, Setup::PLAIN).await,
         }
     }
 }
 
 impl Bench {
-    /// Asks through the relay.
+    /// Asks through the path.
     pub(crate) async fn ask(&self, ask: &Ask) -> Answer {
-        self.client.ask(ask, self.relay.port(), self.setup).await
+        self.client.ask(ask, self.path.port(), self.setup).await
     }
 
-    /// Another client asks, past the relay.
+    /// Another client asks, past the path.
     pub(crate) async fn other(&self, ask: &Ask) -> Answer {
         self.other.ask(ask, self.server.port, Setup::PLAIN).await
     }
 
     pub(crate) async fn ping(&self) {
-        self.client.ping(self.relay.port()).await;
+        self.client.ping(self.path.port()).await;
     }
 
     pub(crate) async fn observe(&self, ask: &Ask) -> Watch {
-        self.client
-            .observe(ask, self.relay.port(), self.setup)
-            .await
+        self.client.observe(ask, self.path.port(), self.setup).await
     }
 
     /// Everything that has passed.
     pub(crate) fn wire(&self) -> Wire {
-        self.record.wire()
+        self.path.record().wire()
     }
 
     /// What has passed once it is what is waited for.
@@ -146,12 +134,12 @@ impl Bench {
         mut which: impl FnMut(&Message) -> bool + Send + 'static,
     ) {
         let which = move |from, message: &Message| from == side && which(message);
-        self.record.lose(count, which);
+        self.path.record().lose(count, which);
     }
 
     /// Loses everything from now on.
     pub(crate) fn cut(&self) {
-        self.record.cut();
+        self.path.record().lose(usize::MAX, |_, _| true);
     }
 
     /// Waits this long, and gives what passed in that time.

@@ -102,6 +102,17 @@ macro_rules! list {
 
 for_each_plugtest!(list);
 
+/// Identifiers, and the first cells of the rows.
+pub(crate) fn rows() -> Vec<(&'static str, String)> {
+    let row = |case: &Case| {
+        (
+            case.id,
+            format!("{} | {} | {}", case.id, case.title, case.checks),
+        )
+    };
+    CASES.iter().map(row).collect()
+}
+
 /// The case with an identifier.
 pub(crate) fn with_id(id: &str) -> &'static Case {
     let found = CASES.iter().find(|case| case.id == id);

@@ -6,8 +6,9 @@ use carob::{BlockSize, Code, Config, OptionNumber, Response, client::Update};
 use tokio::time::timeout;
 
 use super::program::{self, Task};
-use super::setup::{Setup, Who};
+use super::setup::Setup;
 use crate::installed::Peer;
+use crate::interop::clients::{Client as Who, bytes, hex};
 
 /// The longest wait for one answer or one state.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -173,10 +174,10 @@ impl Answer {
             let (name, value) = word.split_once('=').expect("NAME=VALUE");
             match name {
                 "format" => answer.format = value.parse().ok(),
-                "etag" => answer.etag = Some(unhex(value)),
+                "etag" => answer.etag = bytes(value),
                 "location-path" => answer.location_path.push(value.to_owned()),
                 "location-query" => answer.location_query.push(value.to_owned()),
-                "payload" => answer.payload = unhex(value),
+                "payload" => answer.payload = bytes(value).expect("hexadecimal digits"),
                 _ => panic!("unknown: {word}"),
             }
         }
@@ -186,23 +187,6 @@ impl Answer {
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.payload).expect("the payload is text")
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // a String takes every write
-        text
-    })
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    let digits = text.as_bytes().chunks(2);
-    digits
-        .map(|pair| {
-            let pair = std::str::from_utf8(pair).expect("hexadecimal digits");
-            u8::from_str_radix(pair, 16).expect("hexadecimal digits")
-        })
-        .collect()
 }
 
 /// A client with a port of its own.
@@ -222,7 +206,7 @@ pub(crate) enum Watch {
 impl Client {
     pub(crate) async fn open(who: Who, setup: Setup) -> Self {
         match who {
-            Who::Ours => {
+            Who::Carob => {
                 let size = BlockSize::from_bytes_at_most(setup.block.into());
                 let settings = Config::new()
                     .block_size(size.expect("a block size"))
@@ -236,7 +220,7 @@ impl Client {
                 let client = carob::Client::builder().config(settings).open();
                 Self::Ours(client.expect("a client opens"))
             }
-            Who::Theirs(peer) => {
+            Who::Of(peer) => {
                 let (ack, retransmissions) = setup.timers();
                 let command = format!("client {} {ack} {retransmissions}", setup.block);
                 let mut told = program::of(peer).tell(&command);

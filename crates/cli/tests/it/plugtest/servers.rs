@@ -8,7 +8,8 @@ use tokio::time::sleep;
 use super::observed::Ticking;
 use super::program::{self, Task};
 use super::resources;
-use super::setup::{SERVER_BLOCK, Setup, Who};
+use super::setup::{SERVER_BLOCK, Setup};
+use crate::interop::clients::Client as Who;
 use crate::process::free_port;
 
 /// How often what changes by itself changes; the plugtests suggest every five seconds.
@@ -58,8 +59,8 @@ impl Server {
     async fn run(&mut self) -> bool {
         let port = self.port;
         let running = match self.who {
-            Who::Ours => ours(port, self.setup).await,
-            Who::Theirs(peer) => {
+            Who::Carob => ours(port, self.setup).await,
+            Who::Of(peer) => {
                 let (ack, retransmissions) = self.setup.timers();
                 let tick = TICK.as_millis();
                 let command = format!("serve {port} {tick} {ack} {retransmissions}");

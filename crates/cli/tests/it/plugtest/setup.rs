@@ -2,26 +2,8 @@
 
 use carob::TransmissionParameters;
 
-use crate::installed::Peer;
-
 /// The block size of servers, as the plugtests suggest it: what is large then has several.
 pub(crate) const SERVER_BLOCK: u16 = 64;
-
-/// Whose client or server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Who {
-    Ours,
-    Theirs(Peer),
-}
-
-impl Who {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Ours => "Carob",
-            Self::Theirs(peer) => peer.name(),
-        }
-    }
-}
 
 /// Settings of a case's client and server.
 #[derive(Clone, Copy, Debug)]

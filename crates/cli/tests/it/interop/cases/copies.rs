@@ -11,13 +11,13 @@ use carob::{Config, CongestionControl};
 use carob_cc::controller::{Controller, CopyTagging, Timer};
 use carob_cc::evidence::{Answered, Expired, Matched, Start};
 use carob_cc::random::Random;
-use carob_proto::codec::MessageView;
 use carob_proto::endpoint::RETRANSMISSION_COUNT;
 
 use crate::installed::Peer;
 use crate::interop::bench::Bench;
 use crate::interop::clients::Client;
-use crate::interop::proxy::Faults;
+use crate::interop::library;
+use crate::interop::path::Faults;
 
 const REQUESTS: usize = 40;
 /// Doubled with each copy, so that a slow peer has some six seconds.
@@ -34,23 +34,20 @@ const LOSSY: Faults = Faults {
 /// A peer that ignores the option answers all the same, and is not sent it again.
 pub(crate) fn by_option(bench: &Bench) {
     ask(bench, CopyTagging::EveryCopy);
-    let seen = bench.proxy().seen_to_server();
-    let counts = seen.requests.values().flatten().filter(|copy| {
-        let copy = MessageView::parse(copy).expect("a message");
-        copy.option(RETRANSMISSION_COUNT).is_some()
-    });
-    let (counted, all) = (counts.count(), seen.requests.len());
+    let seen = bench.path().to_server();
+    let requests = seen.requests();
+    let copies = requests.values().flatten();
+    let counted = copies.filter(|copy| copy.option(RETRANSMISSION_COUNT).is_some());
+    let (counted, all) = (counted.count(), requests.len());
     assert!(
         (1..=5).contains(&counted),
         "{counted} copies of {all} requests, the first of them alone, had the option"
     );
-    let seen = bench.proxy().seen_to_client();
-    let echoes = |answer: &Vec<u8>| {
-        let answer = MessageView::parse(answer).expect("a message");
-        answer.option(RETRANSMISSION_COUNT).is_some()
-    };
+    let seen = bench.path().to_client();
+    let replies = seen.replies();
+    let mut replies = replies.values().flatten();
     assert!(
-        !seen.replies().any(echoes),
+        !replies.any(|reply| reply.option(RETRANSMISSION_COUNT).is_some()),
         "it knows the option, and the document says that it does not"
     );
 }
@@ -58,18 +55,19 @@ pub(crate) fn by_option(bench: &Bench) {
 /// A peer answers whichever token it likes of those that a request's copies had.
 pub(crate) fn by_token(bench: &Bench) {
     let matches = ask(bench, CopyTagging::Token);
-    let seen = bench.proxy().seen_to_server();
-    let several = seen.requests.values().filter(|copies| copies.len() > 1);
-    assert!(several.count() > 0, "no request had copies that differ");
+    let seen = bench.path().to_server();
+    let requests = seen.requests();
+    let differ = requests.values().any(|copies| copies.len() > 1);
+    assert!(differ, "no request had copies that differ");
     let told = matches
         .iter()
         .any(|(copies, matched)| *copies > 1 && matches!(matched, Matched::Exact(_)));
     assert!(told, "no answer told its copy: {matches:?}");
     // libcoap carries out each copy that comes; the others answer all with the first's answer.
     let anew = bench.server.whose == Client::Of(Peer::Libcoap);
-    let seen = bench.proxy().seen_to_client();
+    let seen = bench.path().to_client();
     assert_eq!(
-        !seen.contradictions().is_empty(),
+        seen.is_contradictory(),
         anew,
         "the document says otherwise of what it answers duplicates with"
     );
@@ -78,10 +76,10 @@ pub(crate) fn by_token(bench: &Bench) {
 /// Repeats a request through loss and duplication. Returns the controller's evidence for each
 /// answer: the number of copies, and the one answered.
 fn ask(bench: &Bench, counting: CopyTagging) -> Vec<(usize, Matched)> {
-    bench.interpose(LOSSY, LOSSY);
+    bench.interpose(LOSSY);
     let uri = format!(
         "coap://127.0.0.1:{}/{}",
-        bench.proxy().port(),
+        bench.path().port(),
         bench.server.paths.hello
     );
     let heard = Arc::new(Mutex::new(Vec::new()));
@@ -100,10 +98,7 @@ fn ask(bench: &Bench, counting: CopyTagging) -> Vec<(usize, Matched)> {
             assert!(reply.code.is_success(), "{}", reply.code);
         }
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime").block_on(exchanges);
+    library::block_on(exchanges);
     let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(heard.len(), REQUESTS);
     heard.clone()

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use carob_proto::codec::Type;
+
 use crate::interop::bench::{Bench, SMALL, assert_same};
 use crate::interop::clients::Ask;
-use crate::interop::proxy::Faults;
+use crate::interop::path::Faults;
 
 /// RFC 7252 4.3: an empty confirmable message, to be rejected.
 pub(crate) fn ping(bench: &Bench) {
@@ -12,31 +14,31 @@ pub(crate) fn ping(bench: &Bench) {
 }
 
 pub(crate) fn non(bench: &Bench) {
-    bench.interpose(Faults::default(), Faults::default());
+    bench.interpose(Faults::default());
     let answer = bench.succeed(&Ask::new("get", bench.server.paths.hello).non());
     assert!(answer.payload.len() >= 32, "a short payload");
-    let seen = bench.proxy().seen_to_server();
+    let seen = bench.path().to_server();
     assert!(
-        seen.non_confirmable == 1 && seen.confirmable == 0,
+        seen.count(Type::NonConfirmable) == 1 && seen.count(Type::Confirmable) == 0,
         "the request was not one NON: {seen:?}"
     );
 }
 
 /// RFC 7252 5.2.2.
 pub(crate) fn separate(bench: &Bench) {
-    bench.interpose(Faults::default(), Faults::default());
+    bench.interpose(Faults::default());
     let answer = bench.succeed(&Ask::new("get", bench.server.paths.slow));
     assert!(!answer.payload.is_empty(), "no payload\n{}", answer.said);
-    let to_client = bench.proxy().seen_to_client();
+    let to_client = bench.path().to_client();
     assert!(
-        to_client.empty_acknowledgements >= 1,
+        to_client.empty_acknowledgements() >= 1,
         "the response was not separate: {to_client:?}"
     );
     // A client may say that it has the response before it acknowledges it.
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
-        let to_server = bench.proxy().seen_to_server();
-        if to_server.empty_acknowledgements >= 1 {
+        let to_server = bench.path().to_server();
+        if to_server.empty_acknowledgements() >= 1 {
             return;
         }
         let in_time = Instant::now() < deadline;
@@ -51,7 +53,7 @@ pub(crate) fn once(bench: &Bench) {
         duplication: 1000,
         ..Faults::default()
     };
-    bench.interpose(every, every);
+    bench.interpose(every);
     if let Some(counter) = bench.server.paths.counter {
         for _ in 0..3 {
             bench.succeed(&Ask::new("post", counter).payload(SMALL));
@@ -62,13 +64,13 @@ pub(crate) fn once(bench: &Bench) {
     bench.store(SMALL);
     bench.assert_stored(SMALL);
     bench.succeed(&Ask::new("delete", bench.server.paths.store));
-    let seen = bench.proxy().seen_to_client();
-    assert!(seen.duplicated > 0, "nothing was duplicated");
+    let seen = bench.path().to_client();
+    assert!(seen.duplicated() > 0, "nothing was duplicated");
     if bench.server.has_folder() {
         // Executed twice, a PUT would be answered by Created and then Changed, a DELETE by
         // Deleted and then Not Found.
         assert!(
-            seen.contradictions().is_empty(),
+            !seen.is_contradictory(),
             "repeated requests were carried out again: {seen:?}"
         );
     }

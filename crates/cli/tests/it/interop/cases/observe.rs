@@ -6,11 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use carob_proto::codec::Type;
+
 use crate::interop::{
     bench::Bench,
     clients::Ask,
-    proxy::{Faults, Seen},
+    path::Faults,
     watching::{Cancel, Watching, line},
+    wire::Seen,
 };
 
 /// Time after which a notification would have arrived.
@@ -20,50 +23,50 @@ const CHANGES: usize = 3;
 
 /// RFC 7641 3.6: the client says that it has had enough.
 pub(crate) fn cancel_by_get(bench: &Bench) {
-    bench.interpose(Faults::default(), Faults::default());
+    bench.interpose(Faults::default());
     let subject = Subject::number(bench);
     let mut watching = subject.watch(Cancel::Get);
     subject.follow(&watching);
     watching.finish();
-    // The client has gone; its last message may still be on its way through the proxy.
+    // The client has gone; its last message may still be on its way through the path.
     let deadline = Instant::now() + LIMIT;
-    while bench.proxy().seen_to_server().cancellations == 0 && Instant::now() < deadline {
+    while bench.path().to_server().cancellations() == 0 && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(10));
     }
-    let seen = bench.proxy().seen_to_server();
-    assert_eq!(seen.cancellations, 1, "{seen:?}");
+    let seen = bench.path().to_server();
+    assert_eq!(seen.cancellations(), 1, "{seen:?}");
     assert_silent(bench, &subject);
 }
 
 /// RFC 7641 3.6: the client forgets, and refuses what comes then.
 pub(crate) fn cancel_by_reset(bench: &Bench) {
-    bench.interpose(Faults::default(), Faults::default());
+    bench.interpose(Faults::default());
     let subject = Subject::number(bench);
     let watching = subject.watch(Cancel::Reset);
     subject.follow(&watching);
     // The client has told what it saw, but may need a moment to forget.
     let deadline = Instant::now() + LIMIT;
-    while bench.proxy().seen_to_server().resets == 0 {
+    while bench.path().to_server().count(Type::Reset) == 0 {
         assert!(Instant::now() < deadline, "no Reset\n{}", watching.said());
         subject.change();
         thread::sleep(SILENCE);
     }
     assert_silent(bench, &subject);
-    let seen = bench.proxy().seen_to_server();
-    assert_eq!(seen.cancellations, 0, "{seen:?}");
+    let seen = bench.path().to_server();
+    assert_eq!(seen.cancellations(), 0, "{seen:?}");
 }
 
 /// RFC 7641 3.5: each notification is acknowledged.
 pub(crate) fn confirmable(bench: &Bench) {
-    bench.interpose(Faults::default(), Faults::default());
+    bench.interpose(Faults::default());
     let subject = Subject::number(bench);
     let watching = subject.watch(Cancel::Never);
     subject.follow(&watching);
     let seen = told(bench);
-    assert!(seen.confirmable as usize >= CHANGES, "{seen:?}");
-    let acknowledged = || bench.proxy().seen_to_server().empty_acknowledgements;
+    assert!(seen.count(Type::Confirmable) >= CHANGES, "{seen:?}");
+    let acknowledged = || bench.path().to_server().empty_acknowledgements();
     let deadline = Instant::now() + LIMIT;
-    while (acknowledged() as usize) < CHANGES {
+    while acknowledged() < CHANGES {
         assert!(Instant::now() < deadline, "only {}", acknowledged());
         thread::sleep(SILENCE / 10);
     }
@@ -78,7 +81,7 @@ pub(crate) fn non_confirmable(bench: &Bench) {
     } else {
         bench
     };
-    bench.interpose(Faults::default(), Faults::default());
+    bench.interpose(Faults::default());
     if let Some(ticks) = bench.server.paths.ticks {
         let watching = bench.watch(ticks, 1 + CHANGES, Cancel::Never);
         let states = watching.wait_for(1 + CHANGES);
@@ -89,19 +92,19 @@ pub(crate) fn non_confirmable(bench: &Bench) {
         subject.follow(&watching);
     }
     let seen = told(bench);
-    assert!(seen.non_confirmable as usize >= CHANGES, "{seen:?}");
+    assert!(seen.count(Type::NonConfirmable) >= CHANGES, "{seen:?}");
 }
 
 /// RFC 7959 2.6: the first block is the notification, the others are requested.
 pub(crate) fn in_blocks(bench: &Bench) {
     /// One block with a header, a token and options.
     const DATAGRAM_MAX: usize = 1024 + 64;
-    bench.interpose(Faults::default(), Faults::default());
+    bench.interpose(Faults::default());
     let subject = Subject::large(bench);
     let watching = subject.watch(Cancel::Never);
     subject.follow(&watching);
     let seen = told(bench);
-    assert!(seen.longest <= DATAGRAM_MAX, "{seen:?}");
+    assert!(seen.longest() <= DATAGRAM_MAX, "{seen:?}");
 }
 
 /// RFC 7641 3.3.1: after Max-Age the client registers again, with a server that has forgotten it.
@@ -118,15 +121,15 @@ pub(crate) fn restart(bench: &Bench) {
 }
 
 fn told(bench: &Bench) -> Seen {
-    bench.proxy().seen_to_client()
+    bench.path().to_client()
 }
 
 fn assert_silent(bench: &Bench, subject: &Subject<'_>) {
     thread::sleep(SILENCE); // what is on its way arrives
-    let before = told(bench).datagrams;
+    let before = told(bench).0.len();
     subject.change();
     thread::sleep(SILENCE);
-    assert_eq!(told(bench).datagrams, before, "it was told all the same");
+    assert_eq!(told(bench).0.len(), before, "it was told all the same");
 }
 
 fn assert_ascending(states: &[String]) {

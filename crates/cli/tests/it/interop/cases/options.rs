@@ -6,17 +6,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use carob::Config;
-use carob_proto::codec::{BlockSize, Code, MessageView, OptionNumber};
+use carob_proto::codec::{BlockSize, Code, MessageId, OptionNumber, Type};
 
 use crate::installed::Peer;
 use crate::interop::bench::{Bench, SMALL, assert_same, pattern};
 use crate::interop::clients::{Ask, code_line, hex, program};
-use crate::interop::proxy::{Faults, Proxy, Seen};
+use crate::interop::library;
+use crate::interop::path::{Faults, Path};
 use crate::interop::proxying::our_proxy;
+use crate::interop::wire::{Message, Seen};
 use crate::process::Running;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Long enough for a response that is sent to have come through the proxy.
+/// Long enough for a response that is sent to have come through the path.
 const QUIET: Duration = Duration::from_millis(500);
 /// How long a client waits that waits in vain.
 const IN_VAIN: Duration = Duration::from_secs(3);
@@ -27,19 +29,18 @@ const BLOCK_SZX: u8 = 2;
 /// request that repeats the value is answered.
 pub(crate) fn echo(bench: &Bench) {
     let bench = bench.with_server(&["--amplification-limit", "127.0.0.0/8=on"]);
-    bench.interpose(Faults::default(), Faults::default());
+    bench.interpose(Faults::default());
     let contents = pattern(500);
     assert!(bench.server.place("challenged", &contents), "no folder");
     let answer = bench.succeed(&Ask::new("get", "challenged"));
     assert_same(&answer.payload, &contents);
-    let seen = bench.proxy().seen_to_client();
-    let challenge = seen.replies().find_map(|reply| {
-        let reply = MessageView::parse(reply).expect("a message");
+    let seen = bench.path().to_client();
+    let challenge = seen.replies().into_values().flatten().find_map(|reply| {
         let echo = reply.option(OptionNumber::ECHO)?;
-        (reply.code() == Code::UNAUTHORIZED).then(|| echo.to_vec())
+        (reply.code == Code::UNAUTHORIZED).then(|| echo.to_vec())
     });
     let challenge = challenge.expect("nobody was challenged");
-    let repeated = values(&bench.proxy().seen_to_server(), OptionNumber::ECHO);
+    let repeated = values(&bench.path().to_server(), OptionNumber::ECHO);
     assert!(
         repeated.contains(&Some(challenge)),
         "no request carried the value: {repeated:?}"
@@ -48,12 +49,12 @@ pub(crate) fn echo(bench: &Bench) {
 
 /// RFC 9175 3.5.1: the blocks of a body are not taken for those of one that was broken off.
 pub(crate) fn request_tag(bench: &Bench) {
-    bench.interpose(Faults::default(), Faults::default());
+    bench.interpose(Faults::default());
     let second = pattern(4096);
     if !bench.is_our_client() {
         let put = Ask::new("put", bench.server.paths.store).payload(&second);
         bench.succeed(&put.block_size(BLOCK_BYTES));
-        let tags = values(&bench.proxy().seen_to_server(), OptionNumber::REQUEST_TAG);
+        let tags = values(&bench.path().to_server(), OptionNumber::REQUEST_TAG);
         assert!(
             tags.len() == 4096 / 64 && tags[0].is_some(),
             "a block has no tag: {tags:?}"
@@ -64,10 +65,10 @@ pub(crate) fn request_tag(bench: &Bench) {
     let first = vec![b'-'; 64 * 1024];
     let uri = format!(
         "coap://127.0.0.1:{}/{}",
-        bench.proxy().port(),
+        bench.path().port(),
         bench.server.paths.store
     );
-    let requests = || bench.proxy().seen_to_server().requests;
+    let requests = || bench.path().to_server().requests();
     let mut broken_off = BTreeSet::new();
     let uploads = async {
         let size = BlockSize::from_szx(BLOCK_SZX).expect("a block size");
@@ -93,18 +94,15 @@ pub(crate) fn request_tag(bench: &Bench) {
         let reply = reply.unwrap_or_else(|error| panic!("{uri}: {error}"));
         assert!(reply.code.is_success(), "{}", reply.code);
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime").block_on(uploads);
+    library::block_on(uploads);
     bench.assert_stored(&second);
     let (earlier, later): (Vec<_>, Vec<_>) = requests()
         .into_iter()
         .partition(|(id, _)| broken_off.contains(id));
     assert!(earlier.len() < first.len() / 64, "nothing was broken off");
-    let tags = |blocks: Vec<(u16, Vec<Vec<u8>>)>| -> BTreeSet<Option<Vec<u8>>> {
-        let of = |(_, copies): &(u16, Vec<Vec<u8>>)| value(&copies[0], OptionNumber::REQUEST_TAG);
-        blocks.iter().map(of).collect()
+    let tags = |blocks: Vec<(MessageId, Vec<Message>)>| -> BTreeSet<Option<Vec<u8>>> {
+        let tag = |copies: &[Message]| Some(copies[0].option(OptionNumber::REQUEST_TAG)?.to_vec());
+        blocks.iter().map(|(_, copies)| tag(copies)).collect()
     };
     let (earlier, later) = (tags(earlier), tags(later));
     assert!(
@@ -117,44 +115,45 @@ pub(crate) fn request_tag(bench: &Bench) {
 pub(crate) fn no_response_to_non(bench: &Bench) {
     let put = Ask::new("put", bench.server.paths.store).non();
     let seen = put_quietly(bench, put);
-    let sent = bench.proxy().seen_to_server();
-    assert_eq!((sent.confirmable, sent.non_confirmable), (0, 1), "one NON");
-    assert_eq!(seen.datagrams, 0, "something came back: {seen:?}");
+    let sent = bench.path().to_server();
+    let kinds = [Type::Confirmable, Type::NonConfirmable].map(|kind| sent.count(kind));
+    assert_eq!(kinds, [0, 1], "one NON");
+    assert_eq!(seen.0.len(), 0, "something came back: {seen:?}");
 }
 
 /// RFC 7967 2: of a CON comes an acknowledgement without a response.
 pub(crate) fn no_response_to_con(bench: &Bench) {
     let seen = put_quietly(bench, Ask::new("put", bench.server.paths.store));
-    let sent = bench.proxy().seen_to_server();
-    assert!(sent.confirmable >= 1, "a CON: {sent:?}");
+    let sent = bench.path().to_server();
+    assert!(sent.count(Type::Confirmable) >= 1, "a CON: {sent:?}");
     assert!(
-        seen.empty_acknowledgements >= 1 && seen.datagrams == seen.empty_acknowledgements,
+        seen.empty_acknowledgements() >= 1 && seen.0.len() == seen.empty_acknowledgements(),
         "something else came back, or nothing: {seen:?}"
     );
 }
 
 /// Puts something that no 2.xx is wanted for, and checks that it was stored; what came back.
 fn put_quietly(bench: &Bench, put: Ask<'_>) -> Seen {
-    bench.interpose(Faults::default(), Faults::default());
+    bench.interpose(Faults::default());
     // Whether they wait, and what they then say, is their own affair.
     let _ = bench.try_ask(&put.payload(SMALL).option(258, &[2]).limit(IN_VAIN));
     let start = Instant::now();
-    while bench.proxy().seen_to_server().requests.is_empty() {
+    while bench.path().to_server().requests().is_empty() {
         assert!(start.elapsed() < LIMIT, "nothing was sent");
         thread::sleep(Duration::from_millis(10));
     }
     thread::sleep(QUIET);
-    let asked = values(&bench.proxy().seen_to_server(), OptionNumber::NO_RESPONSE);
+    let asked = values(&bench.path().to_server(), OptionNumber::NO_RESPONSE);
     assert_eq!(asked, [Some(vec![2])], "the requests' option");
-    let seen = bench.proxy().seen_to_client();
+    let seen = bench.path().to_client();
     bench.assert_stored(SMALL);
     seen
 }
 
 /// RFC 8768 3: a server ignores it, a proxy lowers it, and answers 5.08 where it would come to nothing.
 pub(crate) fn hop_limit(bench: &Bench) {
-    bench.interpose(Faults::default(), Faults::default());
-    let arrived = || values(&bench.proxy().seen_to_server(), OptionNumber::HOP_LIMIT);
+    bench.interpose(Faults::default());
+    let arrived = || values(&bench.path().to_server(), OptionNumber::HOP_LIMIT);
     if bench.is_our_client() {
         let get = Ask::new("get", bench.server.paths.hello).option(16, &[10]);
         let answer = bench.succeed(&get);
@@ -162,7 +161,7 @@ pub(crate) fn hop_limit(bench: &Bench) {
         return assert_eq!(arrived(), [Some(vec![10])]);
     }
     let (_carob, port) = our_proxy(&bench.scratch);
-    let before = Proxy::start(port, Faults::default(), Faults::default(), 1);
+    let before = Path::start(port, Faults::default(), 1);
     let said = get_in_hops(bench, before.port(), 10);
     assert!(code_line(&said).is_none_or(|code| code == "2.05"), "{said}");
     assert_eq!(arrived(), [Some(vec![9])], "{said}");
@@ -172,12 +171,13 @@ pub(crate) fn hop_limit(bench: &Bench) {
     let told = if unknown { "5.00" } else { "5.08" };
     assert_eq!(code_line(&said).as_deref(), Some(told), "{said}");
     assert_eq!(arrived().len(), 1, "it was passed on");
-    let replies = before.seen_to_client();
-    let code = |reply: &Vec<u8>| MessageView::parse(reply).expect("a message").code();
-    let refused = replies
-        .replies()
-        .any(|reply| code(reply) == Code::HOP_LIMIT_REACHED);
-    assert!(refused, "no 5.08: {replies:?}");
+    let seen = before.to_client();
+    let replies = seen.replies();
+    let mut codes = replies.values().flatten().map(|reply| reply.code);
+    assert!(
+        codes.any(|code| code == Code::HOP_LIMIT_REACHED),
+        "no 5.08: {seen:?}"
+    );
 }
 
 /// A GET by their client through a proxy, with this Hop-Limit; what the client said.
@@ -203,11 +203,9 @@ fn get_in_hops(bench: &Bench, proxy: u16, hops: u8) -> String {
 
 /// The values of an option in the requests, one for each message ID.
 fn values(seen: &Seen, option: OptionNumber) -> Vec<Option<Vec<u8>>> {
-    let firsts = seen.requests.values().map(|copies| &copies[0]);
-    firsts.map(|request| value(request, option)).collect()
-}
-
-fn value(message: &[u8], option: OptionNumber) -> Option<Vec<u8>> {
-    let message = MessageView::parse(message).expect("a message");
-    message.option(option).map(<[u8]>::to_vec)
+    let requests = seen.requests();
+    let firsts = requests.values().map(|copies| &copies[0]);
+    firsts
+        .map(|request| request.option(option).map(<[u8]>::to_vec))
+        .collect()
 }

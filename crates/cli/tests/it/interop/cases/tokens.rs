@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use carob::Config;
-use carob_proto::codec::MessageView;
+use carob_proto::codec::Type;
 
 use crate::installed::Peer;
 use crate::interop::bench::Bench;
 use crate::interop::clients::Client;
-use crate::interop::proxy::Faults;
+use crate::interop::library;
+use crate::interop::path::Faults;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const LONG: u16 = 20;
@@ -16,10 +17,10 @@ const LONG: u16 = 20;
 /// A request with a long token is rejected, or dropped, and goes again with a short one; all later ones
 /// have such.
 pub(crate) fn long(bench: &Bench) {
-    bench.interpose(Faults::default(), Faults::default());
+    bench.interpose(Faults::default());
     let uri = format!(
         "coap://127.0.0.1:{}/{}",
-        bench.proxy().port(),
+        bench.path().port(),
         bench.server.paths.hello
     );
     let exchanges = async {
@@ -32,16 +33,13 @@ pub(crate) fn long(bench: &Bench) {
             assert!(reply.code.is_success(), "{}", reply.code);
         }
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime").block_on(exchanges);
-    let seen = bench.proxy().seen_to_server();
-    let length = |copies: &Vec<Vec<u8>>| {
-        let message = MessageView::parse(&copies[0]).expect("a message");
-        message.token().len()
-    };
-    let mut lengths: Vec<usize> = seen.requests.values().map(length).collect();
+    library::block_on(exchanges);
+    let seen = bench.path().to_server();
+    let requests = seen.requests();
+    let mut lengths: Vec<usize> = requests
+        .values()
+        .map(|copies| copies[0].token.len())
+        .collect();
     lengths.sort_unstable();
     assert_eq!(
         lengths,
@@ -49,6 +47,6 @@ pub(crate) fn long(bench: &Bench) {
         "it takes long tokens, and the document says that it does not"
     );
     // Who drops what it cannot read departs from RFC 7252 4.2.
-    let resets = u32::from(bench.server.whose == Client::Of(Peer::Libcoap));
-    assert_eq!(bench.proxy().seen_to_client().resets, resets);
+    let resets = usize::from(bench.server.whose == Client::Of(Peer::Libcoap));
+    assert_eq!(bench.path().to_client().count(Type::Reset), resets);
 }

@@ -6,7 +6,7 @@ use crate::commands::harness::{Scratch, carob};
 use crate::installed::Peer;
 use crate::interop::bench::{Bench, assert_same, can_run, pattern};
 use crate::interop::clients::{Ask, Client};
-use crate::interop::proxy::Faults;
+use crate::interop::path::Faults;
 
 /// 64 blocks with a loss of 10 % a round trip wait some seven times for two to three seconds.
 const LOSSY_LIMIT: Duration = Duration::from_secs(240);
@@ -28,12 +28,12 @@ pub(crate) fn small_blocks(bench: &Bench) {
     /// Header, token and options in front of a block.
     const OVERHEAD_MAX: usize = 48;
     let (path, expected) = bench.source(SMALL_BYTES);
-    bench.interpose(Faults::default(), Faults::default());
+    bench.interpose(Faults::default());
     let answer = bench.succeed(&Ask::new("get", &path).block_size(BLOCK));
     assert_same(&answer.payload, &expected);
-    let seen = bench.proxy().seen_to_client();
+    let seen = bench.path().to_client();
     assert!(
-        seen.longest <= usize::from(BLOCK) + OVERHEAD_MAX,
+        seen.longest() <= usize::from(BLOCK) + OVERHEAD_MAX,
         "larger blocks than asked for: {seen:?}"
     );
 }
@@ -52,14 +52,14 @@ pub(crate) fn large_up(bench: &Bench) {
 
 pub(crate) fn lossy_down(bench: &Bench) {
     let (path, expected) = bench.source(LOSSY_BYTES);
-    bench.interpose(LOSSY, LOSSY);
+    bench.interpose(LOSSY);
     let answer = bench.succeed(&Ask::new("get", &path).limit(LOSSY_LIMIT));
     assert_same(&answer.payload, &expected);
     assert_faults(bench);
 }
 
 pub(crate) fn lossy_up(bench: &Bench) {
-    bench.interpose(LOSSY, LOSSY);
+    bench.interpose(LOSSY);
     upload_through_loss(bench);
     if let Some(counter) = bench.server.paths.counter {
         let payload = pattern(LOSSY_BYTES);
@@ -70,14 +70,14 @@ pub(crate) fn lossy_up(bench: &Bench) {
     }
 }
 
-/// `carob try` on a peer's server through the lossy proxy: every request is answered, and the controllers are
+/// `carob try` on a peer's server through the lossy path: every request is answered, and the controllers are
 /// compared. Each request is one exchange, because a timer costs 2 to 3 s.
 pub(crate) fn trial(peer: Peer) {
     if !can_run(&[peer]) {
         return;
     }
     let bench = Bench::of(Client::Carob, Client::Of(peer));
-    bench.interpose(LOSSY, LOSSY);
+    bench.interpose(LOSSY);
     let (path, _) = bench.source(TRIAL_BYTES);
     let uri = format!("coap://127.0.0.1:{}/{path}", bench.to().port);
     let scratch = Scratch::new();
@@ -104,13 +104,13 @@ pub(crate) fn trial(peer: Peer) {
     assert!(ratio("low") <= ratio("value") && ratio("value") <= ratio("high"));
 }
 
-/// libcoap's client against aiocoap's server through the proxy, without any code of Carob's.
+/// libcoap's client against aiocoap's server through the path, without any code of Carob's.
 pub(crate) fn peers_alone() {
     if !can_run(&[Peer::Libcoap, Peer::Aiocoap]) {
         return;
     }
     let bench = Bench::of(Client::Of(Peer::Libcoap), Client::Of(Peer::Aiocoap));
-    bench.interpose(LOSSY, LOSSY);
+    bench.interpose(LOSSY);
     upload_through_loss(&bench);
 }
 
@@ -122,14 +122,11 @@ fn upload_through_loss(bench: &Bench) {
     assert_faults(bench);
 }
 
-/// The proxy must have done what the case is about.
+/// The path must have done what the case is about.
 fn assert_faults(bench: &Bench) {
-    for seen in [
-        bench.proxy().seen_to_server(),
-        bench.proxy().seen_to_client(),
-    ] {
+    for seen in [bench.path().to_server(), bench.path().to_client()] {
         assert!(
-            seen.lost > 0 && seen.duplicated > 0,
+            seen.lost() > 0 && seen.duplicated() > 0,
             "nothing was lost or duplicated: {seen:?}"
         );
     }

@@ -6,11 +6,11 @@ use carob::{Code, OptionNumber};
 use carob_proto::codec::Type;
 use tokio::time::sleep;
 
+use crate::interop::wire::{Exchange, Message, Side};
 use crate::plugtest::{
     bench::{Bench, Start},
     clients::{Answer, Ask},
     setup::Setup,
-    wire::{Exchange, Message, Side},
 };
 
 const SENT: &str = "what the client sends";

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use carob::{Code, OptionNumber};
 use carob_proto::codec::BlockValue;
 
+use crate::interop::wire::{Exchange, Wire};
 use crate::plugtest::{
     bench::Start,
     clients::Ask,
     setup::{SERVER_BLOCK, Setup},
-    wire::{Exchange, Wire},
 };
 
 /// Bytes of `/large`.

@@ -8,12 +8,12 @@ use tokio::time::sleep;
 
 use super::basic::assert_displayed;
 use super::block::download;
+use crate::interop::wire::{Exchange, Message, Side};
 use crate::plugtest::{
     bench::{Bench, Start},
     clients::{Ask, Watch},
     servers::TICK,
     setup::Setup,
-    wire::{Exchange, Message, Side},
 };
 
 const OBS: &str = "/obs";
@@ -116,7 +116,7 @@ impl Observing {
 
     /// Waits for the last word: confirmable, and without Observe (RFC 7641 4.2).
     async fn ended(&mut self, bench: &Bench, code: Code) {
-        let token = self.registration.request.token;
+        let token = self.registration.request.token.clone();
         let last = bench
             .until("the last word", |wire| {
                 let all = wire.notifications(&token);
@@ -191,7 +191,7 @@ pub(super) async fn reboot_of_server(start: &Start) {
     let mut bench = start.bench(Setup::PLAIN).await;
     let mut observing = register(&bench, OBS).await;
     observing.told(&bench, 1, Type::Confirmable).await;
-    let token = observing.registration.request.token;
+    let token = observing.registration.request.token.clone();
 
     bench.server.reboot().await;
     // What was under way may still come; then nothing, until the client asks.
@@ -258,7 +258,7 @@ pub(super) async fn reset(start: &Start) {
     let bench = start.bench(Setup::PLAIN).await;
     let mut observing = register(&bench, OBS).await;
     observing.told(&bench, 1, Type::Confirmable).await;
-    let token = observing.registration.request.token;
+    let token = observing.registration.request.token.clone();
     observing.watch.forget().await;
     bench
         .until("a Reset to a notification", |wire| {
@@ -366,7 +366,7 @@ pub(super) async fn stopped(start: &Start) {
     let bench = start.bench(Setup::PLAIN).await;
     let mut observing = register(&bench, OBS).await;
     observing.told(&bench, 1, Type::Confirmable).await;
-    let token = observing.registration.request.token;
+    let token = observing.registration.request.token.clone();
     observing.watch.stop().await;
     let Exchange { request, response } = bench
         .until("the last exchange", |wire| {

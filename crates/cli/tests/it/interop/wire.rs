@@ -1,9 +1,9 @@
 //! What passed between client and server, as messages that cases look at.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use carob::{Code, OptionNumber};
-use carob_proto::codec::{BlockValue, MessageId, MessageView, Token, Type};
+use carob_proto::codec::{BlockValue, MessageId, MessageView, Type};
 
 /// Who sent a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct Message {
     pub(crate) kind: Type,
     pub(crate) code: Code,
     pub(crate) id: MessageId,
-    pub(crate) token: Token,
+    pub(crate) token: Vec<u8>,
     pub(crate) options: Vec<(OptionNumber, Vec<u8>)>,
     pub(crate) payload: Vec<u8>,
     /// The datagram's length in bytes.
@@ -33,7 +33,7 @@ impl Message {
             kind: view.kind(),
             code: view.code(),
             id: view.message_id(),
-            token: Token::new(view.token().as_slice())?,
+            token: view.token().as_slice().to_vec(),
             options: options.map(|o| (o.number, o.value.to_vec())).collect(),
             payload: view.payload().to_vec(),
             length: datagram.len(),
@@ -89,7 +89,11 @@ impl Message {
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = ["CON", "NON", "ACK", "RST"][self.kind as usize];
-        write!(f, "{kind} {} {} token {:?}", self.code, self.id, self.token)?;
+        write!(
+            f,
+            "{kind} {} {} token {:02x?}",
+            self.code, self.id, self.token
+        )?;
         for (number, value) in &self.options {
             let name = number.name().unwrap_or("option");
             write!(f, " {name}({})=", number.0)?;
@@ -119,14 +123,16 @@ impl fmt::Debug for Message {
     }
 }
 
-/// A message on its way past the relay.
+/// A message on its path.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
-    /// Since the relay was started.
+    /// Since the path was started.
     pub(crate) at: Duration,
     pub(crate) from: Side,
-    /// The relay did not pass it on.
+    /// The path did not pass it on.
     pub(crate) lost: bool,
+    /// The path passed it on twice.
+    pub(crate) duplicated: bool,
     pub(crate) message: Message,
 }
 
@@ -205,16 +211,88 @@ impl Wire {
     }
 
     /// The notifications that carry a token, each once: what the server sent with it by itself.
-    pub(crate) fn notifications(&self, token: &Token) -> Vec<&Message> {
+    pub(crate) fn notifications(&self, token: &[u8]) -> Vec<&Message> {
         let mut responses = self.responses();
-        responses.retain(|m| m.token == *token && m.kind != Type::Acknowledgement);
+        responses.retain(|m| m.token == token && m.kind != Type::Acknowledgement);
         responses
+    }
+
+    /// The frames of one sender.
+    pub(crate) fn seen(&self, side: Side) -> Seen {
+        let frames = self.0.iter().filter(|frame| frame.from == side);
+        Seen(frames.cloned().collect())
     }
 
     /// The frames after a moment.
     pub(crate) fn after(&self, at: Duration) -> Self {
         let later = self.0.iter().filter(|frame| frame.at > at);
         Self(later.cloned().collect())
+    }
+}
+
+/// The frames of one sender, as cases count them.
+#[derive(Debug)]
+pub(crate) struct Seen(pub(crate) Vec<Frame>);
+
+impl Seen {
+    pub(crate) fn count(&self, kind: Type) -> usize {
+        self.0.iter().filter(|f| f.message.kind == kind).count()
+    }
+
+    /// Empty acknowledgements.
+    pub(crate) fn empty_acknowledgements(&self) -> usize {
+        let is_empty = |f: &&Frame| f.message.kind == Type::Acknowledgement && f.message.is_empty();
+        self.0.iter().filter(is_empty).count()
+    }
+
+    pub(crate) fn lost(&self) -> usize {
+        self.0.iter().filter(|frame| frame.lost).count()
+    }
+
+    pub(crate) fn duplicated(&self) -> usize {
+        self.0.iter().filter(|frame| frame.duplicated).count()
+    }
+
+    /// Requests by GET with Observe 1 (RFC 7641 3.6).
+    pub(crate) fn cancellations(&self) -> usize {
+        let requests = self.requests();
+        let cancels =
+            |copies: &&Vec<Message>| copies[0].code == Code::GET && copies[0].observe() == Some(1);
+        requests.values().filter(cancels).count()
+    }
+
+    /// The length of the longest datagram, in bytes.
+    pub(crate) fn longest(&self) -> usize {
+        let lengths = self.0.iter().map(|frame| frame.message.length);
+        lengths.max().unwrap_or_default()
+    }
+
+    /// The requests by Message ID, each distinct text once.
+    pub(crate) fn requests(&self) -> BTreeMap<MessageId, Vec<Message>> {
+        self.by_id(|message| message.code.is_request())
+    }
+
+    /// The piggybacked responses, likewise.
+    pub(crate) fn replies(&self) -> BTreeMap<MessageId, Vec<Message>> {
+        self.by_id(|message| message.kind == Type::Acknowledgement && !message.is_empty())
+    }
+
+    /// Whether a Message ID was answered in two ways: a server that carries out a repeated request again
+    /// may answer it differently.
+    pub(crate) fn is_contradictory(&self) -> bool {
+        self.replies().values().any(|texts| texts.len() > 1)
+    }
+
+    fn by_id(&self, which: impl Fn(&Message) -> bool) -> BTreeMap<MessageId, Vec<Message>> {
+        let mut all: BTreeMap<_, Vec<Message>> = BTreeMap::new();
+        for message in self.0.iter().map(|frame| &frame.message) {
+            let texts = all.entry(message.id).or_default();
+            if which(message) && !texts.contains(message) {
+                texts.push(message.clone());
+            }
+        }
+        all.retain(|_, texts| !texts.is_empty());
+        all
     }
 }
 
@@ -258,6 +336,7 @@ mod tests {
             at: Duration::ZERO,
             from: *from,
             lost: false,
+            duplicated: false,
             message: Message::read(bytes).expect("a message"),
         });
         Wire(frames.collect())
