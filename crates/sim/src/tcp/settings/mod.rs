@@ -29,8 +29,6 @@ variants! {
         Cubic = "cubic",
         /// BBR version 1, as in Linux.
         Bbr1 = "bbr1",
-        /// BBR version 3 (draft-ietf-ccwg-bbr).
-        Bbr3 = "bbr3",
     }
 }
 
@@ -222,7 +220,7 @@ pub struct Named {
 }
 
 /// All algorithms over TCP.
-pub const ALGORITHMS: [Named; 4] = [
+pub const ALGORITHMS: [Named; 3] = [
     Named {
         name: "tcp-newreno",
         congestion: Algorithm::NewReno,
@@ -237,11 +235,6 @@ pub const ALGORITHMS: [Named; 4] = [
         name: "tcp-bbr1",
         congestion: Algorithm::Bbr1,
         about: "CoAP over TCP (RFC 8323) with BBR version 1, as in Linux",
-    },
-    Named {
-        name: "tcp-bbr3",
-        congestion: Algorithm::Bbr3,
-        about: "CoAP over TCP (RFC 8323) with BBR version 3 (draft-ietf-ccwg-bbr)",
     },
 ];
 
