@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::specs::run_spec;
-use crate::tcp_common::transfer;
 use carob_cc::time::Duration;
 use carob_sim::engine::{self, RunError};
-use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
+use carob_sim::link::{
+    CoDelSpec, DirectionSpec, Discipline, ExtraDelay, LinkSpec, LossProfile, profile,
+};
 use carob_sim::spec::{Recording, Requests, RunRecord, RunSpec, Span, Transport, Workload};
 use carob_sim::tcp::settings::Algorithm;
 use carob_sim::tcp::{TcpSettings, wire};
@@ -89,49 +90,10 @@ fn sizes() -> (u32, u32, u32) {
 #[test]
 fn the_stacks_messages_are_the_thesiss_up_to_a_few_bytes() {
     let (request, greeting, response) = sizes();
-    eprintln!("{request} {greeting} {response}");
     // The thesis: 102,408 bytes in 401 segments.
     assert!((102_401..=102_410).contains(&response), "{response}");
     assert!((5..=10).contains(&greeting), "{greeting}");
     assert!((12..=20).contains(&request), "{request}");
-}
-
-#[test]
-fn a_run_takes_as_long_as_the_same_bytes_without_the_stack() {
-    let (request_bytes, greeting_bytes, response_bytes) = sizes();
-    for (tcp, error, buffer, clients) in [
-        (TcpSettings::THESIS, "none", 2_500, 1),
-        (TcpSettings::THESIS, "none", 28_200, 1),
-        (TcpSettings::THESIS, "high", 14_100, 1),
-        (TcpSettings::THESIS, "medium", 14_100, 4),
-        (BBR, "none", 14_100, 1),
-        (BBR, "high", 2_500, 1),
-        (TcpSettings::MODERN, "medium", 28_200, 4),
-    ] {
-        let tcp = TcpSettings { mss: 256, ..tcp };
-        for seed in 0..4 {
-            let spec = spec(tcp, error, buffer, clients, seed);
-            let record = engine::run(&spec).expect("a run");
-            let bare = transfer::run(&transfer::Spec {
-                clients,
-                start: spec.start.high,
-                request_bytes,
-                greeting_bytes,
-                response_bytes,
-                ..transfer::Spec::thesis(spec.link.clone(), tcp, seed)
-            })
-            .expect("a transfer");
-            for (flow, bare) in record.flows.iter().zip(&bare.flows) {
-                let what = format!("{error} {buffer} B, {clients} clients, seed {seed}");
-                assert_eq!(flow.completion(), bare.completion, "{what}");
-                assert_eq!(flow.setup, bare.setup, "{what}");
-                assert_eq!(flow.segments, Some(bare.server.data_segments), "{what}");
-                assert_eq!(flow.retransmissions, bare.server.retransmissions, "{what}");
-                assert_eq!(flow.timeouts, bare.server.timeouts, "{what}");
-                assert_eq!(flow.body_bytes, 102_400, "{what}");
-            }
-        }
-    }
 }
 
 #[test]
@@ -206,6 +168,29 @@ fn what_was_sent_again_for_nothing_is_counted() {
     let lossy = engine::run(&spec(TcpSettings::THESIS, "high", 14_100, 1, 1)).expect("a run");
     let flow = &lossy.flows[0];
     assert!(flow.spurious < flow.retransmissions, "{flow:?}");
+}
+
+#[test]
+fn a_marking_queue_replaces_losses() {
+    let run = |ecn: bool| {
+        let tcp = TcpSettings {
+            ecn,
+            ..TcpSettings::THESIS
+        };
+        let mut spec = spec(tcp, "none", 28_200, 1, 1);
+        spec.link.down.buffer = spec.link.down.buffer.with(Discipline::CoDel(CoDelSpec {
+            target: Duration::from_millis(80),
+            interval: Duration::from_millis(700),
+            mtu_bytes: 296,
+            ecn: true,
+        }));
+        engine::run(&spec).expect("a run")
+    };
+    let (plain, marking) = (run(false), run(true));
+    assert!(plain.link.down.dropped_early > 0 && plain.flows[0].retransmissions > 0);
+    let down = marking.link.down;
+    assert!(down.marked > 0 && down.dropped_early + down.dropped_full == 0);
+    assert_eq!(marking.flows[0].retransmissions, 0);
 }
 
 #[test]
