@@ -14,7 +14,6 @@ mod periodic;
 mod saturation;
 mod server;
 mod specs;
-mod stop_and_wait;
 mod tcp_common;
 mod tcp_pacing;
 mod tcp_properties;
