@@ -259,7 +259,6 @@ impl Cell {
             let why = format!("{path} is {bytes} B, too small for a packet of link.mtu ({mtu} B)");
             return Err(impossible(self.place(path), why));
         }
-        let bytes = buffer.bytes.min(u64::from(buffer.packets) * mtu);
         let own = format!("link.{name}.extra_delay");
         let path = if self.has(&own) {
             &own
@@ -271,7 +270,7 @@ impl Cell {
         let lossy = directions == "both" || directions == name;
         Ok(DirectionSpec {
             rate_bps,
-            buffer: buffer.with(self.discipline(bytes, mtu, rate_bps)?),
+            buffer: buffer.with(self.discipline(mtu, rate_bps)?),
             delay: self.delay(name)?,
             extra: match extra {
                 TimeDistribution::Uniform { low, high } if low == high => ExtraDelay::Constant(low),

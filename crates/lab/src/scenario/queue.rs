@@ -1,7 +1,7 @@
 //! Queue disciplines of a link in scenarios.
 
 use carob_cc::time::Duration;
-use carob_sim::link::{CoDelSpec, Discipline, RedSpec};
+use carob_sim::link::{CoDelSpec, Discipline};
 use carob_sim::spec::{RunSpec, Transport};
 
 use super::cell::Cell;
@@ -25,47 +25,13 @@ pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
 }
 
 impl Cell {
-    /// Queue discipline of a buffer of `buffer` bytes before a line of `rate_bps`.
-    pub(super) fn discipline(
-        &self,
-        buffer: u64,
-        mtu: u64,
-        rate_bps: u64,
-    ) -> Result<Discipline, ScenarioError> {
+    /// Queue discipline of a buffer before a line of `rate_bps`.
+    pub(super) fn discipline(&self, mtu: u64, rate_bps: u64) -> Result<Discipline, ScenarioError> {
         let ecn = self.text("link.ecn")? == "on";
         Ok(match self.text("link.queue")? {
-            "red" => Discipline::Red(self.red(buffer, mtu, ecn)?),
             "codel" => Discipline::CoDel(self.codel(mtu, rate_bps, ecn)?),
             "fq-codel" => Discipline::FqCoDel(self.codel(mtu, rate_bps, false)?),
             _ => Discipline::DropTail,
-        })
-    }
-
-    fn red(&self, buffer: u64, mtu: u64, ecn: bool) -> Result<RedSpec, ScenarioError> {
-        let or = |path: &str, otherwise: u64| {
-            if self.has(path) {
-                self.bytes(path)
-            } else {
-                Ok(otherwise)
-            }
-        };
-        let min_bytes = or("link.red_min", buffer / 4)?;
-        let max_bytes = or("link.red_max", buffer / 4 * 3)?;
-        if min_bytes >= max_bytes {
-            let path = ["link.red_max", "link.red_min"]
-                .into_iter()
-                .find(|path| self.has(path))
-                .unwrap_or("link.queue");
-            let why = format!("link.red_min {min_bytes} B is not below link.red_max {max_bytes} B");
-            return Err(impossible(self.place(path), why));
-        }
-        Ok(RedSpec {
-            min_bytes,
-            max_bytes,
-            most: self.share("link.red_most")?,
-            weight_shift: self.whole("link.red_weight_shift")? as u8,
-            packet_bytes: mtu as u32,
-            ecn,
         })
     }
 

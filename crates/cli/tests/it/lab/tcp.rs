@@ -94,5 +94,5 @@ fn tcp_settings_are_shown_set_and_misspellings_suggested() {
     };
     assert_eq!(hash(&[]), hash(&["--threads", "1"]));
     assert_ne!(hash(&[]), hash(&["--set", "tcp.sack=true"]));
-    assert_ne!(hash(&[]), hash(&["--set", "queue=red"]));
+    assert_ne!(hash(&[]), hash(&["--set", "queue=codel"]));
 }

@@ -10,18 +10,10 @@ keys! {
         "IP and UDP headers each datagram adds on the link.";
     "link.buffer", Buffer, "inf",
         "Bottleneck buffer of each direction, headers and the packet in service included.";
-    "link.queue", Word(&["drop-tail", "red", "codel", "fq-codel"]), "drop-tail",
-        "What is dropped or marked before the buffers are full: nothing, as RED (RFC 2309) or CoDel (RFC 8289) say, or CoDel with a queue for each client (FQ-CoDel, RFC 8290; over UDP).";
+    "link.queue", Word(&["drop-tail", "codel", "fq-codel"]), "drop-tail",
+        "What is dropped or marked before the buffers are full: nothing, as CoDel (RFC 8289) says, or CoDel with a queue for each client (FQ-CoDel, RFC 8290; over UDP).";
     "link.ecn", Word(&["off", "on"]), "off",
-        "Whether `red` and `codel` mark packets of connections that agreed on it (`tcp.ecn`) instead of dropping them (RFC 3168).";
-    "link.red_min", Bytes(0, 1 << 40), -,
-        "Average queue below which RED drops nothing; by default a quarter of the buffer.";
-    "link.red_max", Bytes(1, 1 << 40), -,
-        "Average queue from which on RED drops everything; by default three quarters of the buffer.";
-    "link.red_most", Percent, "10 %",
-        "Share RED drops just below `link.red_max`.";
-    "link.red_weight_shift", Whole(0, 16), "9",
-        "RED's average moves by the 2^-n-th part of the distance with each packet.";
+        "Whether `codel` marks packets of connections that agreed on it (`tcp.ecn`) instead of dropping them (RFC 3168).";
     "link.codel_target", Time, -,
         "Standing wait that is too long for CoDel; by default 5 ms, or the time of a packet of `link.mtu` on the line if that is longer (RFC 8289 4.4).";
     "link.codel_interval", Time, "100 ms",

@@ -134,7 +134,7 @@ impl Direction {
             waiting_bytes: 0,
             free: Free::default(),
             latest_arrival: Instant::ZERO,
-            queue: Queue::new(&spec.buffer.discipline, spec.rate_bps, seed, label),
+            queue: Queue::new(&spec.buffer.discipline),
             loss: Loss::new(&spec.loss, seed, label),
             extra: Stream::new(seed, &format!("{label}/extra")),
             player: spec
@@ -171,12 +171,10 @@ impl Direction {
         let fate = self.judge(now, ecn_capable);
         if fate == Fate::Drop {
             self.counters.dropped_early += 1;
-            if matches!(self.queue, Queue::CoDel(_)) {
-                // It occupies the buffer until it reaches the head.
-                self.waiting.push_back((now.max(self.free.at), bytes));
-                self.waiting_bytes = queued;
-                self.counters.queue_bytes_peak = self.counters.queue_bytes_peak.max(queued);
-            }
+            // It occupies the buffer until it reaches the head.
+            self.waiting.push_back((now.max(self.free.at), bytes));
+            self.waiting_bytes = queued;
+            self.counters.queue_bytes_peak = self.counters.queue_bytes_peak.max(queued);
             return Verdict::DropFull;
         }
         let marked = fate == Fate::Mark;
@@ -317,7 +315,6 @@ impl Direction {
     fn judge(&mut self, now: Instant, ecn_capable: bool) -> Fate {
         match &mut self.queue {
             Queue::DropTail => Fate::Pass,
-            Queue::Red(red) => red.arrive(now, self.waiting_bytes, self.free.at, ecn_capable),
             Queue::CoDel(codel) => {
                 let head = now.max(self.free.at);
                 codel.at_head(head, head.since(now), self.waiting_bytes, ecn_capable)
@@ -369,7 +366,7 @@ impl Direction {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Buffer, CoDelSpec, Discipline, Link, LinkSpec, LossSpec, RedSpec, profile};
+    use super::super::{Buffer, CoDelSpec, Discipline, Link, LinkSpec, LossSpec, profile};
     use super::*;
     use crate::random::Probability;
 
@@ -620,35 +617,22 @@ mod tests {
     }
 
     #[test]
-    fn codel_and_red_shorten_standing_queue_at_full_utilisation() {
+    fn codel_shortens_standing_queue_at_full_utilisation() {
         let codel = Discipline::CoDel(CoDelSpec {
             target: Duration::from_millis(80),
             interval: Duration::from_millis(700),
             mtu_bytes: 296,
             ecn: true,
         });
-        let red = Discipline::Red(RedSpec {
-            min_bytes: 1_480,
-            max_bytes: 4_440,
-            most: Probability::ppm(100_000),
-            weight_shift: 4,
-            packet_bytes: 296,
-            ecn: true,
-        });
         let (full, long) = overload(Discipline::DropTail, false);
         assert_eq!((full.dropped_early, full.marked), (0, 0));
-        for discipline in [codel, red] {
-            let (counters, waits) = overload(discipline, false);
-            assert!(counters.dropped_early > 100, "{counters:?}");
-            assert!(waits.last() < long.last());
-            // The line is always busy: 60 s at 30 kbit/s, and the remaining queue.
-            assert!(counters.bytes_sent > 225_000, "{counters:?}");
-            let (counters, waits) = overload(discipline, true);
-            assert!(counters.marked > 10 && waits.len() as u64 == counters.delivered);
-        }
-        let (red_only, waits) = overload(red, false);
-        let longest = waits.iter().max().map(|wait| wait.as_millis());
-        assert!(longest < Some(2_500), "{longest:?} {red_only:?}");
+        let (counters, waits) = overload(codel, false);
+        assert!(counters.dropped_early > 100, "{counters:?}");
+        assert!(waits.last() < long.last());
+        // The line is always busy: 60 s at 30 kbit/s, and the remaining queue.
+        assert!(counters.bytes_sent > 225_000, "{counters:?}");
+        let (counters, waits) = overload(codel, true);
+        assert!(counters.marked > 10 && waits.len() as u64 == counters.delivered);
     }
 
     #[test]

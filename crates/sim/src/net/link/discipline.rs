@@ -1,8 +1,8 @@
-//! Active queue management at the bottleneck: RED (RFC 2309, after Floyd and Jacobson 1993) and
-//! CoDel (RFC 8289), with ECN marking (RFC 3168) of capable packets.
+//! Active queue management at the bottleneck: CoDel (RFC 8289), with ECN marking (RFC 3168) of
+//! capable packets.
 //!
 //! A FIFO of constant rate determines a packet's departure when it is accepted, and
-//! [`Direction`](super::Direction) decides then. RED decides on arrival, so it fits. CoDel decides
+//! [`Direction`](super::Direction) decides then. CoDel decides
 //! when a packet reaches the head, from its sojourn time, that moment, and its own state. All three
 //! are known when the packet is accepted. A drop at the head takes no time of the line, so the
 //! moment is when the packets before it have been sent, and decisions are taken in order.
@@ -15,39 +15,16 @@
 
 use carob_cc::time::{Duration, Instant};
 
-use crate::random::{Probability, Stream};
-
 /// Queue disciplines: dropping and marking before the buffer is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Discipline {
     /// None.
     #[default]
     DropTail,
-    /// Random early detection.
-    Red(RedSpec),
     /// Controlled delay.
     CoDel(CoDelSpec),
     /// Controlled delay of a queue for each flow (RFC 8290), in a run alone; the quantum is the MTU.
     FqCoDel(CoDelSpec),
-}
-
-/// Parameters of RED. Its average is over bytes, the packet in service included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RedSpec {
-    /// Minimum threshold of the average in bytes: nothing is dropped below it.
-    pub min_bytes: u64,
-    /// Maximum threshold of the average in bytes, above `min_bytes`: everything is dropped from it
-    /// on.
-    pub max_bytes: u64,
-    /// Drop probability just below `max_bytes`.
-    pub most: Probability,
-    /// Averaging weight 2^-n per packet; at most 16.
-    pub weight_shift: u8,
-    /// A typical packet, in bytes; above 0. While the line is idle the average decays as if an
-    /// empty queue had been sampled once per such packet.
-    pub packet_bytes: u32,
-    /// Mark capable packets instead of dropping them, below `max_bytes`.
-    pub ecn: bool,
 }
 
 /// Parameters of CoDel.
@@ -75,84 +52,6 @@ pub(super) enum Fate {
 impl Fate {
     fn hit(ecn: bool) -> Self {
         if ecn { Self::Mark } else { Self::Drop }
-    }
-}
-
-/// State of RED.
-#[derive(Clone, Debug)]
-pub(super) struct Red {
-    spec: RedSpec,
-    rate_bps: u64,
-    stream: Stream,
-    /// The average in 2^-16 bytes.
-    average: u64,
-    /// Packets since the last drop or mark while the average was between the thresholds.
-    count: u64,
-    idle_since: Option<Instant>,
-}
-
-impl Red {
-    pub(super) fn new(spec: &RedSpec, rate_bps: u64, seed: u64, label: &str) -> Self {
-        assert!(
-            spec.min_bytes < spec.max_bytes,
-            "RED's thresholds are in order"
-        );
-        assert!(
-            spec.packet_bytes > 0 && spec.weight_shift <= 16,
-            "RED's average can move"
-        );
-        Self {
-            spec: *spec,
-            rate_bps,
-            stream: Stream::new(seed, &format!("{label}/red")),
-            average: 0,
-            count: 0,
-            idle_since: None,
-        }
-    }
-
-    /// Handles the arrival of a packet at a queue of `queue` bytes; the line is or was free at
-    /// `free_at`.
-    pub(super) fn arrive(&mut self, now: Instant, queue: u64, free_at: Instant, ecn: bool) -> Fate {
-        self.idle_since = (queue == 0).then_some(free_at);
-        if let Some(since) = self.idle_since {
-            let line = self.rate_bps * now.since(since).as_micros() / 8_000_000;
-            for _ in 0..(line / u64::from(self.spec.packet_bytes)).min(1 << 12) {
-                if self.average == 0 {
-                    break;
-                }
-                self.average -= (self.average >> self.spec.weight_shift).max(1);
-            }
-        }
-        let queue = queue.min(1 << 40) << 16;
-        if queue >= self.average {
-            self.average += (queue - self.average) >> self.spec.weight_shift;
-        } else {
-            self.average -= (self.average - queue) >> self.spec.weight_shift;
-        }
-        let average = self.average >> 16;
-        // One draw a packet in any case, so that the stream stays in step.
-        let draw = self.stream.next_u64() >> 32;
-        if average < self.spec.min_bytes {
-            self.count = 0;
-            return Fate::Pass;
-        }
-        if average >= self.spec.max_bytes {
-            self.count = 0;
-            return Fate::Drop; // capable or not (RFC 3168 7)
-        }
-        self.count += 1;
-        let span = u128::from(self.spec.max_bytes - self.spec.min_bytes) << 16;
-        let above = u128::from(self.average - (self.spec.min_bytes << 16));
-        let share = (u128::from(self.spec.most.threshold()) * above / span) as u64;
-        // p / (1 - count p): the drops are evenly spaced (Floyd and Jacobson 7).
-        let used = share.saturating_mul(self.count - 1);
-        let left = (1_u64 << 32).saturating_sub(used);
-        if u128::from(draw) * u128::from(left) < u128::from(share) << 32 {
-            self.count = 0;
-            return Fate::hit(ecn && self.spec.ecn);
-        }
-        Fate::Pass
     }
 }
 
@@ -269,15 +168,13 @@ impl CoDel {
 #[derive(Clone, Debug)]
 pub(super) enum Queue {
     DropTail,
-    Red(Box<Red>),
     CoDel(CoDel),
 }
 
 impl Queue {
-    pub(super) fn new(discipline: &Discipline, rate_bps: u64, seed: u64, label: &str) -> Self {
+    pub(super) fn new(discipline: &Discipline) -> Self {
         match discipline {
             Discipline::DropTail => Self::DropTail,
-            Discipline::Red(spec) => Self::Red(Box::new(Red::new(spec, rate_bps, seed, label))),
             Discipline::CoDel(spec) => Self::CoDel(CoDel::new(spec)),
             Discipline::FqCoDel(_) => panic!("queues of flows are in front of a direction"),
         }
@@ -288,74 +185,8 @@ impl Queue {
 mod tests {
     use super::*;
 
-    const RED: RedSpec = RedSpec {
-        min_bytes: 5_000,
-        max_bytes: 15_000,
-        most: Probability::ppm(100_000),
-        weight_shift: 9,
-        packet_bytes: 500,
-        ecn: true,
-    };
-
     fn ms(millis: u64) -> Instant {
         Instant::from_micros(millis * 1_000)
-    }
-
-    /// Decisions about packets that all see the same queue.
-    fn steady(red: &mut Red, queue: u64, packets: u64, ecn: bool) -> Vec<Fate> {
-        (0..packets)
-            .map(|k| red.arrive(ms(k), queue, ms(k + 10), ecn))
-            .collect()
-    }
-
-    #[test]
-    fn red_drops_nothing_below_and_everything_above_its_thresholds() {
-        let mut red = Red::new(&RED, 1_000_000, 1, "d");
-        assert!(
-            steady(&mut red, 4_999, 20_000, true)
-                .iter()
-                .all(|&fate| fate == Fate::Pass)
-        );
-        steady(&mut red, 20_000, 5_000, true);
-        assert!(
-            steady(&mut red, 20_000, 100, true)
-                .iter()
-                .all(|&fate| fate == Fate::Drop)
-        );
-    }
-
-    #[test]
-    fn red_hits_as_often_as_the_average_says_and_evenly() {
-        let mut red = Red::new(&RED, 1_000_000, 1, "d");
-        steady(&mut red, 10_000, 10_000, false);
-        let fates = steady(&mut red, 10_000, 100_000, false);
-        let hits: Vec<usize> = (0..fates.len())
-            .filter(|&at| fates[at] == Fate::Drop)
-            .collect();
-        // Half-way: p = 0.05, and intervals uniform on 1 to 20 have a mean of 10.5.
-        let mean = fates.len() as f64 / hits.len() as f64;
-        assert!((10.3..10.7).contains(&mean), "{mean}");
-        let longest = hits.windows(2).map(|pair| pair[1] - pair[0]).max();
-        assert!(longest <= Some(21), "{longest:?}");
-    }
-
-    #[test]
-    fn red_marks_what_is_capable() {
-        let mut red = Red::new(&RED, 1_000_000, 1, "d");
-        steady(&mut red, 10_000, 10_000, true);
-        let fates = steady(&mut red, 10_000, 1_000, true);
-        assert!(fates.contains(&Fate::Mark) && !fates.contains(&Fate::Drop));
-    }
-
-    #[test]
-    fn red_forgets_while_the_line_is_idle() {
-        let mut red = Red::new(&RED, 1_000_000, 1, "d");
-        steady(&mut red, 12_000, 10_000, false);
-        let busy = red.average;
-        // 4 s at 1 Mbit/s are 1,000 packets of 500 bytes: e^(-1000/512) = 0.142 is left.
-        red.arrive(ms(20_000), 0, ms(16_000), false);
-        let left = red.average as f64 / busy as f64;
-        assert!((0.138..0.146).contains(&left), "{left}");
     }
 
     const CODEL: CoDelSpec = CoDelSpec {

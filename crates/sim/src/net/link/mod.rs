@@ -27,7 +27,7 @@ mod trace;
 pub use device::{DeviceSpec, Devices};
 pub use device_radio::RadioSpec;
 pub use direction::{Counters, Direction, Verdict};
-pub use discipline::{CoDelSpec, Discipline, RedSpec};
+pub use discipline::{CoDelSpec, Discipline};
 pub use energy::{DeviceRecord, PowerSpec};
 pub use fair_queue::{FairQueue, Waiting};
 pub use idle_setup::IdleSetup;
