@@ -12,6 +12,11 @@ use carob_proto::codec::{Code, MessageId, OptionNumber, Type};
 use carob_proto::endpoint::{Config, Endpoint, MESSAGE_BYTES, RETRANSMISSION_COUNT, RequestConfig};
 
 const COUNT: u16 = RETRANSMISSION_COUNT.0;
+const TAGGINGS: [CopyTagging; 3] = [
+    CopyTagging::EveryCopy,
+    CopyTagging::RepeatedCopies,
+    CopyTagging::Token,
+];
 
 /// A client whose timers are 2, 4, 8, 16 and 32 s, and a server that supports the option.
 fn counted(how: CopyTagging) -> (Net, Log) {
@@ -187,32 +192,6 @@ fn without_a_number_that_can_count_nothing_is_counted() {
 }
 
 #[test]
-fn the_last_copy_is_matched_whatever_the_peer_is_like() {
-    let (mut net, log) = alone(CopyTagging::EveryCopy);
-    net.send(get("x"));
-    net.run_for(seconds(3));
-    reply(&mut net, Some(&[1]));
-    assert_eq!(log.matches(), [Matched::Exact(1)]);
-    let round_trip = net.client.snapshot(net.now, server_address()).unwrap();
-    assert_eq!(round_trip.round_trip, Some(seconds(1)));
-}
-
-#[test]
-fn a_replayed_count_does_not_make_a_retransmission_look_slow() {
-    // Copies at 0, 2 and 6 s. The first answer is lost, and each copy is answered with it.
-    let (mut net, log) = alone(CopyTagging::EveryCopy);
-    acquaint(&mut net, 100);
-    net.send(get("x"));
-    net.run_for(millis(2_100));
-    reply(&mut net, Some(&[]));
-    assert_eq!(log.last(), between(0, 1));
-    net.send(get("x"));
-    net.run_for(millis(6_100));
-    reply(&mut net, Some(&[1]));
-    assert_eq!(log.last(), between(1, 2));
-}
-
-#[test]
 fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
     let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
@@ -265,41 +244,50 @@ fn peer_with_differing_reply_counts_is_trusted() {
 
 #[test]
 fn our_own_server_is_soon_believed() {
-    // 3 s there and back; the second copy leaves after 2 s, needlessly.
-    let (mut net, log) = counted(CopyTagging::EveryCopy);
-    net.delay = millis(1_500);
-    for _ in 0..3 {
-        net.send(get("x"));
-        net.run_for(seconds(10));
+    for how in TAGGINGS {
+        // 3 s there and back; the second copy leaves after 2 s, needlessly.
+        let (mut net, log) = counted(how);
+        net.delay = millis(1_500);
+        for _ in 0..3 {
+            net.send(post("x", "once".into()));
+            net.run_for(seconds(10));
+        }
+        assert_eq!(net.app.executed["x"], 3);
+        assert_eq!(
+            log.matches(),
+            [between(0, 1), Matched::Exact(0), Matched::Exact(0)],
+            "{how:?}"
+        );
+        let round_trip = net.client.snapshot(net.now, server_address()).unwrap();
+        assert_eq!(round_trip.round_trip, Some(seconds(3)));
     }
-    assert_eq!(
-        log.matches(),
-        [between(0, 1), Matched::Exact(0), Matched::Exact(0)]
-    );
-    let round_trip = net.client.snapshot(net.now, server_address()).unwrap();
-    assert_eq!(round_trip.round_trip, Some(seconds(3)));
 }
 
 #[test]
 fn lost_reply_is_replaced_by_reply_to_retransmission() {
-    let (mut net, log) = counted(CopyTagging::EveryCopy);
-    // The answers to originals never arrive.
-    net.drop_if = Some(|from_client, bytes| {
+    let counts_0 = |from_client: bool, bytes: &[u8]| {
         let count = view(bytes).option(RETRANSMISSION_COUNT);
         !from_client && matches!(count, Some([] | [255]))
-    });
-    net.send(post("x", Bytes::from_static(b"once")));
-    net.run_for(seconds(5));
-    assert_eq!(log.matches(), [Matched::Exact(1)]);
-    assert_eq!(net.app.executed["x"], 1);
-    assert_eq!(
-        net.client
-            .snapshot(net.now, server_address())
-            .unwrap()
-            .round_trip,
-        Some(millis(20)),
-        "from the copy that was answered"
-    );
+    };
+    let token_of_0 = |from_client: bool, bytes: &[u8]| {
+        !from_client && view(bytes).token().as_slice().ends_with(&[0])
+    };
+    type Drops = fn(bool, &[u8]) -> bool;
+    let cases: [(CopyTagging, Drops); 2] = [
+        (CopyTagging::EveryCopy, counts_0),
+        (CopyTagging::Token, token_of_0),
+    ];
+    for (how, is_to_original) in cases {
+        let (mut net, log) = counted(how);
+        net.drop_if = Some(is_to_original);
+        net.send(post("x", Bytes::from_static(b"once")));
+        net.run_for(seconds(5));
+        assert_eq!(log.matches(), [Matched::Exact(1)]);
+        assert_eq!(net.app.executed["x"], 1);
+        let round_trip = net.client.snapshot(net.now, server_address()).unwrap();
+        let of_copy = Some(millis(20));
+        assert_eq!(round_trip.round_trip, of_copy, "from the copy answered");
+    }
 }
 
 #[test]
@@ -387,20 +375,6 @@ fn response_without_count_is_to_original_if_peer_counts() {
 }
 
 #[test]
-fn own_server_is_trusted_after_counted_duplicates() {
-    let (mut net, log) = counted(CopyTagging::RepeatedCopies);
-    net.delay = millis(1_500);
-    for _ in 0..3 {
-        net.send(get("x"));
-        net.run_for(seconds(10));
-    }
-    assert_eq!(
-        log.matches(),
-        [between(0, 1), Matched::Exact(0), Matched::Exact(0)]
-    );
-}
-
-#[test]
 fn the_largest_request_has_room_for_the_count_of_its_copies() {
     let mut largest = 0;
     for options in 0..250 {
@@ -444,11 +418,7 @@ fn the_largest_request_has_room_for_the_count_of_its_copies() {
 
 #[test]
 fn what_is_in_flight_is_counted_to_the_byte() {
-    for how in [
-        CopyTagging::EveryCopy,
-        CopyTagging::RepeatedCopies,
-        CopyTagging::Token,
-    ] {
+    for how in TAGGINGS {
         let (mut net, _) = alone(how);
         net.send(get("x"));
         net.send(get("y"));
@@ -538,27 +508,33 @@ fn a_registration_is_counted_and_its_notifications_are_not() {
 
 #[test]
 fn a_body_crosses_a_bad_path_with_every_block_counted() {
-    let (config, log) = counting(CopyTagging::EveryCopy, millis(100), 4);
-    let mut net = Net::new(config, Config::default()).seeded(3);
-    net.app.resources.insert("x".into(), pattern(20_000));
-    net.faults = Faults {
-        loss: 20,
-        duplication: 20,
-        jitter: millis(60),
-    };
-    net.send(get("x"));
-    net.send(put("y", pattern(20_000)));
-    net.run_for(seconds(120));
-    assert_eq!(net.responses().len(), 2);
-    assert!(
-        net.responses()
+    let token = CopyTagging::Token;
+    for (how, length) in [
+        (CopyTagging::EveryCopy, 8),
+        (token, 0),
+        (token, 1),
+        (token, 8),
+    ] {
+        let (mut config, log) = counting(how, millis(100), 4);
+        config.token_length = length;
+        let mut net = Net::new(config, Config::default()).seeded(3);
+        net.app.resources.insert("x".into(), pattern(20_000));
+        net.faults = Faults {
+            loss: 20,
+            duplication: 20,
+            jitter: millis(60),
+        };
+        net.send(get("x"));
+        net.send(put("y", pattern(20_000)));
+        net.run_for(seconds(120));
+        assert_eq!(net.responses().len(), 2, "{how:?} {length}");
+        let bodies = net.responses();
+        assert!(bodies.iter().any(|r| r.bytes() == &pattern(20_000)));
+        assert_eq!(net.app.resources["y"], pattern(20_000));
+        let heard = log.heard();
+        let told = heard
             .iter()
-            .any(|r| r.bytes() == &pattern(20_000))
-    );
-    assert_eq!(net.app.resources["y"], pattern(20_000));
-    let exact = log.heard();
-    let told = exact
-        .iter()
-        .filter(|h| h.copies > 1 && matches!(h.matched, Matched::Exact(_)));
-    assert!(told.count() > 5);
+            .filter(|heard| heard.copies > 1 && matches!(heard.matched, Matched::Exact(_)));
+        assert!(told.count() > 5, "{how:?} {length}");
+    }
 }

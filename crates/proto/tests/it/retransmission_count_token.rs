@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::net::counting::{Log, between, counting};
 use crate::net::wire::{ack, con, empty, shapes, view};
-use crate::net::{Faults, Net, get, millis, pattern, post, put, seconds, server_address};
+use crate::net::{Net, get, millis, pattern, seconds, server_address};
 use carob_cc::controller::CopyTagging;
 use carob_cc::evidence::{Answer, Matched};
 use carob_proto::codec::{Code, OptionNumber, Type};
@@ -126,36 +126,6 @@ fn the_token_of_a_copy_that_was_never_sent_answers_nothing() {
     net.send(get("y"));
     reply(&mut net, 0);
     assert_eq!(log.matches(), [Matched::Exact(0)]);
-}
-
-#[test]
-fn our_own_server_answers_each_copy_with_its_token() {
-    // 3 s there and back; the second copy leaves after 2 s, needlessly.
-    let (mut net, log) = counted(4);
-    net.delay = millis(1_500);
-    for _ in 0..3 {
-        net.send(post("x", "once".into()));
-        net.run_for(seconds(10));
-    }
-    assert_eq!(net.app.executed["x"], 3);
-    assert_eq!(
-        log.matches(),
-        [between(0, 1), Matched::Exact(0), Matched::Exact(0)],
-        "believed once two of its answers have differed"
-    );
-}
-
-#[test]
-fn lost_reply_is_replaced_by_reply_to_retransmission() {
-    let (mut net, log) = counted(4);
-    net.drop_if =
-        Some(|from_client, bytes| !from_client && view(bytes).token().as_slice().ends_with(&[0]));
-    net.send(post("x", "once".into()));
-    net.run_for(seconds(5));
-    assert_eq!(log.matches(), [Matched::Exact(1)]);
-    assert_eq!(net.app.executed["x"], 1);
-    let round_trip = net.client.snapshot(net.now, server_address()).unwrap();
-    assert_eq!(round_trip.round_trip, Some(millis(20)));
 }
 
 #[test]
@@ -331,30 +301,4 @@ fn a_non_request_counts_as_an_original() {
     assert!(tokens(&net)[0].ends_with(&[0]));
     assert_eq!(log.matches(), [Matched::Exact(0)]);
     assert_eq!(net.responses().len(), 1);
-}
-
-#[test]
-fn bodies_cross_a_bad_path_with_every_block_counted() {
-    for length in [0, 1, 8] {
-        let (mut config, log) = counting(CopyTagging::Token, millis(100), 8);
-        config.token_length = length;
-        let mut net = Net::new(config, Config::default()).seeded(5);
-        net.app.resources.insert("x".into(), pattern(20_000));
-        net.faults = Faults {
-            loss: 20,
-            duplication: 20,
-            jitter: millis(60),
-        };
-        net.send(get("x"));
-        net.send(put("y", pattern(20_000)));
-        net.run_for(seconds(120));
-        assert_eq!(net.responses().len(), 2, "{length}");
-        assert_eq!(net.app.resources["y"], pattern(20_000));
-        let heard = log.heard();
-        let repeated = heard.iter().filter(|heard| heard.copies > 1);
-        let told = |heard: &&crate::net::counting::MatchedReply| {
-            matches!(heard.matched, Matched::Exact(_))
-        };
-        assert!(repeated.filter(told).count() > 5);
-    }
 }
