@@ -1,5 +1,5 @@
 /*
- * Nanoseconds that libcoap takes to decode and encode the message of crates/proto/benches/codec.rs.
+ * Nanoseconds that libcoap takes to decode and encode the message of crates/codec/benches/codec.rs.
  *
  * Needs libcoap 4.3 with its static library (Debian: libcoap3-dev):
  *

@@ -4,7 +4,7 @@ Run with a Python that has aiocoap 0.4.17 installed:
 
     python3 aiocoap_numbers.py > aiocoap_numbers.toml
 
-The test `codec_numbers` compares the result with the tables of carob-proto.
+The tests `numbers` of carob-codec compare the result with its tables.
 """
 
 from importlib.metadata import version

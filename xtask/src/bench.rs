@@ -43,7 +43,7 @@ const LARGER: u32 = 8;
 const KNOWN_PEERS: u32 = 10_000;
 /// The static library: the shared one does not export the encoding of a header.
 const LIBCOAP: &str = "-l:libcoap-3-notls.a";
-/// Operations of `crates/proto/benches/codec.rs` that are the base of a ratio.
+/// Operations of `crates/codec/benches/codec.rs` that are the base of a ratio.
 const CODEC_BASES: [&str; 2] = ["carob decode (parse, token, every option)", "carob encode"];
 
 #[derive(Clone, Debug)]
@@ -316,7 +316,7 @@ fn generator(workspace: &Workspace, options: &Options) -> Result<Results> {
     Ok(results)
 }
 
-/// Times of the benchmark of `carob-proto` and of tools/codecbench, which print lines `PROGRAM OPERATION NUMBER ns`.
+/// Times of the benchmark of `carob-codec` and of tools/codecbench, which print lines `PROGRAM OPERATION NUMBER ns`.
 fn codec(workspace: &Workspace, options: &Options) -> Result<Results> {
     let source = workspace.root.join("tools/codecbench/libcoap_codec.c");
     let tools = workspace.target()?.join("bench-tools");
@@ -329,7 +329,7 @@ fn codec(workspace: &Workspace, options: &Options) -> Result<Results> {
             "bench",
             "--quiet",
             "--package",
-            "carob-proto",
+            "carob-codec",
             "--bench",
             "codec",
         ]);
@@ -358,7 +358,7 @@ fn codec(workspace: &Workspace, options: &Options) -> Result<Results> {
         .find(|base| results.median(base, "ns").is_none());
     ensure!(
         missing.is_none(),
-        "crates/proto/benches/codec.rs does not measure {missing:?}"
+        "crates/codec/benches/codec.rs does not measure {missing:?}"
     );
     Ok(results)
 }

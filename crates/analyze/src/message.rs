@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use carob_proto::codec::{BlockValue, Code, MessageView, OptionNumber, Type};
-use carob_proto::endpoint::RETRANSMISSION_COUNT;
+use carob_codec::numbers::RETRANSMISSION_COUNT;
+use carob_codec::{BlockValue, Code, MessageView, OptionNumber, Type};
 
 use crate::input::Direction;
 use crate::input::packet::Datagram;

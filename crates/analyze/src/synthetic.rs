@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use carob_proto::codec::{Code, MessageId, OptionNumber, Token, Type, Writer};
+use carob_codec::{Code, MessageId, OptionNumber, Token, Type, Writer};
 
 /// Raw IP packets (tcpdump.org/linktypes).
 const LINK_TYPE_RAW: u16 = 101;

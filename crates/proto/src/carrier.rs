@@ -20,8 +20,8 @@ use crate::blockwise::RequestedBlock;
 use crate::blockwise::block_sender::BlockTransmission;
 use crate::blockwise::response_cache::ResponseCache;
 use crate::capacity::Capacity;
+use crate::codec::HEADER_LENGTH;
 use crate::codec::frame::write_frame;
-use crate::codec::header::HEADER_LENGTH;
 use crate::codec::{
     BlockSize, BlockValue, Code, MessageId, MessageView, TokenKey, Type, parse_header,
 };

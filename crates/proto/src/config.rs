@@ -7,8 +7,8 @@ use carob_cc::bottleneck_group::Constants;
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 
-use crate::codec::edit::SMALL_OPTION_BYTES;
-use crate::codec::{BlockSize, OptionNumber};
+pub use crate::codec::numbers::RETRANSMISSION_COUNT;
+use crate::codec::{BlockSize, OptionNumber, SMALL_OPTION_BYTES};
 use crate::congestion::CongestionControl;
 use crate::limits::Limits;
 use crate::prefix::{AmplificationLimit, Prefix};
@@ -154,14 +154,6 @@ impl Default for Config {
         }
     }
 }
-
-/// Default number of the retransmission count option
-/// ([configurable](Config::retransmission_count_option)), from the experimental range (RFC 7252
-/// 12.2).
-///
-/// 65020, the first number that [can count](can_count_retransmissions), is in use: in Californium's
-/// S3 proxy it announces a device's next listening period.
-pub const RETRANSMISSION_COUNT: OptionNumber = OptionNumber(65_052);
 
 /// Returns whether an option of this number can count retransmissions: it is elective, safe to
 /// forward, no part of the cache key (draft-ietf-core-fasor-02 4.4), and not assigned to anything

@@ -36,7 +36,7 @@ pub mod cache_key;
 mod capacity;
 mod carrier;
 mod client;
-pub mod codec;
+pub use carob_codec as codec;
 mod config;
 pub mod congestion;
 mod context;
@@ -49,7 +49,7 @@ mod event;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod limits;
-pub mod link_format;
+pub use carob_codec::link_format;
 pub mod message;
 mod message_id;
 mod message_layer;

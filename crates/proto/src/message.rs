@@ -304,7 +304,7 @@ mod tests {
                 .push(OptionNumber(65_000), &alloc::vec![0; length]);
             option.expect("there is room");
         }
-        let room = crate::codec::options::MAX_OPTIONS_LENGTH - full.options.encoded_len();
+        let room = crate::codec::MAX_OPTIONS_LENGTH - full.options.encoded_len();
         assert!(room < 6, "{room}");
         assert_eq!(
             full.clone().with_max_age(Duration::ZERO).max_age(),

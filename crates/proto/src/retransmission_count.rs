@@ -9,8 +9,8 @@
 
 use alloc::vec::Vec;
 
-use crate::codec::edit::{SMALL_OPTION_BYTES, set_option};
 use crate::codec::{MessageView, OptionNumber, Type};
+use crate::codec::{SMALL_OPTION_BYTES, set_option};
 use crate::context::Context;
 
 /// A token counts copies only if it has a byte before the count, by which duplicates of one

@@ -2,8 +2,8 @@
 
 use carob_cc::time::Duration;
 
+use crate::codec::BASE_MESSAGE_SIZE;
 use crate::codec::Framing;
-use crate::codec::signal::BASE_MESSAGE_SIZE;
 
 /// Configuration of an endpoint whose peers are connections (RFC 8323).
 ///

@@ -3,8 +3,8 @@
 
 use crate::blockwise::RequestedBlock;
 use crate::capacity::Capacity;
-use crate::codec::header::HEADER_LENGTH;
-use crate::codec::token::token_room;
+use crate::codec::HEADER_LENGTH;
+use crate::codec::token_room;
 use crate::codec::{BlockValue, Code, EncodeError, MessageId, OptionNumber, Options, Type, Writer};
 use crate::message::{Payload, Response};
 use crate::option_rules::Allowed;

@@ -1,6 +1,6 @@
 //! Dependencies between the workspace's crates: each crate has a floor and may use lower floors only.
 //!
-//! `cc <- proto <- {carob, sim, analyze} <- {emu, lab} <- {studies, web} <- cli <- python`
+//! `{cc, codec} <- proto <- {carob, sim, analyze} <- {emu, lab} <- {studies, web} <- cli <- python`
 
 use serde_json::Value;
 
@@ -8,9 +8,10 @@ use super::Finding;
 
 const FLOORS: &[(&str, u8)] = &[
     ("carob-cc", 0),
+    ("carob-codec", 0),
     ("carob-proto", 1),
     ("carob", 2),
-    ("carob-analyze", 2),
+    ("carob-analyze", 1),
     ("carob-sim", 2),
     ("carob-emu", 3),
     ("carob-lab", 3),
@@ -23,7 +24,7 @@ const FLOORS: &[(&str, u8)] = &[
 
 /// Crates that run under a simulated clock, and dependencies that read a clock, open sockets or draw
 /// randomness.
-const DETERMINISTIC: &[&str] = &["carob-cc", "carob-proto", "carob-sim"];
+const DETERMINISTIC: &[&str] = &["carob-cc", "carob-codec", "carob-proto", "carob-sim"];
 const DRIVERS_ONLY: &[&str] = &[
     "tokio",
     "socket2",

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 use std::net::{Ipv6Addr, SocketAddr};
 
-use carob_proto::codec::{Code, Type};
+use carob_codec::{Code, Type};
 use serde::Deserialize;
 
 use super::Direction;

@@ -1,6 +1,6 @@
 //! One exchange as it was captured, and which transmission each reply answers.
 
-use carob_proto::codec::{BlockValue, Type};
+use carob_codec::{BlockValue, Type};
 
 use super::controllers::Replay;
 use crate::limits::TRANSMISSIONS_MAX;

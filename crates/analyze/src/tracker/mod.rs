@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use carob_cc::evidence::Kind;
-use carob_proto::codec::Type;
+use carob_codec::Type;
 
 use crate::limits::{CONVERSATIONS_MAX, EXCHANGE_LIFETIME_US, EXCHANGES_MAX, TRANSMISSIONS_MAX};
 use crate::message::Message;

@@ -7,7 +7,7 @@ use crate::Options;
 use crate::contents::Reading;
 use crate::input::packet::Datagram;
 use crate::synthetic::message;
-use carob_proto::codec::{Code, OptionNumber};
+use carob_codec::{Code, OptionNumber};
 
 impl Tracker {
     /// Entries of the order, of the waiting ones and of the tokens, and transmissions kept for controllers.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use carob_proto::codec::BlockValue;
+use carob_codec::BlockValue;
 use serde::Serialize;
 
 use crate::limits::{OBSERVATIONS_MAX, TRANSFERS_LISTED, TRANSFERS_MAX};

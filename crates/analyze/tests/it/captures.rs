@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use carob_analyze::synthetic::{message, udp_packet};
 use carob_analyze::{Analysis, Options, analyze};
-use carob_proto::codec::{Code, OptionNumber, Type};
+use carob_codec::{Code, OptionNumber, Type};
 
 /// Time, true for a request, and IP packet.
 pub(crate) type Packets = Vec<(u64, bool, Vec<u8>)>;

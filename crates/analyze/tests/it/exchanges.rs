@@ -1,6 +1,6 @@
 use carob_analyze::synthetic::{CaptureFile, FileLayout, message};
 use carob_analyze::{Analysis, Analyzer, Basis, LossBasis, Options, Place, analyze};
-use carob_proto::codec::{BlockSize, BlockValue, Code, OptionNumber, Type};
+use carob_codec::{BlockSize, BlockValue, Code, OptionNumber, Type};
 
 use crate::traffic::{Path, Traffic, client, server};
 

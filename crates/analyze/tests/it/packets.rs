@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use carob_analyze::synthetic::{message, udp_packet};
-use carob_proto::codec::{BlockSize, BlockValue, Code, OptionNumber, Type};
+use carob_codec::{BlockSize, BlockValue, Code, OptionNumber, Type};
 
 use crate::captures::*;
 use crate::traffic::{client, server};

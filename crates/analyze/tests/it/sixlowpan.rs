@@ -2,7 +2,7 @@
 
 use carob_analyze::synthetic::message;
 use carob_analyze::{Analysis, Options, analyze};
-use carob_proto::codec::{Code, OptionNumber, Type};
+use carob_codec::{Code, OptionNumber, Type};
 
 const WITH_FCS: u32 = 195;
 const WITHOUT_FCS: u32 = 230;

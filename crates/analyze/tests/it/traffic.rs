@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use carob_analyze::synthetic::{CaptureFile, FileLayout, Flag, message, udp_packet};
-use carob_proto::codec::{Code, OptionNumber, Type};
+use carob_codec::{Code, OptionNumber, Type};
 
 /// Path and client.
 #[derive(Clone, Copy, Debug)]

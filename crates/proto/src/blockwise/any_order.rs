@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::blockwise::block_set::{Added, BlockSet};
-use crate::codec::block::MAX_BLOCK_NUMBER;
+use crate::codec::MAX_BLOCK_NUMBER;
 use crate::codec::{BlockSize, BlockValue};
 
 /// Memory of a stored block beside its bytes, at most: its entry in a B-tree whose nodes are half

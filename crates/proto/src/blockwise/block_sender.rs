@@ -6,7 +6,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 
-use crate::codec::block::MAX_BLOCK_NUMBER;
+use crate::codec::MAX_BLOCK_NUMBER;
 use crate::codec::{BlockSize, BlockValue, TokenKey};
 
 /// Ended transmissions of a body whose tokens are kept, because a report may name any token of the body

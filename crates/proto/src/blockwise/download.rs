@@ -11,7 +11,7 @@ use core::fmt;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::codec::block::MAX_BLOCK_NUMBER;
+use crate::codec::MAX_BLOCK_NUMBER;
 use crate::codec::{BlockSize, BlockValue};
 
 /// Reasons a response body cannot be reassembled.

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use crate::codec::block::MAX_BLOCK_NUMBER;
+use crate::codec::MAX_BLOCK_NUMBER;
 use crate::codec::{BlockSize, BlockValue};
 
 /// A request body in transfer.

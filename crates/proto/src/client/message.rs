@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::address::PeerIndex;
 use crate::carrier::Carrier;
 use crate::client::Client;
-use crate::codec::token::token_room;
+use crate::codec::token_room;
 use crate::codec::{BlockValue, EncodeError, OptionNumber, Options};
 use crate::config::admissible;
 use crate::context::Context;

@@ -17,7 +17,7 @@ use crate::address::PeerIndex;
 use crate::carrier::Carrier;
 use crate::client::transfer::Received;
 use crate::client::{Client, Hold, Operation, RequestId, encode};
-use crate::codec::token::token_room;
+use crate::codec::token_room;
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber, TokenKey};
 use crate::context::{Context, Owner};
 use crate::event::{Event, Failure};

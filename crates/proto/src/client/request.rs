@@ -13,8 +13,8 @@ use crate::client::{
     BlockMode, BodyMode, ChallengeState, Client, Hold, Operation, Progress, RequestConfig,
     ResponseBody,
 };
-use crate::codec::header::HEADER_LENGTH;
-use crate::codec::signal::SIGNAL_BYTES;
+use crate::codec::HEADER_LENGTH;
+use crate::codec::SIGNAL_BYTES;
 use crate::codec::{EncodeError, MessageId, Signal, Token, TokenKey, Type};
 use crate::config::ENGINE_BYTES;
 use crate::context::{Context, Owner};

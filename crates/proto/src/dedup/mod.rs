@@ -19,8 +19,8 @@ use carob_cc::time::{Duration, Instant};
 use hashbrown::HashTable;
 
 use crate::address;
-use crate::codec::header::HEADER_LENGTH;
-use crate::codec::view::token_end;
+use crate::codec::HEADER_LENGTH;
+use crate::codec::token_end;
 use crate::codec::{BASE_TOKEN_LENGTH, MessageId};
 use crate::tables::keyed_hash::KeyedState;
 use crate::tables::quota::{QuotaTable, Source};

@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddr};
 
 use super::Input;
-use crate::codec::edit::set_option;
+use crate::codec::encode_missing_blocks;
 use crate::codec::frame::write_frame;
-use crate::codec::missing_blocks::encode_missing_blocks;
+use crate::codec::set_option;
 use crate::codec::{
     BlockValue, FrameReader, Framing, MessageView, MissingBlocks, OptionNumber, Options, Scheme,
     Signal, Uri, Writer, parse_header,

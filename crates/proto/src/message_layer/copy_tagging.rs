@@ -16,8 +16,8 @@ use carob_cc::time::{Duration, Instant};
 
 use crate::address::PeerIndex;
 use crate::carrier::Carrier;
-use crate::codec::edit::set_option;
-use crate::codec::header::HEADER_LENGTH;
+use crate::codec::HEADER_LENGTH;
+use crate::codec::set_option;
 use crate::codec::{MessageView, OptionNumber, Token, TokenKey};
 use crate::config::MESSAGE_BYTES;
 use crate::context::Context;

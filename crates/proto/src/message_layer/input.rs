@@ -6,7 +6,7 @@ use carob_cc::time::Duration;
 
 use crate::admission::AMPLIFICATION_FACTOR;
 use crate::carrier::{Carrier, Delivered};
-use crate::codec::header::HEADER_LENGTH;
+use crate::codec::HEADER_LENGTH;
 use crate::codec::{
     BASE_TOKEN_LENGTH, DecodeErrorKind, MessageId, MessageView, TokenView, Type, parse_header,
 };

@@ -9,7 +9,7 @@ use carob_cc::time::Duration;
 
 use crate::address::PeerIndex;
 use crate::carrier::{AnsweredRequest, Carrier, Delivered, Outcome, empty};
-use crate::codec::view::token_end;
+use crate::codec::token_end;
 use crate::codec::{
     BASE_TOKEN_LENGTH, Code, MessageId, MessageView, OptionNumber, Type, parse_header,
 };

@@ -37,7 +37,7 @@ use smallvec::SmallVec;
 
 use crate::address::PeerIndex;
 use crate::carrier::Carrier;
-use crate::codec::header::HEADER_LENGTH;
+use crate::codec::HEADER_LENGTH;
 use crate::codec::{MessageId, Type};
 use crate::context::{Context, Owner};
 use crate::event::RequestError;

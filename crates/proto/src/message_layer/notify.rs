@@ -14,7 +14,7 @@ use crate::address::PeerIndex;
 use crate::blockwise::response_cache::CachedResponse;
 use crate::blockwise::{Key, RequestedBlock};
 use crate::carrier::Carrier;
-use crate::codec::token::token_room;
+use crate::codec::token_room;
 use crate::codec::{BlockSize, Code, EncodeError, MessageView, OptionNumber, TokenKey};
 use crate::config::MESSAGE_BYTES;
 use crate::context::Context;

@@ -21,9 +21,9 @@ use carob_cc::time::{Duration, Instant};
 
 use crate::address::PeerIndex;
 use crate::carrier::{Carrier, Outcome};
-use crate::codec::edit::set_option;
-use crate::codec::token::token_room;
-use crate::codec::view::token_end;
+use crate::codec::set_option;
+use crate::codec::token_end;
+use crate::codec::token_room;
 use crate::codec::{
     BASE_TOKEN_LENGTH, Code, MessageId, MessageView, Token, TokenKey, TokenView, Type, Writer,
 };

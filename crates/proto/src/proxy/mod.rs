@@ -17,7 +17,7 @@ use core::fmt::Write as _;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use crate::codec::uri::UriErrorKind;
+use crate::codec::UriErrorKind;
 use crate::codec::{Code, Host, OptionNumber, Options, OptionsError, Scheme, Uri};
 use crate::message::Response;
 

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use crate::admission::unvalidated_budget;
 use crate::blockwise::RequestedBlock;
 use crate::carrier::Carrier;
-use crate::codec::header::HEADER_LENGTH;
-use crate::codec::token::token_room;
+use crate::codec::HEADER_LENGTH;
+use crate::codec::token_room;
 use crate::codec::{
     BlockSize, BlockValue, Code, EncodeError, MessageId, MessageView, OptionNumber, Type, Writer,
 };

@@ -9,7 +9,7 @@ use carob_cc::time::Instant;
 
 use crate::blockwise::RequestedBlock;
 use crate::carrier::Carrier;
-use crate::codec::view::Layout;
+use crate::codec::Layout;
 use crate::codec::{BlockValue, Code, MessageId, MessageView, NoResponse, TokenKey};
 use crate::config::SPARE_BYTES;
 use crate::dedup::Remembered;

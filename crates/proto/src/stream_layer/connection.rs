@@ -8,7 +8,7 @@ use core::ops::{Index, IndexMut};
 use carob_cc::time::Instant;
 use smallvec::SmallVec;
 
-use crate::codec::signal::BASE_MESSAGE_SIZE;
+use crate::codec::BASE_MESSAGE_SIZE;
 use crate::codec::{BASE_TOKEN_LENGTH, Code, FrameReader};
 use crate::event::RequestId;
 use crate::stream_layer::{Disconnect, UNREAD_BYTES};

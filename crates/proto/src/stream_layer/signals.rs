@@ -7,9 +7,9 @@ use carob_cc::evidence::Answer;
 use carob_cc::time::Duration;
 
 use crate::carrier::{Carrier, Outcome};
-use crate::codec::signal::{BadSignallingOption, MAX_MESSAGE_SIZE, SIGNAL_BYTES};
-use crate::codec::token::token_room;
+use crate::codec::token_room;
 use crate::codec::{BASE_TOKEN_LENGTH, Code, MessageView, Signal};
+use crate::codec::{BadSignallingOption, MAX_MESSAGE_SIZE, SIGNAL_BYTES};
 use crate::context::Context;
 use crate::event::AbortText;
 use crate::message_layer::Purpose;

@@ -4,11 +4,6 @@
 mod aggregate;
 mod amplification;
 mod blockwise;
-mod codec_corpus;
-mod codec_differential;
-mod codec_numbers;
-mod codec_properties;
-mod codec_vectors;
 mod contract;
 #[path = "../../../../vectors/corpus/reader.rs"]
 mod corpus;
@@ -20,7 +15,6 @@ mod fleet_findings;
 mod groups;
 mod hostile;
 mod limits;
-mod link_format;
 mod net;
 mod no_response;
 mod notification_queue;
