@@ -35,6 +35,7 @@ impl BlockSize {
     }
 
     /// Returns the largest size of at most `bytes` bytes; `None` below 16.
+    #[inline]
     pub const fn from_bytes_at_most(bytes: usize) -> Option<Self> {
         if bytes < Self::MIN.bytes() {
             return None;
@@ -54,6 +55,7 @@ impl BlockSize {
 
     /// Returns the size of one block in bytes: 2 to the power SZX + 4. With BERT it is 1024, the
     /// unit of block numbers.
+    #[inline]
     pub const fn bytes(self) -> usize {
         if self.is_bert() {
             Self::MAX.bytes()

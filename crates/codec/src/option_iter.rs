@@ -26,6 +26,7 @@ pub struct OptionView<'a> {
 
 impl OptionView<'_> {
     /// Returns the value as an integer; `None` if its length is outside the definition.
+    #[inline]
     pub fn uint(&self) -> Option<u32> {
         decode_option(self.number, self.value)
     }

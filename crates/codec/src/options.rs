@@ -58,6 +58,7 @@ pub struct Options {
 
 impl Options {
     /// Creates an empty list.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
@@ -200,6 +201,7 @@ impl Options {
     }
 
     /// Returns the value of the first option of this number.
+    #[inline]
     pub fn first(&self, number: OptionNumber) -> Option<&[u8]> {
         self.values(number).next()
     }
@@ -214,6 +216,7 @@ impl Options {
 
     /// Returns the first option of this number as an integer. `None` if it is absent or its length
     /// is outside its definition.
+    #[inline]
     pub fn uint(&self, number: OptionNumber) -> Option<u32> {
         decode_option(number, self.first(number)?)
     }
@@ -229,6 +232,7 @@ impl Options {
     }
 
     /// Returns the length the options have in a message that has no others, in bytes.
+    #[inline]
     pub fn encoded_len(&self) -> usize {
         self.encoded.len()
     }
@@ -311,6 +315,7 @@ impl<'a> IntoIterator for &'a Options {
     type Item = OptionView<'a>;
     type IntoIter = OptionIter<'a>;
 
+    #[inline]
     fn into_iter(self) -> OptionIter<'a> {
         self.iter()
     }
