@@ -55,6 +55,7 @@ mod _carob {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::aio::end_with_interpreter(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -9,9 +9,10 @@ use carob::{ClientDtls, Code, ContentFormat, OptionNumber};
 use pyo3::exceptions::{PyStopAsyncIteration, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use pyo3_async_runtimes::tokio::{future_into_py, get_runtime};
+use pyo3_async_runtimes::tokio::get_runtime;
 use tokio::sync::Mutex as AsyncMutex;
 
+use super::runtime::{attached, future_into_py};
 use super::{Pair, RawOption, Response, config, failed, request_failed, span, unusable};
 
 /// A client of any transport.
@@ -249,7 +250,8 @@ impl Blocks {
             let chunk = stream.lock().await.chunk().await;
             let chunk = chunk.map_err(|error| request_failed(&error))?;
             let chunk = chunk.ok_or_else(|| PyStopAsyncIteration::new_err(()))?;
-            Python::attach(|py| Ok(PyBytes::new(py, &chunk).unbind()))
+            let ended = || PyStopAsyncIteration::new_err(());
+            attached(|py| PyBytes::new(py, &chunk).unbind()).ok_or_else(ended)
         })
     }
 }

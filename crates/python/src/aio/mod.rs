@@ -1,6 +1,7 @@
 //! The CoAP stack under asyncio: the compiled part of `carob.aio`.
 
 mod client;
+mod runtime;
 mod server;
 
 use std::fmt::Display;
@@ -13,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 pub(crate) use client::{Client, Observation};
+pub(crate) use runtime::end_with_interpreter;
 pub(crate) use server::{Notifier, Request, Server};
 
 use crate::errors::CoapError;

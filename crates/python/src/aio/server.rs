@@ -5,13 +5,14 @@ use std::sync::Arc;
 use carob::server::{self, HandlerFuture, IntoResponse, Resource};
 use carob::tls::Identity;
 use carob::{Code, ContentFormat, PreSharedKey, PskStore, ServerDtls, ServerTls};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use pyo3_async_runtimes::TaskLocals;
-use pyo3_async_runtimes::tokio::{future_into_py, get_current_locals};
+use pyo3_async_runtimes::tokio::get_current_locals;
 use tokio::sync::Mutex as AsyncMutex;
 
+use super::runtime::{attached, future_into_py};
 use super::{Pair, RawOption, config, failed, psk, raw, span, unusable};
 
 /// A request as handlers receive it.
@@ -114,12 +115,15 @@ async fn call(
     locals: &TaskLocals,
     request: server::Request,
 ) -> PyResult<carob::Response> {
-    let future = Python::attach(|py| {
+    let ended = || PyRuntimeError::new_err("the program ends");
+    let future = attached(|py| {
         let coroutine = function.call1(py, (Request(request),))?;
         pyo3_async_runtimes::into_future_with_locals(locals, coroutine.into_bound(py))
-    })?;
+    })
+    .ok_or_else(ended)??;
     let returned = future.await?;
-    let (code, payload, format, max_age) = Python::attach(|py| returned.extract::<Returned>(py))?;
+    let extracted = attached(|py| returned.extract::<Returned>(py));
+    let (code, payload, format, max_age) = extracted.ok_or_else(ended)??;
     let mut response = carob::Response::new(Code(code)).with_payload(payload);
     if let Some(format) = format {
         response = response.with_format(ContentFormat(format));
