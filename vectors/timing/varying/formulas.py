@@ -1670,7 +1670,7 @@ class Carob(Controller):
 
     def next_timer(self):
         if self.mean is None:
-            return self.timer * (3 if self.retransmissions == 0 else 2)
+            return self.timer * 2
         self.seen["early"] += less(self.timer * 2, Fraction(2))
         return max(self.timer * 2, Fraction(2))
 

@@ -41,8 +41,6 @@ constants! {
         memory: Duration,
         /// greatest round trip, as a multiple of the least, up to which a timer may be shorter than ACK_TIMEOUT
         steady: u8,
-        /// factor from the first to the second timer before the first sample
-        blind_backoff: Ratio,
         /// time after which a message with a later answer is lost, as a multiple of the round trip
         time_threshold: Ratio,
         /// retransmissions of a message for a gap until its timer expires, at most
@@ -127,7 +125,6 @@ impl Family for Carob {
             tolerance: Ratio::new(1, 4),
             memory: Duration::from_secs(60),
             steady: 4,
-            blind_backoff: Ratio::new(3, 1),
             time_threshold: Ratio::new(9, 8),
             gap_repairs: 2,
             initial_window: 6,
@@ -240,7 +237,6 @@ impl Controller for Carob {
             Some(rto) if self.transfer.is_windowed() => expired.timeout.times(2).max(rto),
             // One early retransmission; the others keep RFC 7252's pace.
             Some(_) => expired.timeout.times(2).max(expired.parameters.ack_timeout),
-            None if expired.retransmissions == 0 => expired.timeout.scale(constants.blind_backoff),
             None => expired.timeout.times(2),
         };
         Timer {
