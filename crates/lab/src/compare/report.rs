@@ -3,7 +3,7 @@
 use super::judge::Component;
 use super::words::{digits, percentiles_of};
 use super::{Answer, LEFT_OUT, Ranked};
-use crate::report::{FigureBlock, IntervalRow, Report, Section, interval_figure};
+use crate::report::{FigureBlock, PairedGroup, PairedRow, PairedRows, Report, Section};
 use crate::text::TextTable;
 
 /// The report of an answer; `command` repeats it.
@@ -54,16 +54,6 @@ fn by_cost(answer: &Answer) -> Vec<(usize, &Ranked)> {
 }
 
 fn costs(answer: &Answer) -> Section {
-    let rows: Vec<IntervalRow> = by_cost(answer)
-        .into_iter()
-        .map(|(place, one)| IntervalRow {
-            name: name(answer, one),
-            value: one.cost.value,
-            low: one.cost.low,
-            high: one.cost.high,
-            is_marked: place == answer.recommended,
-        })
-        .collect();
     let weights = Component::ALL
         .iter()
         .filter(|one| answer.weights.of(**one) > 0.0);
@@ -97,15 +87,42 @@ fn costs(answer: &Answer) -> Section {
         )],
         figures: vec![
             FigureBlock::new(
-                interval_figure("Cost beside default CoAP", 1.0, &rows),
+                cost_figure(answer).picture(),
                 "Cost of each configuration.".to_owned(),
-                "Dots are costs, lines 95 % intervals over paired seeds. The recommended configuration \
-                 is marked.",
+                "Markers are costs, lines 95 % intervals over paired seeds. Bars begin at the cost of \
+                 default CoAP.",
             )
             .named("costs"),
         ],
         tables: vec![components],
         ..Section::default()
+    }
+}
+
+fn cost_figure(answer: &Answer) -> PairedRows {
+    let row = |(place, one): (usize, &Ranked)| {
+        let cost = &one.cost;
+        let is_recommended = place == answer.recommended;
+        let remark = if is_recommended { ", recommended" } else { "" };
+        let (name, value) = (name(answer, one), cost.value);
+        let text = format!("{value:.3} ({:.3} to {:.3}){remark}", cost.low, cost.high);
+        PairedRow {
+            look: one.configuration.controller.to_owned(),
+            value,
+            interval: (cost.low, cost.high),
+            tip: format!("{name}: {text}"),
+            name,
+            text,
+        }
+    };
+    PairedRows {
+        label: "Cost beside default CoAP".to_owned(),
+        baseline: 1.0,
+        groups: vec![PairedGroup {
+            rows: by_cost(answer).into_iter().map(row).collect(),
+            ..PairedGroup::default()
+        }],
+        ..PairedRows::default()
     }
 }
 
