@@ -1,4 +1,4 @@
-//! The project's chores: everything that passes or fails, the benchmarks, the interop peers.
+//! The project's chores: everything that passes or fails, the interop peers.
 //!
 //! `cargo xtask help` lists the commands. Nothing here is part of the product.
 #![allow(clippy::print_stdout, reason = "a command-line tool talks on stdout")]
@@ -8,7 +8,6 @@
 )]
 
 mod attacks;
-mod bench;
 mod carob;
 mod defences;
 mod fleet;
@@ -41,7 +40,6 @@ cargo xtask COMMAND
   book                build the documentation's site in target/book/html and check it
   web                 build the lab's page in target/web, and as a single file
   peers               install and build the programs the interop tests talk to
-  bench NAME          benchmarks beside other implementations; without a name, the list
   fleet               simulated endpoints with faults, drawn from random seeds for --seconds N (60; 0: without end);
                       --seed N repeats one
   long [NAME]         runs too long for every day; without a name, the list. `long soak` and `long fuzz` have options
@@ -99,10 +97,6 @@ fn run(arguments: &[String]) -> Result<bool> {
         "peers" => {
             no_arguments(command, rest)?;
             peers::install(&workspace)?;
-            Ok(true)
-        }
-        "bench" => {
-            bench::run(&workspace, rest)?;
             Ok(true)
         }
         "fleet" => fleet::run(&workspace, rest),

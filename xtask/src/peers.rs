@@ -3,11 +3,7 @@
 #[path = "../../crates/cli/tests/it/installed.rs"]
 mod installed;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 use installed::Peer;
@@ -23,12 +19,6 @@ pub(crate) fn missing(workspace: &Workspace) -> Vec<&'static str> {
     all.filter(|peer| !peer.is_current(root))
         .map(Peer::name)
         .collect()
-}
-
-/// Where Californium's programs are, if they are installed and as their sources are now.
-pub(crate) fn californium(workspace: &Workspace) -> Option<PathBuf> {
-    let (peer, root) = (Peer::Californium, &workspace.root);
-    peer.is_current(root).then(|| peer.built(root))
 }
 
 /// Installs peers that are missing or out of date, and prints its actions.

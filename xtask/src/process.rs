@@ -3,7 +3,7 @@
 use std::{
     env,
     net::UdpSocket,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -75,23 +75,6 @@ pub(crate) fn line(command: &Command) -> String {
             .map(|argument| argument.to_string_lossy().into_owned()),
     );
     format!("`{}`", words.join(" "))
-}
-
-/// Compiles one C file into `directory` and returns the program's path.
-pub(crate) fn compile_c(source: &Path, directory: &Path, libraries: &[&str]) -> Result<PathBuf> {
-    let name = source.file_stem().context("a C file has a name")?;
-    let program = directory.join(name);
-    std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot create {}", directory.display()))?;
-    let mut command = Command::new("cc");
-    command
-        .args(["-O2", "-Wall", "-o"])
-        .arg(&program)
-        .arg(source)
-        .args(libraries);
-    must(&mut command)
-        .context("a C compiler is needed (Debian: `apt-get install gcc libc6-dev`)")?;
-    Ok(program)
 }
 
 /// A line of /proc/PID/status about memory, such as VmRSS, in KiB.

@@ -16,7 +16,7 @@ pub(crate) const INSTALL: &str = "apt-get install rustc-web rust-web-src";
 /// heap.
 const BUILDS: &[(&str, &str)] = &[("carob-cc", "core"), ("carob-proto", "core,alloc")];
 
-/// The program with which `cargo xtask bench controllers` measures; it calls each method of a controller.
+/// The program with which `tools/bench.py controllers` measures; it calls each method of a controller.
 const FLASH: &str = "tools/flash";
 
 /// Builds the portable crates for the bare target, in a separate build directory.
