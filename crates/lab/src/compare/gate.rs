@@ -60,7 +60,7 @@ const SPURIOUS_MAX: f64 = 0.1;
 /// Share of failures beyond default CoAP's that rules a configuration out.
 const FAILURES_MORE: f64 = 0.01;
 /// Share of default CoAP's failures beyond which the traffic does not fit the link.
-const OVERLOADED: f64 = 0.5;
+pub(super) const OVERLOADED: f64 = 0.5;
 /// Downloads from which on, and queue in packets for each below which, `carob` fills the queue with
 /// retransmissions: a download in a hundred failed with queues of 2 packets for 4 downloads to 8 for 8, and one in
 /// 200 with 32 for 16; none with three packets for each (docs/carob-controller.md).

@@ -1,5 +1,6 @@
 //! The answer in words.
 
+use super::gate::OVERLOADED;
 use super::judge::Measured;
 use super::{Answer, LEFT_OUT, Ranked, TrafficKind, Transfer};
 
@@ -47,7 +48,13 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 pub(super) fn words(answer: &Answer) -> Vec<String> {
-    let mut words = vec![recommendation(answer), evidence(answer)];
+    let alone = |one: &&Ranked| one.configuration.transfer == Transfer::Block;
+    let tried = answer.ranked.iter().filter(alone);
+    let recommendation = match misfit(tried.map(|one| one.measured.undelivered)) {
+        Some(misfit) => format!("{misfit} {}", recommendation(answer)),
+        None => recommendation(answer),
+    };
+    let mut words = vec![recommendation, evidence(answer)];
     words.extend(with_peer(answer));
     words.push(certainty(answer));
     if !answer.is_complete() {
@@ -57,6 +64,15 @@ pub(super) fn words(answer: &Answer) -> Vec<String> {
     }
     words.extend(flips(answer));
     words
+}
+
+/// A warning where most fails with every configuration: the order of the rest has no use then.
+fn misfit(undelivered: impl Iterator<Item = f64>) -> Option<String> {
+    let least = undelivered.fold(1.0, f64::min);
+    (least > OVERLOADED).then(|| {
+        let failed = percent(least);
+        format!("This traffic does not fit the link: at least {failed} fail with everything that was tried.")
+    })
 }
 
 /// The configuration that is better with support at the peer.
@@ -177,7 +193,7 @@ fn evidence(answer: &Answer) -> String {
 fn alone(subject: &str, measured: &Measured) -> String {
     let failed = percent(measured.undelivered);
     if measured.undelivered > 0.99 {
-        return format!("{failed} fail: this traffic does not fit the link.");
+        return format!("{failed} fail.");
     }
     let [mean, slow] = [measured.time_s, measured.tail_s].map(seconds);
     format!("{subject} {mean} on average, the slowest 5 % {slow}; {failed} fail.")
@@ -278,7 +294,11 @@ mod tests {
             "A response comes in 2.00 s on average, the slowest 5 % 3.00 s; 50 % fail."
         );
         let none = alone("A response comes in", &measured(1.0));
-        assert_eq!(none, "100 % fail: this traffic does not fit the link.");
+        assert_eq!(none, "100 % fail.");
+        let worst = misfit([0.95, 0.86].into_iter());
+        let text = "This traffic does not fit the link: at least 86 % fail with everything that was tried.";
+        assert_eq!(worst.as_deref(), Some(text));
+        assert_eq!(misfit([0.95, 0.4].into_iter()), None);
     }
 
     #[test]
