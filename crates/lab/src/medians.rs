@@ -2,7 +2,7 @@
 
 use crate::footnotes::mark;
 use crate::run::Row;
-use crate::summary::{RANKED_FROM, SAME, dash, label, seconds};
+use crate::summary::{self, RANKED_FROM, SAME, dash, label, seconds};
 use crate::text::{Emphasis, TextTable};
 use crate::timed::Timed;
 
@@ -18,14 +18,11 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
     if rows.iter().all(|row| timed.times(row).is_none()) {
         return None;
     }
+    let algorithms = summary::algorithms(rows);
     let mut cells: Vec<&Row> = Vec::new();
-    let mut algorithms: Vec<&str> = Vec::new();
     for row in rows {
         if cells.iter().all(|cell| cell.scenario != row.scenario) {
             cells.push(row);
-        }
-        if !algorithms.contains(&row.algorithm.as_str()) {
-            algorithms.push(&row.algorithm);
         }
     }
     if !(2..=COLUMNS_MAX).contains(&cells.len()) || algorithms.len() < SIDE_BY_SIDE_FROM {

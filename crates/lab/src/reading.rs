@@ -9,7 +9,7 @@ use crate::metrics;
 use crate::paired::{Paired, SEEDS_MIN, pairs};
 use crate::run::{EachRow, Outcome, Row};
 use crate::scenario::builtin;
-use crate::summary::{SAME, label, seconds};
+use crate::summary::{self, SAME, label, seconds};
 use crate::timed::{Timed, percent_done};
 
 /// Spurious retransmissions of a flow that are not called a difference.
@@ -331,7 +331,7 @@ fn are_near(series: &[&Series]) -> bool {
 fn some(names: &[String]) -> String {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     if names.len() <= LISTED_MAX {
-        return crate::summary::listed(&names);
+        return summary::listed(&names);
     }
     let (first, others) = names.split_at(LISTED_MAX);
     format!("{} and {} more", first.join(", "), others.len())
@@ -356,12 +356,7 @@ fn shares(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
             .map(|v| v.filter(|v| *v > 0.0).map(f64::ln));
         Some(logs.collect::<Vec<_>>())
     };
-    let mut names: Vec<&str> = Vec::new();
-    for row in rows {
-        if !names.contains(&row.algorithm.as_str()) {
-            names.push(&row.algorithm);
-        }
-    }
+    let names = summary::algorithms(rows);
     let comparisons = names.len() * names.len().saturating_sub(1);
     let mut least: Option<(Paired, &str, &str)> = None;
     for first in &names {

@@ -425,6 +425,22 @@ pub fn item_by_item(spec: &RunSpec) -> &'static str {
     }
 }
 
+/// Each value once, in the order of the first.
+pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// Names of the algorithms of rows, in order.
+pub(crate) fn algorithms(rows: &[Row]) -> Vec<&str> {
+    distinct(rows.iter().map(|row| row.algorithm.as_str()))
+}
+
 /// `a`, `a and b`, `a, b and c`.
 pub fn listed(names: &[&str]) -> String {
     match names {

@@ -9,6 +9,7 @@ use carob_sim::random::Stream;
 
 use super::{CalibrationError, OPEN};
 use crate::claims::ScenarioFile;
+use crate::summary::distinct;
 use crate::sweep::number;
 
 /// The seed of all streams of a search.
@@ -360,13 +361,7 @@ pub(super) fn latin_hypercube(settings: &[Setting], number: usize) -> Vec<Point>
             point.push(Some(value));
         }
     }
-    let mut different: Vec<Point> = Vec::new();
-    for point in points {
-        if !different.contains(&point) {
-            different.push(point);
-        }
-    }
-    different
+    distinct(points)
 }
 
 /// Points near the best quarter of those tried, none of them tried before. Each setting stays with

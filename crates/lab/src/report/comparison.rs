@@ -190,16 +190,9 @@ fn facts(subject: &Subject<'_>, rows: &[Row], print: &Print) -> Vec<(String, Str
             format!("{authors}: “{}”, {year}", study.title),
         ));
     }
-    let mut algorithms: Vec<&str> = Vec::new();
-    let mut cells: Vec<&str> = Vec::new();
-    for row in rows {
-        if !algorithms.contains(&row.algorithm.as_str()) {
-            algorithms.push(&row.algorithm);
-        }
-        if cells.last() != Some(&row.scenario.as_str()) {
-            cells.push(&row.scenario);
-        }
-    }
+    let algorithms = summary::algorithms(rows);
+    let mut cells: Vec<&str> = rows.iter().map(|row| row.scenario.as_str()).collect();
+    cells.dedup();
     let names: Vec<&str> = cells
         .iter()
         .filter_map(|cell| Some(cell.split_once('/')?.1))
@@ -289,12 +282,7 @@ pub(super) fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> V
             cells.chunk_by(same).map(<[&Cell]>::to_vec).collect()
         }
     };
-    let mut algorithms: Vec<&str> = Vec::new();
-    for row in rows {
-        if !algorithms.contains(&row.algorithm.as_str()) {
-            algorithms.push(&row.algorithm);
-        }
-    }
+    let algorithms = summary::algorithms(rows);
     // Figures of one run share their axis.
     let timed = Timed::of(rows);
     let completed = || rows.iter().filter_map(|row| timed.times(row));

@@ -12,6 +12,7 @@ use crate::run::{Outcome, Row};
 use crate::scenario::Cell;
 use crate::scenario::value::Value;
 use crate::statistics::Statistics;
+use crate::summary;
 
 /// Fewer numbers make no line.
 const NUMBERS_MIN: usize = 3;
@@ -163,27 +164,22 @@ fn panels(axis: &Sweep, outcome: &Outcome<'_>, rows: &[Row]) -> Option<Vec<Plot>
     if numbers.len() < NUMBERS_MIN || others.len() > axis.others_max || !has_metric {
         return None;
     }
-    let mut series: Vec<String> = Vec::new();
-    for row in rows {
-        if !series.contains(&row.algorithm) {
-            series.push(row.algorithm.clone());
-        }
-    }
+    let mut series = summary::algorithms(rows);
     series.truncate(COLOURS);
     let lines = |(metric, _, unit): (Metric, &str, f64), of: &dyn Fn(&Cell) -> bool| -> Vec<Line> {
-        let line = |name: &String| {
+        let line = |name: &str| {
             let own = cells.iter();
-            let own = own.filter(|(row, cell)| row.algorithm == *name && of(cell));
+            let own = own.filter(|(row, cell)| row.algorithm == name && of(cell));
             let points = own.filter_map(|(row, cell)| {
                 let Statistics { mean, ci95, .. } = row.metrics.get(metric.name)?;
                 Some((axis.number(cell)?, mean / unit, ci95 / unit))
             });
             Line {
-                algorithm: name.clone(),
+                algorithm: name.to_owned(),
                 points: points.collect(),
             }
         };
-        series.iter().map(line).collect()
+        series.iter().copied().map(line).collect()
     };
     if others.is_empty() {
         let panel = |metric: (Metric, &str, f64)| Plot {
@@ -196,13 +192,7 @@ fn panels(axis: &Sweep, outcome: &Outcome<'_>, rows: &[Row]) -> Option<Vec<Plot>
     let values_of = |cell: &Cell| -> Vec<Option<Value>> {
         others.iter().map(|key| cell.value(key).cloned()).collect()
     };
-    let mut values: Vec<Vec<Option<Value>>> = Vec::new();
-    for cell in &all {
-        let own = values_of(cell);
-        if !values.contains(&own) {
-            values.push(own);
-        }
-    }
+    let values = summary::distinct(all.iter().map(|cell| values_of(cell)));
     if values.len() > PANELS_MAX {
         return None;
     }

@@ -1,6 +1,7 @@
 //! Colours and markers of the names that a figure shows, no two alike.
 
 use super::shapes::Shape;
+use crate::summary::distinct;
 
 /// Shapes of markers.
 const MARKERS: [Shape; 6] = [
@@ -50,12 +51,7 @@ fn unmarked(name: &str) -> &str {
 impl Looks {
     /// The looks of these names, of which the same one may occur often.
     pub(super) fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut shown: Vec<&str> = Vec::new();
-        for name in names.into_iter().map(unmarked) {
-            if !shown.contains(&name) {
-                shown.push(name);
-            }
-        }
+        let shown = distinct(names.into_iter().map(unmarked));
         let has = |name: &str| shown.contains(&name);
         let is_free = |colour: &&usize| {
             let taken = |(name, look): &(&str, Look)| look.colour == **colour && has(name);

@@ -7,7 +7,7 @@ use super::page::FigureBlock;
 use super::scale::Mapping;
 use crate::metrics::Metric;
 use crate::run::{Outcome, Row};
-use crate::summary::label;
+use crate::summary::{distinct, label};
 
 /// Height of a bar in pixels, and the most bars of a figure.
 const BAR: f64 = 18.0;
@@ -25,12 +25,7 @@ pub(super) fn bars(metric: &Metric, rows: &[Row]) -> Option<FigureBlock> {
         return None;
     }
     let looks = Looks::of(found.iter().map(|(row, _)| row.algorithm.as_str()));
-    let mut names: Vec<&str> = Vec::new();
-    for (row, _) in &found {
-        if !names.contains(&row.algorithm.as_str()) {
-            names.push(&row.algorithm);
-        }
-    }
+    let names = distinct(found.iter().map(|(row, _)| row.algorithm.as_str()));
     let mut layers: Vec<Layer> = names.iter().map(|name| Layer::new(name)).collect();
     let (mut least, mut most) = (0.0_f64, 0.0_f64);
     let mut ticks: Vec<(f64, String)> = Vec::new();

@@ -15,6 +15,7 @@ use super::settings::Settings;
 use super::value::Value;
 use super::{Axis, Setting, impossible, missing};
 use crate::pattern::{fits, is_pattern};
+use crate::summary::distinct;
 
 /// An algorithm of a scenario.
 #[derive(Clone, Debug)]
@@ -294,8 +295,7 @@ pub fn is_known(name: &str, registry: Registry) -> bool {
 /// Names, with every pattern replaced by the algorithms it fits, each once; `all` is every one
 /// over UDP.
 fn chosen(names: &[String], registry: Registry) -> Vec<String> {
-    let mut chosen: Vec<String> = Vec::new();
-    for name in names {
+    let fitting = names.iter().flat_map(|name| {
         let is_all = |known: &str| name == "all" && settings::algorithm(known).is_none();
         let mut fitting: Vec<String> = every_name(registry)
             .filter(|known| is_all(known) || is_pattern(name) && fits(known, name))
@@ -305,13 +305,9 @@ fn chosen(names: &[String], registry: Registry) -> Vec<String> {
             // A name or an alias, or a pattern to be complained about.
             fitting.push(canonical(name).to_owned());
         }
-        for name in fitting {
-            if !chosen.contains(&name) {
-                chosen.push(name);
-            }
-        }
-    }
-    chosen
+        fitting
+    });
+    distinct(fitting)
 }
 
 /// The algorithms whose names are near to a wrong one, as the end of a message.

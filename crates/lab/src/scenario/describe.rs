@@ -10,6 +10,7 @@ use super::mesh;
 use super::tcp::{self, TcpSetting};
 use super::value::Value;
 use super::{Algorithm, Cell, Scenario, Setting};
+use crate::summary::distinct;
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,12 +135,8 @@ impl Scenario {
 
     /// The distinct values of a key that differs between cells, in order; none if it does not.
     fn varying(&self, path: &str) -> Vec<Value> {
-        let mut values: Vec<Value> = Vec::new();
-        for setting in self.cells.iter().filter_map(|cell| cell.settings.get(path)) {
-            if !values.contains(&setting.value) {
-                values.push(setting.value.clone());
-            }
-        }
+        let settings = self.cells.iter().filter_map(|cell| cell.settings.get(path));
+        let mut values = distinct(settings.map(|setting| setting.value.clone()));
         if values.len() < 2 && !self.is_swept(path) {
             values.clear();
         }

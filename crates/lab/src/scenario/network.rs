@@ -3,6 +3,7 @@
 use super::keys::KEYS;
 use super::settings::default_of;
 use super::{Cell, Scenario, mesh};
+use crate::summary::distinct;
 
 /// The most values of a swept key that are listed one by one.
 const LISTED_MAX: usize = 6;
@@ -163,12 +164,7 @@ fn percent(share: f64) -> String {
 
 /// The values of a key in the cells, each once; nothing if none has it.
 fn values(cells: &[&Cell], path: &str) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for text in cells.iter().filter_map(|cell| cell.setting(path)) {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
+    let mut texts = distinct(cells.iter().filter_map(|cell| cell.setting(path)));
     if texts.len() > LISTED_MAX {
         let last = texts.pop().unwrap_or_default();
         return format!("{} to {last} ({} values)", texts[0], texts.len() + 1);

@@ -10,6 +10,7 @@ use carob_lab::report::Mapping;
 use carob_lab::report::{BoxMark, BoxPlot, Published};
 use carob_lab::statistics::Statistic;
 use carob_lab::study::Study;
+use carob_lab::summary::distinct;
 
 /// A box plot for each number of clients and error rate, in the order of print; and how they are
 /// read.
@@ -23,8 +24,8 @@ pub fn completion_times(
         .filter(|c| c.measured.is_some())
         .collect();
     // One colour per algorithm in all figures.
-    let series = unlike(run.iter().map(|c| c.label()));
-    let kinds = unlike(run.iter().map(|c| (value(c, "clients"), value(c, "error"))));
+    let series = distinct(run.iter().map(|c| c.label()));
+    let kinds = distinct(run.iter().map(|c| (value(c, "clients"), value(c, "error"))));
     let mut reading = None;
     let figures = kinds
         .into_iter()
@@ -86,17 +87,6 @@ fn agreement(rows: &[&Comparison]) -> String {
     )
 }
 
-/// Each once, in the order of the first.
-fn unlike<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for one in all {
-        if !found.contains(&one) {
-            found.push(one);
-        }
-    }
-    found
-}
-
 /// The value of a row's key, such as `error`.
 fn value(c: &Comparison, key: &str) -> String {
     let found = c.expected.row.iter().find(|(k, _)| *k == key);
@@ -121,7 +111,7 @@ fn plot(
         let transport = if over_tcp { "TCP" } else { "UDP" };
         (buffer, transport.to_owned())
     };
-    let mut groups = unlike(rows.iter().map(|c| group(c)));
+    let mut groups = distinct(rows.iter().map(|c| group(c)));
     groups.sort_by_key(|(_, transport)| transport == "TCP");
     let used = |name: &String| rows.iter().any(|c| c.label() == *name);
     while series.pop_if(|last| !used(last)).is_some() {}

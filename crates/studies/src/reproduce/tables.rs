@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use carob_lab::expected::{Comparison, Verdict};
 use carob_lab::footnotes::mark;
 use carob_lab::statistics::Statistic;
-use carob_lab::summary::{listed, seconds};
+use carob_lab::summary::{distinct, listed, seconds};
 use carob_lab::text::TextTable;
 
 /// Medians of rows that were run: published, measured, ratio, tolerance, verdict.
@@ -44,12 +44,7 @@ pub fn medians(comparisons: &[Comparison]) -> TextTable {
 /// Measured over published for every statistic of rows that were run; a cross marks ratios outside their
 /// tolerance.
 pub fn all_statistics(comparisons: &[Comparison]) -> TextTable {
-    let mut statistics: Vec<Statistic> = Vec::new();
-    for c in comparisons {
-        if !statistics.contains(&c.statistic) {
-            statistics.push(c.statistic);
-        }
-    }
+    let statistics = distinct(comparisons.iter().map(|c| c.statistic));
     let mut header = [">table", "cell", "algorithm"].map(str::to_owned).to_vec();
     header.extend(statistics.iter().map(|one| format!(">{}", one.name())));
     let mut table = TextTable::new(header);
@@ -210,14 +205,10 @@ fn nearest<'a>(group: &[&'a Comparison]) -> Option<&'a Comparison> {
 /// algorithm.
 pub fn nearer(comparisons: &[Comparison]) -> Vec<String> {
     let groups = groups(comparisons);
-    let mut algorithms: Vec<&str> = Vec::new();
-    for group in &groups {
-        let name = group[0].expected.algorithm.as_str();
-        if !algorithms.contains(&name) {
-            algorithms.push(name);
-        }
-    }
-    algorithms
+    let names = groups
+        .iter()
+        .map(|group| group[0].expected.algorithm.as_str());
+    distinct(names)
         .into_iter()
         .map(|algorithm| {
             let own: Vec<&Vec<&Comparison>> = groups

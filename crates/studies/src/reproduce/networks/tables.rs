@@ -5,23 +5,20 @@ use super::{Entry, NetworkComparison};
 use crate::reproduce::tables::TENTH;
 use carob_lab::footnotes::mark;
 use carob_lab::metrics::{PDR, SETTLING_S};
+use carob_lab::summary::distinct;
 use carob_lab::text::TextTable;
 
 /// A published table: its number, and its subject.
 pub fn printed_tables(comparisons: &[NetworkComparison]) -> Vec<(u32, &'static str)> {
-    let mut tables: Vec<(u32, &'static str)> = Vec::new();
-    for comparison in comparisons {
+    distinct(comparisons.iter().map(|comparison| {
         let published = comparison.published();
         let about = if published.metric == SETTLING_S.name {
             "settling times in seconds"
         } else {
             "PDR in per cent"
         };
-        if !tables.contains(&(published.table, about)) {
-            tables.push((published.table, about));
-        }
-    }
-    tables
+        (published.table, about)
+    }))
 }
 
 /// Text of a metric's value: PDR in per cent, times in seconds.
