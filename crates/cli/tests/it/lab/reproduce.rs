@@ -36,7 +36,7 @@ fn nightly_reproduce_draws_the_runs_that_the_text_explains() {
     let page = run(&["--figures", "--threads", "1"]);
     assert_eq!(page, run(&["--figures", "--threads", "2"]));
     // Every figure of the page is there, as a file of its own.
-    let names = page.split("](thesis/").skip(1);
+    let names = page.split("](figures/").skip(1);
     let names: Vec<&str> = names
         .filter_map(|rest| Some(rest.split_once(".svg)")?.0))
         .collect();
