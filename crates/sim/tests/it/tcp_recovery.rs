@@ -23,15 +23,7 @@ fn rfc_5681_3_2_the_third_duplicate_sends_the_missing_segment() {
         path.run_for(ms(2_000));
         assert_eq!(copies(&path, 2), [BEGIN, BEGIN + 100]);
         assert_eq!(path.b.received, segments(16));
-        let counters = path.a.socket.counters();
-        assert_eq!(
-            (
-                counters.retransmissions,
-                counters.timeouts,
-                counters.recoveries
-            ),
-            (1, 0, 1)
-        );
+        assert_eq!(path.repairs_of_a(), (1, 0, 1));
     }
 }
 
@@ -59,16 +51,9 @@ fn rfc_3042_the_first_two_duplicates_send_new_segments() {
             let mut path = Path::connected(&with(settings, &[("initial_window", "16")]));
             // The first is lost, and all ACKs but the first two duplicates.
             let mut acks = 0;
-            path.filter(move |segment, forth, number| {
-                if forth {
-                    return if number == 0 {
-                        Fate::Drop
-                    } else {
-                        Fate::Deliver
-                    };
-                }
-                acks += u64::from(segment.payload.is_empty());
-                if acks <= 2 { Fate::Deliver } else { Fate::Drop }
+            path.drop_if(move |segment, forth, number| {
+                acks += u64::from(!forth && segment.payload.is_empty());
+                if forth { number == 0 } else { acks > 2 }
             });
             path.send(true, segments(30), false);
             path.run_for(ms(110));
@@ -93,15 +78,7 @@ fn rfc_6582_3_2_partial_ack_sends_next_hole() {
         assert_eq!(copies(&path, 2), [BEGIN, BEGIN + 100]);
         assert_eq!(copies(&path, 5), [BEGIN, BEGIN + 200]);
         assert_eq!(copies(&path, 9), [BEGIN, BEGIN + 300]);
-        let counters = path.a.socket.counters();
-        assert_eq!(
-            (
-                counters.retransmissions,
-                counters.timeouts,
-                counters.recoveries
-            ),
-            (3, 0, 1)
-        );
+        assert_eq!(path.repairs_of_a(), (3, 0, 1));
     }
 }
 
@@ -179,14 +156,9 @@ fn rfc_6582_3_2_dupacks_from_before_timeout_start_no_recovery() {
     // such copy is answered by a duplicate.
     for (careful, expected) in [("true", 0), ("false", 1)] {
         let mut path = Path::connected(&linux(&[("initial_window", "16"), ("careful", careful)]));
-        path.filter(|segment, forth, number| {
+        path.drop_if(|segment, forth, number| {
             let early = !forth && segment.payload.is_empty() && number < 15;
-            let lost = forth && number == 0;
-            if early || lost {
-                Fate::Drop
-            } else {
-                Fate::Deliver
-            }
+            early || (forth && number == 0)
         });
         path.send(true, segments(16), false);
         path.run_for(ms(340));
@@ -220,15 +192,7 @@ fn rfc_6675_5_holes_are_filled_within_a_round_trip() {
             assert_eq!(times.len(), 2);
             assert!(times[1] <= BEGIN + 200, "segment {number} at {times:?}");
         }
-        let counters = path.a.socket.counters();
-        assert_eq!(
-            (
-                counters.retransmissions,
-                counters.timeouts,
-                counters.recoveries
-            ),
-            (3, 0, 1)
-        );
+        assert_eq!(path.repairs_of_a(), (3, 0, 1));
     }
 }
 

@@ -69,10 +69,7 @@ fn rfc_6298_5_7_after_a_repeated_syn_data_has_3_seconds() {
         (&[("rto_after_handshake_loss", "0 s")], 1_000),
     ] {
         let mut path = Path::new(&rfc(changes), &rfc(&[]), 1);
-        path.filter(|_, forth, number| match (forth, number) {
-            (true, 0) => Fate::Drop,
-            _ => Fate::Deliver,
-        });
+        path.drop_if(|_, forth, number| forth && number == 0);
         path.connect();
         // The second SYN leaves after 1 s; its answer is no sample (Karn).
         path.run_for(ms(1_200));
@@ -90,10 +87,7 @@ fn rfc_5681_3_1_a_lost_syn_leaves_a_window_of_one() {
     for (retries, window) in [("0", 1), ("1", 4)] {
         let settings = rfc(&[("window_handshake_losses", retries)]);
         let mut path = Path::new(&settings, &settings, 1);
-        path.filter(|_, forth, number| match (forth, number) {
-            (true, 0) => Fate::Drop,
-            _ => Fate::Deliver,
-        });
+        path.drop_if(|_, forth, number| forth && number == 0);
         path.connect();
         path.run_for(ms(1_200));
         assert_eq!(path.a.socket.window().cwnd, window);
@@ -103,13 +97,8 @@ fn rfc_5681_3_1_a_lost_syn_leaves_a_window_of_one() {
 #[test]
 fn a_lost_third_segment_of_the_handshake_is_made_good_by_data() {
     let mut path = Path::new(&linux(&[]), &linux(&[]), 1);
-    path.filter(|segment, forth, _| {
-        let bare = segment.flags == Flags::ACK && segment.payload.is_empty();
-        if forth && bare {
-            Fate::Drop
-        } else {
-            Fate::Deliver
-        }
+    path.drop_if(|segment, forth, _| {
+        forth && segment.flags == Flags::ACK && segment.payload.is_empty()
     });
     path.connect();
     path.run_for(ms(200));
@@ -455,21 +444,12 @@ fn rfc_3168_6_1_a_mark_is_echoed_until_the_window_is_reduced() {
     );
     path.run_for(ms(2_000));
     assert_eq!(path.b.received, segments(40));
-    let echoes = path
-        .sent
-        .iter()
-        .filter(|sent| sent.segment.flags.has(Flags::ECE))
-        .count();
+    let echoes = path.flagged(Flags::ECE);
     assert!(
         echoes >= 12,
         "{echoes}: all ACKs until the reduction is told"
     );
-    let told = path
-        .sent
-        .iter()
-        .filter(|sent| sent.segment.flags.has(Flags::CWR))
-        .count();
-    assert_eq!(told, 1);
+    assert_eq!(path.flagged(Flags::CWR), 1);
     let counters = path.a.socket.counters();
     assert_eq!((counters.ecn_reductions, counters.retransmissions), (1, 0));
     // Not on bare ACKs (6.1.4).

@@ -123,19 +123,24 @@ impl Path {
         self.filter = Box::new(filter);
     }
 
-    /// Drops the data segments of `a` with these numbers, counted from 0 as they are sent.
-    pub(crate) fn drop_data(&mut self, numbers: &'static [u64]) {
-        let mut count = 0;
-        self.filter(move |segment, forth, _| {
-            if !forth || segment.payload.is_empty() {
-                return Fate::Deliver;
-            }
-            count += 1;
-            if numbers.contains(&(count - 1)) {
+    /// Drops the packets for which this is true.
+    pub(crate) fn drop_if(&mut self, mut lost: impl FnMut(&Segment, bool, u64) -> bool + 'static) {
+        self.filter(move |segment, forth, number| {
+            if lost(segment, forth, number) {
                 Fate::Drop
             } else {
                 Fate::Deliver
             }
+        });
+    }
+
+    /// Drops the data segments of `a` with these numbers, counted from 0 as they are sent.
+    pub(crate) fn drop_data(&mut self, numbers: &'static [u64]) {
+        let mut count = 0;
+        self.drop_if(move |segment, forth, _| {
+            let is_data = forth && !segment.payload.is_empty();
+            count += u64::from(is_data);
+            is_data && numbers.contains(&(count - 1))
         });
     }
 
@@ -235,6 +240,22 @@ impl Path {
             !sent.forth && sent.segment.payload.is_empty() && !sent.segment.flags.has(Flags::SYN)
         });
         acks.map(|sent| sent.at.as_micros() / 1_000).collect()
+    }
+
+    /// Retransmissions, timeouts and recoveries of `a`.
+    pub(crate) fn repairs_of_a(&self) -> (u64, u64, u64) {
+        let counters = self.a.socket.counters();
+        (
+            counters.retransmissions,
+            counters.timeouts,
+            counters.recoveries,
+        )
+    }
+
+    /// Number of packets with a flag.
+    pub(crate) fn flagged(&self, flag: Flags) -> usize {
+        let has = |sent: &&Sent| sent.segment.flags.has(flag);
+        self.sent.iter().filter(has).count()
     }
 
     fn end(&mut self, a: bool) -> &mut End {
