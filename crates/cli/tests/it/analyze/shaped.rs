@@ -2,15 +2,12 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use carob_analyze::{Analysis, Analyzer, LossBasis, Options, Place, analyze};
-use serde_json::Value;
 
 use super::relay::{Relay, Shape, Truth};
 use crate::commands::harness::{Scratch, Server, carob};
-use crate::installed::Peer;
 
 pub(super) fn server_address(server: &Server) -> SocketAddr {
     let text = server.uri.trim_start_matches("coap://");
@@ -142,150 +139,4 @@ fn nightly_round_trips_and_losses_match_those_of_both_peers() {
         (times.p50_us as f64 / expected - 1.0).abs() < 0.05,
         "{times:?} {expected}"
     );
-}
-
-#[test]
-fn slow_retransmissions_of_libcoap_match() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    if !Peer::Libcoap.is_current(&root) {
-        eprintln!("libcoap is not installed: `cargo xtask peers`");
-        return;
-    }
-    let scratch = Scratch::new();
-    let server = serving(&scratch, 100 * 64);
-    let shape = Shape {
-        delay: Duration::from_millis(20),
-        jitter: Duration::from_millis(10),
-        rates: [0, 0],
-        losses: [20_000, 20_000],
-        slow: (40_000, Duration::from_millis(2_600)),
-    };
-    let relay = Relay::start(server_address(&server), shape, 5);
-    let mut client = Command::new("coap-client-notls")
-        .args(["-b", "64", "-o", &scratch.text("body.bin"), "-B", "120"])
-        .arg(format!("coap://{}/body.bin", relay.address))
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("libcoap's client");
-    assert!(client.wait().expect("its end").success());
-    std::thread::sleep(Duration::from_secs(3));
-    let truth = relay.truth();
-    assert!(
-        truth.exchanges >= 100 && truth.retransmissions > 3,
-        "{truth:?}"
-    );
-    let wrong = check(&of(&relay.capture(true)), &truth, "libcoap's client");
-    check_spurious(wrong, truth.retransmissions);
-}
-
-/// Links over which a download is predicted and then measured.
-fn predicted_links() -> [Shape; 5] {
-    let shape = |delay, jitter, rates, losses| Shape {
-        delay: Duration::from_millis(delay),
-        jitter: Duration::from_millis(jitter),
-        rates,
-        losses,
-        slow: (0, Duration::ZERO),
-    };
-    [
-        shape(20, 0, [200_000, 100_000], [0, 0]),
-        shape(60, 10, [0, 0], [10_000, 10_000]),
-        shape(5, 2, [1_000_000, 500_000], [20_000, 20_000]),
-        shape(150, 0, [60_000, 60_000], [0, 0]),
-        shape(35, 5, [80_000, 40_000], [30_000, 30_000]),
-    ]
-}
-
-/// Downloads of a size over a path, in seconds.
-fn download(server: &Server, scratch: &Scratch, shape: Shape, seed: u64, options: &[&str]) -> f64 {
-    let relay = Relay::start(server_address(server), shape, seed);
-    let uri = format!("coap://{}/body.bin", relay.address);
-    let body = scratch.text("body.bin");
-    let began = Instant::now();
-    let ran = carob(&[&["get", &uri, "-o", &body], options].concat());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    began.elapsed().as_secs_f64()
-}
-
-/// Measures a link by a capture, asks for the best configuration, and measures its completion time.
-/// Returns predicted and measured seconds.
-fn predict(shape: Shape, runs: u64) -> (f64, f64) {
-    const BYTES: usize = 16_000;
-    const SIZES: [&str; 2] = ["128", "1024"];
-    let scratch = Scratch::new();
-    let server = serving(&scratch, BYTES);
-    // Blocks of several sizes show the rates.
-    for size in SIZES {
-        let relay = Relay::start(server_address(&server), shape, 17);
-        let uri = format!("coap://{}/body.bin", relay.address);
-        let body = scratch.text("body.bin");
-        let file = scratch.text(&format!("{size}.pcapng"));
-        let ran = carob(&[
-            "get",
-            &uri,
-            "-o",
-            &body,
-            "--block-size",
-            size,
-            "--pcap",
-            &file,
-            "--ack-timeout",
-            "500ms",
-            "--max-retransmit",
-            "8",
-            "--deadline",
-            "300s",
-        ]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
-    }
-    // One analysis of both.
-    let files = SIZES.map(|size| scratch.text(&format!("{size}.pcapng")));
-    let link = scratch.text("link.toml");
-    let ran = carob(&["analyze", &files[0], &files[1], "--link-file", &link]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    eprintln!("{}", fs::read_to_string(&link).expect("the link"));
-    let size = BYTES.to_string();
-    let ran = carob(&["lab", "compare", "--link", &link, "--size", &size, "--json"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let answer: Value = serde_json::from_str(ran.stdout()).expect("an object");
-    let best = &answer["ranked"][answer["recommended"].as_u64().expect("a place") as usize];
-    let predicted = best["measured"]["time_s"].as_f64().expect("a time");
-    let configuration = &best["configuration"];
-    let text = |key: &str| configuration[key].as_str().expect("a word").to_owned();
-    let number = |key: &str| configuration[key].to_string();
-    let (cc, block, timers) = (text("controller"), number("block"), text("timers"));
-    let mut options = vec!["--cc", &cc, "--block-size", &block, "--deadline", "300s"];
-    if timers != "rfc7252" {
-        options.extend(["--profile", &timers]);
-    }
-    let measured: f64 = (0..runs)
-        .map(|seed| download(&server, &scratch, shape, 100 + seed, &options))
-        .sum();
-    let measured = measured / runs as f64;
-    eprintln!(
-        "{shape:?}: {cc} {block} B, {timers}: predicted {predicted:.2} s, measured {measured:.2} s"
-    );
-    (predicted, measured)
-}
-
-#[test]
-fn nightly_a_download_takes_as_long_as_its_capture_predicted() {
-    // Other tests run at the same time, on the same processors.
-    let (predicted, measured) = predict(predicted_links()[0], 2);
-    assert!(
-        (predicted / measured - 1.0).abs() < 0.35,
-        "{predicted} {measured}"
-    );
-}
-
-#[test]
-#[ignore = "takes minutes; all five links of docs/analyze.md"]
-fn every_link_predicts_its_download() {
-    let results = predicted_links().map(|shape| predict(shape, 6));
-    for (predicted, measured) in results {
-        assert!(
-            (predicted / measured - 1.0).abs() < 0.2,
-            "{predicted} {measured}: {results:?}"
-        );
-    }
 }
