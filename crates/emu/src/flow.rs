@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::emulator::EmulatedLink;
 use crate::engine::Side;
-use crate::{Error, kernel, sys};
+use crate::{Error, sys};
 
 /// Listen backlog of one link.
 const BACKLOG: i32 = 1_024;
@@ -170,15 +170,6 @@ impl TcpInfo {
             timeouts: timeouts.map(u16::from_ne_bytes),
         }
     }
-}
-
-/// The congestion modules that a run needs and the kernel lacks.
-pub fn missing_modules<'a>(wanted: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let there = kernel::congestion_modules();
-    wanted
-        .into_iter()
-        .filter(|name| !there.iter().any(|module| module == name))
-        .collect()
 }
 
 #[cfg(test)]

@@ -47,7 +47,6 @@ mod capture;
 #[cfg(target_os = "linux")]
 mod check;
 #[cfg(target_os = "linux")]
-#[cfg(target_os = "linux")]
 mod emulator;
 #[cfg(target_os = "linux")]
 mod engine;
