@@ -540,21 +540,26 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Gain below which default CoAP stays, as a share of its cost, and in seconds.
+/// Gain below which default CoAP stays, as a share of its cost, and in seconds; seconds also decide whether a simpler
+/// configuration than the cheapest will do.
 const GAIN_WORTH: f64 = 0.1;
 const GAIN_WORTH_S: f64 = 0.005;
 
 /// Of the configurations that are nowhere worse than default CoAP, those that cost at most
-/// [`NEAR_BEST`] times the cheapest, or up to [`NEAR_UNSURE`] times if chance decides; of them the simplest: `carob` with
-/// nothing set, a setting of default CoAP, a reviewed controller, another one. Default CoAP if none is worth a change.
+/// [`NEAR_BEST`] times the cheapest, or up to [`NEAR_UNSURE`] times if chance decides, or take at most [`GAIN_WORTH_S`]
+/// longer; of them the simplest: `carob` with nothing set, a setting of default CoAP, a reviewed controller, another one.
+/// Default CoAP if none is worth a change.
 fn recommend(ranked: &[Ranked], base: &Configuration) -> usize {
     let default = &ranked[0];
+    // The larger of the times gained, in seconds, and of the share delivered more.
+    let gain = |this: &Ranked, before: &Ranked| {
+        let (this, before) = (&this.measured, &before.measured);
+        let times = (before.time_s - this.time_s).max(before.tail_s - this.tail_s);
+        times.max(before.undelivered - this.undelivered)
+    };
     let is_fit = |one: &Ranked| {
-        let (this, before) = (&one.measured, &default.measured);
-        let gain = (before.time_s - this.time_s).max(before.tail_s - this.tail_s);
-        let gain = gain.max(before.undelivered - this.undelivered);
-        let worth = one.cost.high < 1.0 && one.cost.value < 1.0 - GAIN_WORTH && gain > GAIN_WORTH_S;
-        worth && one.excluded.is_empty()
+        let is_cheaper = one.cost.high < 1.0 && one.cost.value < 1.0 - GAIN_WORTH;
+        is_cheaper && gain(one, default) > GAIN_WORTH_S && one.excluded.is_empty()
     };
     let fit = || {
         let others = ranked.iter().enumerate().skip(1);
@@ -566,7 +571,8 @@ fn recommend(ranked: &[Ranked], base: &Configuration) -> usize {
     };
     let near = fit().filter(|(_, one)| {
         let costs = one.cost.value / best.cost.value;
-        costs <= NEAR_BEST || (costs <= NEAR_UNSURE && one.cost.low <= best.cost.high)
+        let is_unsure = costs <= NEAR_UNSURE && one.cost.low <= best.cost.high;
+        costs <= NEAR_BEST || is_unsure || gain(best, one) <= GAIN_WORTH_S
     });
     near.min_by_key(|(place, one)| simplicity(&one.configuration, base, *place))
         .map(|(place, _)| place)
@@ -597,4 +603,38 @@ fn simplicity(one: &Configuration, base: &Configuration, place: usize) -> [usize
         _ => (3, known),
     };
     [class, changes, order.unwrap_or(usize::MAX), place]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Measured;
+    use super::*;
+
+    #[test]
+    fn milliseconds_justify_no_other_controller_than_carob() {
+        let base = Configuration::default_coap(1_024);
+        let ranked = |controller, time_s, cost| Ranked {
+            configuration: Configuration { controller, ..base },
+            command: String::new(),
+            measured: Measured {
+                time_s,
+                tail_s: 10.0 * time_s,
+                ..Measured::default()
+            },
+            cost: Cost {
+                value: cost,
+                low: cost,
+                high: cost,
+            },
+            excluded: Vec::new(),
+        };
+        let recommended = |of_carob| {
+            let default = ranked("default", 0.006, 1.0);
+            let all = [default, ranked("rfc6298", 0.0013, 0.34), of_carob];
+            all[recommend(&all, &base)].configuration.controller
+        };
+        // The slowest 5 % take 4 ms longer, then 7 ms.
+        assert_eq!(recommended(ranked("carob", 0.0017, 0.39)), "carob");
+        assert_eq!(recommended(ranked("carob", 0.0020, 0.39)), "rfc6298");
+    }
 }
