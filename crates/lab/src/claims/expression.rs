@@ -20,6 +20,7 @@ use std::fmt;
 use super::source::{Runs, Source};
 use crate::metrics::Metric;
 use crate::statistics::Statistics;
+use crate::summary::distinct;
 
 /// Facts by name and argument; `None` where there is no such fact.
 pub type Facts<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
@@ -135,11 +136,11 @@ impl Expression {
         &self.text
     }
 
-    /// The metrics it is made of.
+    /// The metrics it is made of, each once.
     pub fn metrics(&self) -> Vec<&str> {
         let mut all = Vec::new();
-        self.node.metrics(&mut all);
-        all
+        self.node.visit(&mut |metric, _| all.push(metric));
+        distinct(all)
     }
 
     /// The difference of two.
@@ -157,7 +158,7 @@ impl Expression {
     /// The runs it is of.
     pub fn references(&self) -> Vec<Reference> {
         let mut all = Vec::new();
-        self.node.references(&mut all);
+        self.node.visit(&mut |_, of| all.push(of.clone()));
         all
     }
 
@@ -168,53 +169,34 @@ impl Expression {
 }
 
 impl Node {
-    fn references(&self, all: &mut Vec<Reference>) {
+    /// Passes each metric with the runs it is of.
+    fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a str, &'a Reference)) {
         match self {
             Self::Number(_) | Self::Unit(_) => {}
-            Self::Take { of, .. } => all.push(of.clone()),
-            Self::GapSign { of, base, .. } => all.extend([of.clone(), base.clone()]),
-            Self::Above { of, value, .. } => {
-                all.push(of.clone());
-                value.references(all);
+            Self::Take { metric, of, .. } => see(metric, of),
+            Self::GapSign { metric, of, base } => {
+                see(metric, of);
+                see(metric, base);
             }
-            Self::Ahead { of, ratio, .. } => {
-                all.push(of.clone());
-                ratio.references(all);
+            Self::Above {
+                metric, of, value, ..
+            } => {
+                see(metric, of);
+                value.visit(see);
             }
-            Self::Negative(one) | Self::Absolute(one) => one.references(all),
+            Self::Ahead { metric, of, ratio } => {
+                see(metric, of);
+                ratio.visit(see);
+            }
+            Self::Negative(one) | Self::Absolute(one) => one.visit(see),
             Self::Least(many) | Self::Most(many) => {
                 for node in many {
-                    node.references(all);
+                    node.visit(see);
                 }
             }
             Self::Two(_, left, right) | Self::Exceeds(left, right) => {
-                left.references(all);
-                right.references(all);
-            }
-        }
-    }
-
-    fn metrics<'a>(&'a self, all: &mut Vec<&'a str>) {
-        match self {
-            Self::Number(_) | Self::Unit(_) => {}
-            Self::Take { metric, .. } | Self::GapSign { metric, .. } => all.push(metric),
-            Self::Above { metric, value, .. } => {
-                all.push(metric);
-                value.metrics(all);
-            }
-            Self::Ahead { metric, ratio, .. } => {
-                all.push(metric);
-                ratio.metrics(all);
-            }
-            Self::Negative(one) | Self::Absolute(one) => one.metrics(all),
-            Self::Least(many) | Self::Most(many) => {
-                for node in many {
-                    node.metrics(all);
-                }
-            }
-            Self::Two(_, left, right) | Self::Exceeds(left, right) => {
-                left.metrics(all);
-                right.metrics(all);
+                left.visit(see);
+                right.visit(see);
             }
         }
     }
