@@ -63,6 +63,8 @@ pub const fn congestion_module(settings: &TcpSettings) -> &'static str {
         Algorithm::NewReno => "reno",
         Algorithm::Cubic => "cubic",
         Algorithm::Bbr1 => "bbr",
+        // Not in mainline Linux, whose `bbr` is version 1: a kernel without it refuses the run.
+        Algorithm::Bbr3 => "bbr3",
     }
 }
 

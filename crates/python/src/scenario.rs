@@ -296,7 +296,7 @@ fn text_of(name: &str) -> PyResult<String> {
 fn wrong(errors: &ScenarioErrors) -> PyErr {
     let hint = match errors.first().place {
         lab::Place::Algorithms(_) => {
-            "carob.controllers() has all; tcp-newreno, tcp-cubic and tcp-bbr1 are over TCP"
+            "carob.controllers() has all; tcp-newreno, tcp-cubic, tcp-bbr1 and tcp-bbr3 are over TCP"
         }
         _ => "docs/scenario-keys.md lists every key; units are written, as in \"400 ms\"",
     };

@@ -161,8 +161,10 @@ pub(super) fn describe(tcp: &TcpSettings, algorithm: &Named, profile: &str) -> V
     tcp.describe(&mut |key, value| {
         let of_others =
             |prefix: &str, own: &str| key.name.starts_with(prefix) && algorithm.name != own;
+        // Pacing is common to both versions of BBR; the other constants are those of the first.
+        let paces = algorithm.name == "tcp-bbr3" && key.name.starts_with("bbr_pacing_");
         let means_nothing = key.name == OF_THE_NAME
-            || of_others("bbr_", "tcp-bbr1")
+            || (of_others("bbr_", "tcp-bbr1") && !paces)
             || of_others("cubic_", "tcp-cubic");
         if !means_nothing {
             let value = value.to_string();

@@ -336,7 +336,7 @@ fn patterns_name_algorithms_over_tcp_and_all_means_udp() {
             .map(|a| a.name.clone())
             .collect()
     };
-    let tcp = ["tcp-newreno", "tcp-cubic", "tcp-bbr1"];
+    let tcp = ["tcp-newreno", "tcp-cubic", "tcp-bbr1", "tcp-bbr3"];
     assert_eq!(names("tcp-*"), tcp);
     assert!(names("all").iter().all(|name| !name.starts_with("tcp-")));
     assert_eq!(names("*").len(), names("all").len() + tcp.len());

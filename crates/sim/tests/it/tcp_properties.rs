@@ -17,6 +17,8 @@ fn variants() -> Vec<(String, TcpSettings)> {
             ("bbr_era", "linux-5"),
             ("sack", "true"),
         ],
+        &[("congestion", "bbr3")],
+        &[("congestion", "bbr3"), ("sack", "true")],
         &[("congestion", "cubic")],
         &[("reduction", "classic")],
         &[("reduction", "reno"), ("limited_transmit", "false")],

@@ -189,7 +189,7 @@ pub(crate) struct RunArgs {
     pub(crate) name: Option<String>,
     /// Use these algorithms instead of the scenario's
     ///
-    /// Controllers over UDP (see `carob cc list`), and tcp-newreno, tcp-cubic and tcp-bbr1
+    /// Controllers over UDP (see `carob cc list`), and tcp-newreno, tcp-cubic, tcp-bbr1 and tcp-bbr3
     /// over TCP. Patterns such as cocoa-* select all that match; all selects every controller over UDP.
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,

@@ -117,7 +117,7 @@ fn wrong(errors: &ScenarioErrors) -> Failure {
     let error = errors.first();
     if matches!(error.place, Place::Algorithms(_)) {
         return failure.hint(
-            "`carob cc list` explains all; tcp-newreno, tcp-cubic and tcp-bbr1 are over TCP",
+            "`carob cc list` explains all; tcp-newreno, tcp-cubic, tcp-bbr1 and tcp-bbr3 are over TCP",
         );
     }
     match error.problem {

@@ -143,5 +143,5 @@ keys! {
     "link.up.changes", Text, -,
         "The same from the constrained side alone, after those of `link.changes`.";
     "tcp.profile", Word(&["thesis", "kernel", "rfc", "modern"]), "modern",
-        "Whose TCP the algorithms over TCP (`tcp-newreno`, `tcp-cubic`, `tcp-bbr1`) are, where no setting says more.";
+        "Whose TCP the algorithms over TCP (`tcp-newreno`, `tcp-cubic`, `tcp-bbr1`, `tcp-bbr3`) are, where no setting says more.";
 }

@@ -6,6 +6,7 @@
 //! ([`Congestion::owns_window`]) is called after every ACK, in recovery too.
 
 mod bbr1;
+mod bbr3;
 mod cubic;
 mod newreno;
 
@@ -14,6 +15,7 @@ use core::fmt;
 use carob_cc::time::{Duration, Instant};
 
 pub use bbr1::Bbr1;
+pub use bbr3::Bbr3;
 pub use cubic::Cubic;
 pub use newreno::NewReno;
 
@@ -97,6 +99,31 @@ pub struct RateSample {
     pub prior_delivered: u64,
     /// The application, not the network, limited the rate.
     pub app_limited: bool,
+    /// Segments in flight when the sampled one was sent, itself included.
+    pub tx_in_flight: u32,
+    /// Segments marked lost since.
+    pub lost: u32,
+}
+
+/// A segment that was just marked lost.
+#[derive(Clone, Copy, Debug)]
+pub struct LostSegment {
+    /// Time.
+    pub now: Instant,
+    /// Its positions.
+    pub start: u64,
+    /// The first position behind it.
+    pub end: u64,
+    /// Segments in flight when it was sent, itself included.
+    pub tx_in_flight: u32,
+    /// Segments marked lost since it was sent, itself included.
+    pub lost: u32,
+    /// The application, not the network, limited the rate then.
+    pub app_limited: bool,
+    /// Segments delivered since the connection began.
+    pub delivered: u64,
+    /// The connection has selective acknowledgments.
+    pub sack: bool,
 }
 
 /// The information in an ACK.
@@ -156,6 +183,15 @@ pub trait Congestion: fmt::Debug + Send {
     /// owns its window.
     fn on_ack(&mut self, window: &mut Window, ack: &Ack);
 
+    /// Handles a segment marked lost, before the ACK or timeout that showed it; see
+    /// [`wants_losses`](Self::wants_losses).
+    fn on_lost(&mut self, _window: &Window, _lost: &LostSegment) {}
+
+    /// Returns whether it handles each lost segment.
+    fn wants_losses(&self) -> bool {
+        false
+    }
+
     /// Handles an expiry of the retransmission timer, after segments were marked and the window was
     /// set.
     fn on_timeout(&mut self, _window: &mut Window, _timeout: &Timeout) {}
@@ -205,6 +241,11 @@ pub(super) fn build(
                 srtt,
                 stream.clone(),
             ))
+        }
+        Algorithm::Bbr3 => {
+            let packet = mss + headers;
+            let stream = stream.clone();
+            Box::new(Bbr3::new(settings, now, packet, window, srtt, stream))
         }
     }
 }

@@ -229,6 +229,7 @@ impl Sender {
             self.estimator.srtt(),
             stream,
         );
+        self.board.marked = self.module.wants_losses().then(Vec::new);
     }
 
     /// Appends as much of `data` as the buffer has room for.

@@ -35,7 +35,13 @@ impl Rate {
     }
 
     /// The packet state of a segment sent now; `idle` if nothing was outstanding.
-    pub(super) fn packet_state(&mut self, now: Instant, idle: bool) -> PacketState {
+    /// `in_flight` segments are in flight with it, and `losses` were marked so far.
+    pub(super) fn packet_state(
+        &mut self,
+        now: Instant,
+        idle: bool,
+        (in_flight, losses): (u32, u64),
+    ) -> PacketState {
         if idle {
             self.first_sent_at = now;
             self.delivered_at = now;
@@ -45,6 +51,8 @@ impl Rate {
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
             app_limited: self.app_limited > 0,
+            in_flight,
+            losses,
         }
     }
 
@@ -74,8 +82,13 @@ impl Rate {
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
     }
 
-    /// The sample of an ACK that delivered `delivered` segments.
-    pub(super) fn sample(&mut self, now: Instant, delivered: u32) -> Option<RateSample> {
+    /// The sample of an ACK that delivered `delivered` segments, with `losses` marked so far.
+    pub(super) fn sample(
+        &mut self,
+        now: Instant,
+        delivered: u32,
+        losses: u64,
+    ) -> Option<RateSample> {
         if self.app_limited > 0 && self.delivered > self.app_limited {
             self.app_limited = 0;
         }
@@ -92,6 +105,8 @@ impl Rate {
             interval,
             prior_delivered: packet_state.delivered,
             app_limited: packet_state.app_limited,
+            tx_in_flight: packet_state.in_flight,
+            lost: (losses - packet_state.losses) as u32,
         })
     }
 }
@@ -109,7 +124,7 @@ mod tests {
             start: 1,
             end: 2,
             sent_at: at(millis),
-            packet_state: rate.packet_state(at(millis), idle),
+            packet_state: rate.packet_state(at(millis), idle, (1, 0)),
             copies: 1,
             lost: false,
             resent: false,
@@ -126,7 +141,7 @@ mod tests {
         let first = sent(&mut rate, 0, true);
         rate.saw(&first);
         rate.delivered += 1;
-        let sample = rate.sample(at(50), 1).expect("a sample");
+        let sample = rate.sample(at(50), 1, 0).expect("a sample");
         assert_eq!(
             (sample.delivered, sample.interval),
             (1, Duration::from_millis(50))
@@ -138,7 +153,7 @@ mod tests {
         for sent in &all {
             rate.saw(sent);
         }
-        let sample = rate.sample(at(170), 11).expect("a sample");
+        let sample = rate.sample(at(170), 11, 0).expect("a sample");
         assert_eq!(
             (sample.delivered, sample.interval),
             (11, Duration::from_millis(150))
@@ -147,7 +162,7 @@ mod tests {
         let next = sent(&mut rate, 171, false);
         rate.delivered += 1;
         rate.saw(&next);
-        let sample = rate.sample(at(400), 1).expect("a sample");
+        let sample = rate.sample(at(400), 1, 0).expect("a sample");
         assert_eq!(
             (sample.delivered, sample.interval),
             (1, Duration::from_millis(230))
@@ -170,7 +185,7 @@ mod tests {
             rate.delivered = 7;
             rate.saw(&later);
             rate.saw(&sooner);
-            let sample = rate.sample(at(100), 2).expect("a sample");
+            let sample = rate.sample(at(100), 2, 0).expect("a sample");
             assert_eq!(sample.prior_delivered, prior);
         }
     }
@@ -182,14 +197,14 @@ mod tests {
         let first = sent(&mut rate, 0, true);
         rate.delivered += 1;
         rate.saw(&first);
-        assert!(rate.sample(at(50), 1).expect("a sample").app_limited);
+        assert!(rate.sample(at(50), 1, 0).expect("a sample").app_limited);
         let second = sent(&mut rate, 60, false);
         rate.delivered += 1;
         rate.saw(&second);
-        assert!(rate.sample(at(110), 1).expect("a sample").app_limited);
+        assert!(rate.sample(at(110), 1, 0).expect("a sample").app_limited);
         let third = sent(&mut rate, 120, false);
         rate.delivered += 1;
         rate.saw(&third);
-        assert!(!rate.sample(at(170), 1).expect("a sample").app_limited);
+        assert!(!rate.sample(at(170), 1, 0).expect("a sample").app_limited);
     }
 }

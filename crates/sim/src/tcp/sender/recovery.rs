@@ -2,9 +2,9 @@
 
 use carob_cc::time::{Duration, Instant};
 
-use super::scoreboard::AcknowledgedSegments;
+use super::scoreboard::{AcknowledgedSegments, MarkedLoss};
 use super::{AckInput, Prr, Sender, TimedOut};
-use crate::tcp::congestion::{Ack, State, Timeout};
+use crate::tcp::congestion::{Ack, LostSegment, State, Timeout};
 use crate::tcp::counters::SenderEvent;
 use crate::tcp::settings::{
     AfterTimeout, HalfOf, IdleRestart, PartialAckTimer, PrrBound, Reduction,
@@ -315,7 +315,8 @@ impl Sender {
         prior_in_flight: u32,
         rtt: Option<Duration>,
     ) {
-        let rate = self.rate.sample(effect.now, delivered);
+        let rate = self.rate.sample(effect.now, delivered, self.board.losses);
+        self.report_losses(effect.now);
         let window_limited = if self.window.in_slow_start() {
             self.window.cwnd < 2 * self.most_outstanding
         } else {
@@ -354,6 +355,26 @@ impl Sender {
             _ if was == State::Recovery => {}
             _ if effect.advanced => self.module.on_ack(&mut self.window, &ack),
             _ => {}
+        }
+    }
+
+    /// Reports the segments newly marked lost, if the module handles them.
+    fn report_losses(&mut self, now: Instant) {
+        let Some(marked) = &mut self.board.marked else {
+            return;
+        };
+        for MarkedLoss { sent, losses } in marked.drain(..) {
+            let lost = LostSegment {
+                now,
+                start: sent.start,
+                end: sent.end,
+                tx_in_flight: sent.packet_state.in_flight,
+                lost: (losses - sent.packet_state.losses) as u32,
+                app_limited: sent.packet_state.app_limited,
+                delivered: self.rate.delivered,
+                sack: self.sack,
+            };
+            self.module.on_lost(&self.window, &lost);
         }
     }
 
@@ -477,6 +498,7 @@ impl Sender {
         self.window.count = 0;
         self.state = State::Loss;
         self.recover = self.nxt;
+        self.report_losses(now);
         self.module.on_timeout(
             &mut self.window,
             &Timeout {

@@ -18,6 +18,17 @@ pub(super) struct PacketState {
     pub(super) first_sent_at: Instant,
     /// True if the application had no more data.
     pub(super) app_limited: bool,
+    /// Segments in flight, this one included.
+    pub(super) in_flight: u32,
+    /// Losses marked since the beginning.
+    pub(super) losses: u64,
+}
+
+/// A segment marked lost, with the losses marked since the beginning, its own included.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MarkedLoss {
+    pub(super) sent: Sent,
+    pub(super) losses: u64,
 }
 
 /// One segment, `[start, end)`; a FIN takes the last position.
@@ -61,6 +72,8 @@ pub(super) struct Scoreboard {
     /// The number of outstanding segments when duplicates exceeded it: Linux takes this for
     /// reordering.
     pub(super) unexplained: Option<u32>,
+    /// Losses that the congestion module has not handled; `None` if it handles none.
+    pub(super) marked: Option<Vec<MarkedLoss>>,
 }
 
 /// The effect of a cumulative acknowledgment on the board.
@@ -147,6 +160,10 @@ impl Scoreboard {
             return;
         }
         self.losses += 1;
+        if let Some(marked) = &mut self.marked {
+            let (sent, losses) = (*sent, self.losses);
+            marked.push(MarkedLoss { sent, losses });
+        }
         if sent.lost {
             sent.resent = false;
             self.resent -= 1;

@@ -74,7 +74,8 @@ impl Sender {
             self.board.mark_first();
         }
         self.begin_flight(now);
-        let packet_state = self.rate.packet_state(now, false);
+        let flight = (self.board.pipe() + 1, self.board.losses);
+        let packet_state = self.rate.packet_state(now, false, flight);
         let sent = self.board.next_lost()?;
         sent.copies = sent.copies.saturating_add(1);
         sent.sent_at = now;
@@ -128,7 +129,8 @@ impl Sender {
         }
         let with_fin = last && wants_fin;
         self.begin_flight(now);
-        let packet_state = self.rate.packet_state(now, !outstanding);
+        let flight = (self.board.pipe() + 1, self.board.losses);
+        let packet_state = self.rate.packet_state(now, !outstanding, flight);
         let sent = Sent {
             start,
             end: start + length + u64::from(with_fin),

@@ -29,6 +29,8 @@ variants! {
         Cubic = "cubic",
         /// BBR version 1, as in Linux.
         Bbr1 = "bbr1",
+        /// BBR version 3 (draft-ietf-ccwg-bbr).
+        Bbr3 = "bbr3",
     }
 }
 
@@ -220,7 +222,7 @@ pub struct Named {
 }
 
 /// All algorithms over TCP.
-pub const ALGORITHMS: [Named; 3] = [
+pub const ALGORITHMS: [Named; 4] = [
     Named {
         name: "tcp-newreno",
         congestion: Algorithm::NewReno,
@@ -235,6 +237,11 @@ pub const ALGORITHMS: [Named; 3] = [
         name: "tcp-bbr1",
         congestion: Algorithm::Bbr1,
         about: "CoAP over TCP (RFC 8323) with BBR version 1, as in Linux",
+    },
+    Named {
+        name: "tcp-bbr3",
+        congestion: Algorithm::Bbr3,
+        about: "CoAP over TCP (RFC 8323) with BBR version 3 (draft-ietf-ccwg-bbr)",
     },
 ];
 

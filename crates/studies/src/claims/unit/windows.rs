@@ -153,6 +153,8 @@ fn paced(seed: u64, rounds: u64) -> Vec<u64> {
                     interval: ROUND_TRIP,
                     prior_delivered: number * 10,
                     app_limited: false,
+                    tx_in_flight: 10,
+                    lost: 0,
                 }),
             },
         );

@@ -7,17 +7,17 @@ use crate::tcp::congestion::Ack;
 /// The maximum of the last rounds, by three candidates (Kathleen Nichols's algorithm, Linux
 /// `lib/win_minmax.c`).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct MaxFilter {
+pub(in crate::tcp::congestion) struct MaxFilter {
     /// (round, value): the best, and the best since each.
     best: [(u32, u64); 3],
 }
 
 impl MaxFilter {
-    pub(super) fn max(&self) -> u64 {
+    pub(in crate::tcp::congestion) fn max(&self) -> u64 {
         self.best[0].1
     }
 
-    pub(super) fn update(&mut self, window: u32, round: u32, value: u64) {
+    pub(in crate::tcp::congestion) fn update(&mut self, window: u32, round: u32, value: u64) {
         let new = (round, value);
         if value >= self.best[0].1 || round.wrapping_sub(self.best[2].0) > window {
             self.best = [new; 3];

@@ -12,7 +12,9 @@ use carob_cc::time::{Duration, Instant};
 use super::{Ack, Congestion, State, Timeout, Window};
 use crate::random::Stream;
 use crate::tcp::settings::{BbrEra, TcpSettings};
-use filters::{AckAggregation, MaxFilter, Policer, PolicerInput};
+use filters::{AckAggregation, Policer, PolicerInput};
+
+pub(super) use filters::MaxFilter;
 
 /// Shift of bandwidths.
 const BW_SHIFT: u32 = 24;

@@ -39,6 +39,8 @@ fn round(bbr: &mut Bbr1, window: &mut Window, number: u64, rate: u64, in_flight:
                 interval: RTT,
                 prior_delivered: number * rate / 10,
                 app_limited: false,
+                tx_in_flight: 10,
+                lost: 0,
             }),
         },
     );
@@ -231,6 +233,8 @@ fn the_policer_counts_losses_that_no_sample_came_with() {
             interval: RTT,
             prior_delivered: 10 * (number - 1),
             app_limited: false,
+            tx_in_flight: 10,
+            lost: 0,
         });
         b.on_ack(&mut w, &ack);
     }
