@@ -1,13 +1,32 @@
-//! Additions of `--help` to the options: examples, rules, exit codes.
+//! Additions of `--help` to the options: groups of commands, examples, exit codes.
 
 use std::fmt::Write as _;
 
+use anstyle::Style;
 use clap::CommandFactory as _;
 
 use super::Args;
 use crate::commands::cc::trace_help;
 use crate::failure::EXIT_CODES;
 use crate::features;
+
+/// Groups of commands, in the order of a tutorial; commands of no group come last.
+const GROUPS: &[(&str, &[&str])] = &[
+    (
+        "Requests",
+        &[
+            "get", "discover", "observe", "put", "post", "delete", "fetch", "patch", "ipatch",
+            "ping",
+        ],
+    ),
+    ("Servers", &["serve", "proxy"]),
+    ("Load generator", &["bench"]),
+    (
+        "Congestion control",
+        &["try", "analyze", "cc", "profiles", "lab"],
+    ),
+    ("Setup", &["completions", "man"]),
+];
 
 const FIRST_STEPS: &str = "\
 Without a command, the lab compares congestion controllers; that takes seconds.
@@ -273,10 +292,16 @@ pub(crate) fn command() -> clap::Command {
     }
     let traced = |verb: clap::Command| verb.after_long_help(trace_help());
     command = command.mut_subcommand("cc", |verb| verb.mut_subcommand("trace", traced));
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{heading}Options:{heading:#}\n{{options}}{{after-help}}",
+        groups(&command),
+        heading = HEADING,
+    );
     let first_steps = [FIRST_STEPS, &features::absent_commands()].join("\n\n");
     let after = format!("{first_steps}\n{}", exit_codes(&[], &[]));
     command
         .mut_subcommands(|verb| point_to_long_help(verb, "carob"))
+        .help_template(template)
         .after_long_help(unbroken(&after))
         .after_help(first_steps.trim_end().to_owned())
 }
@@ -307,6 +332,40 @@ fn unbroken(text: &str) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// The style of clap's headings.
+const HEADING: Style = Style::new().bold().underline();
+const LITERAL: Style = Style::new().bold();
+
+/// The commands, group by group.
+fn groups(command: &clap::Command) -> String {
+    let visible = || command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let width = visible().map(|verb| verb.get_name().len()).max();
+    let width = width.unwrap_or_default();
+    let grouped = |name: &str| GROUPS.iter().any(|(_, names)| names.contains(&name));
+    let rest: Vec<_> = visible()
+        .map(clap::Command::get_name)
+        .filter(|name| !grouped(name))
+        .collect();
+    let mut text = String::new();
+    for (title, names) in GROUPS.iter().copied().chain([("More", &rest[..])]) {
+        let verbs: Vec<_> = (names.iter())
+            .filter_map(|name| command.find_subcommand(name))
+            .collect();
+        if verbs.is_empty() {
+            continue;
+        }
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(text, "{HEADING}{title}:{HEADING:#}");
+        for verb in verbs {
+            let (name, about) = (verb.get_name(), verb.get_about());
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(text, "  {LITERAL}{name:width$}{LITERAL:#}  {about}");
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// The text after a command's options.
@@ -377,7 +436,11 @@ mod tests {
     #[test]
     fn every_name_in_the_help_is_a_command() {
         let command = command();
-        let named = REQUESTS.iter().chain(SEVERAL);
+        let named = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .chain(REQUESTS)
+            .chain(SEVERAL);
         for name in named.chain(EXAMPLES.iter().map(|(name, _)| name)) {
             assert!(command.find_subcommand(name).is_some(), "{name}");
         }

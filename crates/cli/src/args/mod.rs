@@ -1,5 +1,6 @@
 //! Arguments of all commands.
 
+mod complete;
 #[cfg(test)]
 mod fuzzing;
 mod help;
@@ -23,6 +24,7 @@ use crate::commands::cc::CcCommand;
 use crate::commands::lab::LabCommand;
 use crate::commands::trial::TryArgs;
 
+pub(crate) use complete::{names as completed_names, with_names};
 pub(crate) use help::command;
 #[cfg(feature = "proxy")]
 pub(crate) use proxy::ProxyArgs;
@@ -130,7 +132,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: LabCommand,
     },
-    /// Print a script that completes commands and options
+    /// Print a script that completes commands, options and names
     Completions {
         /// The shell
         shell: Shell,

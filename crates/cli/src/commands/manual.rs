@@ -1,5 +1,6 @@
 //! `carob completions` and `carob man`: the command line in the forms that shells and `man` read.
 
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -15,10 +16,43 @@ use crate::printer;
 /// Prints a shell's completions.
 pub(crate) fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut args::command(), "carob", &mut script);
+    // In zsh a list of names would exclude files.
+    let mut command = args::with_names(args::command(), shell != Shell::Zsh);
+    clap_complete::generate(shell, &mut command, "carob", &mut script);
+    if shell == Shell::Fish {
+        script.extend(fish_names().into_bytes());
+    }
     // Errors are kept for the command's end, here and below.
     let _ = output::bytes().write_all(&script);
     Outcome::Done
+}
+
+/// Names of positional arguments for fish, whose generated script has names of options only.
+fn fish_names() -> String {
+    let mut text = String::new();
+    for (verbs, argument) in [
+        (&["lab", "run"][..], "name"),
+        (&["lab", "show"], "name"),
+        (&["lab", "emulate"], "name"),
+        (&["lab", "reproduce"], "study"),
+        (&["lab", "claims"], "study"),
+        (&["cc", "show"], "name"),
+        (&["profiles"], "name"),
+    ] {
+        let path: Vec<&str> = ["carob"].into_iter().chain(verbs.iter().copied()).collect();
+        let names = args::completed_names(&path, argument).unwrap_or_default();
+        let seen: Vec<String> = (verbs.iter())
+            .map(|verb| format!("__fish_seen_subcommand_from {verb}"))
+            .collect();
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "complete -c carob -n \"{}\" -a \"{}\"",
+            seen.join("; and "),
+            names.join(" ")
+        );
+    }
+    text
 }
 
 /// Prints the reference of commands and options.

@@ -33,6 +33,7 @@ mod sweep;
 mod topology;
 
 pub(crate) use args::{CompareArgs, LabCommand};
+pub(crate) use published::studies;
 
 use crate::failure::{Failure, Outcome};
 

@@ -1,6 +1,8 @@
-//! Output on a terminal of 80 columns; colours.
+//! Output on a terminal of 80 columns; colours; names that shells complete.
 
+use std::fs;
 use std::net::UdpSocket;
+use std::process::Command;
 
 use crate::commands::harness::{Scratch, Server, carob, carob_with, on_terminal, plain};
 
@@ -15,6 +17,35 @@ fn wide(shown: &str) -> Vec<String> {
         .map(|line| line.rsplit('\r').next().unwrap_or_default());
     let wide = lines.filter(|line| line.chars().count() > COLUMNS);
     wide.map(str::to_owned).collect()
+}
+
+/// The words of every command, from the names of the manual pages.
+fn commands() -> Vec<Vec<String>> {
+    let scratch = Scratch::new();
+    let folder = scratch.text("man");
+    assert_eq!(carob(&["man", "--dir", &folder]).code, Some(0));
+    let pages = fs::read_dir(&folder).unwrap();
+    let words = |name: String| -> Vec<String> {
+        let name = name.strip_suffix(".1").unwrap();
+        name.split('-').skip(1).map(str::to_owned).collect()
+    };
+    pages
+        .map(|page| words(page.unwrap().file_name().into_string().unwrap()))
+        .collect()
+}
+
+#[test]
+fn slow_help_of_every_command_fits_80_columns() {
+    let all = commands();
+    assert!(all.len() > 30, "{all:?}");
+    for words in all {
+        for option in ["-h", "--help"] {
+            let line: Vec<&str> = words.iter().map(String::as_str).chain([option]).collect();
+            let (code, shown) = on_terminal(&line, &[], COLUMNS);
+            assert_eq!(code, Some(0), "{line:?}");
+            assert_eq!(wide(&shown), Vec::<String>::new(), "{line:?}");
+        }
+    }
 }
 
 #[test]
@@ -223,4 +254,45 @@ fn a_silent_peer_shows_retransmissions_and_the_next_timeout() {
     assert!(!last.contains("retransmission 2 of 2"), "{shown:?}");
     let piped = carob(&line);
     assert!(!piped.stderr.contains("retransmission 1 of 2"), "{piped:?}");
+}
+
+#[test]
+fn bash_completes_controllers_profiles_and_scenarios() {
+    let scratch = Scratch::new();
+    let script = scratch.with("carob.bash", carob(&["completions", "bash"]).quiet());
+    let completed = |words: &[&str]| -> Vec<String> {
+        let program = format!(
+            "source {script}; COMP_WORDS=({}); COMP_CWORD={}; _carob carob '{}' '{}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            words.join(" "),
+            words.len() - 1,
+            words[words.len() - 1],
+            words[words.len() - 2],
+        );
+        let output = Command::new("bash")
+            .args(["-c", &program])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect()
+    };
+    let cases: &[(&[&str], &str)] = &[
+        (&["carob", "get", "--cc", "cocoa-0"], "cocoa-03"),
+        (&["carob", "get", "--profile", "nb"], "nb-iot"),
+        (&["carob", "lab", "run", "thesis/l"], "thesis/long"),
+        (&["carob", "lab", "run", "-a", "tcp"], "tcp-newreno"),
+        (&["carob", "lab", "claims", "retry"], "retrycount"),
+        (&["carob", "cc", "show", "fas"], "fasor"),
+    ];
+    for (words, expected) in cases {
+        let found = completed(words);
+        assert!(
+            found.iter().any(|word| word == expected),
+            "{words:?}: {found:?}"
+        );
+        let typed = words[words.len() - 1];
+        assert!(
+            found.iter().all(|word| word.starts_with(typed)),
+            "{words:?}: {found:?}"
+        );
+    }
 }

@@ -1,0 +1,78 @@
+//! Names that shells complete: controllers, profiles, scenarios, studies, links.
+
+use carob::TransmissionProfile;
+use carob_lab::compare::{BUILT_IN, TRAFFIC};
+use carob_lab::scenario::builtin;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command};
+
+use crate::controllers::registry;
+
+/// The command line with the known names as possible values, for scripts of completions only:
+/// arguments take more than these names. With `files`, names also where a file may be given.
+pub(crate) fn with_names(command: Command, files: bool) -> Command {
+    rename(command, &[], files)
+}
+
+fn rename(command: Command, path: &[&str], files: bool) -> Command {
+    let name = command.get_name().to_owned();
+    let mut path = path.to_vec();
+    path.push(&name);
+    let command = command.mut_args(|arg| match known(&path, arg.get_id().as_str(), files) {
+        Some(names) => with_values(arg, names),
+        None => arg,
+    });
+    command.mut_subcommands(|one| rename(one, &path, files))
+}
+
+fn with_values(arg: Arg, names: Vec<String>) -> Arg {
+    // Defaults and missing values are no names.
+    arg.value_parser(PossibleValuesParser::new(names))
+        .hide_possible_values(true)
+}
+
+/// The known values of an argument, also of one that takes files.
+pub(crate) fn names(path: &[&str], argument: &str) -> Option<Vec<String>> {
+    known(path, argument, true)
+}
+
+/// The known values of an argument; with `files`, also of one that takes files.
+pub(super) fn known(path: &[&str], argument: &str, files: bool) -> Option<Vec<String>> {
+    let owned = |names: &mut dyn Iterator<Item = &'static str>| -> Option<Vec<String>> {
+        Some(names.map(str::to_owned).collect())
+    };
+    let controllers = || registry().names();
+    match (path, argument) {
+        (_, "cc" | "origin_cc") | (["carob", "cc", "show"], "name") => owned(&mut controllers()),
+        (_, "profile" | "origin_profile") | (["carob", "profiles"], "name") => {
+            owned(&mut TransmissionProfile::ALL.iter().map(|one| one.name()))
+        }
+        (["carob", "cc", "trace"], "algorithm") => owned(&mut controllers().chain(["all"])),
+        (["carob", "lab", ..], "algorithm") => {
+            let tcp = ["tcp-newreno", "tcp-cubic", "tcp-bbr1"];
+            owned(&mut controllers().chain(tcp).chain(["all"]))
+        }
+        (["carob", "lab", "show" | "run" | "emulate"], "name") if files => Some(scenarios()),
+        (["carob", "lab", "new"], "from") => Some(scenarios()),
+        (["carob", "lab", "reproduce" | "claims"], "study") => Some(studies()),
+        (["carob", "lab", "calibrate"], "study") if files => Some(studies()),
+        (["carob", "lab", "compare" | "run"], "link") if files => {
+            owned(&mut BUILT_IN.iter().map(|link| link.name))
+        }
+        (["carob", "lab", "compare"], "traffic") if files => {
+            owned(&mut TRAFFIC.iter().map(|(name, ..)| *name))
+        }
+        _ => None,
+    }
+}
+
+fn scenarios() -> Vec<String> {
+    builtin::ALL.iter().map(|one| one.name.to_owned()).collect()
+}
+
+fn studies() -> Vec<String> {
+    crate::commands::lab::studies()
+        .into_iter()
+        .map(|study| study.short_name)
+        .collect()
+}
