@@ -49,7 +49,7 @@ pub(super) fn known(path: &[&str], argument: &str, files: bool) -> Option<Vec<St
         }
         (["carob", "cc", "trace"], "algorithm") => owned(&mut controllers().chain(["all"])),
         (["carob", "lab", ..], "algorithm") => {
-            let tcp = ["tcp-newreno", "tcp-cubic", "tcp-bbr1"];
+            let tcp = ["tcp-newreno", "tcp-cubic", "tcp-bbr1", "tcp-bbr3"];
             owned(&mut controllers().chain(tcp).chain(["all"]))
         }
         (["carob", "lab", "show" | "run" | "emulate"], "name") if files => Some(scenarios()),
