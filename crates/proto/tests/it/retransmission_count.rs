@@ -265,6 +265,7 @@ fn our_own_server_is_soon_believed() {
 
 #[test]
 fn lost_reply_is_replaced_by_reply_to_retransmission() {
+    type Drops = fn(bool, &[u8]) -> bool;
     let counts_0 = |from_client: bool, bytes: &[u8]| {
         let count = view(bytes).option(RETRANSMISSION_COUNT);
         !from_client && matches!(count, Some([] | [255]))
@@ -272,7 +273,6 @@ fn lost_reply_is_replaced_by_reply_to_retransmission() {
     let token_of_0 = |from_client: bool, bytes: &[u8]| {
         !from_client && view(bytes).token().as_slice().ends_with(&[0])
     };
-    type Drops = fn(bool, &[u8]) -> bool;
     let cases: [(CopyTagging, Drops); 2] = [
         (CopyTagging::EveryCopy, counts_0),
         (CopyTagging::Token, token_of_0),

@@ -14,6 +14,7 @@ mod periodic;
 mod saturation;
 mod server;
 mod specs;
+mod tcp_bbr3;
 mod tcp_common;
 mod tcp_pacing;
 mod tcp_properties;

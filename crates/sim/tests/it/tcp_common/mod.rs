@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod transfer;
+
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
