@@ -1,6 +1,6 @@
 //! Dependencies between the workspace's crates: each crate has a floor and may use lower floors only.
 //!
-//! `{cc, codec} <- proto <- {carob, sim, analyze} <- {emu, lab} <- {studies, web} <- cli <- python`
+//! `{cc, codec} <- {proto, analyze} <- {carob, sim} <- {emu, lab} <- {studies, web} <- cli <- python`
 
 use serde_json::Value;
 
