@@ -84,7 +84,7 @@ const SCREENED_LEAST: u64 = 3;
 /// Cost relative to the cheapest up to which a configuration can be recommended in its place.
 const NEAR_BEST: f64 = 1.05;
 /// The same where the intervals of both costs overlap: which is cheaper depends on the seeds.
-const NEAR_UNSURE: f64 = 1.1;
+pub(super) const NEAR_UNSURE: f64 = 1.1;
 
 /// The search for an answer.
 pub(super) struct Search<'a> {

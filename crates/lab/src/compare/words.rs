@@ -2,6 +2,7 @@
 
 use super::gate::OVERLOADED;
 use super::judge::Measured;
+use super::search::NEAR_UNSURE;
 use super::{Answer, LEFT_OUT, Ranked, TrafficKind, Transfer};
 
 /// A time for sentences, in the unit that suits it.
@@ -10,18 +11,20 @@ pub fn seconds(value: f64) -> String {
         100.0.. => format!("{value:.0} s"),
         10.0.. => format!("{value:.1} s"),
         1.0.. => format!("{value:.2} s"),
-        0.0005.. => format!("{:.0} ms", value * 1_000.0),
+        0.01.. => format!("{:.0} ms", value * 1_000.0),
+        0.001.. => format!("{:.2} ms", value * 1_000.0),
         _ => format!("{:.0} us", value * 1e6),
     }
 }
 
-/// A number for tables with three digits; seconds below a millisecond to the microsecond.
+/// A number for tables with three digits, of hundredths with two; seconds below a millisecond to the microsecond.
 pub fn digits(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
         1.0.. => format!("{value:.2}"),
-        0.001.. => format!("{value:.3}"),
+        0.01.. => format!("{value:.3}"),
+        0.001.. => format!("{value:.5}"),
         0.000_000_5.. => format!("{value:.6}"),
         _ => "0".to_owned(),
     }
@@ -224,10 +227,13 @@ fn certainty(answer: &Answer) -> String {
         let (excluded, fit): (Vec<&Ranked>, Vec<&Ranked>) =
             cheaper.by_ref().partition(|one| !one.excluded.is_empty());
         if let Some(one) = fit.first() {
-            sentences.push(format!(
-                "{} costs {:.2}, about as much, but is less simple.",
-                one.configuration, one.cost.value
-            ));
+            let why = if one.cost.value * NEAR_UNSURE < best.cost.value {
+                "but saves at most 5 ms and is less simple"
+            } else {
+                "about as much, but is less simple"
+            };
+            let (name, cost) = (&one.configuration, one.cost.value);
+            sentences.push(format!("{name} costs {cost:.2}, {why}."));
         }
         if let Some(one) = excluded.first() {
             sentences.push(format!("{}.", ruled_out(one)));
@@ -302,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn times_below_a_millisecond_have_microseconds() {
+    fn short_times_keep_three_digits() {
         assert_eq!(
             (seconds(0.000_42), digits(0.000_42)),
             ("420 us".to_owned(), "0.000420".to_owned())
@@ -310,6 +316,10 @@ mod tests {
         assert_eq!(
             (seconds(0.012), digits(0.012)),
             ("12 ms".to_owned(), "0.012".to_owned())
+        );
+        assert_eq!(
+            (seconds(0.001_52), digits(0.001_52)),
+            ("1.52 ms".to_owned(), "0.00152".to_owned())
         );
         assert_eq!(digits(0.0), "0");
     }
