@@ -303,7 +303,7 @@ impl Emulator {
         }
     }
 
-    /// Every kernel setting, as requested and as it is.
+    /// Every kernel setting: requested and actual value.
     pub fn settings(&self) -> &[Setting] {
         &self.settings
     }

@@ -69,7 +69,7 @@ pub const THESIS: &[Sysctl] = &[
         "0",
         "four clients at once are no attack",
     ),
-    sysctl("ipv4/tcp_autocorking", "0", "a write is sent as it is"),
+    sysctl("ipv4/tcp_autocorking", "0", "each write is sent at once"),
     sysctl(
         "ipv4/tcp_rto_max_ms",
         "120000",

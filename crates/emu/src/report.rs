@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A setting, as requested and as it is.
+/// A setting: requested and actual value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Its name: a file below `/proc/sys`, or a description.

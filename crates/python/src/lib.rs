@@ -1,7 +1,7 @@
 //! The module `carob._carob`: the compiled part of the Python package `carob`.
 //!
 //! Bottom up: [`table`] (Arrow), [`scenario`], [`runs`], [`compare`], [`recommendation`], [`figures`] and [`batches`] (the lab), [`controller`] (a controller
-//! alone), [`aio`] (the CoAP stack under asyncio), and the command. Docstrings and types are those of
+//! alone), [`aio`] (the CoAP stack under asyncio), and the command. Docstrings and types are in
 //! `python/carob/_carob.pyi`.
 
 #![allow(
