@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use carob_cc::time::Duration;
 use carob_sim::engine;
 use carob_sim::registry::Registry;
-use carob_sim::spec::RunRecord;
+use carob_sim::spec::{RunRecord, RunSpec};
 use rayon::prelude::*;
 
 use super::candidates::largest_block;
@@ -159,10 +160,14 @@ pub(super) fn make(
     Ok(per_configuration.collect())
 }
 
-fn run(link: &Link, scenario: &Scenario, seed: u64) -> Result<RunRecord, CompareError> {
+fn spec(link: &Link, scenario: &Scenario, seed: u64) -> RunSpec {
     let mut spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], seed);
     link.replay(&mut spec.link.down, &mut spec.link.up);
-    engine::run(&spec).map_err(|error| {
+    spec
+}
+
+fn run(link: &Link, scenario: &Scenario, seed: u64) -> Result<RunRecord, CompareError> {
+    engine::run(&spec(link, scenario, seed)).map_err(|error| {
         CompareError::of(
             error,
             "change the link or the traffic so that runs are possible",
@@ -170,7 +175,8 @@ fn run(link: &Link, scenario: &Scenario, seed: u64) -> Result<RunRecord, Compare
     })
 }
 
-/// Returns true if a configuration can run on a link with its trouble.
+/// Returns true if a configuration can run on a link with its trouble. Only a run finds what connections lack, such as
+/// sleepy devices, so one is begun.
 pub(super) fn is_possible(question: &Question, near: Option<&Near>, one: &Configuration) -> bool {
     let stage = Stage {
         link: near.map_or(&question.link, |near| &near.link),
@@ -181,7 +187,13 @@ pub(super) fn is_possible(question: &Question, near: Option<&Near>, one: &Config
         overrides: near.map_or(&[], |near| &near.overrides),
         is_stopped: &NEVER,
     };
-    scenario(&stage, one, false).is_ok()
+    scenario(&stage, one, false).is_ok_and(|scenario| {
+        let begun = RunSpec {
+            time_limit: Duration::from_micros(1),
+            ..spec(stage.link, &scenario, 1)
+        };
+        engine::run(&begun).is_ok()
+    })
 }
 
 /// The mean time of the neighbour's requests in seconds; unanswered ones as given up.

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::candidates::with_peer;
+use super::runs::is_possible;
 use super::*;
+use crate::scenario::value::Value;
 
 fn question(link: &str, traffic: &str) -> Question {
     let link = Link::built_in(link).expect("a built-in link");
@@ -181,6 +184,23 @@ fn slow_an_interrupted_search_answers_by_the_runs_so_far() {
     all.extend(last.unchecked.clone());
     assert_eq!((all, whole.is_complete()), (whole.neighbours, true));
     assert!(!last.neighbours.is_empty() && !last.is_complete());
+}
+
+#[test]
+fn connections_are_no_candidate_where_a_run_over_them_is_impossible() {
+    let over_tcp = |question: &Question| {
+        let all = with_peer(&question.default_coap(), &question.link, &question.traffic);
+        all.iter().any(|one| is_possible(question, None, one))
+    };
+    let mut sleepy = question("lte-m", "command");
+    assert!(over_tcp(&sleepy));
+    sleepy.traffic.sleepy_us = 20_000_000;
+    assert!(!over_tcp(&sleepy), "devices that poll");
+    let mut fair = question("lte-m", "command");
+    fair.link
+        .more
+        .insert("queue".to_owned(), Value::Text("fq-codel".to_owned()));
+    assert!(!over_tcp(&fair), "FQ-CoDel");
 }
 
 #[test]
