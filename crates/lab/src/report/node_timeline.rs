@@ -229,7 +229,7 @@ impl Column {
         match shown.values {
             Values::Line(_) if all.is_empty() => {
                 let text = "keeps none: 2 to 3 s, doubled".to_owned();
-                let class = "note middle halo".to_owned();
+                let class = "middle halo".to_owned();
                 let middle = (self.end() / 2.0, 2.5);
                 layers.push(Layer::new("").part(Part::Text(class, middle, text, false)));
             }
