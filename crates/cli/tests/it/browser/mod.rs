@@ -216,7 +216,7 @@ fn nightly_page_of_claims_is_filtered_by_study_and_verdict() {
             select.value = value; select.dispatchEvent(new Event('change')); };\
         const shown = () => rows.filter((row) => !row.hidden);\
         choose('study', 'thesis'); const study = shown().length;\
-        choose('importance', 'headline'); choose('verdict', 'fails');\
+        choose('importance', 'main'); choose('verdict', 'fails');\
         const cells = shown().map((row) => [1, 2, 3].map((k) => row.cells[k].textContent).join());\
         for (const name of ['study', 'importance', 'verdict']) choose(name, '');\
         parent.postMessage({ names: selects.map((one) => one.getAttribute('aria-label')), all: rows.length,\
@@ -226,7 +226,13 @@ fn nightly_page_of_claims_is_filtered_by_study_and_verdict() {
     for found in open(&folder, &["claims.html".to_owned()], false) {
         assert_eq!(
             found["names"],
-            serde_json::json!(["study", "importance", "verdict", "by the text"])
+            serde_json::json!([
+                "study",
+                "importance",
+                "verdict",
+                "by the text",
+                "within 10 %"
+            ])
         );
         let number = |name: &str| found[name].as_u64().expect("a number");
         assert!(
@@ -236,7 +242,7 @@ fn nightly_page_of_claims_is_filtered_by_study_and_verdict() {
         let cells = found["cells"].as_array().expect("rows");
         assert!(!cells.is_empty(), "{found}");
         assert!(
-            cells.iter().all(|row| row == "thesis,headline,fails"),
+            cells.iter().all(|row| row == "thesis,main,fails"),
             "{found}"
         );
         assert_eq!(number("again"), number("all"));

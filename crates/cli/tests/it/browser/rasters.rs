@@ -1,4 +1,4 @@
-//! Figures of the documentation as librsvg draws them: the marks that Chromium draws.
+//! Figures of documentation, studies and results as librsvg draws them: the marks that Chromium draws.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -46,8 +46,10 @@ fn nightly_librsvg_draws_every_mark_that_chromium_draws() {
     if is_missing() || has_no_rsvg() {
         return;
     }
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let all = figures(&docs);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders =
+        ["docs", "papers", "crates/lab/results"].map(|folder| figures(&root.join(folder)));
+    let all = folders.concat();
     assert!(all.len() > 30, "{all:?}");
     let folder = Folder::new("rasters");
     let mut pages = Vec::new();

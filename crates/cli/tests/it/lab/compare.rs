@@ -48,7 +48,7 @@ fn nightly_suggestions_are_commands_that_succeed() {
         .lines()
         .filter_map(|line| line.strip_prefix("  carob "));
     let commands: Vec<&str> = commands.collect();
-    assert_eq!(commands.len(), 5, "{next}");
+    assert_eq!(commands.len(), 6, "{next}");
     for command in &commands[..3] {
         let words: Vec<&str> = command.split(' ').collect();
         assert!(folder.says(&words).contains("Traffic: "), "{command}");
