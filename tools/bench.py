@@ -393,7 +393,7 @@ Written by `tools/bench.py controllers`.
 State is kept per destination: on a Cortex-M4, and on a 64-bit host. Flash is what one controller alone adds to a
 program for a Cortex-M4 (`tools/flash`; `opt-level = "s"`, one code unit). It includes its constants and the
 64-bit division that some need. Time is the median of nine rounds, a step being one call of the engine
-(`crates/cc/benches/step.rs`). The machine is that of [performance.md](performance.md);
+(`crates/cc/benches/step.rs`). The machine is that of [performance.md](../../../docs/performance.md);
 at some hours it is half as fast as at others, so compare rows of this table alone.
 
 | controller | state, Cortex-M4 | state, 64 bit | flash, Cortex-M4 | time a step |
