@@ -261,7 +261,7 @@ fn depends_on(calibration: &Calibration, share: &FindingShare) -> String {
     }
 }
 
-/// Findings against settings in both layouts.
+/// Findings against settings.
 pub fn figure(calibration: &Calibration, result: &CalibrationResult) -> Picture {
     let names: Vec<&str> = calibration.settings.iter().map(|one| &*one.name).collect();
     let row = |(n, rule): (usize, &crate::claims::rule::Rule)| {

@@ -1,8 +1,6 @@
 //! The report of a run: completion times of every cell and algorithm, and typical transfers.
 
-use super::boxplot::{BoxMark, BoxPlot, Published};
 use super::figures::Drawing;
-use super::look::COLOURS;
 use super::page::{Details, FigureBlock, Report, Section};
 use crate::delivery;
 use crate::export;
@@ -11,13 +9,10 @@ use crate::medians;
 use crate::reading;
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::scenario::Cell;
-use crate::scenario::value::Value;
 use crate::study::Study;
 use crate::summary::{self, Print};
 use crate::timed::Timed;
 
-/// The most groups of boxes in one figure.
-const GROUPS_MAX: usize = 12;
 /// The most runs listed one by one, and the longest values in bytes: a page stays below 400 kB.
 const LISTED_MAX: usize = 1_000;
 const VALUES_MAX: usize = 120_000;
@@ -255,106 +250,6 @@ pub(super) fn varying(cells: &[&Cell]) -> Vec<String> {
         .filter(|(key, value)| differs(key, value))
         .map(|(key, _)| key.clone())
         .collect()
-}
-
-/// Box plots of all cells; none if no flow completed. Many cells are split by the first key, so that boxes keep their width.
-pub(super) fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> Vec<FigureBlock> {
-    let timed = Timed::of(rows);
-    if rows.iter().all(|row| timed.times(row).is_none()) {
-        return Vec::new();
-    }
-    let scenario = outcome.plan().scenario();
-    let mut cells: Vec<&Cell> = Vec::new();
-    for row in rows {
-        let name = row.cell_name();
-        if let Some(cell) = scenario
-            .cell(name)
-            .filter(|c| cells.iter().all(|d| d.name != c.name))
-        {
-            cells.push(cell);
-        }
-    }
-    let keys = varying(&cells);
-    let parts: Vec<Vec<&Cell>> = match keys.first().filter(|_| cells.len() > GROUPS_MAX) {
-        None => vec![cells],
-        Some(key) => {
-            let same = |a: &&Cell, b: &&Cell| a.value(key) == b.value(key);
-            cells.chunk_by(same).map(<[&Cell]>::to_vec).collect()
-        }
-    };
-    let algorithms = summary::algorithms(rows);
-    // Figures of one run share their axis.
-    let timed = Timed::of(rows);
-    let completed = || rows.iter().filter_map(|row| timed.times(row));
-    let low = completed().map(|s| s.min).fold(f64::INFINITY, f64::min);
-    let high = completed().map(|s| s.max).fold(0.0, f64::max);
-    let several = algorithms.len() > COLOURS && high > 0.0;
-    let shared = several.then_some((low, high));
-    let mut blocks = Vec::new();
-    for some in algorithms.chunks(COLOURS) {
-        let theirs = |row: &&Row| some.contains(&row.algorithm.as_str());
-        let rows: Vec<Row> = rows.iter().filter(theirs).cloned().collect();
-        blocks.extend(
-            parts
-                .iter()
-                .map(|cells| box_plot(cells, &keys, &rows, print, shared)),
-        );
-    }
-    blocks
-}
-
-fn box_plot(
-    cells: &[&Cell],
-    keys: &[String],
-    rows: &[Row],
-    print: &Print,
-    shared: Option<(f64, f64)>,
-) -> FigureBlock {
-    let mut series: Vec<String> = Vec::new();
-    let timed = Timed::of(rows);
-    let (mut groups, mut boxes) = (Vec::new(), Vec::new());
-    let mut citation = String::new();
-    for cell in cells {
-        let value = |key: &str| cell.value(key).map_or_else(String::new, Value::bare);
-        groups.push(match keys {
-            [] => (cell.name.clone(), String::new()),
-            [only] => (value(only), only.clone()),
-            [others @ .., last] => {
-                let others = others.iter().map(|key| format!("{key} {}", value(key)));
-                (value(last), others.collect::<Vec<_>>().join(", "))
-            }
-        });
-        let of_cell = |row: &&Row| row.cell_name() == cell.name;
-        for row in rows.iter().filter(of_cell) {
-            let Some(statistics) = timed.times(row) else {
-                continue;
-            };
-            let index = series
-                .iter()
-                .position(|s| *s == row.algorithm)
-                .unwrap_or_else(|| {
-                    series.push(row.algorithm.clone());
-                    series.len() - 1
-                });
-            let published = print.find(&row.compare_with, &row.algorithm);
-            if let Some(study) = published.and_then(|p| print.study(&p.study)) {
-                citation = study.citation();
-            }
-            boxes.push(BoxMark {
-                group: groups.len() - 1,
-                series: index,
-                statistics: *statistics,
-                published: published.map(Published::of),
-            });
-        }
-    }
-    let plot = BoxPlot::of_times(timed.name(), groups, series, boxes, citation);
-    let plot = match shared {
-        Some((low, high)) => plot.sharing(low, high),
-        None => plot,
-    };
-    let picture = plot.picture(&format!("Box plots of {}", timed.of_what()));
-    FigureBlock::new(picture, format!("{}.", timed.name()), &plot.reading())
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 
 use std::cell::OnceCell;
 
-use super::comparison::box_plots;
+use super::boxplot::box_plots;
 use super::page::FigureBlock;
 use super::transfers::Typical;
-use super::{depth, line_plot, metric, mix, node_timeline, notifications, ratios};
+use super::{depth, distribution, intervals, lines, matrix, metric, node_timeline, notifications};
 use crate::metrics::Metric;
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::summary::Print;
@@ -52,13 +52,13 @@ figures! {
         Runs(|d| Ok(box_plots(d.outcome, &d.rows, d.print)));
     "ratios", "Completion times relative to a baseline, paired by seed",
         "ten seeds, and from 2 to 90 algorithms in all cells together",
-        Runs(|d| Ok(ratios::figure(d.outcome, &d.rows).into_iter().collect()));
+        Runs(|d| Ok(intervals::ratios(d.outcome, &d.rows).into_iter().collect()));
     "link", "Use of the link by a crowd over time",
         "a crowd of at least 8 clients that waits for the link",
         Runs(|d| Ok(d.typical()?.link()));
     "clients", "Throughput and success against the number of clients",
         "cells that differ in the number of clients, and in at most one other key",
-        Runs(|d| Ok(swept(d, &[&line_plot::CLIENTS])));
+        Runs(|d| Ok(swept(d, &[&lines::CLIENTS])));
     "timers", "First timers of all clients of a crowd, and their outcomes",
         "a crowd of at least 8 clients with a server that takes its time",
         Runs(|d| Ok(d.typical()?.timers()));
@@ -67,7 +67,7 @@ figures! {
         Runs(|d| Ok(d.typical()?.over_time()));
     "mix", "Shares of pairs of algorithms on a common link",
         "two algorithms that share a link, each beside the other and beside itself",
-        Runs(|d| Ok(mix::figure(&d.rows).into_iter().collect()));
+        Runs(|d| Ok(matrix::pairs(&d.rows).into_iter().collect()));
     "pdr", "Delivery of notifications relative to the first algorithm",
         "notifications under several algorithms",
         Runs(|d| Ok(notifications::delivery(&d.rows).into_iter().collect()));
@@ -76,16 +76,16 @@ figures! {
         Runs(|d| Ok(notifications::timeouts(d.outcome)?.into_iter().collect()));
     "load", "Carried load of a wireless network against its offered load",
         "cells that differ in the load of a wireless network, and in at most two other keys",
-        Runs(|d| Ok(swept(d, &[&line_plot::LOAD, &line_plot::PERIOD])));
+        Runs(|d| Ok(swept(d, &[&lines::LOAD, &lines::PERIOD])));
     "bars", "Means of a metric with intervals, by cell and algorithm",
         "a metric (`--metric`) with at most 160 means; without, the time that tables have",
         Runs(|d| Ok(metric::bars(d.metric(), &d.rows).into_iter().collect()));
     "cdf", "Distribution of the values of a metric, for each cell and algorithm",
         "a metric (`--metric`) with at most 24 cells and algorithms; without, the time that tables have",
-        Runs(|d| Ok(metric::distribution(d.metric(), d.outcome, &d.rows).into_iter().collect()));
+        Runs(|d| Ok(distribution::of_metric(d.metric(), d.outcome, &d.rows).into_iter().collect()));
     "circle", "Rank, ETX, changes of the parent, RTO and transmissions of one node over time",
         "a wireless network in which a parent changes",
-        Runs(|d| { Ok(node_timeline::figure(d.outcome, &d.rows) .into_iter() .collect()) });
+        Runs(|d| { Ok(node_timeline::figure(d.outcome, &d.rows).into_iter().collect()) });
     "depth", "Hops and neighbours of the nodes of a wireless network",
         "a wireless network of at most 120 nodes",
         Runs(|d| Ok(depth::figure(d.outcome, &d.rows).into_iter().collect()));
@@ -113,10 +113,10 @@ figures! {
 }
 
 /// First available figure of several sweeps.
-fn swept(drawing: &Drawing<'_>, sweeps: &[&line_plot::Sweep]) -> Vec<FigureBlock> {
+fn swept(drawing: &Drawing<'_>, sweeps: &[&lines::Sweep]) -> Vec<FigureBlock> {
     let mut all = sweeps
         .iter()
-        .filter_map(|sweep| line_plot::figure(sweep, drawing.outcome, &drawing.rows));
+        .filter_map(|sweep| lines::figure(sweep, drawing.outcome, &drawing.rows));
     all.next().into_iter().collect()
 }
 

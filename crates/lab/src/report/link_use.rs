@@ -4,14 +4,11 @@ use carob_cc::time::Duration;
 use carob_sim::spec::RunRecord;
 
 use super::chart::{At, Axis, Chart, Layer, Panel, Part, steps};
-use super::picture::Picture;
-use super::scale::Mapping;
+use super::resolved::Picture;
 use crate::compare::digits;
 
 /// Time span of a step of the figure.
 pub(super) const BIN: Duration = Duration::from_secs(10);
-/// Label of the vertical axis.
-const Y_RATE: &str = "Link towards the clients (kbit/s)";
 
 /// A link over time.
 #[derive(Clone, Debug, Default)]
@@ -60,12 +57,12 @@ impl LinkUse {
             let at = (0..).map(|k| f64::from(k) * width);
             steps(at.zip(self.steps.iter().map(of)), end)
         };
-        let useful = line(&|step| step.useful_kbps);
-        let all = line(&|step| step.useful_kbps + step.useless_kbps);
         let area = |class: &str, top: Vec<At>, base: Vec<At>| {
             let corners = top.into_iter().chain(base.into_iter().rev());
             Part::Area(class.to_owned(), corners.collect())
         };
+        let useful = line(&|step| step.useful_kbps);
+        let all = line(&|step| step.useful_kbps + step.useless_kbps);
         let floor = vec![(0.0, 0.0), (end, 0.0)];
         let mut layers = vec![
             Layer::new("useful").part(area("link-useful", useful.clone(), floor)),
@@ -73,22 +70,11 @@ impl LinkUse {
         ];
         if longest > 0.0 {
             let waits = line(&|step| step.wait_s / longest * self.rate_kbps);
-            let waits = Part::Line("link-wait".to_owned(), vec![waits]);
-            layers.push(
-                Layer::new(&format!(
-                    "longest wait in the queue (top: {} s)",
-                    digits(longest)
-                ))
-                .part(waits),
-            );
+            let name = format!("longest wait in the queue (top: {} s)", digits(longest));
+            layers.push(Layer::new(&name).part(Part::line("link-wait", waits)));
         }
-        Panel {
-            title: title.to_owned(),
-            x: Axis::new("", Mapping::Linear, (0.0, end), 8),
-            y: Axis::new(Y_RATE, Mapping::Linear, (0.0, self.rate_kbps), 5),
-            layers,
-            ..Panel::default()
-        }
+        let y = Axis::linear("Link towards the clients (kbit/s)", 5).within(0.0, self.rate_kbps);
+        Panel::new(Axis::linear("", 8), y, layers).titled(title)
     }
 }
 

@@ -93,6 +93,11 @@ impl Look {
         format!("c{}", self.colour)
     }
 
+    /// A class, and its colour's.
+    pub(super) fn with(self, class: &str) -> String {
+        format!("{class} c{}", self.colour)
+    }
+
     /// Its marker.
     pub(super) fn shape(self) -> Shape {
         MARKERS[self.marker]

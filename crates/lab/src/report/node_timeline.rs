@@ -2,11 +2,10 @@
 //! link, changes of the parent, RTO and transmissions.
 
 use carob_cc::time::Instant;
-use carob_sim::mesh::record::{MeshRecord, Traced};
+use carob_sim::mesh::record::Traced;
 
 use super::chart::{At, Axis, Chart, Layer, Panel, Part, Shared, steps};
 use super::page::FigureBlock;
-use super::picture::Picture;
 use super::scale::Mapping;
 use crate::metrics;
 use crate::run::{Outcome, Row};
@@ -32,43 +31,22 @@ enum Values {
     Bars(fn(Option<&Traced>, &Traced) -> u32),
 }
 
-/// One of a column's panels.
-struct Shown {
-    label: &'static str,
-    mapping: Mapping,
-    values: Values,
-}
-
-/// Ranks without a way back and timers span decades.
-const PANELS: [Shown; 5] = [
-    Shown {
-        label: "Rank",
-        mapping: Mapping::Logarithmic,
-        values: Values::Line(rank),
-    },
-    Shown {
-        label: "ETX",
-        mapping: Mapping::Linear,
-        values: Values::Line(etx),
-    },
-    Shown {
-        label: "Parent changes",
-        mapping: Mapping::Linear,
-        values: Values::Bars(|before, sample| {
-            u32::from(before.is_some_and(|before| before.parent != sample.parent))
-        }),
-    },
-    Shown {
-        label: "RTO (s)",
-        mapping: Mapping::Logarithmic,
-        values: Values::Line(rto),
-    },
-    Shown {
-        label: "Transmissions",
-        mapping: Mapping::Linear,
-        values: Values::Bars(|_, sample| sample.retransmissions),
-    },
+/// Panels of a column. Ranks without a way back and timers span decades.
+const PANELS: [(&str, Mapping, Values); 5] = [
+    ("Rank", Mapping::Logarithmic, Values::Line(rank)),
+    ("ETX", Mapping::Linear, Values::Line(etx)),
+    ("Parent changes", Mapping::Linear, Values::Bars(changed)),
+    ("RTO (s)", Mapping::Logarithmic, Values::Line(rto)),
+    (
+        "Transmissions",
+        Mapping::Linear,
+        Values::Bars(|_, sample| sample.retransmissions),
+    ),
 ];
+
+fn changed(before: Option<&Traced>, sample: &Traced) -> u32 {
+    u32::from(before.is_some_and(|before| before.parent != sample.parent))
+}
 
 fn rank(sample: &Traced) -> Option<f64> {
     (sample.parent.is_some() && sample.rank != INFINITE_RANK).then(|| f64::from(sample.rank))
@@ -93,10 +71,6 @@ impl Column {
     /// When, in minutes.
     fn at(&self, sample: &Traced) -> f64 {
         sample.at.since(self.from).as_micros() as f64 / 6e7
-    }
-
-    fn values(&self, of: Value) -> impl Iterator<Item = f64> {
-        self.samples.iter().filter_map(of)
     }
 
     /// From when to when there was no parent.
@@ -135,20 +109,11 @@ impl Column {
     }
 }
 
-/// The traced node of the cell in which parents change most; nothing without RPL.
+/// The traced node of the cell in which parents change most, under each of the first algorithms; nothing without RPL.
 pub(super) fn figure(outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock> {
-    let (picture, title) = draw(outcome, rows)?;
-    let caption = "The node that is traced, in the first run of each algorithm, in the cell in which parents \
-                   change most.";
-    Some(FigureBlock::new(picture, format!("{title}."), caption))
-}
-
-/// The traced node under each of the first algorithms, and the title.
-fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<(Picture, String)> {
     let resets = |row: &Row| {
-        row.metrics
-            .get(metrics::PARENT_RESETS.name)
-            .map_or(0.0, |s| s.mean)
+        let resets = row.metrics.get(metrics::PARENT_RESETS.name);
+        resets.map_or(0.0, |s| s.mean)
     };
     let most = rows.iter().max_by(|a, b| resets(a).total_cmp(&resets(b)))?;
     if resets(most) == 0.0 {
@@ -158,93 +123,77 @@ fn draw(outcome: &Outcome<'_>, rows: &[Row]) -> Option<(Picture, String)> {
     let of_cell = rows.iter().filter(|row| row.cell_name() == cell);
     let traced = of_cell.filter_map(|row| {
         let (job, record) = outcome.of(cell, &row.algorithm).next()?;
-        let title = format!("{}, seed {}", row.algorithm, job.seed);
-        column(record.mesh.as_ref()?, &title)
+        let samples = record.mesh.as_ref()?.trace.clone();
+        Some(Column {
+            title: format!("{}, seed {}", row.algorithm, job.seed),
+            from: samples.first()?.at,
+            samples,
+        })
     });
     let mut columns: Vec<Column> = traced.collect();
     let of = match columns.len() {
+        0 => return None,
         all if all > COLUMNS_MAX => format!(", of the first {COLUMNS_MAX} of {all} algorithms"),
         _ => String::new(),
     };
     columns.truncate(COLUMNS_MAX);
-    let node = outcome
-        .of(cell, &most.algorithm)
-        .find_map(|(_, record)| Some(record.mesh.as_ref()?.traced))?;
-    if columns.is_empty() {
-        return None;
-    }
+    let mut runs = outcome.of(cell, &most.algorithm);
+    let node = runs.find_map(|(_, record)| Some(record.mesh.as_ref()?.traced))?;
     let label = format!(
         "Node {node} of {cell}: rank, ETX, changes of the parent, RTO and transmissions over time{of}"
     );
-    Some((panels(&columns, &label), label))
-}
-
-fn column(record: &MeshRecord, title: &str) -> Option<Column> {
-    let first = record.trace.first()?;
-    Some(Column {
-        title: title.to_owned(),
-        samples: record.trace.clone(),
-        from: first.at,
-    })
-}
-
-fn panels(columns: &[Column], label: &str) -> Picture {
-    let panels = PANELS.iter().enumerate().flat_map(|(row, shown)| {
-        let title = move |column: &Column| match row {
-            0 => column.title.clone(),
-            _ => String::new(),
+    let mut panels = Vec::new();
+    for (row, shown) in PANELS.into_iter().enumerate() {
+        let title = |column: &Column| {
+            if row == 0 {
+                column.title.clone()
+            } else {
+                String::new()
+            }
         };
-        columns.iter().map(move |column| Panel {
-            title: title(column),
-            ..column.panel(shown)
-        })
-    });
+        panels.extend(
+            columns
+                .iter()
+                .map(|column| column.panel(shown).titled(&title(column))),
+        );
+    }
     let chart = Chart {
         columns: columns.len(),
         height: AREA,
         shared: Shared::Rows,
-        x_label: "Time since traffic began (min)".to_owned(),
-        ..Chart::over_time(label, panels.collect())
+        ..Chart::over_time(&label, panels).below("Time since traffic began (min)")
     };
-    chart.picture()
+    let caption = "The node that is traced, in the first run of each algorithm, in the cell in which parents \
+                   change most.";
+    Some(FigureBlock::new(
+        chart.picture(),
+        format!("{label}."),
+        caption,
+    ))
 }
 
 impl Column {
-    fn panel(&self, shown: &Shown) -> Panel {
-        let all: Vec<f64> = match shown.values {
-            Values::Line(of) => self.values(of).collect(),
-            Values::Bars(count) => self.sums(count),
-        };
-        let high = all.iter().copied().fold(0.0, f64::max);
-        let range = match shown.mapping {
-            _ if all.is_empty() => (f64::INFINITY, f64::NEG_INFINITY),
-            Mapping::Linear => (0.0, high),
-            Mapping::Logarithmic => (all.iter().copied().fold(high.max(1e-3), f64::min), high),
-        };
-        let (below, above) = (f64::NEG_INFINITY, f64::INFINITY);
+    fn panel(&self, (label, mapping, values): (&str, Mapping, Values)) -> Panel {
         let orphaned = self.orphaned().into_iter();
-        let orphaned = orphaned.map(|(from, to)| ((from, below), (to, above)));
+        let orphaned = orphaned.map(|(from, to)| ((from, f64::NEG_INFINITY), (to, f64::INFINITY)));
         let orphaned = Part::Rects("pause".to_owned(), orphaned.collect());
-        let mut layers = vec![Layer::new("no parent").part(orphaned)];
-        match shown.values {
-            Values::Line(_) if all.is_empty() => {
+        let shown = match values {
+            Values::Line(of) if self.samples.iter().find_map(of).is_none() => {
                 let text = "keeps none: 2 to 3 s, doubled".to_owned();
-                let class = "middle halo".to_owned();
-                let middle = (self.end() / 2.0, 2.5);
-                layers.push(Layer::new("").part(Part::Text(class, middle, text, false)));
+                Layer::new("").part(Part::text("middle halo", (self.end() / 2.0, 2.5), text))
             }
             Values::Line(of) => {
                 let lines = Part::Line("circle-line".to_owned(), self.lines(of));
-                layers.push(Layer::new("value, each second").part(lines));
+                Layer::new("value, each second").part(lines)
             }
-            Values::Bars(_) => layers.push(Layer::new("sum over 10 s").part(self.bars(all))),
-        }
-        Panel {
-            x: Axis::new("", Mapping::Linear, (0.0, self.end()), 4),
-            y: Axis::new(shown.label, shown.mapping, range, 4),
-            layers,
-            ..Panel::default()
-        }
+            Values::Bars(count) => Layer::new("sum over 10 s").part(self.bars(self.sums(count))),
+        };
+        let y = match mapping {
+            Mapping::Linear => Axis::linear(label, 4).with(0.0),
+            Mapping::Logarithmic => Axis::logarithmic(label, 4),
+        };
+        let x = Axis::linear("", 4).with(0.0).with(self.end());
+        Panel::new(x, y, vec![Layer::new("no parent").part(orphaned), shown])
     }
 
     /// Lines that change where the value does, with gaps where there is none.
@@ -276,18 +225,18 @@ mod tests {
     use super::*;
     use crate::testing::simulated;
 
-    fn drawn(cell: &str, algorithms: &str) -> Option<(Picture, String)> {
+    fn drawn(cell: &str, algorithms: &str) -> Option<(String, String)> {
         let outcome = simulated(cell, &["duration=2 min", "warm_up=60 s", algorithms], 1);
-        draw(&outcome, &outcome.rows())
+        let block = figure(&outcome, &outcome.rows())?;
+        Some((block.picture.0, block.title))
     }
 
     #[test]
     fn each_algorithm_has_a_column_of_five_panels() {
         let three = "run.algorithms=default,cocoa-004-text,cocoa-004-as-run";
-        let (picture, label) = drawn("rpl/pint-rpl-1s", three).expect("a figure");
-        let svg = picture.0;
+        let (svg, label) = drawn("rpl/pint-rpl-1s", three).expect("a figure");
         assert!(label.contains("pint-rpl-1s"), "{label}");
-        assert!(label.ends_with("over time"), "{label}");
+        assert!(label.ends_with("over time."), "{label}");
         for title in ["default, seed 1", "cocoa-004-text, seed 1"] {
             assert!(svg.contains(title), "{title}");
         }
@@ -305,8 +254,11 @@ mod tests {
     #[test]
     fn algorithms_without_a_column_are_counted() {
         let four = "run.algorithms=default,fasor,cocoa-03,carob";
-        let (picture, label) = drawn("rpl/pint-rpl-1s", four).expect("a figure");
-        assert!(label.ends_with("of the first 3 of 4 algorithms"), "{label}");
-        assert!(!picture.0.contains("carob, seed"));
+        let (svg, label) = drawn("rpl/pint-rpl-1s", four).expect("a figure");
+        assert!(
+            label.ends_with("of the first 3 of 4 algorithms."),
+            "{label}"
+        );
+        assert!(!svg.contains("carob, seed"));
     }
 }

@@ -9,96 +9,72 @@ use carob_sim::spec::{RunRecord, RunSpec, Workload};
 use super::chart::{Axis, Chart, Layer, Panel, Part, ROOM, steps};
 use super::look::Looks;
 use super::page::FigureBlock;
-use super::picture::Picture;
-use super::scale::Mapping;
+use super::resolved::Picture;
 use crate::metrics;
 use crate::run::{Outcome, Row, RunSetupError};
+use crate::summary::distinct;
 
 /// Length of the part of a run that the figure of RTOs shows.
 const SHOWN: Duration = Duration::from_secs(120);
 /// Samples kept of each subscriber for it: more than change in that time.
 const SAMPLES: u32 = 10_000;
 
-/// Delivery relative to the first algorithm; none without notifications.
-pub(super) fn delivery(rows: &[Row]) -> Option<FigureBlock> {
-    let caption = "Notifications or messages received over those made (PDR), divided by that of the \
-                   first algorithm, by cell; means of all runs.";
-    let title = "What arrives.".to_owned();
-    Some(FigureBlock::new(pdr_over_first(rows)?, title, caption))
-}
-
 /// PDR of each cell and algorithm relative to the cell's first; none without notifications.
-fn pdr_over_first(rows: &[Row]) -> Option<Picture> {
+pub(super) fn delivery(rows: &[Row]) -> Option<FigureBlock> {
     let pdr = |row: &Row| row.metrics.get(metrics::PDR.name).map(|s| s.mean);
     let cells: Vec<&[Row]> = rows.chunk_by(|a, b| a.scenario == b.scenario).collect();
     let first = rows.first()?.algorithm.clone();
-    let mut series: Vec<&str> = Vec::new();
-    let mut points: Vec<(usize, usize, f64, f64)> = Vec::new();
-    for (group, cell) in cells.iter().enumerate() {
-        let base = pdr(cell.first()?).filter(|pdr| *pdr > 0.0)?;
-        for row in cell.iter().skip(1) {
-            let known = series.iter().position(|name| *name == row.algorithm);
-            let index = known.unwrap_or_else(|| {
-                series.push(&row.algorithm);
-                series.len() - 1
-            });
-            points.push((group, index, pdr(row)? / base, pdr(row)?));
-        }
-    }
-    if points.is_empty() {
-        return None;
-    }
-    let ratios = || points.iter().map(|point| point.2);
-    let range = (
-        ratios().fold(1.0, f64::min).max(0.01),
-        ratios().fold(1.0, f64::max),
-    );
-    let names: Vec<(String, String)> = cells.iter().map(|cell| name_of(&cell[0])).collect();
+    let others = cells.iter().flat_map(|cell| cell.iter().skip(1));
+    let series = distinct(others.map(|row| row.algorithm.as_str()));
     let step = ROOM / cells.len() as f64;
-    let texts = names.iter().map(|(outer, inner)| match step {
-        ..44.0 => (inner.replace('S', "S\n"), outer.clone()),
-        _ => (inner.clone(), outer.clone()),
-    });
-    let x = Axis::grouped(texts);
+    let apart = (step / (series.len() as f64 + 1.0)).min(14.0) / step;
     let looks = Looks::of(series.iter().copied());
     let mut layers: Vec<Layer> = series.iter().map(|name| Layer::new(name)).collect();
-    let apart = (step / (series.len() as f64 + 1.0)).min(14.0) / step;
-    for (group, index, ratio, pdr) in &points {
-        let offset = (*index as f64 - (series.len() as f64 - 1.0) / 2.0) * apart;
-        let tip = format!(
-            "{}, {}: {:.1} % received, {ratio:.3} times {first}",
-            names[*group].1,
-            series[*index],
-            pdr * 100.0
-        );
-        let look = looks.get(series[*index]);
-        let at = *group as f64 + 0.5 + offset;
-        let stem = Part::span(
-            &format!("whisker {}", look.class()),
-            (at, 1.0),
-            (at, *ratio),
-        );
-        let parts = vec![stem, Part::of(look, 4.6, vec![(at, *ratio)])];
-        layers[*index] = std::mem::take(&mut layers[*index]).item(&tip, parts);
+    let mut names = Vec::new();
+    for (group, cell) in cells.iter().enumerate() {
+        let base = pdr(&cell[0]).filter(|pdr| *pdr > 0.0)?;
+        let (outer, inner) = name_of(&cell[0]);
+        for row in cell.iter().skip(1) {
+            let (ratio, look) = (pdr(row)? / base, looks.get(&row.algorithm));
+            let place = series.iter().position(|name| *name == row.algorithm)?;
+            let offset = (place as f64 - (series.len() as f64 - 1.0) / 2.0) * apart;
+            let tip = format!(
+                "{inner}, {}: {:.1} % received, {ratio:.3} times {first}",
+                row.algorithm,
+                pdr(row)? * 100.0
+            );
+            let x = group as f64 + 0.5 + offset;
+            let stem = Part::span(&look.with("whisker"), (x, 1.0), (x, ratio));
+            layers[place].add(&tip, vec![stem, Part::of(look, 4.6, vec![(x, ratio)])]);
+        }
+        let inner = if step < 44.0 {
+            inner.replace('S', "S\n")
+        } else {
+            inner
+        };
+        names.push((inner, outer));
     }
-    let baseline = (f64::NEG_INFINITY, 1.0);
-    let lines = Layer::new("")
-        .part(Part::span("printed-thin", baseline, (f64::INFINITY, 1.0)))
-        .part(Part::uprights("rule", x.edges().into_iter()));
-    layers.insert(0, lines);
-    let panel = Panel {
-        x,
-        y: Axis::new(
-            &format!("PDR over that of {first}"),
-            Mapping::Logarithmic,
-            range,
-            7,
-        ),
-        layers,
-        ..Panel::default()
-    };
+    if series.is_empty() {
+        return None;
+    }
+    let x = Axis::grouped(names);
+    let baseline = Part::span(
+        "printed-thin",
+        (f64::NEG_INFINITY, 1.0),
+        (f64::INFINITY, 1.0),
+    );
+    let edges = Part::uprights("rule", x.edges().into_iter());
+    layers.insert(0, Layer::new("").part(baseline).part(edges));
+    let y = Axis::logarithmic(&format!("PDR over that of {first}"), 7).with(1.0);
     let label = "PDR by cell and algorithm, over that of the first algorithm";
-    Some(Chart::of(label, panel).picture())
+    let picture = Chart::of(label, Panel::new(x, y, layers)).picture();
+    let caption = "Notifications or messages received over those made (PDR), divided by that of the \
+                   first algorithm, by cell; means of all runs.";
+    Some(FigureBlock::new(
+        picture,
+        "What arrives.".to_owned(),
+        caption,
+    ))
 }
 
 /// The name of a cell, in two parts: everything before its subscribers, and these with their
@@ -146,40 +122,25 @@ fn draw_timeouts(spec: &RunSpec, subscribers: &[Subscriber], label: &str) -> Pic
     let initial = seconds(spec.transmission.ack_timeout);
     let end = seconds(SHOWN);
     // Each changes at these times to these values.
-    let traces: Vec<Vec<(f64, f64)>> = subscribers
-        .iter()
-        .map(|subscriber| {
-            let samples = subscriber.rto.iter();
-            let samples = samples.map(|s| (seconds(s.at.since(begin)), seconds(s.value)));
-            let samples = samples.take_while(|(at, _)| *at <= end);
-            std::iter::once((0.0, initial)).chain(samples).collect()
-        })
-        .collect();
-    let mean = mean_of(&traces);
-    let values = traces.iter().flatten().map(|(_, value)| *value);
-    let high = values.fold(initial, f64::max);
-    let each = traces.iter().map(|trace| steps(trace.clone(), end));
+    let trace = |subscriber: &Subscriber| {
+        let samples = subscriber.rto.iter();
+        let samples = samples.map(|s| (seconds(s.at.since(begin)), seconds(s.value)));
+        let samples = samples.take_while(|(at, _)| *at <= end);
+        std::iter::once((0.0, initial)).chain(samples).collect()
+    };
+    let traces: Vec<Vec<(f64, f64)>> = subscribers.iter().map(trace).collect();
+    let mean = Part::line("rto", steps(mean_of(&traces), end));
+    let each = traces.into_iter().map(|trace| steps(trace, end));
     let each = Part::Line("trend".to_owned(), each.collect());
-    let all = Part::Line("rto".to_owned(), vec![steps(mean, end)]);
-    let panel = Panel {
-        x: Axis::new("", Mapping::Linear, (0.0, end), 8),
-        y: Axis::new(
-            "Retransmission timeout (s)",
-            Mapping::Linear,
-            (0.0, high),
-            6,
-        ),
-        layers: vec![
-            Layer::new("RTO towards each subscriber").part(each),
-            Layer::new("mean").part(all),
-        ],
-        ..Panel::default()
-    };
-    let chart = Chart {
-        x_label: "Time since the first round (s)".to_owned(),
-        ..Chart::over_time(&format!("The server's timeouts: {label}"), vec![panel])
-    };
-    chart.picture()
+    let layers = vec![
+        Layer::new("RTO towards each subscriber").part(each),
+        Layer::new("mean").part(mean),
+    ];
+    let y = Axis::linear("Retransmission timeout (s)", 6).with(0.0);
+    let panel = Panel::new(Axis::linear("", 8), y, layers);
+    let label = format!("The server's timeouts: {label}");
+    let chart = Chart::over_time(&label, vec![panel]);
+    chart.below("Time since the first round (s)").picture()
 }
 
 /// The mean of traces, wherever one of them changes.
@@ -223,7 +184,7 @@ mod tests {
     #[test]
     fn figures_have_a_mark_per_cell_and_a_line_per_subscriber() {
         let rows = umts("umts-1s-3S*n").rows();
-        let svg = pdr_over_first(&rows).expect("a figure").0;
+        let svg = delivery(&rows).expect("a figure").picture.0;
         assert_eq!(svg.matches("<title>").count(), 3 * 2);
         assert!(svg.contains("3S5n") && !svg.contains("NaN"));
         let block = timeouts(&umts("umts-1s-3S3n")).expect("possible");
@@ -238,6 +199,6 @@ mod tests {
     fn without_timeouts_there_is_no_figure_of_them() {
         let outcome = simulated("thesis/exchange-udp", &[], 1);
         assert!(timeouts(&outcome).expect("possible").is_none());
-        assert!(pdr_over_first(&outcome.rows()).is_none());
+        assert!(delivery(&outcome.rows()).is_none());
     }
 }

@@ -57,7 +57,7 @@ pub struct Details {
 /// A figure with its caption.
 #[derive(Clone, Debug, Default)]
 pub struct FigureBlock {
-    /// The figure in both layouts.
+    /// The figure.
     pub picture: Picture,
     /// Title, a few words.
     pub title: String,

@@ -158,6 +158,15 @@ pub fn number(value: f64, decimals: usize) -> String {
     grouped
 }
 
+/// Four significant digits; zero has one.
+pub(super) fn significant(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let size = value.abs().max(1e-9).log10().floor() as i32;
+    format!("{value:.*}", usize::try_from(3 - size).unwrap_or(0).min(6))
+}
+
 /// The round step (1, 2 or 5 times a power of ten) at or above `raw`.
 fn round_step(raw: f64) -> f64 {
     let power = 10_f64.powf(raw.log10().floor());

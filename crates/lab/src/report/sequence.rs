@@ -1,20 +1,23 @@
-//! Time-sequence graphs: transmissions, losses and retransmissions of blocks or segments over time.
+//! Time-sequence graphs: transmissions, losses and retransmissions of blocks or segments over time, of one flow or of
+//! several in one, a colour each.
 
 use std::collections::BTreeMap;
 
 use carob_sim::trace::{Event, SimEvent};
 
 use super::chart::{At, Axis, Chart, Layer, Panel, Part, steps};
-use super::picture::Picture;
-use super::scale::{Mapping, number};
+use super::look::COLOURS;
+use super::resolved::Picture;
+use super::scale::number;
 use super::shapes::Shape;
 
 /// The most marks with a tooltip each; of more, marks of a kind share one element without.
 pub const TOOLTIPS_MAX: usize = 4_000;
 /// Up to this number marks are drawn large.
 const FEW_MARKS: usize = 200;
-/// Size of marks in panels beside each other.
+/// Sizes of marks in panels beside each other, and where several flows share a panel.
 const SMALL: f64 = 0.5;
+const SHARED: f64 = 0.75;
 
 /// The event of a mark of a time-sequence graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,38 +60,46 @@ pub struct SequenceGraph {
     pub marks: Vec<Mark>,
 }
 
+/// A kind of marks: its name in the legend and in tooltips, its class, shape and radius.
+type Style = (Kind, &'static str, &'static str, &'static str, Shape, f64);
+
+/// Styles of events, in drawing order.
+#[rustfmt::skip]
+const KINDS: [Style; 5] = [
+    (Kind::First, "first transmission", "sent", "seq-first", Shape::Dot, 1.9),
+    (Kind::Again, "retransmission", "sent again", "seq-again", Shape::Triangle, 3.5),
+    (Kind::Full, "dropped by a full buffer", "dropped by a full buffer", "seq-full", Shape::Square, 3.3),
+    (Kind::Lost, "lost on the way", "lost on the way", "seq-lost", Shape::Cross, 3.2),
+    (Kind::LostBack, "lost on the way back", "its acknowledgment lost", "seq-back", Shape::Plus, 3.3),
+];
+
 impl SequenceGraph {
     /// The marks of one host's flow in a recorded trace.
     pub fn of(y_label: &str, events: &[Event], host: u32) -> Self {
-        let marks = events
-            .iter()
-            .filter(|event| event.host == host)
-            .filter_map(|event| {
-                let (item, attempt, kind) = match event.what {
-                    SimEvent::Sent {
-                        item, attempt: 0, ..
-                    } => (item, 0, Kind::First),
-                    SimEvent::Sent { item, attempt, .. } => (item, attempt, Kind::Again),
-                    SimEvent::Lost { item, attempt } => (item, attempt, Kind::Lost),
-                    SimEvent::DropFull { item, attempt } => (item, attempt, Kind::Full),
-                    SimEvent::Answered { item, attempts } => {
-                        (item, attempts.saturating_sub(1), Kind::Answered)
-                    }
-                    _ => return None,
-                };
-                let at_s = event.at.as_micros() as f64 / 1e6;
-                Some(Mark {
-                    at_s,
-                    item,
-                    kind,
-                    attempt,
-                })
-            })
-            .collect();
+        let own = events.iter().filter(|event| event.host == host);
+        let marks = own.filter_map(|event| {
+            let (item, attempt, kind) = match event.what {
+                SimEvent::Sent { item, attempt, .. } => {
+                    let kind = if attempt == 0 {
+                        Kind::First
+                    } else {
+                        Kind::Again
+                    };
+                    (item, attempt, kind)
+                }
+                SimEvent::Lost { item, attempt } => (item, attempt, Kind::Lost),
+                SimEvent::DropFull { item, attempt } => (item, attempt, Kind::Full),
+                SimEvent::Answered { item, attempts } => {
+                    (item, attempts.saturating_sub(1), Kind::Answered)
+                }
+                _ => return None,
+            };
+            Some(Mark::new(event, item, kind, attempt))
+        });
         Self {
             y_label: y_label.to_owned(),
             answered: "answered",
-            marks,
+            marks: marks.collect(),
         }
     }
 
@@ -113,22 +124,16 @@ impl SequenceGraph {
                 SimEvent::SegmentArrived { segment } => (segment, Kind::Answered),
                 _ => return None,
             };
-            let (is_ack, attempt) = (
-                kind == Kind::Answered,
-                attempts.entry(segment.seq).or_default(),
-            );
+            let attempt = attempts.entry(segment.seq).or_default();
+            let is_ack = kind == Kind::Answered;
             if segment.peer != peer || (segment.data == 0 && !is_ack) {
                 return None;
             }
-            if kind == Kind::Again {
-                *attempt = attempt.saturating_add(1);
+            if is_ack {
+                return Some(Mark::new(event, segment.ack, kind, 0));
             }
-            Some(Mark {
-                at_s: event.at.as_micros() as f64 / 1e6,
-                item: if is_ack { segment.ack } else { segment.seq },
-                kind,
-                attempt: if is_ack { 0 } else { *attempt },
-            })
+            *attempt = attempt.saturating_add(u8::from(kind == Kind::Again));
+            Some(Mark::new(event, segment.seq, kind, *attempt))
         });
         Self {
             y_label: "Sequence number (B)".to_owned(),
@@ -139,63 +144,30 @@ impl SequenceGraph {
 
     /// The part between two times, in seconds, to see single transmissions.
     pub fn between(&self, from_s: f64, to_s: f64) -> Self {
-        let inside = |mark: &&Mark| (from_s..=to_s).contains(&mark.at_s);
-        let marks = self.marks.iter().filter(inside).copied().collect();
-        Self {
-            y_label: self.y_label.clone(),
-            answered: self.answered,
-            marks,
-        }
+        let mut part = self.clone();
+        part.marks
+            .retain(|mark| (from_s..=to_s).contains(&mark.at_s));
+        part
     }
 
-    /// The figure in both layouts.
+    /// The figure with a tooltip for each mark, up to [`TOOLTIPS_MAX`].
     pub fn picture(&self, label: &str) -> Picture {
         self.drawn(label, self.marks.len() <= TOOLTIPS_MAX)
     }
 
-    /// The figure without tooltips, which an image on a page cannot show and which make most of it.
-    pub fn still(&self, label: &str) -> Picture {
-        self.drawn(label, false)
-    }
-
     fn drawn(&self, label: &str, tooltips: bool) -> Picture {
         // Few marks have room to be large.
-        let size = if self.marks.len() > FEW_MARKS {
-            0.8
-        } else {
-            1.25
-        };
-        let panel = self.panel("", size, tooltips);
+        let is_full = self.marks.len() > FEW_MARKS;
+        let panel = self.panel(if is_full { 0.8 } else { 1.25 }, tooltips);
         Chart::over_time(label, vec![panel]).picture()
     }
 
     /// The graph among others; with a tooltip for each mark or without.
-    pub(super) fn panel(&self, title: &str, size: f64, tooltips: bool) -> Panel {
-        let answered = Part::Line("seq-answered".to_owned(), vec![self.answered_line()]);
+    fn panel(&self, size: f64, tooltips: bool) -> Panel {
+        let answered = Part::line("seq-answered", self.answered_line());
         let mut layers = vec![Layer::new(self.answered).part(answered)];
         layers.extend(KINDS.iter().map(|style| self.layer(style, size, tooltips)));
-        Panel {
-            title: title.to_owned(),
-            x: Axis::new("", Mapping::Linear, self.times(), 8),
-            y: Axis::new(&self.y_label, Mapping::Linear, self.items(), 6),
-            layers,
-            ..Panel::default()
-        }
-    }
-
-    /// The lowest and highest item.
-    fn items(&self) -> (f64, f64) {
-        let items = self.marks.iter().map(|m| m.item);
-        let (low, high) = (items.clone().min(), items.max());
-        (f64::from(low.unwrap_or(0)), f64::from(high.unwrap_or(1)))
-    }
-
-    /// The first and last time.
-    fn times(&self) -> (f64, f64) {
-        let times = self.marks.iter().map(|m| m.at_s);
-        let start = times.clone().fold(f64::INFINITY, f64::min);
-        let start = if start.is_finite() { start } else { 0.0 };
-        (start, times.fold(0.0, f64::max))
+        Panel::new(Axis::linear("", 8), Axis::linear(&self.y_label, 6), layers)
     }
 
     /// The answers that reached further than all before them.
@@ -210,105 +182,62 @@ impl SequenceGraph {
     }
 
     /// The highest item answered so far as steps.
-    pub(super) fn answered_line(&self) -> Vec<At> {
+    fn answered_line(&self) -> Vec<At> {
         let reached: Vec<At> = self.progress().map(Mark::at).collect();
         let end = reached.last().map_or(0.0, |last| last.0);
         steps(reached, end)
     }
 
-    /// The places of marks of a kind.
-    pub(super) fn places(&self, kind: Kind) -> Vec<At> {
-        let own = self.marks.iter().filter(|mark| mark.kind == kind);
-        own.map(Mark::at).collect()
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Mark> {
+        self.marks.iter().filter(move |mark| mark.kind == kind)
+    }
+
+    fn places(&self, kind: Kind) -> Vec<At> {
+        self.of_kind(kind).map(Mark::at).collect()
     }
 
     fn layer(&self, style: &Style, size: f64, tooltips: bool) -> Layer {
-        let Style(kind, name, what, class, shape, radius) = *style;
+        let (kind, name, what, class, shape, radius) = *style;
         // The figure's style has the size of a dot.
         let is_small_dot = shape == Shape::Dot && size < 1.0;
         let class = format!("{class}{}", if is_small_dot { " small" } else { "" });
-        let marks = |at| Part::Marks(class.clone(), shape, size * radius, at);
-        let layer = Layer::new(name);
+        let marks = |at| Part::marks(&class, shape, size * radius, at);
+        let mut layer = Layer::new(name);
         if !tooltips {
             return layer.part(marks(self.places(kind)));
         }
-        let own = self.marks.iter().filter(|mark| mark.kind == kind);
-        own.fold(layer, |layer, mark| {
+        for mark in self.of_kind(kind) {
             let attempt = u32::from(mark.attempt) + 1;
             let (axis, item, at) = (&self.y_label, mark.item, number(mark.at_s, 3));
             let tip = format!("{axis} {item}: {what} at {at} s (transmission {attempt})");
-            layer.item(&tip, vec![marks(vec![mark.at()])])
-        })
+            layer.add(&tip, vec![marks(vec![mark.at()])]);
+        }
+        layer
     }
 }
 
 impl Mark {
+    fn new(event: &Event, item: u32, kind: Kind, attempt: u8) -> Self {
+        Self {
+            at_s: event.at.as_micros() as f64 / 1e6,
+            item,
+            kind,
+            attempt,
+        }
+    }
+
     fn at(&self) -> At {
         (self.at_s, f64::from(self.item))
     }
 }
 
-/// A kind of marks: its name in the legend and in tooltips, its class, shape and radius.
-pub(super) struct Style(
-    pub(super) Kind,
-    pub(super) &'static str,
-    pub(super) &'static str,
-    pub(super) &'static str,
-    pub(super) Shape,
-    pub(super) f64,
-);
-
-/// Styles of events, in drawing order.
-pub(super) const KINDS: [Style; 5] = [
-    Style(
-        Kind::First,
-        "first transmission",
-        "sent",
-        "seq-first",
-        Shape::Dot,
-        1.9,
-    ),
-    Style(
-        Kind::Again,
-        "retransmission",
-        "sent again",
-        "seq-again",
-        Shape::Triangle,
-        3.5,
-    ),
-    Style(
-        Kind::Full,
-        "dropped by a full buffer",
-        "dropped by a full buffer",
-        "seq-full",
-        Shape::Square,
-        3.3,
-    ),
-    Style(
-        Kind::Lost,
-        "lost on the way",
-        "lost on the way",
-        "seq-lost",
-        Shape::Cross,
-        3.2,
-    ),
-    Style(
-        Kind::LostBack,
-        "lost on the way back",
-        "its acknowledgment lost",
-        "seq-back",
-        Shape::Plus,
-        3.3,
-    ),
-];
-
 /// Graphs on common axes, each with its title, as one figure.
 pub(super) fn sequences(graphs: &[(String, SequenceGraph)], label: &str) -> Picture {
     let panels = graphs.iter().map(|(title, graph)| {
         // A run begins at 0, and the panels have no room for large marks.
-        let mut panel = graph.panel(title, SMALL, false);
-        panel.x = Axis::new("", Mapping::Linear, (0.0, graph.times().1), 8);
-        panel
+        let panel = graph.panel(SMALL, false).titled(title);
+        let x = Axis::linear("", 8).with(0.0);
+        Panel { x, ..panel }
     });
     Chart::over_time(label, panels.collect()).picture()
 }
@@ -320,12 +249,77 @@ fn lost_back(event: &Event, host: u32) -> Option<Mark> {
         return None;
     };
     // A first SYN acknowledges nothing.
-    (segment.peer == host && segment.ack > 0).then(|| Mark {
-        at_s: event.at.as_micros() as f64 / 1e6,
-        item: segment.ack,
-        kind: Kind::LostBack,
-        attempt: 0,
-    })
+    let is_ack = segment.peer == host && segment.ack > 0;
+    is_ack.then(|| Mark::new(event, segment.ack, Kind::LostBack, 0))
+}
+
+/// Time-sequence graphs of the flows of a run, drawn over each other.
+#[derive(Clone, Debug)]
+pub struct FlowsGraph {
+    /// One per flow, in the order of their clients.
+    pub flows: Vec<SequenceGraph>,
+}
+
+impl FlowsGraph {
+    /// Graph of the data that the server, the last host, sends to each of its clients over TCP.
+    pub fn of_streams(events: &[Event], clients: u32) -> Self {
+        let flows = (0..clients).map(|client| SequenceGraph::of_stream(events, clients, client));
+        Self {
+            flows: flows.collect(),
+        }
+    }
+
+    /// The part between two times, in seconds.
+    pub fn between(&self, from_s: f64, to_s: f64) -> Self {
+        let flows = self.flows.iter().map(|flow| flow.between(from_s, to_s));
+        Self {
+            flows: flows.collect(),
+        }
+    }
+
+    /// The figure. Tooltips, which an image on a page cannot show, are as far as [`TOOLTIPS_MAX`] goes and of one
+    /// flow alone.
+    pub fn picture(&self, label: &str, tooltips: bool) -> Picture {
+        match &self.flows[..] {
+            [one] => one.drawn(label, tooltips && one.marks.len() <= TOOLTIPS_MAX),
+            flows => {
+                let y_label = flows.first().map_or("", |flow| flow.y_label.as_str());
+                let y = Axis::linear(y_label, 6);
+                let panel = Panel::new(Axis::linear("", 8), y, self.layers());
+                Chart::over_time(label, vec![panel]).picture()
+            }
+        }
+    }
+
+    /// Lines of all flows and first transmissions in a colour each, then their other marks; what needs attention
+    /// is on top.
+    fn layers(&self) -> Vec<Layer> {
+        let flows = || (0..).zip(&self.flows);
+        let colour = |class: &str, k: usize| format!("{class} c{}", k % COLOURS);
+        let flow = |(k, flow): (usize, &SequenceGraph)| {
+            let line = Part::line(&colour("flow-line", k), flow.answered_line());
+            let first = flow.places(Kind::First);
+            let first = Part::marks(&colour("flow-first", k), Shape::Dot, 0.0, first);
+            Layer::new(&format!("flow {}", k + 1)).item("", vec![line, first])
+        };
+        let mut layers: Vec<Layer> = flows().map(flow).collect();
+        for (kind, name, _, class, shape, radius) in KINDS.into_iter().skip(1) {
+            layers.push(flows().fold(Layer::new(name), |layer, (k, flow)| {
+                let class = match kind {
+                    Kind::Again => colour("flow-again", k),
+                    Kind::Full => "flow-full".to_owned(),
+                    _ => class.to_owned(),
+                };
+                layer.part(Part::marks(
+                    &class,
+                    shape,
+                    SHARED * radius,
+                    flow.places(kind),
+                ))
+            }));
+        }
+        layers
+    }
 }
 
 #[cfg(test)]
@@ -349,26 +343,13 @@ mod tests {
             attempt,
             bytes: 42,
         };
+        let (item, attempt, attempts) = (0, 0, 2);
         let events = [
             event(0, 0, sent(0, 0)),
             event(0, 1, sent(0, 0)),
-            event(
-                100,
-                0,
-                SimEvent::Lost {
-                    item: 0,
-                    attempt: 0,
-                },
-            ),
+            event(100, 0, SimEvent::Lost { item, attempt }),
             event(2_000_000, 0, sent(0, 1)),
-            event(
-                2_700_000,
-                0,
-                SimEvent::Answered {
-                    item: 0,
-                    attempts: 2,
-                },
-            ),
+            event(2_700_000, 0, SimEvent::Answered { item, attempts }),
             event(2_700_000, 0, sent(1, 0)),
         ];
         SequenceGraph::of("Block number", &events, 0)
@@ -377,16 +358,8 @@ mod tests {
     #[test]
     fn a_trace_becomes_the_marks_of_one_host() {
         let kinds: Vec<Kind> = graph().marks.iter().map(|m| m.kind).collect();
-        assert_eq!(
-            kinds,
-            [
-                Kind::First,
-                Kind::Lost,
-                Kind::Again,
-                Kind::Answered,
-                Kind::First
-            ]
-        );
+        let (first, again) = (Kind::First, Kind::Again);
+        assert_eq!(kinds, [first, Kind::Lost, again, Kind::Answered, first]);
     }
 
     #[test]
@@ -398,64 +371,22 @@ mod tests {
             flags: 0x10,
             ack,
         };
-        let sent = |seq, again| SimEvent::Segment {
-            segment: tag(0, seq, 256, 1),
-            again,
-        };
+        let sent = |segment, again| SimEvent::Segment { segment, again };
+        let lost = |segment| SimEvent::SegmentLost { segment };
+        let arrived = |segment| SimEvent::SegmentArrived { segment };
         let events = [
-            event(0, 2, sent(1, false)),
-            event(
-                0,
-                2,
-                SimEvent::SegmentLost {
-                    segment: tag(0, 1, 256, 1),
-                },
-            ),
-            event(
-                1,
-                2,
-                SimEvent::Segment {
-                    segment: tag(0, 257, 0, 1),
-                    again: false,
-                },
-            ),
-            event(
-                2,
-                2,
-                SimEvent::Segment {
-                    segment: tag(1, 1, 256, 1),
-                    again: false,
-                },
-            ),
-            event(3, 2, sent(1, true)),
-            event(
-                4,
-                0,
-                SimEvent::SegmentArrived {
-                    segment: tag(2, 1, 256, 1),
-                },
-            ),
-            event(
-                5,
-                2,
-                SimEvent::SegmentArrived {
-                    segment: tag(0, 18, 0, 257),
-                },
-            ),
-            event(
-                6,
-                0,
-                SimEvent::SegmentLost {
-                    segment: tag(2, 18, 0, 513),
-                },
-            ),
+            event(0, 2, sent(tag(0, 1, 256, 1), false)),
+            event(0, 2, lost(tag(0, 1, 256, 1))),
+            event(1, 2, sent(tag(0, 257, 0, 1), false)),
+            event(2, 2, sent(tag(1, 1, 256, 1), false)),
+            event(3, 2, sent(tag(0, 1, 256, 1), true)),
+            event(4, 0, arrived(tag(2, 1, 256, 1))),
+            event(5, 2, arrived(tag(0, 18, 0, 257))),
+            event(6, 0, lost(tag(2, 18, 0, 513))),
         ];
         let graph = SequenceGraph::of_stream(&events, 2, 0);
-        let marks: Vec<_> = graph
-            .marks
-            .iter()
-            .map(|m| (m.kind, m.item, m.attempt))
-            .collect();
+        let marks = graph.marks.iter().map(|m| (m.kind, m.item, m.attempt));
+        let marks: Vec<_> = marks.collect();
         assert_eq!(
             marks,
             [
@@ -467,22 +398,22 @@ mod tests {
             ]
         );
         let svg = graph.picture("a label").0;
-        assert!(
-            svg.contains("acknowledged") && !svg.contains(">answered<"),
-            "{svg}"
-        );
-        assert!(svg.contains("<title>") && !graph.still("a label").0.contains("<title>"));
+        assert!(svg.contains("acknowledged") && !svg.contains(">answered<"));
+        assert!(svg.contains("<title>") && !graph.drawn("a label", false).0.contains("<title>"));
     }
 
     #[test]
     fn every_mark_says_what_it_is() {
         let svg = graph().picture("a label").0;
-        assert!(
-            svg.contains("<title>Block number 0: sent again at 2.000 s (transmission 2)</title>")
-        );
-        assert!(svg.contains(
-            "<title>Block number 0: lost on the way at 0.000 s (transmission 1)</title>"
-        ));
+        for tip in [
+            "sent again at 2.000 s (transmission 2)",
+            "lost on the way at 0.000 s (transmission 1)",
+        ] {
+            assert!(
+                svg.contains(&format!("<title>Block number 0: {tip}</title>")),
+                "{tip}"
+            );
+        }
         assert!(
             !svg.contains("dropped by a full buffer"),
             "a legend has only what is shown"
@@ -496,30 +427,42 @@ mod tests {
         assert!(part.picture("a label").0.starts_with("<svg"));
     }
 
-    #[test]
-    fn thousands_of_marks_share_one_element() {
+    fn of_marks(marks: u32) -> SequenceGraph {
         let mark = |item| Mark {
-            at_s: 0.0,
+            at_s: 1.0,
             item,
             kind: Kind::First,
             attempt: 0,
         };
-        let marks = (0..=TOOLTIPS_MAX as u32).map(mark).collect();
-        let graph = SequenceGraph {
-            y_label: "Block".to_owned(),
-            answered: "answered",
-            marks,
-        };
-        assert!(!graph.picture("a label").0.contains("<title>"));
+        SequenceGraph {
+            y_label: "Sequence number (B)".to_owned(),
+            answered: "acknowledged",
+            marks: (0..marks).map(mark).collect(),
+        }
+    }
+
+    #[test]
+    fn thousands_of_marks_share_one_element() {
+        let many = of_marks(TOOLTIPS_MAX as u32 + 1);
+        assert!(!many.picture("a label").0.contains("<title>"));
+    }
+
+    #[test]
+    fn flows_have_distinct_colours() {
+        let flows = vec![of_marks(1), of_marks(1)];
+        let svg = FlowsGraph { flows }.picture("a label", true).0;
+        assert!(svg.contains(">flow 2<") && svg.contains("flow-first c1"));
+        assert!(!svg.contains("retransmission"), "a legend of what is shown");
     }
 
     #[test]
     fn nothing_is_a_figure_too() {
-        let empty = SequenceGraph {
-            y_label: "Block".to_owned(),
-            answered: "answered",
-            marks: Vec::new(),
-        };
-        assert!(!empty.picture("a label").0.contains("NaN"));
+        let flows = Vec::new();
+        for svg in [
+            of_marks(0).picture("a label").0,
+            FlowsGraph { flows }.picture("a label", true).0,
+        ] {
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        }
     }
 }

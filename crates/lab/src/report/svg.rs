@@ -49,16 +49,6 @@ impl Svg {
         ));
     }
 
-    /// `<circle>`
-    pub(super) fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64) {
-        self.push(format_args!(
-            "<circle class=\"{class}\" cx=\"{}\" cy=\"{}\" r=\"{}\"/>",
-            short(x),
-            short(y),
-            short(radius),
-        ));
-    }
-
     /// `<path>`
     pub(super) fn path(&mut self, class: &str, data: &str) {
         self.push(format_args!("<path class=\"{class}\" d=\"{data}\"/>"));

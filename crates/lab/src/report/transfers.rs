@@ -5,13 +5,12 @@ use carob_sim::engine;
 use carob_sim::spec::{FlowRecord, Recording, RunRecord, RunSpec, Transport};
 use carob_sim::trace::EVENTS_RECORDED_MAX;
 
-use super::flows::FlowsGraph;
 use super::link_use::{BIN, LinkUse, link_uses};
 use super::look::COLOURS;
 use super::page::{FigureBlock, Section};
-use super::sequence::{Kind, SequenceGraph, sequences};
-use super::timer_scatter::{TimerScatter, scatters};
-use super::timers::{TimerTrace, timers as timer_traces};
+use super::resolved::Picture;
+use super::sequence::{FlowsGraph, Kind, SequenceGraph, sequences};
+use super::timers::{TimerScatter, TimerTrace, scatters, timers as timer_traces};
 use crate::compare::digits;
 use crate::run::{Job, Outcome, Row, RunSetupError};
 use crate::summary;
@@ -137,38 +136,52 @@ impl Typical {
         }
     }
 
+    /// Crowds with a server that takes its time, or without.
+    fn crowds(&self, with_server: bool) -> impl Iterator<Item = &Transfer> {
+        let crowds = self.runs.iter().filter(|run| run.clients >= CROWD);
+        crowds.filter(move |run| run.record.server.is_some() == with_server)
+    }
+
     /// Crowds on the link and the use that each makes of it, unless they wait for the server.
     pub(super) fn link(&self) -> Vec<FigureBlock> {
-        let crowds = self.runs.iter().filter(|t| t.clients >= CROWD);
-        let crowds = crowds.filter(|transfer| transfer.record.server.is_none());
-        let panels = crowds.map(|transfer| {
-            let content = LinkUse::of(&transfer.record, transfer.rate_bps);
-            let wait = content.longest_wait();
-            let title = format!("{}, waits up to {} s", transfer.title, digits(wait));
-            (title, content)
+        let panels = self.crowds(false).map(|run| {
+            let content = LinkUse::of(&run.record, run.rate_bps);
+            let wait = digits(content.longest_wait());
+            (format!("{}, waits up to {wait} s", run.title), content)
         });
         let panels: Vec<(String, LinkUse)> = panels.collect();
-        let title = "The link over time";
-        let picture = || link_uses(&panels, &format!("{title}, by algorithm"));
-        let block = || FigureBlock::new(picture(), format!("{title}."), CROWD_READING);
-        (!panels.is_empty()).then(block).into_iter().collect()
+        by_algorithm("The link over time", CROWD_READING, &panels, link_uses)
     }
 
     /// The timers of all clients of crowds with a slow server.
     pub(super) fn timers(&self) -> Vec<FigureBlock> {
-        let crowds = self.runs.iter().filter(|t| t.clients >= CROWD);
-        let crowds = crowds.filter(|transfer| transfer.record.server.is_some());
-        let panels = crowds.map(|transfer| {
-            let content = TimerScatter::of(&transfer.record);
-            let (run, _) = transfer.title.split_once(':').unwrap_or_default();
+        let panels = self.crowds(true).map(|run| {
+            let content = TimerScatter::of(&run.record);
+            let (run, _) = run.title.split_once(':').unwrap_or_default();
             (format!("{run}: {}", content.summary()), content)
         });
         let panels: Vec<(String, TimerScatter)> = panels.collect();
-        let title = "The timers of all clients";
-        let picture = || scatters(&panels, &format!("{title}, by algorithm"));
-        let block = || FigureBlock::new(picture(), format!("{title}."), SCATTER_READING);
-        (!panels.is_empty()).then(block).into_iter().collect()
+        by_algorithm(
+            "The timers of all clients",
+            SCATTER_READING,
+            &panels,
+            scatters,
+        )
     }
+}
+
+/// Panels with their titles as one figure; none without panels.
+fn by_algorithm<T>(
+    title: &str,
+    caption: &str,
+    panels: &[(String, T)],
+    draw: fn(&[(String, T)], &str) -> Picture,
+) -> Vec<FigureBlock> {
+    if panels.is_empty() {
+        return Vec::new();
+    }
+    let picture = draw(panels, &format!("{title}, by algorithm"));
+    vec![FigureBlock::new(picture, format!("{title}."), caption)]
 }
 
 fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, RunSetupError> {
@@ -302,7 +315,7 @@ fn one_transfer(transfer: &Transfer) -> Vec<FigureBlock> {
     } = transfer.words();
     let graph = transfer.graph();
     let picture = if transfer.shows_all() {
-        FlowsGraph::of_streams(&transfer.record.events, transfer.clients).picture(title)
+        FlowsGraph::of_streams(&transfer.record.events, transfer.clients).picture(title, false)
     } else {
         graph.picture(title)
     };
@@ -347,31 +360,25 @@ fn side_by_side(all: &[Transfer]) -> Vec<FigureBlock> {
     for over_tcp in [false, true] {
         let some: Vec<&Transfer> = all.iter().filter(|t| t.over_tcp == over_tcp).collect();
         let Some(first) = some.first() else { continue };
-        let Words {
-            title,
-            reading,
-            timers,
-            ..
-        } = first.words();
-        let graphs: Vec<(String, SequenceGraph)> = some
-            .iter()
-            .map(|transfer| (transfer.title.clone(), transfer.graph()))
-            .collect();
-        let traces: Vec<(String, TimerTrace)> = some
-            .iter()
-            .filter_map(|transfer| {
-                let trace = TimerTrace::of(transfer.record.flows.first()?);
-                Some((transfer.title.clone(), trace))
-            })
-            .collect();
-        let mut caption = (*reading).to_owned();
-        for transfer in some.iter().filter(|t| !t.unrecorded.is_empty()) {
-            caption = format!("{caption} {}:{}", transfer.title, transfer.unrecorded);
+        let words = first.words();
+        let graphs = some.iter().map(|run| (run.title.clone(), run.graph()));
+        let graphs: Vec<(String, SequenceGraph)> = graphs.collect();
+        let traces = some.iter().filter_map(|run| {
+            let trace = TimerTrace::of(run.record.flows.first()?);
+            Some((run.title.clone(), trace))
+        });
+        let traces: Vec<(String, TimerTrace)> = traces.collect();
+        let mut caption = words.reading.to_owned();
+        for run in some.iter().filter(|run| !run.unrecorded.is_empty()) {
+            caption = format!("{caption} {}:{}", run.title, run.unrecorded);
         }
-        let picture = sequences(&graphs, &format!("{title}, by algorithm"));
-        figures.push(FigureBlock::new(picture, format!("{title}."), &caption));
+        figures.extend(by_algorithm(words.title, &caption, &graphs, sequences));
         let picture = timer_traces(&traces, "Timers over time, by algorithm");
-        figures.push(FigureBlock::new(picture, "Timers.".to_owned(), timers));
+        figures.push(FigureBlock::new(
+            picture,
+            "Timers.".to_owned(),
+            words.timers,
+        ));
     }
     figures
 }

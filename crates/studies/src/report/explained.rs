@@ -15,7 +15,7 @@ use carob_lab::text::TextTable;
 pub struct Drawn {
     /// Its name.
     pub id: String,
-    /// The figure in both layouts.
+    /// The figure.
     pub picture: Picture,
     /// Title, a few words.
     pub title: String,
@@ -75,11 +75,7 @@ const DETAIL: &str = "-detail";
 fn draw(chosen: &Chosen, still: bool) -> Explained {
     let run = &chosen.run;
     let graph = FlowsGraph::of_streams(&chosen.record.events, chosen.clients);
-    let picture = |graph: &FlowsGraph, label: &str| match &graph.flows[..] {
-        [one] if still => one.still(label),
-        [one] => one.picture(label),
-        _ => graph.picture(label),
-    };
+    let picture = |graph: &FlowsGraph, label: &str| graph.picture(label, !still);
     let name = format!("{}, {}, seed {}", run.cell, run.algorithm, chosen.seed);
     let mut figures = vec![Drawn {
         id: run.id.clone(),
@@ -401,7 +397,7 @@ mod tests {
                 assert_eq!(count(Kind::Lost), facts.lost, "{}", run.id);
             }
             let drawn = |class: &str, end: char| {
-                let svg = graph.picture("a label").0;
+                let svg = graph.picture("a label", false).0;
                 let (_, layers) = svg.split_once("class=\"layers\"").expect("a panel");
                 let paths = layers
                     .split("<path class=\"")
@@ -412,8 +408,14 @@ mod tests {
                 let marks = graph.flows.iter().flat_map(|flow| &flow.marks);
                 marks.filter(|m| m.kind == kind).count()
             };
-            assert_eq!(drawn("flow-again c", 'Z'), all(Kind::Again), "{}", run.id);
-            assert_eq!(drawn("flow-first c", 'M'), all(Kind::First), "{}", run.id);
+            let family = if graph.flows.len() == 1 {
+                "seq"
+            } else {
+                "flow"
+            };
+            let class = |kind| format!("{family}-{kind}");
+            assert_eq!(drawn(&class("again"), 'Z'), all(Kind::Again), "{}", run.id);
+            assert_eq!(drawn(&class("first"), 'M'), all(Kind::First), "{}", run.id);
         }
     }
 

@@ -50,7 +50,7 @@ pub fn completion_times(
                 // Writing to a String cannot fail.
                 let _ = write!(caption, " Flows in a box: {n}.");
             }
-            if plot.mapping == Mapping::Logarithmic {
+            if plot.mapping() == Mapping::Logarithmic {
                 caption += " The vertical axis is logarithmic.";
             }
             reading.get_or_insert_with(|| plot.reading());
@@ -135,13 +135,14 @@ fn plot(
             });
         }
     }
-    BoxPlot::of_times(
-        "Flow completion time",
+    BoxPlot {
+        name: "Flow completion time".to_owned(),
         groups,
         series,
         boxes,
-        study.citation(),
-    )
+        published_label: study.citation(),
+        ..BoxPlot::default()
+    }
 }
 
 #[cfg(test)]

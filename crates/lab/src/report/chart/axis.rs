@@ -7,13 +7,18 @@ use crate::report::svg::{Svg, text_width};
 /// Room for tick labels, and for a second level of them.
 const TICKS: f64 = 28.0;
 const OUTER: f64 = 26.0;
+/// The range of no values.
+const NOTHING: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
 
 /// An axis without its place.
 #[derive(Clone, Debug, Default)]
 pub(in crate::report) struct Axis {
     pub(super) label: String,
     mapping: Mapping,
-    pub(super) range: (f64, f64),
+    range: (f64, f64),
+    /// True where values outside the range are drawn at its ends.
+    is_fixed: bool,
+    is_from_zero: bool,
     pub(super) ticks: Ticks,
     /// A second level of labels: from, to, text.
     pub(super) outer: Vec<(f64, f64, String)>,
@@ -58,20 +63,43 @@ pub(in crate::report) enum Direction {
 }
 
 impl Axis {
-    /// Round numbers around a range, about `wanted`.
-    pub(in crate::report) fn new(
-        label: &str,
-        mapping: Mapping,
-        range: (f64, f64),
-        wanted: usize,
-    ) -> Self {
+    /// About this many round numbers around all values of the panel's layers.
+    pub(in crate::report) fn linear(label: &str, wanted: usize) -> Self {
         Self {
             label: label.to_owned(),
-            mapping,
-            range,
+            range: NOTHING,
             ticks: Ticks::Round(wanted),
             ..Self::default()
         }
+    }
+
+    /// The same with equal distances for equal ratios; values below zero are drawn at its end.
+    pub(in crate::report) fn logarithmic(label: &str, wanted: usize) -> Self {
+        Self::linear(label, wanted).mapped(Mapping::Logarithmic)
+    }
+
+    /// With another mapping.
+    pub(in crate::report) fn mapped(mut self, mapping: Mapping) -> Self {
+        self.mapping = mapping;
+        self
+    }
+
+    /// With room for a value.
+    pub(in crate::report) fn with(mut self, value: f64) -> Self {
+        self.include(value);
+        self
+    }
+
+    /// From zero on: intervals of what cannot be negative end there.
+    pub(in crate::report) fn from_zero(mut self) -> Self {
+        self.is_from_zero = true;
+        self.with(0.0)
+    }
+
+    /// With room for these values and no others.
+    pub(in crate::report) fn within(mut self, low: f64, high: f64) -> Self {
+        (self.range, self.is_fixed) = ((low, high), true);
+        self
     }
 
     /// Texts at the middle of equal parts, from 0.5 on.
@@ -86,6 +114,7 @@ impl Axis {
         Self {
             label: label.to_owned(),
             range: (0.0, ticks.len().max(1) as f64),
+            is_fixed: true,
             ticks: Ticks::Categories(ticks),
             ..Self::default()
         }
@@ -101,6 +130,7 @@ impl Axis {
         Self {
             label: label.to_owned(),
             range,
+            is_fixed: true,
             ticks: Ticks::Given(ticks.into_iter().map(tick).collect()),
             ..Self::default()
         }
@@ -144,9 +174,14 @@ impl Axis {
     }
 
     pub(super) fn scale(&self, pixels: (f64, f64)) -> Scale {
+        let range = match self.mapping {
+            _ if (self.range.0 + self.range.1).is_finite() => self.range,
+            Mapping::Linear => (0.0, 1.0),
+            Mapping::Logarithmic => (0.1, 1.0),
+        };
         match &self.ticks {
-            Ticks::Round(wanted) => Scale::new(self.mapping, self.range, *wanted, pixels),
-            ticks => Scale::given(self.range, ticks.texts().to_vec(), pixels),
+            Ticks::Round(wanted) => Scale::new(self.mapping, range, *wanted, pixels),
+            ticks => Scale::given(range, ticks.texts().to_vec(), pixels),
         }
     }
 
@@ -164,10 +199,22 @@ impl Axis {
         self.ticks.are_round()
     }
 
+    /// Widens its range to a value.
+    pub(super) fn include(&mut self, value: f64) {
+        let has_place = self.mapping == Mapping::Linear || value > 0.0;
+        if value.is_finite() && has_place && !self.is_fixed {
+            let low = if self.is_from_zero { 0.0 } else { value };
+            self.widen((low, value));
+        }
+    }
+
     /// Widens its range to include another's.
     pub(super) fn join(&mut self, other: &Self) {
-        self.range.0 = self.range.0.min(other.range.0);
-        self.range.1 = self.range.1.max(other.range.1);
+        self.widen(other.range);
+    }
+
+    fn widen(&mut self, (low, high): (f64, f64)) {
+        self.range = (self.range.0.min(low), self.range.1.max(high));
     }
 }
 

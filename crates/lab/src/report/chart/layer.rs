@@ -52,11 +52,14 @@ impl Layer {
 
     /// With parts that share a tooltip; an empty one is none.
     pub(in crate::report) fn item(mut self, tip: &str, parts: Vec<Part>) -> Self {
-        self.items.push(Item {
-            tip: tip.to_owned(),
-            parts,
-        });
+        self.add(tip, parts);
         self
+    }
+
+    /// Adds parts that share a tooltip; an empty one is none.
+    pub(in crate::report) fn add(&mut self, tip: &str, parts: Vec<Part>) {
+        let tip = tip.to_owned();
+        self.items.push(Item { tip, parts });
     }
 
     /// With a part without tooltip, if it shows anything.
@@ -126,9 +129,34 @@ impl Part {
         Self::Marks(format!("mark {}", look.class()), look.shape(), size, at)
     }
 
+    /// Marks of a class.
+    pub(in crate::report) fn marks(class: &str, shape: Shape, size: f64, at: Vec<At>) -> Self {
+        Self::Marks(class.to_owned(), shape, size, at)
+    }
+
+    /// A line through places.
+    pub(in crate::report) fn line(class: &str, through: Vec<At>) -> Self {
+        Self::Line(class.to_owned(), vec![through])
+    }
+
+    /// A rectangle between two corners.
+    pub(in crate::report) fn rect(class: &str, from: At, to: At) -> Self {
+        Self::Rect(class.to_owned(), from, to, None)
+    }
+
+    /// A rectangle whose colour is this strong, from 0 to 1.
+    pub(in crate::report) fn faint(class: &str, from: At, to: At, strength: f64) -> Self {
+        Self::Rect(class.to_owned(), from, to, Some(strength))
+    }
+
+    /// A text.
+    pub(in crate::report) fn text(class: &str, at: At, text: String) -> Self {
+        Self::Text(class.to_owned(), at, text, false)
+    }
+
     /// A line between two places.
     pub(in crate::report) fn span(class: &str, from: At, to: At) -> Self {
-        Self::Line(class.to_owned(), vec![vec![from, to]])
+        Self::line(class, vec![from, to])
     }
 
     /// Lines over the whole height.
@@ -146,13 +174,13 @@ impl Part {
         }
     }
 
-    /// The values along the vertical axis.
-    pub(super) fn heights(&self) -> Vec<f64> {
+    /// The places that axes have room for.
+    pub(super) fn places(&self) -> Vec<At> {
         match self {
-            Self::Marks(_, _, _, at) | Self::Area(_, at) => at.iter().map(|at| at.1).collect(),
-            Self::Line(_, runs) => runs.iter().flatten().map(|at| at.1).collect(),
-            Self::Rect(_, from, to, _) => vec![from.1, to.1],
-            Self::Rects(_, all) => all.iter().flat_map(|(from, to)| [from.1, to.1]).collect(),
+            Self::Marks(_, _, _, at) | Self::Area(_, at) => at.clone(),
+            Self::Line(_, runs) => runs.concat(),
+            Self::Rect(_, from, to, _) => vec![*from, *to],
+            Self::Rects(_, all) => all.iter().flat_map(|(from, to)| [*from, *to]).collect(),
             Self::Text(..) => Vec::new(),
         }
     }

@@ -12,7 +12,7 @@ pub(super) use layer::{At, Layer, Part, steps};
 
 use std::fmt::Write as _;
 
-use super::picture::{Picture, WIDTH};
+use super::resolved::{Picture, WIDTH};
 use super::scale::Scale;
 use super::svg::{Svg, escape, text_width};
 
@@ -71,6 +71,8 @@ pub(super) enum Shared {
     Both,
     /// The horizontal for all panels, the vertical for a row.
     Rows,
+    /// The horizontal for all panels, the vertical for a column; each panel has labels.
+    Columns,
 }
 
 /// A part of a figure with its axes.
@@ -105,29 +107,39 @@ struct Frame {
 impl Chart {
     /// One panel of a usual height.
     pub(super) fn of(label: &str, panel: Panel) -> Self {
+        Self::grid(label, 1, 330.0, vec![panel])
+    }
+
+    /// Panels of a height in rows.
+    pub(super) fn grid(label: &str, columns: usize, height: f64, panels: Vec<Panel>) -> Self {
         Self {
             label: label.to_owned(),
-            height: 330.0,
+            columns,
+            height,
             right: 16.0,
-            panels: vec![panel],
+            panels,
             ..Self::default()
         }
     }
 
     /// Panels side by side on common axes, over the time in seconds.
     pub(super) fn over_time(label: &str, panels: Vec<Panel>) -> Self {
-        let several = panels.len() > 1;
+        let (columns, height) = match panels.len() {
+            0..=1 => (1, 330.0),
+            _ => (2, 190.0),
+        };
         Self {
-            label: label.to_owned(),
-            columns: if several { 2 } else { 1 },
-            height: if several { 190.0 } else { 330.0 },
-            right: 16.0,
             shared: Shared::Both,
             x_label: "Time (s)".to_owned(),
             zooms: true,
-            panels,
-            ..Self::default()
+            ..Self::grid(label, columns, height, panels)
         }
+    }
+
+    /// With a label below all panels.
+    pub(super) fn below(mut self, label: &str) -> Self {
+        label.clone_into(&mut self.x_label);
+        self
     }
 
     /// The figure as an SVG element.
@@ -150,8 +162,8 @@ impl Chart {
                     top: top + above,
                     bottom: top + above + self.height,
                     title: top + TITLE - 9.0,
-                    is_first: column == 0 || self.shared == Shared::Neither,
-                    is_last: place + columns >= count || self.shared == Shared::Neither,
+                    is_first: column == 0 || self.labels_all(),
+                    is_last: place + columns >= count || self.labels_all(),
                 };
                 below = below.max(panel.below(frame.is_last));
                 let label = escape(&format!("{} {}", panel.title, panel.y.label));
@@ -181,34 +193,43 @@ impl Chart {
         Picture(svg.finish(right + self.right, top + 4.0, &self.label, zoom))
     }
 
-    /// Gives panels the ranges that they share.
+    /// Gives axes room for all layers, and panels the ranges that they share.
     fn share(&mut self) {
+        for Panel { x, y, layers, .. } in &mut self.panels {
+            let places = layers.iter().flat_map(Layer::parts).flat_map(Part::places);
+            for (along, up) in places {
+                x.include(along);
+                y.include(up);
+            }
+        }
         let columns = self.columns.max(1);
+        let group = |place: usize| match self.shared {
+            Shared::Neither | Shared::Both => 0,
+            Shared::Rows => place / columns,
+            Shared::Columns => place % columns,
+        };
         if self.shared == Shared::Neither {
             return;
         }
-        let Some(mut x) = self.panels.first().map(|panel| panel.x.clone()) else {
-            return;
+        let joined = |place: usize| {
+            let Panel { mut x, mut y, .. } = self.panels[place].clone();
+            for (other, panel) in self.panels.iter().enumerate() {
+                x.join(&panel.x);
+                if group(other) == group(place) {
+                    y.join(&panel.y);
+                }
+            }
+            (x, y)
         };
-        for panel in &self.panels {
-            x.join(&panel.x);
+        let axes: Vec<(Axis, Axis)> = (0..self.panels.len()).map(joined).collect();
+        for (panel, axes) in self.panels.iter_mut().zip(axes) {
+            (panel.x, panel.y) = axes;
         }
-        let of_row = match self.shared {
-            Shared::Both => self.panels.len(),
-            _ => columns,
-        };
-        for row in self.panels.chunks_mut(of_row) {
-            let mut y = row[0].y.clone();
-            for panel in row.iter() {
-                y.join(&panel.y);
-            }
-            if !(y.range.0 + y.range.1).is_finite() {
-                y.range = (0.1, 1.0); // no panel has a value
-            }
-            for panel in row {
-                (panel.x.range, panel.y.range) = (x.range, y.range);
-            }
-        }
+    }
+
+    /// Returns true if each panel has labels at its axes.
+    fn labels_all(&self) -> bool {
+        matches!(self.shared, Shared::Neither | Shared::Columns)
     }
 
     /// Left and right end of each column.
@@ -216,7 +237,7 @@ impl Chart {
         let margin = |column: usize| {
             let own = self.panels.iter().skip(column).step_by(columns);
             let widest = own.map(|panel| panel.y.margin()).fold(18.0, f64::max);
-            if column > 0 && self.shared != Shared::Neither {
+            if column > 0 && !self.labels_all() {
                 GAP
             } else if self.y_label.is_empty() {
                 widest
@@ -298,11 +319,18 @@ impl Chart {
 }
 
 impl Panel {
-    /// With axes that have room for another.
-    pub(super) fn join(mut self, other: &Self) -> Self {
-        self.x.join(&other.x);
-        self.y.join(&other.y);
-        self
+    pub(super) fn new(x: Axis, y: Axis, layers: Vec<Layer>) -> Self {
+        Self {
+            x,
+            y,
+            layers,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn titled(self, title: &str) -> Self {
+        let title = title.to_owned();
+        Self { title, ..self }
     }
 
     /// Room below it.
@@ -330,7 +358,7 @@ impl Panel {
         );
         if self.y.is_of_numbers() {
             let parts = self.layers.iter().flat_map(Layer::parts);
-            let heights = parts.flat_map(Part::heights);
+            let heights = parts.flat_map(Part::places).map(|at| at.1);
             let above = heights.filter(|height| *height > 0.0);
             let least = above.fold(f64::INFINITY, f64::min);
             if least.is_finite() {

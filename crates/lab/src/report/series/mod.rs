@@ -4,25 +4,24 @@
 //! controller than under another. Grey steps are the round trips; over each is the first timer
 //! as a dot and, where it ran out, a stroke with a rung for each timer after it.
 
-mod notes;
 mod panel;
 
 use carob_cc::time::Duration;
 
 use super::chart::{Axis, Chart, Panel, ROOM, Shared};
-use super::picture::Picture;
-use super::scale::Mapping;
+use super::resolved::Picture;
 use super::sequence::TOOLTIPS_MAX;
+use super::svg::text_width;
 use crate::footnotes::{FOOTNOTE, is_choice, marked};
-use crate::replay::{Event, Run, Script};
-use notes::Notes;
+use crate::replay::tables::seconds;
+use crate::replay::{Event, Run, Script, Totals};
 
 /// Room a pause takes, in exchanges.
 const PAUSE: f64 = 0.8;
 /// Shortest time on the vertical axis, in seconds.
 const SHORTEST: f64 = 1e-5;
 
-/// The figure of runs of one script, in both layouts.
+/// The figure of runs of one script.
 pub fn series(script: &Script, runs: &[Run], label: &str) -> Picture {
     let titles: Vec<String> = runs.iter().map(|run| marked(&run.algorithm)).collect();
     let (columns, height) = arrangement(runs.len(), script.events.len());
@@ -30,31 +29,27 @@ pub fn series(script: &Script, runs: &[Run], label: &str) -> Picture {
     let notes = Notes::of(runs, &titles, drawing.width);
     let tooltips = runs.len() * script.events.len() <= TOOLTIPS_MAX;
     let panels = runs.iter().zip(titles).zip(notes.texts);
-    let panels = panels.map(|((run, title), note)| Panel {
-        title,
-        note,
-        letters: drawing.letters(),
-        x: drawing.exchanges(),
-        y: Axis::new("", Mapping::Logarithmic, drawing.range, 5),
-        layers: drawing.layers(run, tooltips),
-        ..Panel::default()
+    let panels = panels.map(|((run, title), note)| {
+        let y = Axis::logarithmic("", 5)
+            .with(drawing.range.0)
+            .with(drawing.range.1);
+        Panel {
+            title,
+            note,
+            letters: drawing.letters(),
+            ..Panel::new(drawing.exchanges(), y, drawing.layers(run, tooltips))
+        }
     });
     let phases = (0..).map(letter).zip(script.phases.iter().cloned());
     let footnote = runs.iter().any(|run| is_choice(&run.algorithm));
     let chart = Chart {
-        label: label.to_owned(),
-        columns,
-        height,
-        right: 16.0,
         shared: Shared::Both,
-        x_label: "Exchange".to_owned(),
         y_label: "Time-out and round trip (s)".to_owned(),
         letters: phases.filter(|_| drawing.has_letters()).collect(),
         notes: vec![notes.reading, if footnote { FOOTNOTE } else { "" }],
-        panels: panels.collect(),
-        ..Chart::default()
+        ..Chart::grid(label, columns, height, panels.collect())
     };
-    chart.picture()
+    chart.below("Exchange").picture()
 }
 
 /// Columns, and the height of a panel's area, by panels and events.
@@ -158,6 +153,56 @@ impl<'a> Drawing<'a> {
 /// `a`, `b`, ...
 fn letter(place: usize) -> String {
     char::from(b'a' + (place % 26) as u8).to_string()
+}
+
+/// Notes beside the names of controllers: a text for each run, and an explanation.
+struct Notes {
+    texts: Vec<String>,
+    reading: &'static str,
+}
+
+impl Notes {
+    /// As much as every panel has room for.
+    fn of(runs: &[Run], titles: &[String], width: f64) -> Self {
+        type Form = (fn(&Totals) -> String, &'static str);
+        const FORMS: [Form; 3] = [
+            (
+                |t| {
+                    let took = seconds(t.elapsed.saturating_sub(t.idle));
+                    let (again, spurious) = (t.retransmissions, t.spurious);
+                    format!("{again} retransmissions, {spurious} spurious, {took} s")
+                },
+                "Beside a name: retransmissions, those of them that were spurious, and how long \
+                 all exchanges took, pauses left out.",
+            ),
+            (
+                |t| {
+                    format!(
+                        "{} retransmissions, {} spurious",
+                        t.retransmissions, t.spurious
+                    )
+                },
+                "Beside a name: retransmissions, and those of them that were spurious.",
+            ),
+            (
+                |t| format!("{} ({})", t.retransmissions, t.spurious),
+                "Beside a name: retransmissions, in brackets those of them that were spurious.",
+            ),
+        ];
+        for (form, reading) in FORMS {
+            let texts: Vec<String> = runs.iter().map(|run| form(&run.totals())).collect();
+            let fits = |(title, note): (&String, &String)| {
+                text_width(title) * 1.15 + text_width(note) + 16.0 <= width
+            };
+            if titles.iter().zip(&texts).all(fits) {
+                return Self { texts, reading };
+            }
+        }
+        Self {
+            texts: vec![String::new(); runs.len()],
+            reading: "",
+        }
+    }
 }
 
 #[cfg(test)]
