@@ -4,3 +4,4 @@
 mod contract;
 mod exchange;
 mod vectors;
+mod windows;
