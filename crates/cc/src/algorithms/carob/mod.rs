@@ -75,7 +75,7 @@ constants! {
 }
 
 /// The state of `carob` for one peer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Carob {
     constants: &'static CarobConstants,
     path: Path,
@@ -409,5 +409,7 @@ fn micros(micros: u32) -> Duration {
     Duration::from_micros(u64::from(micros))
 }
 
+#[cfg(test)]
+mod states;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ struct Bound {
 }
 
 /// Round trips of a path in microseconds; all 0 before the first sample.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Path {
     srtt: u32,
     deviation: u32,

@@ -4,11 +4,11 @@ use crate::random::Fixed;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn carob() -> Carob {
+pub(super) fn carob() -> Carob {
     Carob::new(&Carob::PROFILES[0].constants)
 }
 
-fn at(ms: u64) -> Instant {
+pub(super) fn at(ms: u64) -> Instant {
     Instant::ZERO + MS.times(ms)
 }
 
@@ -175,7 +175,7 @@ fn late_answer_to_an_abandoned_exchange_is_a_lower_bound() {
 
 /// A transfer over a bottleneck of 10 messages of 300 bytes a second, 1 s of base round trip and an
 /// endless buffer, for `messages`. Returns the greatest round trip in ms.
-fn transfer(carob: &mut Carob, messages: usize, lost: impl Fn(usize) -> bool) -> u64 {
+pub(super) fn transfer(carob: &mut Carob, messages: usize, lost: impl Fn(usize) -> bool) -> u64 {
     transfer_from(carob, 0, messages, lost)
 }
 
@@ -354,7 +354,7 @@ fn later_answers_show_losses_in_a_window_only() {
 
 /// Rounds of a window behind a queue of this round trip in ms; in each `lost` messages are lost.
 /// Returns the window in messages after each, rounded down.
-fn rounds(carob: &mut Carob, began: u64, round_trip: u64, lost: &[u32]) -> std::vec::Vec<u32> {
+pub(super) fn rounds(carob: &mut Carob, began: u64, round_trip: u64, lost: &[u32]) -> std::vec::Vec<u32> {
     let mut now = began;
     let mut windows = std::vec::Vec::new();
     for lost in lost {

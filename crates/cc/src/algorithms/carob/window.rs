@@ -128,7 +128,7 @@ enum Reporting {
 }
 
 /// The state of a peer's transfers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Transfer {
     /// The window in bytes; 0 before the first answer.
     window: u32,
