@@ -1,6 +1,6 @@
 //! Dependencies between the workspace's crates: each crate has a floor and may use lower floors only.
 //!
-//! `{cc, codec} <- {proto, analyze} <- {carob, sim} <- {emu, lab} <- {studies, web} <- cli <- python`
+//! `{cc, codec} <- {proto, analyze} <- {carob, sim} <- {bench, emu, lab} <- {studies, web} <- cli <- python`
 
 use serde_json::Value;
 
@@ -13,6 +13,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("carob", 2),
     ("carob-analyze", 1),
     ("carob-sim", 2),
+    ("carob-bench", 3),
     ("carob-emu", 3),
     ("carob-lab", 3),
     ("carob-studies", 4),

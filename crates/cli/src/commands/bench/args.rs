@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carob::{BlockSize, TransmissionProfile};
+use carob_bench::{Arrivals, Mode};
 use clap::ValueEnum;
-use serde::Serialize;
 
 use crate::args::{PskArgs, TlsArgs, block_size, duration, profile, token_length};
 
@@ -117,37 +117,6 @@ pub(crate) struct BenchArgs {
     pub(crate) tls: TlsArgs,
     #[command(flatten)]
     pub(crate) psk: PskArgs,
-}
-
-/// Kind of load on the resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Mode {
-    /// GET it
-    Get,
-    /// POST a small body to it
-    Post,
-    /// Download it block by block
-    Block,
-    /// Upload a body to it block by block
-    Upload,
-}
-
-impl Mode {
-    /// Returns true if a request is a body of many messages.
-    pub(crate) fn moves_bodies(self) -> bool {
-        matches!(self, Self::Block | Self::Upload)
-    }
-}
-
-/// Arrival process of the open loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Arrivals {
-    /// Constant intervals
-    Constant,
-    /// Random, as from many independent clients
-    Poisson,
 }
 
 /// Method of an upload.

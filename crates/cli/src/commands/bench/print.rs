@@ -5,13 +5,11 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use carob::Code;
-use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::args::Mode;
-use super::counters::ErrorKind;
-use super::plan::{Pace, Plan};
-use super::report::{BUSY, Percentiles, Report, limit_by_default};
+use carob_bench::{
+    Arrivals, BUSY, ErrorKind, Mode, Pace, Percentiles, Plan, Report, limit_by_default,
+};
 
 /// A line on stderr while the load runs, if that is a terminal.
 pub(super) struct Progress(ProgressBar);
@@ -151,8 +149,8 @@ fn headline(plan: &Plan, report: &Report) -> String {
         (_, Pace::Closed) => format!("{} outstanding over {} ports", plan.outstanding, plan.ports),
         (_, Pace::Open { rate, arrivals, .. }) => {
             let arrivals = match arrivals {
-                super::args::Arrivals::Constant => "constant",
-                super::args::Arrivals::Poisson => "Poisson",
+                Arrivals::Constant => "constant",
+                Arrivals::Poisson => "Poisson",
             };
             format!("{rate}/s, {arrivals}, over {} ports", plan.ports)
         }
@@ -290,38 +288,6 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// The percentile distribution in the text form of HdrHistogram's own tools, in microseconds.
-pub(super) fn distribution(nanos: &Histogram<u64>) -> String {
-    const STEPS_TO_HALF: u32 = 5;
-    let micros = |nanos: u64| nanos as f64 / 1e3;
-    let mut text = format!(
-        "{:>12} {:>14} {:>10} {:>14}\n\n",
-        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
-    );
-    let mut count = 0;
-    for step in nanos.iter_quantiles(STEPS_TO_HALF) {
-        let value = micros(step.value_iterated_to());
-        let quantile = step.quantile_iterated_to();
-        count += step.count_since_last_iteration();
-        let written = if quantile < 1.0 {
-            let inverse = 1.0 / (1.0 - quantile);
-            writeln!(
-                text,
-                "{value:12.3} {quantile:2.12} {count:10} {inverse:14.2}"
-            )
-        } else {
-            writeln!(text, "{value:12.3} {quantile:2.12} {count:10}")
-        };
-        debug_assert!(written.is_ok(), "writing to a string does not fail");
-    }
-    let (mean, deviation) = (nanos.mean() / 1e3, nanos.stdev() / 1e3);
-    let (max, total) = (micros(nanos.max()), nanos.len());
-    text + &format!(
-        "#[Mean    = {mean:12.3}, StdDeviation   = {deviation:12.3}]\n\
-         #[Max     = {max:12.3}, Total count    = {total:12}]\n"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,37 +301,6 @@ mod tests {
         assert_eq!(
             [0.123, 9.876, 12.34, 345.6, 12_345.6].map(figure),
             ["0.12", "9.88", "12.3", "346", "12,346"]
-        );
-    }
-
-    #[test]
-    fn the_distribution_ends_with_the_largest_value_and_all_counts() {
-        let mut nanos = crate::commands::bench::counters::histogram();
-        for micros in 1..=1_000 {
-            nanos.saturating_record(micros * 1_000);
-        }
-        let text = distribution(&nanos);
-        let rows: Vec<Vec<f64>> = text
-            .lines()
-            .skip(2)
-            .filter(|line| !line.starts_with('#'))
-            .map(|line| {
-                line.split_whitespace()
-                    .map(|word| word.parse().unwrap())
-                    .collect()
-            })
-            .collect();
-        assert!(
-            rows.iter().all(|row| row.len() == 4 || row[1] > 0.999_999),
-            "{text}"
-        );
-        assert!(rows.is_sorted_by(|a, b| a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2]));
-        let middle = rows.iter().find(|row| row[1] >= 0.5).unwrap();
-        assert!((495.0..=505.0).contains(&middle[0]), "{middle:?}");
-        let last = rows.last().unwrap();
-        assert!(
-            (last[0] - 1_000.0).abs() < 1.0 && (last[2] - 1_000.0).abs() < 0.5,
-            "{last:?}"
         );
     }
 }

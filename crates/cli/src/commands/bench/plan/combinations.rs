@@ -1,6 +1,8 @@
 //! Options that do not go together.
 
-use super::super::args::{BenchArgs, Mode};
+use carob_bench::Mode;
+
+use super::super::args::BenchArgs;
 use super::wrong;
 use crate::failure::Failure;
 

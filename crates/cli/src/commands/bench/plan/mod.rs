@@ -7,17 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carob::{BlockSize, Code, TransmissionParameters, TransmissionProfile};
+use carob::{BlockSize, Code};
+use carob_bench::{Arrivals, Mode, PORT_MESSAGES_MAX, Pace, Plan};
 use carob_proto::codec::Uri;
 use carob_proto::congestion::CongestionControl;
-use carob_proto::endpoint::{BodyMode, Config, RequestConfig, Tracing};
 use carob_proto::message::Request;
 
-use super::args::{Arrivals, BenchArgs, Method, Mode};
+use super::args::{BenchArgs, Method};
 use crate::args::controller;
 use crate::failure::{Failure, Kind};
-
-pub(super) use target::Target;
 
 /// Default for the largest number of outstanding requests in the open loop.
 const OPEN_LOOP_OUTSTANDING: u32 = 1_024;
@@ -27,179 +25,91 @@ const PORTS: u32 = 16;
 const OUTSTANDING_MAX: u32 = 65_536;
 /// Source ports at most at a time: a machine has not many more.
 const PORTS_MAX: u32 = 20_000;
-/// The most messages from one source port: Message IDs that are free within EXCHANGE_LIFETIME.
-pub(super) const PORT_MESSAGES_MAX: u32 = 64_000;
 /// The longest body that is sent: what blocks of 1024 bytes can number (RFC 7959 2.2).
 const BODY_MAX: usize = 1 << 30;
 /// The longest body of a request that is no upload, which must fit one message.
 const PAYLOAD_MAX: usize = 1_024;
-/// Messages of the server's that a port remembers to know their repetitions. At it, the oldest is
-/// forgotten, and its repetition counts as late.
-const REMEMBERED: usize = 1_024;
-
-/// When requests start.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Pace {
-    /// When one before has ended.
-    Closed,
-    /// At scheduled times.
-    Open {
-        rate: f64,
-        arrivals: Arrivals,
-        seed: u64,
-    },
-}
-
-/// The load as planned.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) mode: Mode,
-    pub(super) target: Arc<Target>,
-    pub(super) request: Request,
-    pub(super) confirmable: bool,
-    pub(super) pace: Pace,
-    pub(super) outstanding: usize,
-    pub(super) ports: usize,
-    pub(super) threads: usize,
-    pub(super) warm_up: Duration,
-    /// Time measured; `None` to go by `requests` alone.
-    pub(super) duration: Option<Duration>,
-    pub(super) requests: Option<u64>,
-    pub(super) timeout: Duration,
-    pub(super) controller: String,
-    pub(super) choice: CongestionControl,
-    pub(super) profile: Option<TransmissionProfile>,
-    pub(super) nstart: u16,
-    pub(super) block_size: Option<BlockSize>,
-    /// Bytes of the tokens of requests.
-    pub(super) token_length: u16,
-    pub(super) port_messages: u32,
-}
 
 fn wrong(what: impl std::fmt::Display, remedy: &str) -> Failure {
     Failure::new(Kind::Usage, what).hint(remedy)
 }
 
-impl Plan {
-    pub(super) fn new(args: &BenchArgs) -> Result<Self, Failure> {
-        combinations::check(args)?;
-        let mode = args.mode;
-        let open = args.rate.is_some();
-        let ports = within(args.ports.unwrap_or(PORTS), PORTS_MAX, "--ports")?;
-        let default = if open {
-            OPEN_LOOP_OUTSTANDING.max(ports)
-        } else {
-            ports
-        };
-        let outstanding = args.outstanding.unwrap_or(default);
-        let outstanding = within(outstanding, OUTSTANDING_MAX, "--outstanding")?;
-        if outstanding < ports {
-            return Err(wrong(
-                format_args!(
-                    "{outstanding} requests outstanding cannot be spread over {ports} ports"
-                ),
-                "use no more --ports than --outstanding",
-            ));
-        }
-        let threads = within(args.threads, ports, "--threads")
-            .map_err(|failure| failure.hint("every thread needs a port of its own (--ports)"))?;
-        if args.requests == Some(0) {
-            return Err(wrong(
-                "--requests: 0 measures nothing",
-                "ask for at least 1",
-            ));
-        }
-        let port_messages = within(args.port_messages, PORT_MESSAGES_MAX, "--port-messages")?;
-        let share = outstanding.div_ceil(ports) as u16;
-        let request = request(args)?;
-        let target = Target::resolve(&args.uri, &args.psk, &args.tls).map(Arc::new)?;
-        let seconds = if mode.moves_bodies() { 60 } else { 10 };
-        let counted = args.requests.is_some();
-        let choice = match (&args.cc, args.profile) {
-            (Some(name), _) => controller(name)?,
-            (None, Some(profile)) => CongestionControl::Registered(profile.controller()),
-            (None, None) => CongestionControl::default(),
-        };
-        let moves_blocks = mode.moves_bodies();
-        let of_profile = args
-            .profile
-            .filter(|_| moves_blocks)
-            .and_then(|profile| BlockSize::from_bytes_at_most(usize::from(profile.block_bytes())));
-        let plan = Self {
-            mode,
-            request: request.to(&target.uri),
-            confirmable: !args.non,
-            pace: match args.rate {
-                None => Pace::Closed,
-                Some(rate) => Pace::Open {
-                    rate,
-                    arrivals: args.arrivals.unwrap_or(Arrivals::Constant),
-                    seed: args.seed,
-                },
+/// The plan of a command line.
+pub(super) fn of(args: &BenchArgs) -> Result<Plan, Failure> {
+    combinations::check(args)?;
+    let mode = args.mode;
+    let open = args.rate.is_some();
+    let ports = within(args.ports.unwrap_or(PORTS), PORTS_MAX, "--ports")?;
+    let default = if open {
+        OPEN_LOOP_OUTSTANDING.max(ports)
+    } else {
+        ports
+    };
+    let outstanding = args.outstanding.unwrap_or(default);
+    let outstanding = within(outstanding, OUTSTANDING_MAX, "--outstanding")?;
+    if outstanding < ports {
+        return Err(wrong(
+            format_args!("{outstanding} requests outstanding cannot be spread over {ports} ports"),
+            "use no more --ports than --outstanding",
+        ));
+    }
+    let threads = within(args.threads, ports, "--threads")
+        .map_err(|failure| failure.hint("every thread needs a port of its own (--ports)"))?;
+    if args.requests == Some(0) {
+        return Err(wrong(
+            "--requests: 0 measures nothing",
+            "ask for at least 1",
+        ));
+    }
+    let port_messages = within(args.port_messages, PORT_MESSAGES_MAX, "--port-messages")?;
+    let share = outstanding.div_ceil(ports) as u16;
+    let request = request(args)?;
+    let target = target::resolve(&args.uri, &args.psk, &args.tls).map(Arc::new)?;
+    let seconds = if mode.moves_bodies() { 60 } else { 10 };
+    let counted = args.requests.is_some();
+    let choice = match (&args.cc, args.profile) {
+        (Some(name), _) => controller(name)?,
+        (None, Some(profile)) => CongestionControl::Registered(profile.controller()),
+        (None, None) => CongestionControl::default(),
+    };
+    let moves_blocks = mode.moves_bodies();
+    let of_profile = args
+        .profile
+        .filter(|_| moves_blocks)
+        .and_then(|profile| BlockSize::from_bytes_at_most(usize::from(profile.block_bytes())));
+    let plan = Plan {
+        mode,
+        request: request.to(&target.uri),
+        confirmable: !args.non,
+        pace: match args.rate {
+            None => Pace::Closed,
+            Some(rate) => Pace::Open {
+                rate,
+                arrivals: args.arrivals.unwrap_or(Arrivals::Constant),
+                seed: args.seed,
             },
-            target,
-            outstanding: outstanding as usize,
-            ports: ports as usize,
-            threads: threads as usize,
-            warm_up: args
-                .warm_up
-                .unwrap_or(Duration::from_secs(u64::from(!counted))),
-            duration: args
-                .duration
-                .or((!counted).then_some(Duration::from_secs(10))),
-            requests: args.requests,
-            timeout: args.timeout.unwrap_or(Duration::from_secs(seconds)),
-            controller: choice.name().to_owned(),
-            choice,
-            profile: args.profile,
-            nstart: args.nstart.unwrap_or(share).max(1),
-            block_size: args.block_size.or(of_profile),
-            token_length: args.token_length,
-            port_messages,
-        };
-        Ok(plan)
-    }
-
-    /// The engine's settings for one source port.
-    pub(super) fn config(&self) -> Config {
-        let mut config = Config::default();
-        let mut parameters = match (self.profile, &self.choice) {
-            (Some(profile), _) => profile.parameters(),
-            (None, CongestionControl::Registered(entry)) => {
-                entry.suggested.apply(TransmissionParameters::DEFAULT)
-            }
-            (None, _) => TransmissionParameters::DEFAULT,
-        };
-        parameters.nstart = self.nstart;
-        config.parameters = parameters;
-        config.controller = self.choice.clone();
-        config.token_length = self.token_length;
-        config.trace = Tracing::Exchanges;
-        config.limits.dedup_idempotent = REMEMBERED;
-        config.limits.queue = config.limits.queue.max(self.outstanding);
-        if let Some(size) = self.block_size {
-            config.block_size = size;
-            config.negotiate_early = self.mode == Mode::Block;
-        }
-        config
-    }
-
-    /// Configuration of each request.
-    pub(super) fn sending(&self) -> RequestConfig {
-        let mut sending = RequestConfig::default();
-        sending.confirmable = self.confirmable;
-        sending.deadline = Some(self.timeout.into());
-        if self.mode == Mode::Block {
-            // So that bodies of any size can be read.
-            sending.response_body = BodyMode::Streamed;
-        }
-        sending
-    }
-
-    /// Returns true if anything goes through DTLS sessions.
-    pub(super) fn is_secured(&self) -> bool {
-        self.target.secure.is_some()
-    }
+        },
+        target,
+        outstanding: outstanding as usize,
+        ports: ports as usize,
+        threads: threads as usize,
+        warm_up: args
+            .warm_up
+            .unwrap_or(Duration::from_secs(u64::from(!counted))),
+        duration: args
+            .duration
+            .or((!counted).then_some(Duration::from_secs(10))),
+        requests: args.requests,
+        timeout: args.timeout.unwrap_or(Duration::from_secs(seconds)),
+        controller: choice.name().to_owned(),
+        choice,
+        profile: args.profile,
+        nstart: args.nstart.unwrap_or(share).max(1),
+        block_size: args.block_size.or(of_profile),
+        token_length: args.token_length,
+        port_messages,
+    };
+    Ok(plan)
 }
 
 /// A count of at least 1 and at most `most`.
@@ -255,8 +165,9 @@ fn request(args: &BenchArgs) -> Result<Template, Failure> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
+    use carob::TransmissionProfile;
     use clap::Parser as _;
 
     #[derive(clap::Parser)]
@@ -266,10 +177,10 @@ pub(super) mod tests {
     }
 
     /// The plan of a command line.
-    pub(in super::super) fn plan(words: &str) -> Result<Plan, Failure> {
+    fn plan(words: &str) -> Result<Plan, Failure> {
         let words = format!("bench coap://127.0.0.1/hello {words}");
         let line = Line::try_parse_from(words.split_whitespace()).expect("known options");
-        Plan::new(&line.args)
+        of(&line.args)
     }
 
     fn refusal(words: &str) -> String {
@@ -290,12 +201,12 @@ pub(super) mod tests {
 
     #[test]
     fn nstart_lets_each_port_have_its_share() {
-        let of = |words| plan(words).expect("possible").nstart;
-        assert_eq!(of("--outstanding 64 --ports 16"), 4);
-        assert_eq!(of("--outstanding 65 --ports 16"), 5);
-        assert_eq!(of("--rate 100/s"), 64);
-        assert_eq!(of("--mode block"), 1);
-        assert_eq!(of("--mode block --nstart 8"), 8);
+        let nstart = |words| plan(words).expect("possible").nstart;
+        assert_eq!(nstart("--outstanding 64 --ports 16"), 4);
+        assert_eq!(nstart("--outstanding 65 --ports 16"), 5);
+        assert_eq!(nstart("--rate 100/s"), 64);
+        assert_eq!(nstart("--mode block"), 1);
+        assert_eq!(nstart("--mode block --nstart 8"), 8);
     }
 
     #[test]

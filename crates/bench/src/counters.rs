@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 
 /// Why a request did not succeed, besides error codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ErrorKind {
+pub enum ErrorKind {
     /// No answer, or no response after an acknowledgement, within `--timeout`.
     Timeout,
     /// The server rejected the message.
@@ -35,7 +35,8 @@ pub(super) enum ErrorKind {
 }
 
 impl ErrorKind {
-    pub(super) const ALL: [Self; 8] = [
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
         Self::Timeout,
         Self::Reset,
         Self::Unreachable,
@@ -47,7 +48,7 @@ impl ErrorKind {
     ];
 
     /// As the machine interface has it.
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
             Self::Reset => "reset",
@@ -61,7 +62,7 @@ impl ErrorKind {
     }
 
     /// For people.
-    pub(super) fn words(self) -> &'static str {
+    pub fn words(self) -> &'static str {
         match self {
             Self::Timeout => "no answer in time",
             Self::Reset => "rejected (RST)",

@@ -3,8 +3,8 @@
 //! Nothing is queued: the times are computed one by one, so that however far the load falls
 //! behind, what waits is only the next one's time.
 
-use super::args::Arrivals;
 use super::entropy::Entropy;
+use super::plan::Arrivals;
 
 /// Times in nanoseconds since the start, for ever.
 #[derive(Debug)]

@@ -135,15 +135,32 @@ impl Pacer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::tests::plan;
     use super::*;
+    use crate::plan::tests::plan;
+    use crate::{Arrivals, Pace};
     use carob_cc::time::Instant;
+    use std::time::Duration;
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn pacer(words: &str) -> (Pacer, Window) {
-        let plan = plan(words).expect("possible");
-        (Pacer::new(&plan, 0), Window::new(&plan, 0))
+    fn pacer(plan: &Plan) -> (Pacer, Window) {
+        (Pacer::new(plan, 0), Window::new(plan, 0))
+    }
+
+    /// Ten requests a second after a warm-up, with a timeout; in seconds.
+    fn open(warm_up: u64, duration: u64, timeout: u64) -> (Pacer, Window) {
+        pacer(&Plan {
+            pace: Pace::Open {
+                rate: 10.0,
+                arrivals: Arrivals::Constant,
+                seed: 1,
+            },
+            outstanding: 1_024,
+            warm_up: Duration::from_secs(warm_up),
+            duration: Some(Duration::from_secs(duration)),
+            timeout: Duration::from_secs(timeout),
+            ..plan()
+        })
     }
 
     fn at(nanos: u64) -> Now {
@@ -153,7 +170,7 @@ mod tests {
 
     #[test]
     fn open_loop_returns_intended_times_when_polled_late() {
-        let (mut pacer, window) = pacer("--rate 10/s --warm-up 0s --duration 1s --timeout 5s");
+        let (mut pacer, window) = open(0, 1, 5);
         let now = at(SECOND / 4);
         let mut due = Vec::new();
         while let Some(since) = pacer.due(now, &window) {
@@ -169,7 +186,7 @@ mod tests {
 
     #[test]
     fn what_waits_for_longer_than_the_timeout_is_not_sent() {
-        let (mut pacer, window) = pacer("--rate 10/s --warm-up 0s --duration 9s --timeout 1s");
+        let (mut pacer, window) = open(0, 9, 1);
         let now = at(3 * SECOND);
         assert_eq!(pacer.due(now, &window), Some(2 * SECOND));
         let counts = pacer.intentions().expect("an open loop");
@@ -178,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_measured_time_leaves_nothing_uncounted() {
-        let (mut pacer, window) = pacer("--rate 10/s --warm-up 1s --duration 1s --timeout 5s");
+        let (mut pacer, window) = open(1, 1, 5);
         let now = at(7 * SECOND);
         assert_eq!(pacer.due(now, &window), None);
         pacer.finish(now, &window);
@@ -192,7 +209,12 @@ mod tests {
 
     #[test]
     fn a_closed_loop_starts_at_once_until_its_number_is_reached() {
-        let (mut pacer, window) = pacer("--requests 2");
+        let (mut pacer, window) = pacer(&Plan {
+            requests: Some(2),
+            duration: None,
+            warm_up: Duration::ZERO,
+            ..plan()
+        });
         for nanos in [5, 6] {
             assert_eq!(pacer.due(at(nanos), &window), Some(nanos));
             pacer.begin(at(nanos), &window);

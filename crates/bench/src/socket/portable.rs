@@ -11,9 +11,6 @@ const TURN: Duration = Duration::from_micros(200);
 
 pub(super) fn prepare(_: &UdpSocket) {}
 
-/// Lets this process open as many sockets as it may, where that is known to be limited.
-pub(in super::super) fn raise_socket_limit() {}
-
 /// Nothing, where one datagram is one call.
 pub(super) struct Scratch;
 
@@ -51,32 +48,32 @@ impl Scratch {
 }
 
 /// Waits for many sockets, and for a time.
-pub(in super::super) struct Poller {
+pub(crate) struct Poller {
     keys: Vec<usize>,
 }
 
 impl Poller {
     #[allow(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-    pub(in super::super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self { keys: Vec::new() })
     }
 
     /// Watches a socket until it is [removed](Self::remove) and closed.
     #[allow(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-    pub(in super::super) fn add(&mut self, _: &UdpSocket, key: usize) -> io::Result<()> {
+    pub(crate) fn add(&mut self, _: &UdpSocket, key: usize) -> io::Result<()> {
         self.keys.push(key);
         Ok(())
     }
 
     /// Forgets a socket that is about to be closed.
-    pub(in super::super) fn remove(&mut self, key: usize) {
+    pub(crate) fn remove(&mut self, key: usize) {
         self.keys.retain(|other| *other != key);
     }
 
     /// Waits until a socket can be read or `until` has come; adds the keys of those that can.
     /// It may return early.
     #[allow(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-    pub(in super::super) fn wait(
+    pub(crate) fn wait(
         &mut self,
         until: Option<Instant>,
         ready: &mut Vec<usize>,

@@ -129,14 +129,20 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::tests::plan;
     use super::*;
+    use crate::plan::tests::plan;
     use carob_cc::time::Instant;
 
-    fn slots(words: &str, thread: usize) -> Slots {
+    fn slots([outstanding, ports, threads]: [usize; 3], thread: usize) -> Slots {
         let mut keys = 10..;
         let open = || Ok(keys.next().expect("endless"));
-        Slots::new(&plan(words).expect("possible"), thread, open).expect("opened")
+        let plan = Plan {
+            outstanding,
+            ports,
+            threads,
+            ..plan()
+        };
+        Slots::new(&plan, thread, open).expect("opened")
     }
 
     fn at(nanos: u64) -> Now {
@@ -153,16 +159,15 @@ mod tests {
     #[test]
     fn places_are_spread_over_ports_and_threads() {
         let take = |mut slots: Slots| core::iter::from_fn(|| slots.take(at(0))).collect::<Vec<_>>();
-        let words = "--outstanding 7 --ports 3";
-        assert_eq!(take(slots(words, 0)), [0, 1, 2, 0, 1, 2, 0]);
-        let words = "--outstanding 7 --ports 3 --threads 2";
-        assert_eq!(take(slots(words, 0)), [0, 1, 0, 1, 0], "ports 0 and 2");
-        assert_eq!(take(slots(words, 1)), [0, 0], "port 1");
+        assert_eq!(take(slots([7, 3, 1], 0)), [0, 1, 2, 0, 1, 2, 0]);
+        let of = |thread| take(slots([7, 3, 2], thread));
+        assert_eq!(of(0), [0, 1, 0, 1, 0], "ports 0 and 2");
+        assert_eq!(of(1), [0, 0], "port 1");
     }
 
     #[test]
     fn a_paused_lane_is_passed_over_until_its_time_has_come() {
-        let mut slots = slots("--outstanding 2 --ports 2", 0);
+        let mut slots = slots([2, 2, 1], 0);
         slots.pause(0, at(0), Duration::from_nanos(50));
         assert_eq!(slots.take(at(10)), Some(1));
         assert_eq!(slots.take(at(10)), None);

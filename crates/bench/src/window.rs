@@ -267,10 +267,18 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::tests::plan;
     use super::*;
+    use crate::plan::tests::plan;
     use carob::Code;
     use carob_cc::time::Instant;
+
+    /// Two seconds after a warm-up of one.
+    fn measured() -> Plan {
+        Plan {
+            duration: Some(Duration::from_secs(2)),
+            ..plan()
+        }
+    }
 
     fn at(seconds: u64) -> Now {
         let nanos = seconds * 1_000_000_000;
@@ -280,7 +288,7 @@ mod tests {
 
     #[test]
     fn only_what_ends_within_the_measured_time_makes_the_rate() {
-        let plan = plan("--warm-up 1s --duration 2s").expect("possible");
+        let plan = measured();
         let (mut window, mut traffic) = (Window::new(&plan, 0), Traffic::default());
         let answered = Ending::Answered {
             code: Code::CONTENT,
@@ -300,7 +308,7 @@ mod tests {
 
     #[test]
     fn what_the_warm_up_sent_is_not_the_measurements() {
-        let plan = plan("--warm-up 1s --duration 2s").expect("possible");
+        let plan = measured();
         let mut window = Window::new(&plan, 0);
         let mut traffic = Traffic {
             messages: 5,

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{
     ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg, sendmsg,
     setsockopt, sockopt,
@@ -29,16 +28,6 @@ const TIMER: u64 = u64::MAX;
 pub(super) fn prepare(socket: &UdpSocket) {
     // A smaller buffer does as well unless very much is outstanding on one port.
     let _ = setsockopt(socket, sockopt::RcvBuf, &RECEIVE_BUFFER);
-}
-
-/// Lets this process open as many sockets as it may.
-pub(in super::super) fn raise_socket_limit() {
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < hard
-    {
-        // If it fails, opening one socket too many reports it.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
 }
 
 /// Buffers for the system calls.
@@ -126,7 +115,7 @@ fn send_run(socket: &UdpSocket, run: &[u8], size: u16) -> nix::Result<()> {
 }
 
 /// Waits for many sockets, and for a time.
-pub(in super::super) struct Poller {
+pub(crate) struct Poller {
     epoll: Epoll,
     timer: TimerFd,
     /// When the timer will fire, if it runs.
@@ -134,7 +123,7 @@ pub(in super::super) struct Poller {
 }
 
 impl Poller {
-    pub(in super::super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
@@ -147,7 +136,7 @@ impl Poller {
     }
 
     /// Watches a socket until it is [removed](Self::remove) and closed.
-    pub(in super::super) fn add(&mut self, socket: &UdpSocket, key: usize) -> io::Result<()> {
+    pub(crate) fn add(&mut self, socket: &UdpSocket, key: usize) -> io::Result<()> {
         let event = EpollEvent::new(EpollFlags::EPOLLIN, key as u64);
         Ok(self.epoll.add(socket, event)?)
     }
@@ -157,11 +146,11 @@ impl Poller {
         clippy::unused_self,
         reason = "the system does it, elsewhere it does not"
     )]
-    pub(in super::super) fn remove(&mut self, _: usize) {}
+    pub(crate) fn remove(&mut self, _: usize) {}
 
     /// Waits until a socket can be read or `until` has come; adds the keys of those that can.
     /// It may return early.
-    pub(in super::super) fn wait(
+    pub(crate) fn wait(
         &mut self,
         until: Option<Instant>,
         ready: &mut Vec<usize>,

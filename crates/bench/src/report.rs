@@ -1,74 +1,76 @@
 //! Results of a load as the machine interface has them.
 
+#![allow(missing_docs, reason = "names are those of the JSON object")]
+
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use carob_proto::prefix::AmplificationLimit;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::args::Mode;
 use super::counters::{Counters, ErrorKind, Traffic};
-use super::plan::{Pace, Plan, Target};
+use super::plan::{Mode, Pace, Plan, Target};
 use super::window::{Outcome, Rates};
 
 /// A share of a core from which on the generator may be what limits the rate.
-pub(super) const BUSY: f64 = 0.9;
+pub const BUSY: f64 = 0.9;
 
 /// Everything, settings included.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) settings: Value,
+pub struct Report {
+    pub settings: Value,
     /// Ended by Ctrl-C.
-    pub(super) interrupted: bool,
+    pub interrupted: bool,
     /// The time measured.
-    pub(super) seconds: f64,
+    pub seconds: f64,
     /// The unit that is counted: a request or a body.
-    pub(super) unit: &'static str,
-    pub(super) requests: u64,
-    pub(super) answered: u64,
-    pub(super) errors: BTreeMap<String, u64>,
-    pub(super) codes: BTreeMap<String, u64>,
+    pub unit: &'static str,
+    pub requests: u64,
+    pub answered: u64,
+    pub errors: BTreeMap<String, u64>,
+    pub codes: BTreeMap<String, u64>,
     /// Answers within the time measured, per second.
-    pub(super) rate_per_s: f64,
-    pub(super) latency_us: Option<Percentiles>,
-    pub(super) bytes: u64,
-    pub(super) megabytes_per_s: f64,
-    pub(super) open_loop: Option<OpenLoop>,
+    pub rate_per_s: f64,
+    pub latency_us: Option<Percentiles>,
+    pub bytes: u64,
+    pub megabytes_per_s: f64,
+    pub open_loop: Option<OpenLoop>,
     /// Over coaps: what secured the load.
-    pub(super) dtls: Option<Dtls>,
-    pub(super) messages: Messages,
-    pub(super) generator: Generator,
-    pub(super) server: Option<Server>,
-    pub(super) warm_up: WarmUp,
+    pub dtls: Option<Dtls>,
+    pub messages: Messages,
+    pub generator: Generator,
+    pub server: Option<Server>,
+    pub warm_up: WarmUp,
     /// Requests under way when everything was stopped.
-    pub(super) unfinished: u64,
+    pub unfinished: u64,
     /// Bodies that differed from the one before, with another ETag.
-    pub(super) bodies_changed: u64,
+    pub bodies_changed: u64,
     /// There were too few source ports for as many messages.
-    pub(super) source_ports_recurred: bool,
+    pub source_ports_recurred: bool,
     /// A body needed more messages than a source port has Message IDs, and waited for them.
-    pub(super) message_ids_ran_out: bool,
+    pub message_ids_ran_out: bool,
     /// The first error from the network about the server.
-    pub(super) unreachable: Option<String>,
+    pub unreachable: Option<String>,
 }
 
 /// A distribution, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Percentiles {
-    pub(super) n: u64,
-    pub(super) min: f64,
-    pub(super) mean: f64,
-    pub(super) p50: f64,
-    pub(super) p90: f64,
-    pub(super) p99: f64,
-    pub(super) p999: f64,
-    pub(super) max: f64,
+pub struct Percentiles {
+    pub n: u64,
+    pub min: f64,
+    pub mean: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
 }
 
 impl Percentiles {
     /// Percentiles of nanoseconds; `None` without values.
-    pub(super) fn of(nanos: &Histogram<u64>) -> Option<Self> {
+    pub(crate) fn of(nanos: &Histogram<u64>) -> Option<Self> {
         let at = |quantile| micros(nanos.value_at_quantile(quantile) as f64);
         (!nanos.is_empty()).then(|| Self {
             n: nanos.len(),
@@ -84,74 +86,74 @@ impl Percentiles {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct OpenLoop {
-    pub(super) intended: u64,
-    pub(super) not_sent: u64,
-    pub(super) late: u64,
-    pub(super) longest_delay_us: f64,
+pub struct OpenLoop {
+    pub intended: u64,
+    pub not_sent: u64,
+    pub late: u64,
+    pub longest_delay_us: f64,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Dtls {
-    pub(super) version: &'static str,
+pub struct Dtls {
+    pub version: &'static str,
     /// `key`, a pre-shared one, or `certificates`.
-    pub(super) credential: &'static str,
+    pub credential: &'static str,
     /// By its name in IANA's registry; none if there never was a session.
-    pub(super) suite: Option<&'static str>,
+    pub suite: Option<&'static str>,
     /// Sessions of replaced source ports established within the measured time.
-    pub(super) handshakes: u64,
-    pub(super) failed: u64,
+    pub handshakes: u64,
+    pub failed: u64,
     /// Why one was last not made.
-    pub(super) failure: Option<String>,
+    pub failure: Option<String>,
 }
 
 /// CoAP messages.
 #[derive(Debug, Serialize)]
-pub(super) struct Messages {
-    pub(super) sent: u64,
-    pub(super) retransmissions: u64,
-    pub(super) answered_again: u64,
+pub struct Messages {
+    pub sent: u64,
+    pub retransmissions: u64,
+    pub answered_again: u64,
     /// Requests that the server had us repeat with an Echo value.
-    pub(super) challenged: u64,
-    pub(super) duplicates: u64,
-    pub(super) late: u64,
-    pub(super) wrong: ErrorCounts,
+    pub challenged: u64,
+    pub duplicates: u64,
+    pub late: u64,
+    pub wrong: ErrorCounts,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct ErrorCounts {
-    pub(super) total: u64,
-    pub(super) message_id: u64,
-    pub(super) token: u64,
-    pub(super) kind: u64,
-    pub(super) malformed: u64,
-    pub(super) oversized: u64,
+pub struct ErrorCounts {
+    pub total: u64,
+    pub message_id: u64,
+    pub token: u64,
+    pub kind: u64,
+    pub malformed: u64,
+    pub oversized: u64,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Generator {
+pub struct Generator {
     /// CPU time for each request that ended.
-    pub(super) cpu_us_each: Option<f64>,
+    pub cpu_us_each: Option<f64>,
     /// The busiest thread's share of a core.
-    pub(super) cpu_share: f64,
-    pub(super) bottleneck: bool,
+    pub cpu_share: f64,
+    pub bottleneck: bool,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Server {
-    pub(super) pid: u32,
-    pub(super) cpu_us_each: Option<f64>,
-    pub(super) cpu_share: f64,
+pub struct Server {
+    pub pid: u32,
+    pub cpu_us_each: Option<f64>,
+    pub cpu_share: f64,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct WarmUp {
-    pub(super) requests: u64,
-    pub(super) errors: u64,
+pub struct WarmUp {
+    pub requests: u64,
+    pub errors: u64,
 }
 
 impl Report {
-    pub(super) fn new(plan: &Plan, outcome: Outcome, recurred: bool, pid: Option<u32>) -> Self {
+    pub(crate) fn new(plan: &Plan, outcome: Outcome, recurred: bool, pid: Option<u32>) -> Self {
         let Outcome {
             measured,
             warm_up,
@@ -230,7 +232,7 @@ impl Report {
     }
 
     /// Requests that did not succeed.
-    pub(super) fn errors(&self) -> u64 {
+    pub fn errors(&self) -> u64 {
         self.requests - self.answered
     }
 }
@@ -297,7 +299,7 @@ fn rounded(value: f64) -> f64 {
 /// Presumed state of the amplification limit of a Carob server with defaults:
 /// the client's address is taken to be in the same range as the server's. A DTLS handshake
 /// validates it.
-pub(super) fn limit_by_default(target: &Target) -> &'static str {
+pub fn limit_by_default(target: &Target) -> &'static str {
     let limit = AmplificationLimit::default();
     if target.secure.is_none() && limit.holds_for(target.address.ip()) {
         "on"
@@ -337,4 +339,72 @@ fn settings(plan: &Plan) -> Value {
         "port_messages": plan.port_messages,
         "amplification_limit": limit_by_default(&plan.target),
     })
+}
+
+/// The percentile distribution in the text form of HdrHistogram's own tools, in microseconds.
+pub(crate) fn distribution(nanos: &Histogram<u64>) -> String {
+    const STEPS_TO_HALF: u32 = 5;
+    let micros = |nanos: u64| nanos as f64 / 1e3;
+    let mut text = format!(
+        "{:>12} {:>14} {:>10} {:>14}\n\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    );
+    let mut count = 0;
+    for step in nanos.iter_quantiles(STEPS_TO_HALF) {
+        let value = micros(step.value_iterated_to());
+        let quantile = step.quantile_iterated_to();
+        count += step.count_since_last_iteration();
+        let written = if quantile < 1.0 {
+            let inverse = 1.0 / (1.0 - quantile);
+            writeln!(
+                text,
+                "{value:12.3} {quantile:2.12} {count:10} {inverse:14.2}"
+            )
+        } else {
+            writeln!(text, "{value:12.3} {quantile:2.12} {count:10}")
+        };
+        debug_assert!(written.is_ok(), "writing to a string does not fail");
+    }
+    let (mean, deviation) = (nanos.mean() / 1e3, nanos.stdev() / 1e3);
+    let (max, total) = (micros(nanos.max()), nanos.len());
+    text + &format!(
+        "#[Mean    = {mean:12.3}, StdDeviation   = {deviation:12.3}]\n\
+         #[Max     = {max:12.3}, Total count    = {total:12}]\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distribution_ends_with_the_largest_value_and_all_counts() {
+        let mut nanos = crate::counters::histogram();
+        for micros in 1..=1_000 {
+            nanos.saturating_record(micros * 1_000);
+        }
+        let text = distribution(&nanos);
+        let rows: Vec<Vec<f64>> = text
+            .lines()
+            .skip(2)
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| {
+                line.split_whitespace()
+                    .map(|word| word.parse().unwrap())
+                    .collect()
+            })
+            .collect();
+        assert!(
+            rows.iter().all(|row| row.len() == 4 || row[1] > 0.999_999),
+            "{text}"
+        );
+        assert!(rows.is_sorted_by(|a, b| a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2]));
+        let middle = rows.iter().find(|row| row[1] >= 0.5).unwrap();
+        assert!((495.0..=505.0).contains(&middle[0]), "{middle:?}");
+        let last = rows.last().unwrap();
+        assert!(
+            (last[0] - 1_000.0).abs() < 1.0 && (last[2] - 1_000.0).abs() < 0.5,
+            "{last:?}"
+        );
+    }
 }

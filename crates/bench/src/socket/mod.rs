@@ -15,8 +15,8 @@ mod system;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
+pub(super) use system::Poller;
 use system::Scratch;
-pub(super) use system::{Poller, raise_socket_limit};
 
 /// Datagrams taken or given in one system call.
 const BATCH: usize = 64;
