@@ -8,13 +8,13 @@ mod counter;
 #[allow(dead_code, reason = "its `main` belongs to the program")]
 mod gateway;
 
-use crate::common::{client, limited, silent_peer, start};
+use crate::common::{client, in_time, limited, silent_peer, start};
 use carob::client::Update;
 use carob::{Code, Server};
 
-#[tokio::test]
-async fn the_counter_counts_refuses_and_is_observed() {
-    limited(async {
+#[test]
+fn the_counter_counts_refuses_and_is_observed() {
+    in_time(async {
         let resource = counter::Counter::default().resource();
         let builder = Server::builder()
             .bind("127.0.0.1:0")
@@ -45,8 +45,7 @@ async fn the_counter_counts_refuses_and_is_observed() {
             Code::CHANGED
         );
         assert_eq!(client.get(&uri).await.unwrap().text(), Some("-1"));
-    })
-    .await;
+    });
 }
 
 #[tokio::test]

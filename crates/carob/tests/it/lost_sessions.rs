@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::common::limited;
+use crate::common::in_time;
 use crate::secured::{Between, client_with, device, impatient, key, keys, serve};
 use carob::{Client, ClientDtls, Config, Error, ErrorKind, ServerDtls};
 use carob_proto::endpoint::{Failure, SessionEnd};
@@ -44,9 +44,9 @@ async fn failures(client: &Client, uri: &str, dropped: bool) -> usize {
     BOUND
 }
 
-#[tokio::test]
-async fn restarted_server_is_reached_although_requests_time_out_early() {
-    limited(async {
+#[test]
+fn restarted_server_is_reached_although_requests_time_out_early() {
+    in_time(async {
         for dropped in [false, true] {
             let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
             let (client, between, uri) = with_session(address).await;
@@ -56,26 +56,24 @@ async fn restarted_server_is_reached_although_requests_time_out_early() {
             assert_eq!(failures(&client, &uri, dropped).await, BOUND);
             client.get(&uri).await.expect("the session stays");
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn rebinding_nat_costs_few_requests() {
-    limited(async {
+#[test]
+fn rebinding_nat_costs_few_requests() {
+    in_time(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let (client, between, uri) = with_session(address).await;
         for _ in 0..3 {
             between.move_to(address);
             assert_eq!(failures(&client, &uri, false).await, BOUND);
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn ended_session_is_followed_by_a_new_one() {
-    limited(async {
+#[test]
+fn ended_session_is_followed_by_a_new_one() {
+    in_time(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let client = device();
         assert!(!client.end_session(address).await, "there is none yet");
@@ -100,13 +98,12 @@ async fn ended_session_is_followed_by_a_new_one() {
             .get(format!("{uri}/hello"))
             .await
             .expect("a response");
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn server_ends_session_of_a_client() {
-    limited(async {
+#[test]
+fn server_ends_session_of_a_client() {
+    in_time(async {
         let (server, address) = serve(ServerDtls::new().keys(keys())).await;
         let (client, between, uri) = with_session(address).await;
         assert!(server.client().end_session(between.client()).await);
@@ -114,6 +111,5 @@ async fn server_ends_session_of_a_client() {
         let identity = client.peer_identity(between.address).await;
         assert!(identity.is_none(), "it was closed");
         client.get(&uri).await.expect("a response in a new session");
-    })
-    .await;
+    });
 }

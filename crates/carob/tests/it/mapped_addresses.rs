@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::common::{client, limited, resources, start};
+use crate::common::{client, in_time, resources, start};
 use crate::secured::{Authority, device, keys, serve};
 use carob::server::{Notifier, Request, fixed, get};
 use carob::{Client, Config, PeerConfig, Proxy, Server, ServerDtls, ServerTls};
@@ -12,9 +12,9 @@ fn mapped(address: SocketAddr) -> String {
     format!("[::ffff:127.0.0.1]:{}", address.port())
 }
 
-#[tokio::test]
-async fn udp_replies_are_matched() {
-    limited(async {
+#[test]
+fn udp_replies_are_matched() {
+    in_time(async {
         let (server, _) = start(resources()).await;
         let authority = mapped(server.local_address());
         let client = client();
@@ -30,13 +30,12 @@ async fn udp_replies_are_matched() {
         assert!(client.gauges(address).await.is_some());
         let set = client.set_peer(address, PeerConfig::default()).await;
         set.expect("a known peer");
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn observation_goes_on() {
-    limited(async {
+#[test]
+fn observation_goes_on() {
+    in_time(async {
         let notifier = Notifier::new();
         let state = get(|_: Request| async { "state" }).observable(&notifier);
         let server = Server::builder()
@@ -50,13 +49,12 @@ async fn observation_goes_on() {
         notifier.changed();
         let second = observation.next().await.expect("another one");
         assert!(second.is_ok());
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn dtls_session_is_used() {
-    limited(async {
+#[test]
+fn dtls_session_is_used() {
+    in_time(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let device = device();
         let uri = format!("coaps://{}/hello", mapped(address));
@@ -64,13 +62,12 @@ async fn dtls_session_is_used() {
         let peer: SocketAddr = mapped(address).parse().expect("an address");
         assert!(device.peer_identity(peer).await.is_some());
         assert!(device.end_session(peer).await);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn connections_are_made() {
-    limited(async {
+#[test]
+fn connections_are_made() {
+    in_time(async {
         let authority = Authority::new();
         let identity = authority.issue("127.0.0.1", |_| {});
         let server = Server::builder()
@@ -87,13 +84,12 @@ async fn connections_are_made() {
             let reply = client.get(&uri).await;
             assert!(reply.is_ok(), "{uri}: {reply:?}");
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn proxy_reaches_origin() {
-    limited(async {
+#[test]
+fn proxy_reaches_origin() {
+    in_time(async {
         let (origin, _) = start(resources()).await;
         let origin = format!("coap://{}", mapped(origin.local_address()));
         let proxy = Proxy::builder()
@@ -108,13 +104,12 @@ async fn proxy_reaches_origin() {
         assert_eq!(reverse.expect("a response").text(), Some("hello"));
         let forward = client.get(format!("{origin}/hello")).via(&uri).await;
         assert_eq!(forward.expect("a response").text(), Some("hello"));
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn server_listens_at_the_ipv4_address() {
-    limited(async {
+#[test]
+fn server_listens_at_the_ipv4_address() {
+    in_time(async {
         let server = Server::builder()
             .bind("[::ffff:127.0.0.1]:0")
             .bind_tcp("[::ffff:127.0.0.1]:0")
@@ -125,6 +120,5 @@ async fn server_listens_at_the_ipv4_address() {
             let reply = client().get(format!("{scheme}://{address}/hello")).await;
             reply.expect("a response");
         }
-    })
-    .await;
+    });
 }

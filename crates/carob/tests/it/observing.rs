@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{client, limited, start};
+use crate::common::{client, in_time, start};
 use carob::client::{Observation, Update};
 use carob::server::{Notifier, Request, Resource, ServerBuilder, get};
 use carob::{Client, Code, Config, ContentFormat, OptionNumber, Response, Server};
@@ -96,9 +96,9 @@ async fn until(observation: &mut Observation, wanted: u32) {
     while number(observation).await != wanted {}
 }
 
-#[tokio::test]
-async fn every_observer_is_told_each_change() {
-    limited(async {
+#[test]
+fn every_observer_is_told_each_change() {
+    in_time(async {
         for counter in [Counter::default(), Counter::confirmable()] {
             let (_server, uri) = counter.serve().await;
             let uri = format!("{uri}/count");
@@ -115,13 +115,12 @@ async fn every_observer_is_told_each_change() {
             let calls = counter.calls.load(Ordering::Relaxed);
             assert_eq!(calls, 5 + 10, "once a registration and once a change");
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn those_who_observe_the_same_share_one_registration() {
-    limited(async {
+#[test]
+fn those_who_observe_the_same_share_one_registration() {
+    in_time(async {
         let counter = Counter::default();
         let (server, uri) = counter.serve().await;
         let uri = format!("{uri}/count");
@@ -159,13 +158,12 @@ async fn those_who_observe_the_same_share_one_registration() {
         let _stranger = observe(&crate::common::client(), &uri).await;
         assert_eq!(observers().await, 3);
         drop(again);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn those_who_share_an_observation_share_its_end() {
-    limited(async {
+#[test]
+fn those_who_share_an_observation_share_its_end() {
+    in_time(async {
         let (alive, changes) = (Arc::new(AtomicU32::new(1)), Notifier::new());
         let builder = mortal(&alive, &changes);
         let (_server, uri) = start(builder).await;
@@ -178,13 +176,12 @@ async fn those_who_share_an_observation_share_its_end() {
             assert!(matches!(&last, Update::Ended(reply) if reply.code == Code::NOT_FOUND));
             assert!(observation.next().await.is_none());
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn requests_that_differ_are_told_what_they_asked_for() {
-    limited(async {
+#[test]
+fn requests_that_differ_are_told_what_they_asked_for() {
+    in_time(async {
         let changes = Notifier::new();
         let handler = |request: Request| async move {
             let query: Vec<_> = request.query().map(String::from_utf8_lossy).collect();
@@ -206,13 +203,12 @@ async fn requests_that_differ_are_told_what_they_asked_for() {
         changes.changed();
         let told = celsius.next().await.unwrap().unwrap();
         assert_eq!(told.reply().unwrap().text(), Some("in C"), "only now");
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn changes_faster_than_the_handler_keep_the_last_state() {
-    limited(async {
+#[test]
+fn changes_faster_than_the_handler_keep_the_last_state() {
+    in_time(async {
         let counter = Counter::default();
         let value = Arc::clone(&counter.value);
         let slow = get(move |_: Request| {
@@ -236,13 +232,12 @@ async fn changes_faster_than_the_handler_keep_the_last_state() {
             told += 1;
         }
         assert!(told < 20, "{told} states before the last");
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn dropped_observation_is_deregistered_at_next_change() {
-    limited(async {
+#[test]
+fn dropped_observation_is_deregistered_at_next_change() {
+    in_time(async {
         let counter = Counter::confirmable();
         let (server, uri) = counter.serve().await;
         let observation = observe(&client(), &format!("{uri}/count")).await;
@@ -253,26 +248,24 @@ async fn dropped_observation_is_deregistered_at_next_change() {
         while observer.usage().await.unwrap().observers > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn stopping_takes_it_off_at_once() {
-    limited(async {
+#[test]
+fn stopping_takes_it_off_at_once() {
+    in_time(async {
         let counter = Counter::default();
         let (server, uri) = counter.serve().await;
         let observation = observe(&client(), &format!("{uri}/count")).await;
         let last = observation.stop().await.unwrap().unwrap();
         assert_eq!(last.text(), Some("0"));
         assert_eq!(server.client().usage().await.unwrap().observers, 0);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_resource_that_is_gone_ends_its_observations() {
-    limited(async {
+#[test]
+fn a_resource_that_is_gone_ends_its_observations() {
+    in_time(async {
         let (alive, changes) = (Arc::new(AtomicU32::new(1)), Notifier::new());
         let builder = mortal(&alive, &changes);
         let (server, uri) = start(builder).await;
@@ -283,13 +276,12 @@ async fn a_resource_that_is_gone_ends_its_observations() {
         assert!(matches!(&last, Update::Ended(reply) if reply.code == Code::NOT_FOUND));
         assert!(observation.next().await.is_none());
         assert_eq!(server.client().usage().await.unwrap().observers, 0);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_handler_that_panics_ends_the_observation_and_nothing_else() {
-    limited(async {
+#[test]
+fn a_handler_that_panics_ends_the_observation_and_nothing_else() {
+    in_time(async {
         let changes = Notifier::new();
         let calls = AtomicU32::new(0);
         let handler = move |_: Request| {
@@ -307,13 +299,12 @@ async fn a_handler_that_panics_ends_the_observation_and_nothing_else() {
         changes.changed();
         let last = observation.next().await.unwrap().unwrap();
         assert_eq!(last.reply().unwrap().code, Code::INTERNAL_SERVER_ERROR);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn what_cannot_be_observed_is_told_once() {
-    limited(async {
+#[test]
+fn what_cannot_be_observed_is_told_once() {
+    in_time(async {
         let (_server, uri) = start(crate::common::resources()).await;
         let mut observation = client()
             .get(format!("{uri}/hello"))
@@ -324,13 +315,12 @@ async fn what_cannot_be_observed_is_told_once() {
         let only = observation.next().await.unwrap().unwrap();
         assert!(matches!(&only, Update::Ended(reply) if reply.text() == Some("hello")));
         assert!(observation.next().await.is_none());
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn only_get_and_fetch_observe() {
-    limited(async {
+#[test]
+fn only_get_and_fetch_observe() {
+    in_time(async {
         let (_server, uri) = start(crate::common::resources()).await;
         let refused = client()
             .put(format!("{uri}/echo"))
@@ -341,13 +331,12 @@ async fn only_get_and_fetch_observe() {
             refused.report().to_string().contains("GET, and FETCH"),
             "{refused}"
         );
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn slow_an_observation_survives_a_restart_of_the_server() {
-    limited(async {
+#[test]
+fn slow_an_observation_survives_a_restart_of_the_server() {
+    in_time(async {
         let counter = Counter::default();
         // A resource that promises one second; so silence is noticed soon.
         let value = Arc::clone(&counter.value);
@@ -385,13 +374,12 @@ async fn slow_an_observation_survives_a_restart_of_the_server() {
         assert!(stale >= 1);
         counter.set(3);
         until(&mut observation, 3).await;
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn shutting_the_client_down_ends_its_observations() {
-    limited(async {
+#[test]
+fn shutting_the_client_down_ends_its_observations() {
+    in_time(async {
         let counter = Counter::default();
         let (_server, uri) = counter.serve().await;
         let client = client();
@@ -404,13 +392,12 @@ async fn shutting_the_client_down_ends_its_observations() {
         );
         assert!(observation.next().await.unwrap().is_err());
         assert!(observation.next().await.is_none());
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_large_state_is_told_whole() {
-    limited(async {
+#[test]
+fn a_large_state_is_told_whole() {
+    in_time(async {
         let counter = Counter::default();
         let value = Arc::clone(&counter.value);
         let handler = move |_: Request| {
@@ -428,13 +415,12 @@ async fn a_large_state_is_told_whole() {
             let told = observation.next().await.unwrap().unwrap();
             assert_eq!(told.reply().unwrap().bytes().len(), 5_000 + value as usize);
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_peer_is_seen_at_a_glance() {
-    limited(async {
+#[test]
+fn a_peer_is_seen_at_a_glance() {
+    in_time(async {
         let counter = Counter::confirmable();
         let (server, uri) = counter.serve().await;
         let settings = Config::new().controller_named("cocoa-03").unwrap();
@@ -451,13 +437,12 @@ async fn a_peer_is_seen_at_a_glance() {
         let observer = server.peers().await.unwrap()[0];
         let snapshot = server.snapshot(observer).await.unwrap();
         assert_eq!((snapshot.observations, snapshot.transmissions), (1, 1));
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn captures_and_logs_see_both_directions() {
-    limited(async {
+#[test]
+fn captures_and_logs_see_both_directions() {
+    in_time(async {
         use std::sync::Mutex;
         let counter = Counter::confirmable();
         let (_server, uri) = counter.serve().await;
@@ -491,6 +476,5 @@ async fn captures_and_logs_see_both_directions() {
             names,
             ["sent", "received", "answered", "received", "replied"]
         );
-    })
-    .await;
+    });
 }

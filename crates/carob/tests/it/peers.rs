@@ -6,7 +6,7 @@ use carob::dtls::ClientDtls;
 use carob::{Client, Config, CongestionControl, Error, PeerConfig, Scheme, Server, ServerDtls};
 use carob_cc::controller::Gauge;
 
-use crate::common::{impatient, limited};
+use crate::common::{impatient, in_time};
 use crate::secured::{builder, client_with, key, keys};
 
 /// A server over DTLS, TCP and WebSocket.
@@ -35,9 +35,9 @@ async fn hello(client: &Client, scheme: Scheme, peer: SocketAddr) {
     assert_eq!(reply.expect("an answer").text(), Some("hello"));
 }
 
-#[tokio::test]
-async fn a_peer_over_dtls_has_a_state_and_readings() {
-    limited(async {
+#[test]
+fn a_peer_over_dtls_has_a_state_and_readings() {
+    in_time(async {
         let server = serve().await;
         let peer = address(&server, Scheme::Coaps);
         let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
@@ -51,13 +51,12 @@ async fn a_peer_over_dtls_has_a_state_and_readings() {
         assert_eq!(client.usage().await.unwrap().peers, 1);
         let gauges = client.gauges(peer).await.expect("it is known");
         assert!(!gauges.is_empty());
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_peer_over_a_connection_has_a_state_without_timers() {
-    limited(async {
+#[test]
+fn a_peer_over_a_connection_has_a_state_without_timers() {
+    in_time(async {
         let server = serve().await;
         for (count, scheme) in [Scheme::CoapTcp, Scheme::CoapWs].into_iter().enumerate() {
             let client = client();
@@ -72,13 +71,12 @@ async fn a_peer_over_a_connection_has_a_state_without_timers() {
             let connections = server.client().usage().await.unwrap().connections;
             assert!(connections > 0 && connections <= count + 1, "{scheme}");
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn peer_controller_applies_to_dtls_before_and_after_start() {
-    limited(async {
+#[test]
+fn peer_controller_applies_to_dtls_before_and_after_start() {
+    in_time(async {
         let server = serve().await;
         let peer = address(&server, Scheme::Coaps);
         let choice = || {
@@ -104,13 +102,12 @@ async fn peer_controller_applies_to_dtls_before_and_after_start() {
         after.set_peer(peer, choice()).await.unwrap();
         hello(&after, Scheme::Coaps, peer).await;
         assert!(has_srtt(after.gauges(peer).await));
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_controller_for_a_peer_with_a_connection_is_an_error() {
-    limited(async {
+#[test]
+fn a_controller_for_a_peer_with_a_connection_is_an_error() {
+    in_time(async {
         let server = serve().await;
         let peer = address(&server, Scheme::CoapTcp);
         let client = client();
@@ -121,6 +118,5 @@ async fn a_controller_for_a_peer_with_a_connection_is_an_error() {
         let error = refused.expect_err("the kernel decides");
         assert!(matches!(error, Error::OverConnection { .. }), "{error}");
         assert!(error.to_string().contains("coap+tcp"), "{error}");
-    })
-    .await;
+    });
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::common::limited;
+use crate::common::in_time;
 use crate::secured::{
     Authority, Between, client, client_with, device, impatient, key, keys, serve,
 };
@@ -19,9 +19,9 @@ fn handshake(result: Result<carob::Reply, Error>) -> HandshakeError {
     }
 }
 
-#[tokio::test]
-async fn a_key_that_both_know_secures_requests_and_names_who_asks() {
-    limited(async {
+#[test]
+fn a_key_that_both_know_secures_requests_and_names_who_asks() {
+    in_time(async {
         let (server, address) = serve(ServerDtls::new().keys(keys()).hint("carob")).await;
         let first = device();
         let reply = first
@@ -44,13 +44,12 @@ async fn a_key_that_both_know_secures_requests_and_names_who_asks() {
         assert_eq!(large.bytes().len(), 20_000);
         assert!(first.ping(format!("coaps://{address}")).await.is_ok());
         server.shutdown(Duration::from_secs(1)).await;
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn bodies_by_q_block_cross_dtls() {
-    limited(async {
+#[test]
+fn bodies_by_q_block_cross_dtls() {
+    in_time(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let device = device();
         let large = device
@@ -66,13 +65,12 @@ async fn bodies_by_q_block_cross_dtls() {
             .q_block(QBlockMode::On);
         let reply = upload.await.expect("a response");
         assert_eq!(reply.code, Code::METHOD_NOT_ALLOWED);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn certificates_are_checked_on_both_sides() {
-    limited(async {
+#[test]
+fn certificates_are_checked_on_both_sides() {
+    in_time(async {
         let authority = Authority::new();
         let dtls = authority
             .server()
@@ -104,13 +102,12 @@ async fn certificates_are_checked_on_both_sides() {
                 .await,
         );
         assert!(matches!(why, HandshakeError::Refused { .. }), "{why}");
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_server_is_trusted_for_its_name_and_its_time_only() {
-    limited(async {
+#[test]
+fn a_server_is_trusted_for_its_name_and_its_time_only() {
+    in_time(async {
         let authority = Authority::new();
         let trusting = || client(ClientDtls::new().certificates(authority.trust()));
         let (_server, address) = serve(authority.server()).await;
@@ -145,13 +142,12 @@ async fn a_server_is_trusted_for_its_name_and_its_time_only() {
                 .await,
         );
         assert!(matches!(&why, HandshakeError::NotTrusted { .. }), "{why}");
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn wrong_key_and_unknown_identity_are_refused_alike() {
-    limited(async {
+#[test]
+fn wrong_key_and_unknown_identity_are_refused_alike() {
+    in_time(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         for (identity, secret) in [("device-1", "another"), ("device-9", "secret-1")] {
             let wrong = client(ClientDtls::new().psk(key(identity, secret)));
@@ -161,13 +157,12 @@ async fn wrong_key_and_unknown_identity_are_refused_alike() {
             assert_eq!(why, HandshakeError::WrongKey { identity });
             assert!(began.elapsed() < Duration::from_secs(2), "no timer ran out");
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn server_reports_failed_handshakes_with_identity_and_reason() {
-    limited(async {
+#[test]
+fn server_reports_failed_handshakes_with_identity_and_reason() {
+    in_time(async {
         let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let log = std::sync::Arc::clone(&heard);
         let settings = Config::new().on_handshake_failed(move |failed| {
@@ -193,13 +188,12 @@ async fn server_reports_failed_handshakes_with_identity_and_reason() {
             (Some("nobody".to_owned()), false, true),
         ];
         assert_eq!(*heard.lock().unwrap(), expected);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn health_over_dtls_has_the_sessions() {
-    limited(async {
+#[test]
+fn health_over_dtls_has_the_sessions() {
+    in_time(async {
         let settings = Config::new().sessions(carob::SessionLimits::default().sessions(4));
         let server = crate::secured::builder()
             .health("/health")
@@ -214,13 +208,12 @@ async fn health_over_dtls_has_the_sessions() {
         assert!(one.text().unwrap().ends_with("\nsessions 25 %\n"));
         let two = second.get(&uri).await.expect("an answer");
         assert!(two.text().unwrap().ends_with("\nsessions 50 %\n"));
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn without_a_suite_that_both_know_there_is_no_session() {
-    limited(async {
+#[test]
+fn without_a_suite_that_both_know_there_is_no_session() {
+    in_time(async {
         let (_keys, address) = serve(ServerDtls::new().keys(keys())).await;
         let by_certificate = client(ClientDtls::new().certificates(Authority::new().trust()));
         let why = handshake(by_certificate.get(format!("coaps://{address}/hello")).await);
@@ -229,13 +222,12 @@ async fn without_a_suite_that_both_know_there_is_no_session() {
         let (_certificates, address) = serve(authority.server()).await;
         let why = handshake(device().get(format!("coaps://{address}/hello")).await);
         assert_eq!(why, HandshakeError::NoCommonSuite);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn server_with_psk_and_certificate_and_per_peer_client_keys() {
-    limited(async {
+#[test]
+fn server_with_psk_and_certificate_and_per_peer_client_keys() {
+    in_time(async {
         let authority = Authority::new();
         let (_both, both) = serve(authority.server().keys(keys())).await;
         let (_keys, only) = serve(ServerDtls::new().keys(keys())).await;
@@ -258,13 +250,12 @@ async fn server_with_psk_and_certificate_and_per_peer_client_keys() {
             .await
             .expect("an answer");
         assert_eq!(reply.text(), Some("device-1"));
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn absent_peer_is_reported_by_icmp_or_timeout() {
-    limited(async {
+#[test]
+fn absent_peer_is_reported_by_icmp_or_timeout() {
+    in_time(async {
         let why = device()
             .get(format!("coaps://{}/hello", crate::common::closed_port()))
             .await;
@@ -274,13 +265,12 @@ async fn absent_peer_is_reported_by_icmp_or_timeout() {
         let asks = client_with(Config::new().dtls(dtls).parameters(impatient()));
         let why = handshake(asks.get(format!("coaps://{silent}/hello")).await);
         assert_eq!(why, HandshakeError::NoAnswer { copies: 3 });
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn what_cannot_be_used_is_named_with_the_remedy() {
-    limited(async {
+#[test]
+fn what_cannot_be_used_is_named_with_the_remedy() {
+    in_time(async {
         let error = crate::secured::builder()
             .bind_dtls("127.0.0.1:0", ServerDtls::new())
             .start()
@@ -306,13 +296,12 @@ async fn what_cannot_be_used_is_named_with_the_remedy() {
         let opened = carob::Client::builder().config(config).open();
         let error = opened.expect_err("nor does it for a client");
         assert!(error.report().to_string().contains("P-256"), "{error}");
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn slow_handshake_survives_loss_or_duplication_of_any_datagram() {
-    limited(async {
+#[test]
+fn slow_handshake_survives_loss_or_duplication_of_any_datagram() {
+    in_time(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let authority = Authority::new();
         let (_certificates, other) = serve(authority.server()).await;
@@ -339,8 +328,7 @@ async fn slow_handshake_survives_loss_or_duplication_of_any_datagram() {
                 assert_eq!(reply.expect("an answer").text(), Some("hello"), "{lost}");
             }
         }
-    })
-    .await;
+    });
 }
 
 /// Round-trip time, RTO and retransmissions after a handshake over a path with this delay.
@@ -379,9 +367,9 @@ async fn after_handshake(
     (round_trip, known.rto, known.retransmissions)
 }
 
-#[tokio::test]
-async fn handshake_uses_controller_timer_and_gives_it_the_rtt() {
-    limited(async {
+#[test]
+fn handshake_uses_controller_timer_and_gives_it_the_rtt() {
+    in_time(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let delay = Duration::from_millis(60);
         let limit = carob_cc::time::Duration::from_millis(1_500);
@@ -398,13 +386,12 @@ async fn handshake_uses_controller_timer_and_gives_it_the_rtt() {
             seen.push((round_trip, rto, retransmissions));
         }
         panic!("{seen:?}");
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn client_renews_session_that_server_forgot() {
-    limited(async {
+#[test]
+fn client_renews_session_that_server_forgot() {
+    in_time(async {
         let (server, address) = serve(ServerDtls::new().keys(keys())).await;
         let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
         let asks = client_with(Config::new().dtls(dtls).parameters(impatient()));
@@ -450,13 +437,12 @@ async fn client_renews_session_that_server_forgot() {
             asks.get(&uri).await.is_ok(),
             "in a new session there is one"
         );
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn server_with_certificate_chain_for_dtls_is_refused() {
-    limited(async {
+#[test]
+fn server_with_certificate_chain_for_dtls_is_refused() {
+    in_time(async {
         let (chain, key) = Authority::new().chain("127.0.0.1");
         let identity = carob::Identity::from_pem(chain.as_bytes(), key.as_bytes()).expect("PEM");
         let server = carob::Server::builder()
@@ -466,8 +452,7 @@ async fn server_with_certificate_chain_for_dtls_is_refused() {
         let error = server.await.expect_err("only the first would be sent");
         let text = error.report().to_string();
         assert!(text.contains("the chain has 2"), "{text}");
-    })
-    .await;
+    });
 }
 
 #[tokio::test]
@@ -535,9 +520,9 @@ impl Drop for OpenSsl {
     }
 }
 
-#[tokio::test]
-async fn whole_server_chain_leads_to_trusted_root() {
-    limited(async {
+#[test]
+fn whole_server_chain_leads_to_trusted_root() {
+    in_time(async {
         let (authority, stranger) = (Authority::new(), Authority::new());
         let (chain, key) = authority.by_intermediate("127.0.0.1");
         let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
@@ -570,6 +555,5 @@ async fn whole_server_chain_leads_to_trusted_root() {
             .expect_err("not trusted");
         let text = error.report().to_string();
         assert!(text.contains("is not trusted"), "{text}");
-    })
-    .await;
+    });
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::limited;
+use crate::common::{in_time, limited};
 use crate::secured::{
     Between, builder, client_with, device, hello, impatient, key, keys, serve, serve_with,
 };
@@ -90,9 +90,9 @@ async fn unvalidated_client_hello_gets_less_and_leaves_no_state() {
     .await;
 }
 
-#[tokio::test]
-async fn a_record_is_taken_once() {
-    limited(async {
+#[test]
+fn a_record_is_taken_once() {
+    in_time(async {
         let posts = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&posts);
         let count = move |_: Request| {
@@ -123,8 +123,7 @@ async fn a_record_is_taken_once() {
             assert_eq!(reply.code, Code::CHANGED);
             assert_eq!(posts.load(Ordering::Relaxed), expected);
         }
-    })
-    .await;
+    });
 }
 
 /// A datagram of each kind that anybody can make.
@@ -160,9 +159,9 @@ fn forgeries() -> Vec<Vec<u8>> {
     ]
 }
 
-#[tokio::test]
-async fn forged_datagrams_change_nothing_in_a_session() {
-    limited(async {
+#[test]
+fn forged_datagrams_change_nothing_in_a_session() {
+    in_time(async {
         let (server, address) = serve(ServerDtls::new().keys(keys())).await;
         let heard = Arc::new(Mutex::new(0));
         let between = {
@@ -195,13 +194,12 @@ async fn forged_datagrams_change_nothing_in_a_session() {
             "one session, no copies"
         );
         drop(server);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn client_hello_keeps_live_session_until_handshake_completes() {
-    limited(async {
+#[test]
+fn client_hello_keeps_live_session_until_handshake_completes() {
+    in_time(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let begun = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&begun);
@@ -241,13 +239,12 @@ async fn client_hello_keeps_live_session_until_handshake_completes() {
             begun.load(Ordering::Relaxed) > 0,
             "another handshake has begun"
         );
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn new_session_of_restarted_client_replaces_the_old_one() {
-    limited(async {
+#[test]
+fn new_session_of_restarted_client_replaces_the_old_one() {
+    in_time(async {
         let (server, address) = serve(ServerDtls::new().keys(keys())).await;
         let bound = socket();
         let local: SocketAddr = bound.local_addr().expect("bound");
@@ -278,13 +275,12 @@ async fn new_session_of_restarted_client_replaces_the_old_one() {
         let second = who("device-2", "0x0102030405060708").await;
         assert_eq!(second.as_deref(), Some("device-2"), "{local}");
         drop(server);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn lru_session_is_closed_with_alert_at_the_limit() {
-    limited(async {
+#[test]
+fn lru_session_is_closed_with_alert_at_the_limit() {
+    in_time(async {
         let limits = SessionLimits::new().sessions(2);
         let (_server, address) = serve_with(
             ServerDtls::new().keys(keys()),
@@ -305,13 +301,12 @@ async fn lru_session_is_closed_with_alert_at_the_limit() {
         let known = async |n: usize| clients[n].peer_identity(address).await.is_some();
         assert!(known(0).await && !known(1).await && known(2).await);
         assert!(clients[1].get(&uri).await.is_ok(), "it makes another");
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_session_that_nobody_uses_is_closed_on_both_sides() {
-    limited(async {
+#[test]
+fn a_session_that_nobody_uses_is_closed_on_both_sides() {
+    in_time(async {
         let limits = SessionLimits::new().idle(Duration::from_millis(100));
         let (_server, address) = serve_with(
             ServerDtls::new().keys(keys()),
@@ -323,13 +318,12 @@ async fn a_session_that_nobody_uses_is_closed_on_both_sides() {
         assert!(asks.peer_identity(address).await.is_some());
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert!(asks.peer_identity(address).await.is_none());
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_response_comes_secured_or_not_at_all() {
-    limited(async {
+#[test]
+fn a_response_comes_secured_or_not_at_all() {
+    in_time(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let plain = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&plain);
@@ -357,6 +351,5 @@ async fn a_response_comes_secured_or_not_at_all() {
             0,
             "nothing went in the clear"
         );
-    })
-    .await;
+    });
 }

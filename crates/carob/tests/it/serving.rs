@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{client, client_with, large, limited, resources, start};
+use crate::common::{client, client_with, in_time, large, limited, resources, start};
 use carob::server::{Request, Resource, get};
 use carob::{Client, Code, Config, ContentFormat, Server, ShutdownOutcome};
 
@@ -277,9 +277,9 @@ async fn a_resource_may_demand_that_what_changes_it_is_fresh() {
     drop(server);
 }
 
-#[tokio::test]
-async fn health_responds_5_03_when_all_handlers_are_busy() {
-    limited(async {
+#[test]
+fn health_responds_5_03_when_all_handlers_are_busy() {
+    in_time(async {
         let builder = resources().health("/health").handlers(1);
         let (server, uri) = start(builder).await;
         let client = Client::new().unwrap();
@@ -309,6 +309,5 @@ async fn health_responds_5_03_when_all_handlers_are_busy() {
         assert!(text.contains("handlers 100 %"), "{text}");
         waiting.abort();
         drop(server);
-    })
-    .await;
+    });
 }

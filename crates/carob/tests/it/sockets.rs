@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{client, limited, start};
+use crate::common::{client, in_time, limited, start};
 use carob::client::{Observation, Update};
 use carob::server::{Notifier, Request, Resource, SOCKETS_MAX, get};
 use carob::{Code, Config, OpenError, Server, ShutdownOutcome};
@@ -102,17 +102,16 @@ async fn a_port_that_is_in_use_is_not_shared_with_who_has_it() {
     }
 }
 
-#[tokio::test]
-async fn requests_of_multi_socket_server_use_another_port() {
-    limited(async {
+#[test]
+fn requests_of_multi_socket_server_use_another_port() {
+    in_time(async {
         let (server, _) = start(crate::common::resources().sockets(SOCKETS)).await;
         let (_other, uri) = start(crate::common::resources()).await;
         for _ in 0..16 {
             let reply = server.client().get(format!("{uri}/hello")).send().await;
             assert_eq!(reply.unwrap().text(), Some("hello"));
         }
-    })
-    .await;
+    });
 }
 
 #[tokio::test]

@@ -19,6 +19,13 @@ pub(crate) async fn limited<T>(test: impl Future<Output = T>) -> T {
         .expect("the test takes no longer than its limit")
 }
 
+/// Runs a test on one thread, but not forever.
+pub(crate) fn in_time(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().expect("a runtime");
+    runtime.block_on(async { limited(test).await });
+}
+
 /// Parameters under which silence is noticed soon: three copies within some 200 ms.
 pub(crate) fn impatient() -> TransmissionParameters {
     let mut parameters = TransmissionParameters::DEFAULT;

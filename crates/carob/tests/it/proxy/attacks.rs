@@ -9,11 +9,11 @@ use carob::server::{Notifier, Request, get as resource};
 use carob::{CacheLimits, Code, Config, Error, OptionNumber, Proxy, Response, Server};
 
 use super::{RequestLog, forwarding, get, started};
-use crate::common::{client, limited, resources, start};
+use crate::common::{client, in_time, limited, resources, start};
 
-#[tokio::test]
-async fn nobody_is_asked_for_others_unless_allowed() {
-    limited(async {
+#[test]
+fn nobody_is_asked_for_others_unless_allowed() {
+    in_time(async {
         let heard = RequestLog::default();
         let hear = heard.clone();
         let tell = move |request: Request| {
@@ -53,8 +53,7 @@ async fn nobody_is_asked_for_others_unless_allowed() {
             let reply = get(&client, &proxy, &format!("coap://{group}/")).await;
             assert_eq!(reply.code, Code::PROXYING_NOT_SUPPORTED, "{group}");
         }
-    })
-    .await;
+    });
 }
 
 /// The port of an origin over TCP, for one connection, that answers every request with Observe, options of
@@ -109,9 +108,9 @@ fn origin_with_options(lengths: &'static [usize]) -> u16 {
     port
 }
 
-#[tokio::test]
-async fn observed_response_with_options_at_and_above_the_limit() {
-    limited(async {
+#[test]
+fn observed_response_with_options_at_and_above_the_limit() {
+    in_time(async {
         // With Observe's 2 bytes and the 14 of their heads, 4,096; and one value that is too long.
         for lengths in [&[1_020; 4][..], &[1_035]] {
             let port = origin_with_options(lengths);
@@ -138,13 +137,12 @@ async fn observed_response_with_options_at_and_above_the_limit() {
             };
             assert_eq!(code, Code::BAD_GATEWAY);
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_loop_ends_with_the_names_of_who_is_in_it() {
-    limited(async {
+#[test]
+fn a_loop_ends_with_the_names_of_who_is_in_it() {
+    in_time(async {
         // The port of one must be known before the other is there.
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let one = format!("coap://{}", socket.local_addr().unwrap());
@@ -184,13 +182,12 @@ async fn a_loop_ends_with_the_names_of_who_is_in_it() {
         // Lists of links go round no longer than a few hops.
         let list = client.get(format!("{one}/.well-known/core")).await.unwrap();
         assert_eq!(list.code, Code::CONTENT);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_slow_origin_delays_nobody_else() {
-    limited(async {
+#[test]
+fn a_slow_origin_delays_nobody_else() {
+    in_time(async {
         let (_slow, slow) = start(resources()).await;
         let (_quick, quick) = start(resources()).await;
         let mut limits = ProxyLimits::default();
@@ -222,13 +219,12 @@ async fn a_slow_origin_delays_nobody_else() {
         // A client that goes away leaves its place when the origin's time is up, not before; but
         // what is in the cache needs none.
         assert_eq!(proxy.usage().requests, 10);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn one_client_does_not_take_all_places() {
-    limited(async {
+#[test]
+fn one_client_does_not_take_all_places() {
+    in_time(async {
         // Four slow origins, so that none of them is what is full.
         let mut slow = Vec::new();
         for _ in 0..4 {
@@ -257,13 +253,12 @@ async fn one_client_does_not_take_all_places() {
             let reply = get(&client(), &uri, &format!("{quick}/hello")).await;
             assert_eq!(reply.code, expected);
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn an_origins_patience_is_limited() {
-    limited(async {
+#[test]
+fn an_origins_patience_is_limited() {
+    in_time(async {
         let (_origin, at) = start(resources()).await;
         let mut limits = ProxyLimits::default();
         limits.patience = Duration::from_millis(300);
@@ -271,8 +266,7 @@ async fn an_origins_patience_is_limited() {
         let reply = get(&client(), &uri, &format!("{at}/never")).await;
         assert_eq!(reply.code, Code::GATEWAY_TIMEOUT);
         assert_eq!(proxy.usage().requests, 0);
-    })
-    .await;
+    });
 }
 
 #[tokio::test]
@@ -306,9 +300,9 @@ async fn a_flood_of_distinct_requests_finds_the_cache_no_larger() {
     .await;
 }
 
-#[tokio::test]
-async fn a_client_cannot_put_into_the_cache_what_others_are_given() {
-    limited(async {
+#[test]
+fn a_client_cannot_put_into_the_cache_what_others_are_given() {
+    in_time(async {
         // An origin that answers with what it was sent.
         let echo = |request: Request| async move {
             let host = request
@@ -355,13 +349,12 @@ async fn a_client_cannot_put_into_the_cache_what_others_are_given() {
             get(&client, &uri, &format!("{at}/x")).await.text(),
             Some("")
         );
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn one_client_does_not_take_all_observations() {
-    limited(async {
+#[test]
+fn one_client_does_not_take_all_observations() {
+    in_time(async {
         for (share, is_observed) in [(4, true), (usize::MAX, false)] {
             let changes = Notifier::new();
             let origin = Server::builder().bind("127.0.0.1:0").resource(
@@ -395,6 +388,5 @@ async fn one_client_does_not_take_all_observations() {
             let of_all = proxy.usage().observations;
             assert!(share > 8 || of_all == share + 1, "{of_all}");
         }
-    })
-    .await;
+    });
 }

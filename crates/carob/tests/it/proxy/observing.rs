@@ -9,7 +9,7 @@ use carob::server::{Notifier, Request, ServerBuilder, get as resource};
 use carob::{Client, Code, ContentFormat, OptionNumber, Proxy, Reply, Response, Server};
 
 use super::{age, forwarding, get, started};
-use crate::common::{client, limited, start};
+use crate::common::{client, in_time, start};
 
 /// What an origin has to observe.
 #[derive(Clone, Default)]
@@ -76,9 +76,9 @@ async fn until(what: impl Fn() -> bool) {
     }
 }
 
-#[tokio::test]
-async fn one_registration_serves_all_clients() {
-    limited(async {
+#[test]
+fn one_registration_serves_all_clients() {
+    in_time(async {
         let here = State::default();
         let (origin, at) = start(here.server()).await;
         let (proxy, uri) = started(forwarding()).await;
@@ -116,13 +116,12 @@ async fn one_registration_serves_all_clients() {
         }
         until(|| proxy.usage().observations == 0).await;
         assert_eq!(origin.client().usage().await.unwrap().observers, 0);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn who_comes_later_is_told_what_is_left_of_max_age() {
-    limited(async {
+#[test]
+fn who_comes_later_is_told_what_is_left_of_max_age() {
+    in_time(async {
         let here = State::default();
         let (_origin, at) = start(here.server()).await;
         let (_proxy, uri) = started(forwarding()).await;
@@ -134,13 +133,12 @@ async fn who_comes_later_is_told_what_is_left_of_max_age() {
         let mut second = observing(&two, &uri, &there).await;
         let told = state(&mut second).await;
         assert!((26..=27).contains(&age(&told)), "{told:?}");
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn what_cannot_be_observed_is_just_read() {
-    limited(async {
+#[test]
+fn what_cannot_be_observed_is_just_read() {
+    in_time(async {
         let here = State::default();
         let (_origin, at) = start(here.server()).await;
         let (proxy, uri) = started(forwarding()).await;
@@ -149,13 +147,12 @@ async fn what_cannot_be_observed_is_just_read() {
         until(|| proxy.usage().observations == 0).await;
         let observation = observing(&client(), &uri, &format!("{at}/none")).await;
         assert!(!observation.is_observed());
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn the_origins_last_word_is_passed_on() {
-    limited(async {
+#[test]
+fn the_origins_last_word_is_passed_on() {
+    in_time(async {
         let here = State::default();
         let (_origin, at) = start(here.server()).await;
         let (proxy, uri) = started(forwarding()).await;
@@ -169,13 +166,12 @@ async fn the_origins_last_word_is_passed_on() {
         };
         assert_eq!(last.code, Code::NOT_FOUND);
         until(|| proxy.usage().observations == 0).await;
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_route_can_be_observed_and_the_limit_leaves_a_plain_answer() {
-    limited(async {
+#[test]
+fn a_route_can_be_observed_and_the_limit_leaves_a_plain_answer() {
+    in_time(async {
         let here = State::default();
         let (_origin, at) = start(here.server()).await;
         let mut limits = carob::proxy::ProxyLimits::default();
@@ -197,6 +193,5 @@ async fn a_route_can_be_observed_and_the_limit_leaves_a_plain_answer() {
         assert_eq!(state(&mut observation).await.text(), Some("1"));
         let other = client.get(format!("{uri}/r/state?other")).observe().await;
         assert!(!other.unwrap().is_observed());
-    })
-    .await;
+    });
 }

@@ -10,7 +10,8 @@ use carob::{
 
 use super::{RequestLog, forwarding, get, started, understanding, uri_of};
 use crate::common::{
-    client, client_with, closed_port, impatient, large, limited, resources, silent_peer, start,
+    client, client_with, closed_port, impatient, in_time, large, limited, resources, silent_peer,
+    start,
 };
 
 /// An origin that tells what it heard.
@@ -30,9 +31,9 @@ async fn listening() -> (Server, String, RequestLog) {
     (server, uri, heard)
 }
 
-#[tokio::test]
-async fn the_origin_is_asked_for_its_own_path_one_hop_on() {
-    limited(async {
+#[test]
+fn the_origin_is_asked_for_its_own_path_one_hop_on() {
+    in_time(async {
         let (_origin, at, heard) = listening().await;
         let (_proxy, proxy) = started(forwarding()).await;
         let reply = get(&client(), &proxy, &format!("{at}/a/b?c=d")).await;
@@ -50,13 +51,12 @@ async fn the_origin_is_asked_for_its_own_path_one_hop_on() {
             assert!(!options.contains(number), "{number}");
         }
         assert_eq!(options.uint(OptionNumber::HOP_LIMIT), Some(16));
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_proxy_uri_is_split_and_its_host_set() {
-    limited(async {
+#[test]
+fn a_proxy_uri_is_split_and_its_host_set() {
+    in_time(async {
         let (origin, _at, heard) = listening().await;
         let builder = forwarding().allow("localhost".parse().unwrap());
         let (_proxy, proxy) = started(builder).await;
@@ -71,13 +71,12 @@ async fn a_proxy_uri_is_split_and_its_host_set() {
             heard.options().first(OptionNumber::URI_HOST),
             Some(&b"localhost"[..])
         );
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn every_transport_leads_to_every_other() {
-    limited(async {
+#[test]
+fn every_transport_leads_to_every_other() {
+    in_time(async {
         let origin = Server::builder()
             .bind("127.0.0.1:0")
             .bind_tcp("127.0.0.1:0")
@@ -99,8 +98,7 @@ async fn every_transport_leads_to_every_other() {
                 assert_eq!(reply.text(), Some("hello"), "{inbound} to {outbound}");
             }
         }
-    })
-    .await;
+    });
 }
 
 #[tokio::test]
@@ -161,9 +159,9 @@ async fn options_are_passed_on_if_that_is_safe() {
     .await;
 }
 
-#[tokio::test]
-async fn failures_on_the_other_side_have_their_codes() {
-    limited(async {
+#[test]
+fn failures_on_the_other_side_have_their_codes() {
+    in_time(async {
         let (_silent, silent) = silent_peer();
         let builder = forwarding().origin_config(Config::new().parameters(impatient()));
         let (_proxy, proxy) = started(builder).await;
@@ -192,13 +190,12 @@ async fn failures_on_the_other_side_have_their_codes() {
             .option(OptionNumber::PROXY_SCHEME, "coap+sms");
         let request = request.option(OptionNumber::URI_HOST, "h");
         assert_eq!(request.await.unwrap().code, Code::PROXYING_NOT_SUPPORTED);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_request_for_itself_is_a_local_one() {
-    limited(async {
+#[test]
+fn a_request_for_itself_is_a_local_one() {
+    in_time(async {
         let builder = forwarding().host("Proxy.Example.org").server(
             Server::builder()
                 .bind("127.0.0.1:0")
@@ -230,13 +227,12 @@ async fn a_request_for_itself_is_a_local_one() {
             .get(format!("{uri}/own"))
             .option(OptionNumber(65_001), "x");
         assert_eq!(asked.await.unwrap().code, Code::BAD_OPTION);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn bodies_go_in_each_sides_own_blocks() {
-    limited(async {
+#[test]
+fn bodies_go_in_each_sides_own_blocks() {
+    in_time(async {
         let (_origin, at) = start(resources()).await;
         let builder = forwarding()
             .origin_config(Config::new().block_size(BlockSize::from_bytes_at_most(64).unwrap()));
@@ -255,13 +251,12 @@ async fn bodies_go_in_each_sides_own_blocks() {
             .via(&proxy)
             .body(body.clone());
         assert_eq!(&fetch.await.unwrap().bytes()[..], &body[..]);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn q_block_ends_at_the_proxy() {
-    limited(async {
+#[test]
+fn q_block_ends_at_the_proxy() {
+    in_time(async {
         // The origin rejects the options.
         let config = Config::new().engine(|engine| engine.q_block.accept = false);
         let (_origin, at) = start(resources().config(config)).await;
@@ -285,13 +280,12 @@ async fn q_block_ends_at_the_proxy() {
             let reply = body.await.unwrap();
             assert!(reply.bytes() == &large(1 << 20), "{confirmable}");
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn bodies_beyond_the_limit_are_refused() {
-    limited(async {
+#[test]
+fn bodies_beyond_the_limit_are_refused() {
+    in_time(async {
         let (_origin, at) = start(resources()).await;
         let mut limits = carob::proxy::ProxyLimits::default();
         limits.body_bytes = 10_000;
@@ -311,13 +305,12 @@ async fn bodies_beyond_the_limit_are_refused() {
         assert_eq!(fits.unwrap().bytes().len(), 10_000);
         let read = get(&client, &proxy, &format!("{at}/large")).await;
         assert_eq!(read.code, Code::BAD_GATEWAY);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn each_side_has_its_own_controller() {
-    limited(async {
+#[test]
+fn each_side_has_its_own_controller() {
+    in_time(async {
         let (origin, at) = start(resources()).await;
         let settings = Config::new().controller_named("cocoa-plus").unwrap();
         let (proxy, uri) = started(forwarding().origin_config(settings)).await;
@@ -348,8 +341,7 @@ async fn each_side_has_its_own_controller() {
         );
         let gauges = proxy.origins().gauges(other.local_address()).await.unwrap();
         assert!(gauges.iter().all(|(name, _)| *name != "srtt"), "{gauges:?}");
-    })
-    .await;
+    });
 }
 
 fn created() -> Resource {
@@ -359,9 +351,9 @@ fn created() -> Resource {
     })
 }
 
-#[tokio::test]
-async fn routes_lead_to_their_origins_and_the_longest_counts() {
-    limited(async {
+#[test]
+fn routes_lead_to_their_origins_and_the_longest_counts() {
+    in_time(async {
         let (_one, one, heard) = listening().await;
         let two = Server::builder()
             .bind("127.0.0.1:0")
@@ -397,13 +389,12 @@ async fn routes_lead_to_their_origins_and_the_longest_counts() {
         // A reverse-proxy is no forward-proxy.
         let reply = get(&client, &proxy, &format!("{one}/a")).await;
         assert_eq!(reply.code, Code::PROXYING_NOT_SUPPORTED);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn the_links_of_all_origins_are_listed_as_they_are_to_be_had() {
-    limited(async {
+#[test]
+fn the_links_of_all_origins_are_listed_as_they_are_to_be_had() {
+    in_time(async {
         let one = Server::builder().bind("127.0.0.1:0").resource(
             "/t",
             fixed("1")
@@ -439,13 +430,12 @@ async fn the_links_of_all_origins_are_listed_as_they_are_to_be_had() {
             "{filtered}"
         );
         assert_eq!(list("?rt=none").await, "");
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn what_is_secure_is_not_asked_for_in_the_clear() {
-    limited(async {
+#[test]
+fn what_is_secure_is_not_asked_for_in_the_clear() {
+    in_time(async {
         let client = client();
         for secure in [
             "coaps+tcp://example.org/",
@@ -464,13 +454,12 @@ async fn what_is_secure_is_not_asked_for_in_the_clear() {
         let (_proxy, proxy) = started(forwarding()).await;
         let reply = get(&client, &proxy, "https://example.org/").await;
         assert_eq!(reply.code, Code::PROXYING_NOT_SUPPORTED);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_proxy_that_stops_finishes_what_is_under_way() {
-    limited(async {
+#[test]
+fn a_proxy_that_stops_finishes_what_is_under_way() {
+    in_time(async {
         let (_origin, at) = start(resources()).await;
         let (proxy, uri) = started(forwarding()).await;
         let asking = Client::new().unwrap();
@@ -484,6 +473,5 @@ async fn a_proxy_that_stops_finishes_what_is_under_way() {
             carob::ShutdownOutcome::Drained
         );
         assert_eq!(waiting.await.unwrap().unwrap().text(), Some("at last"));
-    })
-    .await;
+    });
 }

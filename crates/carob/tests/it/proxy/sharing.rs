@@ -9,7 +9,7 @@ use carob::{
 };
 
 use super::{RequestLog, age, forwarding, get, started, uri_of};
-use crate::common::{client, limited, start};
+use crate::common::{client, in_time, start};
 
 /// An origin whose one resource counts who asks; its answers are fresh for `seconds`.
 fn counting(heard: &RequestLog, seconds: u64) -> Resource {
@@ -33,9 +33,9 @@ async fn origin(heard: &RequestLog, seconds: u64) -> (Server, String) {
     start(builder.fallback(counting(heard, seconds))).await
 }
 
-#[tokio::test]
-async fn max_age_out_of_the_cache_does_not_grow() {
-    limited(async {
+#[test]
+fn max_age_out_of_the_cache_does_not_grow() {
+    in_time(async {
         let heard = RequestLog::default();
         let (_origin, at) = origin(&heard, 30).await;
         let (proxy, uri) = started(forwarding()).await;
@@ -50,13 +50,12 @@ async fn max_age_out_of_the_cache_does_not_grow() {
         let usage = proxy.usage();
         assert_eq!(usage.cache.entries, 1);
         assert!(usage.cache.bytes > 0);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn what_is_stale_is_validated_and_who_has_it_is_not_sent_it() {
-    limited(async {
+#[test]
+fn what_is_stale_is_validated_and_who_has_it_is_not_sent_it() {
+    in_time(async {
         let heard = RequestLog::default();
         let (_origin, at) = origin(&heard, 0).await;
         let (_proxy, uri) = started(forwarding()).await;
@@ -79,13 +78,12 @@ async fn what_is_stale_is_validated_and_who_has_it_is_not_sent_it() {
                 "{path}"
             );
         }
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn a_change_through_the_proxy_makes_what_it_has_stale() {
-    limited(async {
+#[test]
+fn a_change_through_the_proxy_makes_what_it_has_stale() {
+    in_time(async {
         let heard = RequestLog::default();
         let (_origin, at) = origin(&heard, 60).await;
         let (_proxy, uri) = started(forwarding()).await;
@@ -94,13 +92,12 @@ async fn a_change_through_the_proxy_makes_what_it_has_stale() {
         assert_eq!(two.put(&at).via(&uri).await.unwrap().code, Code::CHANGED);
         get(&one, &uri, &at).await;
         assert_eq!(heard.count(), 2);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn what_matters_to_the_origin_is_told_apart() {
-    limited(async {
+#[test]
+fn what_matters_to_the_origin_is_told_apart() {
+    in_time(async {
         let heard = RequestLog::default();
         let (origin, at) = origin(&heard, 60).await;
         let builder = forwarding().allow("localhost".parse().unwrap());
@@ -125,13 +122,12 @@ async fn what_matters_to_the_origin_is_told_apart() {
         // What is left out of the key is not (RFC 7252 5.4.6).
         let same = a().option(OptionNumber(65_052), [1]).await.unwrap();
         assert_eq!(same.text(), Some("1"));
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn what_is_asked_for_securely_is_not_shared_unless_it_may_be() {
-    limited(async {
+#[test]
+fn what_is_asked_for_securely_is_not_shared_unless_it_may_be() {
+    in_time(async {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
         let identity = Identity::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
@@ -175,6 +171,5 @@ async fn what_is_asked_for_securely_is_not_shared_unless_it_may_be() {
             Some("6"),
             "less secure"
         );
-    })
-    .await;
+    });
 }
