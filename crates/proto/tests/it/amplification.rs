@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use crate::net::{Net, Stream, get, path_of, pattern, post, seconds};
+use crate::net::{Net, Stream, config, get, path_of, pattern, post, seconds};
 use bytes::Bytes;
 use carob_cc::random::Random as _;
 use carob_cc::time::{Duration, Instant};
@@ -35,8 +35,7 @@ const STATE: Subject = Subject(1);
 
 impl Target {
     fn new(limit: AmplificationLimit) -> Self {
-        let mut config = Config::default();
-        config.amplification_limit = limit;
+        let config = config(|config| config.amplification_limit = limit);
         Self::with(config)
     }
 
@@ -416,9 +415,7 @@ fn values_are_not_guessed() {
 
 #[test]
 fn handshake_validates_and_full_table_costs_a_round_trip() {
-    let mut config = Config::default();
-    config.limits.validated = 2;
-    let mut target = Target::with(config);
+    let mut target = Target::with(config(|config| config.limits.validated = 2));
     let source = |port| SocketAddr::new(victim().ip(), port);
     for port in 1..=3 {
         target.server.validate(target.now, source(port));
@@ -458,9 +455,7 @@ fn sources_nearby_are_not_limited_and_cost_nothing() {
 #[test]
 fn who_has_answered_us_by_a_long_token_need_not_show_it_again() {
     for (length, answer) in [(8, Code::CONTENT), (2, Code::UNAUTHORIZED)] {
-        let mut config = Config::default();
-        config.token_length = u16::from(length);
-        let mut target = Target::with(config);
+        let mut target = Target::with(config(|config| config.token_length = u16::from(length)));
         let asked = target
             .server
             .request(target.now, victim(), get("x"), RequestConfig::default());
@@ -488,13 +483,13 @@ fn requests_of_our_own_are_not_limited() {
 
 #[test]
 fn an_honest_client_reads_and_observes_through_it() {
-    let mut config = Config::default();
-    config.amplification_limit = AmplificationLimit::everywhere(true);
-    let mut net = Net::new(Config::default(), config);
+    let mut net = Net::new(
+        Config::default(),
+        config(|config| config.amplification_limit = AmplificationLimit::everywhere(true)),
+    );
     let large = pattern(50_000);
     net.app.resources.insert("large".into(), large.clone());
-    net.send(get("large"));
-    net.run_for(seconds(10));
+    net.send_for(get("large"), seconds(10));
     assert_eq!(net.response().unwrap().bytes(), &large);
     net.app.delay = seconds(1);
     net.send(post("echo", Bytes::from(vec![7; 3_000])));

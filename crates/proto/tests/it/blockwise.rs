@@ -2,7 +2,7 @@
 
 use crate::net::wide::wide;
 use crate::net::wire::con;
-use crate::net::{Faults, Net, get, millis, path_of, pattern, put, seconds};
+use crate::net::{Faults, Net, config, get, millis, path_of, pattern, put, seconds, sending_with};
 use bytes::Bytes;
 use carob_proto::blockwise::DownloadError;
 use carob_proto::codec::{BlockSize, BlockValue, Code, MessageView, OptionNumber};
@@ -15,9 +15,7 @@ fn size(bytes: usize) -> BlockSize {
 }
 
 fn with_blocks(bytes: usize) -> Config {
-    let mut config = Config::default();
-    config.block_size = size(bytes);
-    config
+    config(|config| config.block_size = size(bytes))
 }
 
 fn blocks(messages: &[&[u8]], number: OptionNumber) -> Vec<Option<(u32, bool, usize)>> {
@@ -33,8 +31,7 @@ fn blocks(messages: &[&[u8]], number: OptionNumber) -> Vec<Option<(u32, bool, us
 fn plain_get_returns_first_block_and_client_continues() {
     let mut net = Net::new(Config::default(), with_blocks(256));
     net.app.resources.insert("big".into(), pattern(600));
-    net.send(get("big"));
-    net.run_for(seconds(1));
+    net.send_for(get("big"), seconds(1));
     assert_eq!(net.response().unwrap().bytes(), &pattern(600));
     let asked = blocks(&net.sent_by_client(), OptionNumber::BLOCK2);
     assert_eq!(asked, [None, Some((1, false, 256)), Some((2, false, 256))]);
@@ -69,8 +66,7 @@ fn a_body_of_exactly_one_block_is_not_cut() {
     for (length, messages) in [(1023, 1), (1024, 1), (1025, 2)] {
         let mut net = Net::plain();
         net.app.resources.insert("x".into(), pattern(length));
-        net.send(get("x"));
-        net.run_for(seconds(1));
+        net.send_for(get("x"), seconds(1));
         assert_eq!(net.response().unwrap().bytes().len(), length);
         assert_eq!(net.sent_by_server().len(), messages);
     }
@@ -83,8 +79,7 @@ fn a_client_names_its_block_size_early_or_late() {
         client.negotiate_early = early;
         let mut net = Net::new(client, Config::default());
         net.app.resources.insert("x".into(), pattern(2_000));
-        net.send(get("x"));
-        net.run_for(seconds(5));
+        net.send_for(get("x"), seconds(5));
         assert_eq!(
             net.response().unwrap().bytes(),
             &pattern(2_000),
@@ -127,9 +122,10 @@ fn lost_reply_to_last_block_is_repeated() {
     // The answer to one is too long to be kept with what may be repeated; that to the other is
     // short, but forgotten, because other requests come meanwhile.
     for code in [Code::FETCH, Code::PUT] {
-        let mut server = Config::default();
-        server.limits.dedup_idempotent = 1;
-        let mut net = Net::new(Config::default(), server);
+        let mut net = Net::new(
+            Config::default(),
+            config(|config| config.limits.dedup_idempotent = 1),
+        );
         net.app.echo_fetch = true;
         net.send(
             Request::new(code)
@@ -190,19 +186,18 @@ fn a_mebibyte_each_way() {
     net.delay = millis(1);
     net.send(put("x", pattern(1 << 20)));
     net.run_for(seconds(10));
-    net.send(get("x"));
-    net.run_for(seconds(10));
+    net.send_for(get("x"), seconds(10));
     assert_eq!(net.responses()[1].bytes(), &pattern(1 << 20));
 }
 
 #[test]
 fn size2_above_client_limit_fails_at_once() {
-    let mut client = Config::default();
-    client.limits.download_bytes = 5_000;
-    let mut net = Net::new(client, Config::default());
+    let mut net = Net::new(
+        config(|config| config.limits.download_bytes = 5_000),
+        Config::default(),
+    );
     net.app.resources.insert("x".into(), pattern(5_001));
-    net.send(get("x"));
-    net.run_for(seconds(1));
+    net.send_for(get("x"), seconds(1));
     assert_eq!(
         net.failure(),
         Some(Failure::Body(DownloadError::TooLarge { limit: 5_000 }))
@@ -220,9 +215,10 @@ fn a_block_number_of_twenty_bits_and_a_reserved_size() {
             .options
             .set_uint(OptionNumber::BLOCK2, value)
             .unwrap();
-        let mut sending = RequestConfig::default();
-        sending.blocks = carob_proto::endpoint::BlockMode::Manual;
-        net.send_with(request, sending);
+        net.send_with(
+            request,
+            sending_with(|sending| sending.blocks = carob_proto::endpoint::BlockMode::Manual),
+        );
         net.run_for(seconds(1));
         net.responses().last().unwrap().code
     };
@@ -294,9 +290,7 @@ fn parts_of_a_response_the_application_cuts_itself() {
 }
 
 fn streaming() -> RequestConfig {
-    let mut sending = RequestConfig::default();
-    sending.response_body = BodyMode::Streamed;
-    sending
+    sending_with(|sending| sending.response_body = BodyMode::Streamed)
 }
 
 #[test]
@@ -343,9 +337,10 @@ fn streamed_upload_is_sent_and_delivered_in_chunks() {
             Delivery::Atomic
         }
     });
-    let mut sending = RequestConfig::default();
-    sending.request_body = BodyMode::Streamed;
-    let id = net.send_with(put("x", Bytes::new()), sending);
+    let id = net.send_with(
+        put("x", Bytes::new()),
+        sending_with(|sending| sending.request_body = BodyMode::Streamed),
+    );
     assert!(matches!(net.events[..], [(_, Event::BodyNeeded(_))]));
     for chunk in pattern(3_000).chunks(700) {
         net.client
@@ -389,8 +384,7 @@ fn a_peer_that_dies_in_the_middle_fails_the_transfer() {
 fn a_wider_window_has_several_blocks_in_flight() {
     let mut net = Net::new(wide(8, u32::MAX), Config::default());
     net.app.resources.insert("x".into(), pattern(1024 * 17));
-    net.send(get("x"));
-    net.run_for(seconds(5));
+    net.send_for(get("x"), seconds(5));
     assert_eq!(net.response().unwrap().bytes(), &pattern(1024 * 17));
     let at = |ms| {
         net.client_times()
@@ -412,8 +406,7 @@ fn a_block_that_timed_out_is_requested_again_while_others_come() {
         let mut net = Net::new(wide(4, u32::MAX), Config::default());
         net.app.resources.insert("x".into(), body.clone());
         net.drop_if = Some(is_block_3);
-        net.send(get("x"));
-        net.run_for(seconds(seconds_lost));
+        net.send_for(get("x"), seconds(seconds_lost));
         net.drop_if = None;
         net.run_for(seconds(30));
         let sent = net.sent_by_client();
@@ -438,8 +431,7 @@ fn blocks_that_time_out_together_are_all_requested_again() {
         let block = blocks(&[bytes], OptionNumber::BLOCK2)[0];
         from_client && block.is_some_and(|(n, ..)| n == 2 || n == 3)
     });
-    net.send(get("x"));
-    net.run_for(seconds(70));
+    net.send_for(get("x"), seconds(70));
     net.drop_if = None;
     net.run_for(seconds(30));
     assert_eq!(net.response().expect("a response").bytes(), &body);
@@ -449,8 +441,7 @@ fn blocks_that_time_out_together_are_all_requested_again() {
 fn a_peer_that_dies_within_a_download_has_one_more_chance() {
     let mut net = Net::new(wide(4, u32::MAX), Config::default());
     net.app.resources.insert("x".into(), pattern(1024 * 64));
-    net.send(get("x"));
-    net.run_for(millis(50));
+    net.send_for(get("x"), millis(50));
     let before = net.sent_by_client().len();
     net.drop_if = Some(|from_client, _| !from_client);
     net.run_for(seconds(200));
@@ -466,8 +457,7 @@ fn a_window_in_bytes_counts_what_the_answers_bring() {
     // Three requests of some 30 bytes, each expecting 1,040 in answer.
     let mut net = Net::new(wide(8, 3_300), Config::default());
     net.app.resources.insert("x".into(), pattern(1024 * 10));
-    net.send(get("x"));
-    net.run_for(seconds(5));
+    net.send_for(get("x"), seconds(5));
     let at = |ms| {
         net.client_times()
             .iter()
@@ -529,8 +519,7 @@ fn bodies_survive_loss_duplication_and_reordering() {
         };
         net.send(put("x", pattern(20_000)));
         net.run_for(seconds(4_000));
-        net.send(get("x"));
-        net.run_for(seconds(4_000));
+        net.send_for(get("x"), seconds(4_000));
         let codes: Vec<_> = net.responses().iter().map(|r| r.code).collect();
         assert_eq!(
             codes,
@@ -559,8 +548,7 @@ fn two_clients_upload_to_one_resource_without_mixing() {
         .set(OptionNumber::BLOCK1, &block.encode())
         .unwrap();
     let mut theirs = carob_proto::Endpoint::new(Config::default(), crate::net::Stream(5));
-    let mut sending = RequestConfig::default();
-    sending.blocks = carob_proto::endpoint::BlockMode::Manual;
+    let sending = sending_with(|sending| sending.blocks = carob_proto::endpoint::BlockMode::Manual);
     theirs
         .request(net.now, crate::net::server_address(), request, sending)
         .unwrap();

@@ -1,6 +1,6 @@
 //! What the counters say against what happened.
 
-use crate::net::{Net, Stream, get, put, seconds};
+use crate::net::{Net, Stream, config, get, put, seconds};
 use carob_cc::evidence::{Kind, Reason};
 use carob_proto::codec::Code;
 use carob_proto::counters::{Answer, Answers, Refusal, Requests, Times};
@@ -69,8 +69,7 @@ fn copies_timers_duplicates_and_requests_given_up_are_counted() {
     net.app.resources.insert("x".into(), "body".into());
     // The first answer is lost: one timer runs out, one copy is a duplicate there.
     net.drop_if = Some(|from_client, _| !from_client);
-    net.send(get("x"));
-    net.run_for(seconds(1));
+    net.send_for(get("x"), seconds(1));
     net.drop_if = None;
     net.run_for(seconds(60));
     let requests = *net.client.counters().of(Kind::Request);
@@ -81,8 +80,7 @@ fn copies_timers_duplicates_and_requests_given_up_are_counted() {
     assert_eq!(count(&net.client.counters().round_trips), 0, "Karn");
 
     net.server_dead = true;
-    net.send(get("x"));
-    net.run_for(seconds(200));
+    net.send_for(get("x"), seconds(200));
     let after = net.client.counters().of(Kind::Request);
     assert_eq!(after.transmissions - requests.transmissions, 5);
     assert_eq!(after.expired - requests.expired, 5, "the last one ends it");
@@ -96,8 +94,7 @@ fn an_answer_to_a_copy_that_was_not_needed_is_counted() {
     net.app.resources.insert("x".into(), "body".into());
     // Longer than the first timer may be: the first copy is answered, and so is the second.
     net.delay = seconds(2);
-    net.send(get("x"));
-    net.run_for(seconds(60));
+    net.send_for(get("x"), seconds(60));
     let requests = net.client.counters().of(Kind::Request);
     assert_eq!(requests.retransmissions, 1);
     assert_eq!((requests.answered, requests.answered_again), (1, 1));
@@ -106,9 +103,7 @@ fn an_answer_to_a_copy_that_was_not_needed_is_counted() {
 
 #[test]
 fn what_is_refused_is_counted_by_reason() {
-    let mut config = Config::default();
-    config.limits.incoming = 1;
-    let mut server = Endpoint::new(config, Stream(1));
+    let mut server = Endpoint::new(config(|config| config.limits.incoming = 1), Stream(1));
     let (from, now) = (crate::net::client_address(), carob_cc::time::Instant::ZERO);
     let mut taken = Vec::new();
     let mut hear = |server: &mut Endpoint, bytes: &[u8]| {

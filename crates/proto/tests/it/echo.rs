@@ -1,7 +1,8 @@
 //! RFC 9175 2 and 3: challenges, freshness, and Request-Tag.
 
 use crate::net::{
-    Net, Stream, client_address, get, path_of, pattern, put, seconds, server_address,
+    Net, Stream, client_address, get, observing, path_of, pattern, put, seconds, sending_with,
+    server_address,
 };
 use carob_cc::time::Instant;
 use carob_proto::Response;
@@ -184,9 +185,10 @@ fn blockwise_body_is_challenged_once() {
 #[test]
 fn a_streamed_body_is_challenged_where_nothing_of_it_is_lost() {
     let mut strict = Strict::new(Config::default());
-    let mut sending = RequestConfig::default();
-    sending.response_body = BodyMode::Streamed;
-    strict.ask_with(get("large"), sending);
+    strict.ask_with(
+        get("large"),
+        sending_with(|sending| sending.response_body = BodyMode::Streamed),
+    );
     let parts = strict.events.iter().filter_map(|event| match event {
         Event::ResponseChunk { bytes, .. } => Some(bytes.to_vec()),
         _ => None,
@@ -286,9 +288,7 @@ fn an_observation_is_begun_and_renewed_through_challenges() {
         .set("10.0.0.0/8".parse().unwrap(), true);
     let mut net = Net::new(Config::default(), config);
     net.observable("x", "one");
-    let mut sending = RequestConfig::default();
-    sending.observe = true;
-    net.send_with(get("x"), sending);
+    net.send_with(get("x"), observing());
     net.run_for(seconds(1));
     assert_eq!(net.states(), ["one"]);
     assert_eq!(net.server.usage().observers, 1);

@@ -1,7 +1,7 @@
 //! The message layer as a peer sees it: timers, matching, duplicates, rejection.
 
 use crate::net::wire::{ack, con, empty, shapes, view};
-use crate::net::{Faults, Net, get, millis, pattern, post, seconds};
+use crate::net::{Faults, Net, config, get, millis, pattern, post, seconds, sending_with};
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Request;
@@ -14,8 +14,7 @@ fn a_request_is_answered_in_its_acknowledgement() {
     net.app
         .resources
         .insert("a/b".into(), Bytes::from_static(b"hello"));
-    net.send(get("a/b"));
-    net.run_for(seconds(300));
+    net.send_for(get("a/b"), seconds(300));
     assert_eq!(&net.response().unwrap().bytes()[..], b"hello");
     assert_eq!(shapes(&net.sent_by_client()), ["CON 0.01"]);
     assert_eq!(shapes(&net.sent_by_server()), ["ACK 2.05"]);
@@ -24,10 +23,8 @@ fn a_request_is_answered_in_its_acknowledgement() {
 
 #[test]
 fn a_silent_peer_is_sent_five_copies_each_after_twice_the_time() {
-    let mut net = Net::plain();
-    net.server_dead = true;
-    net.send(get("x"));
-    net.run_for(seconds(300));
+    let mut net = Net::deaf();
+    net.send_for(get("x"), seconds(300));
     assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 5 }));
     let times = net.client_times();
     assert_eq!(times.len(), 5);
@@ -53,19 +50,18 @@ fn a_silent_peer_is_sent_five_copies_each_after_twice_the_time() {
 
 #[test]
 fn parameters_of_one_request_do_not_touch_the_next() {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     let mut parameters = net.client.config().parameters;
     parameters.ack_timeout = millis(100);
     parameters.max_retransmit = 1;
-    let mut sending = RequestConfig::default();
-    sending.parameters = Some(parameters);
-    net.send_with(get("x"), sending);
+    net.send_with(
+        get("x"),
+        sending_with(|sending| sending.parameters = Some(parameters)),
+    );
     net.run_for(seconds(1));
     assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 2 }));
     net.crossings.clear();
-    net.send(get("x"));
-    net.run_for(seconds(300));
+    net.send_for(get("x"), seconds(300));
     assert_eq!(net.sent_by_client().len(), 5);
 }
 
@@ -76,8 +72,7 @@ fn slow_application_gets_empty_ack_then_separate_response() {
         .resources
         .insert("slow".into(), Bytes::from_static(b"late"));
     net.app.delay = seconds(8);
-    net.send(get("slow"));
-    net.run_for(seconds(300));
+    net.send_for(get("slow"), seconds(300));
     assert_eq!(&net.response().unwrap().bytes()[..], b"late");
     assert_eq!(shapes(&net.sent_by_client()), ["CON 0.01", "ACK 0.00"]);
     assert_eq!(shapes(&net.sent_by_server()), ["ACK 0.00", "CON 2.05"]);
@@ -111,8 +106,7 @@ fn a_ping_is_answered_by_a_reset() {
 
 #[test]
 fn a_ping_that_is_acknowledged_was_answered_too() {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     net.client
         .ping(net.now, crate::net::server_address())
         .unwrap();
@@ -165,8 +159,7 @@ fn response_in_blocks_that_were_not_requested_fails_request() {
         (OptionNumber::BLOCK1, Code::CONTENT, true),
         (OptionNumber::BLOCK1, Code::REQUEST_ENTITY_TOO_LARGE, false),
     ] {
-        let mut net = Net::plain();
-        net.server_dead = true;
+        let mut net = Net::deaf();
         net.send(get("x"));
         let request = net.sent_by_client()[0].to_vec();
         let answer = ack(code, view(&request).message_id().0).token_of(&request);
@@ -194,9 +187,10 @@ fn one_exchange_at_a_time_in_the_order_of_asking() {
 
 #[test]
 fn nstart_lets_more_exchanges_run_at_once() {
-    let mut config = Config::default();
-    config.parameters.nstart = 3;
-    let mut net = Net::new(config, Config::default());
+    let mut net = Net::new(
+        config(|config| config.parameters.nstart = 3),
+        Config::default(),
+    );
     for _ in 0..5 {
         net.send(get("x"));
     }
@@ -206,10 +200,8 @@ fn nstart_lets_more_exchanges_run_at_once() {
 
 #[test]
 fn a_deadline_ends_a_request_wherever_it_is() {
-    let mut net = Net::plain();
-    net.server_dead = true;
-    let mut sending = RequestConfig::default();
-    sending.deadline = Some(seconds(10));
+    let mut net = Net::deaf();
+    let sending = sending_with(|sending| sending.deadline = Some(seconds(10)));
     net.send(get("running"));
     let queued = net.send_with(get("queued"), sending.clone());
     net.run_for(seconds(11));
@@ -233,8 +225,7 @@ fn a_deadline_ends_a_request_wherever_it_is() {
 
 #[test]
 fn a_cancelled_request_is_not_sent_again_and_tells_nothing() {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     let id = net.send(get("x"));
     net.run_for(seconds(1));
     assert!(net.client.cancel(net.now, id));
@@ -258,8 +249,7 @@ fn a_cancelled_request_gives_its_place_to_the_next() {
 
 #[test]
 fn an_unreachable_peer_fails_everything_at_once() {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     for _ in 0..3 {
         net.send(get("x"));
     }
@@ -357,8 +347,7 @@ fn message_ids_run_out_and_messages_wait_for_them() {
 fn tokens_are_unpredictable_and_may_be_absent() {
     let mut net = Net::plain();
     for _ in 0..3 {
-        net.send(get("x"));
-        net.run_for(seconds(1));
+        net.send_for(get("x"), seconds(1));
     }
     let token = |m: &&[u8]| view(m).token().as_slice().to_vec();
     let tokens: Vec<_> = net.sent_by_client().iter().map(token).collect();
@@ -373,8 +362,7 @@ fn tokens_are_unpredictable_and_may_be_absent() {
         .resources
         .insert("x".into(), Bytes::from_static(b"y"));
     net.send(get("x"));
-    net.send(get("x"));
-    net.run_for(seconds(1));
+    net.send_for(get("x"), seconds(1));
     let tokens: Vec<_> = net.sent_by_client().iter().map(token).collect();
     assert_eq!((tokens[0].len(), tokens[1].len()), (0, 2));
     assert_eq!(net.responses().len(), 2);
@@ -389,9 +377,10 @@ fn request_with_block_option_of_application_is_unchanged() {
         .options
         .set_uint(OptionNumber::BLOCK2, 3 << 4 | 4)
         .unwrap(); // block 3 of 256 bytes
-    let mut sending = RequestConfig::default();
-    sending.blocks = BlockMode::Manual;
-    net.send_with(request, sending);
+    net.send_with(
+        request,
+        sending_with(|sending| sending.blocks = BlockMode::Manual),
+    );
     net.run_for(seconds(1));
     assert_eq!(
         net.response().unwrap().bytes(),

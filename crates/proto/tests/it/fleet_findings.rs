@@ -1,6 +1,6 @@
 //! Defects that simulated fleets found (the example `fleet` of `carob-sim`), one test each.
 
-use crate::net::{Net, Stream, get, seconds};
+use crate::net::{Net, Stream, config, get, seconds, sending_with};
 use carob_proto::Request;
 use carob_proto::codec::{
     BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
@@ -59,9 +59,7 @@ fn alone(config: Config) -> Net {
 
 #[test]
 fn challenged_request_with_block2_is_repeated_with_its_body() {
-    let mut config = Config::default();
-    config.negotiate_early = true;
-    let mut net = alone(config);
+    let mut net = alone(config(|config| config.negotiate_early = true));
     net.send(Request::new(Code::POST).with_payload("a body"));
     let (id, token) = last_of_client(&net);
     let challenge = (Type::Acknowledgement, Code::UNAUTHORIZED);
@@ -80,9 +78,10 @@ fn a_streamed_body_with_a_hole_fails_and_does_not_wait_for_ever() {
     config.block_size = BlockSize::MIN;
     config.parameters.nstart = 4;
     let mut net = alone(config);
-    let mut sending = RequestConfig::default();
-    sending.response_body = BodyMode::Streamed;
-    net.send_with(get("x"), sending);
+    net.send_with(
+        get("x"),
+        sending_with(|sending| sending.response_body = BodyMode::Streamed),
+    );
     let mut answered = 0;
     while let Some(request) = net
         .sent_by_client()
@@ -182,9 +181,7 @@ fn block2_of_uncached_response_skips_the_application() {
 
 /// Failure of a client that requests the second block of a body and receives these.
 fn answered_with(blocks: &[(u8, bool)]) -> Option<Failure> {
-    let mut config = Config::default();
-    config.block_size = BlockSize::MIN;
-    let mut net = alone(config);
+    let mut net = alone(config(|config| config.block_size = BlockSize::MIN));
     net.send(get("x"));
     for &(number, more) in blocks {
         let (id, token) = last_of_client(&net);
@@ -214,12 +211,8 @@ fn unrequested_blocks_fail_the_transfer() {
 
 /// A client that observes, its first state told; the token.
 fn observing(options: &[(OptionNumber, &[u8])], payload: &[u8]) -> (Net, Token) {
-    let mut config = Config::default();
-    config.block_size = BlockSize::MIN;
-    let mut net = alone(config);
-    let mut sending = RequestConfig::default();
-    sending.observe = true;
-    net.send_with(get("x"), sending);
+    let mut net = alone(config(|config| config.block_size = BlockSize::MIN));
+    net.send_with(get("x"), crate::net::observing());
     let (id, token) = last_of_client(&net);
     net.inject_to_client(&message(PIGGYBACKED, id, &token, options, payload));
     (net, token)

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use crate::net::{Stream, millis, seconds};
+use crate::net::{Stream, config, millis, seconds};
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{Code, ContentFormat, MessageView, OptionNumber, Type};
@@ -32,9 +32,7 @@ fn member_address(n: usize) -> SocketAddr {
 }
 
 fn asking() -> Config {
-    let mut config = Config::default();
-    config.groups = true;
-    config
+    config(|config| config.groups = true)
 }
 
 /// A datagram as somebody on the network sees it.
@@ -370,8 +368,8 @@ fn large_multicast_response_continues_by_unicast() {
         response.payload = Payload::Whole(body);
         Some(response)
     }
-    let mut config = Config::default();
-    config.amplification_limit = AmplificationLimit::everywhere(false);
+    let mut config =
+        config(|config| config.amplification_limit = AmplificationLimit::everywhere(false));
     // Smaller blocks than the client would take: it keeps to their size (RFC 7959 2.8).
     config.block_size = carob_proto::codec::BlockSize::from_szx(4).unwrap();
     let mut wire = Wire::new(3, &config, answer);
@@ -451,8 +449,7 @@ fn departed_group_member_fails_alone() {
     let mut wire = Wire::new(1, &Config::default(), answer);
     // Nothing is kept of the body, so each block is the application's to answer.
     wire.members[0] = {
-        let mut config = Config::default();
-        config.limits.bodies = 0;
+        let config = config(|config| config.limits.bodies = 0);
         Endpoint::new(config, Stream(5))
     };
     let end = wire.now + seconds(600);
@@ -594,9 +591,10 @@ fn multicast_and_delayed_responses_are_limited() {
     wire.run(end);
     assert_eq!(wire.answers().len(), 5);
 
-    let mut config = Config::default();
-    config.limits.delayed_responses = 3;
-    let mut member = Endpoint::new(config, Stream(9));
+    let mut member = Endpoint::new(
+        config(|config| config.limits.delayed_responses = 3),
+        Stream(9),
+    );
     let now = Instant::ZERO + seconds(1);
     for n in 0..200_u8 {
         let from = ([10, 9, 8, n], 40_000).into();

@@ -14,8 +14,7 @@ fn usable(net: &mut Net) {
     net.app
         .resources
         .insert("x".into(), Bytes::from_static(b"still here"));
-    net.send(get("x"));
-    net.run_for(seconds(100));
+    net.send_for(get("x"), seconds(100));
     assert_eq!(&net.response().unwrap().bytes()[..], b"still here");
 }
 
@@ -37,8 +36,7 @@ fn the_corpus_does_a_server_no_harm() {
 
 #[test]
 fn the_corpus_does_a_waiting_client_no_harm() {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     net.send(put("x", pattern(5_000)));
     for datagram in crate::corpus::datagrams() {
         net.client

@@ -1,6 +1,6 @@
 //! Every table at its limit: what is refused, what is forgotten, and that nothing is lost.
 
-use crate::net::{Net, Stream, get, pattern, put, seconds, server_address};
+use crate::net::{Net, Stream, config, get, pattern, put, seconds, server_address};
 use bytes::Bytes;
 use carob_proto::codec::{
     BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
@@ -37,9 +37,7 @@ fn last_code(net: &Net) -> Code {
 
 #[test]
 fn a_full_queue_refuses_and_loses_nothing_it_took() {
-    let mut config = Config::default();
-    config.limits.queue = 3;
-    let mut net = Net::new(config, Config::default());
+    let mut net = Net::new(config(|config| config.limits.queue = 3), Config::default());
     let ask = |net: &mut Net| {
         net.client.request(
             net.now,
@@ -59,9 +57,7 @@ fn a_full_queue_refuses_and_loses_nothing_it_took() {
 
 #[test]
 fn too_many_requests_are_refused() {
-    let mut config = Config::default();
-    config.limits.requests = 5;
-    let mut endpoint = Endpoint::new(config, Stream(1));
+    let mut endpoint = Endpoint::new(config(|config| config.limits.requests = 5), Stream(1));
     let mut ask = |port: u16| {
         let to = SocketAddr::from(([10, 0, 0, 2], port));
         endpoint.request(
@@ -79,9 +75,7 @@ fn too_many_requests_are_refused() {
 
 #[test]
 fn too_many_peers_in_use_are_refused() {
-    let mut config = Config::default();
-    config.limits.peers = 2;
-    let mut endpoint = Endpoint::new(config, Stream(1));
+    let mut endpoint = Endpoint::new(config(|config| config.limits.peers = 2), Stream(1));
     let mut now = carob_cc::time::Instant::ZERO;
     let ask = |endpoint: &mut Endpoint, now, last: u8| {
         let to = SocketAddr::from(([10, 0, 0, last], 5683));
@@ -180,9 +174,10 @@ fn uploads_beyond_the_limit_are_told_to_come_back() {
 
 #[test]
 fn bytes_of_all_uploads_have_a_limit() {
-    let mut config = Config::default();
-    config.limits.all_upload_bytes = 3_000;
-    let mut net = Net::new(Config::default(), config);
+    let mut net = Net::new(
+        Config::default(),
+        config(|config| config.limits.all_upload_bytes = 3_000),
+    );
     net.send(put("x", pattern(4_000)));
     net.run_for(seconds(5));
     assert_eq!(net.response().unwrap().code, Code::SERVICE_UNAVAILABLE);
@@ -191,18 +186,14 @@ fn bytes_of_all_uploads_have_a_limit() {
 
 #[test]
 fn kept_bodies_make_room_for_new_ones_and_readers_still_finish() {
-    let mut config = Config::default();
-    config.limits.bodies = 1;
-    let mut net = Net::new(Config::default(), config);
+    let server = config(|config| config.limits.bodies = 1);
+    let mut net = Net::new(Config::default(), server);
     for name in ["a", "b"] {
         net.app.resources.insert(name.into(), pattern(3_000));
     }
-    let mut client = Config::default();
-    client.parameters.nstart = 2;
-    net.client = Endpoint::new(client, Stream(1));
+    net.client = Endpoint::new(config(|config| config.parameters.nstart = 2), Stream(1));
     net.send(get("a"));
-    net.send(get("b"));
-    net.run_for(seconds(5));
+    net.send_for(get("b"), seconds(5));
     assert_eq!(net.responses().len(), 2);
     assert!(net.responses().iter().all(|r| r.bytes() == &pattern(3_000)));
     assert_eq!(net.server.usage().bodies.0, 1);

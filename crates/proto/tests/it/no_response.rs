@@ -1,6 +1,8 @@
 //! RFC 7967: responses that nobody wants are not sent, and nobody waits for them.
 
-use crate::net::{Net, get, millis, path_of, pattern, post, put, seconds};
+use crate::net::{
+    Net, as_non, config, get, millis, observing, path_of, pattern, post, put, seconds, sending_with,
+};
 use carob_proto::codec::{Code, MessageView, NoResponse, OptionNumber, Type};
 use carob_proto::endpoint::{Config, Event, Failure, RequestConfig, RequestId};
 use carob_proto::{Request, Response};
@@ -20,9 +22,7 @@ fn unanswered(net: &Net, id: RequestId) -> Option<u64> {
 }
 
 fn non() -> RequestConfig {
-    let mut sending = RequestConfig::default();
-    sending.confirmable = false;
-    sending
+    as_non()
 }
 
 fn quiet(request: Request) -> Request {
@@ -94,8 +94,7 @@ fn classes_that_are_wanted_still_come() {
     assert_eq!(unanswered(&net, id), None);
     net.run_for(seconds(2));
     assert_eq!(unanswered(&net, id), Some(1_000 + 20 + 2_000));
-    let mut patient = RequestConfig::default();
-    patient.suppressed_after = Some(millis(500));
+    let patient = sending_with(|sending| sending.suppressed_after = Some(millis(500)));
     let began = net.now.since(carob_cc::time::Instant::ZERO).as_millis();
     let id = net.send_with(errors(put("x", pattern(20))), patient);
     net.run_for(seconds(2));
@@ -145,8 +144,7 @@ fn a_late_response_is_evidence_and_no_event() {
 
 #[test]
 fn a_lost_con_is_repeated_and_fails_as_any_other() {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     net.send(quiet(put("x", pattern(20))));
     net.run_for(seconds(120));
     assert_eq!(net.sent_by_client().len(), 5);
@@ -161,9 +159,7 @@ fn bodies_in_blocks_and_observations_are_answered() {
     assert_eq!(net.response().unwrap().code, Code::CHANGED);
     assert_eq!(net.app.resources["x"], pattern(5_000));
     net.observable("y", "state");
-    let mut sending = RequestConfig::default();
-    sending.observe = true;
-    net.send_with(quiet(get("y")), sending);
+    net.send_with(quiet(get("y")), observing());
     net.run_for(seconds(1));
     assert_eq!(net.states(), ["state"]);
     for message in net.sent_by_client() {
@@ -197,9 +193,10 @@ fn registrations_and_2_31_are_sent_despite_no_response() {
 
 #[test]
 fn refusals_are_kept_back_too() {
-    let mut config = Config::default();
-    config.limits.incoming = 0;
-    let mut net = Net::new(Config::default(), config);
+    let mut net = Net::new(
+        Config::default(),
+        config(|config| config.limits.incoming = 0),
+    );
     net.send(quiet(put("x", pattern(20))));
     net.run_for(seconds(1));
     let empty = (Type::Acknowledgement, Code::EMPTY);

@@ -2,10 +2,10 @@
 //! in what order it leaves, and what is dropped.
 
 use crate::net::wire::view;
-use crate::net::{Net, get, millis, seconds};
+use crate::net::{Net, config, get, millis, observing, seconds};
 use carob_proto::codec::{MessageId, Type, Writer};
 use carob_proto::congestion::CongestionControl;
-use carob_proto::endpoint::{Config, Event, NotificationQueue, RequestConfig, Subject, Tracing};
+use carob_proto::endpoint::{Config, Event, NotificationQueue, Subject, Tracing};
 use carob_proto::trace::TraceEvent;
 
 /// A server that queues so many notifications, and a client that observes `paths`.
@@ -19,9 +19,7 @@ fn queueing(controller: &str, each: usize, all: usize, paths: &[&'static str]) -
     let mut net = Net::new(Config::default(), server);
     for path in paths {
         net.observable(path, "off");
-        let mut observing = RequestConfig::default();
-        observing.observe = true;
-        net.send_with(get(path), observing);
+        net.send_with(get(path), observing());
         net.run_for(seconds(1));
     }
     assert_eq!(net.states().len(), paths.len());
@@ -61,9 +59,7 @@ fn superseding_tells_the_newest_in_place_of_those_that_waited() {
     let mut config = net.server.config().clone();
     config.notification_queue = NotificationQueue::Supersede;
     net.server = carob_proto::Endpoint::new(config, crate::net::Stream(9));
-    let mut observing = RequestConfig::default();
-    observing.observe = true;
-    net.send_with(get("light"), observing);
+    net.send_with(get("light"), observing());
     net.run_for(seconds(1));
     net.events.clear();
     for n in 0..5 {
@@ -133,9 +129,7 @@ fn several_that_may_be_outstanding_still_leave_in_order() {
     net.observable("a", "off");
     net.observable("b", "off");
     for path in ["a", "b"] {
-        let mut observing = RequestConfig::default();
-        observing.observe = true;
-        net.send_with(get(path), observing);
+        net.send_with(get(path), observing());
         net.run_for(seconds(1));
     }
     net.events.clear();
@@ -185,9 +179,10 @@ fn who_never_acknowledges_is_forgotten_with_all_that_waits() {
 
 #[test]
 fn states_that_follow_each_other_at_once_are_told_to_a_crowd() {
-    let mut server = Config::default();
-    server.notification_queue = NotificationQueue::Queue;
-    let mut endpoint = carob_proto::Endpoint::new(server, crate::net::Stream(1));
+    let mut endpoint = carob_proto::Endpoint::new(
+        config(|config| config.notification_queue = NotificationQueue::Queue),
+        crate::net::Stream(1),
+    );
     let now = carob_cc::time::Instant::ZERO;
     let address = |n: u16| std::net::SocketAddr::from(([10, 0, 0, 3], n));
     for n in 1..=40_u16 {
@@ -227,13 +222,12 @@ fn reset(id: MessageId) -> [u8; 4] {
 
 #[test]
 fn how_often_interest_is_asked_for_can_be_set() {
-    let mut server = Config::default();
-    server.unconfirmed_max = 3;
-    let mut net = Net::new(Config::default(), server);
+    let mut net = Net::new(
+        Config::default(),
+        config(|config| config.unconfirmed_max = 3),
+    );
     net.observable("a", "off");
-    let mut observing = RequestConfig::default();
-    observing.observe = true;
-    net.send_with(get("a"), observing);
+    net.send_with(get("a"), observing());
     net.run_for(seconds(1));
     net.crossings.clear();
     for n in 0..8 {

@@ -7,20 +7,12 @@ mod notifying;
 mod registration;
 mod renewing;
 
-use crate::net::{Faults, Net, client_address, get, millis, pattern, put, seconds};
+use crate::net::{Faults, Net, client_address, get, millis, observing, pattern, put, seconds};
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::{BlockValue, Code, MessageId, MessageView, OptionNumber, Type, Writer};
-use carob_proto::endpoint::{
-    Config, Event, Failure, RequestConfig, RequestError, RequestId, Subject,
-};
+use carob_proto::endpoint::{Config, Event, Failure, RequestError, RequestId, Subject};
 use carob_proto::{Request, Response};
-
-fn observing() -> RequestConfig {
-    let mut sending = RequestConfig::default();
-    sending.observe = true;
-    sending
-}
 
 /// A client that observes `/light`, whose state is "off"; the first exchange is over.
 fn observed() -> (Net, RequestId) {

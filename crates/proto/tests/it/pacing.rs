@@ -3,7 +3,7 @@
 //! requests, separate responses and notifications of a peer share one budget.
 
 use crate::net::wire::{shapes, view};
-use crate::net::{Net, get, millis, seconds};
+use crate::net::{Net, get, millis, observing, seconds};
 use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::Type;
 use carob_proto::congestion::CongestionControl;
@@ -19,9 +19,7 @@ fn observed(controller: &str) -> Net {
     server.controller = choice;
     let mut net = Net::new(Config::default(), server);
     net.observable("light", "off");
-    let mut observing = RequestConfig::default();
-    observing.observe = true;
-    net.send_with(get("light"), observing);
+    net.send_with(get("light"), observing());
     net.run_for(seconds(1));
     assert_eq!(net.states(), ["off"]);
     net.crossings.clear();

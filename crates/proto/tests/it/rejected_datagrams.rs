@@ -11,7 +11,7 @@ use carob_proto::counters::Refusal;
 use carob_proto::endpoint::{Config, Event, Failure, Output, RequestConfig};
 use carob_proto::message::Request;
 
-use crate::net::{Stream, client_address};
+use crate::net::{Stream, client_address, sending_with};
 
 fn server_address() -> SocketAddr {
     "[2001:db8::1]:5683".parse().expect("an address")
@@ -73,9 +73,13 @@ fn malformed_replies_are_named_in_place_of_the_timeout() {
     let expected = Some(Failure::MalformedReply(DecodeErrorKind::PayloadMissing));
     for kind in [Type::Acknowledgement, Type::NonConfirmable] {
         assert_eq!(failure(RequestConfig::default(), marker(kind)), expected);
-        let mut config = RequestConfig::default();
-        config.deadline = Some(Duration::from_secs(5));
-        assert_eq!(failure(config, marker(kind)), expected);
+        assert_eq!(
+            failure(
+                sending_with(|sending| sending.deadline = Some(Duration::from_secs(5))),
+                marker(kind)
+            ),
+            expected
+        );
     }
 }
 

@@ -3,7 +3,9 @@
 
 use crate::net::counting::{Log, between, counting};
 use crate::net::wire::{Wire, ack, con, view};
-use crate::net::{Faults, Net, get, millis, pattern, post, put, seconds, server_address};
+use crate::net::{
+    Faults, Net, get, millis, observing, pattern, post, put, seconds, server_address,
+};
 use bytes::Bytes;
 use carob_cc::controller::CopyTagging;
 use carob_cc::evidence::{Answer, Matched};
@@ -63,16 +65,14 @@ fn reply(net: &mut Net, count: Option<&[u8]>) {
 
 /// An exchange of one copy that takes this long, with a peer that counts.
 fn acquaint(net: &mut Net, milliseconds: u64) {
-    net.send(get("x"));
-    net.run_for(millis(milliseconds));
+    net.send_for(get("x"), millis(milliseconds));
     reply(net, Some(&[255]));
 }
 
 #[test]
 fn first_request_has_count_0_and_retransmissions_their_count() {
     let (mut net, _) = alone(CopyTagging::EveryCopy);
-    net.send(get("x"));
-    net.run_for(seconds(100));
+    net.send_for(get("x"), seconds(100));
     assert_eq!(counts(&net), some(&[&[255], &[1], &[2], &[3], &[4]]));
     let sent = net.sent_by_client();
     let same = |bytes: &&[u8]| {
@@ -90,13 +90,10 @@ fn first_request_has_count_0_and_retransmissions_their_count() {
 #[test]
 fn once_a_peer_has_echoed_the_original_counts_0_without_a_byte() {
     let (mut net, log) = counted(CopyTagging::EveryCopy);
-    net.send(get("x"));
-    net.run_for(seconds(1));
-    net.send(get("x"));
-    net.run_for(seconds(1));
+    net.send_for(get("x"), seconds(1));
+    net.send_for(get("x"), seconds(1));
     net.server_dead = true;
-    net.send(get("x"));
-    net.run_for(seconds(7));
+    net.send_for(get("x"), seconds(7));
     assert_eq!(counts(&net), some(&[&[255], &[], &[], &[1], &[2]]));
     assert_eq!(log.matches(), vec![Matched::Exact(0); 2]);
     let echoes = net.sent_by_server();
@@ -142,8 +139,7 @@ fn a_peer_that_ignores_the_option_is_not_sent_it_again() {
 #[test]
 fn where_only_repeated_copies_count_originals_carry_nothing() {
     let (mut net, _) = alone(CopyTagging::RepeatedCopies);
-    net.send(get("x"));
-    net.run_for(seconds(100));
+    net.send_for(get("x"), seconds(100));
     let mut expected = vec![None];
     expected.extend(some(&[&[1], &[2], &[3], &[4]]));
     assert_eq!(counts(&net), expected);
@@ -181,8 +177,7 @@ fn without_a_number_that_can_count_nothing_is_counted() {
         config.retransmission_count_option = OptionNumber(number);
         let mut net = Net::new(config, Config::default());
         net.server_dead = true;
-        net.send(get("x"));
-        net.run_for(seconds(3));
+        net.send_for(get("x"), seconds(3));
         for bytes in net.sent_by_client() {
             assert_eq!(view(bytes).options().count(), 1);
         }
@@ -203,8 +198,7 @@ fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
         (6_100, &[], between(0, 2)),
         (6_100, &[2], Matched::Exact(2)),
     ] {
-        net.send(get("x"));
-        net.run_for(millis(after));
+        net.send_for(get("x"), millis(after));
         reply(&mut net, Some(named));
         assert_eq!(log.last(), expected, "{named:?} after {after} ms");
     }
@@ -213,8 +207,7 @@ fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
 #[test]
 fn without_rtt_only_the_last_copy_is_certain() {
     let (mut net, log) = alone(CopyTagging::EveryCopy);
-    net.send(get("x"));
-    net.run_for(millis(2_001));
+    net.send_for(get("x"), millis(2_001));
     reply(&mut net, Some(&[255]));
     assert_eq!(log.matches(), [between(0, 1)]);
 }
@@ -223,21 +216,18 @@ fn without_rtt_only_the_last_copy_is_certain() {
 fn peer_with_differing_reply_counts_is_trusted() {
     let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
-    net.send(get("x"));
-    net.run_for(millis(2_500));
+    net.send_for(get("x"), millis(2_500));
     let request = net.sent_by_client().last().unwrap().to_vec();
     net.inject_to_client(&answer(&request, Some(&[])));
     assert_eq!(log.last(), between(0, 1));
     net.run_for(millis(100));
     net.inject_to_client(&answer(&request, Some(&[1])));
-    net.send(get("x"));
-    net.run_for(millis(2_500));
+    net.send_for(get("x"), millis(2_500));
     reply(&mut net, Some(&[]));
     assert_eq!(log.last(), Matched::Exact(0));
     // Until it answers two copies with the same.
     reply(&mut net, Some(&[]));
-    net.send(get("x"));
-    net.run_for(millis(2_500));
+    net.send_for(get("x"), millis(2_500));
     reply(&mut net, Some(&[]));
     assert_eq!(log.last(), between(0, 1));
 }
@@ -296,8 +286,7 @@ fn counts_that_cannot_be_are_ignored() {
     for count in hostile {
         let (mut net, log) = alone(CopyTagging::EveryCopy);
         acquaint(&mut net, 100);
-        net.send(get("x"));
-        net.run_for(millis(2_500));
+        net.send_for(get("x"), millis(2_500));
         reply(&mut net, Some(count));
         assert_eq!(log.last(), between(0, 1), "{count:?}");
         assert_eq!(net.responses().len(), 2, "it is a response all the same");
@@ -305,13 +294,11 @@ fn counts_that_cannot_be_are_ignored() {
     // Nor do they prove anything.
     let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
-    net.send(get("x"));
-    net.run_for(millis(2_500));
+    net.send_for(get("x"), millis(2_500));
     for count in [&[][..], &[7], &[0, 0], &[]] {
         reply(&mut net, Some(count));
     }
-    net.send(get("x"));
-    net.run_for(millis(2_500));
+    net.send_for(get("x"), millis(2_500));
     reply(&mut net, Some(&[]));
     assert_eq!(log.last(), between(0, 1));
 }
@@ -320,8 +307,7 @@ fn counts_that_cannot_be_are_ignored() {
 fn empty_ack_and_separate_response_have_no_count() {
     let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
-    net.send(get("x"));
-    net.run_for(millis(2_500));
+    net.send_for(get("x"), millis(2_500));
     let request = net.sent_by_client().last().unwrap().to_vec();
     let MessageId(id) = view(&request).message_id();
     net.inject_to_client(&crate::net::wire::empty(Type::Acknowledgement, id));
@@ -343,12 +329,10 @@ fn empty_ack_and_separate_response_have_no_count() {
 fn separate_response_is_no_evidence_against_support() {
     let (mut net, _) = counted(CopyTagging::EveryCopy);
     net.app.delay = seconds(1);
-    net.send(get("x"));
-    net.run_for(seconds(10));
+    net.send_for(get("x"), seconds(10));
     net.app.delay = millis(0);
     for _ in 0..2 {
-        net.send(get("x"));
-        net.run_for(seconds(10));
+        net.send_for(get("x"), seconds(10));
     }
     let requests: Vec<_> = counts(&net).into_iter().flatten().collect();
     assert_eq!(requests, [vec![255], vec![255], vec![]]);
@@ -357,12 +341,10 @@ fn separate_response_is_no_evidence_against_support() {
 #[test]
 fn response_without_count_is_to_original_if_peer_counts() {
     let (mut net, log) = alone(CopyTagging::RepeatedCopies);
-    net.send(get("x"));
-    net.run_for(millis(100));
+    net.send_for(get("x"), millis(100));
     reply(&mut net, None);
     let mut ask = |after: u64, count: Option<&[u8]>| {
-        net.send(get("x"));
-        net.run_for(millis(after));
+        net.send_for(get("x"), millis(after));
         reply(&mut net, count);
         log.last()
     };
@@ -453,10 +435,8 @@ fn what_is_in_flight_is_counted_to_the_byte() {
 fn applications_do_not_see_the_echo() {
     let (mut net, _) = counted(CopyTagging::EveryCopy);
     net.app.resources.insert("large".into(), pattern(3_000));
-    net.send(get("x"));
-    net.run_for(seconds(1));
-    net.send(get("large"));
-    net.run_for(seconds(1));
+    net.send_for(get("x"), seconds(1));
+    net.send_for(get("large"), seconds(1));
     assert!(
         view(net.sent_by_server()[0])
             .option(RETRANSMISSION_COUNT)
@@ -472,8 +452,7 @@ fn applications_do_not_see_the_echo() {
 
 #[test]
 fn option_of_application_passes_without_counting() {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     let mut request = get("x");
     request.options.push(RETRANSMISSION_COUNT, b"own").unwrap();
     net.send(request);
@@ -490,9 +469,7 @@ fn option_of_application_passes_without_counting() {
 fn a_registration_is_counted_and_its_notifications_are_not() {
     let (mut net, log) = counted(CopyTagging::EveryCopy);
     net.observable("x", "0");
-    let mut sending = RequestConfig::default();
-    sending.observe = true;
-    net.send_with(get("x"), sending);
+    net.send_with(get("x"), observing());
     net.run_for(seconds(1));
     net.change("x", "1", true);
     net.run_for(seconds(1));

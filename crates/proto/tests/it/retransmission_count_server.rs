@@ -2,7 +2,7 @@
 //! (draft-ietf-core-fasor-02 4.4, 4.5).
 
 use crate::net::wire::{Wire, con, non, view};
-use crate::net::{Net, pattern, seconds};
+use crate::net::{Net, config, pattern, seconds};
 use bytes::Bytes;
 use carob_proto::Response;
 use carob_proto::codec::{Code, ContentFormat, OptionNumber, TokenView, Type};
@@ -158,9 +158,10 @@ fn a_value_that_is_too_long_or_comes_twice_is_not_understood() {
 #[test]
 fn option_number_is_configurable_and_invalid_disables_count() {
     for (number, echoed) in [(65_532, true), (0, false), (65_001, false), (28, false)] {
-        let mut config = Config::default();
-        config.retransmission_count_option = OptionNumber(number);
-        let mut net = Net::new(Config::default(), config);
+        let mut net = Net::new(
+            Config::default(),
+            config(|config| config.retransmission_count_option = OptionNumber(number)),
+        );
         net.inject_to_server(&asking(1, Some(&[2])));
         let request = con(Code::GET, 2).path("x").option(65_532, &[2]).bytes();
         net.inject_to_server(&request);

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 
 use crate::net::counting::{Log, between, counting};
 use crate::net::wire::{ack, con, empty, shapes, view};
-use crate::net::{Net, get, millis, pattern, seconds, server_address};
+use crate::net::{
+    Net, as_non, get, millis, observing, pattern, seconds, sending_with, server_address,
+};
 use carob_cc::controller::CopyTagging;
 use carob_cc::evidence::{Answer, Matched};
 use carob_proto::codec::{Code, OptionNumber, Type};
-use carob_proto::endpoint::{Config, RequestConfig};
+use carob_proto::endpoint::Config;
 
 /// A client whose timers are 2, 4, 8, 16 and 32 s, with room for `window` requests at once.
 fn counted(window: u16) -> (Net, Log) {
@@ -57,8 +59,7 @@ fn the_last_byte_of_the_token_is_the_number_of_the_copy() {
         config.token_length = length;
         let mut net = Net::new(config, Config::default());
         net.server_dead = true;
-        net.send(get("x"));
-        net.run_for(seconds(100));
+        net.send_for(get("x"), seconds(100));
         let tokens = tokens(&net);
         assert_eq!(tokens[0].len(), expected);
         let copies: Vec<_> = (0..5).map(|copy| of_copy(&tokens[0], copy)).collect();
@@ -78,8 +79,7 @@ fn reply_to_any_copy_is_accepted_and_matched_if_certain() {
         (2, Matched::Exact(2)),
     ] {
         let (mut net, log) = alone(4);
-        net.send(get("x"));
-        net.run_for(seconds(7));
+        net.send_for(get("x"), seconds(7));
         reply(&mut net, copy);
         assert_eq!(log.matches(), [expected]);
         assert_eq!(net.responses().len(), 1);
@@ -90,8 +90,7 @@ fn reply_to_any_copy_is_accepted_and_matched_if_certain() {
 #[test]
 fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
     let (mut net, log) = alone(4);
-    net.send(get("x"));
-    net.run_for(millis(100));
+    net.send_for(get("x"), millis(100));
     reply(&mut net, 0);
     for (after, copy, expected) in [
         (2_099, 0, Matched::Exact(0)),
@@ -99,8 +98,7 @@ fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
         (6_099, 0, between(0, 1)),
         (6_099, 1, Matched::Exact(1)),
     ] {
-        net.send(get("x"));
-        net.run_for(millis(after));
+        net.send_for(get("x"), millis(after));
         reply(&mut net, copy);
         assert_eq!(log.last(), expected, "{copy} after {after} ms");
     }
@@ -109,8 +107,7 @@ fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
 #[test]
 fn the_token_of_a_copy_that_was_never_sent_answers_nothing() {
     let (mut net, log) = alone(4);
-    net.send(get("x"));
-    net.run_for(seconds(3));
+    net.send_for(get("x"), seconds(3));
     let request = net.sent_by_client()[0].to_vec();
     let id = view(&request).message_id().0;
     for copy in [2, 3, 255] {
@@ -132,8 +129,7 @@ fn the_token_of_a_copy_that_was_never_sent_answers_nothing() {
 fn late_answers_that_cannot_be_prove_nothing() {
     let (mut net, log) = alone(4);
     for _ in 0..2 {
-        net.send(get("x"));
-        net.run_for(millis(2_500));
+        net.send_for(get("x"), millis(2_500));
         let request = net.sent_by_client().last().unwrap().to_vec();
         let id = view(&request).message_id().0;
         reply(&mut net, 0);
@@ -144,8 +140,7 @@ fn late_answers_that_cannot_be_prove_nothing() {
     assert_eq!(log.matches(), vec![between(0, 1); 2]);
     // This does.
     reply(&mut net, 1);
-    net.send(get("x"));
-    net.run_for(millis(2_500));
+    net.send_for(get("x"), millis(2_500));
     reply(&mut net, 0);
     assert_eq!(log.last(), Matched::Exact(0));
 }
@@ -158,9 +153,10 @@ fn requests_at_once_have_tokens_that_no_copy_of_another_has() {
         let mut net = Net::new(config, Config::default());
         net.server_dead = true;
         for n in 0..300 {
-            let mut sending = RequestConfig::default();
-            sending.observe = n % 10 == 0;
-            net.send_with(get("x"), sending);
+            net.send_with(
+                get("x"),
+                sending_with(|sending| sending.observe = n % 10 == 0),
+            );
         }
         net.run_for(seconds(7));
         let first = net.sent_by_client().len() / 3;
@@ -198,8 +194,7 @@ fn separate_response_token_resolves_the_copy() {
     net.drop_if =
         Some(|from_client, bytes| from_client && view(bytes).token().as_slice().ends_with(&[0]));
     net.app.delay = seconds(1);
-    net.send(get("x"));
-    net.run_for(seconds(10));
+    net.send_for(get("x"), seconds(10));
     let heard: Vec<_> = log
         .heard()
         .iter()
@@ -218,11 +213,9 @@ fn a_separate_response_may_be_a_replay_as_well() {
     // Californium 3.14 answers the duplicate of a request with the separate response to the first
     // copy, once more. Copies at 0 and 2 s.
     let (mut net, log) = alone(4);
-    net.send(get("x"));
-    net.run_for(millis(100));
+    net.send_for(get("x"), millis(100));
     reply(&mut net, 0);
-    net.send(get("x"));
-    net.run_for(millis(2_200));
+    net.send_for(get("x"), millis(2_200));
     let request = net.sent_by_client().last().unwrap().to_vec();
     let token = of_copy(view(&request).token().as_slice(), 0);
     let id = view(&request).message_id().0;
@@ -230,8 +223,7 @@ fn a_separate_response_may_be_a_replay_as_well() {
     separate(&mut net, &token, 99);
     assert_eq!(log.last(), between(0, 1));
     // Without its ACK, too.
-    net.send(get("x"));
-    net.run_for(millis(2_200));
+    net.send_for(get("x"), millis(2_200));
     let token = of_copy(&tokens(&net).pop().unwrap(), 0);
     separate(&mut net, &token, 100);
     assert_eq!(log.last(), between(0, 1));
@@ -242,9 +234,7 @@ fn a_separate_response_may_be_a_replay_as_well() {
 fn a_registration_keeps_its_token_and_so_do_its_notifications() {
     let (mut net, log) = alone(4);
     net.observable("x", "0");
-    let mut sending = RequestConfig::default();
-    sending.observe = true;
-    let id = net.send_with(get("x"), sending);
+    let id = net.send_with(get("x"), observing());
     net.run_for(seconds(3));
     net.server_dead = false;
     net.run_for(seconds(30));
@@ -273,8 +263,7 @@ fn a_registration_keeps_its_token_and_so_do_its_notifications() {
 #[test]
 fn icmp_quote_matches_token_of_any_transmission() {
     let (mut net, _) = alone(4);
-    net.send(get("x"));
-    net.run_for(seconds(3));
+    net.send_for(get("x"), seconds(3));
     let sent: Vec<_> = net.sent_by_client().iter().map(|b| b.to_vec()).collect();
     for copy in &sent {
         assert!(net.client.is_under_way(server_address(), copy));
@@ -294,9 +283,7 @@ fn icmp_quote_matches_token_of_any_transmission() {
 #[test]
 fn a_non_request_counts_as_an_original() {
     let (mut net, log) = counted(4);
-    let mut sending = RequestConfig::default();
-    sending.confirmable = false;
-    net.send_with(get("x"), sending);
+    net.send_with(get("x"), as_non());
     net.run_for(seconds(1));
     assert!(tokens(&net)[0].ends_with(&[0]));
     assert_eq!(log.matches(), [Matched::Exact(0)]);

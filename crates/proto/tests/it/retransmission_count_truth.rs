@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use crate::net::counting::{MatchedReply, counting};
 use crate::net::wire::view;
 use crate::net::{
-    Faults, Net, Stream, client_address, get, millis, pattern, post, put, seconds, server_address,
+    Faults, Net, Stream, client_address, get, millis, observing, pattern, post, put, seconds,
+    sending_with, server_address,
 };
 use carob_cc::controller::CopyTagging;
 use carob_cc::evidence::Matched;
@@ -244,14 +245,10 @@ proptest! {
             net.send(get("large"));
             net.send(post("x", pattern(20)));
             net.send(put("y", pattern(2_500)));
-            let mut sending = RequestConfig::default();
-            sending.confirmable = n % 2 == 0;
-            net.send_with(get("x"), sending);
+            net.send_with(get("x"), sending_with(|sending| sending.confirmable = n % 2 == 0));
             net.run_for(millis(100 * n));
         }
-        let mut sending = RequestConfig::default();
-        sending.observe = true;
-        let observation = net.send_with(get("seen"), sending);
+        let observation = net.send_with(get("seen"), observing());
         net.run_for(seconds(400));
         net.client.stop_observing(net.now, observation);
         net.run_for(seconds(800));

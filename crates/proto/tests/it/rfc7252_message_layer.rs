@@ -1,7 +1,7 @@
 //! RFC 7252 section 4, requirement by requirement, on the wire (`vectors/requirements.toml`).
 
 use crate::net::wire::{ack, blocks, con, empty, non, shapes, view};
-use crate::net::{Net, Stream, get, millis, post, seconds};
+use crate::net::{Net, Stream, as_non, get, millis, post, seconds};
 use bytes::Bytes;
 use carob_cc::ratio::Ratio;
 use carob_cc::time::{Duration, Instant};
@@ -10,16 +10,9 @@ use carob_proto::codec::{Code, OptionNumber, Type};
 use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestConfig};
 use carob_proto::message::Payload;
 
-fn as_non() -> RequestConfig {
-    let mut sending = RequestConfig::default();
-    sending.confirmable = false;
-    sending
-}
-
 /// A client that waits for the answer to `GET x`, and the Message ID and bytes of its request.
 fn waiting() -> (Net, u16, Vec<u8>) {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     net.send(get("x"));
     let request = net.sent_by_client()[0].to_vec();
     let id = view(&request).message_id().0;
@@ -205,8 +198,7 @@ fn con_retransmissions_stay_within_max_transmit_span() {
         let mut net = Net::plain();
         net.client = Endpoint::new(Config::default(), Stream(seed));
         net.server_dead = true;
-        net.send(get("x"));
-        net.run_for(seconds(300));
+        net.send_for(get("x"), seconds(300));
         let times = net.client_times();
         let parameters = net.client.config().parameters;
         assert_eq!(times.len(), 5);
@@ -301,8 +293,7 @@ fn a_non_is_never_acknowledged_nor_repeated() {
     net.run_for(seconds(300));
     assert_eq!(shapes(&net.sent_by_client()), ["NON 0.01"]);
     assert_eq!(shapes(&net.sent_by_server()), ["NON 4.04"]);
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     net.send_with(get("x"), as_non());
     net.run_for(seconds(1_000));
     assert_eq!(net.sent_by_client().len(), 1);
@@ -324,8 +315,7 @@ fn duplicate_response_is_acknowledged_and_delivered_once() {
 
 #[test]
 fn a_duplicate_non_response_is_ignored_within_non_lifetime() {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     net.send_with(get("x"), as_non());
     let request = net.sent_by_client()[0].to_vec();
     let response = non(Code::CONTENT, 77).token_of(&request).bytes();
@@ -393,8 +383,7 @@ fn no_more_than_nstart_interactions_are_outstanding() {
 
 #[test]
 fn silent_peer_is_sent_at_most_probing_rate() {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     for _ in 0..500 {
         net.send_with(get("sensors/temperature"), as_non());
     }
@@ -507,8 +496,7 @@ fn first_timeouts_are_spread_over_the_random_factor() {
         let mut net = Net::plain();
         net.client = Endpoint::new(Config::default(), Stream(seed));
         net.server_dead = true;
-        net.send(get("x"));
-        net.run_for(seconds(4));
+        net.send_for(get("x"), seconds(4));
         net.client_times()[1]
     };
     let all: Vec<Duration> = (0..50).map(first).collect();

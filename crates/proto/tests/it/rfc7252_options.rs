@@ -2,7 +2,7 @@
 //! (`vectors/requirements.toml`).
 
 use crate::net::wire::{Wire, ack, con, empty, non, shapes, view};
-use crate::net::{Net, Stream, get, post, seconds};
+use crate::net::{Net, Stream, as_non, config, get, post, seconds};
 use bytes::Bytes;
 use carob_proto::codec::{Code, ContentFormat, EncodeError, OptionNumber, Options, Type};
 use carob_proto::endpoint::{
@@ -29,19 +29,12 @@ fn answers(messages: &[Wire]) -> (Net, Vec<String>) {
 
 /// A client that waits, and what came of this answer to it.
 fn received(sending: RequestConfig, answer: impl FnOnce(u16) -> Wire) -> Net {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     net.send_with(get("x"), sending);
     let request = net.sent_by_client()[0].to_vec();
     let id = view(&request).message_id().0;
     net.inject_to_client(&answer(id).token_of(&request).bytes());
     net
-}
-
-fn as_non() -> RequestConfig {
-    let mut sending = RequestConfig::default();
-    sending.confirmable = false;
-    sending
 }
 
 /// What a server sends when its application answers `GET x` like this.
@@ -159,8 +152,7 @@ fn an_unknown_critical_option_in_a_non_has_it_rejected() {
 #[test]
 fn option_recognized_by_application_passes_both_ways() {
     const OWN: OptionNumber = OptionNumber(UNKNOWN);
-    let mut config = Config::default();
-    config.understood = &[OWN];
+    let config = config(|config| config.understood = &[OWN]);
     let mut net = Net::new(config.clone(), config);
     let mut request = get("x");
     request.options.push(OWN, b"?").unwrap();
@@ -437,9 +429,7 @@ fn proxy_requests_without_proxy_are_answered_5_05() {
 /// Handling of a request at a proxy: the message sent at once, and the option that the application
 /// must understand to respond itself.
 fn at_a_proxy(request: &Wire) -> (Option<String>, Option<OptionNumber>) {
-    let mut config = Config::default();
-    config.forwards = true;
-    let mut proxy = Endpoint::new(config, Stream(1));
+    let mut proxy = Endpoint::new(config(|config| config.forwards = true), Stream(1));
     let now = carob_cc::time::Instant::ZERO;
     proxy.handle_datagram(now, crate::net::client_address(), &request.bytes());
     let id = match proxy.poll() {
@@ -473,9 +463,7 @@ fn proxy_application_receives_forwardable_unknown_options() {
     ] {
         assert_eq!(at_a_proxy(&wrong), refused);
     }
-    let mut config = Config::default();
-    config.forwards = true;
-    let mut net = Net::new(config, Config::default());
+    let mut net = Net::new(config(|config| config.forwards = true), Config::default());
     net.server_dead = true;
     net.send_with(get("x"), RequestConfig::default());
     let request = net.sent_by_client()[0].to_vec();

@@ -4,21 +4,14 @@
 use std::collections::BTreeSet;
 
 use crate::net::wire::{ack, con, empty, non, shapes, view};
-use crate::net::{Net, get, millis, post, seconds};
+use crate::net::{Net, as_non, config, get, millis, post, seconds, sending_with};
 use bytes::Bytes;
 use carob_proto::codec::{Code, Type};
 use carob_proto::endpoint::{Config, RequestConfig};
 
-fn as_non() -> RequestConfig {
-    let mut sending = RequestConfig::default();
-    sending.confirmable = false;
-    sending
-}
-
 /// A client that waits for an answer which only a test will give, and its request.
 fn waiting(sending: RequestConfig) -> (Net, Vec<u8>) {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     net.send_with(get("x"), sending);
     let request = net.sent_by_client()[0].to_vec();
     (net, request)
@@ -35,9 +28,8 @@ fn a_client_takes_its_response_however_it_comes() {
     for confirmable in [true, false] {
         for (n, response) in [&separate, &loose].into_iter().enumerate() {
             for acknowledged in [false, true] {
-                let mut sending = RequestConfig::default();
-                sending.confirmable = confirmable;
-                let (mut net, request) = waiting(sending);
+                let (mut net, request) =
+                    waiting(sending_with(|sending| sending.confirmable = confirmable));
                 if acknowledged {
                     net.inject_to_client(&empty(Type::Acknowledgement, id_of(&request)));
                 }
@@ -194,9 +186,10 @@ fn a_response_from_another_endpoint_matches_nothing() {
 
 #[test]
 fn an_idempotent_request_may_run_twice_and_a_post_may_not() {
-    let mut config = Config::default();
-    config.limits.dedup_idempotent = 1;
-    let mut net = Net::new(Config::default(), config);
+    let mut net = Net::new(
+        Config::default(),
+        config(|config| config.limits.dedup_idempotent = 1),
+    );
     let repeat = |net: &mut Net, code, id| {
         let request = con(code, id).path("x").payload(b"1").bytes();
         net.inject_to_server(&request);
@@ -214,9 +207,10 @@ fn an_idempotent_request_may_run_twice_and_a_post_may_not() {
 
 #[test]
 fn requests_and_responses_of_one_pair_of_endpoints_do_not_mix() {
-    let mut config = Config::default();
-    config.parameters.nstart = 4;
-    let mut net = Net::new(config, Config::default());
+    let mut net = Net::new(
+        config(|config| config.parameters.nstart = 4),
+        Config::default(),
+    );
     net.app.delay = seconds(1);
     for n in 0..4 {
         net.send(post("x", Bytes::from(format!("body {n}"))));

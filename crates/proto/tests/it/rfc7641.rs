@@ -2,18 +2,12 @@
 //! `observe.rs` does not show.
 
 use crate::net::wire::{ack, blocks, con, empty, non, shapes, view};
-use crate::net::{Net, get, millis, pattern, seconds};
+use crate::net::{Net, config, get, millis, observing, pattern, seconds};
 use carob_cc::time::Instant;
 use carob_proto::codec::{Code, ContentFormat, OptionNumber, Type};
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, RequestConfig, RequestId, Subject};
 use carob_proto::{Request, Response};
-
-fn observing() -> RequestConfig {
-    let mut sending = RequestConfig::default();
-    sending.observe = true;
-    sending
-}
 
 /// A client that observes `/light`, whose state is "off"; the first exchange is over.
 fn observed(request: Request) -> (Net, RequestId) {
@@ -84,9 +78,10 @@ fn deregistration_repeats_token_and_options() {
 
 #[test]
 fn who_is_not_listed_is_answered_without_observe() {
-    let mut config = Config::default();
-    config.limits.observers = 0;
-    let mut net = Net::new(Config::default(), config);
+    let mut net = Net::new(
+        Config::default(),
+        config(|config| config.limits.observers = 0),
+    );
     net.observable("light", "off");
     net.send_with(get("light"), observing());
     net.run_for(seconds(1));
@@ -340,9 +335,7 @@ mod pacing {
     }
 
     fn paced() -> Config {
-        let mut config = Config::default();
-        config.controller = CongestionControl::named("observe-static").unwrap();
-        config
+        config(|config| config.controller = CongestionControl::named("observe-static").unwrap())
     }
 
     fn texts(told: &[(u64, Type, &str)]) -> Vec<(u64, Type, String)> {

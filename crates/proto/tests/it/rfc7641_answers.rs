@@ -2,7 +2,7 @@
 //! those that follow (`vectors/requirements.toml`).
 
 use crate::net::wire::{Wire, blocks, con, empty, non, shapes, view};
-use crate::net::{Net, Stream, client_address, get, pattern, seconds};
+use crate::net::{Net, Stream, client_address, config, get, observing, pattern, seconds};
 use carob_cc::time::Instant;
 use carob_proto::codec::{BlockSize, Code, ContentFormat, ETag, OptionNumber};
 use carob_proto::congestion::CongestionControl;
@@ -224,9 +224,7 @@ mod tags {
         net.observable("light", "off");
         let mut request = get("light");
         request.options.push(OptionNumber::ETAG, &[1]).unwrap();
-        let mut sending = RequestConfig::default();
-        sending.observe = true;
-        net.send_with(request, sending);
+        net.send_with(request, observing());
         net.run_for(seconds(1));
         let valid = tagged("off", 1).validated().unwrap();
         net.server.notify(net.now, LIGHT, &valid, false).unwrap();
@@ -329,9 +327,7 @@ mod waiting {
     use super::*;
 
     fn paced() -> Config {
-        let mut config = Config::default();
-        config.controller = CongestionControl::named("observe-static").unwrap();
-        config
+        config(|config| config.controller = CongestionControl::named("observe-static").unwrap())
     }
 
     #[test]
@@ -450,12 +446,12 @@ mod bodies {
 
     #[test]
     fn a_fetch_whose_query_needs_blocks_observes_and_is_renewed() {
-        let mut config = Config::default();
-        config.block_size = BlockSize::from_bytes_at_most(64).unwrap();
-        let mut net = Net::new(config, Config::default());
+        let mut net = Net::new(
+            config(|config| config.block_size = BlockSize::from_bytes_at_most(64).unwrap()),
+            Config::default(),
+        );
         net.observable("light", "off");
-        let mut sending = RequestConfig::default();
-        sending.observe = true;
+        let sending = observing();
         let mut request = Request::new(Code::FETCH).with_path("light").unwrap();
         request.payload = pattern(300);
         let id = net.send_with(request, sending);

@@ -6,7 +6,7 @@ mod together;
 
 use crate::net::wide::wide;
 use crate::net::wire::{Wire, ack, blocks, con, shapes, view};
-use crate::net::{Net, Stream, get, millis, pattern, post, put, seconds};
+use crate::net::{Net, Stream, config, get, millis, pattern, post, put, seconds};
 use bytes::Bytes;
 use carob_cc::time::Instant;
 use carob_proto::blockwise::DownloadError;
@@ -19,15 +19,12 @@ const BLOCK1: OptionNumber = OptionNumber::BLOCK1;
 const BLOCK2: OptionNumber = OptionNumber::BLOCK2;
 
 fn with_blocks(bytes: usize) -> Config {
-    let mut config = Config::default();
-    config.block_size = BlockSize::from_bytes_at_most(bytes).unwrap();
-    config
+    config(|config| config.block_size = BlockSize::from_bytes_at_most(bytes).unwrap())
 }
 
 /// A client that asked for `x` and got this as the first answer, the rest being lost.
 fn answered(request: Request, answer: impl FnOnce(u16) -> Wire) -> Net {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     net.send(request);
     let first = net.sent_by_client()[0].to_vec();
     let id = view(&first).message_id().0;

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::net::wire::{ack, con, empty, non, shapes, view};
-use crate::net::{Faults, Net, get, millis, pattern, put, seconds, server_address};
+use crate::net::{
+    Faults, Net, as_non, config, get, millis, observing, pattern, put, seconds, server_address,
+};
 use bytes::Bytes;
 use carob_cc::controller::CopyTagging;
 use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
-use carob_proto::endpoint::{Config, Failure, MESSAGE_BYTES, RequestConfig, TOKEN_BYTES_MAX};
+use carob_proto::endpoint::{Config, Failure, MESSAGE_BYTES, TOKEN_BYTES_MAX};
 use proptest::prelude::*;
 
 fn token_of(bytes: &[u8]) -> Vec<u8> {
@@ -20,15 +22,11 @@ fn lengths(messages: &[&[u8]]) -> Vec<usize> {
 }
 
 fn token_bytes(limit: usize) -> Config {
-    let mut config = Config::default();
-    config.limits.token_bytes = limit;
-    config
+    config(|config| config.limits.token_bytes = limit)
 }
 
 fn wanting(length: u16) -> Config {
-    let mut config = Config::default();
-    config.token_length = length;
-    config
+    config(|config| config.token_length = length)
 }
 
 /// A client that wants tokens of this length, and a server that takes them.
@@ -49,12 +47,6 @@ fn to_a_server_by_hand(length: u16) -> Net {
 
 fn reset(net: &mut Net, request: &[u8]) {
     net.inject_to_client(&empty(Type::Reset, view(request).message_id().0));
-}
-
-fn as_non() -> RequestConfig {
-    let mut sending = RequestConfig::default();
-    sending.confirmable = false;
-    sending
 }
 
 /// The last message of the client's.
@@ -144,9 +136,10 @@ fn as_many_bytes_as_the_limit_are_taken_whatever_it_is() {
 
 #[test]
 fn who_has_no_room_now_says_so_with_the_token() {
-    let mut config = Config::default();
-    config.limits.incoming = 0;
-    let mut net = Net::new(Config::default(), config);
+    let mut net = Net::new(
+        Config::default(),
+        config(|config| config.limits.incoming = 0),
+    );
     for (length, code) in [(64, "ACK 5.03"), (65, "ACK 4.00")] {
         let token = pattern(length);
         net.inject_to_server(&con(Code::GET, length as u16).token(&token).bytes());
@@ -236,9 +229,10 @@ fn observations_keep_their_long_tokens_and_end_with_them() {
 
 #[test]
 fn tokens_of_observations_count_for_the_bytes_of_all_of_them() {
-    let mut config = Config::default();
-    config.limits.observer_bytes = 300;
-    let mut net = Net::new(Config::default(), config);
+    let mut net = Net::new(
+        Config::default(),
+        config(|config| config.limits.observer_bytes = 300),
+    );
     net.observable("x", "0");
     let register = |net: &mut Net, id: u16| {
         let token = [id as u8; 60];
@@ -296,8 +290,7 @@ fn a_confirmable_request_finds_out_and_all_use_long_tokens_then() {
         // A NON might be lost without a word.
         net.send_with(get("x"), as_non());
         net.run_for(seconds(100));
-        net.send(get("x"));
-        net.run_for(seconds(100));
+        net.send_for(get("x"), seconds(100));
         net.send_with(get("x"), as_non());
         net.run_for(seconds(100));
         assert_eq!(lengths(&net.sent_by_client()), [8, long, long]);
@@ -353,8 +346,7 @@ fn rst_denies_support_and_request_repeats_with_short_token() {
 #[test]
 fn positive_token_support_expires() {
     let mut net = between(32);
-    net.send(get("x"));
-    net.run_for(seconds(1_801));
+    net.send_for(get("x"), seconds(1_801));
     net.send_with(get("x"), as_non());
     net.run_for(seconds(100));
     assert_eq!(lengths(&net.sent_by_client()), [32, 8]);
@@ -387,8 +379,7 @@ fn a_reset_after_an_acknowledgement_is_not_about_the_token() {
 #[test]
 fn retransmitted_trial_is_the_trial_and_late_rst_is_ignored() {
     let mut net = to_a_server_by_hand(32);
-    net.send(get("x"));
-    net.run_for(seconds(4));
+    net.send_for(get("x"), seconds(4));
     let sent = net.sent_by_client();
     assert_eq!((sent.len(), sent[0] == sent[1]), (2, true));
     let trial = sent[0].to_vec();
@@ -409,26 +400,22 @@ fn retransmitted_trial_is_the_trial_and_late_rst_is_ignored() {
 fn a_trial_that_its_server_drops_goes_again_with_a_short_token() {
     let mut net = between(32);
     net.drop_if = Some(|from_client, bytes| from_client && view(bytes).token().len() > 8);
-    net.send(get("x"));
-    net.run_for(seconds(20));
+    net.send_for(get("x"), seconds(20));
     assert_eq!(lengths(&net.sent_by_client()), [32, 32, 8]);
     assert!(net.response().is_some());
     net.send(get("x"));
     assert_eq!(view(&last(&net)).token().len(), 8);
     // Nobody is there at all.
     let mut net = to_a_server_by_hand(32);
-    net.send(get("x"));
-    net.run_for(seconds(300));
+    net.send_for(get("x"), seconds(300));
     assert!(matches!(net.failure(), Some(Failure::TimedOut { .. })));
     assert_eq!(lengths(&net.sent_by_client()), [32, 32, 8, 8, 8, 8, 8]);
     assert!(net.client.is_idle());
     // Once it is known that they are taken, what is lost is lost.
     let mut net = between(32);
-    net.send(get("x"));
-    net.run_for(seconds(1));
+    net.send_for(get("x"), seconds(1));
     net.server_dead = true;
-    net.send(get("x"));
-    net.run_for(seconds(300));
+    net.send_for(get("x"), seconds(300));
     assert_eq!(lengths(&net.sent_by_client()), [32; 6]);
 }
 
@@ -438,8 +425,7 @@ fn what_must_not_be_carried_out_twice_is_no_trial() {
     let post = || crate::net::post("x", pattern(10));
     net.send(post());
     net.run_for(seconds(1));
-    net.send(get("x"));
-    net.run_for(seconds(1));
+    net.send_for(get("x"), seconds(1));
     net.send(post());
     net.run_for(seconds(1));
     assert_eq!(lengths(&net.sent_by_client()), [8, 32, 32]);
@@ -465,9 +451,7 @@ fn upload_resumes_at_block_rejected_for_its_token() {
 #[test]
 fn rejected_registration_repeats_and_keeps_short_token() {
     let mut net = to_a_server_by_hand(32);
-    let mut observe = RequestConfig::default();
-    observe.observe = true;
-    let id = net.send_with(get("x"), observe);
+    let id = net.send_with(get("x"), observing());
     let trial = last(&net);
     assert_eq!(view(&trial).token().len(), 32);
     reset(&mut net, &trial);
@@ -496,9 +480,7 @@ fn an_observation_lives_with_its_long_token() {
     let mut net = between(64);
     net.observable("x", "0");
     net.app.max_ages.insert("x".into(), 5);
-    let mut observe = RequestConfig::default();
-    observe.observe = true;
-    let id = net.send_with(get("x"), observe);
+    let id = net.send_with(get("x"), observing());
     net.run_for(seconds(1));
     for state in ["1", "2"] {
         net.change("x", state, true);
@@ -525,8 +507,7 @@ fn all_bytes_of_long_token_are_random_and_compared() {
     let mut net = between(64);
     let mut tokens = BTreeSet::new();
     for _ in 0..50 {
-        net.send(get("x"));
-        net.run_for(seconds(1));
+        net.send_for(get("x"), seconds(1));
         let token = token_of(&last(&net));
         assert!(token.chunks(4).all(|part| part != [0; 4]));
         tokens.extend(token.chunks(8).map(<[u8]>::to_vec));
@@ -565,8 +546,7 @@ fn tokens_that_count_copies_stay_short() {
     config.token_length = 64;
     let mut net = Net::new(config, Config::default());
     net.app.resources.insert("x".into(), "state".into());
-    net.send(get("x"));
-    net.run_for(seconds(1));
+    net.send_for(get("x"), seconds(1));
     assert_eq!(lengths(&net.sent_by_client()), [8]);
 }
 
@@ -594,10 +574,8 @@ fn nothing_else_is_drawn_where_tokens_are_short() {
     // Runs of the simulator repeat themselves by what is drawn.
     let tokens = |length| {
         let mut net = between(length);
-        net.send(get("x"));
-        net.run_for(seconds(1));
-        net.send(get("x"));
-        net.run_for(seconds(1));
+        net.send_for(get("x"), seconds(1));
+        net.send_for(get("x"), seconds(1));
         net.sent_by_client()
             .iter()
             .map(|m| token_of(m))
@@ -627,8 +605,7 @@ proptest! {
         net.send(put("x", pattern(size)));
         net.run_for(seconds(2_000));
         prop_assert_eq!(net.response().map(|r| r.code), Some(Code::CHANGED));
-        net.send(get("x"));
-        net.run_for(seconds(2_000));
+        net.send_for(get("x"), seconds(2_000));
         prop_assert_eq!(net.responses().len(), 2);
         prop_assert_eq!(net.responses()[1].bytes(), &pattern(size));
         prop_assert!(net.client.is_idle() && net.server.is_idle());

@@ -1,6 +1,8 @@
 //! RFC 8516: 4.29 (Too Many Requests), and the client's wait for Max-Age.
 
-use crate::net::{Stream, client_address, get, pattern, put, seconds, server_address};
+use crate::net::{
+    Stream, client_address, config, get, pattern, put, seconds, sending_with, server_address,
+};
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
 use carob_proto::codec::{Code, MessageView};
@@ -124,9 +126,7 @@ fn default_pause_is_60_s_and_cannot_be_prolonged() {
     pair.run_for(seconds(1_000));
     assert_eq!(pair.times("plain"), [1, 61]);
     assert_eq!(pair.times("forever"), [1, 301]);
-    let mut config = Config::default();
-    config.pause_max = Duration::ZERO;
-    let mut pair = Pair::new(config);
+    let mut pair = Pair::new(config(|config| config.pause_max = Duration::ZERO));
     pair.ask(get("forever"));
     pair.ask(get("forever"));
     assert_eq!(pair.times("forever"), [1, 1], "it was told not to wait");
@@ -136,9 +136,12 @@ fn default_pause_is_60_s_and_cannot_be_prolonged() {
 fn the_deadline_runs_while_a_request_waits() {
     let mut pair = Pair::new(Config::default());
     pair.ask(get("busy"));
-    let mut sending = RequestConfig::default();
-    sending.deadline = Some(seconds(3));
-    let asked = (pair.client).request(pair.now, server_address(), get("busy"), sending);
+    let asked = (pair.client).request(
+        pair.now,
+        server_address(),
+        get("busy"),
+        sending_with(|sending| sending.deadline = Some(seconds(3))),
+    );
     let waiting = asked.unwrap();
     pair.run_for(seconds(4));
     let failed = pair.events.iter().any(|event| {

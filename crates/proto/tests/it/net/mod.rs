@@ -55,6 +55,30 @@ pub fn server_address() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 2], 5683))
 }
 
+/// Settings other than the defaults.
+pub fn config(change: impl FnOnce(&mut Config)) -> Config {
+    let mut config = Config::default();
+    change(&mut config);
+    config
+}
+
+/// Settings of a request other than the defaults.
+pub fn sending_with(change: impl FnOnce(&mut RequestConfig)) -> RequestConfig {
+    let mut sending = RequestConfig::default();
+    change(&mut sending);
+    sending
+}
+
+/// Registers an observation.
+pub fn observing() -> RequestConfig {
+    sending_with(|sending| sending.observe = true)
+}
+
+/// Sends a request as NON.
+pub fn as_non() -> RequestConfig {
+    sending_with(|sending| sending.confirmable = false)
+}
+
 /// What the network does to datagrams, in percent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
@@ -164,6 +188,13 @@ impl Net {
         Self::new(Config::default(), Config::default())
     }
 
+    /// A client whose datagrams reach nobody.
+    pub fn deaf() -> Self {
+        let mut net = Self::plain();
+        net.server_dead = true;
+        net
+    }
+
     pub fn seeded(mut self, seed: u64) -> Self {
         self.random = Stream(seed);
         self
@@ -171,6 +202,12 @@ impl Net {
 
     pub fn send(&mut self, request: Request) -> RequestId {
         self.send_with(request, RequestConfig::default())
+    }
+
+    /// Sends a request and lets time pass.
+    pub fn send_for(&mut self, request: Request, duration: Duration) {
+        self.send(request);
+        self.run_for(duration);
     }
 
     pub fn send_with(&mut self, request: Request, sending: RequestConfig) -> RequestId {

@@ -60,9 +60,9 @@ fn fetch_observes_like_get() {
 
 #[test]
 fn one_peer_cannot_take_all_places() {
-    let mut config = Config::default();
-    config.limits.observers_of_peer = 2;
-    let (mut net, _) = observed_with(config);
+    let (mut net, _) = observed_with(crate::net::config(|config| {
+        config.limits.observers_of_peer = 2;
+    }));
     for path in ["a", "b"] {
         net.observable(path, "x");
         net.send_with(get(path), observing());

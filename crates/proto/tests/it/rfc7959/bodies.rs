@@ -116,8 +116,7 @@ fn a_client_begins_with_block_zero_and_goes_on_in_order_at_once() {
     // With Block2, too, each block is requested as soon as the one before it has arrived.
     let mut net = Net::plain();
     net.app.resources.insert("x".into(), pattern(10_000));
-    net.send(get("x"));
-    net.run_for(seconds(5));
+    net.send_for(get("x"), seconds(5));
     let times = net.client_times();
     assert_eq!(times.len(), 10);
     assert!(
@@ -212,8 +211,7 @@ fn the_response_to_an_upload_is_read_one_block_after_the_other() {
     // A GET of the same body has eight blocks in flight.
     let mut net = Net::new(config, with_blocks(64));
     net.app.resources.insert("x".into(), pattern(1_000));
-    net.send(get("x"));
-    net.run_for(seconds(60));
+    net.send_for(get("x"), seconds(60));
     let at_once = net
         .client_times()
         .iter()
@@ -224,8 +222,7 @@ fn the_response_to_an_upload_is_read_one_block_after_the_other() {
 
 #[test]
 fn a_body_too_large_is_refused_with_the_largest_size() {
-    let mut config = Config::default();
-    config.limits.upload_bytes = 100;
+    let config = config(|config| config.limits.upload_bytes = 100);
     let announced = put_block(1, (0, true, 64), 64).option(60, &[101]);
     let (net, seen) = told(config.clone(), &[announced]);
     assert_eq!(seen, ["ACK 4.13"]);

@@ -28,8 +28,7 @@ fn more_flag_of_requested_block_is_zero_and_ignored() {
     client.negotiate_early = true;
     let mut net = Net::new(client, Config::default());
     net.app.resources.insert("x".into(), pattern(500));
-    net.send(get("x"));
-    net.run_for(seconds(5));
+    net.send_for(get("x"), seconds(5));
     let asked = blocks(&net.sent_by_client(), BLOCK2);
     assert_eq!(asked.len(), 8);
     assert!(asked.iter().all(|block| !block.unwrap().1));
@@ -157,8 +156,7 @@ fn a_client_goes_on_in_the_size_the_server_answered_with() {
     client.negotiate_early = true;
     let mut net = Net::new(client, with_blocks(128));
     net.app.resources.insert("x".into(), pattern(600));
-    net.send(get("x"));
-    net.run_for(seconds(5));
+    net.send_for(get("x"), seconds(5));
     let asked = blocks(&net.sent_by_client(), BLOCK2);
     let expected = [(0, 512), (1, 128), (2, 128), (3, 128), (4, 128)];
     assert_eq!(asked, expected.map(|(n, size)| Some((n, false, size))));

@@ -28,9 +28,10 @@ fn a_server_s_state_for_bodies_is_bounded_and_passes() {
 
 #[test]
 fn bodies_to_one_resource_take_turns_and_others_do_not_wait() {
-    let mut config = Config::default();
-    config.parameters.nstart = 8;
-    let mut net = Net::new(config, Config::default());
+    let mut net = Net::new(
+        config(|config| config.parameters.nstart = 8),
+        Config::default(),
+    );
     let body = |n: u8| Bytes::from(vec![n; 5_000]);
     for (path, n) in [("x", 1), ("x", 2), ("y", 3), ("x", 4)] {
         net.send(put(path, body(n)));
@@ -53,13 +54,13 @@ fn bodies_to_one_resource_take_turns_and_others_do_not_wait() {
 
 #[test]
 fn a_body_that_fails_or_is_given_up_lets_the_next_one_go() {
-    let mut net = Net::plain();
-    net.server_dead = true;
+    let mut net = Net::deaf();
     let first = net.send(put("x", pattern(5_000)));
     let second = net.send(put("x", pattern(4_000)));
-    let mut hurried = RequestConfig::default();
-    hurried.deadline = Some(seconds(1));
-    net.send_with(put("x", pattern(3_500)), hurried);
+    net.send_with(
+        put("x", pattern(3_500)),
+        crate::net::sending_with(|sending| sending.deadline = Some(seconds(1))),
+    );
     net.send(put("x", pattern(3_000)));
     // One that waits may be given up, and its deadline passes as always.
     assert!(net.client.cancel(net.now, second));
@@ -75,9 +76,7 @@ fn a_body_that_fails_or_is_given_up_lets_the_next_one_go() {
 
 #[test]
 fn many_bodies_that_cannot_be_sent_all_fail() {
-    let mut config = Config::default();
-    config.limits.queue = 1;
-    let mut net = Net::new(config, Config::default());
+    let mut net = Net::new(config(|config| config.limits.queue = 1), Config::default());
     net.app.mute = true;
     let first = net.send(put("x", pattern(5_000)));
     for _ in 0..20_000 {
@@ -106,9 +105,10 @@ fn is_unmixed(body: &[u8]) -> bool {
 
 #[test]
 fn concurrent_requests_to_one_resource_differ_by_cache_key() {
-    let mut config = Config::default();
-    config.parameters.nstart = 8;
-    let mut net = Net::new(config, Config::default());
+    let mut net = Net::new(
+        config(|config| config.parameters.nstart = 8),
+        Config::default(),
+    );
     net.app.echo_fetch = true;
     let fetch = |n: u8| {
         let request = Request::new(Code::FETCH).with_path("x").unwrap();
@@ -166,19 +166,18 @@ fn a_representation_without_a_tag_gets_one_when_it_is_cut() {
 
 #[test]
 fn concurrent_downloads_of_changing_resource_never_mix() {
-    let mut config = Config::default();
-    config.parameters.nstart = 2;
-    let mut net = Net::new(config, Config::default());
+    let mut net = Net::new(
+        config(|config| config.parameters.nstart = 2),
+        Config::default(),
+    );
     net.app
         .resources
         .insert("x".into(), Bytes::from(vec![1; 3_000]));
-    net.send(get("x"));
-    net.run_for(millis(15));
+    net.send_for(get("x"), millis(15));
     net.app
         .resources
         .insert("x".into(), Bytes::from(vec![2; 3_000]));
-    net.send(get("x"));
-    net.run_for(seconds(60));
+    net.send_for(get("x"), seconds(60));
     assert_eq!(net.responses().len(), 2);
     assert!(net.responses().iter().all(|r| is_unmixed(r.bytes())));
 }
