@@ -273,6 +273,14 @@ mod tests {
         comparison(&subject, &thesis()).expect("possible")
     }
 
+    fn one(cell: &str, seed: u64) -> Selection {
+        Selection {
+            cell: Some(cell.to_owned()),
+            seed: Some(seed),
+            ..Selection::default()
+        }
+    }
+
     #[test]
     fn many_seeds_give_boxes_and_a_typical_transfer_each() {
         let selection = seeds(3, None);
@@ -308,11 +316,7 @@ mod tests {
 
     #[test]
     fn one_seed_of_one_cell_shows_its_transfer_in_full() {
-        let selection = Selection {
-            cell: Some("long-1c-high-2500".to_owned()),
-            seed: Some(3),
-            ..Selection::default()
-        };
+        let selection = one("long-1c-high-2500", 3);
         let set = ["response=12800 B", "run.algorithms=default"];
         let html = report(&set, &selection).html();
         assert!(html.contains("The transfer") && html.contains("the longest wait"));
@@ -342,11 +346,7 @@ mod tests {
 
     #[test]
     fn flows_of_one_run_over_tcp_are_drawn_together() {
-        let selection = Selection {
-            cell: Some("long-4c-none-28200".to_owned()),
-            seed: Some(1),
-            ..Selection::default()
-        };
+        let selection = one("long-4c-none-28200", 1);
         let html = report(&["run.algorithms=tcp-newreno"], &selection).html();
         assert!(html.contains(">flow 4<") && html.contains("All flows, then the first"));
     }

@@ -39,70 +39,41 @@ pub(super) struct Sweep {
 }
 
 /// Requests of crowds.
+#[rustfmt::skip]
 pub(super) const CLIENTS: Sweep = Sweep {
-    key: "clients",
-    name: "Clients",
-    unit: "clients",
-    title: "What comes of a crowd as it grows",
-    mapping: Mapping::Linear,
-    others_max: 1,
+    key: "clients", name: "Clients", unit: "clients", title: "What comes of a crowd as it grows",
+    mapping: Mapping::Linear, others_max: 1,
     metrics: [
         (metrics::THROUGHPUT_RPS, "Requests answered per second", 1.0),
-        (
-            metrics::RETRANSMISSIONS_PER_EXCHANGE,
-            "Retransmissions per request",
-            1.0,
-        ),
+        (metrics::RETRANSMISSIONS_PER_EXCHANGE, "Retransmissions per request", 1.0),
         (metrics::ANSWERED_RATIO, "Share of requests answered", 1.0),
-        (
-            metrics::FIRST_ATTEMPT_RATIO,
-            "Share answered at the first attempt",
-            1.0,
-        ),
+        (metrics::FIRST_ATTEMPT_RATIO, "Share answered at the first attempt", 1.0),
     ],
 };
 
 /// Messages of wireless networks.
+#[rustfmt::skip]
 pub(super) const LOAD: Sweep = Sweep {
-    key: "load",
-    name: "Offered load, kbit/s",
-    unit: "kbit/s",
-    title: "What a network carries as its nodes send more",
-    mapping: Mapping::Linear,
-    others_max: 2,
+    key: "load", name: "Offered load, kbit/s", unit: "kbit/s", title: "What a network carries as its nodes send more",
+    mapping: Mapping::Linear, others_max: 2,
     metrics: [
         (metrics::THROUGHPUT_BPS, "Carried, kbit/s", 1e3),
         (metrics::PDR, "Share of messages received", 1.0),
-        (
-            metrics::APP_DROP_RATIO,
-            "Share dropped at their senders",
-            1.0,
-        ),
+        (metrics::APP_DROP_RATIO, "Share dropped at their senders", 1.0),
         (metrics::RTO_INIT_S, "Mean first timer, s", 1.0),
     ],
 };
 
 /// The same where each node sends at its own pace, which spans decades.
+#[rustfmt::skip]
 pub(super) const PERIOD: Sweep = Sweep {
-    key: "period",
-    name: "Messages a second from each node",
-    unit: "a second",
-    title: "What a network carries as its nodes send more",
-    mapping: Mapping::Logarithmic,
-    others_max: 1,
+    key: "period", name: "Messages a second from each node", unit: "a second", title: LOAD.title,
+    mapping: Mapping::Logarithmic, others_max: 1,
     metrics: [
         (metrics::CARRIED_BYTES_PS, "Carried, B/s", 1.0),
         (metrics::PARENT_RESETS, "Changes of parents", 1.0),
-        (
-            metrics::TRANSMISSIONS_PER_EXCHANGE,
-            "Transmissions per exchange",
-            1.0,
-        ),
-        (
-            metrics::ROUTE_DROPS,
-            "Packets dropped for lack of a route",
-            1.0,
-        ),
+        (metrics::TRANSMISSIONS_PER_EXCHANGE, "Transmissions per exchange", 1.0),
+        (metrics::ROUTE_DROPS, "Packets dropped for lack of a route", 1.0),
     ],
 };
 
@@ -200,7 +171,7 @@ impl Plot {
         if axis.mapping == Mapping::Linear {
             x = x.with(0.0);
         }
-        let y = Axis::linear("", 4).from_zero();
+        let y = Axis::linear("", 4).above_zero();
         let y = if self.is_share { y.within(0.0, 1.0) } else { y };
         let layer = |(name, points): &Line| {
             layer(name, points, looks, &|k| {
@@ -374,10 +345,18 @@ mod tests {
 
     const FEW: [&str; 2] = ["requests=1", "run.algorithms=default,rtt-count"];
 
+    fn of(sweep: &Sweep, outcome: &Outcome<'_>) -> Vec<Plot> {
+        plots(sweep, outcome, &outcome.rows()).expect("a figure")
+    }
+
+    fn drawn(sweep: &Sweep, outcome: &Outcome<'_>) -> Option<String> {
+        Some(figure(sweep, outcome, &outcome.rows())?.picture.0)
+    }
+
     #[test]
     fn scenario_has_panel_per_metric_and_line_per_algorithm() {
         let outcome = &simulated("retrycount/clients", &FEW, 2);
-        let panels = plots(&CLIENTS, outcome, &outcome.rows()).expect("a figure");
+        let panels = of(&CLIENTS, outcome);
         let series = panels[0].lines.iter().map(|line| line.0.as_str());
         assert_eq!(series.collect::<Vec<_>>(), ["default", "rtt-count"]);
         assert_eq!(panels.len(), CLIENTS.metrics.len());
@@ -394,10 +373,7 @@ mod tests {
             .map(|p| p.1)
             .fold(0.0, f64::max);
         assert!(most > 8.0 && most < 16.1, "{most}");
-        let svg = figure(&CLIENTS, outcome, &outcome.rows())
-            .expect("a figure")
-            .picture
-            .0;
+        let svg = drawn(&CLIENTS, outcome).expect("a figure");
         // One in each panel, and one in the legend.
         let lines = svg.matches("class=\"median c1\"").count();
         assert_eq!(lines, CLIENTS.metrics.len() + 1);
@@ -407,12 +383,12 @@ mod tests {
     #[test]
     fn second_swept_setting_has_panels_and_third_no_figure() {
         let outcome = &simulated("retrycount/service", &FEW, 2);
-        let panels = plots(&CLIENTS, outcome, &outcome.rows()).expect("a figure");
+        let panels = of(&CLIENTS, outcome);
         assert_eq!(panels.len(), 7);
         assert!(panels[1].title.ends_with("service 40 ms"));
         let set = ["clients=1", "requests=1", "run.algorithms=default"];
         let outcome = &simulated("thesis/short", &set, 2);
-        assert!(figure(&CLIENTS, outcome, &outcome.rows()).is_none());
+        assert!(drawn(&CLIENTS, outcome).is_none());
     }
 
     #[test]
@@ -423,7 +399,7 @@ mod tests {
             "run.algorithms=default,cocoa-plus",
         ];
         let outcome = &simulated("cocoaplus/constant-chain-lossy", &set, 2);
-        let of_loads = plots(&LOAD, outcome, &outcome.rows()).expect("a figure");
+        let of_loads = of(&LOAD, outcome);
         assert_eq!(of_loads.len(), LOAD.metrics.len());
         let first = &of_loads[0].lines[0].1;
         let loads: Vec<f64> = first.iter().map(|point| point.0).collect();
@@ -436,21 +412,18 @@ mod tests {
         );
         assert!(first[0].1 > 0.5, "{first:?}");
         assert!(of_loads[1].is_share && !of_loads[3].is_share);
-        assert!(figure(&CLIENTS, outcome, &outcome.rows()).is_none());
+        assert!(drawn(&CLIENTS, outcome).is_none());
         let set = ["duration=10 s", "run.algorithms=default"];
         let outcome = &simulated("rpl/pint-rpl", &set, 2);
-        let of_periods = plots(&PERIOD, outcome, &outcome.rows()).expect("a figure");
+        let of_periods = of(&PERIOD, outcome);
         let points = &of_periods[0].lines[0].1;
         assert_eq!((points.len(), points[0].0, points[8].0), (9, 10.0, 0.1));
-        let svg = figure(&PERIOD, outcome, &outcome.rows())
-            .expect("a figure")
-            .picture
-            .0;
+        let svg = drawn(&PERIOD, outcome).expect("a figure");
         assert!(!svg.contains("NaN") && svg.contains(">0.1<"), "{svg}");
-        assert!(figure(&LOAD, outcome, &outcome.rows()).is_none());
+        assert!(drawn(&LOAD, outcome).is_none());
         let set = ["warm_up=1 s", "duration=10 s", "run.algorithms=default"];
         let outcome = &simulated("cocoaplus/constant", &set, 2);
-        let of_loads = plots(&LOAD, outcome, &outcome.rows()).expect("a figure");
+        let of_loads = of(&LOAD, outcome);
         assert_eq!(of_loads.len(), 12);
         assert!(
             of_loads[1].title.ends_with(", chain lossy"),

@@ -226,6 +226,8 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, RunSetupErro
 
 const BLOCKS_READING: &str = "Each dot is a requested block; a retransmission stands to the \
 right of the transmission that was lost, and the gap between them is the timer.";
+const EXCHANGES_READING: &str = "Each dot is a request; a retransmission stands to the right of the \
+transmission before it, and the gap between them is the timer.";
 const STREAM_READING: &str = "Each dot is a segment of data the server sent, by the first of its \
 bytes, counted from the beginning of the connection; lines are what the client had acknowledged.";
 const CROWD_READING: &str = "What the bottleneck towards the clients carried, all of them \
@@ -245,41 +247,26 @@ fn has_timers(spec: &RunSpec) -> bool {
     spec.clients >= CROWD && spec.server.is_used()
 }
 
-/// Axis labels of graphs, by datagrams or streams.
-struct Words {
-    title: &'static str,
-    reading: &'static str,
-    timers: &'static str,
-    /// Kind of item that the longest wait is for.
-    awaited: &'static str,
-}
+/// Words of graphs: title, explanation, explanation of timers, and the kind of item that the longest wait is for.
+type Words = [&'static str; 4];
 
-const BLOCKS: Words = Words {
-    title: "Blocks over time",
-    reading: BLOCKS_READING,
-    timers: TIMER_READING,
-    awaited: "a block",
-};
-const EXCHANGES: Words = Words {
-    title: "Exchanges over time",
-    reading: "Each dot is a request; a retransmission stands to the right of the transmission before it, \
-              and the gap between them is the timer.",
-    timers: TIMER_READING,
-    awaited: "an answer",
-};
-const STREAM: Words = Words {
-    title: "Sequence numbers over time",
-    reading: STREAM_READING,
-    timers: SOCKET_TIMER_READING,
-    awaited: "an acknowledgment",
-};
+const BLOCKS: Words = ["Blocks over time", BLOCKS_READING, TIMER_READING, "a block"];
+const EXCHANGES: Words = [
+    "Exchanges over time",
+    EXCHANGES_READING,
+    TIMER_READING,
+    "an answer",
+];
+#[rustfmt::skip]
+const STREAM: Words =
+    ["Sequence numbers over time", STREAM_READING, SOCKET_TIMER_READING, "an acknowledgment"];
 
 impl Transfer {
-    fn words(&self) -> &'static Words {
+    fn words(&self) -> Words {
         match (self.over_tcp, self.in_blocks) {
-            (true, _) => &STREAM,
-            (false, true) => &BLOCKS,
-            (false, false) => &EXCHANGES,
+            (true, _) => STREAM,
+            (false, true) => BLOCKS,
+            (false, false) => EXCHANGES,
         }
     }
 
@@ -307,12 +294,7 @@ fn draws_all(over_tcp: bool, clients: u32) -> bool {
 }
 
 fn one_transfer(transfer: &Transfer) -> Vec<FigureBlock> {
-    let Words {
-        title,
-        reading,
-        timers,
-        awaited,
-    } = transfer.words();
+    let [title, reading, timers, awaited] = transfer.words();
     let graph = transfer.graph();
     let picture = if transfer.shows_all() {
         FlowsGraph::of_streams(&transfer.record.events, transfer.clients).picture(title, false)
@@ -360,7 +342,7 @@ fn side_by_side(all: &[Transfer]) -> Vec<FigureBlock> {
     for over_tcp in [false, true] {
         let some: Vec<&Transfer> = all.iter().filter(|t| t.over_tcp == over_tcp).collect();
         let Some(first) = some.first() else { continue };
-        let words = first.words();
+        let [title, reading, timers, _] = first.words();
         let graphs = some.iter().map(|run| (run.title.clone(), run.graph()));
         let graphs: Vec<(String, SequenceGraph)> = graphs.collect();
         let traces = some.iter().filter_map(|run| {
@@ -368,17 +350,13 @@ fn side_by_side(all: &[Transfer]) -> Vec<FigureBlock> {
             Some((run.title.clone(), trace))
         });
         let traces: Vec<(String, TimerTrace)> = traces.collect();
-        let mut caption = words.reading.to_owned();
+        let mut caption = reading.to_owned();
         for run in some.iter().filter(|run| !run.unrecorded.is_empty()) {
             caption = format!("{caption} {}:{}", run.title, run.unrecorded);
         }
-        figures.extend(by_algorithm(words.title, &caption, &graphs, sequences));
+        figures.extend(by_algorithm(title, &caption, &graphs, sequences));
         let picture = timer_traces(&traces, "Timers over time, by algorithm");
-        figures.push(FigureBlock::new(
-            picture,
-            "Timers.".to_owned(),
-            words.timers,
-        ));
+        figures.push(FigureBlock::new(picture, "Timers.".to_owned(), timers));
     }
     figures
 }

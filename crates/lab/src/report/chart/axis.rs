@@ -18,7 +18,7 @@ pub(in crate::report) struct Axis {
     range: (f64, f64),
     /// True where values outside the range are drawn at its ends.
     is_fixed: bool,
-    is_from_zero: bool,
+    is_above_zero: bool,
     pub(super) ticks: Ticks,
     /// A second level of labels: from, to, text.
     pub(super) outer: Vec<(f64, f64, String)>,
@@ -91,8 +91,8 @@ impl Axis {
     }
 
     /// From zero on: intervals of what cannot be negative end there.
-    pub(in crate::report) fn from_zero(mut self) -> Self {
-        self.is_from_zero = true;
+    pub(in crate::report) fn above_zero(mut self) -> Self {
+        self.is_above_zero = true;
         self.with(0.0)
     }
 
@@ -203,7 +203,7 @@ impl Axis {
     pub(super) fn include(&mut self, value: f64) {
         let has_place = self.mapping == Mapping::Linear || value > 0.0;
         if value.is_finite() && has_place && !self.is_fixed {
-            let low = if self.is_from_zero { 0.0 } else { value };
+            let low = if self.is_above_zero { 0.0 } else { value };
             self.widen((low, value));
         }
     }

@@ -235,25 +235,19 @@ mod tests {
 
     #[test]
     fn the_legend_has_what_there_is() {
-        let calm = figure("rtt 400 ms", &["default"]);
-        for missing in [
+        let (calm, story) = (
+            figure("rtt 400 ms", &["default"]),
+            figure(DEMO, &["default"]),
+        );
+        let kinds = [
             "transmission lost",
             "spurious retransmission",
             "given up",
             "pause",
             "timers after",
-        ] {
-            assert!(!calm.contains(&format!(">{missing}")), "{missing}");
-        }
-        let story = figure(DEMO, &["default"]);
-        for there in [
-            "transmission lost",
-            "spurious retransmission",
-            "given up",
-            "pause",
-            "timers after",
-        ] {
-            assert!(story.contains(&format!(">{there}")), "{there}");
+        ];
+        for name in kinds.map(|kind| format!(">{kind}")) {
+            assert!(!calm.contains(&name) && story.contains(&name), "{name}");
         }
         assert!(story.contains(">steady</text>") && story.contains(">h</text>"));
     }
