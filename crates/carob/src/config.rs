@@ -18,7 +18,7 @@ use crate::clock::TimeSource;
 use crate::transport::capture::{Datagram, OnDatagram};
 #[cfg(feature = "dtls")]
 use crate::transport::dtls::ClientDtls;
-use crate::transport::handshake_failure::{FailedHandshake, OnHandshakeFailed};
+use crate::transport::handshake::{FailedHandshake, OnHandshakeFailed};
 use crate::transport::limits::SessionLimits;
 use crate::transport::socket::{Group, RECEIVE_BUFFER, ToGroups, canonical};
 use crate::transport::tcp::{BorrowedSocket, MakeSocket, OnSocket};

@@ -192,8 +192,8 @@ pub use transport::capture::Datagram;
 pub use transport::dtls;
 #[cfg(feature = "dtls")]
 pub use transport::dtls::{ClientDtls, PreSharedKey, PskStore, ServerDtls};
-pub use transport::handshake_failure::FailedHandshake;
-pub use transport::identity::PeerIdentity;
+pub use transport::handshake::FailedHandshake;
+pub use transport::handshake::PeerIdentity;
 #[cfg(any(feature = "dtls", feature = "tls"))]
 pub use transport::key_log::{KeyLogTaken, log_keys_to};
 pub use transport::limits::SessionLimits;

@@ -9,9 +9,9 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 use crate::runtime::{FailureCause, Handle, RequestControl, RequestFailure};
+use crate::transport::LinkFailure;
 #[cfg(feature = "dtls")]
 use crate::transport::dtls::HandshakeError;
-use crate::transport::failure::LinkFailure;
 
 /// A pending reply of the endpoint's task; dropping it cancels the request.
 #[derive(Debug)]

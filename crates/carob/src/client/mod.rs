@@ -37,7 +37,7 @@ use crate::config::{Config, PeerConfig};
 use crate::error::{Error, OpenError};
 use crate::runtime::TransportSet;
 use crate::runtime::{self, Command, Handle, Ping, ShutdownOutcome};
-use crate::transport::identity::PeerIdentity;
+use crate::transport::handshake::PeerIdentity;
 use crate::transport::socket::{Socket, canonical};
 use crate::transport::tcp::StreamKind;
 

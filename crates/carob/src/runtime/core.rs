@@ -16,8 +16,8 @@ use super::pending::{FailedPeer, PendingRequests};
 use super::service::{Disposition, Service, SessionFacts};
 use super::taps::Taps;
 use crate::clock::Clock;
+use crate::transport::LinkFailure;
 use crate::transport::capture::Capture;
-use crate::transport::failure::LinkFailure;
 use crate::transport::{Engine, Outbound};
 
 /// The response over datagrams of an endpoint without a server (RFC 7252 4.2).

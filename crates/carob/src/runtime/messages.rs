@@ -21,8 +21,8 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::updates::Updates;
 use crate::config::PeerConfig;
-use crate::transport::failure::LinkFailure;
-use crate::transport::identity::PeerIdentity;
+use crate::transport::LinkFailure;
+use crate::transport::handshake::PeerIdentity;
 
 /// Commands of applications; senders wait while [`COMMANDS`](super::task::COMMANDS) are queued.
 pub(crate) enum Command {

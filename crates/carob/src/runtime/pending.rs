@@ -19,7 +19,7 @@ use super::messages::{
 };
 use super::shared_observation::{ObservationListener, SharedObservation, Target};
 use super::updates::UpdateSender;
-use crate::transport::failure::LinkFailure;
+use crate::transport::LinkFailure;
 
 /// A peer that cannot be reached, and the cause that its transport reports.
 pub(super) type FailedPeer = (SocketAddr, LinkFailure);

@@ -8,7 +8,7 @@ use carob_cc::time::Instant;
 use carob_proto::codec::Scheme;
 use carob_proto::endpoint::{Endpoint, IncomingId, Subject};
 
-use crate::transport::identity::PeerIdentity;
+use crate::transport::handshake::PeerIdentity;
 
 /// Facts of a transport with sessions about a request.
 #[derive(Debug, Default)]

@@ -26,7 +26,7 @@ use super::responder::Responder;
 use super::router::Router;
 use super::{Request, Upload, UploadHandler};
 use crate::runtime::{Disposition, MakeService, Service, SessionFacts};
-use crate::transport::identity::PeerIdentity;
+use crate::transport::handshake::PeerIdentity;
 
 static BUSY: LazyLock<Response> = LazyLock::new(|| {
     Response::diagnostic(

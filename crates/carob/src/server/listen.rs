@@ -9,7 +9,7 @@ use tokio::net::lookup_host;
 use crate::config::Config;
 use crate::error::OpenError;
 #[cfg(feature = "tls")]
-use crate::transport::replaceable::Replaceable;
+use crate::transport::handshake::Replaceable;
 use crate::transport::tcp::{Listener, StreamKind, TlsAccept};
 #[cfg(feature = "tls")]
 use crate::transport::tls::{ALPN, ServerTls};

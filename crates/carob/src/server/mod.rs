@@ -49,7 +49,7 @@ use crate::runtime::{self, Handle, ShutdownOutcome, TransportSet};
 #[cfg(feature = "dtls")]
 use crate::transport::dtls::{self, ServerDtls};
 #[cfg(feature = "dtls")]
-use crate::transport::replaceable::Replaceable;
+use crate::transport::handshake::Replaceable;
 use crate::transport::socket::Group;
 use crate::transport::tcp::StreamKind;
 #[cfg(feature = "tls")]

@@ -23,7 +23,7 @@ use super::notifier::Changes;
 use super::pipeline::HandlerPipeline;
 use super::responder::FAILED;
 use super::{Notifier, Request};
-use crate::transport::identity::PeerIdentity;
+use crate::transport::handshake::PeerIdentity;
 
 /// Concurrent handlers for changed representations; the others wait.
 const AT_ONCE: usize = 64;

@@ -8,7 +8,7 @@ use carob_proto::blockwise::RequestedBlock;
 use carob_proto::codec::{Code, ContentFormat, ETag, OptionNumber, Options, Scheme};
 
 use super::{Pattern, conditions};
-use crate::transport::identity::PeerIdentity;
+use crate::transport::handshake::PeerIdentity;
 
 /// Received request, with its body reassembled.
 #[derive(Clone, Debug)]

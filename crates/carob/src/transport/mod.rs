@@ -10,15 +10,10 @@ pub(crate) mod capture;
 #[cfg(feature = "dtls")]
 pub mod dtls;
 mod duplex;
-pub(crate) mod failure;
-pub(crate) mod handshake_failure;
-pub(crate) mod handshake_work;
-pub(crate) mod identity;
+pub(crate) mod handshake;
 #[cfg(any(feature = "dtls", feature = "tls"))]
 pub(crate) mod key_log;
 pub(crate) mod limits;
-#[cfg(any(feature = "dtls", feature = "tls"))]
-pub(crate) mod replaceable;
 pub(crate) mod socket;
 mod sources;
 pub(crate) mod tcp;
@@ -40,8 +35,22 @@ use carob_proto::endpoint::Endpoint;
 use carob_proto::endpoint::SessionEnd;
 
 use capture::Capture;
-use failure::LinkFailure;
-use identity::PeerIdentity;
+use handshake::PeerIdentity;
+
+/// The cause for which a peer cannot be reached, as a transport reports it.
+#[derive(Clone, Debug)]
+pub(crate) enum LinkFailure {
+    /// The system, or ICMP, reports this error number for datagrams.
+    Unreachable(i32),
+    /// The system, or ICMP, reports this error number during a DTLS handshake.
+    #[cfg(feature = "dtls")]
+    HandshakeUnreachable(i32),
+    /// The DTLS handshake failed.
+    #[cfg(feature = "dtls")]
+    Handshake(Arc<dtls::HandshakeError>),
+    /// The connection could not be made.
+    NotConnected(Arc<io::Error>),
+}
 
 /// Sends and receives messages for one engine.
 pub(crate) trait Transport: Send {

@@ -8,8 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use carob_cc::time::Instant;
 
+use super::LinkFailure;
 use super::capture::Capture;
-use super::failure::LinkFailure;
 use super::socket::{BATCH, DATAGRAM_BYTES, Destination, Outbox, Socket, Unreachable};
 use super::sources::Sources;
 use super::{Engine, Outbound, Transport, TransportCounts};

@@ -14,7 +14,7 @@ use carob_proto::tables::quota::Source;
 use carob_proto::tables::rate_limit::{self, RateLimiter};
 
 use crate::transport::dtls::SessionLimits;
-use crate::transport::handshake_work::HandshakeWork;
+use crate::transport::handshake::HandshakeWork;
 
 /// Admission control of handshakes.
 pub(super) struct HandshakeAdmission {
@@ -53,7 +53,7 @@ impl HandshakeAdmission {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::handshake_work::AT_ONCE;
+    use crate::transport::handshake::AT_ONCE;
 
     fn at(millis: u64) -> Instant {
         Instant::from_micros(millis * 1_000)

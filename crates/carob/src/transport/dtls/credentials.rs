@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use super::hello::Cookies;
 use crate::transport::dtls::dimpl_config::ServerSide;
 use crate::transport::dtls::{ClientDtls, ClientSessions, ClientVerifier, Credential, ServerDtls};
-use crate::transport::replaceable::Replaceable;
+use crate::transport::handshake::Replaceable;
 use crate::transport::tls::{ClientTls, TlsError};
 
 /// Credentials of sessions opened by this endpoint.

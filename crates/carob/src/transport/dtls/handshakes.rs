@@ -16,9 +16,8 @@ use super::sessions::{Handshake, Role, Session};
 use super::{HandshakeError, record};
 use crate::clock::processor_time;
 use crate::transport::Engine;
-use crate::transport::failure::LinkFailure;
-use crate::transport::handshake_failure::FailedHandshake;
-use crate::transport::identity::PeerIdentity;
+use crate::transport::LinkFailure;
+use crate::transport::handshake::{FailedHandshake, PeerIdentity};
 
 impl DtlsLayer {
     /// Processes a ClientHello: the first one is answered with a cookie, the second must return it.

@@ -67,7 +67,7 @@ pub(crate) use layer::{DtlsLayer, DtlsOptions};
 pub use session::{ClientSession, ClientSessions, SESSION_BUFFER, SessionClosed, SessionOutput};
 use verify::{ClientVerifier, ServerVerifier};
 
-pub use crate::transport::identity::PeerIdentity;
+pub use crate::transport::handshake::PeerIdentity;
 pub use crate::transport::limits::SessionLimits;
 
 /// Credential of a DTLS client for one server.

@@ -15,7 +15,7 @@ use super::sessions::{Role, Session};
 use super::verify::NotTrusted;
 use crate::clock::processor_time;
 use crate::transport::Engine;
-use crate::transport::identity::PeerIdentity;
+use crate::transport::handshake::PeerIdentity;
 
 impl DtlsLayer {
     /// Feeds a datagram to a session.

@@ -20,9 +20,8 @@ use super::{ConnectionEvent, OnSocket, StreamKind, StreamOptions};
 use crate::clock::{Entropy, processor_time};
 #[cfg(feature = "tls")]
 use crate::transport::duplex::Duplex;
-use crate::transport::handshake_work::HandshakeWork;
+use crate::transport::handshake::{HandshakeWork, Replaceable};
 #[cfg(feature = "tls")]
-use crate::transport::replaceable::Replaceable;
 use crate::transport::socket::canonical;
 #[cfg(feature = "websocket")]
 use crate::transport::websocket;

@@ -25,9 +25,9 @@ use carob_proto::tables::keyed_hash::KeyedState;
 use hashbrown::HashMap;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
+use crate::transport::LinkFailure;
 use crate::transport::capture::Capture;
-use crate::transport::failure::LinkFailure;
-use crate::transport::handshake_failure::{FailedHandshake, OnHandshakeFailed};
+use crate::transport::handshake::{FailedHandshake, OnHandshakeFailed};
 use crate::transport::{Engine, Outbound, Transport, TransportCounts, yield_to_peers};
 
 pub use dial::BorrowedSocket;

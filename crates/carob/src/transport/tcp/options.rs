@@ -6,7 +6,7 @@ use carob_proto::codec::{Framing, Scheme};
 use carob_proto::tables::quota::QuotaPolicy;
 
 use super::dial::{MakeSocket, OnSocket};
-use crate::transport::handshake_failure::OnHandshakeFailed;
+use crate::transport::handshake::OnHandshakeFailed;
 use crate::transport::limits::SessionLimits;
 #[cfg(feature = "tls")]
 use crate::transport::tls::ClientTls;
