@@ -11,14 +11,11 @@ mod claims_index;
 mod compare;
 #[cfg(feature = "emulate")]
 mod emulate;
-mod figure_list;
 #[cfg(feature = "studies")]
 mod figures;
 #[cfg(feature = "studies")]
 mod judge;
-mod keys;
 mod list;
-mod metrics;
 mod new;
 mod next;
 pub(super) mod output;
@@ -30,6 +27,7 @@ mod show;
 mod source;
 mod stream;
 mod sweep;
+mod tables;
 mod topology;
 
 pub(crate) use args::{CompareArgs, LabCommand};
@@ -74,9 +72,9 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
             json,
             csv,
             markdown,
-        } => Ok(metrics::run(json, csv, markdown)),
-        LabCommand::Figures { json, markdown } => Ok(figure_list::run(json, markdown)),
-        LabCommand::Keys { markdown } => Ok(keys::run(markdown)),
+        } => Ok(tables::metrics(json, csv, markdown)),
+        LabCommand::Figures { json, markdown } => Ok(tables::figures(json, markdown)),
+        LabCommand::Keys { markdown } => Ok(tables::scenario_keys(markdown)),
     }
 }
 
