@@ -89,11 +89,11 @@ def run_stress(options):
     LOSSES.write_text("\n".join(lines) + "\n")
 
 
-def lab_run(cells, seeds):
+def lab_run(cells, seeds, algorithm="all", *options):
     """Metrics of all controllers."""
     # The profile of development compiles in a fraction of the time, and optimizes the simulator.
-    text = output("cargo", "run", "--quiet", "--package", "carob-cli", "--", "lab", "run", cells, "--algorithm", "all", "--no-report",
-                  "--csv", "--seeds", seeds)
+    text = output("cargo", "run", "--quiet", "--package", "carob-cli", "--", "lab", "run", cells, "--algorithm", algorithm, "--no-report",
+                  "--csv", "--seeds", seeds, *options)
     return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
 
 
@@ -628,7 +628,51 @@ def loss_process():
     return page("papers/thesis/tcp-sensitivity.md", halves=text)
 
 
+# Ablation of `carob`: each constant and switch changed alone.
+
+ABLATION = ROOT / "crates/cc/results/ablation.csv"
+CHANGES = ["", "alpha=1/4", "beta=1/8", "tolerance=1/8", "tolerance=1/2", "memory=30 s", "memory=240 s", "steady=2", "steady=8",
+           "time_threshold=5/4", "time_threshold=3/2", "gap_repairs=0", "gap_repairs=1", "gap_repairs=4", "initial_window=3",
+           "initial_window=12", "loss_factor=7/10", "loss_period=8", "loss_period=32", "quiet_period=4", "quiet_period=16", "shared=1/4",
+           "shared=3/4", "fraction=8", "fraction=32", "rate_limit=1", "rate_limit=3/2", "compete=false", "pacing=false"]
+#: Cell, seeds, further settings; and how its metrics are shown.
+ABLATION_CELLS = {
+    "18 %": ("thesis/long-1c-high-2500", "400", ["max_retransmit=4", "safeguards=on"], lambda of: f"{of['p50_s'] / 39.0:.2f}"),
+    "/ 5": ("stress/capacity-down-off-x5", "200", [], lambda of: digits(of["p50_s"])),
+    "/ 10": ("stress/capacity-down-off-x10", "200", [], lambda of: digits(of["p50_s"])),
+    "Q-Block1 / 10": ("stress/capacity-up-con-x10", "200", [], lambda of: digits(of["p50_s"])),
+    "16 downloads": ("stress/crowd-down-16", "100", [], lambda of: f"{of['delivered'] * 100:.0f} %, {of['dropped']:.0f}"),
+    "30 % both ways": ("stress/path-off-loss-30", "400", [], lambda of: f"{digits(of['p50_s'])} ({of['delivered'] * 100:.0f} %)"),
+    "single, 20 %": ("stress/single-loss-20", "200", [], lambda of: digits(of["p95_s"])),
+    "storm": ("stress/crowd-storm-200-512", "100", [], lambda of: f"{of['delivered'] * 100:.1f} %"),
+}
+
+
+def run_ablation(options):
+    lines = ["change,cell,seeds," + ",".join(MEASURES)]
+    for change in CHANGES:
+        print(change or "(none)", flush=True)
+        for cell, seeds, settings, _ in ABLATION_CELLS.values():
+            named = ["first_seed=500001", *settings, *([f"cc.{change}"] if change else [])]
+            values = {}
+            for row in lab_run(cell, seeds, "carob", *(word for one in named for word in ("--set", one))):
+                add_metric(values, row)
+            shown = [f"{float(values[name]):.4f}" if name in values else "" for name in MEASURES]
+            lines.append(",".join([change, cell, seeds, *shown]))
+        ABLATION.write_text("\n".join(lines) + "\n")
+
+
+def ablation():
+    measured = {(row["change"], row["cell"]): {name: float(row[name]) for name in MEASURES if row[name]}
+                for row in csv.DictReader(ABLATION.open())}
+    head = [f"| `--set cc.` | {' | '.join(ABLATION_CELLS)} |", "|---" * (len(ABLATION_CELLS) + 1) + "|"]
+    return page("docs/carob-controller.md", ablation=rows(head, *(
+        f"| `{change or '(none)'}` | {' | '.join(show(measured[change, cell]) for cell, _, _, show in ABLATION_CELLS.values())} |"
+        for change in CHANGES)))
+
+
 PAGES = {
+    "ablation": ("docs/carob-controller.md", ablation, run_ablation),
     "stress": ("crates/lab/results/stress.md", stress, run_stress),
     "links": ("crates/lab/results/links.md", links, run_links),
     "situations": ("docs/tutorials/choose-controller.md", situations, run_situations),
