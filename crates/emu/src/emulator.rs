@@ -26,6 +26,9 @@ use crate::report::Setting;
 use crate::tun::{Ends, Tun};
 use crate::{Error, Refusal};
 
+/// The label of the streams of a simulated run's link.
+pub(crate) const OF_RUN: &str = "link";
+
 /// Maximum number of links of one emulator: as many as have been measured at once
 /// (`docs/emulation.md#emulator-limits`).
 pub const LINKS_MAX: usize = 2_000;
@@ -158,7 +161,7 @@ impl LinkConfig {
         Self {
             device: run.device.clone(),
             server: run.server,
-            ..Self::new(run.link.clone(), run.seed, "link")
+            ..Self::new(run.link.clone(), run.seed, OF_RUN)
         }
     }
 }

@@ -26,6 +26,7 @@ use carob_sim::spec::{
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 
+use crate::emulator::OF_RUN;
 use crate::flow::TcpInfo;
 use crate::realtime;
 use crate::report::Setting;
@@ -242,7 +243,10 @@ async fn flows(
             ready.push((index, ReadyClient::new(link, spec, number, &connections)?));
         }
     }
-    // Everything is ready: now time begins.
+    // Everything is ready: now time begins, also that of the links. Many take seconds to set up.
+    for (index, spec) in specs.iter().enumerate() {
+        emulator.link(index).restart(spec.seed, OF_RUN)?;
+    }
     let began = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
     for (place, (index, ready)) in ready.into_iter().enumerate() {

@@ -6,7 +6,9 @@ use carob_cc::time::Duration;
 use carob_emu::runs::{self, Options};
 use carob_sim::distribution::TimeDistribution;
 use carob_sim::engine;
-use carob_sim::link::{DirectionSpec, ExtraDelay, IdleSetup, LinkSpec, PowerSpec, RadioSpec};
+use carob_sim::link::{
+    DirectionSpec, Effect, ExtraDelay, IdleSetup, Level, LinkSpec, PathChange, PowerSpec, RadioSpec,
+};
 use carob_sim::mesh::spec::{self as mesh, MeshSpec};
 use carob_sim::spec::{
     AfterFailure, ControllerSpec, Faults, FlowRecord, Outages, PauseSchedule, Recording, Requests,
@@ -77,6 +79,37 @@ fn emulate(specs: &[RunSpec]) -> Option<Vec<RunRecord>> {
             None
         }
         Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn time_of_links_begins_with_their_clients_however_many_there_are() {
+    // Nothing passes in the first 300 ms. Set-up of 60 links takes longer.
+    let mut one = spec(1, Transport::Datagrams);
+    let change = PathChange {
+        effect: Effect::Rate(Level::Value(0)),
+        from: Some(Duration::ZERO),
+        lasts: Some(TimeDistribution::constant(Duration::from_millis(300))),
+        every: None,
+        over: Duration::ZERO,
+        is_shared: false,
+    };
+    one.link.up.changes = vec![change];
+    if let Workload::Requests(requests) = &mut one.workload {
+        requests.response_bytes = 64;
+    }
+    let specs: Vec<RunSpec> = (1..=60)
+        .map(|seed| RunSpec {
+            seed,
+            ..one.clone()
+        })
+        .collect();
+    let Some(records) = emulate(&specs) else {
+        return;
+    };
+    for record in &records {
+        let took = record.flows[0].completion().expect("an answer");
+        assert!(took >= Duration::from_millis(300), "{took:?}");
     }
 }
 
