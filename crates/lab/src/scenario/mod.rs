@@ -116,6 +116,19 @@ impl Scenario {
         overrides: &[String],
         algorithms: Option<&[String]>,
     ) -> Result<Self, ScenarioErrors> {
+        Self::with_cells(registry, name, text, overrides, algorithms, None)
+    }
+
+    /// As [`registered`](Self::registered), with the cells of a pattern alone, if there are any: what an algorithm
+    /// cannot do in other cells is no error.
+    pub fn with_cells(
+        registry: Registry,
+        name: &str,
+        text: &str,
+        overrides: &[String],
+        algorithms: Option<&[String]>,
+        pattern: Option<&str>,
+    ) -> Result<Self, ScenarioErrors> {
         let mut raw = document::parse(name, text)?;
         let own = changes::own(&raw, !overrides.is_empty());
         let wrong = overrides
@@ -160,7 +173,7 @@ impl Scenario {
         }
         let settings = Settings::new(settings);
         let changes = changes::of(&own, &settings, &axes);
-        let scenario = match Self::of(settings, axes, &only, &cases, changes, registry) {
+        let mut scenario = match Self::of(settings, axes, &only, &cases, changes, registry) {
             Ok(scenario) => Self {
                 source: (name.to_owned(), text.to_owned()),
                 ..scenario
@@ -172,6 +185,10 @@ impl Scenario {
         absent.extend(required::missing_in(&scenario, &whole));
         if let Some(errors) = ScenarioErrors::of(absent) {
             return Err(errors);
+        }
+        let chosen = pattern.map_or_else(Vec::new, |pattern| scenario.cells_like(pattern));
+        if !chosen.is_empty() {
+            scenario.cells = chosen.into_iter().cloned().collect();
         }
         scenario.check(&whole)?;
         Ok(scenario)

@@ -729,6 +729,22 @@ fn an_alias_of_a_controller_is_a_name_of_it() {
 }
 
 #[test]
+fn what_an_algorithm_cannot_do_in_other_cells_is_no_error() {
+    let (file, _) = builtin::find("stress/path").expect("a scenario");
+    let names = ["tcp-cubic".to_owned()];
+    let read = |pattern| {
+        let registry = carob_sim::registry::Registry::BUILT_IN;
+        Scenario::with_cells(registry, file.name, file.text, &[], Some(&names), pattern)
+    };
+    let error = read(None).expect_err("server.service is of datagrams");
+    assert!(error.to_string().contains("server.service"), "{error}");
+    let chosen = read(Some("path-off-outage-*")).expect("outages are of both");
+    assert_eq!(chosen.cells().len(), 4);
+    read(Some("path-off-server-5s")).expect_err("the cell itself");
+    read(Some("nothing-like-it")).expect_err("all cells, where none fits");
+}
+
+#[test]
 fn a_typed_loss_replaces_a_class_of_errors_that_is_not_swept() {
     let (file, _) = builtin::find("carob/reports").expect("a scenario");
     let lines = file.text.lines().filter(|line| !line.starts_with("loss"));

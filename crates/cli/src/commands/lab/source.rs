@@ -26,9 +26,10 @@ pub(super) struct Source {
 impl Source {
     /// Finds and reads a scenario, with settings and algorithms of the command line.
     pub(super) fn open(name: &str, set: &[String], algorithms: &[String]) -> Result<Self, Failure> {
-        let read = |file: &str, text: &str| {
+        let read = |file: &str, text: &str, cell: Option<&str>| {
             let algorithms = Some(algorithms).filter(|a| !a.is_empty());
-            Scenario::registered(registry(), file, text, set, algorithms).map_err(|e| wrong(&e))
+            Scenario::with_cells(registry(), file, text, set, algorithms, cell)
+                .map_err(|e| wrong(&e))
         };
         let path = Path::new(name);
         if path
@@ -38,14 +39,14 @@ impl Source {
             let text = read_file(path)?;
             return Ok(Self {
                 name: name.to_owned(),
-                scenario: read(name, &text)?,
+                scenario: read(name, &text, None)?,
                 cell: None,
             });
         }
         let Some((built_in, cell)) = builtin::find(name) else {
             return Err(unknown(name));
         };
-        let scenario = read(built_in.name, built_in.text)?;
+        let scenario = read(built_in.name, built_in.text, cell)?;
         if let Some(cell) = cell.filter(|cell| scenario.cells_like(cell).is_empty()) {
             let problem = PlanError::unknown_cell(&scenario, cell);
             return Err(
