@@ -43,6 +43,7 @@
 //! values = { "service time" = "200 ms", routes = "static" }
 //!
 //! # baseline.toml
+//! excluded_by = "interval"     # the default: its whole 95 % interval; or "value", the measured value itself
 //! [[fact]]
 //! id = "little lost at rest"
 //! source = "Section IV"
@@ -133,6 +134,8 @@ pub struct Calibration {
     pub candidates: Vec<Point>,
     /// The baseline facts, each as a rule whose `about` is its source.
     pub facts: Vec<Rule>,
+    /// The part of a measurement that must violate a fact to exclude a point.
+    pub excluded_by: ExcludedBy,
     /// The study's findings that need runs.
     pub findings: Vec<Rule>,
     /// Scenarios of facts and findings.
@@ -141,9 +144,22 @@ pub struct Calibration {
     pub inputs_hash: String,
 }
 
+/// The part of a measurement that must violate a fact to exclude a point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExcludedBy {
+    /// The whole 95 % interval.
+    #[default]
+    Interval,
+    /// The measured value.
+    Value,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BaselineFile {
+    #[serde(default)]
+    excluded_by: ExcludedBy,
     fact: Vec<WrittenFact>,
 }
 
@@ -171,7 +187,7 @@ impl Calibration {
             settings,
             candidates,
         } = space::read(open)?;
-        let facts = read_facts(baseline, unit_facts)?;
+        let (facts, excluded_by) = read_facts(baseline, unit_facts)?;
         let findings: Vec<Rule> = findings.into_iter().filter(needs_runs).collect();
         let (open, baseline) = (builtin::settings(open), builtin::settings(baseline));
         let mut inputs = format!("{open}\n{baseline}\n{findings:?}");
@@ -185,6 +201,7 @@ impl Calibration {
             settings,
             candidates,
             facts,
+            excluded_by,
             findings,
             files,
             inputs_hash: format!("{:016x}", crate::content_hash(inputs.as_bytes())),
@@ -496,7 +513,7 @@ impl Calibration {
                 let judged = judge(&self.facts, &source, &[]);
                 let facts = self.facts.iter().zip(judged);
                 result.facts = facts
-                    .map(|(fact, judged)| fact_at(fact, &judged, &source))
+                    .map(|(fact, judged)| fact_at(fact, &judged, &source, self.excluded_by))
                     .collect();
             }
             Ok(result)
@@ -597,7 +614,10 @@ fn of_scenario(file: &ScenarioFile, errors: &ScenarioErrors) -> CalibrationError
     CalibrationError::new(OPEN, what, remedy)
 }
 
-fn read_facts(text: &str, unit_facts: Facts<'_>) -> Result<Vec<Rule>, CalibrationError> {
+fn read_facts(
+    text: &str,
+    unit_facts: Facts<'_>,
+) -> Result<(Vec<Rule>, ExcludedBy), CalibrationError> {
     let form =
         "a fact has id, source and [[fact.check]] with quantity and about, between, below or above";
     let file: BaselineFile = toml::from_str(text)
@@ -638,18 +658,25 @@ fn read_facts(text: &str, unit_facts: Facts<'_>) -> Result<Vec<Rule>, Calibratio
         }
         facts.push(fact);
     }
-    Ok(facts)
+    Ok((facts, file.excluded_by))
 }
 
-fn fact_at(fact: &Rule, judged: &Judged, source: &Source) -> FactResult {
+fn fact_at(fact: &Rule, judged: &Judged, source: &Source, by: ExcludedBy) -> FactResult {
     let all: Vec<usize> = (0..source.seeds()).collect();
     let cases = fact.text.iter().flat_map(|check| &check.cases);
-    let check = |((_, condition), outcome): (&(_, Condition), &Outcome)| CheckResult {
-        measured: outcome.measured.map(rounded),
-        deviation: digits(outcome.measured.map_or(DEVIATION_MAX, |interval| {
+    let check = |((_, condition), outcome): (&(_, Condition), &Outcome)| {
+        let deviation = outcome.measured.map_or(DEVIATION_MAX, |interval| {
             deviation(interval.value, condition, |other| other.value(source, &all))
-        })),
-        excluded: outcome.measured.is_none() || outcome.verdict == Verdict::Fails,
+        });
+        let violated = match by {
+            ExcludedBy::Interval => outcome.verdict == Verdict::Fails,
+            ExcludedBy::Value => deviation > 1.0,
+        };
+        CheckResult {
+            measured: outcome.measured.map(rounded),
+            deviation: digits(deviation),
+            excluded: outcome.measured.is_none() || violated,
+        }
     };
     FactResult {
         checks: cases.zip(&judged.text.checks).map(check).collect(),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::result::{CalibrationResult, Class, FindingShare};
-use super::{Calibration, Verdict};
+use super::{Calibration, ExcludedBy, Verdict};
 use crate::claims::interval::short;
 use crate::report::{self, DependenceRow, Picture};
 
@@ -38,6 +38,9 @@ pub fn markdown(
         result.seeds,
         result.judged_seeds
     );
+    if calibration.excluded_by == ExcludedBy::Value {
+        text += "A fact excludes a point if the measured value violates it; an interval that touches is not enough.\n\n";
+    }
     text += &plausible_sentence(calibration, result, plausible.len(), counted.len());
     text += &facts(calibration, result);
     text += &settings(calibration, result);

@@ -69,7 +69,7 @@ pub struct CheckResult {
     pub measured: Option<Interval>,
     /// Distance from the stated value in tolerances; at most 1 where the check holds.
     pub deviation: f64,
-    /// True if the whole interval violates the condition.
+    /// True if the measurement violates the condition, by the rule of `baseline.toml`.
     pub excluded: bool,
 }
 

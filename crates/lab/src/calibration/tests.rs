@@ -89,6 +89,40 @@ fn calibration(open: &str, baseline: &str) -> Result<Calibration, CalibrationErr
 }
 
 #[test]
+fn interval_that_touches_a_fact_is_enough_only_where_intervals_exclude() {
+    // Times of single runs over a lossy link spread around the mean, which is outside the fact.
+    let lossy = SCENARIO.replace("[link.down]", "[link.down]\nloss = \"30 %\"");
+    let source = |text: &str| {
+        let files = vec![ScenarioFile {
+            name: "scenarios/server.toml".to_owned(),
+            text: text.to_owned(),
+        }];
+        let findings = rule::read(RULES, &|_, _| None).expect("rules that read");
+        move |baseline: &str| {
+            let read =
+                Calibration::read("mine", OPEN_FILE, baseline, findings, files, &|_, _| None);
+            let mut results = Vec::new();
+            let read = read.expect("it reads");
+            let point = (0, read.unchanged());
+            read.fit(&[point], &mut results, &|| {}).expect("it runs");
+            results.remove(0)
+        }
+    };
+    let measured = source(&lossy)(BASELINE_FILE).facts[0].checks[0].measured;
+    let measured = measured.expect("a measurement");
+    assert!(measured.high > measured.value, "{measured:?}");
+    // A fact that only the upper part of the interval meets.
+    let about = measured.high.midpoint(measured.value) * 1.5;
+    let low = measured.high.midpoint(measured.value) / about;
+    let fact = BASELINE_FILE
+        .replace("about = 0.69", &format!("about = {about}"))
+        .replace("3 %", &format!("{} %", (1.0 - low) * 100.0));
+    let excluded = |baseline: &str| source(&lossy)(baseline).facts[0].checks[0].excluded;
+    assert!(!excluded(&fact));
+    assert!(excluded(&format!("excluded_by = \"value\"\n{fact}")));
+}
+
+#[test]
 fn baseline_facts_find_the_settings_that_made_them() {
     let calibration = calibration(OPEN_FILE, BASELINE_FILE).expect("it reads");
     let runs = std::sync::atomic::AtomicUsize::new(0);
