@@ -243,6 +243,8 @@ pub enum Reconnect {
     AtOnce,
     /// After the server's FIN as well: the client waits for its connection to close.
     Closed,
+    /// After the last ACK as well: one and a half round trips where the client closes first.
+    ClosedByBoth,
 }
 
 /// The condition that ends a run.

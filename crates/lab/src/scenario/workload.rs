@@ -173,6 +173,7 @@ fn batches(cell: &Cell) -> Result<Option<Batches>, ScenarioError> {
         pause: cell.span("workload.batch_pause")?,
         reconnect: match cell.text("workload.reconnect")? {
             "closed" => Reconnect::Closed,
+            "closed-by-both" => Reconnect::ClosedByBoth,
             _ => Reconnect::AtOnce,
         },
     }))

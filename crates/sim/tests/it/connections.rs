@@ -8,7 +8,7 @@ use carob_sim::engine::{self, RunError};
 use carob_sim::link::{
     CoDelSpec, DirectionSpec, Discipline, ExtraDelay, LinkSpec, LossProfile, profile,
 };
-use carob_sim::spec::{Recording, Requests, RunRecord, RunSpec, Span, Transport, Workload};
+use carob_sim::spec::{Recording, Requests, RunRecord, RunSpec, Span, Transport, Until, Workload};
 use carob_sim::tcp::settings::Algorithm;
 use carob_sim::tcp::{TcpSettings, wire};
 use carob_sim::trace::SimEvent;
@@ -94,6 +94,42 @@ fn the_stacks_messages_are_the_thesiss_up_to_a_few_bytes() {
     assert!((102_401..=102_410).contains(&response), "{response}");
     assert!((5..=10).contains(&greeting), "{greeting}");
     assert!((12..=20).contains(&request), "{request}");
+}
+
+#[test]
+fn writes_begin_segments_of_their_own_where_set() {
+    let first = |segment_per_write| {
+        let tcp = TcpSettings {
+            segment_per_write,
+            ..TcpSettings::THESIS
+        };
+        let record = recorded(spec(tcp, "none", 1_410_000, 1, 1));
+        let up = record.events.iter().filter_map(|event| match event.what {
+            SimEvent::Segment { segment, .. } if event.host == 0 && segment.data > 0 => {
+                Some(segment.data)
+            }
+            _ => None,
+        });
+        up.collect::<Vec<u16>>()
+    };
+    let (joined, apart) = (first(false), first(true));
+    assert_eq!((joined.len(), apart.len()), (1, 2), "CSM and request");
+    assert_eq!(joined[0], apart[0] + apart[1]);
+}
+
+#[test]
+fn closing_takes_three_segments_or_four() {
+    let closing = |fin_acked_alone| {
+        let tcp = TcpSettings {
+            fin_acked_alone,
+            ..TcpSettings::THESIS
+        };
+        let mut run = spec(tcp, "none", 1_410_000, 1, 1);
+        run.until = Until::Closed;
+        let record = engine::run(&run).expect("a run");
+        record.flows[0].closing.expect("a FIN").packets
+    };
+    assert_eq!([false, true].map(closing), [3, 4]);
 }
 
 #[test]

@@ -142,12 +142,20 @@ fn waiting_for_close_costs_one_round_trip_per_connection() {
         let record = run(&over_tcp(spec(1, "default", "none")));
         seconds(record.flows[0].completion().expect("done"))
     };
-    let [at_once, closed] = [Reconnect::AtOnce, Reconnect::Closed].map(completion);
+    let [at_once, closed, by_both] = [
+        Reconnect::AtOnce,
+        Reconnect::Closed,
+        Reconnect::ClosedByBoth,
+    ]
+    .map(completion);
     // Four more handshakes, each a round trip and a CSM in either direction; four closings.
     let handshakes = (at_once - stays) / 4.0;
     let closings = (closed - at_once) / 4.0;
     assert!((0.64..0.70).contains(&handshakes), "{handshakes}");
     assert!((0.63..0.67).contains(&closings), "{closings}");
+    // The last ACK goes up. Its 5 ms of serialization also delay the next SYN without the wait.
+    let last_ack = (by_both - closed) / 4.0;
+    assert!((0.214..0.216).contains(&last_ack), "{last_ack}");
 }
 
 #[test]

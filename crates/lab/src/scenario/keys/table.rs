@@ -83,8 +83,8 @@ keys! {
         "The most requests in a batch of a random client.";
     "workload.batch_pause", Span, "0 s",
         "Time between the batches of a random client, drawn uniformly.";
-    "workload.reconnect", Word(&["at-once", "closed"]), "at-once",
-        "When a random client over TCP makes its next connection: at once, or when the server has closed the last one, too.";
+    "workload.reconnect", Word(&["at-once", "closed", "closed-by-both"]), "at-once",
+        "When a random client over TCP makes its next connection: at once, when it has the server's FIN of the last one, or when the server has its last ACK, too.";
     "workload.block", Bytes(16, 1_024), "256 B",
         "Size of a block, a power of two (RFC 7959).";
     "workload.path", Text, "hello",

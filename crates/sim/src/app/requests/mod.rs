@@ -451,9 +451,9 @@ impl<N: Network> Application<N> for Clients {
         let restarts = client.restart();
         renew_client(engine, host, restarts);
         let batches = self.requests.batches;
-        let waits = batches.is_some_and(|b| b.reconnect == Reconnect::Closed);
-        if let Some(slot) = left.filter(|_| waits) {
-            engine.await_close(host, slot, pause);
+        let reconnect = batches.map(|b| b.reconnect).unwrap_or_default();
+        if let Some(slot) = left.filter(|_| reconnect != Reconnect::AtOnce) {
+            engine.await_close(host, slot, reconnect == Reconnect::ClosedByBoth, pause);
         } else if pause.is_zero() {
             self.start_client(engine, host);
         } else {

@@ -59,9 +59,9 @@ struct ClientConnections {
     made: u32,
     /// The slot of its endpoint's connection.
     current: Option<u32>,
-    /// The slot of an abandoned connection, and the pause between its close and the client's
-    /// restart.
-    awaited: Option<(u32, Duration)>,
+    /// The slot of an abandoned connection, whether both ends must have closed it, and the pause
+    /// from then to the client's restart.
+    awaited: Option<(u32, bool, Duration)>,
     /// The slots of all connections that some end has not closed yet.
     open: Vec<u32>,
 }
@@ -192,19 +192,21 @@ impl<N: Network> Engine<'_, N> {
         Some(slot)
     }
 
-    /// Schedules a client's restart for this pause after its abandoned connection closes.
-    pub(crate) fn await_close(&mut self, client: u32, slot: u32, pause: Duration) {
-        self.connections.by_client[client as usize].awaited = Some((slot, pause));
+    /// Schedules a client's restart for this pause after its abandoned connection closes: from its
+    /// view, or at both ends.
+    pub(crate) fn await_close(&mut self, client: u32, slot: u32, both: bool, pause: Duration) {
+        self.connections.by_client[client as usize].awaited = Some((slot, both, pause));
     }
 
-    /// Restarts a client that waited for this connection to close, from its view.
+    /// Restarts a client that waited for this connection to close.
     fn resume(&mut self, application: &mut dyn Application<N>, slot: u32) {
         let connection = &self.connections.all[slot as usize];
         let client = connection.client;
         let entry = &mut self.connections.by_client[client as usize];
-        if let Some((awaited, pause)) = entry.awaited
+        if let Some((awaited, both, pause)) = entry.awaited
             && awaited == slot
             && connection.ends[CLIENT].is_done()
+            && (!both || connection.ends[SERVER].is_done())
         {
             entry.awaited = None;
             application.on_left_connection_closed(self, client, pause);

@@ -45,6 +45,13 @@ impl SendBuffer {
         accepted
     }
 
+    /// The position behind the write that `from` is in; that of all data if none is.
+    pub(super) fn write_end(&self, from: u64) -> u64 {
+        let after = self.pieces.partition_point(|(start, _)| *start <= from);
+        let piece = self.pieces.get(after.saturating_sub(1));
+        piece.map_or(self.end, |(start, piece)| start + piece.len() as u64)
+    }
+
     /// The bytes of `[from, to)`, which must be buffered; O(log pieces).
     pub(super) fn slice(&self, from: u64, to: u64) -> Bytes {
         if from >= to {
@@ -93,6 +100,10 @@ mod tests {
         assert_eq!(buffer.write(0, Bytes::from_static(b"defg")), 4);
         assert_eq!(buffer.write(0, Bytes::from_static(b"hijkl")), 3);
         assert_eq!(&buffer.slice(1, 11)[..], b"abcdefghij");
+        assert_eq!(
+            [1, 3, 4, 10].map(|from| buffer.write_end(from)),
+            [4, 4, 8, 11]
+        );
         assert_eq!(&buffer.slice(3, 6)[..], b"cde");
         assert_eq!(&buffer.slice(4, 8)[..], b"defg");
         buffer.acknowledge(5);

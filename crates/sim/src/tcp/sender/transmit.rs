@@ -104,6 +104,9 @@ impl Sender {
             return None;
         }
         let mut length = unsent.min(self.mss);
+        if self.settings.segment_per_write {
+            length = length.min(self.buffer.write_end(start).saturating_sub(start));
+        }
         let room = (self.una + self.peer_window).saturating_sub(start);
         let outstanding = !self.board.is_empty();
         if room < length && !probe {

@@ -44,6 +44,13 @@ settings! {
     /// Hold back a short segment while data is outstanding (RFC 9293 3.7.4).
     nagle: bool [""] ("KT: no effect of it shows; LNX has it on, CoAP stacks switch it off")
         = false, false, true, false;
+    /// Each write begins a segment of its own, as written to a socket without Nagle's algorithm.
+    segment_per_write: bool [""] ("S1 2.3 counts a segment for each CSM; 4.2: not stated")
+        = false, false, false, false;
+    /// The passive end acknowledges a FIN before its application closes, so closing takes four
+    /// segments.
+    fin_acked_alone: bool [""] ("RFC 9293 3.6, Figure 12, and S1 2.3: four; KT: not looked at")
+        = false, false, false, false;
 
     /// Selective acknowledgments, if the peer permits them, too (RFC 2018, 6675).
     sack: bool [""] ("S1 4.2: off; RFC: not part of the base")

@@ -304,7 +304,12 @@ impl Socket {
         if self.receiver.finished() && !was_finished {
             self.report(Event::PeerClosed);
             match self.state {
-                State::Established => self.state = State::CloseWait,
+                State::Established => {
+                    self.state = State::CloseWait;
+                    if self.settings.fin_acked_alone {
+                        self.answer = Some(self.bare(Flags::ACK));
+                    }
+                }
                 State::FinWait1 => self.state = State::Closing,
                 State::FinWait2 => self.enter_time_wait(),
                 _ => {}
