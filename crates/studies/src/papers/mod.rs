@@ -35,7 +35,8 @@ files! {
         "unpublished.csv";
     "thesis": "claims.csv" "contradictions.csv" "parameters.csv" "table04_link.csv"
         "table05_error_profiles.csv" "table06_fct.csv" "table07_fct.csv" "table08_fct.csv"
-        "table09_fct.csv" "table10_fct.csv" "table11_fct.csv" "tables01_03_coap_headers.csv" "halves.csv";
+        "table09_fct.csv" "table10_fct.csv" "table11_fct.csv" "tables01_03_coap_headers.csv" "halves.csv"
+        "unpublished.csv";
     "nonobserve": "claims.csv" "contradictions.csv" "gprs_umts_configurations.csv"
         "iotlab_configurations.csv" "links.csv" "parameters.csv" "refuted.csv" "unpublished.csv";
     "retrycount": "claims.csv" "contradictions.csv" "parameters.csv";
