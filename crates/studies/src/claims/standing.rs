@@ -313,7 +313,7 @@ mod tests {
                 open += 1;
             }
         }
-        assert_eq!((refuted, open), (6, 4));
+        assert_eq!((refuted, open), (6, 8));
         for calibrated in CALIBRATED {
             let standings = ClaimStatuses::of(calibrated.study);
             assert!(standings.has_shares(), "{}", calibrated.study);
