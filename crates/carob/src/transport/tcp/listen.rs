@@ -20,8 +20,9 @@ use super::{ConnectionEvent, OnSocket, StreamKind, StreamOptions};
 use crate::clock::{Entropy, processor_time};
 #[cfg(feature = "tls")]
 use crate::transport::duplex::Duplex;
-use crate::transport::handshake::{HandshakeWork, Replaceable};
+use crate::transport::handshake::HandshakeWork;
 #[cfg(feature = "tls")]
+use crate::transport::handshake::Replaceable;
 use crate::transport::socket::canonical;
 #[cfg(feature = "websocket")]
 use crate::transport::websocket;
