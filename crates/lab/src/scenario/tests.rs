@@ -556,7 +556,7 @@ fn random_clients_make_batches_of_messages_of_60_bytes() {
     let random = of("short-random-10c-none-inf");
     let batches = random.batches.expect("batches");
     assert_eq!((batches.least, batches.most), (1, 10));
-    assert_eq!(batches.reconnect, Reconnect::Closed);
+    assert_eq!(batches.reconnect, Reconnect::ClosedByBoth);
     // Header 4, Uri-Path 6, marker 1; header 4, marker 1.
     assert_eq!((random.request_bytes, random.response_bytes), (49, 55));
 }
