@@ -177,6 +177,17 @@ fn is_near_default_timers(round_trip: u32) -> bool {
     NEAR.contains(&round_trip)
 }
 
+/// `value` x `factor` / `divisor`, rounded down, saturating. One copy: 64-bit division is a call on small
+/// processors.
+#[inline(never)]
+fn scaled(value: u32, factor: u32, divisor: u32) -> u32 {
+    let scaled = u64::from(value) * u64::from(factor) / u64::from(divisor.max(1));
+    u32::try_from(scaled).unwrap_or(u32::MAX)
+}
+
+/// Microseconds of a second.
+const SECOND: u32 = 1_000_000;
+
 impl Transfer {
     pub(super) fn delivered(&self) -> u32 {
         self.delivered
@@ -244,8 +255,7 @@ impl Transfer {
     /// The bandwidth-delay product in bytes; none if the capacity is unknown.
     fn product(&self, base: u32) -> Option<u32> {
         let capacity = self.capacity();
-        let product = u64::from(capacity) * u64::from(base) / 1_000_000;
-        (capacity > 0).then_some(u32::try_from(product).unwrap_or(u32::MAX))
+        (capacity > 0).then(|| scaled(capacity, base, SECOND))
     }
 
     /// The queueing delay aimed at: a share of the base, at least two messages at capacity.
@@ -254,9 +264,11 @@ impl Transfer {
         if is_near_default_timers(base.saturating_add(share)) {
             share = share.min(NEAR.start.saturating_sub(base).max(share / 4));
         }
-        let message = u64::from(self.unit) * 1_000_000;
-        let message = message.checked_div(u64::from(self.capacity())).unwrap_or(0);
-        share.max(TARGET_MIN).max(u32::try_from(message).unwrap_or(u32::MAX))
+        let message = match self.capacity() {
+            0 => 0,
+            capacity => scaled(self.unit, SECOND, capacity),
+        };
+        share.max(TARGET_MIN).max(message)
     }
 
     /// The target for this window: a smaller window accepts more delay than a larger one, so that
@@ -266,10 +278,10 @@ impl Transfer {
         let Some(product) = self.product(base) else {
             return target;
         };
-        let half = u64::from(target / 2);
-        let scaled = half + half * u64::from(product) / u64::from(self.window.max(self.unit).max(1));
-        let most = Ratio::new(5, 2).of(u64::from(target));
-        u32::try_from(scaled.min(most)).unwrap_or(u32::MAX)
+        let half = target / 2;
+        let longer = half.saturating_add(scaled(half, product, self.window.max(self.unit)));
+        let most = target.saturating_mul(2).saturating_add(target.div_ceil(2));
+        longer.min(most)
     }
 
     /// Notes an exchange with no other outstanding. After a pause the window restarts.
@@ -305,8 +317,7 @@ impl Transfer {
         if !self.is_paced() {
             return None;
         }
-        let unit = u64::from(self.unit);
-        let spread = u64::from(srtt) * unit / u64::from(self.window.max(1));
+        let spread = u64::from(scaled(srtt, self.unit, self.window));
         let mut gap = if self.window < self.unit {
             spread
         } else if self.slow_start_over {
@@ -316,7 +327,7 @@ impl Transfer {
         };
         let capacity = self.capacity();
         if capacity > 0 {
-            let slowest = unit * 1_000_000 / u64::from(capacity);
+            let slowest = u64::from(scaled(self.unit, SECOND, capacity));
             gap = gap.max(constants.rate_limit.inverse().of(slowest));
         }
         // At least a message in a round trip or a minute.
@@ -396,10 +407,9 @@ impl Transfer {
         {
             // A report of several messages.
             let (wide, narrow) = (u64::from(apart), u64::from(sent_apart));
-            let bytes = u64::from(outcome.bytes) + u64::from(outcome.recent);
+            let bytes = outcome.bytes.saturating_add(outcome.recent);
             if wide * 4 >= narrow * 5 && outcome.recent > outcome.bytes {
-                let rate = bytes * 1_000_000 / wide;
-                self.rate[0] = self.rate[0].max(u32::try_from(rate).unwrap_or(u32::MAX));
+                self.rate[0] = self.rate[0].max(scaled(bytes, SECOND, apart));
             }
         } else if spacing.answers >= 2
             && let Some(apart @ 1..) = now.since(spacing.answered[0])
@@ -407,9 +417,8 @@ impl Transfer {
         {
             let (wide, narrow) = (u64::from(apart), u64::from(sent_apart));
             if narrow * 2 <= u64::from(srtt) && wide * 4 >= narrow * 5 {
-                let bytes = u64::from(spacing.bytes) + u64::from(outcome.delivered());
-                let rate = u32::try_from(bytes * 1_000_000 / wide).unwrap_or(u32::MAX);
-                self.rate[0] = self.rate[0].max(rate);
+                let bytes = spacing.bytes.saturating_add(outcome.delivered());
+                self.rate[0] = self.rate[0].max(scaled(bytes, SECOND, apart));
             }
         }
         *spacing = Spacing {
@@ -508,7 +517,7 @@ impl Transfer {
     /// Bytes per second of a round.
     fn rate_of(&self, now: Instant, bytes: u32) -> u32 {
         let elapsed = Clock::from(now).since(self.round.began).unwrap_or(u32::MAX).max(1);
-        u32::try_from(u64::from(bytes) * 1_000_000 / u64::from(elapsed)).unwrap_or(u32::MAX)
+        scaled(bytes, SECOND, elapsed)
     }
 
     /// What arrived in a round is a lower bound of the capacity.
@@ -537,11 +546,9 @@ impl Transfer {
             self.competing = true;
             self.slow_start_over = true;
             self.hold = 0;
-            let fill = u64::from(self.capacity()) * u64::from(least) / 1_000_000;
-            let share = Ratio::new(5, 8).of(fill);
-            let doubled = self.most_delivered().saturating_mul(2);
-            let entry = u32::try_from(share).unwrap_or(u32::MAX).min(doubled);
-            self.window = self.window.max(entry);
+            let fill = scaled(self.capacity(), least, SECOND);
+            let share = u32::try_from(Ratio::new(5, 8).of(u64::from(fill))).unwrap_or(u32::MAX);
+            self.window = self.window.max(share.min(self.most_delivered().saturating_mul(2)));
         } else if self.competing && (least < base.saturating_add(base / 2) || swing < base / 3) {
             self.competing = false;
             if let Some(product) = self.product(base) {
@@ -603,9 +610,7 @@ impl Transfer {
             }
             self.hold = 0;
         } else if self.hold == 0 {
-            let drained = u64::from(self.window) * u64::from(base.saturating_add(target / 4))
-                / u64::from(self.round.least.max(1));
-            let drained = u32::try_from(drained).unwrap_or(u32::MAX);
+            let drained = scaled(self.window, base.saturating_add(target / 4), self.round.least);
             let least = floor.max(self.window / 2);
             self.window = self.window.min(drained.max(least));
             self.hold = HOLD;
@@ -618,7 +623,7 @@ impl Transfer {
         let Some((lost, all)) = self.count_losses(delivered, constants) else {
             return;
         };
-        let share = u8::try_from(u64::from(lost) * 255 / u64::from(all.max(1))).unwrap_or(u8::MAX);
+        let share = u8::try_from(scaled(lost, 255, all)).unwrap_or(u8::MAX);
         let target = self.scaled_target(base, constants);
         let (least, most) = (self.round.least, self.round.greatest);
         let above = least > base.saturating_add(target)
