@@ -662,17 +662,69 @@ def run_ablation(options):
         ABLATION.write_text("\n".join(lines) + "\n")
 
 
-def ablation():
+def ablation_rows():
     measured = {(row["change"], row["cell"]): {name: float(row[name]) for name in MEASURES if row[name]}
                 for row in csv.DictReader(ABLATION.open())}
     head = [f"| `--set cc.` | {' | '.join(ABLATION_CELLS)} |", "|---" * (len(ABLATION_CELLS) + 1) + "|"]
-    return page("docs/carob-controller.md", ablation=rows(head, *(
+    return rows(head, *(
         f"| `{change or '(none)'}` | {' | '.join(show(measured[change, cell]) for cell, _, _, show in ABLATION_CELLS.values())} |"
-        for change in CHANGES)))
+        for change in CHANGES))
+
+
+# Downloads of the stress suite over real sockets and the kernel's TCP.
+
+EMULATED = ROOT / "crates/emu/results/stress.csv"
+EMULATED_CELLS = ["capacity-down-off-*", *(f"path-off-{name}" for name in (
+    "outage-1s", "outage-3s", "outage-10s", "outage-30s", "spike-5s", "route", "oscillating", "acks-30", "loss-30", "policer",
+    "reordering-5", "leo"))]
+EMULATED_ALGORITHMS = ["carob", "default", "tcp-cubic", "tcp-bbr1"]
+EMULATED_COLUMNS = ["cell", "algorithm", "runs", "success", "p50_s", "p95_s"]
+
+
+def run_emulated_stress(options):
+    """Needs root and an idle machine. Runs of a pattern go at once, in real time."""
+    found = {}
+    for cells in EMULATED_CELLS:
+        print(cells, flush=True)
+        text = output("cargo", "run", "--quiet", "--package", "carob-cli", "--features", "emulate", "--", "lab", "emulate",
+                      f"stress/{cells}", "--algorithm", ",".join(EMULATED_ALGORITHMS), "--seeds", "10", "--csv")
+        for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
+            values = found.setdefault((row["scenario"], row["algorithm"], row["runs"]), {})
+            if row["metric"] == "fct_s":
+                values |= {"p50_s": f"{float(row['p50']):.2f}", "p95_s": f"{float(row['p95']):.2f}"}
+            elif row["metric"] == "success_ratio":
+                values["success"] = f"{float(row['mean']):.2f}"
+    with EMULATED.open("w") as file:
+        writer = csv.DictWriter(file, EMULATED_COLUMNS, lineterminator="\n", restval="")
+        writer.writeheader()
+        writer.writerows(dict(zip(EMULATED_COLUMNS, key)) | values for key, values in found.items())
+
+
+def emulated_rows():
+    measured = {(row["cell"], row["algorithm"]): row for row in csv.DictReader(EMULATED.open())}
+    _, simulated = read_stress()
+
+    def shown(row):
+        if not row["p50_s"]:
+            return "none"
+        success = float(row["success"])
+        return digits(float(row["p50_s"])) + (f" ({success * 100:.0f} %)" if success < 1 else "")
+
+    cells = dict.fromkeys(cell for cell, _ in measured)
+    names = [f"`{name}`" for name in EMULATED_ALGORITHMS]
+    head = [f"| `stress/` | {' | '.join(names)} | `carob`, simulated |", "|---" * (len(names) + 2) + "|"]
+    return rows(head, *(
+        f"| `{cell.removeprefix('stress/')}` | {' | '.join(shown(measured[cell, name]) for name in EMULATED_ALGORITHMS)} | "
+        f"{digits(simulated['carob'][cell]['p50_s'])} |" for cell in cells))
+
+
+def carob_controller():
+    return page("docs/carob-controller.md", ablation=ablation_rows(), emulated=emulated_rows())
 
 
 PAGES = {
-    "ablation": ("docs/carob-controller.md", ablation, run_ablation),
+    "ablation": ("docs/carob-controller.md", carob_controller, run_ablation),
+    "emulated-stress": ("docs/carob-controller.md", carob_controller, run_emulated_stress),
     "stress": ("crates/lab/results/stress.md", stress, run_stress),
     "links": ("crates/lab/results/links.md", links, run_links),
     "situations": ("docs/tutorials/choose-controller.md", situations, run_situations),
