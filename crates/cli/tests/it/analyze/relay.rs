@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use carob_analyze::synthetic::{CaptureFile, FileLayout, Flag, udp_packet};
 
+use crate::interop::path::Draws;
+
 /// Bytes of IPv4 and UDP headers.
 const HEADER_BYTES: u64 = 28;
 /// How often a thread looks whether it is to end.
@@ -64,19 +66,6 @@ pub(super) struct Relay {
 struct Queue {
     free: Duration,
     last: Duration,
-}
-
-/// SplitMix64.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit.max(1)
-    }
 }
 
 fn micros(time: Duration) -> u64 {

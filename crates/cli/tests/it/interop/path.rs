@@ -29,21 +29,29 @@ pub(crate) struct Faults {
 /// Selects datagrams to lose.
 type Loses = Box<dyn FnMut(Side, &Message) -> bool + Send>;
 
+/// SplitMix64: small, and the same on every machine.
+pub(crate) struct Draws(pub(crate) u64);
+
+impl Draws {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit.max(1)
+    }
+}
+
 /// One direction: its faults, its random stream, and the datagram that is held back.
 struct Lane {
     faults: Faults,
-    random: u64,
+    random: Draws,
     held: Option<(Vec<u8>, Instant)>,
 }
 
 impl Lane {
     fn happens(&mut self, thousandths: u16) -> bool {
-        // SplitMix64: small, and the same on every machine.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % 1000 < u64::from(thousandths)
+        self.random.below(1000) < u64::from(thousandths)
     }
 }
 
@@ -71,7 +79,7 @@ impl Record {
     fn new(faults: Faults, seed: u64) -> Self {
         let lane = |random| Lane {
             faults,
-            random,
+            random: Draws(random),
             held: None,
         };
         Self(Arc::new(Mutex::new(State {
