@@ -36,8 +36,6 @@ pub const TRANSFERS_LISTED: usize = 1_000;
 pub const OBSERVATIONS_MAX: usize = 4_096;
 /// Round trips kept with their sizes for the link model and the figures (a uniform sample).
 pub const SAMPLES_MAX: usize = 8_192;
-/// Distinct UDP ports without CoAP that are counted apart.
-pub const OTHER_PORTS_MAX: usize = 1_024;
 
 /// DTLS sessions whose keys are kept. At it, records of further sessions are counted, and not decrypted.
 pub const DTLS_SESSIONS_MAX: usize = 4_096;

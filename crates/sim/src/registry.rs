@@ -304,11 +304,6 @@ impl From<registry::Entry> for Entry {
 }
 
 impl Entry {
-    /// Returns true for a controller outside `carob-cc`.
-    pub fn is_external(&self) -> bool {
-        matches!(self.origin, Origin::External { .. })
-    }
-
     /// Returns the constants, to be changed.
     pub fn settings(&self) -> Settings {
         Settings(match self.origin {
