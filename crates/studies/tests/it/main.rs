@@ -7,3 +7,21 @@ mod nonobserve;
 mod rpl;
 mod thesis_long;
 mod wireless;
+
+#[test]
+fn the_readme_counts_findings_as_the_page_of_claims() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    let claims = read("papers/claims.md");
+    let all = claims.lines().find(|line| line.starts_with("| all |"));
+    let counts: Vec<&str> = all
+        .expect("a row of all studies")
+        .split('|')
+        .map(str::trim)
+        .collect();
+    let sentence = format!(
+        "Of {} findings of five studies {} hold and {} hold in part",
+        counts[2], counts[3], counts[4]
+    );
+    assert!(read("README.md").contains(&sentence), "{sentence}");
+}
