@@ -3,8 +3,9 @@
 
     python3 windows.py [COUNT [FIRST]]
 
-The controller is written down here a second time, from its specification (docs/algorithms.md#carob), in whole
-microseconds and bytes. `crates/cc/tests/it/windows.rs` replays the events, one in a line, through the implementation:
+The controller is written down here a second time, in whole microseconds and bytes: first from its specification
+(docs/algorithms.md#carob), then corrected with it where both differed from the first implementation.
+`crates/cc/tests/it/windows.rs` replays the events, one in a line, through the implementation:
 
     script NUMBER DRAW                          a new controller; draws are DRAW / 2^32 of the way up
     send T ID RUNNING SIZE MORE TIMER           MORE: another message waits
@@ -17,7 +18,8 @@ microseconds and bytes. `crates/cc/tests/it/windows.rs` replays the events, one 
                                                 sent after the message that the report before named
     late T SENT SINCE                           an answer to an exchange that was given up
     slow T                                      4.29 or 5.03
-    state T ROOM DEPARTURE THRESHOLD TIMEOUT    room of the window, departure of the next message, gap rule and timeout of
+    state T ROOM DEPARTURE THRESHOLD TIMEOUT REPAIRS
+                                                room of the window, departure of the next message, gap rule and timeout of
                                                 the path (- while the window is not used)
 """
 
@@ -31,6 +33,7 @@ SPAN = 45 * SECOND
 CAP = 60 * SECOND
 PERIOD = 60 * SECOND
 MAX_RETRANSMIT = 4
+REPAIRS = 2
 SLOW_START, DELAY, COMPETE = "slow start", "delay", "compete"
 
 
@@ -483,7 +486,8 @@ class Transfer:
 
     def state(self, now):
         c = self.controller
-        window = (c.threshold(), c.timeout_of_path()) if c.in_use and c.srtt is not None else ("-", "-")
+        used = c.in_use and c.srtt is not None
+        window = (c.threshold(), c.timeout_of_path(), REPAIRS) if used else ("-", "-", "-")
         self.say("state", now, c.room() if c.w else "-", c.departure(now), *window)
 
     def run(self):
@@ -598,7 +602,7 @@ class Transfer:
     def on_gap(self, now, number, copies):
         message = self.flying.get(number)
         c = self.controller
-        if message is None or len(message.copies) != copies or not c.in_use or message.repairs_now >= 2:
+        if message is None or len(message.copies) != copies or not c.in_use or message.repairs_now >= REPAIRS:
             return
         sent = message.copies[-1]
         if now >= sent + max(message.timer, c.timeout_of_path()):
