@@ -687,7 +687,7 @@ def run_emulated_stress(options):
     for cells in EMULATED_CELLS:
         print(cells, flush=True)
         text = output("cargo", "run", "--quiet", "--package", "carob-cli", "--features", "emulate", "--", "lab", "emulate",
-                      f"stress/{cells}", "--algorithm", ",".join(EMULATED_ALGORITHMS), "--seeds", "10", "--csv")
+                      f"stress/{cells}", "--algorithm", ",".join(EMULATED_ALGORITHMS), "--seeds", "10", "--limit", "20min", "--csv")
         for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
             values = found.setdefault((row["scenario"], row["algorithm"], row["runs"]), {})
             if row["metric"] == "fct_s":
