@@ -27,12 +27,8 @@ mod client_groups;
 pub mod distribution;
 pub mod engine;
 pub mod fault;
-pub mod hash;
-pub mod histogram;
 mod net;
 pub mod pcapng;
-pub mod queue;
-pub mod random;
 pub mod registry;
 pub mod spec;
 pub mod tcp;
@@ -41,6 +37,7 @@ pub mod testing;
 pub mod trace;
 
 pub use app::notifications;
+pub use carob_sim_core::{hash, histogram, queue, random};
 pub use engine::NO_ITEM;
 pub use net::{link, mesh};
 

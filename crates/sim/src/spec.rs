@@ -24,6 +24,7 @@ pub use crate::notifications::{
     NotificationBin, NotificationRecord, Notifications, Sends, Subscriber,
 };
 use crate::random::Probability;
+pub use crate::random::Span;
 use crate::registry::{Entry, Registry, Settings};
 use crate::tcp::TcpSettings;
 use crate::trace::Event;
@@ -85,15 +86,6 @@ pub enum Transport {
 
 /// The maximum number of clients of a run.
 pub const CLIENTS_MAX: u32 = 4_096;
-
-/// A span of time for uniform draws, both ends included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
-    /// Lower end.
-    pub low: Duration,
-    /// Upper end.
-    pub high: Duration,
-}
 
 /// The workload of clients.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Dependencies between the workspace's crates: each crate has a floor and may use lower floors only.
 //!
-//! `{cc, codec} <- {proto, analyze} <- {carob, sim} <- {bench, emu, lab} <- {studies, web} <- cli <- python`
+//! `{cc, codec} <- {proto, analyze, sim-core} <- {carob, sim} <- {bench, emu, lab} <- {studies, web} <- cli <- python`
 
 use serde_json::Value;
 
@@ -12,6 +12,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("carob-proto", 1),
     ("carob", 2),
     ("carob-analyze", 1),
+    ("carob-sim-core", 1),
     ("carob-sim", 2),
     ("carob-bench", 3),
     ("carob-emu", 3),
@@ -25,7 +26,13 @@ const FLOORS: &[(&str, u8)] = &[
 
 /// Crates that run under a simulated clock, and dependencies that read a clock, open sockets or draw
 /// randomness.
-const DETERMINISTIC: &[&str] = &["carob-cc", "carob-codec", "carob-proto", "carob-sim"];
+const DETERMINISTIC: &[&str] = &[
+    "carob-cc",
+    "carob-codec",
+    "carob-proto",
+    "carob-sim-core",
+    "carob-sim",
+];
 const DRIVERS_ONLY: &[&str] = &[
     "tokio",
     "socket2",

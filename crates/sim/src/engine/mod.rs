@@ -16,13 +16,13 @@ pub(crate) mod connections;
 mod datagrams;
 mod error;
 pub(crate) mod host;
-pub(crate) mod rc_slab;
 mod run;
 pub(crate) mod server_queue;
 
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::{Event as EndpointEvent, Output};
 use carob_proto::trace::Trace as ProtocolTrace;
+use carob_sim_core::rc_slab::RcSlab;
 
 use crate::app::{Application, Applications, Timer};
 use crate::capture::Captured;
@@ -37,7 +37,6 @@ use connections::Connections;
 pub use error::RunError;
 pub use host::NO_ITEM;
 pub(crate) use host::{Datagram, Flow, Host, Role, Tag, address, number_of};
-use rc_slab::RcSlab;
 pub use run::run;
 use server_queue::ServerQueue;
 

@@ -1,6 +1,7 @@
 //! The mesh as a network: nodes with a radio, RPL and 6LoWPAN, and perhaps a host outside.
 
 use carob_cc::time::{Duration, Instant};
+use carob_sim_core::rc_slab::RcSlab;
 
 use super::Node;
 use super::counts::Counts;
@@ -8,7 +9,6 @@ use super::ipv6::{NodeState, Packet, Piece};
 use super::radio::{self, Ground, Radio};
 use super::spec::MeshSpec;
 use super::topology::Topology;
-use crate::engine::rc_slab::RcSlab;
 use crate::engine::{Engine, Event};
 use crate::net::{Network, Offer, Placement};
 use crate::random::Stream;

@@ -5,7 +5,7 @@
 /// For labels and file contents, where speed does not matter.
 ///
 /// ```
-/// assert_eq!(carob_sim::hash::fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+/// assert_eq!(carob_sim_core::hash::fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
 /// ```
 pub const fn fnv1a(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

@@ -2,13 +2,20 @@
 
 /// A reference-counted slab. Freed slots keep their allocation for reuse.
 #[derive(Debug)]
-pub(crate) struct RcSlab<T> {
+pub struct RcSlab<T> {
     items: Vec<(T, u32)>,
     free: Vec<u32>,
 }
 
+impl<T: Default> Default for RcSlab<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T: Default> RcSlab<T> {
-    pub(crate) const fn new() -> Self {
+    /// Creates an empty slab.
+    pub const fn new() -> Self {
         Self {
             items: Vec::new(),
             free: Vec::new(),
@@ -16,7 +23,7 @@ impl<T: Default> RcSlab<T> {
     }
 
     /// Returns a slot with one reference; its content remains from its last use.
-    pub(crate) fn take(&mut self) -> u32 {
+    pub fn take(&mut self) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.items.push((T::default(), 0));
             self.items.len() as u32 - 1
@@ -26,12 +33,12 @@ impl<T: Default> RcSlab<T> {
     }
 
     /// Adds a reference.
-    pub(crate) fn hold(&mut self, index: u32) {
+    pub fn hold(&mut self, index: u32) {
         self.items[index as usize].1 += 1;
     }
 
     /// Drops a reference. Returns whether it was the last.
-    pub(crate) fn release(&mut self, index: u32) -> bool {
+    pub fn release(&mut self, index: u32) -> bool {
         let holders = &mut self.items[index as usize].1;
         *holders -= 1;
         let is_free = *holders == 0;
@@ -42,8 +49,7 @@ impl<T: Default> RcSlab<T> {
     }
 
     /// The number of slots in use.
-    #[cfg(test)]
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.items.len() - self.free.len()
     }
 }

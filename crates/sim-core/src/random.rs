@@ -85,6 +85,15 @@ impl Random for Stream {
     }
 }
 
+/// A span of time for uniform draws, both ends included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Lower end.
+    pub low: Duration,
+    /// Upper end.
+    pub high: Duration,
+}
+
 /// A probability as a threshold for a 32-bit draw, resolved to 2^-32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Probability {
@@ -120,14 +129,14 @@ impl Probability {
     }
 
     /// The probability times a ratio, at most 1.
-    pub(crate) fn scale(self, factor: Ratio) -> Self {
+    pub fn scale(self, factor: Ratio) -> Self {
         Self {
             threshold: factor.of(self.threshold).min(1 << 32),
         }
     }
 
     /// The threshold: draws of 32 bits below it are hits.
-    pub(crate) const fn threshold(self) -> u64 {
+    pub const fn threshold(self) -> u64 {
         self.threshold
     }
 
