@@ -484,7 +484,7 @@ def run_radio(_):
     libraries = [f"-lns3-{name}" for name in NS3]  # Debian's packages g++ and libns3-dev (3.37)
     output("g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, ROOT / "tools/lrwpan/lrwpan.cc", *libraries)
     kept = []
-    for line in example("carob-sim", "radio_validation").splitlines()[1:]:
+    for line in example("carob-mesh", "radio_validation").splitlines()[1:]:
         row = {name: text if name == "kind" else float(text) if text else None for name, text in zip(RADIO, line.split(","), strict=True)}
         kept.append([row, in_ns3(program, row), in_ns3(program, row, "--capture")])
         print(line, flush=True)
@@ -534,7 +534,7 @@ def radio():
         for key, places, unit in (("delivery", 4, ""), ("delay_ms", 2, " ms"), ("transmissions", 4, "")):
             cells += [f"{own[key]:.{places}f} / {ns3[key]:.{places}f}{unit}", f"{off(own[key], ns3[key]):+.1f} %"]
         lines.append(f"| {' | '.join(cells)} | {capture['delivery']:.4f}, {capture['delay_ms']:.2f} ms |")
-    return page("crates/sim/examples/radio_validation/README.md", results=text + rows(head, *lines))
+    return page("crates/mesh/examples/radio_validation/README.md", results=text + rows(head, *lines))
 
 
 # The loss process of Pesola 2020, chosen by half the columns of its tables with errors and judged on the other half.
@@ -730,7 +730,7 @@ PAGES = {
     "situations": ("docs/tutorials/choose-controller.md", situations, run_situations),
     "recommendations": ("crates/lab/results/recommendations.md", recommendations, run_recommendations),
     "compare-links": ("docs/compare.md", compare_links, run_compare_links),
-    "radio-validation": ("crates/sim/examples/radio_validation/README.md", radio, run_radio),
+    "radio-validation": ("crates/mesh/examples/radio_validation/README.md", radio, run_radio),
     "loss-process": ("papers/thesis/tcp-sensitivity.md", loss_process, run_loss_process),
 }
 

@@ -1,5 +1,5 @@
 // Networks of ns-3's lr-wpan for `cargo xtask long radio-validation`: the stars and chains that
-// crates/sim/examples/radio_validation runs on Carob's radio model, with the same frames.
+// crates/mesh/examples/radio_validation runs on Carob's radio model, with the same frames.
 //
 // ns-3's error model lets a frame survive another one of the same power: at 0 dB its bit error ratio is
 // 2e-4. Carob's model has every overlap destroy frames, as transceivers specify (CC2420: co-channel

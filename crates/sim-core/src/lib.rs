@@ -1,4 +1,4 @@
-//! Primitives of discrete-event simulation for `carob-sim`.
+//! Primitives of discrete-event simulation, shared by `carob-sim` and `carob-mesh`.
 //!
 //! [`random`] has independent streams, [`queue`] the event queue, [`hash`] hashes of labels and
 //! traces, [`histogram`] histograms of times, [`rc_slab`] reference-counted packets.

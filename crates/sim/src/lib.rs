@@ -9,7 +9,7 @@
 //! Reading order: [`random`] (independent streams), [`link`] (a packet on a constrained link),
 //! [`queue`] (event queue), [`trace`] (events of a run), [`spec`] (specification and record of a
 //! run), [`engine`] (the event loop of a run), `net` (networks: [`link`] and [`mesh`]), `app`
-//! (applications: requests, [`notifications`], traffic of a mesh), [`fault`] (restarts, rebinding, outages), [`tcp`] (TCP model for CoAP over
+//! (applications: requests, [`notifications`], [`mesh_traffic`]), [`fault`] (restarts, rebinding, outages), [`tcp`] (TCP model for CoAP over
 //! TCP), [`capture`] (packet capture), [`pcapng`] (files of packets), and with the feature `testing` the module `testing`.
 //!
 //! ```
@@ -36,10 +36,11 @@ pub mod tcp;
 pub mod testing;
 pub mod trace;
 
-pub use app::notifications;
+pub use app::{mesh_traffic, notifications};
+pub use carob_mesh as mesh;
 pub use carob_sim_core::{hash, histogram, queue, random};
 pub use engine::NO_ITEM;
-pub use net::{link, mesh};
+pub use net::link;
 
 /// The program of the documentation's page on simulated networks.
 #[cfg(doctest)]

@@ -20,6 +20,7 @@ use crate::histogram::Histogram;
 use crate::link::{Counters, DeviceRecord, DeviceSpec, LinkSpec};
 pub use crate::mesh::record::{MeshBin, MeshRecord, Moment, NodeRecord};
 pub use crate::mesh::spec::MeshSpec;
+pub use crate::mesh_traffic::MeshTraffic;
 pub use crate::notifications::{
     NotificationBin, NotificationRecord, Notifications, Sends, Subscriber,
 };
@@ -96,10 +97,9 @@ pub enum Workload {
     /// Each client observes resources of the server, which sends rounds of notifications. The
     /// server is on the constrained side of the link then.
     Notifications(Notifications),
-    /// Nodes of a wireless network send messages to its sinks by [`MeshSpec::traffic`]. Of
-    /// the run's other settings, only seed, transmission parameters, controller, time limit and
-    /// recording apply then.
-    Mesh,
+    /// Nodes of a wireless network send messages to its sinks. Of the run's other settings, only
+    /// seed, network, transmission parameters, controller, time limit and recording apply then.
+    MeshTraffic(MeshTraffic),
 }
 
 impl Workload {
@@ -108,7 +108,7 @@ impl Workload {
         static NONE: LazyLock<Requests> = LazyLock::new(Requests::default);
         match self {
             Self::Requests(requests) => requests,
-            Self::Notifications(_) | Self::Mesh => &NONE,
+            Self::Notifications(_) | Self::MeshTraffic(_) => &NONE,
         }
     }
 }

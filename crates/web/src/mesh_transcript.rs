@@ -45,7 +45,7 @@ pub(crate) fn transcript(
     network: &MeshSpec,
     record: &RunRecord,
 ) -> Result<Value, RunError> {
-    let idle = mesh::idle_network(spec, network)?;
+    let idle = mesh::idle_network(network, spec.seed).map_err(RunError::Mesh)?;
     let mut frames = Columns::new([
         "at",
         "from",
@@ -86,7 +86,7 @@ pub(crate) fn transcript(
             _ => {}
         }
     }
-    if !matches!(spec.workload, Workload::Mesh) {
+    if !matches!(spec.workload, Workload::MeshTraffic(_)) {
         of_requests(&idle, spec, record, &mut timers, &mut messages);
     }
     let until = match recorded.last() {

@@ -1,6 +1,6 @@
 //! Dependencies between the workspace's crates: each crate has a floor and may use lower floors only.
 //!
-//! `{cc, codec} <- {proto, analyze, sim-core} <- {carob, sim} <- {bench, emu, lab} <- {studies, web} <- cli <- python`
+//! `{cc, codec} <- {proto, analyze, sim-core} <- mesh <- {carob, sim} <- {bench, emu, lab} <- {studies, web} <- cli <- python`
 
 use serde_json::Value;
 
@@ -10,18 +10,19 @@ const FLOORS: &[(&str, u8)] = &[
     ("carob-cc", 0),
     ("carob-codec", 0),
     ("carob-proto", 1),
-    ("carob", 2),
     ("carob-analyze", 1),
     ("carob-sim-core", 1),
-    ("carob-sim", 2),
-    ("carob-bench", 3),
-    ("carob-emu", 3),
-    ("carob-lab", 3),
-    ("carob-studies", 4),
-    ("carob-web", 4),
-    ("carob-cli", 5),
-    ("carob-python", 6),
-    ("xtask", 7),
+    ("carob-mesh", 2),
+    ("carob", 3),
+    ("carob-sim", 3),
+    ("carob-bench", 4),
+    ("carob-emu", 4),
+    ("carob-lab", 4),
+    ("carob-studies", 5),
+    ("carob-web", 5),
+    ("carob-cli", 6),
+    ("carob-python", 7),
+    ("xtask", 8),
 ];
 
 /// Crates that run under a simulated clock, and dependencies that read a clock, open sockets or draw
@@ -31,6 +32,7 @@ const DETERMINISTIC: &[&str] = &[
     "carob-codec",
     "carob-proto",
     "carob-sim-core",
+    "carob-mesh",
     "carob-sim",
 ];
 const DRIVERS_ONLY: &[&str] = &[

@@ -9,7 +9,8 @@ use carob_sim::engine;
 use carob_sim::link::{
     DirectionSpec, Effect, ExtraDelay, IdleSetup, Level, LinkSpec, PathChange, PowerSpec, RadioSpec,
 };
-use carob_sim::mesh::spec::{self as mesh, MeshSpec};
+use carob_sim::mesh::spec::MeshSpec;
+use carob_sim::mesh_traffic::MeshTraffic;
 use carob_sim::spec::{
     AfterFailure, ControllerSpec, Faults, FlowRecord, Outages, PauseSchedule, Recording, Requests,
     RunRecord, RunSpec, ServerSpec, Span, Transport, Until, Workload, Works,
@@ -299,20 +300,12 @@ fn what_only_the_simulator_does_is_refused() {
     assert!(refused(goes_on).contains("workload.after_failure"));
     let mut wireless = spec(1, Transport::Datagrams);
     let duration = Duration::from_secs(60);
-    wireless.workload = Workload::Mesh;
+    wireless.workload = Workload::MeshTraffic(MeshTraffic::default());
     wireless.mesh = Some(Box::new(MeshSpec {
-        topology: mesh::TopologySpec::default(),
-        radio: mesh::RadioSpec::default(),
-        mac: mesh::MacSpec::default(),
-        lowpan: mesh::LowpanSpec::default(),
-        routing: mesh::Routing::default(),
-        rpl: mesh::RplSpec::default(),
-        node: mesh::NodeSpec::default(),
-        traffic: mesh::Traffic::default(),
         warm_up: duration,
         duration,
         bin: duration,
-        traced: None,
+        ..MeshSpec::default()
     }));
     assert!(refused(wireless).contains("workload.kind: wireless networks"));
 }

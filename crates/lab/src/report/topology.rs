@@ -65,7 +65,7 @@ pub fn quiet_network(
     let Some(network) = &spec.mesh else {
         return Ok(None);
     };
-    let idle = mesh::idle_network(&spec, network)?;
+    let idle = mesh::idle_network(network, spec.seed).map_err(RunError::Mesh)?;
     Ok(Some(topology_figure(&Network::from(idle))))
 }
 

@@ -4,7 +4,7 @@ use carob_sim::spec::{AfterFailure, Batches, Periodic, QBlock, Reconnect, Reques
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
-use super::{impossible, notifications};
+use super::{impossible, mesh, notifications};
 
 /// CoAP around a block: header 4, Block2 option 4 (delta above 12, value up to 2 bytes), payload
 /// marker 1. Tokens come on top.
@@ -29,7 +29,7 @@ pub(super) fn clients(cell: &Cell) -> Result<&'static str, ScenarioError> {
 pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload, ScenarioError> {
     match cell.text("workload.kind")? {
         "notifications" => return notifications::of(cell).map(Workload::Notifications),
-        "mesh" => return Ok(Workload::Mesh),
+        "mesh" => return mesh::traffic(cell).map(Workload::MeshTraffic),
         _ => {}
     }
     let block = cell.bytes("workload.block")?;

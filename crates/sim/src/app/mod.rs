@@ -4,7 +4,7 @@
 //! on the engine's queue, reacts to events of its endpoints, and tags their datagrams. It does not
 //! know which network carries its datagrams, unless it belongs to one network.
 
-pub(crate) mod mesh_traffic;
+pub mod mesh_traffic;
 pub mod notifications;
 pub(crate) mod requests;
 
@@ -131,8 +131,10 @@ pub(crate) fn of_groups<N: Network>(
                 applications.push(Box::new(application));
                 endpoints
             }
-            workload => {
-                let requests = workload.requests();
+            Workload::MeshTraffic(_) => {
+                return Err(RunError::MeshTraffic(mesh_traffic::ConfigError::NoMesh));
+            }
+            Workload::Requests(requests) => {
                 let (application, endpoints) =
                     requests::Clients::new(spec, &group, requests, server, ready);
                 applications.push(Box::new(application));

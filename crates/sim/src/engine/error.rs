@@ -4,7 +4,7 @@ use std::fmt;
 
 use carob_proto::endpoint::RequestError;
 
-use crate::app::notifications::ConfigError;
+use crate::app::{mesh_traffic, notifications};
 use crate::fault::FaultError;
 use crate::mesh;
 use crate::net::fragments::MTU_MIN;
@@ -48,9 +48,15 @@ pub enum RunError {
     /// Pauses of a server without a length, or longer than their interval.
     ServerPauses,
     /// An invalid notification workload.
-    Notifications(ConfigError),
-    /// An invalid wireless network.
+    Notifications(notifications::ConfigError),
+    /// An invalid wireless network, or messages too large for it.
     Mesh(mesh::ConfigError),
+    /// Invalid traffic of a wireless network.
+    MeshTraffic(mesh_traffic::ConfigError),
+    /// Warm-up and duration of a wireless network are longer than the run's time limit.
+    MeshTimeLimit,
+    /// TCP on a wireless network, which carries datagrams.
+    MeshOverConnections,
     /// An invalid fault.
     Fault(FaultError),
 }
@@ -73,6 +79,13 @@ impl fmt::Display for RunError {
             Self::Tcp(why) => write!(f, "{why}"),
             Self::Notifications(why) => write!(f, "{why}"),
             Self::Mesh(why) => write!(f, "{why}"),
+            Self::MeshTraffic(why) => write!(f, "{why}"),
+            Self::MeshTimeLimit => {
+                f.write_str("warm-up and duration are longer than the time limit of a run")
+            }
+            Self::MeshOverConnections => {
+                f.write_str("nodes send datagrams here, not segments of TCP")
+            }
             Self::Fault(why) => write!(f, "{why}"),
             Self::Request(error) => write!(f, "a client cannot send its request: {error}"),
             Self::ServiceOverConnections => {

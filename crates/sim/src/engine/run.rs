@@ -1,15 +1,14 @@
 //! Runs: a specification becomes a network, applications and an engine, and these a record.
 
 use super::{Engine, RunError, server_queue};
-use crate::app::mesh_traffic::MeshTraffic;
+use crate::app::mesh_traffic::MeshNodes;
 use crate::app::{self, Applications};
 use crate::client_groups::GroupSpec;
 use crate::link::{DirectionSpec, Discipline};
-use crate::mesh;
 use crate::net::Network;
 use crate::net::fragments::MTU_MIN;
 use crate::net::link::LinkNetwork;
-use crate::net::mesh::MeshNetwork;
+use crate::net::mesh::{self, MeshNetwork};
 use crate::spec::{CLIENTS_MAX, RunRecord, RunSpec, Transport, Workload};
 use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
 
@@ -19,7 +18,7 @@ pub fn run(spec: &RunSpec) -> Result<RunRecord, RunError> {
     if let Some(mesh) = &spec.mesh {
         let mut engine = mesh::engine(spec, mesh)?;
         let applications: Applications<MeshNetwork<'_>> = match spec.workload {
-            Workload::Mesh => vec![Box::new(MeshTraffic::new(&mut engine))],
+            Workload::MeshTraffic(traffic) => vec![Box::new(MeshNodes::new(&mut engine, traffic))],
             _ => app::of_groups(&mut engine)?,
         };
         return execute(engine, applications);

@@ -5,7 +5,7 @@
 
 pub(crate) mod fragments;
 pub mod link;
-pub mod mesh;
+pub(crate) mod mesh;
 
 use std::fmt;
 

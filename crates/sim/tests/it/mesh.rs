@@ -4,11 +4,13 @@ use carob_cc::time::{Duration, Instant};
 use carob_sim::engine::{self, RunError};
 use carob_sim::mesh::record::{MeshRecord, NodeRecord};
 use carob_sim::mesh::spec::{
-    BurstKind, Bursts, CcaRange, ClientStops, Constant, Csma, DelayBins, Delivery, Gaps,
-    Interference, LowpanSpec, MacSpec, MeshSpec, NoRoute, NodeSpec, Period, Position, RadioSpec,
-    Routing, RplMode, RplSpec, Shape, Sink, TopologySpec, Traffic,
+    CcaRange, Csma, Delivery, Interference, MeshSpec, NoRoute, Position, Routing, RplMode, RplSpec,
+    Shape,
 };
 use carob_sim::mesh::{self, ConfigError};
+use carob_sim::mesh_traffic::{
+    self, BurstKind, Bursts, ClientStops, Constant, DelayBins, Gaps, MeshTraffic, Period, Sink,
+};
 use carob_sim::random::Probability;
 use carob_sim::spec::{ControllerSpec, RunRecord, RunSpec, Span};
 
@@ -20,45 +22,59 @@ const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+/// A network with its traffic.
+#[derive(Clone)]
+struct Mesh {
+    network: MeshSpec,
+    traffic: MeshTraffic,
+}
+
+impl std::ops::Deref for Mesh {
+    type Target = MeshSpec;
+
+    fn deref(&self) -> &MeshSpec {
+        &self.network
+    }
+}
+
+impl std::ops::DerefMut for Mesh {
+    fn deref_mut(&mut self) -> &mut MeshSpec {
+        &mut self.network
+    }
+}
+
 /// A grid of 6 x 6 as the CoCoA+ study had it, with a load in bits a second.
-fn grid(load: u32) -> MeshSpec {
-    MeshSpec {
-        topology: TopologySpec::default(),
-        radio: RadioSpec::default(),
-        mac: MacSpec::default(),
-        lowpan: LowpanSpec::default(),
-        routing: Routing::Rpl,
-        rpl: RplSpec::default(),
-        node: NodeSpec::default(),
-        traffic: Traffic {
+fn grid(load: u32) -> Mesh {
+    Mesh {
+        network: MeshSpec {
+            warm_up: seconds(60),
+            duration: seconds(120),
+            bin: seconds(1),
+            ..MeshSpec::default()
+        },
+        traffic: MeshTraffic {
             constant: Some(Constant {
                 period: Period::Load(load),
                 start: None,
                 gaps: Gaps::Fixed,
             }),
-            bursts: None,
             counted_bytes: 96,
             message_bytes: 40,
             token_bytes: 2,
-            delay_bins: DelayBins::Generation,
-            stops: None,
+            ..MeshTraffic::default()
         },
-        warm_up: seconds(60),
-        duration: seconds(120),
-        bin: seconds(1),
-        traced: None,
     }
 }
 
-fn chain(nodes: u16, load: u32) -> MeshSpec {
+fn chain(nodes: u16, load: u32) -> Mesh {
     let mut mesh = grid(load);
     mesh.topology.shape = Shape::Chain(nodes);
     mesh
 }
 
-fn spec(mesh: MeshSpec) -> RunSpec {
+fn spec(mesh: Mesh) -> RunSpec {
     let controller = ControllerSpec::new("default", []).expect("a controller");
-    RunSpec::mesh(1, controller, mesh)
+    RunSpec::mesh(1, controller, mesh.network, mesh.traffic)
 }
 
 fn run(spec: &RunSpec) -> RunRecord {
@@ -491,29 +507,49 @@ fn a_thousand_nodes_run() {
 
 #[test]
 fn networks_that_cannot_be_are_refused() {
-    let refused = |change: fn(&mut MeshSpec)| {
+    let refused = |change: fn(&mut Mesh)| {
         let mut mesh = grid(1_000);
         change(&mut mesh);
         match engine::run(&spec(mesh)) {
-            Err(RunError::Mesh(why)) => why,
-            other => panic!("{other:?}"),
+            Err(why) => why,
+            Ok(_) => panic!("a possible network"),
         }
     };
-    assert_eq!(refused(|m| m.traffic.token_bytes = 9), ConfigError::Token);
-    assert_eq!(refused(|m| m.traced = Some(36)), ConfigError::Traced(36));
-    assert_eq!(refused(|m| m.bin = Duration::ZERO), ConfigError::NoTime);
-    assert!(matches!(
-        refused(|m| m.traffic.message_bytes = 10),
-        ConfigError::Message(_)
-    ));
+    let network = RunError::Mesh;
+    assert_eq!(
+        refused(|m| m.traced = Some(36)),
+        network(ConfigError::Traced(36))
+    );
+    assert_eq!(
+        refused(|m| m.bin = Duration::ZERO),
+        network(ConfigError::NoTime)
+    );
     assert!(matches!(
         refused(|m| m.topology.shape = Shape::Grid(0, 3)),
-        ConfigError::Topology(_)
+        RunError::Mesh(ConfigError::Topology(_))
     ));
     assert!(matches!(
         refused(|m| m.topology.edge_mm = 30_000),
-        ConfigError::Topology(_)
+        RunError::Mesh(ConfigError::Topology(_))
     ));
+    assert_eq!(
+        refused(|m| m.traffic.token_bytes = 9),
+        RunError::MeshTraffic(mesh_traffic::ConfigError::Token)
+    );
+    assert!(matches!(
+        refused(|m| m.traffic.message_bytes = 10),
+        RunError::MeshTraffic(mesh_traffic::ConfigError::Message(_))
+    ));
+    assert!(matches!(
+        refused(|m| m.traffic.message_bytes = 200),
+        RunError::Mesh(ConfigError::Lowpan(_))
+    ));
+    let mut off_mesh = spec(grid(1_000));
+    off_mesh.mesh = None;
+    assert_eq!(
+        engine::run(&off_mesh).err(),
+        Some(RunError::MeshTraffic(mesh_traffic::ConfigError::NoMesh))
+    );
 }
 
 #[test]
@@ -536,7 +572,7 @@ fn a_quiet_network_has_a_tree_over_links_that_are_there() {
     let Some(network) = &spec.mesh else {
         panic!("it is a network");
     };
-    let idle = mesh::idle_network(&spec, network).expect("a possible network");
+    let idle = mesh::idle_network(network, spec.seed).expect("a possible network");
     // Each way of 60 neighbourhoods of a 6 x 6 grid.
     assert_eq!(idle.links.len(), 120);
     for (node, parent) in (0..).zip(&idle.parents) {

@@ -9,12 +9,13 @@ pub(super) use links::OF_FILE;
 mod topology;
 
 use carob_cc::time::Duration;
+use carob_sim::engine::RunError;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, Impairments, LinkSpec, LossSpec};
 use carob_sim::mesh::ConfigError;
 use carob_sim::mesh::lowpan::LowpanError;
-use carob_sim::mesh::spec::{
-    BurstKind, Bursts, ClientStops, Constant, DelayBins, Delivery, Gaps, MeshSpec, NodeSpec,
-    Period, Routing, Sink, Traffic,
+use carob_sim::mesh::spec::{Delivery, MeshSpec, NodeSpec, Routing};
+use carob_sim::mesh_traffic::{
+    self, BurstKind, Bursts, ClientStops, Constant, DelayBins, Gaps, MeshTraffic, Period, Sink,
 };
 use carob_sim::random::Probability;
 use carob_sim::spec::RunSpec;
@@ -130,11 +131,6 @@ pub(super) fn of(cell: &Cell) -> Result<MeshSpec, ScenarioError> {
             tick: cell.time("node.tick")?,
             gives_up_at_last_copy: cell.is_on("node.gives_up_at_last_copy")?,
         },
-        traffic: if has_traffic(&cell.settings) {
-            traffic(cell)?
-        } else {
-            Traffic::default()
-        },
         warm_up: cell.time("workload.warm_up")?,
         duration: if has_traffic(&cell.settings) {
             cell.time("workload.duration")?
@@ -151,7 +147,8 @@ pub(super) fn of(cell: &Cell) -> Result<MeshSpec, ScenarioError> {
     })
 }
 
-fn traffic(cell: &Cell) -> Result<Traffic, ScenarioError> {
+/// The traffic of nodes.
+pub(super) fn traffic(cell: &Cell) -> Result<MeshTraffic, ScenarioError> {
     let [load, each] = ["traffic.load", "traffic.period"];
     let start = cell.if_set("traffic.start", Cell::span)?;
     let period = match (cell.has(load), cell.has(each)) {
@@ -177,7 +174,7 @@ fn traffic(cell: &Cell) -> Result<Traffic, ScenarioError> {
     }
     let message = cell.bytes("workload.message")?;
     let counted = cell.if_set("traffic.counted", Cell::bytes)?;
-    Ok(Traffic {
+    Ok(MeshTraffic {
         constant: period.map(|period| Constant {
             period,
             start,
@@ -273,28 +270,48 @@ pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
     let Some(mesh) = &spec.mesh else {
         return Ok(());
     };
-    mesh.check(spec).map_err(|why| {
+    spec.check_mesh(mesh).map_err(|why| {
         let path = match why {
-            ConfigError::Message(_) => "workload.message",
-            ConfigError::Token => "workload.token_bytes",
-            ConfigError::Burst(_) => "traffic.burst",
-            ConfigError::Period if cell.has("traffic.load") => "traffic.load",
-            ConfigError::Period => "traffic.period",
-            ConfigError::NoTime | ConfigError::TooLong | ConfigError::TimeLimit => {
-                "workload.duration"
-            }
-            ConfigError::Lowpan(_) if !has_traffic(&cell.settings) => longest_message(cell),
-            ConfigError::Lowpan(_) => "lowpan.frame",
-            ConfigError::Queue(_) => "node.coap_buffer",
-            ConfigError::Traced(_) => "mesh.traced",
+            RunError::Mesh(why) => of_network(cell, why),
+            RunError::MeshTraffic(why) => of_traffic(cell, why),
+            RunError::MeshTimeLimit => "workload.duration",
             _ => "run.algorithms",
         };
         let allowed = match why {
-            ConfigError::Lowpan(LowpanError::TooLarge { .. }) => " (lowpan.datagram)",
+            RunError::Mesh(ConfigError::Lowpan(LowpanError::TooLarge { .. })) => {
+                " (lowpan.datagram)"
+            }
             _ => "",
         };
         impossible(cell.place(path), format!("{path}: {why}{allowed}"))
     })
+}
+
+/// The key of an error of the network.
+fn of_network(cell: &Cell, why: ConfigError) -> &'static str {
+    match why {
+        ConfigError::NoTime | ConfigError::TooLong => "workload.duration",
+        ConfigError::Lowpan(_) if !has_traffic(&cell.settings) => longest_message(cell),
+        ConfigError::Lowpan(_) => "lowpan.frame",
+        ConfigError::Queue(_) => "node.coap_buffer",
+        ConfigError::Traced(_) => "mesh.traced",
+        _ => "run.algorithms",
+    }
+}
+
+/// The key of an error of the nodes' traffic.
+fn of_traffic(cell: &Cell, why: mesh_traffic::ConfigError) -> &'static str {
+    use mesh_traffic::ConfigError as Error;
+    match why {
+        Error::Message(_) => "workload.message",
+        Error::Token => "workload.token_bytes",
+        Error::Burst(_) => "traffic.burst",
+        Error::Period if cell.has("traffic.load") => "traffic.load",
+        Error::Period => "traffic.period",
+        Error::NoTime => "traffic.burst_every",
+        Error::Queue(_) => "traffic.burst_buffer",
+        _ => "run.algorithms",
+    }
 }
 
 /// The key of the longest message of requests.

@@ -1,11 +1,12 @@
 use carob_cc::time::Duration;
 use carob_sim::mesh::spec::{
-    BurstKind, CcaRange, Csma, DelayBins, Delivery, Gaps, LowpanSpec, MacSpec, MeshSpec, NoRoute,
-    NodeSpec, Period, Position, RadioSpec, RplMode, RplSpec, Shape, Sink, TopologySpec,
+    CcaRange, Csma, Delivery, LowpanSpec, MacSpec, MeshSpec, NoRoute, NodeSpec, Position,
+    RadioSpec, RplMode, RplSpec, Shape, TopologySpec,
 };
 use carob_sim::mesh::topology::TableLink;
+use carob_sim::mesh_traffic::{BurstKind, DelayBins, Gaps, MeshTraffic, Period, Sink};
 use carob_sim::random::Probability;
-use carob_sim::spec::RunSpec;
+use carob_sim::spec::{RunSpec, Workload};
 
 use crate::scenario::{Cell, Change, Scenario, builtin};
 use crate::testing::{owned, scenario};
@@ -35,6 +36,13 @@ fn mesh(set: &[&str]) -> MeshSpec {
     *spec.mesh.expect("a network")
 }
 
+fn traffic(set: &[&str]) -> MeshTraffic {
+    match read(LEAST, set).expect("a valid one").workload {
+        Workload::MeshTraffic(traffic) => traffic,
+        other => panic!("{other:?}"),
+    }
+}
+
 fn wrong(set: &[&str]) -> String {
     read(LEAST, set).expect_err("it is wrong")
 }
@@ -48,9 +56,9 @@ fn neutral_keys_keep_the_simulators_defaults() {
     assert_eq!(mesh.lowpan, LowpanSpec::default());
     assert_eq!(mesh.rpl, RplSpec::default());
     assert_eq!(mesh.node, NodeSpec::default());
-    let constant = mesh.traffic.constant.expect("constant traffic");
+    let constant = traffic(&[]).constant.expect("constant traffic");
     assert_eq!(constant.period, Period::Load(1_000));
-    assert_eq!(mesh.traffic.counted_bytes, 40);
+    assert_eq!(traffic(&[]).counted_bytes, 40);
 }
 
 #[test]
@@ -156,23 +164,23 @@ fn bursts_are_to_a_sink_and_of_a_kind() {
         "burst_to=secondary",
         "burst_kind=notifications",
     ];
-    let bursts = mesh(&set).traffic.bursts.expect("bursts");
+    let bursts = traffic(&set).bursts.expect("bursts");
     assert_eq!(
         (bursts.messages, bursts.to, bursts.kind),
         (3, Sink::Secondary, BurstKind::Notifications)
     );
     assert_eq!(bursts.every, Some(Duration::from_secs(20)));
-    assert!(mesh(&[]).traffic.bursts.is_none());
+    assert!(traffic(&[]).bursts.is_none());
 }
 
 #[test]
 fn open_settings_of_traffic_have_keys() {
-    let plain = mesh(&["burst=1"]);
-    let (constant, burst) = (plain.traffic.constant, plain.traffic.bursts);
+    let plain = traffic(&["burst=1"]);
+    let (constant, burst) = (plain.constant, plain.bursts);
     assert_eq!(constant.expect("constant").gaps, Gaps::Fixed);
     let burst = burst.expect("bursts");
     assert_eq!((burst.spread, burst.queue), (Duration::ZERO, None));
-    assert_eq!(plain.traffic.delay_bins, DelayBins::Generation);
+    assert_eq!(plain.delay_bins, DelayBins::Generation);
 
     let set = [
         "burst=1",
@@ -182,7 +190,7 @@ fn open_settings_of_traffic_have_keys() {
         "gap_spread=50 %",
         "delay_bins=reception",
     ];
-    let other = mesh(&set).traffic;
+    let other = traffic(&set);
     assert_eq!(
         other.constant.expect("constant").gaps,
         Gaps::Uniform(500_000)
@@ -193,7 +201,7 @@ fn open_settings_of_traffic_have_keys() {
         (Duration::from_secs(1), Some(8))
     );
     assert_eq!(other.delay_bins, DelayBins::Reception);
-    let drawn = mesh(&["gaps=exponential"]).traffic.constant;
+    let drawn = traffic(&["gaps=exponential"]).constant;
     assert_eq!(drawn.expect("constant").gaps, Gaps::Exponential);
 }
 
@@ -389,7 +397,7 @@ fn the_root_may_be_deaf_for_a_time() {
 #[test]
 fn clients_stop_and_runs_are_without_noise_only_if_told() {
     let plain = mesh(&["noise=on"]);
-    assert_eq!(plain.traffic.stops, None);
+    assert_eq!(traffic(&["noise=on"]).stops, None);
     let noise = plain.radio.interference.expect("noise");
     assert_eq!(noise.runs, Probability::ppm(1_000_000));
     assert!(plain.radio.cca_window.is_zero());
@@ -402,7 +410,7 @@ fn clients_stop_and_runs_are_without_noise_only_if_told() {
         "cca_window=128 us",
     ];
     let other = mesh(&set);
-    let stops = other.traffic.stops.expect("clients that stop");
+    let stops = traffic(&set).stops.expect("clients that stop");
     assert_eq!(
         (stops.probability, stops.within),
         (Probability::ppm(1_500), Duration::from_millis(100))

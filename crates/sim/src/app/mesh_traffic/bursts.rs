@@ -4,14 +4,13 @@ use carob_cc::time::Duration;
 use carob_proto::Request;
 use carob_proto::endpoint::{RequestConfig, Subject};
 
+use super::message::{AppMessage, TrafficClass};
 use super::spec::Sink;
-use super::{BURST, GROUP, MeshEngine, MeshTraffic, REGISTER_AGAIN, state};
+use super::{BURST, GROUP, MeshEngine, MeshNodes, REGISTER_AGAIN, counts, state};
 use crate::app::Timer;
 use crate::engine::{RunError, address};
 use crate::mesh::Node;
-use crate::mesh::message::{AppMessage, TrafficClass};
-use crate::random::Stream;
-use crate::spec::Span;
+use crate::random::{Span, Stream};
 
 /// Bursts of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +52,7 @@ pub enum BurstKind {
 
 impl Bursts {
     /// Returns whether the messages are notifications.
-    pub(crate) fn notifies(self) -> bool {
+    pub(super) fn notifies(self) -> bool {
         self.kind == BurstKind::Notifications
     }
 
@@ -66,7 +65,7 @@ impl Bursts {
     }
 }
 
-impl MeshTraffic {
+impl MeshNodes {
     /// Generates a burst of messages at a node.
     pub(super) fn burst(&mut self, engine: &mut MeshEngine<'_, '_>, node: Node, bursts: Bursts) {
         let to = self.node(node).map_or(0, |a| a.burst_sink);
@@ -83,7 +82,7 @@ impl MeshTraffic {
 
     /// Sends a notification to the observers of a node.
     fn notify(&mut self, engine: &mut MeshEngine<'_, '_>, node: Node, subject: u16) {
-        engine.network.counts.generated(engine.now, node);
+        counts::generated(&mut engine.network.mesh.counts, engine.now, node);
         let endpoint = &mut engine.hosts[usize::from(node)].endpoint;
         let Some(application) = &mut self.nodes[usize::from(node)] else {
             return;
@@ -102,10 +101,10 @@ impl MeshTraffic {
 
     /// Registers the sinks as observers of all nodes before there is traffic, bypassing the radio.
     pub(super) fn register(&mut self, engine: &mut MeshEngine<'_, '_>) {
-        let Some(bursts) = engine.network.mesh.traffic.bursts else {
+        let Some(bursts) = self.traffic.bursts else {
             return;
         };
-        let generators = engine.network.topology.generators.clone();
+        let generators = engine.network.mesh.topology.generators.clone();
         for node in generators {
             let Some(sink) = self.node(node).map(|a| a.burst_sink) else {
                 continue;
@@ -126,8 +125,13 @@ impl MeshTraffic {
     }
 
     /// A node removed its observer of a resource: the sink notices after a time.
-    pub(super) fn on_unobserved(engine: &mut MeshEngine<'_, '_>, node: u32, subject: Subject) {
-        let bursts = engine.network.mesh.traffic.bursts;
+    pub(super) fn on_unobserved(
+        &self,
+        engine: &mut MeshEngine<'_, '_>,
+        node: u32,
+        subject: Subject,
+    ) {
+        let bursts = self.traffic.bursts;
         let Some(time) = bursts.and_then(|bursts| bursts.registers_again) else {
             return;
         };
@@ -150,7 +154,7 @@ impl MeshTraffic {
         };
         request_observation(engine, sink, node, timer.count as u16);
         engine.drain(self, sink);
-        Self::on_unobserved(engine, node.into(), subject);
+        self.on_unobserved(engine, node.into(), subject);
     }
 }
 

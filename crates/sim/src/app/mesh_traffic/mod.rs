@@ -1,13 +1,15 @@
 //! Traffic of a mesh: nodes generate messages at a constant rate and in bursts, sinks receive and
-//! answer them. The topology has its sinks and rates, so it runs on this network alone.
+//! answer them. The topology has its sinks, so it runs on this network alone.
 //!
-//! `node` has a node's messages and endpoint, `bursts` messages that all nodes send at once, and
-//! `client_stops` a fault.
+//! `node` has a node's messages and endpoint, `bursts` messages that all nodes send at once,
+//! `client_stops` a fault, and `counts` the counters in the record.
 
-pub(crate) mod bursts;
-pub(crate) mod client_stops;
+mod bursts;
+mod client_stops;
+mod counts;
+mod message;
 mod node;
-pub(crate) mod spec;
+mod spec;
 
 use carob_cc::controller::Gauge;
 use carob_cc::time::{Duration, Instant};
@@ -20,17 +22,22 @@ use carob_proto::trace::{Trace as ProtocolTrace, TraceEvent as Protocol};
 use crate::app::{Application, Timer};
 use crate::engine::{Engine, Host, Role, RunError, Tag, address};
 use crate::mesh::Node;
-use crate::mesh::message::{AppMessage, TrafficClass};
 use crate::mesh::record::Traced;
 use crate::net::Network;
 use crate::net::mesh::MeshNetwork;
 use crate::random::Stream;
 use crate::spec::RunRecord;
 
-use bursts::Bursts;
+pub use bursts::{BurstKind, Bursts};
+pub use client_stops::ClientStops;
+pub use spec::{
+    BURST_MAX, ConfigError, Constant, DelayBins, Gaps, MeshTraffic, PERIOD_MIN, Period, Sink,
+};
+
 use client_stops::StopState;
+use counts::MessageCounts;
+use message::{AppMessage, TrafficClass};
 use node::{MessageFormat, NodeTraffic, QueuedMessage};
-use spec::{Period, Sink};
 
 /// Max-Age of notifications: so long that a lost one never leads to a new registration.
 const MAX_AGE: u32 = 3_600;
@@ -51,31 +58,36 @@ const REGISTER_AGAIN: u8 = 4;
 type MeshEngine<'a, 'm> = Engine<'a, MeshNetwork<'m>>;
 
 /// The traffic of all nodes; a node's host has its number, and the host outside the next one.
-pub(crate) struct MeshTraffic {
+pub(crate) struct MeshNodes {
+    traffic: MeshTraffic,
     /// By host: the nodes that generate messages.
     nodes: Vec<Option<Box<NodeTraffic>>>,
     format: MessageFormat,
+    counts: MessageCounts,
     end: Instant,
 }
 
-impl MeshTraffic {
+impl MeshNodes {
     /// Makes the application and its hosts.
-    pub(crate) fn new(engine: &mut MeshEngine<'_, '_>) -> Self {
-        let mesh = engine.network.mesh;
+    pub(crate) fn new(engine: &mut MeshEngine<'_, '_>, traffic: MeshTraffic) -> Self {
+        let mesh = engine.network.mesh.spec;
+        let begin = engine.network.ready();
         let outside = u32::from(mesh.topology.outside.is_some());
-        let hosts = 0..engine.network.node_count() + outside;
+        let hosts = 0..engine.network.mesh.topology.nodes() as u32 + outside;
         let spec = engine.spec;
         engine.hosts = hosts
             .clone()
             .map(|number| {
-                let endpoint = Box::new(node::endpoint(spec, mesh, number));
+                let endpoint = Box::new(node::endpoint(spec, mesh, &traffic, number));
                 Host::new(endpoint, GROUP, Role::Server, number)
             })
             .collect();
         Self {
             nodes: hosts.map(|_| None).collect(),
-            format: MessageFormat::of(&mesh.traffic),
-            end: Instant::ZERO + mesh.warm_up + mesh.duration,
+            format: MessageFormat::of(&traffic),
+            counts: MessageCounts::new(&traffic, begin, &mut engine.network.mesh.counts),
+            end: begin + mesh.duration,
+            traffic,
         }
     }
 
@@ -85,51 +97,55 @@ impl MeshTraffic {
 
     /// The host that receives a node's messages.
     fn sink_host(engine: &MeshEngine<'_, '_>, node: Node, sink: Sink) -> u32 {
-        let topology = &engine.network.topology;
-        engine.network.sink_place(match sink {
+        let mesh = &engine.network.mesh;
+        let topology = &mesh.topology;
+        mesh.sink_place(match sink {
             Sink::Primary => topology.sink_of(node),
             Sink::Secondary => topology.second_sink_of(node),
         })
     }
 
     /// Time between two messages of a node.
-    fn period(engine: &MeshEngine<'_, '_>) -> Duration {
-        let traffic = &engine.network.mesh.traffic;
+    fn period(&self, engine: &MeshEngine<'_, '_>) -> Duration {
+        let traffic = &self.traffic;
         match traffic.constant.map(|constant| constant.period) {
             Some(Period::Each(period)) => period,
             Some(Period::Load(load)) => {
                 let bits = u64::from(traffic.counted_bytes) * 8;
-                let all = engine.network.topology.generators.len() as u64;
+                let all = engine.network.mesh.topology.generators.len() as u64;
                 let micros = bits * all * 1_000_000 / u64::from(load.max(1));
                 Duration::from_micros(micros.max(1))
             }
-            None => engine.network.mesh.duration,
+            None => engine.network.mesh.spec.duration,
         }
     }
 
     /// Draws the time to a node's next message of constant traffic.
     fn gap(&mut self, engine: &MeshEngine<'_, '_>, node: Node) -> Option<Duration> {
-        let gaps = engine.network.mesh.traffic.constant?.gaps;
-        let traffic = self.nodes[usize::from(node)].as_mut()?;
-        Some(gaps.draw(Self::period(engine), &mut traffic.gaps))
+        let period = self.period(engine);
+        let gaps = self.traffic.constant?.gaps;
+        let node = self.nodes[usize::from(node)].as_mut()?;
+        Some(gaps.draw(period, &mut node.gaps))
     }
 
     fn trace_node(&mut self, engine: &mut MeshEngine<'_, '_>) {
-        let node = engine.network.counts.record.traced;
+        let mesh = &mut engine.network.mesh;
+        let node = mesh.counts.record.traced;
         let sink = self.node(node).map(|traffic| address(traffic.sink, 0));
         let host = &engine.hosts[usize::from(node)];
         let snapshot = sink.and_then(|sink| host.endpoint.snapshot(engine.now, sink));
-        let parent = engine.network.parent(node);
-        engine.network.counts.trace(Traced {
+        let parent = mesh.parent(node);
+        let traced = Traced {
             at: engine.now,
-            rank: engine.network.rank(node),
+            rank: mesh.rank(node),
             parent,
-            etx: parent.map_or(0, |parent| engine.network.etx(node, parent)),
+            etx: parent.map_or(0, |parent| mesh.etx(node, parent)),
             rto: snapshot
                 .and_then(|snapshot| snapshot.rto)
                 .unwrap_or_default(),
             retransmissions: 0,
-        });
+        };
+        self.counts.trace(&mut mesh.counts, traced);
     }
 
     /// Generates a message at a node.
@@ -140,15 +156,15 @@ impl MeshTraffic {
         to: u32,
         about: TrafficClass,
     ) {
-        engine.network.counts.generated(engine.now, node);
+        counts::generated(&mut engine.network.mesh.counts, engine.now, node);
         let message = QueuedMessage {
             to,
             at: engine.now,
             about,
         };
         let nstart = usize::from(engine.spec.transmission.nstart);
-        let mesh = engine.network.mesh;
-        let of_bursts = mesh.traffic.bursts.and_then(|bursts| bursts.queue);
+        let mesh = engine.network.mesh.spec;
+        let of_bursts = self.traffic.bursts.and_then(|bursts| bursts.queue);
         let limit = match about {
             TrafficClass::Burst => of_bursts.unwrap_or(mesh.node.queue),
             TrafficClass::Constant => mesh.node.queue,
@@ -159,7 +175,7 @@ impl MeshTraffic {
         if application.is_free(to, nstart) {
             self.send_request(engine, node, message);
         } else if !application.wait(message, limit) {
-            engine.network.counts.node(node).app_drops += 1;
+            engine.network.mesh.counts.node(node).app_drops += 1;
         }
     }
 
@@ -207,15 +223,15 @@ impl MeshTraffic {
         let Some(spurious) = application.closed(id) else {
             return;
         };
-        let stops = engine.network.mesh.traffic.stops.filter(|_| is_answered);
+        let stops = self.traffic.stops.filter(|_| is_answered);
         let has_stopped =
             stops.is_some_and(|stops| application.stop.on_response(engine.now, stops));
         let next = application.next(nstart);
-        let record = engine.network.counts.node(node);
+        let begin = engine.network.ready();
+        let record = engine.network.mesh.counts.node(node);
         record.spurious += spurious;
         record.answered += u64::from(is_answered);
         if has_stopped {
-            let begin = Instant::ZERO + engine.network.mesh.warm_up;
             record.stopped_at = Some(engine.now.since(begin));
         }
         if let Some(message) = next {
@@ -232,7 +248,8 @@ impl MeshTraffic {
         if asked.message.code() == Code::POST {
             let made = AppMessage::read(asked.message.payload());
             if let Some(made) = made {
-                engine.network.counts.received(engine.now, made);
+                let counts = &mut engine.network.mesh.counts;
+                self.counts.received(counts, engine.now, made);
             }
             let response = Response::new(Code::CHANGED);
             endpoint.respond(engine.now, id, &response);
@@ -249,6 +266,7 @@ impl MeshTraffic {
         };
         endpoint.respond(engine.now, id, &response);
     }
+
     fn on_trace(&mut self, engine: &mut MeshEngine<'_, '_>, number: u32, trace: &ProtocolTrace) {
         let Ok(node) = Node::try_from(number) else {
             return;
@@ -257,13 +275,11 @@ impl MeshTraffic {
         let Some(application) = &mut self.nodes[number as usize] else {
             return;
         };
-        if !engine.network.counts.has_begun(engine.now) {
+        if !engine.network.mesh.counts.has_begun(engine.now) {
             return;
         }
-        engine
-            .network
-            .counts
-            .on_trace(engine.now, node, &trace.event);
+        let counts = &mut engine.network.mesh.counts;
+        self.counts.on_trace(counts, engine.now, node, &trace.event);
         match trace.event {
             Protocol::Answered {
                 retransmissions,
@@ -281,15 +297,21 @@ impl MeshTraffic {
                     && application.rttvar_weak != Some(weak)
                 {
                     application.rttvar_weak = Some(weak);
-                    engine.network.counts.record.rttvar_weak.add(weak);
-                    engine.network.counts.record.rtt_weak.add(since_original);
+                    engine.network.mesh.counts.record.rttvar_weak.add(weak);
+                    engine
+                        .network
+                        .mesh
+                        .counts
+                        .record
+                        .rtt_weak
+                        .add(since_original);
                 }
             }
             Protocol::Sent {
                 id,
                 retransmissions,
                 ..
-            } if engine.network.mesh.node.gives_up_at_last_copy
+            } if engine.network.mesh.spec.node.gives_up_at_last_copy
                 && retransmissions >= engine.spec.transmission.max_retransmit =>
             {
                 if let Some(request) = application.request_of(id.0) {
@@ -302,13 +324,13 @@ impl MeshTraffic {
     }
 }
 
-impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
+impl<'m> Application<MeshNetwork<'m>> for MeshNodes {
     fn start(&mut self, engine: &mut MeshEngine<'_, 'm>) {
-        let mesh = engine.network.mesh;
         let begin = engine.network.ready();
-        engine.set_timer(GROUP, begin + mesh.bin, Timer::of(BIN_ENDS, 0));
-        let traffic = &mesh.traffic;
-        let generators = engine.network.topology.generators.clone();
+        let bin = engine.network.mesh.spec.bin;
+        engine.set_timer(GROUP, begin + bin, Timer::of(BIN_ENDS, 0));
+        let traffic = self.traffic;
+        let generators = engine.network.mesh.topology.generators.clone();
         for node in generators {
             let burst_sink = traffic.bursts.map_or(Sink::Primary, |bursts| bursts.to);
             let sinks = [Sink::Primary, burst_sink];
@@ -316,7 +338,7 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
             if let Some(constant) = traffic.constant {
                 let mut stream = Stream::indexed(engine.spec.seed, "mesh/phase", node.into());
                 let first = match constant.start {
-                    None => stream.uniform(Duration::ZERO, Self::period(engine)),
+                    None => stream.uniform(Duration::ZERO, self.period(engine)),
                     Some(start) => stream.uniform(start.low, start.high),
                 };
                 engine.set_timer(GROUP, begin + first, Timer::of(GENERATE, node.into()));
@@ -333,7 +355,7 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
             self.nodes[usize::from(node)] = Some(Box::new(state));
         }
         if traffic.bursts.is_some_and(Bursts::notifies) {
-            let before = Instant::ZERO + mesh.warm_up.half();
+            let before = Instant::ZERO + engine.network.mesh.spec.warm_up.half();
             engine.set_timer(GROUP, before, Timer::of(REGISTER, 0));
         }
     }
@@ -357,13 +379,13 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
                 }
             }
             BURST => {
-                if let Some(bursts) = engine.network.mesh.traffic.bursts {
+                if let Some(bursts) = self.traffic.bursts {
                     self.burst(engine, node, bursts);
                 }
             }
             _ => {
                 self.trace_node(engine);
-                engine.set_timer(GROUP, engine.now + engine.network.mesh.bin, timer);
+                engine.set_timer(GROUP, engine.now + engine.network.mesh.spec.bin, timer);
             }
         }
     }
@@ -373,14 +395,15 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
             Event::Request(id) => self.answer(engine, number, id),
             Event::Notification { response, .. } => {
                 if let Some(made) = AppMessage::read(response.bytes()) {
-                    engine.network.counts.received(engine.now, made);
+                    let counts = &mut engine.network.mesh.counts;
+                    self.counts.received(counts, engine.now, made);
                 }
             }
             Event::Response { id, response } => {
                 self.ended(engine, number, id, response.code.is_success());
             }
             Event::Failed { id, .. } => self.ended(engine, number, id, false),
-            Event::Unobserved(subject) => Self::on_unobserved(engine, number, subject),
+            Event::Unobserved(subject) => self.on_unobserved(engine, number, subject),
             Event::Trace(trace) => self.on_trace(engine, number, &trace),
             _ => {}
         }
@@ -418,7 +441,7 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
 
     fn into_record(mut self: Box<Self>, engine: &mut MeshEngine<'_, 'm>, _: &mut RunRecord) {
         self.trace_node(engine);
-        for node in 0..engine.network.node_count() as Node {
+        for node in 0..engine.network.mesh.topology.nodes() as Node {
             let sink = self.node(node).map(|traffic| traffic.sink);
             let burst_sink = self.node(node).map(|traffic| traffic.burst_sink);
             let waiting = [sink, burst_sink]
@@ -432,7 +455,7 @@ impl<'m> Application<MeshNetwork<'m>> for MeshTraffic {
                 })
                 .sum::<u64>();
             let unfinished = self.node(node).map_or(0, NodeTraffic::unfinished);
-            engine.network.counts.node(node).unfinished = unfinished.max(waiting);
+            engine.network.mesh.counts.node(node).unfinished = unfinished.max(waiting);
         }
     }
 }

@@ -10,8 +10,8 @@ use carob_proto::endpoint::{Config, Endpoint, RequestId, Tracing};
 
 use super::bursts::Bursts;
 use super::client_stops::StopState;
-use super::spec::Traffic;
-use crate::mesh::message::{AppMessage, TrafficClass};
+use super::message::{AppMessage, TrafficClass};
+use super::spec::MeshTraffic;
 use crate::mesh::spec::MeshSpec;
 use crate::random::Stream;
 use crate::spec::RunSpec;
@@ -21,10 +21,10 @@ const DEDUP_MESSAGES: usize = 1_024;
 /// Path of the resource that messages are posted to.
 const PATH: &str = "m";
 /// Size of a POST in bytes without token and payload.
-const POST_AROUND: u16 = 4 + 2 + 1;
+pub(super) const POST_AROUND: u16 = 4 + 2 + 1;
 /// Size of a notification in bytes without token and payload: Observe of three bytes, Max-Age of
 /// two.
-const NOTIFICATION_AROUND: u16 = 4 + 4 + 3 + 1;
+pub(super) const NOTIFICATION_AROUND: u16 = 4 + 4 + 3 + 1;
 
 /// The messages of a node.
 #[derive(Debug)]
@@ -169,7 +169,7 @@ pub(super) struct MessageFormat {
 }
 
 impl MessageFormat {
-    pub(super) fn of(traffic: &Traffic) -> Self {
+    pub(super) fn of(traffic: &MeshTraffic) -> Self {
         let size = |around: u16| {
             let around = around + u16::from(traffic.token_bytes);
             usize::from(traffic.message_bytes.saturating_sub(around))
@@ -205,20 +205,25 @@ fn payload(made: &AppMessage, bytes: usize) -> Bytes {
 }
 
 /// The endpoint of host `number`.
-pub(super) fn endpoint(spec: &RunSpec, mesh: &MeshSpec, number: u32) -> Endpoint {
+pub(super) fn endpoint(
+    spec: &RunSpec,
+    mesh: &MeshSpec,
+    traffic: &MeshTraffic,
+    number: u32,
+) -> Endpoint {
     let mut config = Config::default();
     // Studies let timers grow without limit.
     config.late_copies = true;
     config.controller = spec.controller.choice();
     config.parameters = spec.transmission;
-    config.token_length = mesh.traffic.token_bytes.into();
+    config.token_length = traffic.token_bytes.into();
     config.limits.dedup_idempotent = DEDUP_MESSAGES;
     config.unconfirmed_max = u16::MAX;
     config.trace = match spec.record.log {
         0 => Tracing::Exchanges,
         _ => Tracing::Everything,
     };
-    if mesh.traffic.bursts.is_some_and(Bursts::notifies) {
+    if traffic.bursts.is_some_and(Bursts::notifies) {
         config.notification_queue = carob_proto::endpoint::NotificationQueue::Queue;
         config.limits.notifications_of_peer = usize::from(mesh.node.queue).max(1);
         config.limits.notifications = usize::from(mesh.node.queue).max(1);
