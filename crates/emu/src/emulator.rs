@@ -136,7 +136,7 @@ pub struct LinkConfig {
     /// The radio of each client's device.
     pub device: DeviceSpec,
     /// The server's time for each datagram and its receive queue. If the application takes the time,
-    /// the server that answers has to ([`ServerWorker`](carob_sim::spec::ServerWorker)).
+    /// the server that answers has to ([`ServerWorker`](carob_sim::server_queue::ServerWorker)).
     pub server: ServerSpec,
     /// The seed its streams derive from.
     pub seed: u64,

@@ -8,7 +8,8 @@ use carob_cc::time::Instant;
 use carob_sim::link::{
     DeviceRecord, Devices, Direction, FairQueue, Link, LinkSpec, Verdict, Waiting,
 };
-use carob_sim::spec::{LinkRecord, ServerQueue, ServerRecord};
+use carob_sim::server_queue::ServerQueue;
+use carob_sim::spec::{LinkRecord, ServerRecord};
 
 use crate::LinkConfig;
 use crate::engine::{Side, now_ns};

@@ -19,9 +19,9 @@ use carob_proto::trace::{Trace, TraceEvent};
 use carob_sim::histogram::Histogram;
 use carob_sim::link::DeviceRecord;
 use carob_sim::random::Stream;
+use carob_sim::server_queue::ServerWorker;
 use carob_sim::spec::{
-    AfterFailure, Faults, FlowRecord, RunRecord, RunSpec, ServerRecord, ServerWorker, Transport,
-    Until, Workload,
+    AfterFailure, Faults, FlowRecord, RunRecord, RunSpec, ServerRecord, Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;

@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let seeds: u64 = seeds.parse()?;
     let (mut handled, mut hash) = (0, 0);
     for seed in 1..=seeds {
-        let record = carob_sim::engine::run(&scenario.spec(cell, algorithm, seed))?;
+        let record = carob_sim::run(&scenario.spec(cell, algorithm, seed))?;
         handled += record.events_handled;
         hash ^= record.trace_hash;
     }

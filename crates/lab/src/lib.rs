@@ -51,6 +51,5 @@ pub mod timed;
 pub mod timer_log;
 mod transmission;
 
-pub use carob_sim::engine;
 pub use carob_sim::hash::fnv1a as content_hash;
 pub use carob_sim::registry;

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use carob_cc::time::{Duration, Instant};
-use carob_sim::engine;
 use carob_sim::link::{Direction, DirectionSpec, TraceEnd, TraceStart, Verdict};
 
 use crate::compare::{CompareError, Link, Question, Traffic, WrittenLink};
@@ -210,7 +209,7 @@ fn scenario(link: &Link, interval: &str) -> Result<Scenario, CompareError> {
 fn round_trips(link: &Link, interval: &str) -> Result<BTreeMap<String, f64>, CompareError> {
     let scenario = scenario(link, interval)?;
     let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
-    let record = engine::run(&spec).map_err(|error| CompareError {
+    let record = carob_sim::run(&spec).map_err(|error| CompareError {
         what: error.to_string(),
         remedy: "change the link file".to_owned(),
     })?;
@@ -368,7 +367,7 @@ mod tests {
         let (mut times, mut retransmissions) = (Vec::new(), 0);
         for seed in 1..=40 {
             let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], seed);
-            let record = engine::run(&spec).expect("a run");
+            let record = carob_sim::run(&spec).expect("a run");
             retransmissions += record
                 .flows
                 .iter()

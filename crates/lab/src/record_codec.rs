@@ -60,7 +60,6 @@ pub(crate) fn version() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::engine;
 
     use super::*;
     use crate::testing::scenario;
@@ -69,7 +68,7 @@ mod tests {
     fn record(name: &str, set: &[&str]) -> RunRecord {
         let scenario = scenario(name, set);
         let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
-        engine::run(&spec).expect("it runs")
+        carob_sim::run(&spec).expect("it runs")
     }
 
     #[test]

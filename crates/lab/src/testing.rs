@@ -1,7 +1,7 @@
 //! Built-in scenarios and their runs, for tests.
 
 use carob_cc::time::{Duration, Instant};
-use carob_sim::engine::{self, RunError};
+use carob_sim::spec::RunError;
 use carob_sim::spec::{FlowRecord, RunRecord, RunSpec};
 
 use crate::run::{Outcome, Plan, Selection};
@@ -43,7 +43,7 @@ pub(crate) fn seeds(seeds: u64, cell: Option<&str>) -> Selection {
 /// Simulated runs of a built-in scenario, or of one of its cells.
 pub(crate) fn simulated(name: &str, set: &[&str], count: u64) -> Outcome<'static> {
     let (_, cell) = builtin::find(name).expect("a built-in scenario");
-    outcome(scenario(name, set), &seeds(count, cell), engine::run)
+    outcome(scenario(name, set), &seeds(count, cell), carob_sim::run)
 }
 
 /// Runs of a scenario by `run`.
@@ -60,7 +60,10 @@ pub(crate) fn outcome(
 }
 
 /// A run of one flow that takes so many seconds, or does not complete.
-#[expect(clippy::unnecessary_wraps, reason = "it stands in for `engine::run`")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it stands in for `carob_sim::run`"
+)]
 pub(crate) fn flow(seconds: Option<u64>) -> Result<RunRecord, RunError> {
     let finished = seconds.map(|s| Instant::ZERO + Duration::from_secs(s));
     Ok(RunRecord {

@@ -1,11 +1,5 @@
 //! Scenarios, and batches of their runs for other processes.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::Duration;
-
-use carob_lab::engine;
 use carob_lab::metrics::METRICS;
 use carob_lab::run::{Plan, Records, Selection, on_threads};
 use carob_lab::scenario::{self as lab, ScenarioErrors, builtin};
@@ -13,6 +7,10 @@ use carob_sim::registry::Registry;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 use crate::errors;
 use crate::runs::{Labels, Point, Runs};
@@ -197,7 +195,7 @@ fn make(
     let of_all = runs.len();
     let (done, cancelled) = (AtomicUsize::new(0), AtomicBool::new(false));
     let work = || {
-        plan.records(runs, engine::run, &cancelled, |count| {
+        plan.records(runs, carob_sim::run, &cancelled, |count| {
             done.fetch_max(count, Ordering::Relaxed);
         })
     };

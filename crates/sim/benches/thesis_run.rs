@@ -14,7 +14,6 @@ use std::time::Instant as Clock;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
-use carob_sim::engine;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
     ControllerSpec, Faults, Recording, Requests, RunSpec, ServerSpec, Span, Transport, Until,
@@ -105,7 +104,7 @@ fn main() {
                 let mut events = 0;
                 for seed in 0..runs {
                     let spec = &specs(clients, error, seed)[k].1;
-                    let record = engine::run(spec).expect("a run");
+                    let record = carob_sim::run(spec).expect("a run");
                     events += record.events_handled;
                 }
                 let micros = began.elapsed().as_secs_f64() * 1e6 / runs as f64;

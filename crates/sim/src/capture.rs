@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use bytes::Bytes;
 use carob_cc::time::Instant;
 
-use crate::engine::host::PORT;
+use crate::address::PORT;
 use crate::tcp::Segment;
 use crate::tcp::wire;
 

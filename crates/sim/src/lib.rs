@@ -7,10 +7,12 @@
 //! the `libm` crate, so that it rounds alike on every machine.
 //!
 //! Reading order: [`random`] (independent streams), [`link`] (a packet on a constrained link),
-//! [`queue`] (event queue), [`trace`] (events of a run), [`spec`] (specification and record of a
-//! run), [`engine`] (the event loop of a run), `net` (networks: [`link`] and [`mesh`]), `app`
-//! (applications: requests, [`notifications`], [`mesh_traffic`]), [`fault`] (restarts, rebinding, outages), [`tcp`] (TCP model for CoAP over
-//! TCP), [`capture`] (packet capture), [`pcapng`] (files of packets), and with the feature `testing` the module `testing`.
+//! [`mesh`] (wireless networks), [`tcp`] (TCP model for CoAP over TCP), [`queue`] (event queue),
+//! [`trace`] (events of a run), [`spec`] (specification and record of a run), `engine` (the event
+//! loop, hosts, faults, and the traits of networks and applications), `net` (link and mesh as
+//! networks), `app` (applications: requests, [`notifications`], [`mesh_traffic`]), [`run()`], [`capture`]
+//! (packet capture), [`pcapng`] (files of packets), and with the feature `testing` the module `testing`.
+//! Each imports only what comes before it.
 //!
 //! ```
 //! use carob_cc::time::Instant;
@@ -21,26 +23,28 @@
 //! assert_eq!(at.as_micros(), 78_933); // 296 x 8 / 30000 s, rounded down
 //! ```
 
+mod address;
 mod app;
 pub mod capture;
-mod client_groups;
 pub mod distribution;
-pub mod engine;
-pub mod fault;
+mod engine;
+pub mod link;
 mod net;
 pub mod pcapng;
 pub mod registry;
+mod run;
+pub mod server_queue;
 pub mod spec;
 pub mod tcp;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod trace;
 
-pub use app::{mesh_traffic, notifications};
 pub use carob_mesh as mesh;
 pub use carob_sim_core::{hash, histogram, queue, random};
-pub use engine::NO_ITEM;
-pub use net::link;
+pub use run::run;
+pub use spec::{mesh_traffic, notifications};
+pub use trace::NO_ITEM;
 
 /// The program of the documentation's page on simulated networks.
 #[cfg(doctest)]

@@ -4,6 +4,9 @@ use carob_cc::time::{Duration, Instant};
 
 use crate::hash::Words;
 
+/// The item of a packet that belongs to no exchange of the client: an empty ACK or RST.
+pub const NO_ITEM: u32 = u32::MAX;
+
 /// The maximum number of recorded events (40 MB).
 pub const EVENTS_RECORDED_MAX: u32 = 1 << 20;
 

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use carob_lab::compare::CompareError;
 use carob_lab::run::{PlanError, RunSetupError};
 use carob_lab::scenario::ScenarioErrors;
-use carob_sim::engine::RunError;
+use carob_sim::spec::RunError;
 
 /// A failed call.
 #[derive(Debug)]

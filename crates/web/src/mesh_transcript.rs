@@ -3,10 +3,10 @@
 //! Times are microseconds of virtual time. A column has a value for each frame or sample; -1 is none.
 
 use carob_lab::run::RunRecord;
-use carob_sim::engine::RunError;
 use carob_sim::mesh::record::MomentKind;
 use carob_sim::mesh::spec::MeshSpec;
 use carob_sim::mesh::{self, IdleNetwork};
+use carob_sim::spec::RunError;
 use carob_sim::spec::{RunSpec, Workload};
 use carob_sim::trace::SimEvent;
 use serde_json::{Value, json};

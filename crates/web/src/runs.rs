@@ -1,13 +1,11 @@
 //! Rows and samples of runs, and rankings of them.
 
-use std::collections::BTreeMap;
-
-use carob_lab::engine;
 use carob_lab::metrics::{self, Samples};
 use carob_lab::paired::Paired;
 use carob_lab::statistics::Statistics;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 use crate::error::CallError;
 use crate::source::Source;
@@ -20,7 +18,7 @@ const SAMPLES_MAX: usize = 2_000;
 pub(crate) fn rows(source: &Source, seeds: Option<u64>) -> Result<Value, CallError> {
     let read = source.read()?;
     let plan = source.plan(&read, None, seeds)?;
-    let outcome = plan.execute(engine::run, |_, _| {})?;
+    let outcome = plan.execute(carob_sim::run, |_, _| {})?;
     let mut text = String::new();
     for row in outcome.each() {
         text += &serde_json::to_string(&row).map_err(|error| CallError::new(error, "reload"))?;
@@ -41,7 +39,7 @@ pub(crate) fn runs(
     for seed in first..first.saturating_add(count) {
         let plan = source.plan(&read, Some(seed), None)?;
         for job in plan.jobs() {
-            let record = engine::run(&plan.spec(job))?;
+            let record = carob_sim::run(&plan.spec(job))?;
             let mut samples = Samples::new();
             metrics::collect(&record, &mut samples);
             let means: BTreeMap<&str, f64> = metrics::summarise(&samples)

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use carob_cc::time::{Duration, Instant};
-use carob_lab::engine;
 use carob_lab::run::{Captured, Content, RunRecord};
 use carob_sim::link::{Buffer, Direction, DirectionSpec, ExtraDelay, LossSpec, TraceEnd, TraceRow};
 use carob_sim::spec::{Recording, RunSpec, Transport, Workload};
@@ -106,7 +105,7 @@ pub(crate) fn watch(source: &Source, algorithm: &str, seed: u64) -> Result<Value
         moments: mesh_transcript::MOMENTS_MAX,
         ..Recording::default()
     };
-    let record = engine::run(&spec)?;
+    let record = carob_sim::run(&spec)?;
     let mut value = match &spec.mesh {
         Some(network) => mesh_transcript::transcript(&spec, network, &record)?,
         None => transcript(&spec, &record),

@@ -5,7 +5,6 @@ use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_emu::runs::{self, Options};
 use carob_sim::distribution::TimeDistribution;
-use carob_sim::engine;
 use carob_sim::link::{
     DirectionSpec, Effect, ExtraDelay, IdleSetup, Level, LinkSpec, PathChange, PowerSpec, RadioSpec,
 };
@@ -126,7 +125,7 @@ fn real_sockets_take_about_as_long_as_simulated_ones() {
     };
     for (spec, record) in specs.iter().zip(&records) {
         assert_eq!(record.flows.len(), spec.clients as usize);
-        let simulated = engine::run(spec).expect("a run");
+        let simulated = carob_sim::run(spec).expect("a run");
         for (real, model) in record.flows.iter().zip(&simulated.flows) {
             assert_eq!((real.answered, real.unanswered), (1, 0));
             assert_eq!(record.response_times.len(), spec.clients as usize);
@@ -187,7 +186,7 @@ fn devices_take_as_long_and_as_much_energy_as_simulated_ones() {
         return;
     };
     for (spec, record) in specs.iter().zip(&records) {
-        let simulated = engine::run(spec).expect("a run");
+        let simulated = carob_sim::run(spec).expect("a run");
         assert_eq!(record.devices.len(), spec.clients as usize);
         let times = simulated.flows.iter().zip(&record.flows);
         let times = times.map(|(model, real)| (model.completion(), real.completion()));
@@ -249,7 +248,7 @@ fn a_slow_server_takes_as_long_as_the_simulated_one() {
         return;
     };
     for (spec, record) in specs.iter().zip(&records) {
-        let simulated = engine::run(spec).expect("a run");
+        let simulated = carob_sim::run(spec).expect("a run");
         let of_model = simulated.server.map(|server| server.handled);
         assert_eq!(record.server.map(|server| server.handled), of_model);
         // Which client is served first is chance.

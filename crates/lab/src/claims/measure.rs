@@ -1,9 +1,7 @@
 //! Runs that rules speak of.
 
-use std::collections::BTreeSet;
-
-use carob_sim::engine;
 use carob_sim::registry::Registry;
+use std::collections::BTreeSet;
 
 use super::expression::Reference;
 use super::source::Source;
@@ -93,7 +91,7 @@ pub fn measure(
         let Ok(plan) = Plan::new(&scenario, &selection) else {
             continue;
         };
-        let outcome = plan.execute(engine::run, |_, _| progress())?;
+        let outcome = plan.execute(carob_sim::run, |_, _| progress())?;
         source.add_outcome(&outcome, wanted);
         let first = outcome.runs().next();
         let hash = first.map_or(0, |(_, record)| record.trace_hash);

@@ -130,7 +130,7 @@ mod tests {
         let spec = read.spec(&read.cells()[0], &read.algorithms()[0], 1);
         let mesh = spec.mesh.as_ref().expect("a mesh");
         assert_eq!(mesh.radio.delivery, carob_sim::mesh::spec::Delivery::Table);
-        let record = carob_sim::engine::run(&spec).expect("a run");
+        let record = carob_sim::run(&spec).expect("a run");
         assert!(record.flows.iter().all(|flow| flow.finished.is_some()));
         let missing = Link::from_file(&file, "[link]\nmesh = \"none.csv\"").expect_err("no file");
         assert!(missing.what.contains("none.csv"), "{missing}");

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use carob_cc::time::Duration;
-use carob_sim::engine;
 use carob_sim::registry::Registry;
 use carob_sim::spec::{RunRecord, RunSpec};
 use rayon::prelude::*;
@@ -167,7 +166,7 @@ fn spec(link: &Link, scenario: &Scenario, seed: u64) -> RunSpec {
 }
 
 fn run(link: &Link, scenario: &Scenario, seed: u64) -> Result<RunRecord, CompareError> {
-    engine::run(&spec(link, scenario, seed)).map_err(|error| {
+    carob_sim::run(&spec(link, scenario, seed)).map_err(|error| {
         CompareError::of(
             error,
             "change the link or the traffic so that runs are possible",
@@ -192,7 +191,7 @@ pub(super) fn is_possible(question: &Question, near: Option<&Near>, one: &Config
             time_limit: Duration::from_micros(1),
             ..spec(stage.link, &scenario, 1)
         };
-        engine::run(&begun).is_ok()
+        carob_sim::run(&begun).is_ok()
     })
 }
 

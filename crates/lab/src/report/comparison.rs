@@ -254,7 +254,6 @@ pub(super) fn varying(cells: &[&Cell]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::engine;
 
     use super::*;
     use crate::run::Selection;
@@ -263,7 +262,7 @@ mod tests {
 
     fn report(set: &[&str], selection: &Selection) -> Report {
         let scenario = testing::scenario("thesis/long", set);
-        let outcome = testing::outcome(scenario, selection, engine::run);
+        let outcome = testing::outcome(scenario, selection, carob_sim::run);
         let subject = Subject {
             name: "thesis/long",
             outcome: &outcome,

@@ -2,7 +2,6 @@
 //! first algorithm, and the server's timeouts in the beginning.
 
 use carob_cc::time::{Duration, Instant};
-use carob_sim::engine;
 use carob_sim::notifications::Subscriber;
 use carob_sim::spec::{RunRecord, RunSpec, Workload};
 
@@ -97,7 +96,7 @@ pub(super) fn timeouts(outcome: &Outcome<'_>) -> Result<Option<FigureBlock>, Run
     };
     let mut spec = outcome.plan().spec(job);
     spec.record.samples = SAMPLES;
-    let record = engine::run(&spec).map_err(|why| RunSetupError::Run {
+    let record = carob_sim::run(&spec).map_err(|why| RunSetupError::Run {
         cell: job.cell.name.clone(),
         why,
     })?;
@@ -168,7 +167,7 @@ mod tests {
 
     fn umts(cell: &str) -> Outcome<'static> {
         let scenario = scenario("nonobserve/umts", &["duration=2 min", "subscribers=3"]);
-        outcome(scenario, &seeds(1, Some(cell)), engine::run)
+        outcome(scenario, &seeds(1, Some(cell)), carob_sim::run)
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use carob_sim::engine::RunError;
 use carob_sim::mesh::{self, IdleNetwork};
+use carob_sim::spec::RunError;
 
 use super::chart::{At, Axis, Chart, Direction, Layer, Panel, Part};
 use super::resolved::Picture;

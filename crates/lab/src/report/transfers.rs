@@ -1,7 +1,6 @@
 //! Recorded transfers in reports: time-sequence graphs and timers.
 
 use carob_cc::time::Duration;
-use carob_sim::engine;
 use carob_sim::spec::{FlowRecord, Recording, RunRecord, RunSpec, Transport};
 use carob_sim::trace::EVENTS_RECORDED_MAX;
 
@@ -198,7 +197,7 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, RunSetupErro
     }
     let rate_bps = spec.link.down.rate_bps;
     let in_blocks = spec.workload.requests().has_blocks();
-    let record = engine::run(&spec).map_err(|why| RunSetupError::Run {
+    let record = carob_sim::run(&spec).map_err(|why| RunSetupError::Run {
         cell: job.cell.name.clone(),
         why,
     })?;

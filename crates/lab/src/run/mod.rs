@@ -26,8 +26,8 @@ pub fn on_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Se
 #[cfg(test)]
 mod tests {
     use carob_cc::time::{Duration, Instant};
-    use carob_sim::engine::RunError;
     use carob_sim::random::Stream;
+    use carob_sim::spec::RunError;
     use carob_sim::spec::{FlowRecord, RunSpec};
 
     use super::*;
@@ -38,7 +38,10 @@ mod tests {
     }
 
     /// A replacement of the simulator: flows of random length that depend on the spec only.
-    #[allow(clippy::unnecessary_wraps, reason = "it stands in for `engine::run`")]
+    #[allow(
+        clippy::unnecessary_wraps,
+        reason = "it stands in for `carob_sim::run`"
+    )]
     pub(super) fn pretend(spec: &RunSpec) -> Result<RunRecord, RunError> {
         let mut stream = Stream::new(spec.seed, spec.controller.entry().name);
         let mut flow = || FlowRecord {

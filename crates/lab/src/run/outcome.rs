@@ -107,7 +107,6 @@ impl<'a> Outcome<'a> {
 #[cfg(test)]
 mod tests {
     use carob_cc::time::Instant;
-    use carob_sim::engine;
     use carob_sim::spec::FlowRecord;
 
     use super::*;
@@ -155,9 +154,9 @@ mod tests {
         };
         for events in [0, 100] {
             let plan = Plan::new(&scenario, &select(events)).expect("a plan");
-            let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
+            let outcome = plan.execute(carob_sim::run, |_, _| {}).expect("possible");
             for (job, record) in outcome.runs() {
-                let again = engine::run(&plan.spec(job)).expect("possible");
+                let again = carob_sim::run(&plan.spec(job)).expect("possible");
                 assert_eq!(*record, again);
                 assert_eq!(again.events.len(), events as usize);
             }

@@ -6,8 +6,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use carob_sim::engine::RunError;
 use carob_sim::hash::fnv1a;
+use carob_sim::spec::RunError;
 use carob_sim::spec::{Recording, RunRecord, RunSpec};
 use rayon::prelude::*;
 

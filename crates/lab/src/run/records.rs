@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use carob_sim::engine::RunError;
+use carob_sim::spec::RunError;
 use carob_sim::spec::{RunRecord, RunSpec};
 use rayon::prelude::*;
 

@@ -232,7 +232,6 @@ fn radio(cell: &Cell) -> Result<Option<RadioSpec>, ScenarioError> {
 #[cfg(test)]
 mod tests {
     use carob_cc::time::Duration;
-    use carob_sim::engine;
     use carob_sim::link::LossSpec;
     use carob_sim::random::Probability;
 
@@ -348,7 +347,7 @@ mod tests {
         let lost = |loss: &str| {
             let keys = ["error=none", "fragment=50 B", "response=2560 B", loss];
             let keys = [&rates[..], &keys].concat();
-            let record = engine::run(&spec("carob/default", CELL, &keys).expect("valid"));
+            let record = carob_sim::run(&spec("carob/default", CELL, &keys).expect("valid"));
             record.expect("a run").flows[0].retransmissions
         };
         assert_eq!(lost("fragment_loss=0 %"), 0);
@@ -376,7 +375,7 @@ mod tests {
         let finished = |service: &str| {
             let more = ["response=64 B", "start_spread=0 s", service];
             let keys = [&CLASS_A[..], &more].concat();
-            let record = engine::run(&spec("carob/default", CELL, &keys).expect("valid"));
+            let record = carob_sim::run(&spec("carob/default", CELL, &keys).expect("valid"));
             let flow = &record.expect("a run").flows[0];
             let took = flow.finished.expect("complete").as_micros() as f64 / 1e6;
             (took, flow.retransmissions)
@@ -419,7 +418,7 @@ mod tests {
         let (file, _) = crate::scenario::builtin::find("carob/default").expect("built in");
         let scenario = crate::scenario::Scenario::read(file.name, file.text, &keys).expect("valid");
         let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
-        let record = engine::run(&spec).expect("a run");
+        let record = carob_sim::run(&spec).expect("a run");
         record.devices[0].energy_uj as f64 / 1e6 / 200.0
     }
 
@@ -440,7 +439,7 @@ mod tests {
         let energy = |delay: &str| {
             let delay = format!("down.delay={delay}");
             let keys = ["error=none", "power_send=545 mW", "response=64 B", &delay];
-            let record = engine::run(&spec("carob/default", CELL, &keys).expect("valid"));
+            let record = carob_sim::run(&spec("carob/default", CELL, &keys).expect("valid"));
             record.expect("a run").devices[0].energy_uj as f64 / 1e6
         };
         // The radio listens for a second more, at 90 mW.
@@ -451,7 +450,7 @@ mod tests {
     /// Microseconds of a transfer of 10 blocks of 256 B.
     fn transfer(keys: &[&str]) -> (f64, [u64; 2]) {
         let all = [&["response=2560 B", "start_spread=0 s"][..], keys].concat();
-        let record = engine::run(&spec("carob/default", CELL, &all).expect("valid"));
+        let record = carob_sim::run(&spec("carob/default", CELL, &all).expect("valid"));
         let record = record.expect("a run");
         let finished = record.flows[0].finished.expect("complete").as_micros();
         let bytes = [record.link.down.bytes_sent, record.link.up.bytes_sent];

@@ -77,7 +77,6 @@ pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
 #[cfg(test)]
 mod tests {
     use carob_cc::time::Duration;
-    use carob_sim::engine;
     use carob_sim::spec::RunRecord;
     use carob_sim::trace::SimEvent;
 
@@ -86,7 +85,7 @@ mod tests {
     fn record(cell: &str) -> RunRecord {
         let mut spec = spec("carob/faults", cell, &[]).expect("valid");
         spec.record.events = u32::MAX;
-        engine::run(&spec).expect("a run")
+        carob_sim::run(&spec).expect("a run")
     }
 
     fn count(record: &RunRecord, what: SimEvent) -> usize {

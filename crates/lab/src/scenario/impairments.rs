@@ -62,7 +62,6 @@ fn policer(cell: &Cell, mtu: u64) -> Result<Option<Policer>, ScenarioError> {
 mod tests {
     use carob_cc::time::Duration;
     use carob_sim::distribution::TimeDistribution;
-    use carob_sim::engine;
     use carob_sim::link::Counters;
 
     use super::*;
@@ -134,7 +133,7 @@ mod tests {
     /// Counters of both directions of a transfer.
     fn counters(keys: &[&str]) -> [Counters; 2] {
         let record =
-            engine::run(&spec("carob/default", CELL, keys).expect("valid")).expect("a run");
+            carob_sim::run(&spec("carob/default", CELL, keys).expect("valid")).expect("a run");
         assert!(record.flows[0].finished.is_some(), "{keys:?}");
         [record.link.down, record.link.up]
     }

@@ -61,14 +61,13 @@ impl Cell {
 
 #[cfg(test)]
 mod tests {
-    use carob_sim::engine;
     use carob_sim::spec::RunRecord;
 
     use crate::testing::spec;
 
     fn record(cell: &str, set: &[&str]) -> RunRecord {
         let run = spec("stress/neighbour", cell, set).expect("valid");
-        engine::run(&run).expect("a run")
+        carob_sim::run(&run).expect("a run")
     }
 
     /// The time of the neighbour's exchanges in seconds.

@@ -70,7 +70,6 @@ fn pauses(cell: &Cell) -> Result<Option<PauseSchedule>, ScenarioError> {
 mod tests {
     use carob_cc::time::Duration;
     use carob_sim::distribution::TimeDistribution;
-    use carob_sim::engine;
     use carob_sim::spec::{AfterFailure, Copies, RunSpec, ServerSpec};
 
     use crate::testing::spec as run;
@@ -142,7 +141,7 @@ mod tests {
             "error=none",
         ];
         let all: Vec<&str> = common.iter().chain(set).copied().collect();
-        let record = engine::run(&run("carob/default", "default-none", &all).expect("valid"));
+        let record = carob_sim::run(&run("carob/default", "default-none", &all).expect("valid"));
         let record = record.expect("a run");
         let flow = &record.flows[0];
         let took = flow.ended.since(flow.started).as_micros() as f64 / 1e6;
@@ -240,7 +239,7 @@ mod tests {
             ]
             .concat(),
         );
-        let record = engine::run(&spec.expect("valid")).expect("a run");
+        let record = carob_sim::run(&spec.expect("valid")).expect("a run");
         let answered: u32 = record.flows.iter().map(|flow| flow.answered).sum();
         assert_eq!(answered, 6, "one in service, five wait, fourteen get 5.03");
     }

@@ -1,6 +1,4 @@
 //! Scenario files that put an application on another network, or beside another one.
-
-use carob_lab::engine;
 use carob_lab::reading::reading;
 use carob_lab::report::{Subject, comparison};
 use carob_lab::run::{Plan, RunRecord, Selection};
@@ -12,7 +10,7 @@ fn run(name: &str, set: &[&str]) -> RunRecord {
     let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
     let scenario = Scenario::read(file.name, file.text, &set).unwrap();
     let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
-    engine::run(&spec).unwrap()
+    carob_sim::run(&spec).unwrap()
 }
 
 #[test]
@@ -50,7 +48,7 @@ fn requests_over_a_mesh_have_response_times() {
     let (file, _) = builtin::find("carob/crowd-mesh").unwrap();
     let scenario = Scenario::read(file.name, file.text, &set).unwrap();
     let plan = Plan::new(&scenario, &Selection::default()).unwrap();
-    let outcome = plan.execute(engine::run, |_, _| {}).unwrap();
+    let outcome = plan.execute(carob_sim::run, |_, _| {}).unwrap();
     let rows = outcome.rows();
     let table = table(&rows, &Print::default(), false).to_string();
     for head in ["median s", "p95 s", "p99 s"] {
@@ -98,7 +96,7 @@ fn no_column_of_requests_over_a_mesh_is_a_dash() {
             ..Selection::default()
         };
         let plan = Plan::new(&scenario, &selection).unwrap();
-        let outcome = plan.execute(engine::run, |_, _| {}).unwrap();
+        let outcome = plan.execute(carob_sim::run, |_, _| {}).unwrap();
         let rows = table(&outcome.rows(), &Print::default(), true).to_string();
         let each = each_table(&outcome.each()).to_string();
         assert!(

@@ -1,12 +1,10 @@
 //! The table of metrics: values have the source that it states, and no program names a metric that it lacks.
 
-use std::fs;
-use std::path::Path;
-
-use carob_lab::engine;
 use carob_lab::metrics::{How, METRICS, Metric};
 use carob_lab::run::{Plan, Selection};
 use carob_lab::scenario::{Scenario, builtin};
+use std::fs;
+use std::path::Path;
 
 /// Names of metrics with the number of values in one run.
 fn values(name: &str, set: &[&str], algorithm: &str) -> Vec<(&'static Metric, usize)> {
@@ -20,7 +18,7 @@ fn values(name: &str, set: &[&str], algorithm: &str) -> Vec<(&'static Metric, us
         ..Selection::default()
     };
     let plan = Plan::new(&scenario, &selection).expect("a plan");
-    let outcome = plan.execute(engine::run, |_, _| {}).expect("possible");
+    let outcome = plan.execute(carob_sim::run, |_, _| {}).expect("possible");
     let rows = outcome.rows();
     let metrics = rows[0].metrics.iter();
     let named = |name: &str| Metric::named(name).expect("a metric of the table");

@@ -1,6 +1,4 @@
 //! Facts of the stress suite (`scenarios/stress`) about default CoAP and the timers of Linux's TCP.
-
-use carob_lab::engine;
 use carob_lab::run::RunRecord;
 use carob_lab::scenario::{Scenario, builtin};
 
@@ -19,7 +17,7 @@ fn runs(family: &str, pattern: &str, algorithm: &str) -> Vec<(String, RunRecord)
         for seed in scenario.first_seed()..scenario.first_seed() + SEEDS {
             let spec = scenario.spec(cell, &scenario.algorithms()[0], seed);
             let name = format!("{} of {algorithm}, seed {seed}", cell.name);
-            records.push((name, engine::run(&spec).unwrap()));
+            records.push((name, carob_sim::run(&spec).unwrap()));
         }
     }
     records
@@ -99,7 +97,7 @@ fn nb_iot_after_idle_has_the_measured_round_trips() {
     ];
     let scenario = Scenario::read(file.name, file.text, &set.map(str::to_owned)).unwrap();
     let cell = scenario.cell("single-nb-iot-idle").unwrap();
-    let record = engine::run(&scenario.spec(cell, &scenario.algorithms()[0], 1)).unwrap();
+    let record = carob_sim::run(&scenario.spec(cell, &scenario.algorithms()[0], 1)).unwrap();
     let mut times: Vec<f64> = record
         .response_times
         .iter()

@@ -9,7 +9,6 @@ use std::fmt::Write as _;
 use carob_cc::time::Duration;
 use carob_lab::run::{Plan, Recording, RunRecord, Selection};
 use carob_lab::scenario::{Scenario, builtin};
-use carob_sim::engine;
 use carob_sim::hash::fnv1a;
 use carob_sim::spec::RunSpec;
 use rayon::prelude::*;
@@ -98,7 +97,7 @@ fn runs(file: &builtin::BuiltIn) -> Vec<(String, RunSpec)> {
 fn every_builtin_scenario_keeps_its_trace_and_its_record() {
     let runs: Vec<_> = builtin::ALL.iter().flat_map(runs).collect();
     let line = |(name, spec): &(String, RunSpec)| {
-        let record = engine::run(spec).unwrap();
+        let record = carob_sim::run(spec).unwrap();
         let (trace, result) = (record.trace_hash, record_hash(&record));
         let events = record.events_handled;
         format!("{name}\t{events}\t{trace:016x}\t{result:016x}\n")

@@ -1,142 +1,53 @@
-//! Applications: what uses the hosts' endpoints.
-//!
-//! Each client group of a run has one. An application makes the endpoints of its hosts, sets timers
-//! on the engine's queue, reacts to events of its endpoints, and tags their datagrams. It does not
-//! know which network carries its datagrams, unless it belongs to one network.
+//! The applications of runs, one for each client group.
 
-pub mod mesh_traffic;
-pub mod notifications;
+pub(crate) mod mesh_traffic;
+pub(crate) mod notifications;
 pub(crate) mod requests;
 
-use carob_cc::time::{Duration, Instant};
-use carob_proto::endpoint::{Endpoint, Event};
+use carob_cc::time::Duration;
 
-use crate::client_groups::GroupSpec;
-use crate::engine::{Engine, Flow, Host, Role, RunError, Tag};
-use crate::net::{Network, Offer, Placement};
+use crate::engine::application::{Applications, Endpoints};
+use crate::engine::network::{Network, Placement};
+use crate::engine::{Engine, Host, Role};
 use crate::random::Stream;
-use crate::spec::{RunRecord, Workload};
-
-/// A timer of an application, which gives all three numbers their meaning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Timer {
-    pub(crate) kind: u8,
-    pub(crate) subject: u32,
-    pub(crate) count: u32,
-}
-
-impl Timer {
-    /// A timer without a count.
-    pub(crate) const fn of(kind: u8, subject: u32) -> Self {
-        Self {
-            kind,
-            subject,
-            count: 0,
-        }
-    }
-}
-
-/// The applications of a run, by group.
-pub(crate) type Applications<N> = Vec<Box<dyn Application<N>>>;
-
-/// An application on a network.
-pub(crate) trait Application<N: Network> {
-    /// Schedules its first timers.
-    fn start(&mut self, engine: &mut Engine<'_, N>);
-
-    /// Handles a timer.
-    fn on_timer(&mut self, engine: &mut Engine<'_, N>, timer: Timer);
-
-    /// Handles an event of a host's endpoint.
-    fn on_event(&mut self, engine: &mut Engine<'_, N>, host: u32, event: Event);
-
-    /// The tag of a message that a host sends, in response to the datagram tagged `cause`.
-    fn tag(&mut self, now: Instant, host: u32, to: u32, message: &[u8], cause: Tag) -> Tag;
-
-    /// Reacts to an endpoint that waits. Returns whether it has to be polled again.
-    fn on_idle(&mut self, _engine: &mut Engine<'_, N>, _host: u32) -> bool {
-        false
-    }
-
-    /// Counts a datagram whose fate is known.
-    fn on_offered(&mut self, _engine: &mut Engine<'_, N>, _datagram: u32, _offer: &Offer) {}
-
-    /// Counts a datagram that arrives, before its endpoint handles it.
-    fn on_received(&mut self, _now: Instant, _host: u32, _tag: Tag, _bytes: usize) {}
-
-    /// A client's flow, if flows are measured.
-    fn flow(&mut self, _host: u32) -> Option<&mut Flow> {
-        None
-    }
-
-    /// Reacts to a client's connection, its first or a later one.
-    fn on_connected(&mut self, _engine: &mut Engine<'_, N>, _client: u32, _is_first: bool) {}
-
-    /// Reacts to a connection that was never made.
-    fn on_connection_failed(&mut self, _engine: &mut Engine<'_, N>, _client: u32) {}
-
-    /// Reacts to the close of a connection that a client has left, with the pause that follows.
-    fn on_left_connection_closed(
-        &mut self,
-        _engine: &mut Engine<'_, N>,
-        _client: u32,
-        _pause: Duration,
-    ) {
-    }
-
-    /// Gives a host that restarts a new endpoint, and lets it go on when it is up (`Host::down_until`).
-    fn on_restart(&mut self, _engine: &mut Engine<'_, N>, _host: u32) {}
-
-    /// The end of the run, if the application has a duration.
-    fn end(&self) -> Option<Instant> {
-        None
-    }
-
-    /// Adds its results to the record of the run.
-    fn into_record(self: Box<Self>, engine: &mut Engine<'_, N>, record: &mut RunRecord);
-}
-
-/// The endpoints of an application.
-pub(crate) struct Endpoints {
-    pub(crate) clients: Vec<Box<Endpoint>>,
-    pub(crate) server: Box<Endpoint>,
-    /// Interval at which clients poll; zero for clients that always receive.
-    pub(crate) poll: Duration,
-    /// True if the server is on the constrained side.
-    pub(crate) is_server_constrained: bool,
-}
+use crate::spec::groups::GroupSpec;
+use crate::spec::{self, RunError, Workload};
 
 /// Makes the applications of all groups, and their hosts: clients of all groups, then a server of
 /// each.
 pub(crate) fn of_groups<N: Network>(
     engine: &mut Engine<'_, N>,
 ) -> Result<Applications<N>, RunError> {
-    let spec = engine.spec;
+    let run = engine.spec;
     engine
         .hosts
-        .reserve_exact((spec.all_clients() + 1) as usize + spec.others.len());
+        .reserve_exact((run.all_clients() + 1) as usize + run.others.len());
     let mut applications: Applications<N> = Vec::new();
     let mut servers = Vec::new();
     let ready = engine.network.ready();
-    for group in spec.groups() {
-        let server = spec.all_clients() + group.number;
+    for group in run.groups() {
+        let server = run.all_clients() + group.number;
         let endpoints = match group.workload {
             Workload::Notifications(_) if group.number > 0 => {
-                return Err(RunError::Notifications(notifications::ConfigError::Company));
+                return Err(RunError::Notifications(
+                    spec::notifications::ConfigError::Company,
+                ));
             }
             Workload::Notifications(workload) => {
-                workload.check(spec).map_err(RunError::Notifications)?;
+                workload.check(run).map_err(RunError::Notifications)?;
                 let (application, endpoints) =
-                    notifications::Notifier::new(spec, &group, workload, server, ready)?;
+                    notifications::Notifier::new(run, &group, workload, server, ready)?;
                 applications.push(Box::new(application));
                 endpoints
             }
             Workload::MeshTraffic(_) => {
-                return Err(RunError::MeshTraffic(mesh_traffic::ConfigError::NoMesh));
+                return Err(RunError::MeshTraffic(
+                    spec::mesh_traffic::ConfigError::NoMesh,
+                ));
             }
             Workload::Requests(requests) => {
                 let (application, endpoints) =
-                    requests::Clients::new(spec, &group, requests, server, ready);
+                    requests::Clients::new(run, &group, requests, server, ready);
                 applications.push(Box::new(application));
                 endpoints
             }

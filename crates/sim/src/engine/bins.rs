@@ -3,7 +3,7 @@
 use carob_cc::time::Instant;
 
 use super::Engine;
-use crate::net::Network;
+use super::network::Network;
 use crate::spec::{Bin, Recording};
 
 impl<N: Network> Engine<'_, N> {

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 
-use super::host::{Datagram, Tag, address};
+use super::application::{Application, Applications};
+use super::host::{Datagram, Tag};
+use super::network::{Fate, Network, Offer};
 use super::{Engine, Event};
-use crate::app::{Application, Applications};
+use crate::address::address;
 use crate::capture::{Captured, Content};
-use crate::net::{Fate, Network, Offer};
 use crate::spec::Recording;
 use crate::trace::SimEvent;
 

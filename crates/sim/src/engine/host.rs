@@ -1,15 +1,14 @@
-//! Hosts: endpoints of the stack, their addresses, and the tags of their datagrams.
+//! Hosts: endpoints of the stack, and the tags of their datagrams.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::Endpoint;
 
+use crate::address::{earlier_ports_of, number_of};
 use crate::queue::Alarm;
 use crate::spec::FlowRecord;
-
-/// The item of a packet that belongs to no exchange of the client: an empty ACK or RST.
-pub const NO_ITEM: u32 = u32::MAX;
+use crate::trace::NO_ITEM;
 
 /// The exchange and transmission that a packet belongs to, for the trace: the simulator knows which
 /// transmission causes which response.
@@ -141,27 +140,3 @@ impl Datagram {
         self.tag = tag;
     }
 }
-
-/// The number of the host at `address`.
-pub(crate) fn number_of(address: SocketAddr) -> u32 {
-    let SocketAddr::V6(address) = address else {
-        return u32::MAX;
-    };
-    let [.., a, b] = address.ip().segments();
-    u32::from(a) << 16 | u32::from(b)
-}
-
-/// Earlier ports of the client at `address`.
-pub(crate) fn earlier_ports_of(address: SocketAddr) -> u16 {
-    address.port().wrapping_sub(PORT)
-}
-
-/// The address of host `number` after `ports` earlier ports.
-pub(crate) fn address(number: u32, earlier_ports: u16) -> SocketAddr {
-    let [a, b] = [(number >> 16) as u16, number as u16];
-    let port = PORT.wrapping_add(earlier_ports);
-    SocketAddr::from((Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, a, b), port))
-}
-
-/// CoAP's port (RFC 7252 12.8, RFC 8323 11.4).
-pub(crate) const PORT: u16 = 5_683;

@@ -2,43 +2,43 @@
 //!
 //! A `Network` carries datagrams, applications use the endpoints; neither knows the
 //! other. Events belong to the network, wake-ups of endpoints, applications' timers,
-//! TCP sockets, a busy server and [faults](crate::fault). An endpoint woken before its deadline is polled and
+//! TCP sockets, a busy server and faults. An endpoint woken before its deadline is polled and
 //! waits on, which keeps cancelled timers out of the queue.
 //!
 //! After every input an endpoint is polled until it waits, by `Engine::drain` alone. Nothing here
 //! knows about retransmission or congestion control.
 //!
-//! Reading order: `run` (from a specification to a record), `host` (endpoints, addresses, tags), `datagrams` (sending and receiving),
-//! `connections` (TCP), `server_queue` (service times), `bins` (traffic over time), `error`.
+//! Reading order: `network` and `application` (the traits), `host` (endpoints, tags), `datagrams` (sending and
+//! receiving), `connections` (TCP), `service` (service times), `faults`, `bins` (traffic over time).
 
+pub(crate) mod application;
 mod bins;
 pub(crate) mod connections;
 mod datagrams;
-mod error;
-pub(crate) mod host;
-mod run;
-pub(crate) mod server_queue;
+mod faults;
+mod host;
+pub(crate) mod network;
+mod service;
 
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::{Event as EndpointEvent, Output};
 use carob_proto::trace::Trace as ProtocolTrace;
 use carob_sim_core::rc_slab::RcSlab;
 
-use crate::app::{Application, Applications, Timer};
+use crate::address::number_of;
 use crate::capture::Captured;
-use crate::client_groups::GroupSpec;
-use crate::fault::HostFault;
-use crate::net::Network;
 use crate::queue::EventQueue;
-use crate::spec::{Bin, Recording, RunRecord, RunSpec, Transport, Until};
+use crate::server_queue::ServerQueue;
+use crate::spec::groups::GroupSpec;
+use crate::spec::{Bin, Recording, RunError, RunRecord, RunSpec, Transport, Until};
 use crate::trace::Trace;
 
+pub(crate) use host::{Datagram, Flow, Host, Role, Tag};
+
+use application::{Application, Applications, Timer};
 use connections::Connections;
-pub use error::RunError;
-pub use host::NO_ITEM;
-pub(crate) use host::{Datagram, Flow, Host, Role, Tag, address, number_of};
-pub use run::run;
-use server_queue::ServerQueue;
+use faults::HostFault;
+use network::Network;
 
 /// A simulator event; `E` are the network's.
 #[derive(Clone, Copy, Debug)]
@@ -61,11 +61,6 @@ pub(crate) enum Event<E> {
     Fault { fault: HostFault, host: u32 },
 }
 
-/// Directions of a link, as indices of pairs.
-pub(crate) const DOWN: usize = 0;
-/// Towards the servers.
-pub(crate) const UP: usize = 1;
-
 /// The state of a run, without its applications.
 pub(crate) struct Engine<'a, N: Network> {
     pub(crate) spec: &'a RunSpec,
@@ -86,7 +81,7 @@ pub(crate) struct Engine<'a, N: Network> {
     pub(crate) error: Option<RunError>,
     bins: Vec<Bin>,
     /// The server's receive queue, if it has a service time.
-    server_queue: Option<ServerQueue<server_queue::Waiting>>,
+    server_queue: Option<ServerQueue<service::Waiting>>,
     captured: Vec<Captured>,
     log: Vec<(u32, ProtocolTrace)>,
 }

@@ -1,77 +1,14 @@
 //! The mesh as a network: hosts on its nodes, and perhaps one outside.
 
-use carob_cc::TransmissionParameters;
 use carob_cc::time::Instant;
 use carob_mesh::spec::MeshSpec;
-use carob_mesh::{Body, DURATION_MAX, Mesh, Simulator};
+use carob_mesh::{Body, Mesh, Simulator};
 use carob_sim_core::rc_slab::RcSlab;
 
-use crate::engine::{Datagram, Engine, Event, RunError};
-use crate::link::{DeviceSpec, DirectionSpec, LinkSpec};
-use crate::mesh_traffic::MeshTraffic;
-use crate::net::{Network, Offer, Placement};
+use crate::engine::network::{Network, Offer, Placement};
+use crate::engine::{Datagram, Engine, Event};
 use crate::queue::EventQueue;
-use crate::spec::{
-    ControllerSpec, Faults, Recording, RunRecord, RunSpec, ServerSpec, Span, Transport, Until,
-    Workload,
-};
-
-impl RunSpec {
-    /// A run of a wireless network, with the parameters of RFC 7252 and no other settings.
-    pub fn mesh(
-        seed: u64,
-        controller: ControllerSpec,
-        mesh: MeshSpec,
-        traffic: MeshTraffic,
-    ) -> Self {
-        let unused = DirectionSpec::new(250_000, 1_280);
-        Self {
-            seed,
-            clients: 1,
-            start: Span::default(),
-            link: LinkSpec {
-                down: unused.clone(),
-                up: unused,
-            },
-            header_bytes: 48,
-            mtu_bytes: 1_280,
-            transport: Transport::Datagrams,
-            workload: Workload::MeshTraffic(traffic),
-            mesh: Some(Box::new(mesh)),
-            transmission: TransmissionParameters::DEFAULT,
-            controller,
-            server: ServerSpec::default(),
-            others: Vec::new(),
-            faults: Faults::default(),
-            device: DeviceSpec::default(),
-            until: Until::TimeLimit,
-            time_limit: DURATION_MAX + DURATION_MAX,
-            record: Recording::default(),
-        }
-    }
-
-    /// Checks a run on a wireless network. Errors that depend on the topology are reported by the
-    /// run.
-    pub fn check_mesh(&self, mesh: &MeshSpec) -> Result<(), RunError> {
-        if let Workload::MeshTraffic(traffic) = &self.workload {
-            traffic.check(self, mesh)?;
-        }
-        mesh.check().map_err(RunError::Mesh)?;
-        if mesh.warm_up + mesh.duration > self.time_limit {
-            return Err(RunError::MeshTimeLimit);
-        }
-        for group in self.groups() {
-            if let Workload::Requests(requests) = group.workload {
-                mesh.check_payload(requests.largest_message())
-                    .map_err(RunError::Mesh)?;
-            }
-            if *group.transport != Transport::Datagrams {
-                return Err(RunError::MeshOverConnections);
-            }
-        }
-        Ok(())
-    }
-}
+use crate::spec::{Recording, RunError, RunRecord, RunSpec, Workload};
 
 /// A mesh, with datagrams of the engine.
 pub(crate) struct MeshNetwork<'a> {
@@ -86,7 +23,6 @@ pub(crate) fn engine<'a>(
     spec: &'a RunSpec,
     mesh: &'a MeshSpec,
 ) -> Result<Engine<'a, MeshNetwork<'a>>, RunError> {
-    spec.check_mesh(mesh)?;
     let moments = spec.record.moments.min(Recording::MOMENTS_MAX);
     let network = MeshNetwork {
         mesh: Mesh::new(mesh, spec.seed, moments).map_err(RunError::Mesh)?,

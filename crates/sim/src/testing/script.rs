@@ -21,11 +21,12 @@ use carob_proto::message::Payload;
 use carob_proto::trace::Trace;
 use carob_proto::{Request, Response};
 
-use crate::app::{Application, Applications, Timer};
-use crate::engine::{Engine, Host, Role, Tag, address};
-use crate::link::LinkSpec;
+use crate::address::address;
+use crate::engine::application::{Application, Applications, Timer};
+use crate::engine::network::{Fate, Network, Offer, Placement};
+use crate::engine::{Engine, Host, Role, Tag};
+use crate::link::{DeviceSpec, LinkSpec};
 use crate::net::link::{self, Arrival, LinkNetwork};
-use crate::net::{Fate, Network, Offer, Placement};
 use crate::random::Stream;
 use crate::spec::{
     ControllerSpec, Faults, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span, Transport,
@@ -190,7 +191,7 @@ fn run_spec(script: &Script) -> RunSpec {
         server: ServerSpec::default(),
         others: Vec::new(),
         faults: Faults::default(),
-        device: link::DeviceSpec::default(),
+        device: DeviceSpec::default(),
         until: Until::Answered,
         time_limit: script.time_limit,
         record: Recording {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::specs::run_spec;
 use carob_cc::time::Duration;
-use carob_sim::engine::{self, RunError};
 use carob_sim::link::{
     CoDelSpec, DirectionSpec, Discipline, ExtraDelay, LinkSpec, LossProfile, profile,
 };
+use carob_sim::spec::RunError;
 use carob_sim::spec::{Recording, Requests, RunRecord, RunSpec, Span, Transport, Until, Workload};
 use carob_sim::tcp::settings::Algorithm;
 use carob_sim::tcp::{TcpSettings, wire};
@@ -61,7 +61,7 @@ fn recorded(mut spec: RunSpec) -> RunRecord {
         packets: 100_000,
         ..Recording::default()
     };
-    let record = engine::run(&spec).expect("a run");
+    let record = carob_sim::run(&spec).expect("a run");
     assert_eq!(record.events_unrecorded, 0);
     record
 }
@@ -126,7 +126,7 @@ fn closing_takes_three_segments_or_four() {
         };
         let mut run = spec(tcp, "none", 1_410_000, 1, 1);
         run.until = Until::Closed;
-        let record = engine::run(&run).expect("a run");
+        let record = carob_sim::run(&run).expect("a run");
         record.flows[0].closing.expect("a FIN").packets
     };
     assert_eq!([false, true].map(closing), [3, 4]);
@@ -145,7 +145,7 @@ fn error_free_medians_are_within_3_per_cent_of_table_6() {
     ] {
         let mut all: Vec<_> = (1..=5)
             .map(|seed| {
-                let record = engine::run(&spec(tcp, "none", buffer, 1, seed)).expect("a run");
+                let record = carob_sim::run(&spec(tcp, "none", buffer, 1, seed)).expect("a run");
                 completion(&record, 0).as_micros() as f64 / 1e6
             })
             .collect();
@@ -162,13 +162,13 @@ fn error_free_medians_are_within_3_per_cent_of_table_6() {
 #[test]
 fn one_seed_gives_one_history_whatever_is_recorded() {
     let spec = |seed| spec(TcpSettings::THESIS, "medium", 14_100, 4, seed);
-    let plain = |seed| engine::run(&spec(seed)).expect("a run").trace_hash;
+    let plain = |seed| carob_sim::run(&spec(seed)).expect("a run").trace_hash;
     assert_eq!(plain(1), plain(1));
     assert_eq!(plain(1), recorded(spec(1)).trace_hash);
     assert_ne!(plain(1), plain(2));
     let mut datagrams = spec(1);
     datagrams.transport = Transport::Datagrams;
-    let over_udp = engine::run(&datagrams).expect("a run");
+    let over_udp = carob_sim::run(&datagrams).expect("a run");
     assert_ne!(plain(1), over_udp.trace_hash);
     assert!(
         over_udp
@@ -181,7 +181,7 @@ fn one_seed_gives_one_history_whatever_is_recorded() {
 #[test]
 fn what_was_sent_again_for_nothing_is_counted() {
     // Without errors and with room for everything nothing is sent twice.
-    let calm = engine::run(&spec(TcpSettings::THESIS, "none", 1_410_000, 1, 1)).expect("a run");
+    let calm = carob_sim::run(&spec(TcpSettings::THESIS, "none", 1_410_000, 1, 1)).expect("a run");
     let flow = &calm.flows[0];
     assert_eq!(
         (flow.retransmissions, flow.spurious, flow.timeouts),
@@ -194,14 +194,14 @@ fn what_was_sent_again_for_nothing_is_counted() {
         rto_max: Duration::from_millis(500),
         ..TcpSettings::THESIS
     };
-    let hasty = engine::run(&spec(hasty, "none", 1_410_000, 1, 1)).expect("a run");
+    let hasty = carob_sim::run(&spec(hasty, "none", 1_410_000, 1, 1)).expect("a run");
     let flow = &hasty.flows[0];
     assert!(
         flow.spurious > 0 && flow.spurious == flow.retransmissions,
         "{flow:?}"
     );
     // With losses, some copies are needed.
-    let lossy = engine::run(&spec(TcpSettings::THESIS, "high", 14_100, 1, 1)).expect("a run");
+    let lossy = carob_sim::run(&spec(TcpSettings::THESIS, "high", 14_100, 1, 1)).expect("a run");
     let flow = &lossy.flows[0];
     assert!(flow.spurious < flow.retransmissions, "{flow:?}");
 }
@@ -220,7 +220,7 @@ fn a_marking_queue_replaces_losses() {
             mtu_bytes: 296,
             ecn: true,
         }));
-        engine::run(&spec).expect("a run")
+        carob_sim::run(&spec).expect("a run")
     };
     let (plain, marking) = (run(false), run(true));
     assert!(plain.link.down.dropped_early > 0 && plain.flows[0].retransmissions > 0);
@@ -236,7 +236,7 @@ fn small_send_buffer_blocks_server_without_loss() {
         ..TcpSettings::THESIS
     };
     for seed in 0..3 {
-        let record = engine::run(&spec(tight, "medium", 14_100, 4, seed)).expect("a run");
+        let record = carob_sim::run(&spec(tight, "medium", 14_100, 4, seed)).expect("a run");
         for flow in &record.flows {
             assert!(flow.finished.is_some());
             assert_eq!(flow.body_bytes, 102_400);
@@ -267,7 +267,7 @@ fn failed_connect_gives_up_and_lost_connection_reconnects() {
     let mut never = TcpSettings::THESIS;
     (never.syn_retries, never.synack_retries) = (0, 0);
     let failed = (0..40)
-        .map(|seed| engine::run(&spec(never, "high", 14_100, 1, seed)).expect("a run"))
+        .map(|seed| carob_sim::run(&spec(never, "high", 14_100, 1, seed)).expect("a run"))
         .filter(|record| record.flows[0].setup.is_none())
         .inspect(|record| assert_eq!(record.flows[0].finished, None))
         .count();
@@ -315,7 +315,7 @@ fn segments_beyond_the_mtu_and_impossible_settings_are_refused() {
         mss: 257,
         ..TcpSettings::THESIS
     };
-    let error = engine::run(&spec(wide, "none", 14_100, 1, 1)).expect_err("too wide");
+    let error = carob_sim::run(&spec(wide, "none", 14_100, 1, 1)).expect_err("too wide");
     assert_eq!(error, RunError::Segment { mss: 257, mtu: 296 });
     assert_eq!(
         error.to_string(),
@@ -325,6 +325,6 @@ fn segments_beyond_the_mtu_and_impossible_settings_are_refused() {
         ack_every: 0,
         ..TcpSettings::THESIS
     };
-    let error = engine::run(&spec(never, "none", 14_100, 1, 1)).expect_err("impossible");
+    let error = carob_sim::run(&spec(never, "none", 14_100, 1, 1)).expect_err("impossible");
     assert!(error.to_string().contains("tcp.ack_every"), "{error}");
 }

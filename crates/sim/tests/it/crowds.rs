@@ -6,7 +6,6 @@ use crate::specs::run_spec;
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_sim::capture::Content;
-use carob_sim::engine;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
     Batches, Bin, ControllerSpec, Reconnect, Requests, RunRecord, RunSpec, Span, Transport,
@@ -77,7 +76,7 @@ fn over_tcp(mut spec: RunSpec) -> RunSpec {
 }
 
 fn run(spec: &RunSpec) -> RunRecord {
-    let record = engine::run(spec).expect("a run");
+    let record = carob_sim::run(spec).expect("a run");
     let done = |flow: &carob_sim::spec::FlowRecord| flow.finished.is_some();
     assert!(record.flows.iter().all(done), "some client is not done");
     record

@@ -4,8 +4,8 @@ use crate::specs::{run_spec, symmetric};
 use carob_cc::time::{Duration, Instant};
 use carob_sim::capture::{Captured, Content};
 use carob_sim::distribution::TimeDistribution;
-use carob_sim::engine::{self, RunError};
-use carob_sim::fault::FaultError;
+use carob_sim::spec::{FaultError, RunError};
+
 use carob_sim::link::DirectionSpec;
 use carob_sim::spec::{
     AfterFailure, ClientRestarts, Faults, Outages, Periodic, Rebindings, Recording, Requests,
@@ -63,7 +63,7 @@ fn requests(spec: &mut RunSpec) -> &mut Requests {
 }
 
 fn run(spec: &RunSpec) -> RunRecord {
-    engine::run(spec).expect("a run")
+    carob_sim::run(spec).expect("a run")
 }
 
 /// The times of an event at a host.
@@ -324,7 +324,7 @@ fn the_same_faults_give_the_same_run() {
 
 #[test]
 fn impossible_faults_are_refused() {
-    let refused = |spec: &RunSpec| match engine::run(spec) {
+    let refused = |spec: &RunSpec| match carob_sim::run(spec) {
         Err(RunError::Fault(FaultError { name, .. })) => name,
         other => panic!("{:?}", other.map(|record| record.ended)),
     };

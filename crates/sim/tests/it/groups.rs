@@ -2,8 +2,9 @@
 
 use crate::specs::run_spec;
 use carob_cc::time::{Duration, Instant};
-use carob_sim::engine::{RunError, run};
 use carob_sim::link::{Buffer, DirectionSpec, LinkSpec};
+use carob_sim::run;
+use carob_sim::spec::RunError;
 use carob_sim::spec::{
     ClientGroup, ControllerSpec, Requests, RunRecord, RunSpec, Transport, Until, Workload,
 };

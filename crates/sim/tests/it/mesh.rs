@@ -1,7 +1,6 @@
 //! Wireless networks as a whole: messages of nodes, reception at sinks, and counters.
 
 use carob_cc::time::{Duration, Instant};
-use carob_sim::engine::{self, RunError};
 use carob_sim::mesh::record::{MeshRecord, NodeRecord};
 use carob_sim::mesh::spec::{
     CcaRange, Csma, Delivery, Interference, MeshSpec, NoRoute, Position, Routing, RplMode, RplSpec,
@@ -12,6 +11,7 @@ use carob_sim::mesh_traffic::{
     self, BurstKind, Bursts, ClientStops, Constant, DelayBins, Gaps, MeshTraffic, Period, Sink,
 };
 use carob_sim::random::Probability;
+use carob_sim::spec::RunError;
 use carob_sim::spec::{ControllerSpec, RunRecord, RunSpec, Span};
 
 const fn seconds(seconds: u64) -> Duration {
@@ -78,7 +78,7 @@ fn spec(mesh: Mesh) -> RunSpec {
 }
 
 fn run(spec: &RunSpec) -> RunRecord {
-    engine::run(spec).expect("a possible run")
+    carob_sim::run(spec).expect("a possible run")
 }
 
 fn sum(record: &MeshRecord, of: fn(&NodeRecord) -> u64) -> u64 {
@@ -510,7 +510,7 @@ fn networks_that_cannot_be_are_refused() {
     let refused = |change: fn(&mut Mesh)| {
         let mut mesh = grid(1_000);
         change(&mut mesh);
-        match engine::run(&spec(mesh)) {
+        match carob_sim::run(&spec(mesh)) {
             Err(why) => why,
             Ok(_) => panic!("a possible network"),
         }
@@ -547,7 +547,7 @@ fn networks_that_cannot_be_are_refused() {
     let mut off_mesh = spec(grid(1_000));
     off_mesh.mesh = None;
     assert_eq!(
-        engine::run(&off_mesh).err(),
+        carob_sim::run(&off_mesh).err(),
         Some(RunError::MeshTraffic(mesh_traffic::ConfigError::NoMesh))
     );
 }

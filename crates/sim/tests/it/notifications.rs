@@ -3,10 +3,10 @@
 use crate::specs::run_spec;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::NotificationQueue;
-use carob_sim::engine::{self, RunError};
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
 use carob_sim::notifications::{ConfigError, LAG};
 use carob_sim::random::Probability;
+use carob_sim::spec::RunError;
 use carob_sim::spec::{
     ControllerSpec, NotificationRecord, Notifications, Recording, RunRecord, RunSpec, Span,
     Subscriber, Workload,
@@ -79,7 +79,7 @@ fn spec(clients: u32, controller: &str, link: LinkSpec, told: Notifications) -> 
 }
 
 fn run(spec: &RunSpec) -> RunRecord {
-    engine::run(spec).expect("a possible run")
+    carob_sim::run(spec).expect("a possible run")
 }
 
 fn notifications(spec: &RunSpec) -> NotificationRecord {
@@ -346,7 +346,7 @@ fn impossible_notifications_are_refused_with_the_reason() {
     let refused = |change: fn(&mut Notifications)| {
         let mut told = told();
         change(&mut told);
-        match engine::run(&spec(1, "default", ample(), told)) {
+        match carob_sim::run(&spec(1, "default", ample(), told)) {
             Err(RunError::Notifications(why)) => why,
             other => panic!("{other:?}"),
         }

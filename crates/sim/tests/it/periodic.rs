@@ -2,9 +2,9 @@
 
 use crate::specs::{run_spec, symmetric};
 use carob_cc::time::Duration;
-use carob_sim::engine::{self, RunError};
 use carob_sim::link::{DirectionSpec, LossSpec};
 use carob_sim::random::Probability;
+use carob_sim::spec::RunError;
 use carob_sim::spec::{AfterFailure, Periodic, Requests, RunRecord, RunSpec, Transport, Workload};
 use carob_sim::tcp::TcpSettings;
 
@@ -44,7 +44,7 @@ fn spec(clients: u32, requests: Requests) -> RunSpec {
 
 #[test]
 fn a_request_is_sent_every_period_by_one_endpoint() {
-    let record = engine::run(&spec(20, requests(5, Probability::ppm(0), Duration::ZERO)));
+    let record = carob_sim::run(&spec(20, requests(5, Probability::ppm(0), Duration::ZERO)));
     for flow in record.expect("a run").flows {
         let took = flow.completion().expect("it completes");
         assert!(took >= PERIOD.times(4) && took < PERIOD.times(4) + Duration::from_secs(1));
@@ -55,7 +55,7 @@ fn a_request_is_sent_every_period_by_one_endpoint() {
 
 #[test]
 fn a_burst_is_requests_at_once_which_nstart_sends_one_by_one() {
-    let record = engine::run(&spec(1, requests(60, Probability::ALWAYS, Duration::ZERO)));
+    let record = carob_sim::run(&spec(1, requests(60, Probability::ALWAYS, Duration::ZERO)));
     let flow = &record.expect("a run").flows[0];
     let took = flow.completion().expect("it completes");
     // Two bursts: the second a period after the first, and 30 round trips of 0.1 s.
@@ -66,7 +66,7 @@ fn a_burst_is_requests_at_once_which_nstart_sends_one_by_one() {
 #[test]
 fn datagrams_wait_for_a_sleepy_clients_poll() {
     let poll = Duration::from_secs(10);
-    let record = engine::run(&spec(50, requests(3, Probability::ppm(0), poll)));
+    let record = carob_sim::run(&spec(50, requests(3, Probability::ppm(0), poll)));
     let record = record.expect("a run");
     let flows = &record.flows;
     assert!(flows.iter().all(|flow| flow.answered == 3));
@@ -91,7 +91,7 @@ fn periodic_requests_go_on_after_one_that_was_given_up() {
         spec.transmission.max_retransmit = 0;
         let lost = LossSpec::Constant(Probability::ppm(300_000));
         (spec.link.down.loss, spec.link.up.loss) = (lost, lost);
-        let record = engine::run(&spec).expect("a run");
+        let record = carob_sim::run(&spec).expect("a run");
         let failed = record.flows.iter().filter(|flow| flow.unanswered > 0);
         // Its flow has failed, and it makes its next requests all the same.
         assert!(failed.clone().all(|flow| flow.finished.is_none()));
@@ -114,7 +114,7 @@ fn more_responses_than_are_kept_leave_their_histogram() {
         for direction in [&mut spec.link.down, &mut spec.link.up] {
             *direction = DirectionSpec::new(100_000_000, 1_000_000);
         }
-        let record = engine::run(&spec).expect("a run");
+        let record = carob_sim::run(&spec).expect("a run");
         let answered: u32 = record.flows.iter().map(|flow| flow.answered).sum();
         assert_eq!(answered, clients * each);
         assert_eq!(record.response_times.len(), kept);
@@ -125,11 +125,14 @@ fn more_responses_than_are_kept_leave_their_histogram() {
 fn impossible_specifications_are_refused() {
     let mut sleepy = spec(1, requests(1, Probability::ppm(0), PERIOD));
     sleepy.transport = Transport::Connections(TcpSettings::THESIS);
-    assert_eq!(engine::run(&sleepy), Err(RunError::SleepyOverConnections));
+    assert_eq!(
+        carob_sim::run(&sleepy),
+        Err(RunError::SleepyOverConnections)
+    );
     let mut hasty = requests(1, Probability::ppm(0), Duration::ZERO);
     hasty.periodic = hasty.periodic.map(|periodic| Periodic {
         period: Duration::ZERO,
         ..periodic
     });
-    assert_eq!(engine::run(&spec(1, hasty)), Err(RunError::Period));
+    assert_eq!(carob_sim::run(&spec(1, hasty)), Err(RunError::Period));
 }

@@ -3,9 +3,9 @@
 use crate::specs::{run_spec, symmetric};
 use carob_cc::time::Duration;
 use carob_sim::distribution::TimeDistribution;
-use carob_sim::engine::{self, RunError};
 use carob_sim::link::{DirectionSpec, LossSpec};
 use carob_sim::random::Probability;
+use carob_sim::spec::RunError;
 use carob_sim::spec::{
     AfterFailure, Copies, Requests, RunRecord, RunSpec, SERVER_QUEUE_MAX, ServerRecord, ServerSpec,
     Transport, Workload,
@@ -50,7 +50,7 @@ fn after_failure(mut spec: RunSpec, then: AfterFailure) -> RunSpec {
 }
 
 fn run(spec: &RunSpec) -> RunRecord {
-    engine::run(spec).expect("a run")
+    carob_sim::run(spec).expect("a run")
 }
 
 fn server(record: &RunRecord) -> ServerRecord {
@@ -234,7 +234,7 @@ fn a_client_stops_after_a_failure_or_makes_the_next_request() {
 fn service_time_over_tcp_and_unbounded_queues_are_refused() {
     let mut over_tcp = spec(1, 1, SERVICE, 50);
     over_tcp.transport = Transport::Connections(TcpSettings::THESIS);
-    let refused = |spec: &RunSpec| engine::run(spec).expect_err("it is refused");
+    let refused = |spec: &RunSpec| carob_sim::run(spec).expect_err("it is refused");
     assert_eq!(refused(&over_tcp), RunError::ServiceOverConnections);
     for queue in [0, SERVER_QUEUE_MAX + 1] {
         let error = refused(&spec(1, 1, SERVICE, queue));
@@ -243,5 +243,5 @@ fn service_time_over_tcp_and_unbounded_queues_are_refused() {
     }
     // Where nothing waits, none of this matters.
     over_tcp.server.service = TimeDistribution::default();
-    assert!(engine::run(&over_tcp).is_ok());
+    assert!(carob_sim::run(&over_tcp).is_ok());
 }

@@ -11,7 +11,6 @@ use serde::Deserialize;
 pub use facts::{DuplicateAck, Facts, Interleaving, Stall};
 
 use carob_cc::time::Duration;
-use carob_sim::engine;
 use carob_sim::spec::RunRecord;
 
 use carob_lab::run::{Plan, Recording, RunSetupError, Selection};
@@ -183,14 +182,14 @@ impl Chosen {
         };
         let all = select(None, Recording::default());
         let plan = Plan::new(&scenario, &all).expect("a test makes every explained run");
-        let outcome = plan.execute(engine::run, |_, _| {})?;
+        let outcome = plan.execute(carob_sim::run, |_, _| {})?;
         let records: Vec<_> = outcome.runs().map(|(_, record)| record).collect();
         let records: Vec<&RunRecord> = records.iter().map(AsRef::as_ref).collect();
         let place = run.choose.of(&records).expect("there are seeds");
         let job = plan.jobs()[place];
         let mut spec = plan.spec(&job);
         spec.record = RECORDING;
-        let record = engine::run(&spec).map_err(|why| RunSetupError::Run {
+        let record = carob_sim::run(&spec).map_err(|why| RunSetupError::Run {
             cell: run.cell.clone(),
             why,
         })?;

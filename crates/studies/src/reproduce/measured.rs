@@ -7,7 +7,6 @@ use carob_lab::metrics;
 use carob_lab::run::{Plan, RunSetupError, Selection};
 use carob_lab::scenario::{Scenario, builtin, is_known};
 use carob_lab::statistics::Statistics;
-use carob_sim::engine;
 use carob_sim::registry::Registry;
 use serde::{Deserialize, Serialize};
 
@@ -196,7 +195,7 @@ impl Part {
         let Ok(plan) = Plan::new(&self.scenario, &selection) else {
             return Ok(None);
         };
-        let outcome = plan.execute(engine::run, |_, _| progress())?;
+        let outcome = plan.execute(carob_sim::run, |_, _| progress())?;
         let first = outcome.runs().next().map_or(0, |(_, r)| r.trace_hash);
         let rows = outcome.rows();
         let fct = rows

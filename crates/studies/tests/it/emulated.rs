@@ -71,7 +71,7 @@ fn simulated() -> By<(f64, f64)> {
             ..Selection::default()
         };
         let plan = Plan::new(&scenario, &selection).expect("a plan");
-        let outcome = plan.execute(carob_sim::engine::run, |_, _| {});
+        let outcome = plan.execute(carob_sim::run, |_, _| {});
         let mut samples = By::<Samples>::new();
         for (job, record) in outcome.expect("runs").runs() {
             let key = (job.cell.name.clone(), job.algorithm.name.clone());

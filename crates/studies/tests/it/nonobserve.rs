@@ -136,8 +136,7 @@ fn bottleneck_group_delivers_more_than_controllers_alone() {
         ("cocoa-002", 0.75..0.85, 0.99..1.0),
     ] {
         let delivered = |set: &[&str]| {
-            let record =
-                carob_sim::engine::run(&spec("nonobserve/gprs-60s-100S5n", algorithm, set));
+            let record = carob_sim::run(&spec("nonobserve/gprs-60s-100S5n", algorithm, set));
             let told = record.expect("a run").notifications.expect("notifications");
             let sum = |of: fn(&carob_sim::spec::Subscriber) -> u64| -> f64 {
                 told.subscribers.iter().map(|s| of(s) as f64).sum()

@@ -1,8 +1,5 @@
 //! The thesis's long transfers against its tables, on the stack's own endpoints.
 
-use std::collections::BTreeMap;
-
-use carob_lab::engine;
 use carob_lab::expected::{Comparison, Verdict};
 use carob_lab::run::{Outcome, Plan, Row, Selection, on_threads};
 use carob_lab::scenario::value::Value;
@@ -10,6 +7,7 @@ use carob_lab::scenario::{Scenario, builtin};
 use carob_lab::statistics::Statistic;
 use carob_studies::papers;
 use carob_studies::reproduce::{self, MeasuredRuns, SEEDS, thesis_tolerances};
+use std::collections::BTreeMap;
 
 fn scenario(name: &str, set: &[&str]) -> Scenario {
     let (file, _) = builtin::find(name).expect("a scenario");
@@ -29,7 +27,7 @@ fn with_outcome<T>(
         ..Selection::default()
     };
     let plan = Plan::new(&scenario, &selection).expect("a plan");
-    look(&plan.execute(engine::run, |_, _| {}).expect("possible"))
+    look(&plan.execute(carob_sim::run, |_, _| {}).expect("possible"))
 }
 
 #[allow(

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use carob_lab::run::{Plan, Row, Selection};
 use carob_lab::scenario::{Scenario, builtin};
-use carob_sim::engine;
 
 const SCENARIOS: [&str; 15] = [
     "cocoaplus/aging-threshold",
@@ -35,7 +34,7 @@ fn rows(name: &str, cell: Option<&str>, set: &[&str]) -> Vec<Row> {
         ..Selection::default()
     };
     let plan = Plan::new(&scenario, &selection).expect("something to run");
-    plan.execute(engine::run, |_, _| ())
+    plan.execute(carob_sim::run, |_, _| ())
         .expect("it runs")
         .rows()
 }

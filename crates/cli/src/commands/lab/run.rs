@@ -10,7 +10,7 @@ use carob_lab::report::{Figure, Subject, comparison};
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::{Cell, builtin};
 use carob_lab::summary::{self, Print};
-use carob_lab::{engine, export, medians, reading};
+use carob_lab::{export, medians, reading};
 
 use super::args::RunArgs;
 use super::capture;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let bar = output::progress(plan.jobs().len());
     let began = Instant::now();
     let runs = output::with_threads(args.threads, || {
-        plan.execute(engine::run, |_, _| bar.inc(1))
+        plan.execute(carob_sim::run, |_, _| bar.inc(1))
     })?;
     bar.finish_and_clear();
     let runs = runs.map_err(|e| Failure::new(Kind::Usage, e))?;

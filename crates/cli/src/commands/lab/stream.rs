@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
+use carob_lab::export;
 use carob_lab::run::{EachRow, Plan};
-use carob_lab::{engine, export};
 
 use super::args::RunArgs;
 use super::output;
@@ -31,7 +31,7 @@ pub(super) fn run(args: &RunArgs, plan: &Plan<'_>) -> Result<Outcome, Failure> {
         let end = all.min(at + CHUNK);
         let part = plan.part(at..end);
         let runs = output::with_threads(args.threads, || {
-            part.execute(engine::run, |_, _| bar.inc(1))
+            part.execute(carob_sim::run, |_, _| bar.inc(1))
         })?;
         let rows = runs
             .map_err(|error| Failure::new(Kind::Usage, error))?

@@ -9,7 +9,6 @@ pub(super) use links::OF_FILE;
 mod topology;
 
 use carob_cc::time::Duration;
-use carob_sim::engine::RunError;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, Impairments, LinkSpec, LossSpec};
 use carob_sim::mesh::ConfigError;
 use carob_sim::mesh::lowpan::LowpanError;
@@ -18,6 +17,7 @@ use carob_sim::mesh_traffic::{
     self, BurstKind, Bursts, ClientStops, Constant, DelayBins, Gaps, MeshTraffic, Period, Sink,
 };
 use carob_sim::random::Probability;
+use carob_sim::spec::RunError;
 use carob_sim::spec::RunSpec;
 
 use super::cell::Cell;

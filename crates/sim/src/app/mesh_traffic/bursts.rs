@@ -1,69 +1,15 @@
 //! Bursts: messages that all generators of a mesh send at the same moments.
 
-use carob_cc::time::Duration;
 use carob_proto::Request;
 use carob_proto::endpoint::{RequestConfig, Subject};
 
 use super::message::{AppMessage, TrafficClass};
-use super::spec::Sink;
 use super::{BURST, GROUP, MeshEngine, MeshNodes, REGISTER_AGAIN, counts, state};
-use crate::app::Timer;
-use crate::engine::{RunError, address};
+use crate::address::address;
+use crate::engine::application::Timer;
 use crate::mesh::Node;
-use crate::random::{Span, Stream};
-
-/// Bursts of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bursts {
-    /// Time of the first burst after the warm-up. A node's own offset, drawn uniformly from this
-    /// span (stream `"mesh/burst"`, node), is the same for all of its bursts.
-    pub first: Span,
-    /// Time over which each burst is spread: a node's own offset, drawn uniformly from it (stream
-    /// `"mesh/burst-offset"`, node), is the same for all of its bursts. Unlike with a range in `first`,
-    /// metrics of the time around bursts remain.
-    pub spread: Duration,
-    /// Time between bursts; none for a single burst.
-    pub every: Option<Duration>,
-    /// Messages of each node in a burst.
-    pub messages: u16,
-    /// The receiving sink.
-    pub to: Sink,
-    /// The message type.
-    pub kind: BurstKind,
-    /// Messages of bursts that may wait at a node, including constant traffic; none for
-    /// [`NodeSpec::queue`](crate::mesh::spec::NodeSpec::queue). POSTs only.
-    pub queue: Option<u16>,
-    /// Time after which a sink registers again, over the radio, where a node removed it from its
-    /// observers because a CON notification failed (RFC 7641, 4.5); it tries again as often as its
-    /// request fails. None for never.
-    pub registers_again: Option<Duration>,
-}
-
-/// The message type of a burst.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BurstKind {
-    /// CON POSTs.
-    #[default]
-    Posts,
-    /// NON notifications, each about a separate resource, which the sink observes. The first
-    /// registrations bypass the radio.
-    Notifications,
-}
-
-impl Bursts {
-    /// Returns whether the messages are notifications.
-    pub(super) fn notifies(self) -> bool {
-        self.kind == BurstKind::Notifications
-    }
-
-    /// Time from the warm-up to a node's first burst.
-    pub(super) fn first_of(self, seed: u64, node: Node) -> Duration {
-        let mut stream = Stream::indexed(seed, "mesh/burst", node.into());
-        let first = stream.uniform(self.first.low, self.first.high);
-        let mut stream = Stream::indexed(seed, "mesh/burst-offset", node.into());
-        first + stream.uniform(Duration::ZERO, self.spread)
-    }
-}
+use crate::spec::RunError;
+use crate::spec::mesh_traffic::{BurstKind, Bursts};
 
 impl MeshNodes {
     /// Generates a burst of messages at a node.

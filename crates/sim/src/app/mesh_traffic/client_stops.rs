@@ -1,20 +1,11 @@
 //! Fault: clients that stop for good, and go on relaying: an artefact of a testbed (Vallati et al. 2020), no
 //! part of CoAP.
 
-use carob_cc::time::{Duration, Instant};
+use carob_cc::time::Instant;
 
 use crate::mesh::Node;
-use crate::random::{Probability, Stream};
-
-/// Clients that stop for good after a response that follows another one soon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientStops {
-    /// Probability that a response which follows another one soon is a client's last (stream
-    /// `"mesh/stop"`, node).
-    pub probability: Probability,
-    /// Time between two responses below which the second one is a hazard.
-    pub within: Duration,
-}
+use crate::random::Stream;
+use crate::spec::mesh_traffic::ClientStops;
 
 /// The state of a client.
 #[derive(Debug)]

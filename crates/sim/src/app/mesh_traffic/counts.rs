@@ -5,9 +5,9 @@ use carob_proto::codec::Type;
 use carob_proto::trace::TraceEvent;
 
 use super::message::{AppMessage, ReceivedNumbers, TrafficClass};
-use super::spec::{DelayBins, MeshTraffic};
 use crate::mesh::record::{MomentKind, Traced};
 use crate::mesh::{Counts, Node};
+use crate::spec::mesh_traffic::{DelayBins, MeshTraffic};
 
 /// Messages within this time of a burst's beginning count as near it.
 const NEAR: Duration = Duration::from_secs(10);

@@ -3,6 +3,7 @@
 use carob_cc::time::Instant;
 
 use crate::mesh::Node;
+use crate::spec::mesh_traffic::HEADER_BYTES;
 
 /// The traffic that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +23,6 @@ pub(super) struct AppMessage {
     pub(super) at: Instant,
     pub(super) about: TrafficClass,
 }
-
-/// Size of the encoded message in bytes.
-pub(super) const HEADER_BYTES: u16 = 15;
 
 impl AppMessage {
     /// Writes the message to the front of a payload.

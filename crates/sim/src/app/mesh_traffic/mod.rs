@@ -9,7 +9,6 @@ mod client_stops;
 mod counts;
 mod message;
 mod node;
-mod spec;
 
 use carob_cc::controller::Gauge;
 use carob_cc::time::{Duration, Instant};
@@ -19,20 +18,16 @@ use carob_proto::endpoint::{Event, IncomingId, RequestConfig, RequestId, Subject
 use carob_proto::message::Payload;
 use carob_proto::trace::{Trace as ProtocolTrace, TraceEvent as Protocol};
 
-use crate::app::{Application, Timer};
-use crate::engine::{Engine, Host, Role, RunError, Tag, address};
+use crate::address::address;
+use crate::engine::application::{Application, Timer};
+use crate::engine::network::Network;
+use crate::engine::{Engine, Host, Role, Tag};
 use crate::mesh::Node;
 use crate::mesh::record::Traced;
-use crate::net::Network;
 use crate::net::mesh::MeshNetwork;
 use crate::random::Stream;
-use crate::spec::RunRecord;
-
-pub use bursts::{BurstKind, Bursts};
-pub use client_stops::ClientStops;
-pub use spec::{
-    BURST_MAX, ConfigError, Constant, DelayBins, Gaps, MeshTraffic, PERIOD_MIN, Period, Sink,
-};
+use crate::spec::mesh_traffic::{Bursts, MeshTraffic, Period, Sink};
+use crate::spec::{RunError, RunRecord};
 
 use client_stops::StopState;
 use counts::MessageCounts;

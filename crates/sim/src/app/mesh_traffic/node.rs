@@ -8,24 +8,17 @@ use carob_proto::Request;
 use carob_proto::codec::Code;
 use carob_proto::endpoint::{Config, Endpoint, RequestId, Tracing};
 
-use super::bursts::Bursts;
 use super::client_stops::StopState;
 use super::message::{AppMessage, TrafficClass};
-use super::spec::MeshTraffic;
 use crate::mesh::spec::MeshSpec;
 use crate::random::Stream;
 use crate::spec::RunSpec;
+use crate::spec::mesh_traffic::{Bursts, MeshTraffic, NOTIFICATION_AROUND, POST_AROUND};
 
 /// Size of a host's duplicate table: more messages than can arrive within EXCHANGE_LIFETIME.
 const DEDUP_MESSAGES: usize = 1_024;
 /// Path of the resource that messages are posted to.
 const PATH: &str = "m";
-/// Size of a POST in bytes without token and payload.
-pub(super) const POST_AROUND: u16 = 4 + 2 + 1;
-/// Size of a notification in bytes without token and payload: Observe of three bytes, Max-Age of
-/// two.
-pub(super) const NOTIFICATION_AROUND: u16 = 4 + 4 + 3 + 1;
-
 /// The messages of a node.
 #[derive(Debug)]
 pub(super) struct NodeTraffic {

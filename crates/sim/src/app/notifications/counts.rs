@@ -5,11 +5,13 @@ use carob_cc::time::{Duration, Instant};
 use carob_proto::codec::Type;
 use carob_proto::trace::TraceEvent;
 
-use super::{LAG, NotificationBin, NotificationRecord, Notifications, Sends, Subscriber};
-use crate::net::Fate;
+use crate::engine::network::Fate;
 use crate::spec::Sample;
+use crate::spec::notifications::{
+    LAG, NotificationBin, NotificationRecord, Notifications, Sends, Subscriber,
+};
 
-/// Bin width of [`Sends`](super::Sends).
+/// Bin width of [`Sends`].
 const SPAN: Duration = Duration::from_millis(100);
 
 /// The counters of a run, from its first round on.

@@ -12,14 +12,15 @@ use carob_proto::prefix::Prefix;
 use carob_proto::{Request, Response};
 
 use super::counts::Counts;
-use super::{ConfigError, Notifications};
-use crate::app::{Application, Endpoints, Timer};
-use crate::client_groups::GroupSpec;
-use crate::engine::host::NO_ITEM;
-use crate::engine::{Engine, RunError, Tag, address, number_of};
-use crate::net::{Network, Offer};
+use crate::address::{address, number_of};
+use crate::engine::application::{Application, Endpoints, Timer};
+use crate::engine::network::{Network, Offer};
+use crate::engine::{Engine, Tag};
 use crate::random::Stream;
-use crate::spec::{RunRecord, RunSpec};
+use crate::spec::groups::GroupSpec;
+use crate::spec::notifications::{ConfigError, Notifications};
+use crate::spec::{RunError, RunRecord, RunSpec};
+use crate::trace::NO_ITEM;
 use crate::trace::SimEvent;
 
 /// Size of a host's duplicate table: more messages than can arrive within EXCHANGE_LIFETIME, and

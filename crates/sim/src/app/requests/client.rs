@@ -6,11 +6,11 @@ use carob_proto::Request;
 use carob_proto::codec::{BASE_TOKEN_LENGTH, BlockSize, Code};
 use carob_proto::endpoint::{Config, Endpoint, RequestId, StreamConfig, Tracing};
 
-use crate::client_groups::GroupSpec;
-use crate::engine::host::NO_ITEM;
 use crate::engine::{Flow, Tag};
 use crate::random::Stream;
+use crate::spec::groups::GroupSpec;
 use crate::spec::{CLIENTS_MAX, FlowRecord, Periodic, Requests, RunSpec, Transport};
+use crate::trace::NO_ITEM;
 
 /// An outstanding exchange of a client.
 #[derive(Clone, Debug, Default)]

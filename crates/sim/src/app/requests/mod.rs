@@ -11,16 +11,19 @@ use carob_proto::endpoint::{Endpoint, Event, IncomingId, QBlockMode, RequestConf
 use carob_proto::message::Payload;
 use carob_proto::trace::TraceEvent as Protocol;
 
-use crate::app::{Application, Endpoints, Timer};
-use crate::client_groups::GroupSpec;
-use crate::engine::{DOWN, Engine, Flow, RunError, Tag, UP, address};
+use crate::address::address;
+use crate::engine::application::{Application, Endpoints, Timer};
+use crate::engine::network::{Fate, Network, Offer};
+use crate::engine::{Engine, Flow, Tag};
 use crate::histogram::Histogram;
-use crate::net::{Fate, Network, Offer};
+use crate::link::{DOWN, UP};
 use crate::queue::Alarm;
 use crate::random::Stream;
+use crate::server_queue::ServerWorker;
+use crate::spec::groups::GroupSpec;
 use crate::spec::{
-    AfterFailure, FlowRecord, QBlock, Reconnect, Requests, RunRecord, RunSpec, Sample,
-    ServerWorker, Transport,
+    AfterFailure, FlowRecord, QBlock, Reconnect, Requests, RunError, RunRecord, RunSpec, Sample,
+    Transport,
 };
 use crate::trace::SimEvent;
 

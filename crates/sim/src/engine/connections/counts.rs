@@ -7,8 +7,8 @@ use crate::tcp::Socket;
 
 use super::super::Engine;
 use super::super::host::Flow;
+use super::super::network::Network;
 use super::{CLIENT, SERVER};
-use crate::net::Network;
 
 impl<N: Network> Engine<'_, N> {
     /// Adds the costs of a client's connection to its flow, once.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use carob_cc::time::Instant;
 
-use crate::engine::host::address;
+use crate::address::address;
 use crate::spec::Closing;
 use crate::tcp::segment::Flags;
 use crate::tcp::{Event, Ranges, Segment, Socket, State};

@@ -20,14 +20,15 @@ use bytes::Bytes;
 use carob_cc::time::Duration;
 use carob_proto::endpoint::Disconnect;
 
-use crate::app::{Application, Applications};
-use crate::net::Network;
+use super::application::{Application, Applications};
+use super::network::Network;
 use crate::random::Stream;
 use crate::spec::{CLIENTS_MAX, Transport};
 use crate::tcp::{Event, Output, Socket};
 
-use super::host::{Flow, Role, address, earlier_ports_of, number_of};
+use super::host::{Flow, Role};
 use super::{Engine, Event as EngineEvent, RunError};
+use crate::address::{address, earlier_ports_of, number_of};
 
 use ends::{Connection, End};
 use segments::SegmentInFlight;

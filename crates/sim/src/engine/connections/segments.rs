@@ -3,15 +3,15 @@
 use carob_cc::time::Instant;
 
 use crate::capture::{Captured, Content};
-use crate::link::Verdict;
+use crate::link::{DOWN, Verdict};
 use crate::tcp::Segment;
 use crate::tcp::segment::Ecn;
 use crate::trace::{SegmentTag, SimEvent};
 
-use super::super::{DOWN, Engine, Event};
+use super::super::application::{Application, Applications};
+use super::super::network::Network;
+use super::super::{Engine, Event};
 use super::SERVER;
-use crate::app::{Application, Applications};
-use crate::net::Network;
 
 /// A segment in flight.
 #[derive(Clone, Debug, Default)]

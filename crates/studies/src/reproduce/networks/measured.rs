@@ -1,10 +1,8 @@
 //! Our runs of the networks that a study printed: computed, or as last computed and kept.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-use carob_sim::engine;
-use serde::{Deserialize, Serialize};
 
 use crate::papers::PublishedMean;
 use carob_lab::metrics::{self, Samples};
@@ -185,7 +183,7 @@ fn run(
     let Ok(plan) = Plan::new(scenario, &selection) else {
         return Ok(Vec::new());
     };
-    let outcome = plan.execute(engine::run, |_, _| progress())?;
+    let outcome = plan.execute(carob_sim::run, |_, _| progress())?;
     let name = scenario.name();
     let row = |mean: &PublishedMean| {
         let mut hash = None;

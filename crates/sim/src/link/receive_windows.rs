@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use carob_cc::time::{Duration, Instant};
 
 use super::device_radio::RadioSpec;
+use super::direction::{DOWN, UP};
 use super::schc::{FragmentSpec, Fragmenter, RX2_AFTER, frames};
-use crate::engine::{DOWN, UP};
 
 /// A packet that waits at the gateway.
 #[derive(Clone, Debug)]

@@ -84,7 +84,7 @@ impl FairQueue {
         }
     }
 
-    pub(super) fn forget_counters(&mut self) {
+    pub(crate) fn forget_counters(&mut self) {
         self.counters = Counters {
             queue_bytes_peak: self.bytes,
             ..Counters::default()

@@ -6,12 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use carob_cc::time::Instant;
 
-use super::device::Devices;
-use super::fair_queue::{FairQueue, Waiting};
-use super::{DirectionSpec, Link, LinkSpec, Verdict};
-use crate::engine::{DOWN, Datagram, Engine, Event, UP};
-use crate::net::fragments::{IP_HEADER, fragments};
-use crate::net::{Fate, Network, Offer, Placement};
+use crate::engine::network::{Fate, Network, Offer, Placement};
+use crate::engine::{Datagram, Engine, Event};
+use crate::link::fragments::{IP_HEADER, fragments};
+use crate::link::{DOWN, Devices, DirectionSpec, FairQueue, Link, LinkSpec, UP, Verdict, Waiting};
 use crate::random::Probability;
 use crate::spec::{CLIENTS_MAX, RunRecord, RunSpec};
 

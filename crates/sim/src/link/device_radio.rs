@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use carob_cc::time::{Duration, Instant};
 
-use crate::engine::{DOWN, UP};
+use super::direction::{DOWN, UP};
 
 /// Rates and duplex mode of a device's radio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,15 +4,8 @@ use std::fmt;
 
 use carob_cc::time::Duration;
 
-use super::bursts::Bursts;
-use super::client_stops::ClientStops;
-use super::message::HEADER_BYTES;
-use super::node::{NOTIFICATION_AROUND, POST_AROUND};
-use crate::engine::RunError;
-use crate::mesh::QUEUE_MAX;
-use crate::mesh::spec::MeshSpec;
-use crate::random::{Span, Stream};
-use crate::spec::RunSpec;
+use crate::mesh::{Node, QUEUE_MAX};
+use crate::random::{Probability, Span, Stream};
 
 /// The maximum number of messages in a burst.
 pub const BURST_MAX: u16 = 256;
@@ -77,7 +70,7 @@ pub enum Gaps {
 
 impl Gaps {
     /// Draws the time to the next message.
-    pub(super) fn draw(self, period: Duration, stream: &mut Stream) -> Duration {
+    pub(crate) fn draw(self, period: Duration, stream: &mut Stream) -> Duration {
         match self {
             Self::Fixed => period,
             Self::Uniform(ppm) => {
@@ -108,6 +101,78 @@ pub enum Sink {
     /// The secondary sink.
     Secondary,
 }
+
+/// Bursts of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bursts {
+    /// Time of the first burst after the warm-up. A node's own offset, drawn uniformly from this
+    /// span (stream `"mesh/burst"`, node), is the same for all of its bursts.
+    pub first: Span,
+    /// Time over which each burst is spread: a node's own offset, drawn uniformly from it (stream
+    /// `"mesh/burst-offset"`, node), is the same for all of its bursts. Unlike with a range in `first`,
+    /// metrics of the time around bursts remain.
+    pub spread: Duration,
+    /// Time between bursts; none for a single burst.
+    pub every: Option<Duration>,
+    /// Messages of each node in a burst.
+    pub messages: u16,
+    /// The receiving sink.
+    pub to: Sink,
+    /// The message type.
+    pub kind: BurstKind,
+    /// Messages of bursts that may wait at a node, including constant traffic; none for
+    /// [`NodeSpec::queue`](crate::mesh::spec::NodeSpec::queue). POSTs only.
+    pub queue: Option<u16>,
+    /// Time after which a sink registers again, over the radio, where a node removed it from its
+    /// observers because a CON notification failed (RFC 7641, 4.5); it tries again as often as its
+    /// request fails. None for never.
+    pub registers_again: Option<Duration>,
+}
+
+/// The message type of a burst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BurstKind {
+    /// CON POSTs.
+    #[default]
+    Posts,
+    /// NON notifications, each about a separate resource, which the sink observes. The first
+    /// registrations bypass the radio.
+    Notifications,
+}
+
+impl Bursts {
+    /// Returns whether the messages are notifications.
+    pub(crate) fn notifies(self) -> bool {
+        self.kind == BurstKind::Notifications
+    }
+
+    /// Time from the warm-up to a node's first burst.
+    pub(crate) fn first_of(self, seed: u64, node: Node) -> Duration {
+        let mut stream = Stream::indexed(seed, "mesh/burst", node.into());
+        let first = stream.uniform(self.first.low, self.first.high);
+        let mut stream = Stream::indexed(seed, "mesh/burst-offset", node.into());
+        first + stream.uniform(Duration::ZERO, self.spread)
+    }
+}
+
+/// Clients that stop for good after a response that follows another one soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientStops {
+    /// Probability that a response which follows another one soon is a client's last (stream
+    /// `"mesh/stop"`, node).
+    pub probability: Probability,
+    /// Time between two responses below which the second one is a hazard.
+    pub within: Duration,
+}
+
+/// Size of a POST in bytes without token and payload.
+pub(crate) const POST_AROUND: u16 = 4 + 2 + 1;
+/// Size of a notification in bytes without token and payload: Observe of three bytes, Max-Age of
+/// two.
+pub(crate) const NOTIFICATION_AROUND: u16 = 4 + 4 + 3 + 1;
+
+/// Size of the part of a payload that identifies its message, in bytes.
+pub(crate) const HEADER_BYTES: u16 = 15;
 
 /// Invalid traffic of a mesh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,17 +222,8 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl MeshTraffic {
-    /// Checks the traffic of a run on a mesh.
-    pub(crate) fn check(&self, spec: &RunSpec, mesh: &MeshSpec) -> Result<(), RunError> {
-        self.check_alone().map_err(RunError::MeshTraffic)?;
-        if !spec.others.is_empty() || spec.server.is_used() {
-            return Err(RunError::MeshTraffic(ConfigError::Company));
-        }
-        mesh.check_payload(self.message_bytes)
-            .map_err(RunError::Mesh)
-    }
-
-    fn check_alone(&self) -> Result<(), ConfigError> {
+    /// Checks the traffic apart from the rest of the run.
+    pub(super) fn check_alone(&self) -> Result<(), ConfigError> {
         if self.token_bytes == 0 || self.token_bytes > 8 {
             return Err(ConfigError::Token);
         }

@@ -90,7 +90,7 @@ mod tests {
     use super::super::idle_setup::IdleSetup;
     use super::*;
     use crate::distribution::TimeDistribution;
-    use crate::engine::{DOWN, UP};
+    use crate::link::{DOWN, UP};
 
     const fn s(seconds: u64) -> Duration {
         Duration::from_secs(seconds)

@@ -4,15 +4,14 @@ use std::fmt;
 
 use carob_proto::endpoint::RequestError;
 
-use crate::app::{mesh_traffic, notifications};
-use crate::fault::FaultError;
+use super::faults::FaultError;
+use super::groups::CLIENTS_MAX;
+use super::server::SERVER_QUEUE_MAX;
+use super::{mesh_traffic, notifications};
+use crate::link::fragments::MTU_MIN;
 use crate::mesh;
-use crate::net::fragments::MTU_MIN;
-use crate::spec::CLIENTS_MAX;
 use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
 use crate::tcp::settings::SettingsError;
-
-use super::server_queue::SERVER_QUEUE_MAX;
 
 /// An invalid specification of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

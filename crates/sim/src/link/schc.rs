@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use carob_cc::time::{Duration, Instant};
 
 use super::device_radio::RadioSpec;
-use crate::engine::UP;
+use super::direction::UP;
 use crate::random::{Probability, Stream};
 
 /// Fragments of a device's packets. Frames take turns on its one radio.
@@ -245,7 +245,7 @@ pub(super) fn frames(bytes: u32, size: u32) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::DOWN;
+    use crate::link::DOWN;
 
     const RADIO: RadioSpec = RadioSpec {
         down_bps: 8_000,

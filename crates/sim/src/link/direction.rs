@@ -12,6 +12,11 @@ use super::trace::{Free, Player};
 use super::{DirectionSpec, ExtraDelay, PACKETS_MAX};
 use crate::random::Stream;
 
+/// Directions of a link, as indices of pairs.
+pub(crate) const DOWN: usize = 0;
+/// Towards the servers.
+pub(crate) const UP: usize = 1;
+
 /// The fate of a packet offered to a [`Direction`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {

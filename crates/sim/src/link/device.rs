@@ -3,13 +3,13 @@
 use carob_cc::time::{Duration, Instant};
 
 use super::device_radio::{Radio, RadioSpec};
+use super::direction::{DOWN, UP};
 use super::energy::{DeviceRecord, PowerSpec, Usage};
 use super::idle_setup::{Connection, IdleSetup};
 use super::receive_windows::Downlink;
 use super::schc::{FragmentSpec, Fragmenter};
 use super::sleep::SleepSpec;
 use super::{LinkSpec, Verdict};
-use crate::engine::{DOWN, UP};
 use crate::random::Stream;
 
 /// The radio of every device on a link. Default: none, so that packets meet the shared link alone.
@@ -205,7 +205,7 @@ impl Devices {
 
     /// The arrival of a packet of a device that is sent at `now` and arrives at `arrives` over the shared
     /// link; none if a fragment is missing. Of its `bytes` those that the link carries use the radio.
-    pub(super) fn arrival(
+    pub(crate) fn arrival(
         &mut self,
         device: u32,
         direction: usize,

@@ -1,0 +1,222 @@
+//! Checks of a whole run.
+
+use super::RunSpec;
+use super::error::RunError;
+use super::faults::{FaultError, Faults};
+use super::groups::{CLIENTS_MAX, ClientGroup, GroupSpec};
+use super::mesh_traffic::{self, MeshTraffic};
+use super::notifications::{self, DURATION_MAX, Notifications, PAYLOAD_MIN, RESOURCES_MAX};
+use super::recording::Recording;
+use super::server::{PauseSchedule, SERVER_QUEUE_MAX, ServerSpec};
+use super::workload::{Transport, Workload};
+use crate::link::fragments::MTU_MIN;
+use crate::link::{DirectionSpec, Discipline};
+use crate::mesh::spec::MeshSpec;
+use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
+
+impl RunSpec {
+    /// Checks the run, apart from notification workloads and from the topology of a mesh.
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        let clients = self.all_clients();
+        if self.clients == 0 || clients > CLIENTS_MAX {
+            return Err(RunError::Clients(clients));
+        }
+        if self.mtu_bytes < MTU_MIN {
+            return Err(RunError::Mtu(self.mtu_bytes));
+        }
+        for group in self.groups() {
+            if let Transport::Connections(tcp) = group.transport {
+                tcp.check().map_err(RunError::Tcp)?;
+                if tcp.mss > self.mtu_bytes - IP_HEADER - TCP_HEADER {
+                    let (mss, mtu) = (tcp.mss, self.mtu_bytes);
+                    return Err(RunError::Segment { mss, mtu });
+                }
+            }
+        }
+        for group in self.groups() {
+            let requests = group.workload.requests();
+            if !requests.poll.is_zero() && *group.transport != Transport::Datagrams {
+                return Err(RunError::SleepyOverConnections);
+            }
+            if requests.periodic.is_some_and(|p| p.period.is_zero()) {
+                return Err(RunError::Period);
+            }
+        }
+        let is_fair =
+            |line: &DirectionSpec| matches!(line.buffer.discipline, Discipline::FqCoDel(_));
+        let over_tcp = |group: &GroupSpec<'_>| *group.transport != Transport::Datagrams;
+        let has_connections = self.groups().iter().any(over_tcp);
+        let has_queues = [&self.link.down, &self.link.up].into_iter().any(is_fair);
+        if has_queues && has_connections {
+            return Err(RunError::FairQueueOverConnections);
+        }
+        self.device.check().map_err(RunError::Device)?;
+        if self.device.has_windows() && (has_queues || has_connections) {
+            let why = "receive windows are of datagrams, and of links without FQ-CoDel";
+            return Err(RunError::Device(why));
+        }
+        self.faults.check(self).map_err(RunError::Fault)?;
+        self.check_server()?;
+        match &self.mesh {
+            Some(mesh) => self.check_mesh(mesh),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the server's part.
+    fn check_server(&self) -> Result<(), RunError> {
+        if !self.server.is_used() {
+            return Ok(());
+        }
+        let over_tcp = |group: &GroupSpec<'_>| *group.transport != Transport::Datagrams;
+        if self.groups().iter().any(over_tcp) {
+            return Err(RunError::ServiceOverConnections);
+        }
+        self.server.check()
+    }
+
+    /// Checks a run on a wireless network. Errors that depend on the topology are reported by the
+    /// run.
+    pub fn check_mesh(&self, mesh: &MeshSpec) -> Result<(), RunError> {
+        if let Workload::MeshTraffic(traffic) = &self.workload {
+            traffic.check(self, mesh)?;
+        }
+        mesh.check().map_err(RunError::Mesh)?;
+        if mesh.warm_up + mesh.duration > self.time_limit {
+            return Err(RunError::MeshTimeLimit);
+        }
+        for group in self.groups() {
+            if let Workload::Requests(requests) = group.workload {
+                mesh.check_payload(requests.largest_message())
+                    .map_err(RunError::Mesh)?;
+            }
+            if *group.transport != Transport::Datagrams {
+                return Err(RunError::MeshOverConnections);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ServerSpec {
+    /// Checks that its values are possible.
+    pub fn check(&self) -> Result<(), RunError> {
+        if !self.is_used() {
+            return Ok(());
+        }
+        let is_whole = |pauses: &PauseSchedule| {
+            let interval = pauses.interval;
+            !pauses.lasts.is_zero() && (interval.is_zero() || interval > pauses.lasts)
+        };
+        if !self.pauses.as_ref().is_none_or(is_whole) {
+            return Err(RunError::ServerPauses);
+        }
+        if self.queue == 0 || self.queue > SERVER_QUEUE_MAX {
+            return Err(RunError::ServerQueue(self.queue));
+        }
+        Ok(())
+    }
+}
+
+impl MeshTraffic {
+    /// Checks the traffic of a run on a mesh.
+    fn check(&self, spec: &RunSpec, mesh: &MeshSpec) -> Result<(), RunError> {
+        self.check_alone().map_err(RunError::MeshTraffic)?;
+        if !spec.others.is_empty() || spec.server.is_used() {
+            return Err(RunError::MeshTraffic(mesh_traffic::ConfigError::Company));
+        }
+        mesh.check_payload(self.message_bytes)
+            .map_err(RunError::Mesh)
+    }
+}
+
+impl Notifications {
+    /// Checks the specification.
+    pub fn check(&self, spec: &RunSpec) -> Result<(), notifications::ConfigError> {
+        if self.resources == 0 || self.resources > RESOURCES_MAX {
+            return Err(notifications::ConfigError::Resources(self.resources));
+        }
+        if self.interval.is_zero() || self.bin.is_zero() || self.duration.is_zero() {
+            return Err(notifications::ConfigError::NoTime);
+        }
+        let bins = self.duration.as_micros().div_ceil(self.bin.as_micros());
+        let longest = self.warm_up.max(self.duration).max(self.offset.high);
+        if longest > DURATION_MAX || bins > Recording::BINS_MAX as u64 {
+            return Err(notifications::ConfigError::TooLong);
+        }
+        if self.warm_up + self.duration > spec.time_limit {
+            return Err(notifications::ConfigError::TimeLimit);
+        }
+        if self.token_bytes == 0 || self.token_bytes > 8 {
+            return Err(notifications::ConfigError::Token);
+        }
+        if self.payload_bytes().is_none() {
+            return Err(notifications::ConfigError::Message(
+                self.around() + PAYLOAD_MIN,
+            ));
+        }
+        let packet = self.message_bytes.saturating_add(spec.header_bytes);
+        if spec.mesh.is_none() && packet > spec.mtu_bytes {
+            return Err(notifications::ConfigError::Mtu(packet));
+        }
+        if spec.transport != Transport::Datagrams {
+            return Err(notifications::ConfigError::Connections);
+        }
+        let notifies = |group: &ClientGroup| matches!(group.workload, Workload::Notifications(_));
+        if spec.others.iter().any(notifies) || spec.server.is_used() {
+            return Err(notifications::ConfigError::Company);
+        }
+        Ok(())
+    }
+}
+
+impl Faults {
+    /// Checks the faults of a run.
+    ///
+    /// # Errors
+    ///
+    /// The first setting that contradicts another, or the run's workload, transport or network.
+    pub fn check(&self, spec: &RunSpec) -> Result<(), FaultError> {
+        let of_hosts = [
+            self.client_restarts.map(|_| "client_restart"),
+            self.server_restarts.map(|_| "server_restart"),
+            self.rebindings.map(|_| "rebinding"),
+        ];
+        for name in of_hosts.into_iter().flatten() {
+            check_hosts(name, spec)?;
+        }
+        if let Some(restarts) = self.client_restarts {
+            restarts.check(spec.time_limit)?;
+        }
+        if let Some(restarts) = self.server_restarts {
+            restarts.check(spec.time_limit)?;
+        }
+        if let Some(rebindings) = self.rebindings {
+            rebindings.check(spec.time_limit)?;
+        }
+        match self.outages {
+            Some(_) if spec.mesh.is_some() => Err(FaultError {
+                name: "outage",
+                why: "an outage is of the link, and this run has a wireless network",
+            }),
+            Some(outages) => outages.check(spec.time_limit),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Checks that hosts with this fault send requests in datagrams.
+fn check_hosts(name: &'static str, spec: &RunSpec) -> Result<(), FaultError> {
+    let groups = spec.groups();
+    let sends_requests = |workload: &Workload| matches!(workload, Workload::Requests(_));
+    if !groups.iter().all(|group| sends_requests(group.workload)) {
+        let why = "this fault is of clients that send requests, and of their servers; other \
+                   workloads have outages only";
+        return Err(FaultError { name, why });
+    }
+    if (groups.iter()).any(|group| *group.transport != Transport::Datagrams) {
+        let why = "this fault is of hosts that send datagrams; leave out algorithms over TCP";
+        return Err(FaultError { name, why });
+    }
+    Ok(())
+}
