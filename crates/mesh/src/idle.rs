@@ -81,7 +81,7 @@ impl Simulator for Idle {
 pub(super) fn run(spec: &MeshSpec, seed: u64, topology: Topology, duration: Duration) -> Mesh<'_> {
     let mut mesh = Mesh::unrouted(spec, seed, 0, topology);
     let mut idle = Idle::default();
-    mesh.boot(&mut idle, seed);
+    mesh.boot(&mut idle);
     let last = Instant::ZERO + duration - Duration::from_micros(1);
     while let Some((_, event)) = idle.0.pop_until(last) {
         mesh.handle(&mut idle, event);

@@ -18,6 +18,48 @@ use super::topology::Topology;
 const BOOT: Duration = Duration::from_secs(1);
 
 /// The simulator of a mesh: its clock, its event queue, and the datagrams of its hosts.
+///
+/// ```
+/// use carob_cc::time::Instant;
+/// use carob_mesh::spec::MeshSpec;
+/// use carob_mesh::{Body, Event, Mesh, Simulator};
+/// use carob_sim_core::queue::EventQueue;
+///
+/// #[derive(Default)]
+/// struct Datagrams(EventQueue<Event>);
+///
+/// impl Simulator for Datagrams {
+///     fn now(&self) -> Instant {
+///         self.0.now()
+///     }
+///
+///     fn schedule(&mut self, at: Instant, event: Event) {
+///         self.0.push(at, event);
+///     }
+///
+///     fn hold(&mut self, _datagram: u32) {}
+///
+///     fn release(&mut self, _datagram: u32) {}
+/// }
+///
+/// let spec = MeshSpec::default();
+/// let mut mesh = Mesh::new(&spec, 1, 0)?;
+/// let mut cx = Datagrams::default();
+/// mesh.start(&mut cx);
+/// while let Some((_, event)) = cx.0.pop_until(mesh.begin()) {
+///     mesh.handle(&mut cx, event);
+/// }
+/// let body = Body { datagram: 7, bytes: 40 };
+/// mesh.send(&mut cx, 35, mesh.topology.root.into(), body);
+/// let arrived = loop {
+///     let (_, event) = cx.0.pop().expect("RPL has timers");
+///     if let Some(datagram) = mesh.handle(&mut cx, event) {
+///         break datagram;
+///     }
+/// };
+/// assert_eq!(arrived, 7);
+/// # Ok::<(), carob_mesh::ConfigError>(())
+/// ```
 pub trait Simulator {
     /// The current time.
     fn now(&self) -> Instant;
@@ -94,6 +136,7 @@ pub struct Mesh<'a> {
     pub topology: Topology,
     /// Counters, which the hosts' applications add to.
     pub counts: Counts,
+    seed: u64,
     pub(super) radio: Radio<Piece>,
     pub(super) ups: Vec<radio::Upcall<Piece>>,
     pub(super) nodes: Vec<NodeState>,
@@ -144,6 +187,7 @@ impl<'a> Mesh<'a> {
         Self {
             spec,
             counts: Counts::new(spec, nodes, moments_max),
+            seed,
             radio,
             ups: Vec::new(),
             nodes: (0..nodes as Node).map(state).collect(),
@@ -163,17 +207,17 @@ impl<'a> Mesh<'a> {
 
     /// Schedules the first events: RPL boots on all nodes, unless routes are static, and the
     /// warm-up ends.
-    pub fn start(&mut self, cx: &mut impl Simulator, seed: u64) {
+    pub fn start(&self, cx: &mut impl Simulator) {
         if self.fixed.is_none() {
-            self.boot(cx, seed);
+            self.boot(cx);
         }
         cx.schedule(self.begin(), Event::Begin);
     }
 
     /// Boots all nodes.
-    pub(super) fn boot(&self, cx: &mut impl Simulator, seed: u64) {
+    pub(super) fn boot(&self, cx: &mut impl Simulator) {
         for node in 0..self.nodes.len() as Node {
-            let mut stream = Stream::indexed(seed, "mesh/boot", node.into());
+            let mut stream = Stream::indexed(self.seed, "mesh/boot", node.into());
             let at = Instant::ZERO + stream.uniform(Duration::ZERO, BOOT);
             cx.schedule(at, Event::Boot { node });
         }

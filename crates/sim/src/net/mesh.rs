@@ -30,7 +30,7 @@ pub(crate) fn engine<'a>(
     };
     let mut engine = Engine::new(spec, network);
     let (network, mut cx) = split(&mut engine);
-    network.mesh.start(&mut cx, spec.seed);
+    network.mesh.start(&mut cx);
     Ok(engine)
 }
 
