@@ -8,7 +8,7 @@ use carob_cc::time::Duration;
 
 use carob_sim_core::random::{Probability, Span};
 
-use super::topology::TableLink;
+use super::Node;
 
 /// A wireless network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +112,18 @@ pub struct LinkGraph {
     pub regions: Vec<u8>,
     /// Links, each in one direction.
     pub links: Vec<TableLink>,
+}
+
+/// One direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableLink {
+    /// The sender.
+    pub from: Node,
+    /// The receiver.
+    pub to: Node,
+    /// Delivery ratio on an otherwise idle medium. At 0, `to` senses the signal and suffers
+    /// interference, but receives nothing.
+    pub delivery: Probability,
 }
 
 impl Default for Shape {

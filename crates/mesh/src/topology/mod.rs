@@ -17,6 +17,8 @@ use std::fmt;
 
 use carob_sim_core::random::Probability;
 
+pub use super::spec::TableLink;
+
 use super::spec::{Delivery, Position, RadioSpec, Shape, TopologySpec};
 use super::{NODES_MAX, Node};
 
@@ -28,18 +30,6 @@ pub const EDGE_MAX_MM: u32 = 500_000;
 
 /// A position in millimetres: along, across, up.
 pub type Place = (i32, i32, i32);
-
-/// One direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableLink {
-    /// The sender.
-    pub from: Node,
-    /// The receiver.
-    pub to: Node,
-    /// Delivery ratio on an otherwise idle medium. At 0, `to` senses the signal and suffers
-    /// interference, but receives nothing.
-    pub delivery: Probability,
-}
 
 /// The nodes of a network and their roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
