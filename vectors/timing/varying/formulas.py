@@ -1671,8 +1671,9 @@ class Carob(Controller):
     def next_timer(self):
         if self.mean is None:
             return self.timer * 2
-        self.seen["early"] += less(self.timer * 2, Fraction(2))
-        return max(self.timer * 2, Fraction(2))
+        blind = self.draw(Fraction(2), Fraction(3))
+        self.seen["early"] += less(self.timer * 2, blind)
+        return max(self.timer * 2, blind)
 
     # -- answers
 
@@ -1764,7 +1765,7 @@ EVENTS = {
     "peak-hopper": 0,
     "peak-hopper-cal": 0,
     "basic-rto": 6,
-    "carob": 2624,
+    "carob": 2937,
 }
 
 

@@ -165,7 +165,7 @@ class Carob:
         elif rto is None:
             timer = 2 * timer
         else:
-            timer = max(2 * timer, rto if self.in_use else ACK_TIMEOUT)
+            timer = max(2 * timer, rto if self.in_use else self.draw(ACK_TIMEOUT, ACK_MAX))
         return min(timer, CAP)
 
     # -- departures

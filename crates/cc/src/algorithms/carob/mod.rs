@@ -226,7 +226,7 @@ impl Controller for Carob {
         timeout.into()
     }
 
-    fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
+    fn next_timeout(&mut self, expired: &Expired<'_>, random: &mut dyn Random) -> Timer {
         let constants = self.constants;
         let rto = self.path.rto(constants);
         let timeout = match rto {
@@ -235,8 +235,12 @@ impl Controller for Carob {
                 expired.timeout.max(rto.unwrap_or(expired.timeout))
             }
             Some(rto) if self.transfer.is_windowed() => expired.timeout.times(2).max(rto),
-            // One early retransmission; the others keep RFC 7252's pace.
-            Some(_) => expired.timeout.times(2).max(expired.parameters.ack_timeout),
+            // One early retransmission; the others keep RFC 7252's pace, dithered as its timers are: those
+            // of all devices would else meet, and the last leave at two thirds of MAX_TRANSMIT_SPAN.
+            Some(_) => {
+                let blind = timers::blind(expired.parameters, random);
+                expired.timeout.times(2).max(blind)
+            }
             None => expired.timeout.times(2),
         };
         Timer {
