@@ -2,7 +2,8 @@
 
 import { Lab } from "./pool.js";
 
-/** The result of a search, or undefined if `isOver` said so; `progress` gets the runs made and those planned so far. */
+/** The result of a search, or the one by the runs so far (null without any) if `isOver` said so; `progress` gets the runs
+ *  made and those planned so far. */
 export async function recommend(link, pool, progress, isOver, workers) {
   const searcher = new Lab();
   try {
@@ -31,7 +32,7 @@ export async function recommend(link, pool, progress, isOver, workers) {
       await Promise.all(added);
       if (!isOver()) step = await searcher.call({ call: "search-step" });
     }
-    return isOver() ? undefined : step.answer;
+    return step.answer ?? await searcher.call({ call: "search-so-far" });
   } finally {
     searcher.end();
   }

@@ -392,8 +392,9 @@ function adviceLink() {
   return link;
 }
 
-/** Number of the recommendation that is being made; another one, or a stop, ends it. */
+/** Number of the recommendation that is being made; another one ends it, and so does a stop, with the answer so far. */
 let adviser = 0;
+let isStopped = false;
 async function advise() {
   const question = source(state);
   if (!question.link) {
@@ -401,7 +402,9 @@ async function advise() {
     return;
   }
   const mine = ++adviser;
-  const isOver = () => adviser !== mine;
+  isStopped = false;
+  const isOther = () => adviser !== mine;
+  const isOver = () => isStopped || isOther();
   by("advice-state").hidden = false;
   by("advise-stop").disabled = false;
   by("advice").textContent = "";
@@ -413,21 +416,22 @@ async function advise() {
       by("advice-progress").value = done;
       by("advice-count").textContent = `${done} of the ${planned} runs planned so far`;
     }, isOver);
-    if (!answer) return;
+    if (isOther()) return;
+    if (!answer) {
+      by("advice").textContent = "Stopped before the first controllers had run.";
+      return;
+    }
     showAdvice(answer);
     by("advice").append(note(`${answer.runs} runs in ${((performance.now() - began) / 1000).toFixed(1)} s on ${pool.size} ${pool.size === 1 ? "worker" : "workers"}.`));
     lab.answer = answer;
   } catch (error) {
-    if (!isOver()) by("advice").textContent = `${error.message}: ${error.remedy ?? ""}`;
+    if (!isOther()) by("advice").textContent = `${error.message}: ${error.remedy ?? ""}`;
   } finally {
-    if (!isOver()) stopAdvice();
+    if (!isOther()) {
+      by("advice-state").hidden = true;
+      by("advise-stop").disabled = true;
+    }
   }
-}
-
-function stopAdvice() {
-  adviser++;
-  by("advice-state").hidden = true;
-  by("advise-stop").disabled = true;
 }
 
 function note(text) {
@@ -540,7 +544,7 @@ function wire() {
   document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); toResults(); });
   by("to-results").addEventListener("click", toResults);
   new IntersectionObserver(([seen]) => { by("to-results").hidden = seen.isIntersecting || seen.boundingClientRect.top < 0; }).observe(by("results"));
-  by("advise-stop").addEventListener("click", stopAdvice);
+  by("advise-stop").addEventListener("click", () => { isStopped = true; });
   addEventListener("hashchange", () => { state = decode(location.hash.slice(1), about.presets); fill(); ask(); });
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => { draw(true); player.resize(); }, 150); });

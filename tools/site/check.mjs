@@ -100,6 +100,12 @@ const checks = {
     expect(native.recommended === shown.recommended && native.runs === shown.runs, `${command}: another recommendation`);
     const one = await evaluate("lab.recommend(1).then((answer) => JSON.stringify(answer) === JSON.stringify(lab.answer))");
     expect(one, `${command}: one worker recommends another configuration`);
+    await evaluate("lab.answer = undefined, document.getElementById('advise').click()");
+    await until("document.getElementById('advice-progress').value > 2000");
+    await evaluate("document.getElementById('advise-stop').click()");
+    await until("Boolean(lab.answer)");
+    const soFar = await evaluate("document.getElementById('advice').textContent");
+    expect(soFar.startsWith("Interrupted; so far: ") && soFar.includes("This may change: "), `a stop shows ${soFar}`);
   },
   async views() {
     for (const state of [OWN_LINK, MESH, DRAWN, TCP]) {

@@ -61,6 +61,8 @@ enum Call {
     SearchResults(search::Results),
     /// Places of colour and marker of each name of a figure.
     Looks { names: Vec<String> },
+    /// The answer by the runs that the search has.
+    SearchSoFar,
     /// The next step of the search: runs that it needs, or its answer.
     SearchStep,
     /// Runs of a search that another instance makes.
@@ -101,6 +103,7 @@ fn handle(call: Call) -> Result<Value, CallError> {
         Call::Ranking(values) => Ok(runs::ranking(&values)),
         Call::Search { link } => search::begin(&link),
         Call::SearchResults(results) => search::add(&results),
+        Call::SearchSoFar => search::so_far(),
         Call::SearchStep => search::step(),
         Call::SearchRuns { link, request } => search::make(&link, &request),
         Call::Watch {

@@ -46,6 +46,14 @@ pub(crate) fn step() -> Result<Value, CallError> {
     })
 }
 
+/// The answer by the runs made so far, null before the first stage; the search goes on with the next step.
+pub(crate) fn so_far() -> Result<Value, CallError> {
+    SEARCH.with_borrow(|search| {
+        let answer = search.as_ref().ok_or_else(none)?.so_far();
+        Ok(answer.as_ref().map_or(Value::Null, json_of))
+    })
+}
+
 /// Gives the search results.
 pub(crate) fn add(results: &Results) -> Result<Value, CallError> {
     SEARCH.with_borrow_mut(|search| {

@@ -282,8 +282,12 @@ fn a_ranking_has_no_interval_below_ten_seeds() {
 fn a_search_gets_its_runs_from_other_instances() {
     let link = json!({ "name": "umts", "traffic": "command", "clients": 2 });
     let mut step = ok(&json!({ "call": "search", "link": link }));
+    let so_far = || ok(&json!({ "call": "search-so-far" }));
+    assert!(so_far().is_null(), "no run was made");
     let mut made = 0;
+    let mut last = Value::Null;
     while step["answer"].is_null() {
+        last = so_far();
         let mut place = 0;
         for request in step["requests"].as_array().expect("requests") {
             let results = ok(&json!({ "call": "search-runs", "link": link, "request": request }));
@@ -301,6 +305,8 @@ fn a_search_gets_its_runs_from_other_instances() {
     let answer = answer.expect("possible");
     assert_eq!(step["answer"]["words"], json!(answer.words()));
     assert!(made > 1_000 && step["answer"]["runs"].as_u64() >= Some(made as u64));
+    let words = last["words"][0].as_str().expect("a sentence");
+    assert!(words.starts_with("Interrupted; so far: "), "{words}");
     // The answer ends the search.
     let over = result(&json!({ "call": "search-step" }));
     assert_eq!(over["remedy"], "begin it again");

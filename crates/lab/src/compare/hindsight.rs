@@ -195,7 +195,7 @@ pub fn validate(
         .collect();
     let more = stage(
         &question,
-        first.seeds.end,
+        first.seeds.last().map_or(0, |seed| seed + 1),
         MORE_EXCHANGES,
         judged.len(),
         10..160,
@@ -236,7 +236,7 @@ pub fn validate(
         cost: [cost.value, cost.low, cost.high],
         reason: reason(&answer, &judged[best]),
         configurations: all,
-        seeds: more.seeds.end - first.seeds.start,
+        seeds: (first.seeds.len() + more.seeds.len()) as u64,
     })
 }
 

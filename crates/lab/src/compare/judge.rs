@@ -136,6 +136,8 @@ pub(super) struct RunSummary {
     /// Bytes on the link in each direction; 0 in a mesh.
     bytes_down: f64,
     bytes_up: f64,
+    /// Packets offered to the direction that had more.
+    pub(super) packets: u64,
     /// Time of the neighbour, in the run beside one.
     pub(super) harm: Option<f64>,
 }
@@ -203,6 +205,7 @@ impl RunSummary {
             summary.exact = evenly_spaced(exact, EXACT_MAX);
         }
         summary.thin();
+        summary.packets = record.link.down.offered.max(record.link.up.offered);
         summary.bytes_down = record.link.down.bytes_sent as f64;
         summary.bytes_up = record.link.up.bytes_sent as f64;
         summary.bytes = match &record.mesh {
@@ -506,17 +509,16 @@ impl Cost {
             high: at(0.975),
         }
     }
-}
 
-/// Whether one of two costs is settled to be less: in 97.5 % of resamples, or both are within 2 %
-/// of each other in 95 %.
-pub(super) fn is_settled(first: &[f64], second: &[f64]) -> bool {
-    let pairs = || first[1..].iter().zip(&second[1..]);
-    let less = pairs().filter(|(a, b)| a < b).count();
-    let alike = pairs()
-        .filter(|(a, b)| (*a / *b - 1.0).abs() < 0.02)
-        .count();
-    less * 1_000 >= RESAMPLES * 975 || alike * 100 >= RESAMPLES * 95
+    /// An interval of the same width around another value.
+    pub(super) fn moved_to(self, value: f64) -> Self {
+        let by = value - self.value;
+        Self {
+            value,
+            low: self.low + by,
+            high: self.high + by,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -610,14 +612,6 @@ mod tests {
         assert_eq!(all.len(), RESAMPLES + 1);
         assert!(all.iter().all(|counts| counts.iter().sum::<u32>() == 7));
         assert_eq!(all, resamples(7));
-    }
-
-    #[test]
-    fn an_order_is_settled_by_resamples() {
-        let [low, high] = [1.0, 2.0].map(|cost| vec![cost; RESAMPLES + 1]);
-        assert!(is_settled(&low, &high) && !is_settled(&high, &low));
-        let near = vec![1.01; RESAMPLES + 1];
-        assert!(is_settled(&near, &low));
     }
 
     #[test]

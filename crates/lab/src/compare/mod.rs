@@ -2,7 +2,7 @@
 //!
 //! [`Question::answer`] runs every controller fit for use with the parameters of RFC 7252, then block
 //! size and timers with the best of them, then the best configurations with fresh seeds until
-//! the order of the first three is settled, and at last on links near the one asked about. Costs are
+//! the recommendation is settled, and at last on links near the one asked about. Costs are
 //! weighted geometric means of [`Component`]s beside default CoAP ([`Weights`]); intervals are by a
 //! bootstrap over paired seeds.
 //!
@@ -84,7 +84,7 @@ impl std::error::Error for CompareError {}
 /// The most devices of a comparison.
 pub const CLIENTS_MAX: u32 = 1_000;
 /// The most seeds of the last stage.
-pub const SEEDS_MAX: u32 = 320;
+pub const SEEDS_MAX: u32 = 1_280;
 /// A question: which configuration for this link and this traffic?
 #[derive(Clone, Debug)]
 pub struct Question {
@@ -157,7 +157,7 @@ pub struct Answer {
     pub flips: Vec<Flip>,
     /// Seeds of the last stage.
     pub seeds: u64,
-    /// True if the order of the first three is settled at 95 %.
+    /// True if 95 % of resamples have the same recommendation.
     pub is_settled: bool,
     /// Runs made.
     pub runs: usize,

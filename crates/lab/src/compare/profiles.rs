@@ -102,7 +102,7 @@ fn costs(
 ) -> Result<(Vec<Vec<f64>>, u64), CompareError> {
     let stage = stage(question, SEEDS, EXCHANGES, judged.len(), 10..160);
     let values = resampled(&make(&stage, judged, progress)?);
-    let seeds = stage.seeds.end - stage.seeds.start;
+    let seeds = stage.seeds.len() as u64;
     Ok((costs_of(&values, &question.weights), seeds))
 }
 

@@ -103,7 +103,7 @@ pub fn check(case: &Case, progress: &(dyn Fn(Progress) + Sync)) -> Result<Checke
         is_plain: is_plain(&question, &recommended),
         cost: [cost.value, cost.low, cost.high],
         exceeded,
-        seeds: here.seeds.end - here.seeds.start,
+        seeds: here.seeds.len() as u64,
     })
 }
 
@@ -253,7 +253,7 @@ pub fn over_trace(
         recommended: named(&recommended, traffic),
         best: named(&best, traffic),
         regret: [regret.value, regret.low, regret.high],
-        seeds: fresh.seeds.end - fresh.seeds.start,
+        seeds: fresh.seeds.len() as u64,
     })
 }
 

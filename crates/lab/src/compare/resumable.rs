@@ -4,7 +4,6 @@
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
-use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -45,28 +44,31 @@ pub(super) struct RunBatch {
     /// Place of the link in the neighbourhood; none for the link asked about.
     pub(super) near: Option<usize>,
     pub(super) with_harm: bool,
-    pub(super) seeds: Range<u64>,
+    pub(super) seeds: Vec<u64>,
     pub(super) configurations: Vec<Configuration>,
 }
 
 impl RunBatch {
     /// Number of summaries.
     fn len(&self) -> usize {
-        self.configurations.len() * (self.seeds.end - self.seeds.start) as usize
+        self.configurations.len() * self.seeds.len()
     }
 
     fn requests(&self) -> Vec<RunRequest> {
-        let of = |one: &Configuration| RunRequest {
+        let parts: Vec<&[u64]> = self.seeds.chunk_by(|a, b| a + 1 == *b).collect();
+        let of = |(one, seeds): (&Configuration, &[u64])| RunRequest {
             near: self.near,
             with_harm: self.with_harm,
             controller: one.controller.to_owned(),
             block: one.block,
             timers: one.timers,
             transfer: one.transfer,
-            first: self.seeds.start,
-            count: self.seeds.end - self.seeds.start,
+            first: seeds[0],
+            count: seeds.len() as u64,
         };
-        self.configurations.iter().map(of).collect()
+        let pairs = self.configurations.iter();
+        let pairs = pairs.flat_map(|one| parts.iter().map(move |seeds| (one, *seeds)));
+        pairs.map(of).collect()
     }
 }
 
@@ -170,7 +172,7 @@ impl ResumableSearch {
                 return Step::Runs(batch.requests());
             }
             let mut all = std::mem::take(&mut self.made).into_iter().flatten();
-            let seeds = (batch.seeds.end - batch.seeds.start) as usize;
+            let seeds = batch.seeds.len();
             let by_configuration = batch.configurations.iter();
             let made = by_configuration.map(|_| all.by_ref().take(seeds).collect());
             self.desk.made.replace(Some(made.collect()));
@@ -262,7 +264,7 @@ impl RunMaker {
         let batch = RunBatch {
             near: request.near,
             with_harm: request.with_harm,
-            seeds: request.first..request.first.saturating_add(request.count),
+            seeds: (request.first..request.first.saturating_add(request.count)).collect(),
             configurations: vec![configuration],
         };
         let made = self.make_all(&batch, &|_| {}, &NEVER)?;

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use carob_cc::time::Duration;
+use carob_sim::link::{DirectionSpec, Impairments, LossSpec, PathChange};
 use carob_sim::registry::Registry;
 use carob_sim::spec::{RunRecord, RunSpec};
 use rayon::prelude::*;
@@ -21,7 +22,7 @@ use crate::scenario::Scenario;
 pub(super) struct Stage<'a> {
     pub(super) link: &'a Link,
     pub(super) traffic: &'a Traffic,
-    pub(super) seeds: Range<u64>,
+    pub(super) seeds: Vec<u64>,
     /// Whether a neighbour's time is measured.
     pub(super) with_harm: bool,
     /// The controllers that configurations name.
@@ -59,7 +60,7 @@ pub(super) fn stage(
     Stage {
         link,
         traffic,
-        seeds: first_seed..first_seed + seeds.clamp(bounds.start, bounds.end),
+        seeds: (first_seed..first_seed + seeds.clamp(bounds.start, bounds.end)).collect(),
         with_harm,
         registry: Registry::BUILT_IN,
         overrides: &[],
@@ -82,6 +83,50 @@ pub(super) fn rare_loss_seeds(link: &Link, traffic: &Traffic, block: u16, needed
     let wanted = u128::from(needed) * 1_000_000 * u128::from(link.loss_burst_milli);
     let seeds = u64::try_from(wanted / losses).unwrap_or(u64::MAX);
     seeds.min(RARE_LOSS_SEEDS_MAX)
+}
+
+/// The losses of a link of which it is known before a run whether they take one of its packets.
+pub(super) struct KnownLosses([LossSpec; 2]);
+
+impl KnownLosses {
+    /// None where chance decides by time or by something besides, and in a mesh.
+    pub(super) fn of(
+        question: &Question,
+        near: Option<&Near>,
+        one: &Configuration,
+    ) -> Option<Self> {
+        let stage = idle(question, near);
+        if stage.link.is_mesh {
+            return None;
+        }
+        let spec = spec(stage.link, &scenario(&stage, one, false).ok()?, 1);
+        let directions = [spec.link.down, spec.link.up];
+        let is_fixed = |change: &PathChange| change.from.is_some() && change.every.is_none();
+        let is_known = |one: &DirectionSpec| {
+            let is_plain = one.replay.is_none() && one.impairments == Impairments::NONE;
+            is_plain && one.changes.iter().all(is_fixed)
+        };
+        let losses = directions.each_ref().map(|one| one.loss);
+        (directions.iter().all(is_known)).then_some(Self(losses))
+    }
+
+    /// Returns whether no packet of a run is lost of which each direction has so many.
+    pub(super) fn spare(&self, seed: u64, packets: u64) -> bool {
+        let both = self.0.iter().zip(["link/down", "link/up"]);
+        let spares = |(loss, label): (&LossSpec, &str)| loss.spares(seed, label, packets);
+        both.map(spares).all(|is_spared| is_spared == Some(true))
+    }
+}
+
+/// Share of runs that lose a packet, in thousandths and at least 1, where only random losses are
+/// ([`Search::make`](super::search::Search)). A second as many packets are for retransmissions and a neighbour.
+pub(super) fn share_with_loss(link: &Link, traffic: &Traffic, block: u16) -> u64 {
+    if link.is_mesh || !link.traces.is_empty() {
+        return 1_000;
+    }
+    let packets = u128::from(3 * traffic.exchanges(block));
+    let ppm = packets * u128::from(link.mean_loss_ppm());
+    u64::try_from(ppm / 1_000).map_or(1_000, |milli| milli.clamp(1, 1_000))
 }
 
 /// Values of configurations for all runs, then for each resample. With fewer runs of some, only the
@@ -132,7 +177,7 @@ pub(super) fn make(
     });
     let scenarios: Vec<(Scenario, Option<Scenario>)> =
         scenarios.collect::<Result<_, CompareError>>()?;
-    let seeds: Vec<u64> = stage.seeds.clone().collect();
+    let seeds = &stage.seeds;
     let jobs: Vec<(usize, u64)> = (0..scenarios.len())
         .flat_map(|place| seeds.iter().map(move |seed| (place, *seed)))
         .collect();
@@ -145,7 +190,11 @@ pub(super) fn make(
         let (alone, beside) = &scenarios[*place];
         let mut summary = RunSummary::of(&run(stage.link, alone, *seed)?, is_transfer);
         if let Some(beside) = beside {
-            summary.harm = harm(&run(stage.link, beside, *seed)?);
+            let record = run(stage.link, beside, *seed)?;
+            summary.harm = harm(&record);
+            summary.packets = summary
+                .packets
+                .max(RunSummary::of(&record, is_transfer).packets);
         }
         progress(Progress::Made);
         Ok(summary)
@@ -174,18 +223,23 @@ fn run(link: &Link, scenario: &Scenario, seed: u64) -> Result<RunRecord, Compare
     })
 }
 
-/// Returns true if a configuration can run on a link with its trouble. Only a run finds what connections lack, such as
-/// sleepy devices, so one is begun.
-pub(super) fn is_possible(question: &Question, near: Option<&Near>, one: &Configuration) -> bool {
-    let stage = Stage {
+/// A stage without runs on the link of a question or one nearby.
+fn idle<'a>(question: &'a Question, near: Option<&'a Near>) -> Stage<'a> {
+    Stage {
         link: near.map_or(&question.link, |near| &near.link),
         traffic: near.map_or(&question.traffic, |near| &near.traffic),
-        seeds: 0..0,
+        seeds: Vec::new(),
         with_harm: false,
         registry: question.registry,
         overrides: near.map_or(&[], |near| &near.overrides),
         is_stopped: &NEVER,
-    };
+    }
+}
+
+/// Returns true if a configuration can run on a link with its trouble. Only a run finds what connections lack, such as
+/// sleepy devices, so one is begun.
+pub(super) fn is_possible(question: &Question, near: Option<&Near>, one: &Configuration) -> bool {
+    let stage = idle(question, near);
     scenario(&stage, one, false).is_ok_and(|scenario| {
         let begun = RunSpec {
             time_limit: Duration::from_micros(1),
@@ -287,6 +341,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn losses_are_known_before_the_run() {
+        let link = Link {
+            loss_ppm: 5_000,
+            ..Link::built_in("lan").expect("built in")
+        };
+        for burst in [1_000, 3_000] {
+            let link = Link {
+                loss_burst_milli: burst,
+                ..link.clone()
+            };
+            let question = Question::new(link, Traffic::named("command").expect("known"));
+            let one = question.default_coap();
+            let losses = KnownLosses::of(&question, None, &one).expect("random losses alone");
+            let scenario = scenario(&idle(&question, None), &one, false).expect("possible");
+            let mut spared = 0;
+            for seed in 1..=60 {
+                let record = run(&question.link, &scenario, seed).expect("possible");
+                let (down, up) = (&record.link.down, &record.link.up);
+                let is_spared = losses.spare(seed, down.offered.max(up.offered));
+                if down.offered == up.offered {
+                    assert_eq!(is_spared, down.lost + up.lost == 0, "seed {seed}");
+                }
+                spared += u32::from(is_spared);
+            }
+            assert!((20..60).contains(&spared), "{spared}");
+        }
+        let outages = Question::new(
+            Link::built_in("starlink").expect("built in"),
+            Traffic::named("command").expect("known"),
+        );
+        assert!(KnownLosses::of(&outages, None, &outages.default_coap()).is_none());
+    }
+
+    #[test]
     fn every_built_in_link_carries_every_traffic() {
         for known in BUILT_IN {
             for (name, ..) in TRAFFIC {
@@ -295,7 +383,7 @@ mod tests {
                 let stage = || Stage {
                     link: &link,
                     traffic: &traffic,
-                    seeds: 1..2,
+                    seeds: vec![1],
                     with_harm: false,
                     registry: Registry::BUILT_IN,
                     overrides: &[],

@@ -3,17 +3,22 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use super::candidates::{
     SEEDS_MANY, TUNED_MAX, best_timers, combinations, finalists, largest_block, narrowed, order,
     refinements, tuned, variations, with_peer,
 };
 use super::configuration::{Configuration, REVIEWED, Transfer, controllers_of};
 use super::gate::{Exclusion, exclusion, exclusion_here, shared_queue_seeds, shares_queue};
-use super::judge::{Component, Cost, Pool, RunSummary, Weights, is_settled};
+use super::judge::{Component, Cost, Pool, RESAMPLES, RunSummary, Weights};
 use super::link::Link;
 use super::neighbourhood::{Near, firsts_of, flips, neighbourhood};
 use super::resumable::{Desk, RunBatch};
-use super::runs::{costs_of, is_possible, point_costs, rare_loss_seeds, resampled, work};
+use super::runs::{
+    KnownLosses, costs_of, is_possible, point_costs, rare_loss_seeds, resampled, share_with_loss,
+    work,
+};
 use super::traffic::Traffic;
 use super::{Answer, Question, Ranked, SEEDS_MAX};
 
@@ -57,7 +62,7 @@ const LAST: Seeds = Seeds {
 /// The best configurations on all links nearby together.
 const NEARBY: Seeds = Seeds {
     least: 3,
-    most: 40,
+    most: 160,
     exchanges: 1_000_000,
     losses: 20,
 };
@@ -74,11 +79,13 @@ const SCREENED: Seeds = Seeds {
 /// The recommended configuration on all links nearby together.
 const CONFIRMED: Seeds = Seeds {
     least: 10,
-    most: 160,
+    most: 640,
     exchanges: 1_000_000,
     losses: 20,
 };
 
+/// Seeds of a batch of runs that are all run, also those without a loss.
+const WHOLE: usize = 40;
 /// Fewest seeds by which a screening rules a configuration out.
 const SCREENED_LEAST: u64 = 3;
 /// Cost relative to the cheapest up to which a configuration can be recommended in its place.
@@ -227,13 +234,13 @@ impl<'a> Search<'a> {
             .iter()
             .map(|place| summaries[*place].clone())
             .collect();
-        let values = resampled(&summaries);
-        let costs = costs_of(&values, &self.question.weights);
-        let finals = self.ranked(&configurations, &summaries, &costs, false);
+        let finals = self.ranked(&configurations, &summaries);
         self.desk.keep(self.answer_of(finals, &[]));
     }
 
-    /// Summaries of runs on a link of the neighbourhood, or on the link asked about, by configuration.
+    /// Summaries of runs on a link of the neighbourhood, or on the link asked about, by configuration. Beyond
+    /// [`WHOLE`] seeds only those with a loss are run; each other one has the summary of one of the first that was
+    /// without loss, too.
     async fn make(
         &self,
         near: Option<usize>,
@@ -241,9 +248,56 @@ impl<'a> Search<'a> {
         configurations: &[Configuration],
         with_harm: bool,
     ) -> Vec<Vec<RunSummary>> {
+        let mut seeds: Vec<u64> = seeds.collect();
+        let rest = seeds.split_off(seeds.len().min(WHOLE));
+        let mut made = self
+            .run(near, seeds.clone(), configurations, with_harm)
+            .await;
+        let Some(base) = configurations.first().filter(|_| !rest.is_empty()) else {
+            return made;
+        };
+        let losses = KnownLosses::of(self.question, near.map(|at| &self.near[at]), base);
+        let packets = made.iter().flatten().map(|one| one.packets).max();
+        let is_spared = |seed: &u64| {
+            let losses = losses.as_ref();
+            losses.is_some_and(|one| one.spare(*seed, packets.unwrap_or_default()))
+        };
+        let places = (0..seeds.len()).filter(|at| is_spared(&seeds[*at]));
+        let without_loss: Vec<usize> = places.collect();
+        let is_spared: Vec<bool> = rest
+            .iter()
+            .map(|seed| !without_loss.is_empty() && is_spared(seed))
+            .collect();
+        let with_loss = rest.iter().zip(&is_spared).filter(|(_, spared)| !**spared);
+        let with_loss = with_loss.map(|(seed, _)| *seed).collect();
+        let more = self.run(near, with_loss, configurations, with_harm).await;
+        for (all, more) in made.iter_mut().zip(more) {
+            let mut more = more.into_iter();
+            let mut like = without_loss.iter().cycle();
+            for spared in &is_spared {
+                let next = match like.next().filter(|_| *spared) {
+                    Some(at) => Some(all[*at].clone()),
+                    None => more.next(),
+                };
+                all.extend(next);
+            }
+        }
+        made
+    }
+
+    /// Summaries of runs, by configuration.
+    async fn run(
+        &self,
+        near: Option<usize>,
+        seeds: Vec<u64>,
+        configurations: &[Configuration],
+        with_harm: bool,
+    ) -> Vec<Vec<RunSummary>> {
         let with_harm = with_harm && near.is_none();
-        let count = (seeds.end - seeds.start) as usize;
-        let runs = configurations.len() * count * (1 + usize::from(with_harm));
+        if seeds.is_empty() {
+            return vec![Vec::new(); configurations.len()];
+        }
+        let runs = configurations.len() * seeds.len() * (1 + usize::from(with_harm));
         self.runs.set(self.runs.get() + runs);
         let configurations = configurations.to_vec();
         self.desk
@@ -404,7 +458,7 @@ impl<'a> Search<'a> {
     }
 
     /// Runs configurations, the first of them default CoAP, with twice as many fresh seeds again and
-    /// again, until the order of the first three is settled.
+    /// again, until the recommendation is settled.
     async fn settle(&self, finalists: &[Configuration]) -> Finals {
         let Question { link, traffic, .. } = self.question;
         let shared = shared_queue_seeds(link, traffic, self.base.block);
@@ -423,36 +477,26 @@ impl<'a> Search<'a> {
                 all.extend(more);
             }
             made = seeds;
-            let costs = costs_of(&resampled(&summaries), &self.question.weights);
-            let firsts = order(&firsts_of(&costs)).into_iter();
-            let firsts = firsts.filter(|place| finalists[*place].transfer == Transfer::Block);
-            let firsts: Vec<usize> = firsts.take(3).collect();
-            let mut pairs = firsts.windows(2);
-            let is_ordered = pairs.all(|pair| is_settled(&costs[pair[0]], &costs[pair[1]]));
-            let finals = self.ranked(finalists, &summaries, &costs, is_ordered);
+            let finals = self.ranked(finalists, &summaries);
             seeds = made * 2;
             let limits = Seeds {
                 most: seeds,
                 ..LAST
             };
             let possible = self.seeds_here(limits, finalists.len());
-            if is_ordered || seeds > u64::from(SEEDS_MAX) || possible < seeds {
+            if finals.is_settled || seeds > u64::from(SEEDS_MAX) || possible < seeds {
                 return finals;
             }
             self.desk.keep(self.answer_of(finals, &[]));
         }
     }
 
-    /// Configurations by their costs, after the first, default CoAP.
-    fn ranked(
-        &self,
-        configurations: &[Configuration],
-        summaries: &[Vec<RunSummary>],
-        costs: &[Vec<f64>],
-        is_settled: bool,
-    ) -> Finals {
+    /// Configurations by their costs, after the first, default CoAP. The recommendation is settled if 95 % of resamples
+    /// have the same.
+    fn ranked(&self, configurations: &[Configuration], summaries: &[Vec<RunSummary>]) -> Finals {
         let Question { link, traffic, .. } = self.question;
         let values = resampled(summaries);
+        let costs = costs_of(&values, &self.question.weights);
         let ranked = |place: usize| Ranked {
             configuration: configurations[place],
             command: configurations[place].command(traffic),
@@ -464,12 +508,28 @@ impl<'a> Search<'a> {
                 shares_queue(&configurations[place], link, traffic),
             )),
         };
-        let others = order(&firsts_of(costs)).into_iter();
-        let places = std::iter::once(0).chain(others.filter(|place| *place != 0));
+        let others = order(&firsts_of(&costs)).into_iter();
+        let places: Vec<usize> = std::iter::once(0)
+            .chain(others.filter(|place| *place != 0))
+            .collect();
+        let ranked: Vec<Ranked> = places.iter().map(|place| ranked(*place)).collect();
+        let base = &self.base;
+        let of = |all: &[Ranked]| all[recommend(all, base)].configuration;
+        let recommended = of(&ranked);
+        let alike = (1..=RESAMPLES).into_par_iter().filter(|resample| {
+            let again = places.iter().zip(&ranked).map(|(place, one)| Ranked {
+                measured: values[*place][*resample],
+                cost: one.cost.moved_to(costs[*place][*resample]),
+                ..one.clone()
+            });
+            let mut again: Vec<Ranked> = again.collect();
+            again[1..].sort_by(|a, b| a.cost.value.total_cmp(&b.cost.value));
+            of(&again) == recommended
+        });
         Finals {
-            ranked: places.map(ranked).collect(),
+            is_settled: alike.count() * 100 >= RESAMPLES * 95,
             seeds: summaries.iter().map(Vec::len).min().unwrap_or_default() as u64,
-            is_settled,
+            ranked,
         }
     }
 
@@ -528,8 +588,11 @@ impl<'a> Search<'a> {
         traffic: &Traffic,
         harm: bool,
     ) -> u64 {
-        let each = work(link, traffic, self.base.block, harm);
-        let seeds = limits.exchanges / (each * configurations.max(1) as u64).max(1);
+        let each = work(link, traffic, self.base.block, harm) * configurations.max(1) as u64;
+        let whole = limits.exchanges / each.max(1);
+        let others = whole.saturating_sub(WHOLE as u64);
+        let seeds =
+            whole - others + others * 1_000 / share_with_loss(link, traffic, self.base.block);
         let most = limits.most.max(rare_loss_seeds(
             link,
             traffic,
@@ -592,7 +655,7 @@ fn better_with_peer(ranked: &[Ranked], recommended: usize) -> Option<usize> {
 }
 
 /// Order of preference among configurations of about the same cost.
-fn simplicity(one: &Configuration, base: &Configuration, place: usize) -> [usize; 4] {
+fn simplicity(one: &Configuration, base: &Configuration, place: usize) -> [usize; 5] {
     let changes = one.changes(base);
     let reviewed = REVIEWED.iter().position(|name| *name == one.controller);
     let known = carob_cc::registry::entries().position(|entry| entry.name == one.controller);
@@ -602,7 +665,8 @@ fn simplicity(one: &Configuration, base: &Configuration, place: usize) -> [usize
         (_, _, Some(order)) => (2, Some(order)),
         _ => (3, known),
     };
-    [class, changes, order.unwrap_or(usize::MAX), place]
+    let order = order.unwrap_or(usize::MAX);
+    [class, changes, order, one.timers as usize, place]
 }
 
 #[cfg(test)]

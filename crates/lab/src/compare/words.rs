@@ -212,7 +212,7 @@ fn certainty(answer: &Answer) -> String {
             best.cost.value, best.cost.low, best.cost.high, answer.seeds
         ));
         if !answer.is_settled {
-            sentences.push("The order of the first three is not settled.".to_owned());
+            sentences.push("With other seeds it may be another one.".to_owned());
         }
         if !answer.neighbours.is_empty() {
             sentences.push(format!(

@@ -73,6 +73,16 @@ impl LossSpec {
         }
     }
 
+    /// Returns whether the process takes none of the first `packets` of a direction with this seed and label; none if
+    /// that depends on the time at which they depart.
+    pub fn spares(&self, seed: u64, label: &str, packets: u64) -> Option<bool> {
+        if matches!(self, Self::PerTime { .. }) {
+            return None;
+        }
+        let mut loss = Loss::new(self, seed, label);
+        Some((0..packets).all(|_| !loss.takes(Instant::ZERO)))
+    }
+
     /// The long-run loss ratio.
     pub fn mean_ratio(&self) -> f64 {
         match *self {
