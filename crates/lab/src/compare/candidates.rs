@@ -13,8 +13,9 @@ const NARROWED_MAX: usize = 14;
 /// The candidates with the same settings: where the settings that gain here lose on a link nearby, others
 /// must be left to choose from.
 const NARROWED_ALIKE_MAX: usize = 5;
-/// Configurations of the last stages, default CoAP apart.
-const FINALISTS_MAX: usize = 8;
+/// Configurations of the last stages, default CoAP apart; and where runs are long.
+pub(super) const FINALISTS_MAX: usize = 8;
+pub(super) const FINALISTS_LONG: usize = 5;
 /// Bytes of headers around a block: IPv4 and UDP 28, CoAP 9, token 2.
 pub(super) const AROUND_A_BLOCK: u32 = 39;
 /// The least gain of a setting that is kept, and of a recommendation.
@@ -198,13 +199,14 @@ pub(super) fn refinements(
 }
 
 /// Default CoAP, `carob` with nothing set, the cheapest of each reviewed controller, then the configurations that
-/// cost least: at most two of one controller. Those that are
+/// cost least: at most two of one controller, and `most` in all. Those that are
 /// out on a link nearby come last, apart from the cheapest of all, which the answer names.
 pub(super) fn finalists(
     known: &[Configuration],
     costs: &[f64],
     is_out: &[bool],
     base: &Configuration,
+    most: usize,
 ) -> Vec<Configuration> {
     let by_cost = order(costs);
     let (out, mut fit): (Vec<usize>, Vec<usize>) =
@@ -233,7 +235,7 @@ pub(super) fn finalists(
     for place in fit {
         let one = known[simplest(place)];
         let of_same = chosen.iter().filter(|c| c.controller == one.controller);
-        if chosen.len() <= FINALISTS_MAX && !chosen.contains(&one) && of_same.count() < 2 {
+        if chosen.len() <= most && !chosen.contains(&one) && of_same.count() < 2 {
             chosen.push(one);
         }
     }

@@ -69,7 +69,7 @@ pub(super) fn stage(
 }
 
 /// Seeds that are made for rare losses at most.
-const RARE_LOSS_SEEDS_MAX: u64 = 2_000;
+const RARE_LOSS_SEEDS_MAX: u64 = 5_000;
 
 /// Seeds after which runs have had the losses needed, runs of losses counted once. Where fewer are made, the
 /// recovery from a loss is seen in no run, and all configurations look alike.

@@ -6,8 +6,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::candidates::{
-    SEEDS_MANY, TUNED_MAX, best_timers, combinations, finalists, largest_block, narrowed, order,
-    refinements, tuned, variations, with_peer,
+    FINALISTS_LONG, FINALISTS_MAX, SEEDS_MANY, TUNED_MAX, best_timers, combinations, finalists,
+    largest_block, narrowed, order, refinements, tuned, variations, with_peer,
 };
 use super::configuration::{Configuration, REVIEWED, Transfer, controllers_of};
 use super::gate::{Exclusion, exclusion, exclusion_here, shared_queue_seeds, shares_queue};
@@ -48,7 +48,7 @@ const FIRST: Seeds = Seeds {
 /// The cheapest of them, with more seeds.
 const NARROWED: Seeds = Seeds {
     least: 2,
-    most: 40,
+    most: 160,
     exchanges: 1_600_000,
     losses: 20,
 };
@@ -57,7 +57,7 @@ const LAST: Seeds = Seeds {
     least: 10,
     most: 40,
     exchanges: 2_000_000,
-    losses: 40,
+    losses: 160,
 };
 /// The best configurations on all links nearby together.
 const NEARBY: Seeds = Seeds {
@@ -71,7 +71,7 @@ const NEARBY: Seeds = Seeds {
 /// stage.
 const SCREENED: Seeds = Seeds {
     least: 0,
-    most: 20,
+    most: 80,
     exchanges: 600_000,
     losses: 20,
 };
@@ -90,7 +90,8 @@ const WHOLE: usize = 40;
 const SCREENED_LEAST: u64 = 3;
 /// Cost relative to the cheapest up to which a configuration can be recommended in its place.
 const NEAR_BEST: f64 = 1.05;
-/// The same where the intervals of both costs overlap: which is cheaper depends on the seeds.
+/// The same where the intervals of both costs overlap, so that which is cheaper depends on the seeds, and for reviewed
+/// controllers in the place of others.
 pub(super) const NEAR_UNSURE: f64 = 1.1;
 
 /// The search for an answer.
@@ -151,7 +152,17 @@ impl<'a> Search<'a> {
     pub(super) async fn answer(self) -> Answer {
         let tried = self.explore().await;
         let is_out = self.screen(&tried.configurations).await;
-        let mut finalists = finalists(&tried.configurations, &tried.costs, &is_out, &self.base);
+        let is_long = self.seeds_here(LAST, FINALISTS_MAX) == LAST.least;
+        let most = if is_long {
+            FINALISTS_LONG
+        } else {
+            FINALISTS_MAX
+        };
+        let Tried {
+            configurations,
+            costs,
+        } = &tried;
+        let mut finalists = finalists(configurations, costs, &is_out, &self.base, most);
         let Question { link, traffic, .. } = self.question;
         let with_peer = with_peer(&self.base, link, traffic).into_iter();
         finalists.extend(with_peer.filter(|one| is_possible(self.question, None, one)));
@@ -609,8 +620,8 @@ const GAIN_WORTH: f64 = 0.1;
 const GAIN_WORTH_S: f64 = 0.005;
 
 /// Of the configurations that are nowhere worse than default CoAP, those that cost at most
-/// [`NEAR_BEST`] times the cheapest, or up to [`NEAR_UNSURE`] times if chance decides, or take at most [`GAIN_WORTH_S`]
-/// longer; of them the simplest: `carob` with nothing set, a setting of default CoAP, a reviewed controller, another one.
+/// [`NEAR_BEST`] times the cheapest, or up to [`NEAR_UNSURE`] times if chance decides or only they are reviewed, or take
+/// at most [`GAIN_WORTH_S`] longer; of them the simplest: `carob` with nothing set, a setting of default CoAP, a reviewed controller, another one.
 /// Default CoAP if none is worth a change.
 fn recommend(ranked: &[Ranked], base: &Configuration) -> usize {
     let default = &ranked[0];
@@ -634,8 +645,12 @@ fn recommend(ranked: &[Ranked], base: &Configuration) -> usize {
     };
     let near = fit().filter(|(_, one)| {
         let costs = one.cost.value / best.cost.value;
-        let is_unsure = costs <= NEAR_UNSURE && one.cost.low <= best.cost.high;
-        costs <= NEAR_BEST || is_unsure || gain(best, one) <= GAIN_WORTH_S
+        let is_reviewed = |one: &Ranked| simplicity(&one.configuration, base, 0)[0] < UNREVIEWED;
+        let may_cost_more =
+            one.cost.low <= best.cost.high || is_reviewed(one) && !is_reviewed(best);
+        costs <= NEAR_BEST
+            || costs <= NEAR_UNSURE && may_cost_more
+            || gain(best, one) <= GAIN_WORTH_S
     });
     near.min_by_key(|(place, one)| simplicity(&one.configuration, base, *place))
         .map(|(place, _)| place)
@@ -654,7 +669,10 @@ fn better_with_peer(ranked: &[Ranked], recommended: usize) -> Option<usize> {
     ranked.iter().position(is_better)
 }
 
-/// Order of preference among configurations of about the same cost.
+/// Class of controllers that nobody reviewed, in the order of preference.
+const UNREVIEWED: usize = 3;
+
+/// Order of preference among configurations of about the same cost: class, settings changed, controller, timers, cost.
 fn simplicity(one: &Configuration, base: &Configuration, place: usize) -> [usize; 5] {
     let changes = one.changes(base);
     let reviewed = REVIEWED.iter().position(|name| *name == one.controller);
@@ -663,7 +681,7 @@ fn simplicity(one: &Configuration, base: &Configuration, place: usize) -> [usize
         ("carob", 0, _) => (0, None),
         ("default", 1, _) => (1, None),
         (_, _, Some(order)) => (2, Some(order)),
-        _ => (3, known),
+        _ => (UNREVIEWED, known),
     };
     let order = order.unwrap_or(usize::MAX);
     [class, changes, order, one.timers as usize, place]

@@ -29,8 +29,10 @@ pub enum TrafficKind {
 pub struct Traffic {
     /// Its kind.
     pub kind: TrafficKind,
-    /// Devices with this traffic at the same time.
+    /// Devices with this traffic at the same time, on one link.
     pub clients: u32,
+    /// Links with so many devices each, compared as one: the cells of a fleet.
+    pub cells: u32,
     /// Requests at once instead of one, of telemetry and commands.
     pub burst: u32,
     /// Interval at which sleepy devices poll, in microseconds; 0 for devices that always receive.
@@ -90,6 +92,7 @@ impl Traffic {
         Some(Self {
             kind: *kind,
             clients: 1,
+            cells: 1,
             burst: 1,
             sleepy_us: 0,
             size: SIZE_DEFAULT,
@@ -148,9 +151,10 @@ impl Traffic {
 
     /// Description in words.
     pub fn about(&self) -> String {
-        let who = match self.clients {
-            1 => "1 device".to_owned(),
-            n => format!("{n} devices"),
+        let who = match (self.clients, self.cells) {
+            (1, 1) => "1 device".to_owned(),
+            (n, 1) => format!("{n} devices"),
+            (n, cells) => format!("{cells} cells of {n} devices that share a link"),
         };
         let what = match self.kind {
             TrafficKind::Firmware => format!("a download of {} B in blocks", self.size),

@@ -6,7 +6,7 @@ mod studies;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carob_lab::compare::{BURST_MAX, Component, SIZE_MAX};
+use carob_lab::compare::{BURST_MAX, CLIENTS_MAX, Component, SIZE_MAX};
 use carob_lab::metrics::Metric;
 use carob_lab::report::Figure;
 use clap::Subcommand;
@@ -284,6 +284,9 @@ pub(crate) struct CompareArgs {
     /// Let this many devices share the link
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) clients: u32,
+    /// Divide the devices among cells of this many, with a link each
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(CLIENTS_MAX)))]
+    pub(crate) cell: Option<u32>,
     /// Send this many requests at once (telemetry, command)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(BURST_MAX)))]
     pub(crate) burst: u32,
@@ -324,6 +327,7 @@ impl Default for CompareArgs {
             numbers: LinkNumbers::default(),
             traffic: "firmware".to_owned(),
             clients: 1,
+            cell: None,
             burst: 1,
             sleepy: None,
             size: None,
@@ -415,6 +419,7 @@ impl CompareArgs {
         }
         let number = |n: u64, default: u64| (n != default).then(|| n.to_string());
         add("--clients", number(self.clients.into(), 1).as_deref());
+        add("--cell", self.cell.map(|cell| cell.to_string()).as_deref());
         add("--burst", number(self.burst.into(), 1).as_deref());
         let sleepy = self.sleepy.map(|time| format!("{}ms", time.as_millis()));
         add("--sleepy", sleepy.as_deref());

@@ -195,12 +195,16 @@ fn traffic(args: &CompareArgs) -> Result<Traffic, Failure> {
             Failure::new(Kind::Usage, format_args!("unknown traffic \"{name}\"")).hint(hint)
         })?
     };
-    if args.clients > CLIENTS_MAX {
-        let message = format_args!("--clients {} is more than {CLIENTS_MAX}", args.clients);
+    traffic.cells = args.clients.div_ceil(args.cell.unwrap_or(args.clients));
+    traffic.clients = args.clients.div_ceil(traffic.cells);
+    if traffic.clients > CLIENTS_MAX {
+        let message = format_args!(
+            "--clients {} is more than {CLIENTS_MAX} on one link",
+            args.clients
+        );
         return Err(Failure::new(Kind::Usage, message)
-            .hint("devices share one link: state those of one cell, or fewer on a link that is slower in proportion"));
+            .hint("--cell N divides them among cells with a link each, such as --cell 200"));
     }
-    traffic.clients = args.clients;
     traffic.burst = args.burst;
     traffic.sleepy_us = args.sleepy.map_or(0, |time| {
         u64::try_from(time.as_micros()).unwrap_or(u64::MAX)

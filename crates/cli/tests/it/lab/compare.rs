@@ -89,8 +89,11 @@ fn json_has_the_link_the_ranking_and_the_recommendation() {
     let file = "[link]\ndown = \"60 kbit/s\"\nup = \"20 kbit/s\"\nrtt = \"300 ms\"\n\
                 loss = \"5 %\"\nbuffer = \"14000 B\"\n";
     std::fs::write(folder.0.join("my.toml"), file).expect("a file");
-    let from_file = json(&folder, &["--link", "my.toml", "--traffic", "command"]);
+    let from_file = ["--link", "my.toml", "--traffic", "command"];
+    let fleet = ["--clients", "20000", "--cell", "1"];
+    let from_file = json(&folder, &[&from_file[..], &fleet].concat());
     assert_eq!(from_file["ranked"], answer["ranked"]);
+    assert_eq!(from_file["traffic"]["cells"], 20_000);
 }
 
 #[test]
@@ -199,8 +202,9 @@ fn wrong_arguments_name_the_place_and_the_remedy() {
         ),
         (
             &["--clients", "5000"],
-            &["--clients 5000 is more than 1000", "those of one cell"],
+            &["--clients 5000 is more than 1000", "such as --cell 200"],
         ),
+        (&["--cell", "2000"], &["2000 is not in 1..=1000"]),
         (
             &["--link", "thread", "--loss", "3%"],
             &["thread is a mesh, which has no loss", "a link with rates"],
