@@ -70,7 +70,6 @@ type Function = fn(&Workspace, &Path, &[String]) -> Result<bool>;
 
 fn function(name: &str) -> Result<Function> {
     Ok(match name {
-        "capture-predictions" => predict_captures,
         "defences" => defences::run,
         "flood" => attacks::flood,
         "handshakes" => attacks::handshakes,
@@ -78,17 +77,6 @@ fn function(name: &str) -> Result<Function> {
         "soak" => soak::run,
         _ => bail!("{name} has no work"),
     })
-}
-
-/// Runs the tests that compare predictions with real sockets, which write the results.
-fn predict_captures(workspace: &Workspace, results: &Path, _: &[String]) -> Result<bool> {
-    let mut test = process::cargo();
-    test.args(["test", "--release", "--test", "it"])
-        .args(carob::FULL);
-    test.arg("captures_of_default_coap");
-    test.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);
-    test.env("CAROB_PREDICTIONS", results);
-    process::succeeds(test.current_dir(&workspace.root))
 }
 
 /// Runs a command; each line that it prints goes to the terminal and into `results` at once, so that an interrupted

@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -25,9 +26,6 @@ const UPLOAD_BYTES: usize = 8_000;
 const SESSION_BYTES: usize = 16_000;
 /// Short requests of a session.
 const SHORT_REQUESTS: usize = 10;
-/// Blocks of 1,024 B and short requests of a session; each is an exchange.
-const SESSION_EXCHANGES: usize =
-    SHORT_REQUESTS + SESSION_BYTES.div_ceil(1_024) + UPLOAD_BYTES.div_ceil(1_024);
 /// Ratio of a predicted to a measured time, at most, and the inverse at least.
 const AGREEMENT: f64 = 1.2;
 
@@ -374,49 +372,11 @@ fn row(
             digits(half),
         );
     }
-    (row + " |\n", ratio)
+    (row + " |", ratio)
 }
 
-const HEAD: &str = "\
-# Predictions from captures
-
-For those who let `carob lab compare --link CAPTURE` choose a configuration. Prerequisite: [analysis of a
-capture](../../../docs/analyze.md). Written by `cargo xtask long capture-predictions`.
-
-";
-
-/// The page: what was done, and a row for each link.
-fn page(rows: &str, cases: &[&Case]) -> String {
-    let exchanges: Vec<String> = cases
-        .iter()
-        .map(|case| format!("{} ({})", case.sessions * SESSION_EXCHANGES, case.link.name))
-        .collect();
-    let downloads: Vec<String> = cases
-        .iter()
-        .map(|case| format!("{} ({})", case.lanes * case.downloads, case.link.name))
-        .collect();
-    format!(
-        "{HEAD}Each link is [emulated](../../../docs/emulation.md) between two network namespaces. `carob` runs there with real sockets.
-The capture is that of the client's device, of default CoAP: sessions of {SHORT_REQUESTS} short requests, a download of
-{SESSION_BYTES} B and an upload of {UPLOAD_BYTES} B in blocks of 1,024 B. `carob lab compare --link CAPTURE --size BYTES` predicts mean times for a
-download by default CoAP and by the configuration that it recommends. Both then download over links of the same kind with other seeds.
-
-Times are means with 95 % intervals, of the client's own measurement. The ratio is the predicted time over the measured one.
-
-- Exchanges in the capture: {}.
-- Downloads of each configuration: {}.
-
-| link | numbers | fitted | default CoAP | predicted | measured | ratio | recommended | predicted | measured | ratio |
-|---|---|---|---|---:|---:|---:|---|---:|---:|---:|
-{rows}",
-        exchanges.join(", "),
-        downloads.join(", "),
-    )
-}
-
-/// Predicts and measures downloads over these links, and keeps their rows. Fails for a ratio beyond the
-/// agreement.
-fn predict_and_measure(cases: &[Case], keep: impl FnOnce(&str)) {
+/// Predicts and measures downloads over these links, and prints their rows. Fails for a ratio beyond the agreement.
+fn predict_and_measure(cases: &[Case]) {
     if !carob_emu::check().can_run() {
         skipped("emulated links need the right to make namespaces and TUN devices (root)");
         return;
@@ -424,9 +384,8 @@ fn predict_and_measure(cases: &[Case], keep: impl FnOnce(&str)) {
     let all: Vec<&Case> = cases.iter().collect();
     let scratch = Scratch::new();
     let files = captures(&all, &scratch);
-    let answers: Vec<_> = all
-        .iter()
-        .zip(&files)
+    let answers = all.iter().zip(&files);
+    let answers: Vec<_> = answers
         .map(|(case, file)| predictions(case, file))
         .collect();
     let scratches: Vec<Scratch> = all.iter().map(|_| Scratch::new()).collect();
@@ -438,45 +397,22 @@ fn predict_and_measure(cases: &[Case], keep: impl FnOnce(&str)) {
         let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
         joined.map(|times| times.expect("downloads")).collect()
     });
-    let (mut rows, mut misses) = (String::new(), Vec::new());
+    let mut misses = Vec::new();
     for ((case, (fitted, predicted)), times) in all.iter().zip(&answers).zip(&times) {
         let (row, ratio) = row(case, fitted, predicted, times);
-        eprint!("{row}");
-        rows += &row;
+        writeln!(io::stdout(), "{row}").expect("standard output");
         if !(1.0 / AGREEMENT..=AGREEMENT).contains(&ratio) {
             misses.push(format!("{}: {ratio:.2}", case.link.name));
         }
     }
-    keep(&rows);
     assert!(misses.is_empty(), "{misses:?}");
 }
 
-/// The file for the results, if they are kept.
-fn kept() -> Option<String> {
-    std::env::var("CAROB_PREDICTIONS").ok()
-}
-
 #[test]
-#[ignore = "takes a quarter of an hour; `cargo xtask long capture-predictions` keeps the table"]
+#[ignore = "takes a quarter of an hour, then needs an idle machine; `cargo xtask long capture-predictions` keeps the rows"]
 fn captures_of_default_coap_predict_downloads() {
-    let cases = slow_links();
-    predict_and_measure(&cases, |rows| {
-        if let Some(path) = kept() {
-            let all: Vec<&Case> = cases.iter().collect();
-            fs::write(path, page(rows, &all)).expect("a folder for the results");
-        }
-    });
-}
-
-#[test]
-#[ignore = "needs an idle machine; its row follows those of the slow links"]
-fn captures_of_default_coap_predict_downloads_over_a_lan() {
-    predict_and_measure(&[lan()], |row| {
-        if let Some(path) = kept() {
-            let page = fs::read_to_string(&path).unwrap_or_default();
-            fs::write(path, page + row).expect("a folder for the results");
-        }
-    });
+    predict_and_measure(&slow_links());
+    predict_and_measure(&[lan()]);
 }
 
 #[test]
@@ -501,7 +437,6 @@ fn nightly_capture_over_an_emulated_link_predicts_downloads() {
     let (fitted, predicted) = predictions(&case, &files[0]);
     let times = measure(&case, &predicted, &scratch);
     let (row, ratio) = row(&case, &fitted, &predicted, &times);
-    eprintln!("{row}");
     // Other tests run at the same time, on the same processors.
     assert!((1.0 / 1.35..=1.35).contains(&ratio), "{ratio}: {row}");
 }
