@@ -178,11 +178,7 @@ impl Client {
         let output = scratch.file("response");
         let _ = fs::remove_file(&output);
         let uri = to.uri(ask.path);
-        let mut command = match self {
-            Self::Carob => carob(ask, &uri),
-            Self::Of(Peer::Libcoap) => libcoap(ask, to.transport),
-            Self::Of(peer) => ours(peer, ask, &uri),
-        };
+        let mut command = self.command(ask, &uri, to.transport);
         self.trust(&mut command, scratch, to.transport, ask.connection);
         let (file, output_to) = match self {
             Self::Carob => ("--file", "--output"),
@@ -219,6 +215,77 @@ impl Client {
             etag: etag_line(&stdout),
             said: running.said(),
         })
+    }
+
+    /// The client's command for a request. libcoap's client has options of its own, and names few of CoAP's; those of
+    /// this project on the peers' libraries (README.md here) are named as those of `carob`.
+    fn command(self, ask: &Ask<'_>, uri: &str, transport: Transport) -> Command {
+        let is_libcoap = self == Self::Of(Peer::Libcoap);
+        let seconds = ask.limit.as_secs().to_string();
+        let mut command = match self {
+            Self::Carob => Command::new(env!("CARGO_BIN_EXE_carob")),
+            Self::Of(Peer::Libcoap) => libcoap_client(transport),
+            Self::Of(peer) => program(peer, "client"),
+        };
+        match self {
+            Self::Carob => command.args([ask.method, uri, "--json"]),
+            Self::Of(Peer::Libcoap) => command.args(["-m", ask.method, "-B", &seconds]),
+            Self::Of(_) => command.args([ask.method, uri, "--timeout", &seconds]),
+        };
+        let option = |name: &str, value: Option<String>, number: u16, bytes: &[u8]| {
+            if is_libcoap {
+                let prefix = if bytes.is_empty() { "" } else { "0x" };
+                let value = format!("{number},{prefix}{}", hex(bytes));
+                return vec!["-O".to_owned(), value];
+            }
+            std::iter::once(name.to_owned()).chain(value).collect()
+        };
+        if let Some(etag) = ask.if_match {
+            // The empty value stands for any state (RFC 7252 5.10.8.1).
+            let is_any = self == Self::Carob && etag.is_empty();
+            let tag = if is_any { "any".to_owned() } else { hex(etag) };
+            command.args(option("--if-match", Some(tag), 1, etag));
+        }
+        if ask.if_none_match {
+            command.args(option("--if-none-match", None, 5, &[]));
+        }
+        if let Some(etag) = ask.etag {
+            command.args(option("--etag", Some(hex(etag)), 4, etag));
+        }
+        match ask.option {
+            // Told so, it does not wait for what cannot come.
+            Some((NO_RESPONSE, [2])) if self == Self::Carob => {
+                command.arg("--no-response=2xx");
+            }
+            Some((number, value)) => {
+                let prefix = if self == Self::Carob { "0x" } else { "" };
+                let named = format!("{number}={prefix}{}", hex(value));
+                command.args(option("--option", Some(named), number, value));
+            }
+            None => {}
+        }
+        if ask.non {
+            command.arg(if is_libcoap { "-N" } else { "--non" });
+        }
+        if let Some(format) = ask.accept {
+            let name = if is_libcoap { "-A" } else { "--accept" };
+            command.args([name, &format.to_string()]);
+        }
+        let block = match ask.block_size {
+            // Over connections libcoap is to send as much at once as the server takes.
+            _ if is_libcoap && transport != Transport::Udp => None,
+            None if is_libcoap => Some(1024),
+            block => block,
+        };
+        if let Some(bytes) = block {
+            let name = if is_libcoap { "-b" } else { "--block-size" };
+            command.args([name, &bytes.to_string()]);
+        }
+        // Californium never sends one.
+        if ask.connection == Connection::WithoutCsm && self == Self::Of(Peer::GoCoap) {
+            command.arg("--no-csm");
+        }
+        command
     }
 
     /// Tells the client whom to trust, over TLS.
@@ -336,43 +403,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn carob(ask: &Ask<'_>, uri: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-    command.args([ask.method, uri, "--json"]);
-    if let Some(etag) = ask.if_match {
-        // The empty value stands for any state (RFC 7252 5.10.8.1).
-        let any = "any".to_owned();
-        let tag = if etag.is_empty() { any } else { hex(etag) };
-        command.args(["--if-match", &tag]);
-    }
-    if ask.if_none_match {
-        command.arg("--if-none-match");
-    }
-    if let Some(etag) = ask.etag {
-        command.args(["--etag", &hex(etag)]);
-    }
-    if ask.non {
-        command.arg("--non");
-    }
-    if let Some(format) = ask.accept {
-        command.args(["--accept", &format.to_string()]);
-    }
-    if let Some(bytes) = ask.block_size {
-        command.args(["--block-size", &bytes.to_string()]);
-    }
-    match ask.option {
-        // Told so, it does not wait for what cannot come.
-        Some((NO_RESPONSE, [2])) => {
-            command.arg("--no-response=2xx");
-        }
-        Some((number, value)) => {
-            command.args(["--option", &format!("{number}=0x{}", hex(value))]);
-        }
-        None => {}
-    }
-    command
-}
-
 /// libcoap's example client for a transport.
 pub(crate) fn libcoap_client(transport: Transport) -> Command {
     if transport.is_secure() {
@@ -380,70 +410,6 @@ pub(crate) fn libcoap_client(transport: Transport) -> Command {
     } else {
         program(Peer::Libcoap, "client")
     }
-}
-
-fn libcoap(ask: &Ask<'_>, transport: Transport) -> Command {
-    let mut command = libcoap_client(transport);
-    let seconds = ask.limit.as_secs().to_string();
-    command.args(["-m", ask.method, "-B", &seconds]);
-    if transport == Transport::Udp {
-        // Over connections it is to send as much at once as the server takes.
-        let block = ask.block_size.unwrap_or(1024).to_string();
-        command.args(["-b", &block]);
-    }
-    if let Some((number, value)) = ask.option {
-        command.args(["-O", &format!("{number},0x{}", hex(value))]);
-    }
-    if ask.non {
-        command.arg("-N");
-    }
-    if let Some(format) = ask.accept {
-        command.args(["-A", &format.to_string()]);
-    }
-    // Options by their numbers.
-    if let Some(etag) = ask.if_match {
-        command.args(["-O", &format!("1,0x{}", hex(etag))]);
-    }
-    if ask.if_none_match {
-        command.args(["-O", "5,"]);
-    }
-    if let Some(etag) = ask.etag {
-        command.args(["-O", &format!("4,0x{}", hex(etag))]);
-    }
-    command
-}
-
-/// A client of ours on a peer's library; README.md here has its options.
-fn ours(peer: Peer, ask: &Ask<'_>, uri: &str) -> Command {
-    let mut command = program(peer, "client");
-    command.args([ask.method, uri]);
-    command.args(["--timeout", &ask.limit.as_secs().to_string()]);
-    if ask.non {
-        command.arg("--non");
-    }
-    if let Some(format) = ask.accept {
-        command.args(["--accept", &format.to_string()]);
-    }
-    if let Some(etag) = ask.if_match {
-        command.args(["--if-match", &hex(etag)]);
-    }
-    if ask.if_none_match {
-        command.arg("--if-none-match");
-    }
-    if let Some(etag) = ask.etag {
-        command.args(["--etag", &hex(etag)]);
-    }
-    if let Some(bytes) = ask.block_size {
-        command.args(["--block-size", &bytes.to_string()]);
-    }
-    if let Some((number, value)) = ask.option {
-        command.args(["--option", &format!("{number}={}", hex(value))]);
-    }
-    if ask.connection == Connection::WithoutCsm && peer == Peer::GoCoap {
-        // Californium never sends one.
-        command.arg("--no-csm");
-    }
-    command
 }
 
 /// The repository's folder.
