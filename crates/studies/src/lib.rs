@@ -1,8 +1,7 @@
 //! Five published studies as data: their tables, claims, and the results of repeating them.
 //!
 //! Reading order: [`papers`] (the published values), [`reproduce`] (both side by side),
-//! [`claims`] (rules, facts and verdicts), [`calibration`] (open settings), [`explained`] (the runs that a text explains), [`report`]
-//! (their pages). Machinery that any study can use is in [`carob_lab`].
+//! [`claims`] (rules, facts and verdicts), [`calibration`] (open settings). Machinery that any study can use is in [`carob_lab`].
 //!
 //! ```
 //! use carob_lab::statistics::Statistic;
@@ -13,7 +12,5 @@
 
 pub mod calibration;
 pub mod claims;
-pub mod explained;
 pub mod papers;
-pub mod report;
 pub mod reproduce;

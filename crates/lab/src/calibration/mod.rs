@@ -74,7 +74,7 @@ use crate::metrics::Metric;
 use crate::run::RunSetupError;
 use crate::scenario::{Scenario, ScenarioErrors, builtin, is_known};
 
-pub use page::{FindingText, figure, markdown};
+pub use page::{FindingText, markdown, tables};
 pub use result::{
     CalibrationResult, CheckResult, Class, FactResult, FindingResult, FindingShare, PointResult,
     VerdictShares,

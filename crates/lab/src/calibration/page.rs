@@ -1,11 +1,11 @@
-//! The page "What would have to be true" of a calibrated study, and its figure.
+//! The page "What would have to be true" of a calibrated study.
 
 use std::fmt::Write as _;
 
 use super::result::{CalibrationResult, Class, FindingShare};
 use super::{Calibration, ExcludedBy, Verdict};
 use crate::claims::interval::short;
-use crate::report::{self, DependenceRow, Picture};
+use crate::text::TextTable;
 
 /// A finding in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,13 +18,12 @@ pub struct FindingText {
     pub weight: String,
 }
 
-/// The page as Markdown; `citation` names the study and `figure` is the path of its figure.
+/// The page as Markdown; `citation` names the study.
 pub fn markdown(
     calibration: &Calibration,
     result: &CalibrationResult,
     texts: &[FindingText],
     citation: &str,
-    figure: &str,
 ) -> String {
     let plausible = result.plausible();
     let counted = result.counted();
@@ -42,17 +41,31 @@ pub fn markdown(
         text += "A fact excludes a point if the measured value violates it; an interval that touches is not enough.\n\n";
     }
     text += &plausible_sentence(calibration, result, plausible.len(), counted.len());
-    text += &facts(calibration, result);
-    text += &settings(calibration, result);
+    let [facts, settings, findings] =
+        tables(calibration, result, texts).map(|table| table.markdown());
+    // A String takes every write.
     let _ = write!(
         text,
-        "\n## Findings\n\nShares are of {} points. A finding is robust if it holds at 95 % of them, excluded if at 5 % or fewer.\n\n\
-         ![Findings against settings]({figure})\n\n\
-         Darker: the setting explains more of where the finding holds.\n\n",
+        "\n## Baseline facts\n\n{facts}\n## Open settings\n\n{settings}\n## Findings\n\nShares are of {} points. A finding is \
+         robust if it holds at 95 % of them, excluded if at 5 % or fewer.\n\n{findings}",
         counted.len()
     );
-    text += &findings(calibration, result, texts);
     text
+}
+
+/// Tables of the baseline facts, the open settings and the findings.
+pub fn tables(
+    calibration: &Calibration,
+    result: &CalibrationResult,
+    texts: &[FindingText],
+) -> [TextTable; 3] {
+    let mut findings = findings(calibration, result, texts);
+    findings.emphasise_verdicts();
+    [
+        facts(calibration, result),
+        settings(calibration, result),
+        findings,
+    ]
 }
 
 fn plausible_sentence(
@@ -110,12 +123,17 @@ fn first_point(calibration: &Calibration) -> &'static str {
     }
 }
 
-fn facts(calibration: &Calibration, result: &CalibrationResult) -> String {
-    let mut text = format!(
-        "\n## Baseline facts\n\n| fact | source | condition | {} | interpretation | points excluded |\n\
-         | --- | --- | --- | ---: | ---: | ---: |\n",
-        first_point(calibration)
-    );
+fn facts(calibration: &Calibration, result: &CalibrationResult) -> TextTable {
+    let first = format!(">{}", first_point(calibration));
+    let mut table = TextTable::new([
+        "fact",
+        "source",
+        "condition",
+        &first,
+        ">interpretation",
+        ">points excluded",
+    ]);
+    table.optional(&["source", "condition"]);
     let valid: Vec<_> = result.points.iter().filter(|p| p.error.is_none()).collect();
     for (n, fact) in calibration.facts.iter().enumerate() {
         let cases = fact.text.iter().flat_map(|check| &check.cases);
@@ -128,26 +146,29 @@ fn facts(calibration: &Calibration, result: &CalibrationResult) -> String {
             let excluded = valid.iter().filter_map(|point| check(point));
             let excluded = excluded.filter(|check| check.excluded).count();
             let none = || "none".to_owned();
-            let _ = writeln!(
-                text,
-                "| {} | {} | `{}`: {condition} | {} | {} | {} of {} |",
-                fact.id,
-                fact.about,
-                quantity.text(),
+            table.add(vec![
+                fact.id.clone(),
+                fact.about.clone(),
+                format!("`{}`: {condition}", quantity.text()),
                 measured(0).unwrap_or_else(none),
                 measured(result.interpretation).unwrap_or_else(none),
-                excluded,
-                valid.len()
-            );
+                format!("{excluded} of {}", valid.len()),
+            ]);
         }
     }
-    text
+    table
 }
 
-fn settings(calibration: &Calibration, result: &CalibrationResult) -> String {
-    let mut text = "\n## Open settings\n\n| setting | values tried | interpretation | plausible set | share of the score's variance | reason |\n\
-         | --- | --- | --- | --- | ---: | --- |\n"
-        .to_owned();
+fn settings(calibration: &Calibration, result: &CalibrationResult) -> TextTable {
+    let mut table = TextTable::new([
+        "setting",
+        "values tried",
+        "interpretation",
+        "plausible set",
+        ">share of the score's variance",
+        "reason",
+    ]);
+    table.optional(&["reason", "values tried"]);
     let (plausible, best) = (result.plausible(), &result.points[result.interpretation]);
     for ((n, setting), share) in calibration
         .settings
@@ -183,16 +204,16 @@ fn settings(calibration: &Calibration, result: &CalibrationResult) -> String {
                 .collect::<Vec<_>>()
                 .join("; "),
         };
-        let _ = writeln!(
-            text,
-            "| {} | {tried} | {} | {left} | {:.0} % | {} |",
-            setting.name,
-            calibration.label(n, best.values[n]),
-            share * 100.0,
-            setting.reason
-        );
+        table.add(vec![
+            setting.name.clone(),
+            tried,
+            calibration.label(n, best.values[n]).to_owned(),
+            left,
+            format!("{:.0} %", share * 100.0),
+            setting.reason.clone(),
+        ]);
     }
-    text
+    table
 }
 
 /// The verdict of a finding in short.
@@ -209,12 +230,19 @@ fn findings(
     calibration: &Calibration,
     result: &CalibrationResult,
     texts: &[FindingText],
-) -> String {
-    let mut text = format!(
-        "| finding | weight | {} | interpretation | holds | partly | | depends on | text |\n\
-         | --- | --- | --- | --- | ---: | ---: | --- | --- | --- |\n",
-        first_point(calibration)
-    );
+) -> TextTable {
+    let mut table = TextTable::new([
+        "finding",
+        "weight",
+        first_point(calibration),
+        "interpretation",
+        ">holds",
+        ">partly",
+        "",
+        "depends on",
+        "text",
+    ]);
+    table.optional(&["text", "partly", "weight"]);
     for (n, rule) in calibration.findings.iter().enumerate() {
         let words = texts.iter().find(|text| text.id == rule.id);
         for by_table in [false, true] {
@@ -231,25 +259,20 @@ fn findings(
                 continue;
             };
             let said = |index| verdict(index).map_or("not judged", word);
-            let _ = writeln!(
-                text,
-                "| {}{} | {} | {} | {} | {:.0} % | {:.0} % | {} | {} | {} |",
-                rule.id,
-                if by_table { ", by its data" } else { "" },
-                words.map_or("", |words| &words.weight),
-                said(0),
-                said(result.interpretation),
-                share.holds * 100.0,
-                share.partly * 100.0,
-                share.class.name(),
+            table.add(vec![
+                format!("{}{}", rule.id, if by_table { ", by its data" } else { "" }),
+                words.map_or_else(String::new, |words| words.weight.clone()),
+                said(0).to_owned(),
+                said(result.interpretation).to_owned(),
+                format!("{:.0} %", share.holds * 100.0),
+                format!("{:.0} %", share.partly * 100.0),
+                share.class.name().to_owned(),
                 depends_on(calibration, &share),
-                words
-                    .map_or(&*rule.about, |words| &words.claim)
-                    .replace('|', "\\|"),
-            );
+                words.map_or(&rule.about, |words| &words.claim).clone(),
+            ]);
         }
     }
-    text
+    table
 }
 
 fn depends_on(calibration: &Calibration, share: &FindingShare) -> String {
@@ -262,29 +285,4 @@ fn depends_on(calibration: &Calibration, share: &FindingShare) -> String {
         (Class::Conditional, None) => "no single setting".to_owned(),
         _ => String::new(),
     }
-}
-
-/// Findings against settings.
-pub fn figure(calibration: &Calibration, result: &CalibrationResult) -> Picture {
-    let names: Vec<&str> = calibration.settings.iter().map(|one| &*one.name).collect();
-    let row = |(n, rule): (usize, &crate::claims::rule::Rule)| {
-        let share = result.finding(calibration, n, false)?;
-        Some(DependenceRow {
-            name: rule.id.clone(),
-            holds: share.holds,
-            partly: share.partly,
-            explained: if share.class == Class::Conditional {
-                result.finding_sensitivity(calibration, n)
-            } else {
-                vec![0.0; names.len()]
-            },
-        })
-    };
-    let rows: Vec<DependenceRow> = calibration
-        .findings
-        .iter()
-        .enumerate()
-        .filter_map(row)
-        .collect();
-    report::dependence_figure(&names, &rows)
 }

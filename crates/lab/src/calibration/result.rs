@@ -333,28 +333,6 @@ impl CalibrationResult {
             depends_on: most.filter(|(_, share)| class == Class::Conditional && *share > 0.0),
         })
     }
-
-    /// For each setting, the share of the variance of where a finding holds that it explains alone.
-    pub(super) fn finding_sensitivity(
-        &self,
-        calibration: &Calibration,
-        finding: usize,
-    ) -> Vec<f64> {
-        let counted = self.counted();
-        let points: Vec<&PointResult> = counted.iter().map(|index| &self.points[*index]).collect();
-        let value = |point: &&PointResult| {
-            let findings = point.findings.as_ref();
-            let verdict = findings
-                .and_then(|all| all.get(finding))
-                .map(|one| one.text);
-            f64::from(u8::from(verdict == Some(Verdict::Holds)))
-        };
-        let values: Vec<f64> = points.iter().map(value).collect();
-        let settings = 0..calibration.settings.len();
-        settings
-            .map(|setting| explained(calibration, setting, &points, &values))
-            .collect()
-    }
 }
 
 /// Share of the variance of values that groups of a setting's values explain, corrected for the number

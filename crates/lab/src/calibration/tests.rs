@@ -175,7 +175,7 @@ fn baseline_facts_find_the_settings_that_made_them() {
         claim: "A crowd waits.".to_owned(),
         weight: "headline".to_owned(),
     }];
-    let page = markdown(&calibration, &result, &texts, "Me 2026", "mine.svg");
+    let page = markdown(&calibration, &result, &texts, "Me 2026");
     for line in [
         "# Me 2026: what would have to be true",
         "| service | 20 ms; 40 ms; 60 ms; 80 ms | 60 ms | 60 ms |",
@@ -242,7 +242,7 @@ fn a_base_is_what_an_interpretation_was_chosen_from() {
     assert_eq!(after.label(1, best.values[1]), "as first chosen");
     assert!(after.has_taken_over(&best.values));
     assert!(!with(SCENARIO).has_taken_over(&best.values));
-    let page = markdown(&after, &result, &[], "Me 2026", "mine.svg");
+    let page = markdown(&after, &result, &[], "Me 2026");
     for line in [
         "The settings chosen first are not among them. The scenario files have the settings of the interpretation.",
         "| finding | weight | chosen first | interpretation |",
@@ -257,7 +257,7 @@ fn facts_that_no_point_meets_are_named() {
     let calibration = calibration(OPEN_FILE, &impossible).expect("it reads");
     let result = calibration.run("", || {}).expect("it runs");
     assert!(result.plausible().is_empty());
-    let page = markdown(&calibration, &result, &[], "Me 2026", "mine.svg");
+    let page = markdown(&calibration, &result, &[], "Me 2026");
     assert!(
         page.contains(
             "**Every point is excluded.** The interpretation violates: four requests take 0.69 s."

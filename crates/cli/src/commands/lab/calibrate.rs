@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use carob_lab::calibration::{
-    Calibration, CalibrationError, CalibrationResult, FindingText, figure, markdown,
+    Calibration, CalibrationError, CalibrationResult, FindingText, markdown, tables,
 };
 use carob_lab::registry::Registry;
 use carob_lab::study::StudyFolder;
-use carob_lab::text::TextTable;
 use carob_studies::calibration::{CALIBRATED, Calibrated};
 use carob_studies::claims::unit;
 use carob_studies::papers;
@@ -47,17 +46,8 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Outcome, Failure> {
     if args.json {
         raw(result.to_json().trim_end());
     } else if args.markdown {
-        let page = markdown(
-            calibration,
-            &result,
-            &subject.texts,
-            &subject.citation,
-            "calibration.svg",
-        );
+        let page = markdown(calibration, &result, &subject.texts, &subject.citation);
         raw(page.trim_end());
-    } else if args.svg {
-        let figure = figure(calibration, &result).standalone();
-        raw(figure.trim_end());
     } else {
         if from_store && result.is_stale(calibration) {
             say(
@@ -138,7 +128,7 @@ fn compute(subject: &Subject, args: &CalibrateArgs) -> Result<CalibrationResult,
 
 fn show(subject: &Subject, result: &CalibrationResult, from_store: bool) {
     let calibration = &subject.calibration;
-    let (plausible, best) = (result.plausible(), &result.points[result.interpretation]);
+    let plausible = result.plausible();
     say(format_args!(
         "{}: {} points, {} facts; {}{}",
         subject.citation,
@@ -154,90 +144,13 @@ fn show(subject: &Subject, result: &CalibrationResult, from_store: bool) {
             ""
         }
     ));
-    say("\nBaseline facts:");
-    let mut facts = TextTable::new([
-        "fact",
-        if calibration.base.is_empty() {
-            ">scenario files"
-        } else {
-            ">chosen first"
-        },
-        ">interpretation",
-        ">excludes",
-    ]);
-    for (n, fact) in calibration.facts.iter().enumerate() {
-        let off = |point: &carob_lab::calibration::PointResult| {
-            point.facts.get(n).map_or_else(String::new, |fact| {
-                format!(
-                    "{:.1} off{}",
-                    fact.deviation(),
-                    if fact.excludes() { " !" } else { "" }
-                )
-            })
-        };
-        let excludes = |point: &&carob_lab::calibration::PointResult| {
-            point
-                .facts
-                .get(n)
-                .is_some_and(carob_lab::calibration::FactResult::excludes)
-        };
-        facts.add(vec![
-            fact.id.clone(),
-            result.points.first().map_or_else(String::new, &off),
-            off(best),
-            result.points.iter().filter(excludes).count().to_string(),
-        ]);
+    let headings = ["Baseline facts", "Open settings", "Findings"];
+    for (heading, table) in headings
+        .iter()
+        .zip(tables(calibration, result, &subject.texts))
+    {
+        say(format_args!("\n{heading}:"));
+        say_table(&table, 0);
     }
-    facts.add_note("Deviations are in tolerances, at most 10; ! excludes the point.");
-    say_table(&facts, 0);
-    say("");
-    say("Open settings:");
-    let mut settings = TextTable::new(["setting", "interpretation", ">explains"]);
-    let sensitivity = result.sensitivity(calibration);
-    for ((n, setting), share) in calibration.settings.iter().enumerate().zip(sensitivity) {
-        settings.add(vec![
-            setting.name.clone(),
-            calibration.label(n, best.values[n]).to_owned(),
-            format!("{:.0} %", share * 100.0),
-        ]);
-    }
-    settings.add_note("Explains: share of the variance of the deviations over the first sample.");
-    say_table(&settings, 0);
-    say("");
-    say(format_args!(
-        "Findings at {} points:",
-        result.counted().len()
-    ));
-    let mut findings = TextTable::new([
-        "finding",
-        "weight",
-        "interpretation",
-        ">holds",
-        ">partly",
-        "",
-        "depends on",
-    ]);
-    for (n, rule) in calibration.findings.iter().enumerate() {
-        let Some(share) = result.finding(calibration, n, false) else {
-            continue;
-        };
-        let words = subject.texts.iter().find(|text| text.id == rule.id);
-        let at_best = best.findings.as_ref().and_then(|all| all.get(n));
-        let depends = share
-            .depends_on
-            .map(|(setting, _)| calibration.settings[setting].name.clone());
-        findings.add(vec![
-            rule.id.clone(),
-            words.map_or_else(String::new, |words| words.weight.clone()),
-            at_best.map_or("", |finding| finding.text.name()).to_owned(),
-            format!("{:.0} %", share.holds * 100.0),
-            format!("{:.0} %", share.partly * 100.0),
-            share.class.name().to_owned(),
-            depends.unwrap_or_default(),
-        ]);
-    }
-    findings.optional(&["partly", "weight"]);
-    findings.emphasise_verdicts();
-    say_table(&findings, 0);
     say("");
 }

@@ -51,17 +51,6 @@ pub(super) fn run(args: &ClaimsArgs) -> Result<Outcome, Failure> {
         return Err(Failure::new(Kind::Usage, text).hint(format!("there is: {}", names.join(", "))));
     }
     let studies = || parts.chunk_by(|a, b| a.study == b.study);
-    if let Some(file) = &args.report {
-        let all: Vec<StudyVerdicts> = studies().filter_map(StudyVerdicts::of).collect();
-        let command = format!(
-            "carob lab claims --report {}",
-            quoted(&file.display().to_string())
-        );
-        let html = claims_index::page(&all, command).html();
-        output::write(file, &html).map_err(|error| Failure::file("write", file, &error))?;
-        say(format_args!("Report: {}", file.display()));
-        return Ok(Outcome::Done);
-    }
     if args.markdown && args.study.is_none() {
         let all: Vec<StudyVerdicts> = studies().filter_map(StudyVerdicts::of).collect();
         raw(claims_index::document(&all).trim_end());

@@ -12,7 +12,6 @@ mod compare;
 #[cfg(feature = "emulate")]
 mod emulate;
 #[cfg(feature = "studies")]
-mod figures;
 #[cfg(feature = "studies")]
 mod judge;
 mod list;

@@ -1,7 +1,6 @@
 //! Reports in a real browser (Debian's Chromium), in frames of 375 and 1440 pixels.
 
 mod frames;
-mod rasters;
 
 use std::fs;
 use std::process::Command;
@@ -195,57 +194,5 @@ fn charts_change(page: &Value) {
         ] {
             assert_eq!(zoom[property], true, "{property}: {zoom}");
         }
-    }
-}
-
-#[test]
-fn nightly_page_of_claims_is_filtered_by_study_and_verdict() {
-    if is_missing() {
-        return;
-    }
-    let folder = Folder::new("browser-claims");
-    folder.says(&["lab", "claims", "--report", "claims.html"]);
-    let path = folder.0.join("claims.html");
-    let page = fs::read_to_string(&path).expect("the page");
-    assert!(page.len() < BYTES_MAX, "{} bytes", page.len());
-    let probe = "<script>addEventListener('load', () => {\
-        const selects = [...document.querySelectorAll('select.filter')];\
-        const rows = [...selects[0].closest('section').querySelectorAll('tbody tr')];\
-        const choose = (name, value) => {\
-            const select = selects.find((one) => one.getAttribute('aria-label') === name);\
-            select.value = value; select.dispatchEvent(new Event('change')); };\
-        const shown = () => rows.filter((row) => !row.hidden);\
-        choose('study', 'thesis'); const study = shown().length;\
-        choose('importance', 'main'); choose('verdict', 'fails');\
-        const cells = shown().map((row) => [1, 2, 3].map((k) => row.cells[k].textContent).join());\
-        for (const name of ['study', 'importance', 'verdict']) choose(name, '');\
-        parent.postMessage({ names: selects.map((one) => one.getAttribute('aria-label')), all: rows.length,\
-            study, cells, again: shown().length, overflow: document.documentElement.scrollWidth - innerWidth }, '*');\
-        });</script></body>";
-    fs::write(&path, page.replacen("</body>", probe, 1)).unwrap();
-    for found in open(&folder, &["claims.html".to_owned()], false) {
-        assert_eq!(
-            found["names"],
-            serde_json::json!([
-                "study",
-                "importance",
-                "verdict",
-                "by the text",
-                "within 10 %"
-            ])
-        );
-        let number = |name: &str| found[name].as_u64().expect("a number");
-        assert!(
-            number("study") > 0 && number("study") < number("all"),
-            "{found}"
-        );
-        let cells = found["cells"].as_array().expect("rows");
-        assert!(!cells.is_empty(), "{found}");
-        assert!(
-            cells.iter().all(|row| row == "thesis,main,fails"),
-            "{found}"
-        );
-        assert_eq!(number("again"), number("all"));
-        assert!(found["overflow"].as_i64() <= Some(0), "{found}");
     }
 }

@@ -15,7 +15,6 @@ fn slow_reproduce_shows_print_beside_ours_with_verdicts() {
         "nearest to print in",
         "Note: tcp-bbr1 in long-1c-none-2500, ",
         "25 % or p25-p75",
-        "Report: reports/reproduce-thesis.html\n",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
@@ -23,33 +22,6 @@ fn slow_reproduce_shows_print_beside_ours_with_verdicts() {
         !text.contains("STALE") && !text.contains("Undecided"),
         "{text}"
     );
-    let html = std::fs::read_to_string(folder.0.join("reports/reproduce-thesis.html"));
-    let html = html.expect("the report");
-    assert!(html.contains("<svg class=\"figure\"") && html.contains("the stalled flow"));
-}
-
-#[test]
-fn nightly_reproduce_draws_the_runs_that_the_text_explains() {
-    let folder = Folder::new("reproduce-figures");
-    let run =
-        |arguments: &[&str]| folder.says(&[&["lab", "reproduce", "thesis"], arguments].concat());
-    let page = run(&["--figures", "--threads", "1"]);
-    assert_eq!(page, run(&["--figures", "--threads", "2"]));
-    // Every figure of the page is there, as a file of its own.
-    let names = page.split("](figures/").skip(1);
-    let names: Vec<&str> = names
-        .filter_map(|rest| Some(rest.split_once(".svg)")?.0))
-        .collect();
-    assert!(names.contains(&"overshoot") && names.contains(&"fct-4c-low"));
-    for name in names {
-        let svg = run(&["--svg", name]);
-        assert!(svg.starts_with("<svg") && svg.len() < 200_000, "{name}");
-    }
-    assert!(
-        page.contains("carob lab run thesis/long-1c-none-28200 --algorithm tcp-newreno --seed")
-    );
-    let error = folder.refuses(&["lab", "reproduce", "thesis", "--svg", "nothing"]);
-    assert!(error.contains("overshoot"), "{error}");
 }
 
 #[test]
@@ -107,7 +79,7 @@ fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
 #[test]
 fn slow_reproduce_runs_again_with_another_number_of_seeds() {
     let folder = Folder::new("reproduce-fresh");
-    let text = folder.says(&["lab", "reproduce", "thesis", "--seeds", "3", "--no-report"]);
+    let text = folder.says(&["lab", "reproduce", "thesis", "--seeds", "3"]);
     assert!(text.contains("thesis/long, 3 seeds, run in "), "{text}");
 }
 
@@ -119,7 +91,6 @@ fn reproduce_ranks_algorithms_in_wireless_networks() {
         "Table 2, settling times in seconds",
         "Table 3, PDR in per cent",
         "CoCoA+ has a higher PDR than default CoAP in 7 of 8 published rows",
-        "Report: reports/reproduce-cocoaplus.html\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
@@ -141,7 +112,6 @@ fn reproduce_ranks_algorithms_in_wireless_networks() {
     assert!(plus["measured"].is_number() && plus["measured_gap_ci95"].is_number());
     for (arguments, why) in [
         (["cocoaplus", "--set", "mac.csma=contiki28"], "contiki28"),
-        (["cocoaplus", "--svg", "load"], "have no figures"),
         (
             ["thesis", "--set", "block=64 B"],
             "carob lab run thesis/long",

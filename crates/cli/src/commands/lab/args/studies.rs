@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::{ReportArgs, ThreadArgs};
+use super::ThreadArgs;
 
 pub(super) const CLAIMS_EXAMPLES: &str = "\
 Examples:
   carob lab claims
-  carob lab claims --report claims.html
   carob lab claims thesis --json
   carob lab claims thesis --part long --fresh --seeds 20
 
@@ -36,10 +35,6 @@ open.toml lists settings with plausible values, baseline.toml facts about defaul
 fact excludes are left out; findings are judged at the others.";
 
 /// Arguments of `carob lab reproduce`.
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of the command line"
-)]
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReproduceArgs {
     /// The study's short name (see `carob lab list`)
@@ -51,7 +46,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Change a setting of the wireless scenarios; implies --fresh
-    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["markdown", "figures", "svg", "keep"])]
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["markdown", "keep"])]
     pub(crate) set: Vec<String>,
     /// Print one JSON object per published value, a line each
     #[arg(long)]
@@ -59,17 +54,9 @@ pub(crate) struct ReproduceArgs {
     /// Print the stored results as a document (papers/thesis/reproduction.md)
     #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
-    /// Print the document papers/thesis/figures.md
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown"])]
-    pub(crate) figures: bool,
-    /// Print one of its figures as an SVG file
-    #[arg(long, hide_short_help = true, value_name = "NAME", conflicts_with_all = ["json", "fresh", "seeds", "keep", "markdown", "figures"])]
-    pub(crate) svg: Option<String>,
     /// Write the results as the file of stored results
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) keep: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) report: ReportArgs,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
 }
@@ -99,9 +86,6 @@ pub(crate) struct ClaimsArgs {
     /// Print one JSON object per claim, a line each, with every check
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write one page with all stored verdicts, filtered by study, importance and verdict
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "fresh", "seeds", "set", "keep", "markdown"])]
-    pub(crate) report: Option<PathBuf>,
     /// Print the stored verdicts as the document papers/thesis/claims.md
     #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
@@ -156,9 +140,6 @@ pub(crate) struct CalibrateArgs {
     /// Print the page as Markdown
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
-    /// Print the figure of findings against settings as SVG
-    #[arg(long, conflicts_with_all = ["json", "markdown"])]
-    pub(crate) svg: bool,
     /// Write the result to this folder, as a file of stored results
     #[arg(long, value_name = "FOLDER", hide_short_help = true)]
     pub(crate) keep: Option<PathBuf>,

@@ -6,22 +6,16 @@ use std::time::Instant;
 
 use carob_lab::study::Study;
 use carob_studies::papers::{self, PublishedMean};
-use carob_studies::report::network_reproduction;
 use carob_studies::reproduce::networks::{
     self, MeasureError, NETWORK_SEEDS, NetworkComparison, NetworkRuns, printed_tables,
 };
 use indicatif::ProgressBar;
 
 use crate::commands::lab::args::ReproduceArgs;
-use crate::commands::lab::output::{self, json_lines, quoted, raw, say, say_table};
+use crate::commands::lab::output::{self, json_lines, raw, say, say_table};
 use crate::failure::{Failure, Kind, Outcome};
 
 pub(super) fn run(study: &Study, args: &ReproduceArgs) -> Result<Outcome, Failure> {
-    if args.figures || args.svg.is_some() {
-        let message = format_args!("the tables of {} have no figures", study.citation());
-        return Err(Failure::new(Kind::Usage, message)
-            .hint("carob lab run cocoaplus/constant --svg load draws its runs"));
-    }
     let began = Instant::now();
     let published = papers::cocoaplus_means();
     let fresh = args.fresh || args.seeds.is_some() || args.keep.is_some() || !args.set.is_empty();
@@ -71,26 +65,6 @@ pub(super) fn run(study: &Study, args: &ReproduceArgs) -> Result<Outcome, Failur
         }
         say("");
     }
-    let name = format!("reproduce-{}", args.study);
-    output::report(&args.report, &name, args.json, || {
-        let mut command = format!("carob lab reproduce {}", args.study);
-        if let Some(seeds) = args.seeds {
-            // Writing to a String cannot fail.
-            let _ = write!(command, " --seeds {seeds}");
-        } else if fresh {
-            command.push_str(" --fresh");
-        }
-        for set in &args.set {
-            let _ = write!(command, " --set {}", quoted(set));
-        }
-        Ok(network_reproduction(
-            study,
-            &measured,
-            &comparisons,
-            &stale,
-            &command,
-        ))
-    })?;
     Ok(Outcome::Done)
 }
 
