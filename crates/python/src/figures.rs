@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use carob_lab::metrics::{METRICS, Metric};
 use carob_lab::report::{
-    self, Figure, Mapping, PairedGroup, PairedRow, PairedRows, SweptFigure, SweptLine, SweptPanel,
+    self, FIGURES, Figure, Mapping, PairedGroup, PairedRow, PairedRows, SweptFigure, SweptLine,
+    SweptPanel,
 };
 use carob_lab::run::EachRow;
 use carob_lab::statistics::Statistics;
@@ -26,7 +27,7 @@ type Row = (String, String, String, (f64, f64, f64), String);
 /// Names of the figures of runs, their content, and needed data.
 #[pyfunction]
 pub(crate) fn figures() -> Vec<(&'static str, &'static str, &'static str)> {
-    let all = Figure::of_runs();
+    let all = FIGURES.iter();
     all.map(|one| (one.name, one.about, one.needs)).collect()
 }
 
@@ -41,9 +42,9 @@ pub(crate) fn looks(names: Vec<String>) -> Vec<(&'static str, usize)> {
 
 /// The drawing of a figure of reports with a name.
 pub(crate) fn named(name: &str) -> PyResult<&'static Figure> {
-    let figure = Figure::of_runs().find(|figure| figure.name == name);
+    let figure = FIGURES.iter().find(|figure| figure.name == name);
     figure.ok_or_else(|| {
-        let all: Vec<&str> = Figure::of_runs().map(|figure| figure.name).collect();
+        let all: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
         let all = all.join(", ");
         PyValueError::new_err(format!("unknown figure \"{name}\"; there are {all}"))
     })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use carob_lab::export::{self, Column, ColumnKind, Value};
 use carob_lab::metrics::{self, METRICS, Metric, Samples};
-use carob_lab::report::{Figure, Report, Subject, comparison};
+use carob_lab::report::{FIGURES, Report, Subject, comparison};
 use carob_lab::run::{EachRow, Outcome, Plan, Records, Selection};
 use carob_lab::scenario as lab;
 use carob_lab::statistics::{Statistic, Statistics};
@@ -314,7 +314,7 @@ impl Runs {
         let metric = metric.map(known).transpose()?;
         let chosen = match name {
             Some(name) => vec![figures::named(name)?],
-            None => Figure::of_runs().collect(),
+            None => FIGURES.iter().collect(),
         };
         let [point] = &self.points[..] else {
             let what = "a figure of reports is of one scenario, and these runs are of a sweep\n\

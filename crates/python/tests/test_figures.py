@@ -68,8 +68,8 @@ def test_runs_have_the_figures_of_their_report(alone):
 def test_wrong_figures_have_hints(alone, swept):
     with pytest.raises(ValueError, match="there are boxes"):
         alone.figure("boxen")
-    with pytest.raises(ValueError, match="nothing to draw: the figure needs a crowd"):
-        alone.figure("link")
+    with pytest.raises(ValueError, match="nothing to draw: the figure needs a wireless network"):
+        alone.figure("circle")
     with pytest.raises(ValueError, match="over="):
         swept.figure("boxes")
     with pytest.raises(KeyError, match="algorithm"):

@@ -96,7 +96,7 @@ fn json_has_what_became_of_requests_and_the_server() {
 }
 
 #[test]
-fn figures_are_of_crowds_and_say_so_where_there_is_none() {
+fn lines_are_of_swept_numbers_and_say_so_where_there_is_none() {
     let few = [
         "--seeds",
         "2",
@@ -104,23 +104,12 @@ fn figures_are_of_crowds_and_say_so_where_there_is_none() {
         "default,rtt-count",
         "--no-report",
     ];
-    let clients = says(&[&["run", "retrycount/clients", "--svg", "clients"], &few[..]].concat());
-    assert!(clients.starts_with("<svg") && clients.contains("Requests answered per second"));
-    let timers = ["run", "retrycount/rto-scatter-100", "--svg", "timers"];
-    let timers = says(&[&timers[..], &few, &SLOW].concat());
-    assert!(
-        timers.starts_with("<svg") && timers.contains("they never suit"),
-        "{timers}"
-    );
-    for (figure, why) in [
-        ("clients", "number of clients"),
-        ("timers", "takes its time"),
-        ("link", "a crowd of at least 8"),
-    ] {
-        let none = ["run", "thesis/long-1c-none-2500", "--svg", figure];
-        let error = refuses(&[&none[..], &["--seeds", "2", "--no-report"]].concat());
-        assert!(error.contains(why), "{error}");
-    }
+    let lines = ["run", "retrycount/clients", "--svg", "lines"];
+    let lines = says(&[&lines[..], &["--metric", "throughput_rps"], &few].concat());
+    assert!(lines.starts_with("<svg") && lines.contains("throughput_rps (1/s) against clients"));
+    let none = ["run", "thesis/long-1c-none-2500", "--svg", "lines"];
+    let error = refuses(&[&none[..], &["--seeds", "2", "--no-report"]].concat());
+    assert!(error.contains("differ in a number"), "{error}");
 }
 
 #[test]

@@ -85,15 +85,12 @@ fn costs(answer: &Answer) -> Section {
             "The cost is the weighted geometric mean of ratios to default CoAP: {}.",
             weights.join(", ")
         )],
-        figures: vec![
-            FigureBlock::new(
-                cost_figure(answer).picture(),
-                "Cost of each configuration.".to_owned(),
-                "Markers are costs, lines 95 % intervals over paired seeds. Bars begin at the cost of \
+        figures: vec![FigureBlock::new(
+            cost_figure(answer).picture(),
+            "Cost of each configuration.".to_owned(),
+            "Markers are costs, lines 95 % intervals over paired seeds. Bars begin at the cost of \
                  default CoAP.",
-            )
-            .named("costs"),
-        ],
+        )],
         tables: vec![components],
         ..Section::default()
     }

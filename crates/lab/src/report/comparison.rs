@@ -4,17 +4,14 @@ use super::figures::Drawing;
 use super::page::{Details, FigureBlock, Report, Section};
 use crate::delivery;
 use crate::export;
-use crate::footnotes;
 use crate::medians;
 use crate::reading;
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::scenario::Cell;
-use crate::study::Study;
 use crate::summary::{self, Print};
 use crate::timed::Timed;
 
-/// The most runs listed one by one, and the longest values in bytes: a page stays below 400 kB.
-const LISTED_MAX: usize = 1_000;
+/// The longest values in bytes: a page stays below 400 kB.
 const VALUES_MAX: usize = 120_000;
 /// The subject of a report.
 #[derive(Clone, Debug)]
@@ -51,7 +48,7 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
             .iter()
             .any(|row| timed.times(row).is_some_and(|s| s.n > 1))
         {
-            drawing.blocks(&["ratios", "boxes"])?
+            drawing.blocks(&["ratios", "lines", "boxes"])?
         } else {
             Vec::new()
         },
@@ -75,37 +72,14 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
                 ..Section::default()
             })
         };
-        let shares = drawing.blocks(&["mix"])?;
-        sections.extend(section("Shares of algorithms on a common link", shares));
         sections.push(times);
-        sections.extend(section("Requests", drawing.blocks(&["clients"])?));
         let network = drawing.blocks(&["circle", "depth"])?;
         sections.extend(section("Wireless network", network));
         // Where no flow completes, no run is the typical one.
         if !is_shared || rows.len() == 1 {
-            let figures = drawing.blocks(&["link", "timers", "transfers"])?;
+            let figures = drawing.blocks(&["transfers"])?;
             sections.extend(drawing.typical()?.section(outcome, rows, figures));
         }
-    }
-    let each = outcome.each();
-    if each.len() > rows.len() && each.len() <= LISTED_MAX {
-        sections.push(Section {
-            heading: "Every run".to_owned(),
-            text: vec![
-                "A run is repeated with --seed; equal trace hashes mean that everything happened \
-                 at the same time."
-                    .to_owned(),
-            ],
-            details: vec![Details {
-                summary: format!(
-                    "{} runs: seeds, {}, trace hashes",
-                    each.len(),
-                    timed.plural()
-                ),
-                text: summary::each_table(&each).to_string(),
-            }],
-            ..Section::default()
-        });
     }
     sections.push(Section {
         heading: "Scenario".to_owned(),
@@ -138,7 +112,7 @@ fn delivered(drawing: &Drawing<'_>, command: &str) -> Result<Section, RunSetupEr
             "Notifications".to_owned()
         },
         text: reading::reading(outcome),
-        figures: drawing.blocks(&["load", "pdr", "rto", "circle", "depth"])?,
+        figures: drawing.blocks(&["bars", "lines", "circle", "depth"])?,
         tables: vec![if rows.iter().any(|row| row.runs > 1) {
             delivery::table(rows, false)
         } else {
@@ -162,15 +136,6 @@ fn all_metrics(rows: &[Row], command: &str) -> Details {
     }
 }
 
-/// The study of the published values that rows are compared with.
-fn compared_with<'a>(rows: &[Row], print: &'a Print) -> Option<&'a Study> {
-    let mut studies = rows.iter().filter_map(|row| {
-        let (study, _) = row.compare_with.split_once('/')?;
-        print.study(study)
-    });
-    studies.next()
-}
-
 fn facts(subject: &Subject<'_>, rows: &[Row], print: &Print) -> Vec<(String, String)> {
     let jobs = subject.outcome.plan().jobs();
     let scenario = subject.outcome.plan().scenario();
@@ -178,12 +143,6 @@ fn facts(subject: &Subject<'_>, rows: &[Row], print: &Print) -> Vec<(String, Str
     if let Some(study) = print.study(scenario.study()) {
         let (authors, year) = (study.authors.join(", "), study.year);
         facts.push(("Study", format!("{authors}: “{}”, {year}", study.title)));
-    } else if let Some(study) = compared_with(rows, print) {
-        let (authors, year) = (study.authors.join(", "), study.year);
-        facts.push((
-            "Compared with",
-            format!("{authors}: “{}”, {year}", study.title),
-        ));
     }
     let algorithms = summary::algorithms(rows);
     let mut cells: Vec<&str> = rows.iter().map(|row| row.scenario.as_str()).collect();
@@ -192,11 +151,7 @@ fn facts(subject: &Subject<'_>, rows: &[Row], print: &Print) -> Vec<(String, Str
         .iter()
         .filter_map(|cell| Some(cell.split_once('/')?.1))
         .collect();
-    let marked: Vec<String> = algorithms
-        .iter()
-        .map(|name| footnotes::marked(name))
-        .collect();
-    facts.push(("Algorithms", marked.join(", ")));
+    facts.push(("Algorithms", algorithms.join(", ")));
     let seeds = jobs.iter().map(|job| job.seed);
     let seeds = match (seeds.clone().min(), seeds.max()) {
         (Some(low), Some(high)) if low < high => format!("{low} to {high}"),
@@ -298,56 +253,30 @@ mod tests {
     }
 
     #[test]
-    fn project_choices_are_marked_in_tables_only() {
-        let selection = seeds(2, Some("long-1c-none-2500"));
-        let html = || report(&["response=512 B"], &selection).html();
-        assert!(!html().contains(footnotes::FOOTNOTE));
-        let html = footnotes::tests::pretending("cocoa-001", html);
-        // Below the table, and below the folded table of all runs.
-        assert_eq!(html.matches(footnotes::FOOTNOTE).count(), 2);
-        assert!(
-            html.contains("<td class=\"\" data-h=\"algorithm\">cocoa-001 *</td>"),
-            "{html}"
-        );
-        assert!(html.contains("default, cocoa-001 *"), "{html}");
-        assert!(html.contains(",cocoa-001,2,"), "{html}");
-    }
-
-    #[test]
-    fn one_seed_of_one_cell_shows_its_transfer_in_full() {
+    fn one_seed_of_one_cell_shows_its_transfer() {
         let selection = one("long-1c-high-2500", 3);
         let set = ["response=12800 B", "run.algorithms=default"];
         let html = report(&set, &selection).html();
-        assert!(html.contains("The transfer") && html.contains("the longest wait"));
+        assert!(html.contains("The transfer") && html.contains("trace hash "));
         assert!(!html.contains("Box plots"));
-        assert!(html.contains("Trace hash "));
     }
 
     #[test]
     fn transfers_over_tcp_have_figures_of_their_own() {
-        let selection = seeds(2, Some("long-1c-none-28200"));
-        let several = report(&["run.algorithms=tcp-newreno, tcp-bbr1"], &selection).html();
-        assert!(several.contains("Sequence numbers over time, by algorithm"));
-        assert!(several.contains("Box plots") && several.contains("acknowledged"));
-        assert!(several.contains("Each dot is a segment") && !several.contains("Blocks over time"));
-        let one = report(&["run.algorithms=tcp-newreno"], &selection).html();
-        assert!(one.contains("Sequence numbers over time, in detail") && one.contains("Timers."));
         let selection = Selection {
             everywhere: true,
-            ..selection
+            ..seeds(2, Some("long-1c-none-28200"))
         };
         let mixed = report(&["run.algorithms=default,tcp-bbr1"], &selection).html();
-        assert!(
-            mixed.contains("Blocks over time.") && mixed.contains("Sequence numbers over time.")
-        );
+        for text in [
+            "Blocks over time.",
+            "Sequence numbers over time.",
+            "acknowledged",
+            "Each dot is a segment",
+        ] {
+            assert!(mixed.contains(text), "{text}");
+        }
         assert!(!mixed.contains("NaN"));
-    }
-
-    #[test]
-    fn flows_of_one_run_over_tcp_are_drawn_together() {
-        let selection = one("long-4c-none-28200", 1);
-        let html = report(&["run.algorithms=tcp-newreno"], &selection).html();
-        assert!(html.contains(">flow 4<") && html.contains("All flows, then the first"));
     }
 
     #[test]

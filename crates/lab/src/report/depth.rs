@@ -71,23 +71,6 @@ fn panel(nodes: &[Vec<NodeRecord>], (label, of, class): (&str, Number, &str)) ->
         );
         bars.add(&tip, parts);
     }
-    let x = Axis::categories("", (0..nodes.len()).map(name));
+    let x = Axis::categories((0..nodes.len()).map(name));
     Panel::new(x, Axis::linear(label, 5).with(0.0), vec![bars])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::simulated;
-
-    #[test]
-    fn every_node_has_two_bars() {
-        let outcome = simulated("rpl/pint-idle", &[], 2);
-        let svg = figure(&outcome, &outcome.rows())
-            .expect("a figure")
-            .picture
-            .0;
-        assert_eq!(svg.matches("class=\"box").count(), 22 * 2, "{svg}");
-        assert!(!svg.contains("NaN"));
-    }
 }

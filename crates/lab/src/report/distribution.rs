@@ -4,7 +4,7 @@ use super::chart::{Axis, Chart, Layer, Panel, Part, steps};
 use super::look::Looks;
 use super::metric;
 use super::page::FigureBlock;
-use super::resolved::Picture;
+use super::picture::Picture;
 use super::scale::significant;
 use crate::metrics::Metric;
 use crate::run::{Outcome, Row};

@@ -6,13 +6,14 @@ use std::cell::OnceCell;
 use super::boxplot::box_plots;
 use super::page::FigureBlock;
 use super::transfers::Typical;
-use super::{depth, distribution, intervals, lines, matrix, metric, node_timeline, notifications};
-use crate::metrics::Metric;
+use super::{depth, distribution, intervals, lines, metric, node_timeline};
+use crate::delivery;
+use crate::metrics::{Metric, PDR};
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::summary::Print;
 use crate::timed::Timed;
 
-/// A figure, declared once.
+/// A figure of runs, declared once.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
     /// Name on the command line.
@@ -21,113 +22,55 @@ pub struct Figure {
     pub about: &'static str,
     /// Condition under which there is something to draw.
     pub needs: &'static str,
-    draw: Draw,
+    draw: fn(&Drawing<'_>) -> Drawn,
 }
 
-/// The source of a figure.
-#[derive(Clone, Copy, Debug)]
-enum Draw {
-    /// Runs of a scenario.
-    Runs(fn(&Drawing<'_>) -> Result<Vec<FigureBlock>, RunSetupError>),
-    /// Another command.
-    Command(&'static str),
+type Drawn = Result<Vec<FigureBlock>, RunSetupError>;
+
+const fn figure(
+    name: &'static str,
+    about: &'static str,
+    needs: &'static str,
+    draw: fn(&Drawing<'_>) -> Drawn,
+) -> Figure {
+    Figure {
+        name,
+        about,
+        needs,
+        draw,
+    }
 }
 
-/// Declares figures: name, content, need, and their source.
-macro_rules! figures {
-    ($($name:literal, $about:literal, $needs:literal, $source:ident($draw:expr);)+) => {
-        /// All figures; `carob lab run` draws the first.
-        pub const FIGURES: &[Figure] = &[$(Figure {
-            name: $name,
-            about: $about,
-            needs: $needs,
-            draw: Draw::$source($draw),
-        }),+];
-    };
-}
-
-figures! {
-    "boxes", "Flow completion times: quartiles, whiskers and published values",
+/// All figures; `carob lab run` draws the first.
+#[rustfmt::skip]
+pub const FIGURES: &[Figure] = &[
+    figure("boxes", "Flow completion times: quartiles, whiskers and published values",
         "a flow that completed",
-        Runs(|d| Ok(box_plots(d.outcome, &d.rows, d.print)));
-    "ratios", "Completion times relative to a baseline, paired by seed",
+        |d| Ok(box_plots(d.outcome, &d.rows, d.print))),
+    figure("ratios", "Completion times relative to a baseline, paired by seed",
         "ten seeds, and from 2 to 90 algorithms in all cells together",
-        Runs(|d| Ok(intervals::ratios(d.outcome, &d.rows).into_iter().collect()));
-    "link", "Use of the link by a crowd over time",
-        "a crowd of at least 8 clients that waits for the link",
-        Runs(|d| Ok(d.typical()?.link()));
-    "clients", "Throughput and success against the number of clients",
-        "cells that differ in the number of clients, and in at most one other key",
-        Runs(|d| Ok(swept(d, &[&lines::CLIENTS])));
-    "timers", "First timers of all clients of a crowd, and their outcomes",
-        "a crowd of at least 8 clients with a server that takes its time",
-        Runs(|d| Ok(d.typical()?.timers()));
-    "transfers", "Blocks or segments of typical runs over time, with their timers",
+        |d| Ok(intervals::ratios(d.outcome, &d.rows).into_iter().collect())),
+    figure("transfers", "Blocks or segments of typical runs over time, with their timers",
         "a run with requests",
-        Runs(|d| Ok(d.typical()?.over_time()));
-    "mix", "Shares of pairs of algorithms on a common link",
-        "two algorithms that share a link, each beside the other and beside itself",
-        Runs(|d| Ok(matrix::pairs(&d.rows).into_iter().collect()));
-    "pdr", "Delivery of notifications relative to the first algorithm",
-        "notifications under several algorithms",
-        Runs(|d| Ok(notifications::delivery(&d.rows).into_iter().collect()));
-    "rto", "Timeouts of a notifying server in the first two minutes",
-        "a server that keeps a timeout for its observers",
-        Runs(|d| Ok(notifications::timeouts(d.outcome)?.into_iter().collect()));
-    "load", "Carried load of a wireless network against its offered load",
-        "cells that differ in the load of a wireless network, and in at most two other keys",
-        Runs(|d| Ok(swept(d, &[&lines::LOAD, &lines::PERIOD])));
-    "bars", "Means of a metric with intervals, by cell and algorithm",
-        "a metric (`--metric`) with at most 160 means; without, the time that tables have",
-        Runs(|d| Ok(metric::bars(d.metric(), &d.rows).into_iter().collect()));
-    "cdf", "Distribution of the values of a metric, for each cell and algorithm",
-        "a metric (`--metric`) with at most 24 cells and algorithms; without, the time that tables have",
-        Runs(|d| Ok(distribution::of_metric(d.metric(), d.outcome, &d.rows).into_iter().collect()));
-    "circle", "Rank, ETX, changes of the parent, RTO and transmissions of one node over time",
+        |d| Ok(d.typical()?.over_time())),
+    figure("lines", "Means of a metric against a setting, with a panel for each combination of other settings",
+        "cells that differ in a number of at least three values; without `--metric`, completion times or delivery ratios",
+        |d| Ok(lines::figure(d.metric(), d.outcome, &d.rows).into_iter().collect())),
+    figure("bars", "Means of a metric with intervals, by cell and algorithm",
+        "at most 160 means; without `--metric`, completion times or delivery ratios",
+        |d| Ok(metric::bars(d.metric(), &d.rows).into_iter().collect())),
+    figure("cdf", "Distribution of the values of a metric, for each cell and algorithm",
+        "at most 24 cells and algorithms; without `--metric`, completion times or delivery ratios",
+        |d| Ok(distribution::of_metric(d.metric(), d.outcome, &d.rows).into_iter().collect())),
+    figure("circle", "Rank, ETX, changes of the parent, RTO and transmissions of one node over time",
         "a wireless network in which a parent changes",
-        Runs(|d| { Ok(node_timeline::figure(d.outcome, &d.rows).into_iter().collect()) });
-    "depth", "Hops and neighbours of the nodes of a wireless network",
+        |d| Ok(node_timeline::figure(d.outcome, &d.rows).into_iter().collect())),
+    figure("depth", "Hops and neighbours of the nodes of a wireless network",
         "a wireless network of at most 120 nodes",
-        Runs(|d| Ok(depth::figure(d.outcome, &d.rows).into_iter().collect()));
-    "controllers", "Timers of several controllers on one script of events",
-        "a script of events",
-        Command("carob cc trace --figure FILE");
-    "round-trips", "Distribution of the round trips of a capture",
-        "exchanges with one transmission",
-        Command("carob analyze --report FILE");
-    "timeouts", "Timeouts of several controllers beside the round trips of a capture",
-        "a sender with round trips",
-        Command("carob analyze --report FILE");
-    "costs", "Cost of controllers beside default CoAP, with intervals",
-        "a link and its traffic",
-        Command("carob lab compare --report FILE");
-    "findings", "Findings of a study against its open settings",
-        "a calibrated study",
-        Command("carob lab calibrate STUDY --svg");
-    "published", "Completion times beside a table of a study",
-        "a study with published completion times",
-        Command("carob lab reproduce STUDY --svg NAME");
-    "topology", "Nodes and links of a wireless network, and its initial RPL tree",
-        "a wireless network",
-        Command("carob lab show NAME --topology");
-}
-
-/// First available figure of several sweeps.
-fn swept(drawing: &Drawing<'_>, sweeps: &[&lines::Sweep]) -> Vec<FigureBlock> {
-    let mut all = sweeps
-        .iter()
-        .filter_map(|sweep| lines::figure(sweep, drawing.outcome, &drawing.rows));
-    all.next().into_iter().collect()
-}
+        |d| Ok(depth::figure(d.outcome, &d.rows).into_iter().collect())),
+];
 
 impl Figure {
-    /// The figures of `carob lab run`.
-    pub fn of_runs() -> impl Iterator<Item = &'static Self> {
-        FIGURES
-            .iter()
-            .filter(|figure| matches!(figure.draw, Draw::Runs(_)))
-    }
-
     /// The figure with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         FIGURES.iter().find(|figure| figure.name == name)
@@ -135,10 +78,7 @@ impl Figure {
 
     /// The command that draws it.
     pub fn command(&self) -> String {
-        match self.draw {
-            Draw::Runs(_) => format!("carob lab run NAME --svg {}", self.name),
-            Draw::Command(command) => command.to_owned(),
-        }
+        format!("carob lab run NAME --svg {}", self.name)
     }
 
     /// Draws it, the first of several, as a standalone SVG; `None` where runs lack its data.
@@ -187,11 +127,15 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The metric chosen, or the time that tables have.
+    /// The metric chosen, or the time or the delivery ratio that tables have.
     fn metric(&self) -> &'static Metric {
-        let usual = || Metric::named(Timed::of(&self.rows).metric().name);
+        let is_delivery = || self.rows.iter().any(|row| delivery::is_of(&row.metrics));
+        let usual = || {
+            let time = Timed::of(&self.rows).metric();
+            Metric::named(if is_delivery() { PDR.name } else { time.name })
+        };
         let metric = self.metric.or_else(usual);
-        metric.expect("times are in the table of metrics")
+        metric.expect("both are in the table of metrics")
     }
 
     /// The typical runs, recorded once.
@@ -207,11 +151,7 @@ impl<'a> Drawing<'a> {
     pub(super) fn blocks(&self, names: &[&str]) -> Result<Vec<FigureBlock>, RunSetupError> {
         let mut blocks = Vec::new();
         for figure in names.iter().filter_map(|name| Figure::named(name)) {
-            let Draw::Runs(draw) = figure.draw else {
-                continue;
-            };
-            let drawn = draw(self)?.into_iter();
-            blocks.extend(drawn.map(|block| block.named(figure.name)));
+            blocks.extend((figure.draw)(self)?);
         }
         Ok(blocks)
     }
@@ -223,23 +163,88 @@ mod tests {
     use crate::testing::simulated;
 
     #[test]
-    fn figures_have_names_of_their_own_and_draw_what_runs_have() {
-        for (place, figure) in FIGURES.iter().enumerate() {
-            let mut others = FIGURES[place + 1..].iter();
-            assert!(others.all(|other| other.name != figure.name));
-            assert!(!figure.about.ends_with('.') && !figure.needs.ends_with('.'));
-        }
+    fn runs_have_figures_that_their_data_allows() {
         let outcome = simulated("thesis/exchange-udp", &[], 2);
         let print = Print::default();
-        let drawn = Figure::of_runs().filter_map(|figure| {
+        let drawn = FIGURES.iter().filter_map(|figure| {
             let svg = figure.svg(&outcome, &print, None).expect("possible")?;
             assert!(svg.starts_with("<svg") && !svg.contains("NaN"), "{svg}");
             Some(figure.name)
         });
-        assert_eq!(
-            drawn.collect::<Vec<_>>(),
-            ["boxes", "transfers", "bars", "cdf"]
-        );
-        assert!(Figure::named("boxes").is_some() && Figure::named("nothing").is_none());
+        let all = ["boxes", "transfers", "bars", "cdf"];
+        assert_eq!(drawn.collect::<Vec<_>>(), all);
+    }
+
+    /// A figure, its metric, the scenario, settings and seeds; texts that it has, and how often.
+    type Case = (
+        (&'static str, &'static str),
+        (&'static str, &'static [&'static str], u64),
+        &'static [(&'static str, usize)],
+    );
+
+    const LONG: &[&str] = &[
+        "clients=1",
+        "error=medium",
+        "link.buffer=2500 B",
+        "response=5120 B",
+        "run.algorithms=cocoa-001,default,tcp-newreno",
+    ];
+    const CLIENTS: &[&str] = &["requests=1", "run.algorithms=default,rtt-count"];
+    const SHORT: &[&str] = &["warm_up=1 s", "duration=10 s", "run.algorithms=default"];
+
+    // Each name of a legend is one more element.
+    #[rustfmt::skip]
+    const CASES: &[Case] = &[
+        (("boxes", "fct_s"), ("thesis/long", LONG, 2), &[("default, long-1c-medium-2500: median ", 1), ("class=\"box c", 3 + 3)]),
+        // A baseline has no interval; the others have one, and a value.
+        (("ratios", "fct_s"), ("thesis/long", LONG, 10), &[(", 10 paired seeds<", 2), (">1, baseline<", 1)]),
+        (("lines", "throughput_rps"), ("retrycount/clients", CLIENTS, 2), &[("rtt-count, 100: ", 1), (">clients<", 1)]),
+        (("lines", "throughput_rps"), ("retrycount/service", CLIENTS, 1), &[("class=\"panel\"", 6), (">service (ms)<", 1), (">clients 25<", 1)]),
+        (("lines", "pdr"), ("cocoaplus/constant", SHORT, 1), &[("class=\"panel\"", 12), (">load (kbit/s)<", 1)]),
+        (("bars", "retransmissions"), ("thesis/long", LONG, 2), &[("class=\"ratio-bar", 3), (">retransmissions<", 1)]),
+        (("cdf", "fct_s"), ("thesis/long", LONG, 2), &[(": median ", 3), (">fct_s (s)<", 1)]),
+        // Default CoAP has no RTO to show.
+        (("circle", "fct_s"),
+            ("rpl/pint-rpl-1s", &["duration=2 min", "warm_up=60 s", "run.algorithms=default,cocoa-004-text,cocoa-004-as-run,carob"], 1),
+            &[(">Parent changes<", 1), (">cocoa-004-text, seed 1<", 1), (">carob, seed 1<", 0), ("keeps none", 1)]),
+        (("depth", "fct_s"), ("rpl/pint-idle", &[], 2), &[("class=\"box", 22 * 2)]),
+    ];
+
+    fn drawn(
+        figure: &str,
+        metric: &str,
+        (cell, set, seeds): (&str, &[&str], u64),
+    ) -> Option<String> {
+        let outcome = simulated(cell, set, seeds);
+        let figure = Figure::named(figure).expect("a figure");
+        let block = figure.block(&outcome, &Print::default(), Metric::named(metric));
+        block.expect("possible").map(|block| block.picture.0)
+    }
+
+    #[test]
+    fn figures_have_mark_for_each_of_their_values() {
+        for ((figure, metric), runs, texts) in CASES {
+            let svg = drawn(figure, metric, *runs).expect("a figure");
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{figure}");
+            for (text, count) in *texts {
+                assert_eq!(
+                    svg.matches(text).count(),
+                    *count,
+                    "{figure}: {text} in {svg}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn figures_need_their_data() {
+        for (figure, cell, set, seeds) in [
+            ("ratios", "thesis/long", LONG, 9),
+            ("lines", "thesis/long", LONG, 2),
+            ("circle", "rpl/pint-static-1s", SHORT, 1),
+            ("depth", "thesis/long", LONG, 1),
+        ] {
+            assert_eq!(drawn(figure, "fct_s", (cell, set, seeds)), None, "{figure}");
+        }
     }
 }

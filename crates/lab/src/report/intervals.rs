@@ -4,8 +4,8 @@
 use super::chart::{Axis, Chart, Layer, Panel, Part};
 use super::look::{Look, Looks};
 use super::page::FigureBlock;
-use super::resolved::Picture;
-use super::scale::{Mapping, number};
+use super::picture::Picture;
+use super::scale::Mapping;
 use super::svg::text_width;
 use crate::paired::Paired;
 use crate::reading::{self, Series};
@@ -74,7 +74,7 @@ impl PairedRow {
         let (from, to) = ((baseline, y - 5.0), (value, y + 5.0));
         let parts = vec![
             Part::rect("hover", (f64::NEG_INFINITY, top), (f64::INFINITY, bottom)),
-            Part::faint(&look.with("ratio-bar"), from, to, 0.25),
+            Part::rect(&look.with("ratio-bar"), from, to),
             Part::span(&look.with("median"), (low, y), (high, y)),
             Part::of(look, MARKER, vec![(value, y)]),
         ];
@@ -109,7 +109,7 @@ impl PairedRows {
         let widths = beside.iter().map(|(_, text)| text_width(text) + GAP);
         let right = widths.fold(VALUES, f64::max);
         let x = Axis::linear(&self.label, 6).mapped(self.mapping);
-        let names = Axis::given("", (y, 0.0), names).outer(headings);
+        let names = Axis::given((y, 0.0), names).outer(headings);
         let panel = Panel {
             beside,
             ..Panel::new(x.with(self.baseline), names, layers)
@@ -181,7 +181,7 @@ fn ratio(algorithm: &str, paired: Option<Paired>) -> PairedRow {
     let (text, seeds) = match paired {
         None => ("1, baseline".to_owned(), String::new()),
         Some(paired) => (
-            format!("{} ({} to {})", brief(value), brief(low), brief(high)),
+            format!("{value:.2} ({low:.2} to {high:.2})"),
             format!(", {} paired seeds", paired.seeds),
         ),
     };
@@ -195,21 +195,9 @@ fn ratio(algorithm: &str, paired: Option<Paired>) -> PairedRow {
     }
 }
 
-/// Three significant digits at most.
-fn brief(ratio: f64) -> String {
-    let decimals = match ratio {
-        100.0.. => 0,
-        10.0.. => 1,
-        0.1.. => 2,
-        _ => 3,
-    };
-    number(ratio, decimals)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::simulated;
 
     fn row(name: &str, value: f64, half: f64, text: &str) -> PairedRow {
         PairedRow {
@@ -222,95 +210,30 @@ mod tests {
         }
     }
 
-    fn figure(groups: &[(&str, &[PairedRow])]) -> String {
-        let group = |(heading, rows): &(&str, &[PairedRow])| PairedGroup {
+    fn figure(headings: &[&str], rows: &[PairedRow]) -> String {
+        let group = |heading: &&str| PairedGroup {
             heading: (*heading).to_owned(),
             rows: rows.to_vec(),
         };
         let rows = PairedRows {
             label: "Difference of fct_s (s)".to_owned(),
-            groups: groups.iter().map(group).collect(),
+            groups: headings.iter().map(group).collect(),
             ..PairedRows::default()
         };
         rows.picture().0
     }
 
     #[test]
-    fn a_row_has_its_values_and_the_axis_its_ticks() {
+    fn rows_have_values_and_several_groups_headings() {
         let rows = [row("a < b", -4.0, 1.0, "-4"), row("fasor", 2.0, 0.0, "2")];
-        let svg = figure(&[("alone", &rows)]);
+        let svg = figure(&["alone"], &rows);
         assert!(svg.contains("a &lt; b: -4") && !svg.contains("NaN"));
-        assert!(!svg.contains(">alone<"), "a single group has no heading");
         for tick in ["\u{2212}4", "0", "2"] {
             assert!(svg.contains(&format!(">{tick}<")), "{tick}: {svg}");
         }
         assert_eq!(svg.matches("ratio-bar").count(), 2);
-    }
-
-    #[test]
-    fn long_values_have_room() {
-        let end = |text: &str| {
-            let svg = figure(&[("", &[row("fasor", 1.0, 0.5, text)])]);
-            let line = svg.split("class=\"rule\"").nth(1).expect("an axis");
-            let end = line
-                .split("x2=\"")
-                .nth(1)
-                .and_then(|rest| rest.split_once('"'));
-            end.expect("its end").0.parse::<f64>().expect("a number")
-        };
-        let (usual, narrower) = (
-            end("1"),
-            end("2600 (2890 to 2310), and more words than usual"),
-        );
-        assert!(narrower < usual - 100.0, "{usual} {narrower}");
-    }
-
-    #[test]
-    fn several_groups_have_headings() {
-        let rows = [row("fasor", 1.0, 0.5, "1")];
-        let svg = figure(&[("loss 1 %", &rows), ("loss 5 %", &rows)]);
+        assert!(!svg.contains(">alone<"));
+        let svg = figure(&["loss 1 %", "loss 5 %"], &rows);
         assert!(svg.contains(">loss 1 %<") && svg.contains(">loss 5 %<"));
-    }
-
-    fn with(cells: &[&str], seeds: u64) -> Option<FigureBlock> {
-        let outcome = simulated("thesis/long", cells, seeds);
-        ratios(&outcome, &outcome.rows())
-    }
-
-    const ONE: [&str; 5] = [
-        "clients=1",
-        "error=medium",
-        "link.buffer=2500 B",
-        "response=5120 B",
-        "run.algorithms=cocoa-001,default,tcp-newreno",
-    ];
-
-    #[test]
-    fn algorithms_are_sorted_by_their_ratio_to_the_baseline() {
-        let block = with(&ONE, 10).expect("a figure");
-        assert!(block.title.contains("default"), "{}", block.title);
-        assert!(block.caption.contains("all 2 comparisons"));
-        // A baseline has no interval; the others have one, and a value.
-        assert_eq!(block.picture.0.matches("10 paired seeds").count(), 2);
-        assert_eq!(block.picture.0.matches(">1, baseline<").count(), 1);
-        let at = |name: &str| block.picture.0.find(&format!(">{name}<"));
-        assert!(at("tcp-newreno") < at("default"), "TCP has a window");
-    }
-
-    #[test]
-    fn ranking_needs_ten_seeds_and_two_algorithms() {
-        assert!(with(&ONE, 9).is_none());
-        let mut alone = ONE;
-        alone[4] = "run.algorithms=default";
-        assert!(with(&alone, 10).is_none());
-    }
-
-    #[test]
-    fn every_cell_has_a_heading_where_there_are_several() {
-        let every_error = [ONE[0], ONE[2], ONE[3], ONE[4]];
-        let svg = with(&every_error, 10).expect("a figure").picture.0;
-        for error in ["none", "low", "medium", "high"] {
-            assert!(svg.contains(&format!(">error {error}<")), "{error}");
-        }
     }
 }

@@ -65,36 +65,3 @@ pub(super) fn axis(metric: &Metric) -> String {
         unit => format!("{} ({unit})", metric.name),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::statistics::Statistics;
-
-    #[test]
-    fn each_mean_has_a_bar_with_its_interval() {
-        let row = |scenario: &str, algorithm: &str, values: &[f64]| Row {
-            scenario: scenario.to_owned(),
-            algorithm: algorithm.to_owned(),
-            metrics: Statistics::of(values)
-                .map(|of| ("fct_s", of))
-                .into_iter()
-                .collect(),
-            ..Row::default()
-        };
-        let rows = [
-            row("a/one", "default", &[1.0, 3.0]),
-            row("a/one", "carob", &[1.0]),
-            row("a/two", "carob", &[4.0]),
-            row("a/two", "default", &[]),
-        ];
-        let metric = Metric::named("fct_s").expect("a metric");
-        let svg = bars(metric, &rows).expect("values").picture.0;
-        assert_eq!(svg.matches("class=\"ratio-bar c").count(), 3);
-        let tip = "<title>one, default: 2.000 ± 12.71 s, 2 values</title>";
-        assert!(svg.contains(tip), "{svg}");
-        assert!(svg.contains(">fct_s (s)<") && !svg.contains("NaN"));
-        let other = Metric::named("loss").expect("a metric");
-        assert!(bars(other, &rows).is_none());
-    }
-}

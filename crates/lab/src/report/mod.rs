@@ -2,9 +2,7 @@
 //!
 //! A report opens from a file with no network: style and script are inline, dark pages follow the
 //! reader's setting. The script sorts and filters tables, shows values, hides series, changes scales, zooms, and saves
-//! figures. [`FIGURES`] is the table of figures; all with axes are a chart. The plotting crates looked at fit none of
-//! them: none draws boxes from given percentiles (they want raw values and fix whiskers at 1.5 quartile
-//! ranges), a second set of percentiles beside a box, or colours that follow the page.
+//! figures. [`FIGURES`] is the table of figures of runs; all with axes are a chart.
 
 mod boxplot;
 mod chart;
@@ -14,14 +12,11 @@ mod distribution;
 mod figures;
 mod intervals;
 mod lines;
-mod link_use;
 mod look;
-mod matrix;
 mod metric;
 mod node_timeline;
-mod notifications;
 mod page;
-mod resolved;
+mod picture;
 mod scale;
 mod sequence;
 mod series;
@@ -31,21 +26,18 @@ mod timers;
 mod topology;
 mod transfers;
 
-pub use boxplot::{BoxMark, BoxPlot, Published};
 pub use comparison::{Subject, comparison};
 pub use distribution::distribution;
 pub use figures::{FIGURES, Figure};
 pub use intervals::{PairedGroup, PairedRow, PairedRows};
 pub use lines::{SweptFigure, SweptLine, SweptPanel};
 pub use look::{colour, looks};
-pub use matrix::{DependenceRow, dependence_figure};
 pub use page::{Details, FigureBlock, Report, Section};
-pub use resolved::Picture;
+pub use picture::Picture;
 pub use scale::{Mapping, number};
-pub use sequence::{FlowsGraph, Kind, Mark, SequenceGraph, TOOLTIPS_MAX};
 pub use series::series;
-pub use timers::{Point, TimerTrace, timers};
-pub use topology::{Network, quiet_network, topology_figure};
+pub use timers::{TimerTrace, timers};
+pub use topology::topology;
 
 /// The style of figures, with the colours pages use too.
 const FIGURE_STYLE: &str = include_str!("figure.css");

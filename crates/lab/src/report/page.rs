@@ -2,18 +2,15 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::svg::text_width;
-use super::{FIGURE_STYLE, Figure, PAGE_SCRIPT, PAGE_STYLE, Picture};
+use super::{FIGURE_STYLE, PAGE_SCRIPT, PAGE_STYLE, Picture};
 use crate::text::{Align, TextTable};
 
 /// Sections from which on a page has a list of contents.
 const CONTENTS_FROM: usize = 3;
 /// Cells of more bytes are sentences, and wrap.
 const LONG: usize = 60;
-/// Width of a phone's page, the gap after a column, and the ratio of a table's text size to a figure's.
-const PHONE: f64 = 348.0;
-const COLUMN_GAP: f64 = 10.0;
-const TEXT_SIZE: f64 = 14.1 / 12.0;
+/// Columns from which on each row is a card on a phone.
+const CARDS_FROM: usize = 4;
 
 /// A report: one page.
 #[derive(Clone, Debug, Default)]
@@ -63,26 +60,16 @@ pub struct FigureBlock {
     pub title: String,
     /// Explanation of the figure.
     pub caption: String,
-    /// Its name in [`FIGURES`](super::FIGURES); may be empty.
-    pub name: &'static str,
 }
 
 impl FigureBlock {
-    /// A figure without a name.
+    /// A figure with its text.
     pub fn new(picture: Picture, title: String, caption: &str) -> Self {
         Self {
             picture,
             title,
             caption: caption.to_owned(),
-            name: "",
         }
-    }
-
-    /// With its name in [`FIGURES`](super::FIGURES), if it is there.
-    #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
-        self.name = Figure::named(name).map_or("", |figure| figure.name);
-        self
     }
 }
 
@@ -116,32 +103,26 @@ impl Report {
                 pre.command { code { (self.command) } }
             }
         };
-        shell(&self.title, &self.lead, &self.facts, &body)
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="generator" content={ "carob " (env!("CARGO_PKG_VERSION")) };
+                    meta name="description" content=(self.lead);
+                    title { (self.title) }
+                    style { (PreEscaped(FIGURE_STYLE)) (PreEscaped(PAGE_STYLE)) }
+                }
+                body {
+                    (body)
+                    footer { "Made by " code { "carob lab" } ". Same command, same numbers." }
+                    script { (PreEscaped(PAGE_SCRIPT)) }
+                }
+            }
+        };
+        page.into_string()
     }
-}
-
-/// A page with style and script; the facts are in its head, too, for the index of a folder.
-pub(super) fn shell(title: &str, lead: &str, facts: &[(String, String)], body: &Markup) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content={ "carob " (env!("CARGO_PKG_VERSION")) };
-                meta name="description" content=(lead);
-                @for (name, value) in facts { meta name={ "carob." (name) } content=(value); }
-                title { (title) }
-                style { (PreEscaped(FIGURE_STYLE)) (PreEscaped(PAGE_STYLE)) }
-            }
-            body {
-                (body)
-                footer { "Made by " code { "carob lab" } ". Same command, same numbers." }
-                script { (PreEscaped(PAGE_SCRIPT)) }
-            }
-        }
-    };
-    page.into_string()
 }
 
 /// A paragraph, with text in backticks as code.
@@ -166,7 +147,7 @@ fn section_of(section: &Section, id: &str) -> Markup {
             h2 { (section.heading) }
             @for paragraph in &section.text { (text_of(paragraph)) }
             @for figure in &section.figures {
-                figure data-figure=[Some(figure.name).filter(|name| !name.is_empty())] {
+                figure {
                     (PreEscaped(&figure.picture.0))
                     figcaption { b { (figure.title) } " " (figure.caption) }
                 }
@@ -180,16 +161,6 @@ fn section_of(section: &Section, id: &str) -> Markup {
             }
         }
     }
-}
-
-/// Returns true for a table that is wider than a phone, where each of its rows is a card.
-fn has_cards(table: &TextTable) -> bool {
-    let width = |(column, (name, _)): (usize, (&str, Align))| {
-        let cells = table.rows().iter().map(|row| text_width(&row[column]));
-        let own = cells.fold(text_width(name), f64::max);
-        TEXT_SIZE * own + COLUMN_GAP
-    };
-    table.header().enumerate().map(width).sum::<f64>() > PHONE
 }
 
 /// For each row the name of the row above that it continues; empty for a row with a name.
@@ -211,7 +182,7 @@ fn html_table(table: &TextTable) -> Markup {
     let header: Vec<(&str, Align)> = table.header().collect();
     html! {
         div.scroll {
-            table class=[has_cards(table).then_some("cards")] {
+            table class=[(header.len() >= CARDS_FROM).then_some("cards")] {
                 thead { tr { @for (name, align) in &header { th class=(class(*align)) { (name) } } } }
                 tbody {
                     @for (row, shared) in table.rows().iter().zip(shared_names(table)) {
@@ -254,13 +225,14 @@ mod tests {
         table.add(vec!["✗".to_owned()]);
         table.add(vec!["a sentence ".repeat(9)]);
         table.add_note("* a note");
+        let wide = TextTable::new(["a", "b", "c", "d"]);
         let mut lines = TextTable::new(["name", ">b"]);
         for name in ["one", "", "two"] {
             lines.add(vec![name.to_owned(), "1".to_owned()]);
         }
         let section = Section {
             heading: "1 < 2".to_owned(),
-            tables: vec![table, lines],
+            tables: vec![table, lines, wide],
             ..Section::default()
         };
         let report = Report {
@@ -285,25 +257,10 @@ mod tests {
         }
         assert_eq!(html.matches("<script>").count(), 1);
         assert!(!html.contains("nav class"), "one section needs no contents");
-    }
-
-    #[test]
-    fn contents_link_every_section() {
-        let section = |heading: &str| Section {
-            heading: heading.to_owned(),
-            ..Section::default()
-        };
-        let report = Report {
-            sections: ["A", "B", "C"].map(section).into(),
-            ..Report::default()
-        };
-        let html = report.html();
-        for k in 1..=3 {
-            assert!(html.contains(&format!("href=\"#section-{k}\"")), "{html}");
-            assert!(
-                html.contains(&format!("<section id=\"section-{k}\">")),
-                "{html}"
-            );
-        }
+        let sections = vec![Section::default(); CONTENTS_FROM];
+        let html = Report { sections, ..report }.html();
+        assert!(
+            html.contains("href=\"#section-3\"") && html.contains("<section id=\"section-3\">")
+        );
     }
 }

@@ -21,23 +21,6 @@ impl Svg {
         ));
     }
 
-    /// Translucent `<rect>`: `strength` is from 0 to 1.
-    pub(super) fn rect_faint(
-        &mut self,
-        class: &str,
-        (x, y): (f64, f64),
-        (width, height): (f64, f64),
-        strength: f64,
-    ) {
-        self.push(format_args!(
-            "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{strength:.2}\"/>",
-            short(x),
-            short(y),
-            short(width.max(0.0)),
-            short(height.max(0.0)),
-        ));
-    }
-
     /// `<line>`
     pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         self.push(format_args!(

@@ -1,17 +1,19 @@
 //! A wireless network from above: nodes, links by how much they deliver, and the tree of RPL.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use carob_sim::mesh::{self, IdleNetwork};
 use carob_sim::spec::RunError;
 
-use super::chart::{At, Axis, Chart, Direction, Layer, Panel, Part};
-use super::resolved::Picture;
-use super::sequence::TOOLTIPS_MAX;
+use super::chart::{At, Axis, Chart, Layer, Panel, Part};
+use super::picture::Picture;
 use super::shapes::Shape;
 use super::svg::short;
 use crate::scenario::{Algorithm, Cell, Scenario};
 
+/// The most elements with a tooltip each.
+pub(super) const TOOLTIPS_MAX: usize = 4_000;
 /// Width of the panel in pixels, which are the units of its axes, and space around the network.
 const ACROSS: f64 = 826.0;
 const MARGIN: f64 = 34.0;
@@ -27,14 +29,8 @@ const HEIGHTS_MAX: usize = 6;
 /// Smallest and largest radius of a node, and the radius from which its number fits.
 const RADIUS: [f64; 2] = [1.5, 10.0];
 const NUMBERED: f64 = 6.5;
-/// Tree edges with their ETX beside them, at most.
-const LABELLED_MAX: usize = 120;
-/// Half the width and height of such a label, in pixels.
-const LABEL: (f64, f64) = (13.0, 6.5);
 /// Largest distance of a curve from the straight line.
 const BULGE: f64 = 30.0;
-/// Pairs of a link and a node up to which links bend around nodes.
-const BENT_MAX: usize = 20_000_000;
 /// Links of a node on average from which on each is drawn fainter.
 const DENSE: usize = 8;
 /// Links that deliver less are left out.
@@ -55,7 +51,7 @@ const NODES: [(&str, &str, Shape); 4] = [
 
 /// The network of a cell with the tree that RPL has made in a run with this seed;
 /// nothing if the cell has none.
-pub fn quiet_network(
+pub fn topology(
     scenario: &Scenario,
     cell: &Cell,
     algorithm: &Algorithm,
@@ -70,43 +66,33 @@ pub fn quiet_network(
 }
 
 /// A wireless network to draw.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Network {
+#[derive(Clone, Debug, Default)]
+struct Network {
     /// Nodes in millimetres: along, across, up.
-    pub positions: Vec<(i32, i32, i32)>,
-    /// Sender, receiver, and which part of the frames arrives. Nodes that are not there are left out.
-    pub links: Vec<(u16, u16, f64)>,
-    /// The preferred parent of each node, if there is a tree.
-    pub parents: Option<Vec<Option<u16>>>,
+    positions: Vec<(i32, i32, i32)>,
+    /// Sender, receiver, and which part of the frames arrives.
+    links: Vec<(u16, u16, f64)>,
+    parents: Vec<Option<u16>>,
     /// The ETX of each node's link to its parent, where it is known.
-    pub etx: Vec<Option<f64>>,
-    /// The root of the tree.
-    pub root: u16,
-    /// The destinations of messages.
-    pub sinks: Vec<u16>,
+    etx: Vec<Option<f64>>,
+    root: u16,
+    sinks: Vec<u16>,
 }
 
 impl From<IdleNetwork> for Network {
     fn from(idle: IdleNetwork) -> Self {
-        let IdleNetwork {
-            topology,
-            links,
-            parents,
-            etx,
-            ..
-        } = idle;
-        let nodes = 0..topology.nodes() as u16;
-        let links = links.iter();
+        let nodes = 0..idle.topology.nodes() as u16;
+        let links = idle.links.iter();
         let percent = |etx: &Option<u32>| etx.map(|etx| f64::from(etx) / 100.0);
         Self {
-            sinks: nodes.filter(|node| topology.is_sink(*node)).collect(),
+            sinks: nodes.filter(|node| idle.topology.is_sink(*node)).collect(),
             links: links
                 .map(|(from, to, part)| (*from, *to, part.as_f64()))
                 .collect(),
-            parents: Some(parents),
-            etx: etx.iter().map(percent).collect(),
-            root: topology.root,
-            positions: topology.positions,
+            parents: idle.parents,
+            etx: idle.etx.iter().map(percent).collect(),
+            root: idle.topology.root,
+            positions: idle.topology.positions,
         }
     }
 }
@@ -124,8 +110,6 @@ struct Plan {
     metre: f64,
     stretched: f64,
     bottom: f64,
-    /// True if links bend around nodes.
-    is_bent: bool,
 }
 
 /// A network's nodes, links and tree, with a legend.
@@ -133,24 +117,21 @@ struct Plan {
 /// Nodes at other heights are drawn above each other, each height from above. A network that is
 /// too narrow to be legible is drawn wider across; the legend then states the factor. Links show
 /// the delivery ratio of both ways, which an acknowledged frame needs.
-pub fn topology_figure(network: &Network) -> Picture {
+fn topology_figure(network: &Network) -> Picture {
     let pairs = pairs(&network.links);
-    let mut plan = Plan::new(&network.positions);
-    plan.is_bent = pairs.len() * plan.points.len() <= BENT_MAX;
+    let plan = Plan::new(&network.positions);
     let mut around = scale_bar(&plan);
     for (height, y) in plan.heights.iter().filter(|_| plan.heights.len() > 1) {
         let text = format!("{} m up", short(f64::from(*height) / 1e3));
-        let class = "note middle".to_owned();
-        around = around.part(Part::Text(class, (4.0, *y), text, true));
+        around = around.part(Part::text("note", (0.0, *y), text));
     }
     let mut layers = vec![around];
     layers.extend(links(&pairs, &plan));
-    layers.extend(tree(network, &plan));
+    layers.push(tree(network, &plan));
     layers.extend(nodes(network, &plan));
     let height = plan.bottom + MARGIN + BAR;
-    let pixels = |to: (f64, f64)| Axis::given("", to, Vec::new());
-    let x = pixels((0.0, ACROSS)).above(Direction::Upwards);
-    let panel = Panel::new(x, pixels((height, 0.0)), layers);
+    let pixels = |to: (f64, f64)| Axis::given(to, Vec::new());
+    let panel = Panel::new(pixels((0.0, ACROSS)), pixels((height, 0.0)), layers);
     Chart::grid(
         "Nodes and links of a wireless network",
         1,
@@ -200,7 +181,6 @@ impl Plan {
             stretched,
             bottom: above(rows - 1) + panel,
             points,
-            is_bent: true,
         }
     }
 
@@ -220,7 +200,7 @@ impl Plan {
             let is_end = node == usize::from(from) || node == usize::from(to);
             !is_end && (0.0..=length).contains(&ahead) && aside.abs() < self.radius + 1.5
         };
-        if !self.is_bent || !self.points.iter().enumerate().any(is_in_way) {
+        if !self.points.iter().enumerate().any(is_in_way) {
             return Some((a, middle, b));
         }
         // The curve passes half as far from the middle as its control point.
@@ -253,8 +233,8 @@ fn nearest(points: &[(f64, f64)]) -> f64 {
     least
 }
 
-/// Points of a quadratic curve, two where it is straight, and its middle.
-fn curve((a, control, b): Bend) -> (Vec<At>, At) {
+/// Points of a quadratic curve, two where it is straight.
+fn curve((a, control, b): Bend) -> Vec<At> {
     const PIECES: u8 = 12;
     let at = |t: f64| {
         let of = |a: f64, c: f64, b: f64| {
@@ -264,35 +244,20 @@ fn curve((a, control, b): Bend) -> (Vec<At>, At) {
     };
     let straight = (f64::midpoint(a.0, b.0), f64::midpoint(a.1, b.1));
     if control == straight {
-        return (vec![a, b], straight);
+        return vec![a, b];
     }
     let points = (0..=PIECES).map(|k| at(f64::from(k) / f64::from(PIECES)));
-    (points.collect(), at(0.5))
+    points.collect()
 }
 
-/// Two nodes, the lower number first, and the delivery ratios there and back.
-type Pair = ((u16, u16), [f64; 2]);
+/// Delivery ratios there and back by two nodes, the lower number first.
+type Pairs = BTreeMap<(u16, u16), [f64; 2]>;
 
-fn pairs(links: &[(u16, u16, f64)]) -> Vec<Pair> {
-    let mut sorted: Vec<((u16, u16), usize, f64)> = links
-        .iter()
-        .filter(|(from, to, _)| from != to)
-        .map(|(from, to, ratio)| {
-            let pair = (*from.min(to), *from.max(to));
-            (pair, usize::from(from > to), ratio.clamp(0.0, 1.0))
-        })
-        .collect();
-    sorted.sort_by_key(|(pair, _, _)| *pair);
-    let mut pairs: Vec<Pair> = Vec::new();
-    for (pair, back, ratio) in sorted {
-        match pairs.last_mut() {
-            Some((last, both)) if *last == pair => both[back] = ratio,
-            _ => {
-                let mut both = [0.0; 2];
-                both[back] = ratio;
-                pairs.push((pair, both));
-            }
-        }
+fn pairs(links: &[(u16, u16, f64)]) -> Pairs {
+    let mut pairs = Pairs::new();
+    for (from, to, ratio) in links.iter().filter(|(from, to, _)| from != to) {
+        let both = pairs.entry((*from.min(to), *from.max(to))).or_default();
+        both[usize::from(from > to)] = ratio.clamp(0.0, 1.0);
     }
     pairs
 }
@@ -303,79 +268,44 @@ fn quality(both: [f64; 2]) -> Option<usize> {
     QUALITIES.iter().position(|(least, _, _)| worse >= *least)
 }
 
-/// Layers of the links, the best on top.
-fn links(pairs: &[Pair], plan: &Plan) -> Vec<Layer> {
-    let drawn = pairs.iter().filter(|(_, both)| quality(*both).is_some());
+/// Layers of the links, the best on top. Of many links each is drawn fainter, or straight and without a tooltip.
+fn links(pairs: &Pairs, plan: &Plan) -> Vec<Layer> {
+    let drawn = pairs.values().filter(|both| quality(**both).is_some());
     let is_dense = drawn.count() > DENSE * plan.points.len();
     let layer = |(index, (_, class, name)): (usize, &(f64, &str, &str))| {
         let class = format!("{class}{}", if is_dense { " dense" } else { "" });
         let own = pairs
             .iter()
-            .filter(|(_, both)| quality(*both) == Some(index));
-        let drawn = own.filter_map(|(nodes, both)| {
-            let (points, _) = curve(plan.bend(nodes.0, nodes.1)?);
-            Some((nodes, both, points))
-        });
-        let mut layer = Layer::new(name);
+            .filter(|(_, both)| quality(**both) == Some(index));
         if pairs.len() > TOOLTIPS_MAX {
-            return layer.part(Part::Line(
-                class,
-                drawn.map(|(_, _, points)| points).collect(),
-            ));
+            let ends = own.filter_map(|((a, b), _)| Some(vec![plan.point(*a)?, plan.point(*b)?]));
+            return Layer::new(name).part(Part::Line(class, ends.collect()));
         }
-        for ((a, b), both, points) in drawn {
+        own.fold(Layer::new(name), |layer, ((a, b), both)| {
+            let Some(bend) = plan.bend(*a, *b) else {
+                return layer;
+            };
             let [there, back] = both.map(|ratio| ratio * 100.0);
             let tip = format!("{a} to {b}: {there:.0} %, back {back:.0} %");
-            layer.add(&tip, vec![Part::line(&class, points)]);
-        }
-        layer
+            layer.item(&tip, vec![Part::line(&class, curve(bend))])
+        })
     };
     QUALITIES.iter().enumerate().rev().map(layer).collect()
 }
 
-/// Edges of the tree, and the ETX of as many as have room.
-fn tree(network: &Network, plan: &Plan) -> Vec<Layer> {
-    let edges = network.parents.iter().flatten().zip(0..);
-    let edges = edges.filter_map(|(parent, node)| {
-        let (points, middle) = curve(plan.bend(node, (*parent)?)?);
-        Some((usize::from(node), points, middle))
-    });
-    let edges: Vec<_> = edges.collect();
-    let lines = edges.iter().map(|(_, points, _)| points.clone()).collect();
-    let has_etx = network.etx.iter().any(Option::is_some);
-    let name = if has_etx {
-        "parent, with ETX"
-    } else {
-        "parent"
-    };
-    let lines = Layer::new(name).part(Part::Line("mesh-tree".to_owned(), lines));
-    let mut texts = Layer::new("");
-    let mut labels: Vec<At> = Vec::new();
-    let is_over = |at: At, other: At, room: (f64, f64)| {
-        (at.0 - other.0).abs() < room.0 && (at.1 - other.1).abs() < room.1
-    };
-    for (node, _, (x, y)) in edges.iter().filter(|_| edges.len() <= LABELLED_MAX) {
-        let Some(Some(etx)) = network.etx.get(*node) else {
-            continue;
-        };
-        let is_free = |at: &At| {
-            let label = |other: &At| is_over(*at, *other, (2.0 * LABEL.0, 2.0 * LABEL.1));
-            let node = |other: &At| {
-                let beside = (LABEL.0 + plan.radius + 4.0, LABEL.1 + plan.radius / 2.0);
-                let above = (LABEL.0 + 2.0, LABEL.1 + plan.radius);
-                is_over(*at, *other, beside) || is_over(*at, *other, above)
-            };
-            !labels.iter().any(label) && !plan.points.iter().any(node)
-        };
-        // On its edge, above it or below it, where there is room.
-        let aside = LABEL.1 + 5.0;
-        let places = [(*x, *y), (*x, y - aside), (*x, y + aside)];
-        if let Some(at) = places.into_iter().find(is_free) {
-            texts = texts.part(Part::text("note middle halo", at, format!("{etx:.2}")));
-            labels.push(at);
+/// Edges of the tree, with the ETX of those where it is known.
+fn tree(network: &Network, plan: &Plan) -> Layer {
+    let edges = network.parents.iter().zip(0..);
+    edges.fold(Layer::new("parent"), |mut layer, (parent, node)| {
+        let bend = parent.and_then(|parent| Some((parent, plan.bend(node, parent)?)));
+        if let Some((parent, bend)) = bend {
+            let etx = network.etx.get(usize::from(node)).copied().flatten();
+            let etx = etx.map_or_else(String::new, |etx| format!(" by ETX {etx:.2}"));
+            let tip = format!("{node} to parent {parent}{etx}");
+            layer.add(&tip, vec![Part::line("mesh-tree", curve(bend))]);
         }
-    }
-    vec![lines, texts]
+        layer
+    })
 }
 
 /// Layers of the nodes by class.
@@ -391,43 +321,27 @@ fn nodes(network: &Network, plan: &Plan) -> Vec<Layer> {
         let (class, _, shape) = NODES[kind];
         let mut parts = vec![Part::marks(class, shape, plan.radius, vec![*point])];
         if plan.radius >= NUMBERED {
-            let is_dark = class != "mesh-node";
-            let text = if is_dark {
-                "letter middle on-dark"
-            } else {
-                "letter middle"
-            };
-            parts.push(Part::text(text, *point, node.to_string()));
+            let on_dark = if kind == 3 { "" } else { " on-dark" };
+            let text = format!("letter middle{on_dark}");
+            parts.push(Part::text(&text, *point, node.to_string()));
         }
-        let tip = match plan.points.len() {
-            0..=TOOLTIPS_MAX => told(network, node, *place),
-            _ => String::new(),
-        };
-        layers[kind].add(&tip, parts);
+        let has_tip = plan.points.len() <= TOOLTIPS_MAX;
+        let tip = has_tip.then(|| told(network, node, *place));
+        layers[kind].add(&tip.unwrap_or_default(), parts);
     }
     layers.into()
 }
 
 fn told(network: &Network, node: u16, (x, y, z): (i32, i32, i32)) -> String {
     let metres = [x, y, z].map(|mm| short(f64::from(mm) / 1e3)).join(", ");
-    // Writing to a String cannot fail.
-    let mut told = format!("node {node} at {metres} m");
-    let parent = |node: u16| *network.parents.as_ref()?.get(usize::from(node))?;
-    if let Some(first) = parent(node) {
-        let _ = write!(told, "; parent {first}");
-        if let Some(Some(etx)) = network.etx.get(usize::from(node)) {
-            let _ = write!(told, " by ETX {etx:.2}");
-        }
-        let (mut at, mut hops) = (first, 1);
-        // Parents may be a loop.
-        while let Some(next) = parent(at).filter(|_| hops < network.positions.len()) {
-            (at, hops) = (next, hops + 1);
-        }
-        if at == network.root {
-            let _ = write!(told, "; {hops} hops to the root");
-        }
-    }
-    told
+    let parent = |node: u16| *network.parents.get(usize::from(node))?;
+    // Parents may be a loop.
+    let path = std::iter::successors(Some(node), |at| parent(*at));
+    let mut path = path.take(network.positions.len());
+    let hops = path.position(|at| at == network.root);
+    let hops = hops.filter(|hops| *hops > 0);
+    let hops = hops.map_or_else(String::new, |hops| format!("; {hops} hops to the root"));
+    format!("node {node} at {metres} m{hops}")
 }
 
 /// A length that is easily read.
@@ -493,20 +407,28 @@ mod tests {
 
     #[test]
     fn every_node_is_there_and_says_what_it_is() {
-        let svg = topology_figure(&network(Shape::Grid(6, 6))).0;
+        let grid = topology_figure(&network(Shape::Grid(6, 6))).0;
+        let pint = topology_figure(&network(Shape::Pint)).0;
         // One more of each in the legend.
-        assert_eq!(count(&svg, "class=\"mesh-node\""), 34 + 1);
-        assert_eq!(count(&svg, "class=\"mesh-root\""), 1 + 1);
-        assert_eq!(count(&svg, "class=\"mesh-sink\""), 1 + 1);
-        assert!(svg.contains("node 35 at 50, 50, 0 m"));
-        let svg = topology_figure(&network(Shape::Pint)).0;
-        assert_eq!(count(&svg, "class=\"mesh-node\""), 21 + 1);
-        assert_eq!(count(&svg, "class=\"mesh-root-sink\""), 1 + 1);
-        assert!(svg.contains(">3.5 m up<") && svg.contains(">0 m up<"));
+        for (svg, class, nodes) in [
+            (&grid, "mesh-node", 34),
+            (&grid, "mesh-root", 1),
+            (&grid, "mesh-sink", 1),
+            (&pint, "mesh-node", 21),
+            (&pint, "mesh-root-sink", 1),
+        ] {
+            assert_eq!(
+                count(svg, &format!("class=\"{class}\"")),
+                nodes + 1,
+                "{class}"
+            );
+        }
+        assert!(grid.contains("node 35 at 50, 50, 0 m"));
+        assert!(pint.contains(">3.5 m up<") && pint.contains(">0 m up<"));
     }
 
     #[test]
-    fn links_are_drawn_once_by_their_worse_direction() {
+    fn links_are_drawn_once_by_their_worse_direction_and_bend_around_nodes() {
         let mut network = row();
         network.links = vec![(0, 1, 0.95), (1, 0, 0.6), (1, 2, 0.99), (2, 1, 0.9)];
         // One way only; and of nodes that are not there.
@@ -518,67 +440,46 @@ mod tests {
         assert_eq!(count(&svg, "mesh-link fair"), 1 + 1);
         assert_eq!(count(&svg, "mesh-link poor"), 0);
         assert!(svg.contains("0 to 1: 95 %, back 60 %"));
+        assert_eq!(count(&svg, "L"), 0, "straight along the row");
+        network.links.push((2, 0, 1.0));
+        assert!(count(&topology_figure(&network).0, "L") > 8);
     }
 
     #[test]
-    fn links_bend_around_nodes_in_their_way() {
+    fn tree_has_its_etx_and_hops_even_in_loop() {
         let mut network = row();
-        network.links = vec![(0, 1, 1.0), (1, 0, 1.0)];
-        let pieces = |network: &Network| count(&topology_figure(network).0, "L");
-        assert_eq!(pieces(&network), 0, "straight along the row");
-        network.links.extend([(0, 2, 1.0), (2, 0, 1.0)]);
-        assert!(pieces(&network) > 8, "{}", pieces(&network));
-    }
-
-    #[test]
-    fn the_tree_has_its_etx_and_hops() {
-        let mut network = row();
-        network.parents = Some(vec![None, Some(0), Some(1)]);
+        network.parents = vec![None, Some(0), Some(1)];
         network.etx = vec![None, Some(1.25), Some(4.0)];
         let svg = topology_figure(&network).0;
-        assert!(svg.contains(">1.25<") && svg.contains(">4.00<"));
-        assert!(svg.contains("parent 1 by ETX 4.00; 2 hops to the root"));
-        // Only nodes in a loop are that many hops away.
-        network.parents = Some(vec![None, Some(2), Some(1), Some(8)]);
+        assert!(svg.contains("2 to parent 1 by ETX 4.00") && svg.contains("; 2 hops to the root"));
+        network.parents = vec![None, Some(2), Some(1), Some(8)];
         let svg = topology_figure(&network).0;
-        assert!(svg.contains("parent 2") && !svg.contains("hops"));
-    }
-
-    #[test]
-    fn narrow_networks_are_drawn_wider_and_say_so() {
-        let svg = topology_figure(&network(Shape::IotLab)).0;
-        assert!(svg.contains("times as wide"));
-        assert!(
-            !topology_figure(&network(Shape::Wilab))
-                .0
-                .contains("times as wide")
-        );
-        assert!(
-            !topology_figure(&network(Shape::Chain(17)))
-                .0
-                .contains("times as wide")
-        );
+        assert!(svg.contains("1 to parent 2 by") && !svg.contains("hops"));
     }
 
     #[test]
     fn any_network_can_be_drawn() {
-        assert!(topology_figure(&Network::default()).0.starts_with("<svg"));
-        let alone = Network {
-            positions: vec![(0, 0, 0); 2],
-            ..Network::default()
-        };
         let far = Network {
             positions: vec![(i32::MIN, i32::MIN, 0), (i32::MAX, i32::MAX, 0)],
             ..Network::default()
         };
-        let many = network(Shape::Chain(4_096));
         let high = Network {
             positions: (0..50).map(|n| (n, n, n)).collect(),
             ..Network::default()
         };
-        for network in [alone, far, many, high] {
+        let alone = Network {
+            positions: vec![(0, 0, 0); 2],
+            ..Network::default()
+        };
+        let narrow = network(Shape::IotLab);
+        assert!(topology_figure(&narrow).0.contains("times as wide"));
+        let chain = network(Shape::Chain(4_096));
+        for network in [Network::default(), alone, far, chain, high] {
             let svg = topology_figure(&network).0;
-            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            assert!(
+                svg.starts_with("<svg") && !svg.contains("NaN") && !svg.contains("inf"),
+                "{svg}"
+            );
         }
     }
 }

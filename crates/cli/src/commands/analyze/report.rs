@@ -1,7 +1,7 @@
 //! The analysis as a page with figures.
 
 use carob_analyze::Analysis;
-use carob_lab::report::{FigureBlock, Point, Report, Section, TimerTrace, distribution, timers};
+use carob_lab::report::{FigureBlock, Report, Section, TimerTrace, distribution, timers};
 
 use super::print::{controller_table, link_table};
 
@@ -85,17 +85,13 @@ fn round_trips(analysis: &Analysis) -> Option<FigureBlock> {
         values.len()
     );
     let picture = distribution(&values, title, "Round trip, s", "s")?;
-    Some(FigureBlock::new(picture, title.to_owned(), &caption).named("round-trips"))
+    Some(FigureBlock::new(picture, title.to_owned(), &caption))
 }
 
 /// Round trips over time, and the first timeouts of some controllers.
 fn figure(analysis: &Analysis) -> FigureBlock {
-    let point = |at_us: u64, value_us: u64| Point {
-        at_s: at_us as f64 / 1e6,
-        value_s: value_us as f64 / 1e6,
-        attempts: 1,
-    };
-    let round_trips: Vec<Point> = (analysis.points.iter())
+    let point = |at_us: u64, value_us: u64| (at_us as f64 / 1e6, value_us as f64 / 1e6);
+    let round_trips: Vec<(f64, f64)> = (analysis.points.iter())
         .map(|one| point(one.at_us, one.round_trip_us))
         .collect();
     let panel = |name: &str| {
@@ -108,9 +104,9 @@ fn figure(analysis: &Analysis) -> FigureBlock {
             Some(point(one.at_us, u64::from(*timeout)))
         });
         let trace = TimerTrace {
-            rto: Vec::new(),
             rto_init: timeouts.collect(),
             rtt: round_trips.clone(),
+            ..TimerTrace::default()
         };
         Some((name.to_owned(), trace))
     };
@@ -118,5 +114,5 @@ fn figure(analysis: &Analysis) -> FigureBlock {
     let title = "Round trips, and first timeouts of controllers";
     let caption = "Each panel has the same round trips and the first timeouts that its controller \
                    would have set. A timeout below its round trip makes a spurious retransmission.";
-    FigureBlock::new(timers(&panels, title), title.to_owned(), caption).named("timeouts")
+    FigureBlock::new(timers(&panels, title), title.to_owned(), caption)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use carob_lab::compare::{BURST_MAX, CLIENTS_MAX, Component, SIZE_MAX};
 use carob_lab::metrics::Metric;
-use carob_lab::report::Figure;
+use carob_lab::report::{FIGURES, Figure};
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -261,7 +261,9 @@ fn metric(name: &str) -> Result<&'static Metric, String> {
 
 /// The names of figures of runs, with their content.
 fn figure_parser() -> impl TypedValueParser<Value = &'static Figure> {
-    let names = Figure::of_runs().map(|figure| PossibleValue::new(figure.name).help(figure.about));
+    let names = FIGURES
+        .iter()
+        .map(|figure| PossibleValue::new(figure.name).help(figure.about));
     PossibleValuesParser::new(names)
         .try_map(|name| Figure::named(&name).ok_or_else(|| format!("no figure \"{name}\"")))
 }

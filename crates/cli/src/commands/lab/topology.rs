@@ -1,6 +1,6 @@
 //! `carob lab show --topology`.
 
-use carob_lab::report::quiet_network;
+use carob_lab::report::topology;
 
 use super::output::raw;
 use super::source::Source;
@@ -19,7 +19,7 @@ pub(super) fn run(
         return Err(Failure::new(Kind::Usage, "the scenario has nothing to run"));
     };
     let seed = seed.unwrap_or_else(|| scenario.first_seed());
-    let drawn = quiet_network(scenario, cell, algorithm, seed);
+    let drawn = topology(scenario, cell, algorithm, seed);
     let Some(picture) = drawn.map_err(|e| Failure::new(Kind::Usage, e))? else {
         let message = format!("{} has no wireless network to draw", source.name);
         let hint = "`carob lab list` names all scenarios; those of cocoaplus have networks";

@@ -315,16 +315,13 @@ fn patterns_run_several_cells_with_many_controllers() {
     for error in ["none", "low", "medium", "high"] {
         assert!(header.contains(&format!("error {error}")), "{header}");
     }
-    for line in ["cocoa-03 ", "cocoa-strong * ", "fasor "] {
+    for line in ["cocoa-03 ", "cocoa-strong ", "fasor "] {
         assert!(text.lines().any(|l| l.starts_with(line)), "{line}: {text}");
     }
-    assert!(text.contains("this project's choice"), "{text}");
     assert!(text.contains(&format!("carob lab run '{cells}'")), "{text}");
     let report = folder.0.join("reports/thesis-long-1c-all-2500.html");
     let report = std::fs::read_to_string(report).expect("a report");
-    assert!(
-        report.contains("Medians of flow completion times") && report.contains("cocoa-strong *")
-    );
+    assert!(report.contains("Medians of flow completion times") && report.contains("cocoa-strong"));
 
     let error = folder.refuses(&["lab", "show", cells]);
     assert!(
@@ -405,10 +402,5 @@ fn clients_on_a_shared_link_have_rates_not_completion_times() {
     let html = std::fs::read_to_string(folder.0.join("reports/carob-fairness.html"));
     let html = html.expect("the report");
     assert!(!html.contains("Typical transfers"));
-    // The contents of the page name both sections before.
-    let (mix, rates) = (
-        html.find("Pairs of algorithms"),
-        html.rfind("Received rates"),
-    );
-    assert!(mix.is_some() && mix < rates, "the figure comes first");
+    assert!(html.contains("Received rates"));
 }

@@ -18,11 +18,9 @@ pub(in crate::report) struct Axis {
     range: (f64, f64),
     /// True where values outside the range are drawn at its ends.
     is_fixed: bool,
-    is_above_zero: bool,
     pub(super) ticks: Ticks,
     /// A second level of labels: from, to, text.
     pub(super) outer: Vec<(f64, f64, String)>,
-    pub(super) above: Option<Direction>,
 }
 
 /// Ticks of an axis.
@@ -55,13 +53,6 @@ impl Ticks {
     }
 }
 
-/// Direction of texts above a panel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::report) enum Direction {
-    Level,
-    Upwards,
-}
-
 impl Axis {
     /// About this many round numbers around all values of the panel's layers.
     pub(in crate::report) fn linear(label: &str, wanted: usize) -> Self {
@@ -90,12 +81,6 @@ impl Axis {
         self
     }
 
-    /// From zero on: intervals of what cannot be negative end there.
-    pub(in crate::report) fn above_zero(mut self) -> Self {
-        self.is_above_zero = true;
-        self.with(0.0)
-    }
-
     /// With room for these values and no others.
     pub(in crate::report) fn within(mut self, low: f64, high: f64) -> Self {
         (self.range, self.is_fixed) = ((low, high), true);
@@ -103,16 +88,10 @@ impl Axis {
     }
 
     /// Texts at the middle of equal parts, from 0.5 on.
-    pub(in crate::report) fn categories(
-        label: &str,
-        texts: impl IntoIterator<Item = String>,
-    ) -> Self {
-        let at = |k: usize| k as f64 + 0.5;
-        let ticks = texts.into_iter().enumerate();
-        let ticks = ticks.map(|(k, text)| Tick { at: at(k), text });
-        let ticks: Vec<Tick> = ticks.collect();
+    pub(in crate::report) fn categories(texts: impl IntoIterator<Item = String>) -> Self {
+        let ticks = (0..).map(|k| f64::from(k) + 0.5).zip(texts);
+        let ticks: Vec<Tick> = ticks.map(|(at, text)| Tick { at, text }).collect();
         Self {
-            label: label.to_owned(),
             range: (0.0, ticks.len().max(1) as f64),
             is_fixed: true,
             ticks: Ticks::Categories(ticks),
@@ -121,14 +100,9 @@ impl Axis {
     }
 
     /// Texts at values, on exactly this range.
-    pub(in crate::report) fn given(
-        label: &str,
-        range: (f64, f64),
-        ticks: Vec<(f64, String)>,
-    ) -> Self {
+    pub(in crate::report) fn given(range: (f64, f64), ticks: Vec<(f64, String)>) -> Self {
         let tick = |(at, text)| Tick { at, text };
         Self {
-            label: label.to_owned(),
             range,
             is_fixed: true,
             ticks: Ticks::Given(ticks.into_iter().map(tick).collect()),
@@ -147,29 +121,12 @@ impl Axis {
             }
         }
         outer.retain(|(_, _, group)| !group.is_empty());
-        Self::categories("", texts).outer(outer)
-    }
-
-    /// Where a second-level text follows another.
-    pub(in crate::report) fn edges(&self) -> Vec<f64> {
-        self.outer.iter().skip(1).map(|(from, ..)| *from).collect()
+        Self::categories(texts).outer(outer)
     }
 
     /// With a second level of labels, each over a range of values.
     pub(in crate::report) fn outer(mut self, outer: Vec<(f64, f64, String)>) -> Self {
         self.outer = outer;
-        self
-    }
-
-    /// With its range from the end to the beginning, as lines from the top to the bottom.
-    pub(in crate::report) fn turned(mut self) -> Self {
-        self.range = (self.range.1, self.range.0);
-        self
-    }
-
-    /// With its labels above the panel.
-    pub(in crate::report) fn above(mut self, direction: Direction) -> Self {
-        self.above = Some(direction);
         self
     }
 
@@ -203,8 +160,7 @@ impl Axis {
     pub(super) fn include(&mut self, value: f64) {
         let has_place = self.mapping == Mapping::Linear || value > 0.0;
         if value.is_finite() && has_place && !self.is_fixed {
-            let low = if self.is_above_zero { 0.0 } else { value };
-            self.widen((low, value));
+            self.widen((value, value));
         }
     }
 
@@ -219,36 +175,25 @@ impl Axis {
 }
 
 impl Axis {
-    /// Height of its ticks below or above a panel.
+    /// Returns true for an axis that is not drawn: one of given ticks without any.
+    fn is_hidden(&self) -> bool {
+        matches!(&self.ticks, Ticks::Given(ticks) if ticks.is_empty())
+    }
+
+    /// Height of its ticks below a panel.
     pub(super) fn height(&self) -> f64 {
-        let texts = || self.ticks.texts().iter().map(|tick| &tick.text);
-        if let Some(direction) = self.above {
-            let label = if self.label.is_empty() { 0.0 } else { 18.0 };
-            let widest = texts().map(|text| text_width(text)).fold(0.0, f64::max);
-            return label
-                + match direction {
-                    Direction::Level => 20.0,
-                    Direction::Upwards => widest + 14.0,
-                };
+        if self.is_hidden() {
+            return 0.0;
         }
-        let lines = texts().map(|text| text.split('\n').count()).max();
+        let texts = self.ticks.texts().iter().map(|tick| &tick.text);
+        let lines = texts.map(|text| text.split('\n').count()).max();
         let outer = if self.outer.is_empty() { 0.0 } else { OUTER };
         TICKS + 15.0 * (lines.unwrap_or(1) as f64 - 1.0) + outer
     }
 
     pub(super) fn draw_horizontal(&self, svg: &mut Svg, scale: &Scale, frame: &Frame) {
         let middle = f64::midpoint(frame.left, frame.right);
-        if let Some(direction) = self.above {
-            let y = frame.top - 6.0;
-            for tick in &scale.ticks {
-                let x = scale.at(tick.at);
-                match direction {
-                    Direction::Level => svg.text("note middle", (x, y), &tick.text),
-                    Direction::Upwards => svg.text_upwards("note", (x + 4.0, y), &tick.text),
-                }
-            }
-            let at = (middle, frame.top - self.height() + 8.0);
-            svg.text("axis middle", at, &self.label);
+        if self.is_hidden() {
             return;
         }
         let y = frame.bottom;

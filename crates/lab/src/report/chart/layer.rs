@@ -32,14 +32,12 @@ pub(in crate::report) enum Part {
     Marks(String, Shape, f64, Vec<At>),
     /// Lines through places, in one element.
     Line(String, Vec<Vec<At>>),
-    /// The area within places.
-    Area(String, Vec<At>),
-    /// A rectangle between two corners, and how strong its colour is.
-    Rect(String, At, At, Option<f64>),
+    /// A rectangle between two corners.
+    Rect(String, At, At),
     /// Rectangles between two corners each, in one element.
     Rects(String, Vec<(At, At)>),
-    /// A text; turned, it goes upwards.
-    Text(String, At, String, bool),
+    /// A text.
+    Text(String, At, String),
 }
 
 impl Layer {
@@ -89,14 +87,11 @@ impl Layer {
     pub(super) fn key(&self, svg: &mut Svg, (x, y): At) {
         let parts = self.items.first().map_or(&[][..], |item| &item.parts);
         let has = |is: fn(&Part) -> bool| parts.iter().any(is);
-        let is_filled =
-            |part: &Part| matches!(part, Part::Rect(..) | Part::Rects(..) | Part::Area(..));
+        let is_filled = |part: &Part| matches!(part, Part::Rect(..) | Part::Rects(..));
         let is_mark = |part: &Part| matches!(part, Part::Marks(..));
         for part in parts {
             match part {
-                Part::Rect(class, ..) | Part::Rects(class, _) | Part::Area(class, _)
-                    if class != "hover" =>
-                {
+                Part::Rect(class, ..) | Part::Rects(class, _) if class != "hover" => {
                     svg.rect(class, x - 8.0, y - 5.5, 16.0, 11.0);
                 }
                 Part::Marks(class, shape, size, _) => {
@@ -141,17 +136,12 @@ impl Part {
 
     /// A rectangle between two corners.
     pub(in crate::report) fn rect(class: &str, from: At, to: At) -> Self {
-        Self::Rect(class.to_owned(), from, to, None)
-    }
-
-    /// A rectangle whose colour is this strong, from 0 to 1.
-    pub(in crate::report) fn faint(class: &str, from: At, to: At, strength: f64) -> Self {
-        Self::Rect(class.to_owned(), from, to, Some(strength))
+        Self::Rect(class.to_owned(), from, to)
     }
 
     /// A text.
     pub(in crate::report) fn text(class: &str, at: At, text: String) -> Self {
-        Self::Text(class.to_owned(), at, text, false)
+        Self::Text(class.to_owned(), at, text)
     }
 
     /// A line between two places.
@@ -167,7 +157,7 @@ impl Part {
 
     pub(super) fn is_empty(&self) -> bool {
         match self {
-            Self::Marks(_, _, _, at) | Self::Area(_, at) => at.is_empty(),
+            Self::Marks(_, _, _, at) => at.is_empty(),
             Self::Line(_, runs) => runs.iter().all(Vec::is_empty),
             Self::Rects(_, all) => all.is_empty(),
             Self::Rect(..) | Self::Text(..) => false,
@@ -177,9 +167,9 @@ impl Part {
     /// The places that axes have room for.
     pub(super) fn places(&self) -> Vec<At> {
         match self {
-            Self::Marks(_, _, _, at) | Self::Area(_, at) => at.clone(),
+            Self::Marks(_, _, _, at) => at.clone(),
             Self::Line(_, runs) => runs.concat(),
-            Self::Rect(_, from, to, _) => vec![*from, *to],
+            Self::Rect(_, from, to) => vec![*from, *to],
             Self::Rects(_, all) => all.iter().flat_map(|(from, to)| [*from, *to]).collect(),
             Self::Text(..) => Vec::new(),
         }
@@ -196,16 +186,15 @@ impl Part {
                 let data = runs.iter().map(|run| path(run.iter().map(place)));
                 svg.path(class, &data.collect::<String>());
             }
-            Self::Area(class, corners) => {
-                svg.path(class, &format!("{}Z", path(corners.iter().map(place))));
-            }
-            Self::Rect(class, from, to, strength) => {
+            Self::Rect(class, from, to) => {
                 let ((x0, y0), (x1, y1)) = (place(from), place(to));
-                let (corner, size) = ((x0.min(x1), y0.min(y1)), ((x1 - x0).abs(), (y1 - y0).abs()));
-                match strength {
-                    Some(strength) => svg.rect_faint(class, corner, size, *strength),
-                    None => svg.rect(class, corner.0, corner.1, size.0, size.1),
-                }
+                svg.rect(
+                    class,
+                    x0.min(x1),
+                    y0.min(y1),
+                    (x1 - x0).abs(),
+                    (y1 - y0).abs(),
+                );
             }
             Self::Rects(class, all) => {
                 let corners =
@@ -215,13 +204,9 @@ impl Part {
                     .map(|(from, to)| path(corners((place(from), place(to))).into_iter()));
                 svg.path(class, &data.collect::<String>());
             }
-            Self::Text(class, at, text, is_turned) => {
+            Self::Text(class, at, text) => {
                 let (x, y) = place(at);
-                if *is_turned {
-                    svg.text_upwards(class, (x + 4.0, y), text);
-                } else {
-                    svg.text(class, (x, y + 4.0), text);
-                }
+                svg.text(class, (x, y + 4.0), text);
             }
         }
     }

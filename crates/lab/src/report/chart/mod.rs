@@ -7,12 +7,12 @@
 mod axis;
 mod layer;
 
-pub(super) use axis::{Axis, Direction};
+pub(super) use axis::Axis;
 pub(super) use layer::{At, Layer, Part, steps};
 
 use std::fmt::Write as _;
 
-use super::resolved::{Picture, WIDTH};
+use super::picture::{Picture, WIDTH};
 use super::scale::Scale;
 use super::svg::{Svg, escape, text_width};
 
@@ -21,8 +21,6 @@ pub(super) const ROOM: f64 = 780.0;
 /// Room above a panel with a title, and between rows without.
 const TITLE: f64 = 26.0;
 const BETWEEN: f64 = 14.0;
-/// Room for letters between the title and the panel.
-const LETTERS: f64 = 11.0;
 /// Room for the label of an axis.
 const LABEL: f64 = 24.0;
 /// Between panels of a row.
@@ -31,8 +29,6 @@ const GAP: f64 = 26.0;
 const KEYS: f64 = 44.0;
 /// Texts are wider where the page's fonts are missing.
 const WIDER: f64 = 1.12;
-/// Pixels from a letter to the next, at least.
-const LETTER_STEP: f64 = 9.0;
 
 /// A figure with axes.
 #[derive(Clone, Debug, Default)]
@@ -43,8 +39,6 @@ pub(super) struct Chart {
     pub(super) columns: usize,
     /// Height of a panel in pixels.
     pub(super) height: f64,
-    /// Widths of the columns in pixels; without, they are equal.
-    pub(super) widths: Vec<f64>,
     /// Room on the right in pixels.
     pub(super) right: f64,
     pub(super) shared: Shared,
@@ -52,10 +46,6 @@ pub(super) struct Chart {
     pub(super) x_label: String,
     /// Label beside all panels.
     pub(super) y_label: String,
-    /// Meaning of letters above panels.
-    pub(super) letters: Vec<(String, String)>,
-    /// Lines below the figure.
-    pub(super) notes: Vec<&'static str>,
     /// True for time series, which a reader of a page may zoom.
     pub(super) zooms: bool,
     pub(super) panels: Vec<Panel>,
@@ -71,18 +61,12 @@ pub(super) enum Shared {
     Both,
     /// The horizontal for all panels, the vertical for a row.
     Rows,
-    /// The horizontal for all panels, the vertical for a column; each panel has labels.
-    Columns,
 }
 
 /// A part of a figure with its axes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Panel {
     pub(super) title: String,
-    /// A text at the right end of the title's line.
-    pub(super) note: String,
-    /// Letters above the panel at values of the horizontal axis.
-    pub(super) letters: Vec<(f64, String)>,
     /// Texts to the right of it at values of the vertical axis.
     pub(super) beside: Vec<(f64, String)>,
     pub(super) x: Axis,
@@ -185,10 +169,6 @@ impl Chart {
         if !self.x_label.is_empty() || has_x_label {
             top += LABEL;
         }
-        for note in self.notes.iter().filter(|note| !note.is_empty()) {
-            svg.text("note middle", (middle, top + 9.0), note);
-            top += 17.0;
-        }
         let zoom = if self.zooms { " data-zoom=\"x\"" } else { "" };
         Picture(svg.finish(right + self.right, top + 4.0, &self.label, zoom))
     }
@@ -206,7 +186,6 @@ impl Chart {
         let group = |place: usize| match self.shared {
             Shared::Neither | Shared::Both => 0,
             Shared::Rows => place / columns,
-            Shared::Columns => place % columns,
         };
         if self.shared == Shared::Neither {
             return;
@@ -229,7 +208,7 @@ impl Chart {
 
     /// Returns true if each panel has labels at its axes.
     fn labels_all(&self) -> bool {
-        matches!(self.shared, Shared::Neither | Shared::Columns)
+        self.shared == Shared::Neither
     }
 
     /// Left and right end of each column.
@@ -249,10 +228,9 @@ impl Chart {
         let margins: Vec<f64> = (0..used).map(margin).collect();
         let rest = WIDTH - self.right - margins.iter().sum::<f64>();
         let mut at = 0.0;
-        let ends = margins.iter().enumerate().map(|(column, margin)| {
-            let equal = rest / used as f64;
+        let ends = margins.iter().map(|margin| {
             let left = at + margin;
-            at = left + self.widths.get(column).copied().unwrap_or(equal);
+            at = left + rest / used as f64;
             (left, at)
         });
         ends.collect()
@@ -260,19 +238,11 @@ impl Chart {
 
     /// Room above the panels of a row.
     fn above(row: usize, panels: &[Panel]) -> f64 {
-        let has = |is: fn(&Panel) -> bool| panels.iter().any(is);
-        let title = match (has(|p| !p.title.is_empty()), row) {
+        match (panels.iter().any(|panel| !panel.title.is_empty()), row) {
             (true, _) => TITLE,
             (false, 0) => 6.0,
             (false, _) => BETWEEN,
-        };
-        let letters = if has(|p| !p.letters.is_empty()) {
-            LETTERS
-        } else {
-            0.0
-        };
-        let ticks = panels.iter().filter(|panel| panel.x.above.is_some());
-        title + letters + ticks.map(|panel| panel.x.height()).fold(0.0, f64::max)
+        }
     }
 
     /// Draws the keys of all names in lines; returns their height.
@@ -284,7 +254,7 @@ impl Chart {
                 keys.push(layer);
             }
         }
-        let right = self.widths.iter().sum::<f64>().max(WIDTH - 10.0);
+        let right = WIDTH - 10.0;
         let (mut x, mut y) = (KEYS, 14.0);
         let mut next = |width: f64| {
             if x + width > right + 22.0 && x > KEYS {
@@ -301,20 +271,7 @@ impl Chart {
                 svg.text("legend", (at.0 + 24.0, at.1 + 4.0), &key.name);
             });
         }
-        let mut height = if keys.is_empty() { 6.0 } else { y + 14.0 };
-        if !self.letters.is_empty() {
-            (x, y) = (KEYS, height + 4.0);
-        }
-        for (letter, name) in &self.letters {
-            let width = 13.0 + text_width(name) * 1.05 + 16.0;
-            if x + width > right + 16.0 && x > KEYS {
-                (x, y) = (KEYS, y + 18.0);
-            }
-            svg.text("letter strong", (x, y + 4.0), letter);
-            svg.text("tick", (x + 13.0, y + 4.0), name);
-            (x, height) = (x + width, y + 14.0);
-        }
-        height
+        if keys.is_empty() { 6.0 } else { y + 14.0 }
     }
 }
 
@@ -335,11 +292,7 @@ impl Panel {
 
     /// Room below it.
     fn below(&self, is_last: bool) -> f64 {
-        if self.x.above.is_some() || !is_last {
-            4.0
-        } else {
-            self.x.height() + 4.0
-        }
+        4.0 + if is_last { self.x.height() } else { 0.0 }
     }
 
     fn scales(&self, frame: &Frame) -> (Scale, Scale) {
@@ -369,25 +322,10 @@ impl Panel {
         data + &format!(" aria-label=\"{}\"", label.trim())
     }
 
-    fn draw_titles(&self, svg: &mut Svg, frame: &Frame) {
-        if !self.title.is_empty() {
-            svg.text("axis strong", (frame.left, frame.title), &self.title);
-        }
-        if !self.note.is_empty() {
-            svg.text("note end", (frame.right, frame.title), &self.note);
-        }
-    }
-
     fn draw(&self, svg: &mut Svg, frame: &Frame) {
         let (x, y) = self.scales(frame);
-        self.draw_titles(svg, frame);
-        let mut free_from = f64::NEG_INFINITY;
-        for (at, letter) in &self.letters {
-            let at = x.at(*at);
-            if at >= free_from {
-                svg.text("letter middle", (at, frame.top - 4.0), letter);
-                free_from = at + LETTER_STEP;
-            }
+        if !self.title.is_empty() {
+            svg.text("axis strong", (frame.left, frame.title), &self.title);
         }
         svg.group("data-axis=\"y\"", |svg| {
             self.y.draw_vertical(svg, &y, frame);
