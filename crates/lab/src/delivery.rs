@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::footnotes::mark;
 use crate::metrics::{self, Metric};
 use crate::reading::{chosen, series_of_metric, widest};
 use crate::run::{EachRow, Outcome, Row};
@@ -162,7 +161,6 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
     if let Some(note) = transmission::note(rows) {
         table.add_note(&note);
     }
-    mark(&mut table, "algorithm");
     table
 }
 
@@ -177,7 +175,6 @@ pub(crate) fn each_table(rows: &[EachRow]) -> TextTable {
         columns(&row.metrics, is_network, first)
     });
     table.optional(OPTIONAL);
-    mark(&mut table, "algorithm");
     table
 }
 

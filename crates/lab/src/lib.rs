@@ -24,7 +24,6 @@ pub mod delivery;
 pub mod expected;
 pub mod export;
 pub mod files;
-pub mod footnotes;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod link_trace;

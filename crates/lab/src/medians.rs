@@ -1,6 +1,5 @@
 //! Medians of many algorithms side by side.
 
-use crate::footnotes::mark;
 use crate::run::Row;
 use crate::summary::{self, RANKED_FROM, SAME, dash, label, seconds};
 use crate::text::{Emphasis, TextTable};
@@ -74,7 +73,6 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
             table.emphasise(column, Emphasis::Best);
         }
     }
-    mark(&mut table, "algorithm");
     table.add_note(&format!("Medians of {}, in seconds.", timed.of_what()));
     if marked_shortest {
         table.add_note("< the shortest of its column, or within 1 % of it, of those within a point of the largest share done.");

@@ -1,6 +1,5 @@
 //! The table of algorithms that share a link and whose flows run until the time limit.
 
-use crate::footnotes::mark;
 use crate::metrics;
 use crate::run::Row;
 use crate::summary::{dash, lines};
@@ -42,6 +41,5 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
     if let Some(note) = transmission::note(rows) {
         table.add_note(&note);
     }
-    mark(&mut table, "algorithm");
     table
 }

@@ -6,7 +6,6 @@ use carob_sim::spec::{RunSpec, Transport};
 
 use crate::delivery;
 use crate::expected::Expected;
-use crate::footnotes::mark;
 use crate::metrics;
 use crate::reading;
 use crate::run::{EachRow, Row};
@@ -130,7 +129,6 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
         }
     }
     notes(&mut table, rows, print);
-    mark(&mut table, "algorithm");
     table
 }
 
@@ -234,7 +232,6 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
         ]
     });
     table.optional(&["spurious", "max s", "retransmissions"]);
-    mark(&mut table, "algorithm");
     table
 }
 
@@ -468,7 +465,7 @@ pub fn dash() -> String {
 pub(crate) mod tests {
     use super::*;
     use crate::run::Outcome;
-    use crate::{footnotes, testing};
+    use crate::testing;
 
     /// The thesis with its published completion times.
     pub(crate) fn thesis() -> Print {
@@ -574,25 +571,5 @@ pub(crate) mod tests {
             table.contains("trace hash") && !table.contains("done"),
             "{table}"
         );
-    }
-
-    #[test]
-    fn choices_of_this_project_are_marked() {
-        let fct = |_: &str, _: f64, _: u64| Some(300);
-        let tables = || {
-            let outcome = timed(4, fct);
-            let all = table(&outcome.rows(), &thesis(), false).to_string();
-            (all, each_table(&outcome.each()).to_string())
-        };
-        let (all, each) = tables();
-        assert!(!all.contains('*') && !each.contains('*'));
-        let (all, each) = footnotes::tests::pretending("cocoa-001", tables);
-        for text in [all, each] {
-            assert!(text.contains("  cocoa-001 *  ") && !text.contains("default *"));
-            assert!(
-                text.ends_with(&format!("\n{}\n", footnotes::FOOTNOTE)),
-                "{text}"
-            );
-        }
     }
 }

@@ -1,11 +1,14 @@
 //! The congestion controllers.
 
-use carob_lab::footnotes::FOOTNOTE;
 use carob_lab::summary::listed;
 use carob_lab::text::TextTable;
 
 use super::{prose, table};
 use crate::commands::cc::Controller;
+
+/// The footnote of controllers whose constants or rules have no source.
+pub(crate) const FOOTNOTE: &str =
+    "* constants or rules are this project's choice: carob cc show NAME tells which and why";
 
 /// All controllers, a line each, family by family.
 pub(crate) fn controllers(all: &[Controller]) {

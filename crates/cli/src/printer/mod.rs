@@ -28,7 +28,7 @@ use crate::output;
 use style::{BAD, FAINT, STRONG, paint};
 
 pub(crate) use body::body;
-pub(crate) use controllers::{controller, controllers};
+pub(crate) use controllers::{FOOTNOTE, controller, controllers};
 pub(crate) use observation::States;
 pub(crate) use profiles::{profile, profiles};
 pub(crate) use report::{Answer, Report, Silence};

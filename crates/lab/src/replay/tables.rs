@@ -3,7 +3,6 @@
 use carob_cc::time::Duration;
 
 use super::{Event, Outcome, Run, Script, Step};
-use crate::footnotes::{FOOTNOTE, is_choice, mark, marked};
 use crate::text::TextTable;
 
 /// The most controllers side by side in one table of events.
@@ -76,11 +75,6 @@ pub fn events(
         tables.push(block(script, &rest[..count], &shown));
         rest = &rest[count..];
     }
-    if let Some(last) = tables.last_mut()
-        && runs.iter().any(|run| is_choice(&run.algorithm))
-    {
-        last.add_note(FOOTNOTE);
-    }
     (tables, script.events.len() - shown.len())
 }
 
@@ -92,7 +86,7 @@ fn block(script: &Script, runs: &[Run], shown: &[usize]) -> TextTable {
     }
     header.push("event".to_owned());
     for run in runs {
-        header.extend([format!(">{}", marked(&run.algorithm)), "×".to_owned()]);
+        header.extend([format!(">{}", run.algorithm), "×".to_owned()]);
         if keeps_rto(run) {
             header.push(">RTO".to_owned());
         }
@@ -180,7 +174,6 @@ pub fn totals(runs: &[Run]) -> TextTable {
             seconds(totals.longest_timer),
         ]);
     }
-    mark(&mut table, "controller");
     table
 }
 
@@ -302,28 +295,6 @@ mod tests {
         // 3.5 s with a transmission too many, then 2 + 4 + 8 + 16 + 32 s.
         let row = ["default", "65.50", "7", "5", "1", "1", "32.00"];
         assert_eq!(table.rows()[0], row);
-    }
-
-    #[test]
-    fn choices_of_this_project_are_marked() {
-        let script = script("rtt 1 s");
-        let runs = runs(&script, &["default", "cocoa-03"]);
-        let printed = || {
-            (
-                events(&script, &runs, false, None).0[0].to_string(),
-                totals(&runs).to_string(),
-            )
-        };
-        let (events, totals) = crate::footnotes::tests::pretending("cocoa-03", printed);
-        for text in [events, totals] {
-            assert!(
-                text.contains("cocoa-03 *") && !text.contains("default *"),
-                "{text}"
-            );
-            assert!(text.ends_with(&format!("\n{FOOTNOTE}\n")), "{text}");
-        }
-        let none = crate::footnotes::tests::pretending("nobody", printed);
-        assert!(!none.0.contains('*') && !none.1.contains('*'));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use carob_lab::expected::{Comparison, Verdict};
-use carob_lab::footnotes::mark;
 use carob_lab::statistics::Statistic;
 use carob_lab::summary::{distinct, listed, seconds};
 use carob_lab::text::TextTable;
@@ -37,7 +36,6 @@ pub fn medians(comparisons: &[Comparison]) -> TextTable {
     }
     table.optional(&["table", "within"]);
     table.emphasise_verdicts();
-    mark(&mut table, "algorithm");
     table
 }
 
@@ -69,7 +67,6 @@ pub fn all_statistics(comparisons: &[Comparison]) -> TextTable {
     }
     table.optional(&["table", "mean", "min", "max", "p5", "p95", "p25", "p75"]);
     table.emphasise_verdicts();
-    mark(&mut table, "algorithm");
     table
 }
 
@@ -190,7 +187,6 @@ pub fn readings(comparisons: &[Comparison]) -> TextTable {
         table.add(cells);
     }
     table.emphasise_verdicts();
-    mark(&mut table, "algorithm");
     table
 }
 
@@ -303,7 +299,6 @@ mod tests {
     use super::*;
     use crate::papers;
     use crate::reproduce::{MeasuredRow, compare, thesis_tolerances};
-    use carob_lab::footnotes;
     use carob_lab::statistics::Statistics;
 
     fn comparisons() -> Vec<Comparison> {
@@ -387,26 +382,5 @@ mod tests {
     fn statistics_outside_their_tolerance_are_crossed() {
         let text = all_statistics(&comparisons()).to_string();
         assert!(text.contains("✗ 0.584"), "{text}");
-    }
-
-    #[test]
-    fn choices_of_this_project_are_marked() {
-        let all = comparisons();
-        let mut marked = all.clone();
-        for comparison in &mut marked {
-            if comparison.expected.algorithm == "cocoa-001" {
-                "cocoa-4state".clone_into(&mut comparison.expected.algorithm);
-            }
-        }
-        for table in [medians, all_statistics, readings] {
-            assert!(!table(&all).to_string().contains('*'));
-            let text = table(&marked).to_string();
-            assert!(text.contains("  cocoa-4state *"), "{text}");
-            assert!(!text.contains("default *"), "{text}");
-            assert!(
-                text.ends_with(&format!("\n{}\n", footnotes::FOOTNOTE)),
-                "{text}"
-            );
-        }
     }
 }

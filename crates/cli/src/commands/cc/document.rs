@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use carob_lab::footnotes::FOOTNOTE;
 use carob_lab::registry::{Entry, Registry};
 
 use super::family;
 use crate::failure::Outcome;
+use crate::printer::FOOTNOTE;
 
 const HEADING: &str = "\
 # Congestion controllers

@@ -3,7 +3,6 @@
 use super::order::{BASE, Order, Pair, SUBJECT, ranking};
 use super::{Entry, NetworkComparison};
 use crate::reproduce::tables::TENTH;
-use carob_lab::footnotes::mark;
 use carob_lab::metrics::{PDR, SETTLING_S};
 use carob_lab::summary::distinct;
 use carob_lab::text::TextTable;
@@ -70,7 +69,6 @@ pub fn means(comparisons: &[NetworkComparison], table: u32) -> TextTable {
         }
     }
     text.optional(&["ratio", "published gap"]);
-    mark(&mut text, "algorithm");
     text
 }
 
