@@ -397,6 +397,10 @@ fn an_unknown_key_names_its_place_and_the_nearest_key() {
         read(LONG, &["eror=low"]).expect_err("an unknown key"),
         "--set eror=low: unknown key \"eror\"; did you mean \"link.error\"?"
     );
+    assert_eq!(
+        read(LONG, &["link.down=1"]).expect_err("a table"),
+        "--set link.down=1: unknown key \"link.down\"; did you mean \"link.down.rate\"?"
+    );
 }
 
 #[test]

@@ -236,6 +236,11 @@ pub fn nearest(wrong: &str) -> Option<String> {
             .collect(),
         _ => fixed_paths().map(|(path, _)| path).collect(),
     };
+    // A table that was given a value: the first of its keys.
+    let table = format!("{wrong}.");
+    if let Some(first) = candidates.iter().find(|one| one.starts_with(&table)) {
+        return Some(first.clone());
+    }
     // Some of the last segments may be meant, such as `down.rate`.
     let ends = |candidate: &String| {
         let parts: Vec<&str> = candidate.split('.').collect();
