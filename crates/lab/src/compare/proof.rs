@@ -128,7 +128,7 @@ pub(super) fn unsafe_at(
     let near = neighbourhood(&question.link, &question.traffic);
     for one_near in near.iter().filter(|near| near.is_required) {
         let asked = Question::new(one_near.link.clone(), one_near.traffic.clone());
-        let seeds = stage(&asked, FRESH_SEEDS, EXCHANGES, 2 * near.len(), 10..40).seeds;
+        let seeds = stage(&asked, FRESH_SEEDS, EXCHANGES, 2 * near.len(), 10..640).seeds;
         let there = Stage {
             link: &one_near.link,
             traffic: &one_near.traffic,
