@@ -62,7 +62,8 @@ impl MessageIds {
         groups: bool,
     ) -> Result<MessageId, Instant> {
         if groups && self.next >= FOR_GROUPS {
-            (self.next, self.entered) = (0, false);
+            // A random start stays one.
+            (self.next, self.entered) = (self.next % FOR_GROUPS, false);
         }
         if let Some(free) = self.free_at(now, lifetime) {
             return Err(free);
@@ -131,6 +132,15 @@ mod tests {
             Ok(MessageId(65_535))
         );
         assert_eq!(ids.next(Instant::ZERO, LIFETIME, false), Ok(MessageId(0)));
+    }
+
+    #[test]
+    fn a_start_among_the_ids_for_groups_stays_random() {
+        for offset in [0, 1, 700, SEGMENT - 1] {
+            let mut ids = MessageIds::starting_at(FOR_GROUPS + offset);
+            let first = ids.next(Instant::ZERO, LIFETIME, true);
+            assert_eq!(first, Ok(MessageId(offset)));
+        }
     }
 
     #[test]
