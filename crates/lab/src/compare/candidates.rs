@@ -13,8 +13,9 @@ const NARROWED_MAX: usize = 14;
 /// The candidates with the same settings: where the settings that gain here lose on a link nearby, others
 /// must be left to choose from.
 const NARROWED_ALIKE_MAX: usize = 5;
-/// Configurations of the last stages, default CoAP apart; and where runs are long.
+/// Configurations of the last stages, default CoAP apart.
 pub(super) const FINALISTS_MAX: usize = 8;
+/// The same where runs are so long that the last stage has its fewest seeds.
 pub(super) const FINALISTS_LONG: usize = 5;
 /// Bytes of headers around a block: IPv4 and UDP 28, CoAP 9, token 2.
 pub(super) const AROUND_A_BLOCK: u32 = 39;

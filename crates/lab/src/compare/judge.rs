@@ -136,7 +136,7 @@ pub(super) struct RunSummary {
     /// Bytes on the link in each direction; 0 in a mesh.
     bytes_down: f64,
     bytes_up: f64,
-    /// Packets offered to the direction that had more.
+    /// Most packets offered to one direction, also in the run beside a neighbour.
     pub(super) packets: u64,
     /// Time of the neighbour, in the run beside one.
     pub(super) harm: Option<f64>,
@@ -144,6 +144,11 @@ pub(super) struct RunSummary {
 
 fn seconds(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e6
+}
+
+/// Packets offered to the direction that had more.
+pub(super) fn packets(record: &RunRecord) -> u64 {
+    record.link.down.offered.max(record.link.up.offered)
 }
 
 impl RunSummary {
@@ -205,7 +210,7 @@ impl RunSummary {
             summary.exact = evenly_spaced(exact, EXACT_MAX);
         }
         summary.thin();
-        summary.packets = record.link.down.offered.max(record.link.up.offered);
+        summary.packets = packets(record);
         summary.bytes_down = record.link.down.bytes_sent as f64;
         summary.bytes_up = record.link.up.bytes_sent as f64;
         summary.bytes = match &record.mesh {

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::candidates::largest_block;
 use super::configuration::Configuration;
-use super::judge::{Measured, Pool, RunSummary, UNANSWERED, Weights, resamples};
+use super::judge::{Measured, Pool, RunSummary, UNANSWERED, Weights, packets, resamples};
 use super::link::Link;
 use super::neighbourhood::Near;
 use super::traffic::Traffic;
@@ -119,7 +119,7 @@ impl KnownLosses {
 }
 
 /// Share of runs that lose a packet, in thousandths and at least 1, where only random losses are
-/// ([`Search::make`](super::search::Search)). A second as many packets are for retransmissions and a neighbour.
+/// ([`Search::make`](super::search::Search)). Half as many packets again are for retransmissions and a neighbour.
 pub(super) fn share_with_loss(link: &Link, traffic: &Traffic, block: u16) -> u64 {
     if link.is_mesh || !link.traces.is_empty() {
         return 1_000;
@@ -192,9 +192,7 @@ pub(super) fn make(
         if let Some(beside) = beside {
             let record = run(stage.link, beside, *seed)?;
             summary.harm = harm(&record);
-            summary.packets = summary
-                .packets
-                .max(RunSummary::of(&record, is_transfer).packets);
+            summary.packets = summary.packets.max(packets(&record));
         }
         progress(Progress::Made);
         Ok(summary)
@@ -359,7 +357,7 @@ mod tests {
             for seed in 1..=60 {
                 let record = run(&question.link, &scenario, seed).expect("possible");
                 let (down, up) = (&record.link.down, &record.link.up);
-                let is_spared = losses.spare(seed, down.offered.max(up.offered));
+                let is_spared = losses.spare(seed, packets(&record));
                 if down.offered == up.offered {
                     assert_eq!(is_spared, down.lost + up.lost == 0, "seed {seed}");
                 }
