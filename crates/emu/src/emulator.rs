@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use carob_sim::link::{DeviceRecord, DeviceSpec, LinkSpec, PACKETS_MAX};
-use carob_sim::spec::{LinkRecord, RunSpec, ServerRecord, ServerSpec};
+use carob_sim::spec::{LinkNetworkSpec, LinkRecord, RunSpec, ServerRecord, ServerSpec};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::bpf::InitialTimeout;
@@ -156,12 +156,12 @@ impl LinkConfig {
         }
     }
 
-    /// The link of a simulated run, losses and delays included.
-    pub fn of_run(run: &RunSpec) -> Self {
+    /// The link that is the network of a simulated run, losses and delays included.
+    pub fn of_run(run: &RunSpec, network: &LinkNetworkSpec) -> Self {
         Self {
-            device: run.device.clone(),
+            device: network.device.clone(),
             server: run.server,
-            ..Self::new(run.link.clone(), run.seed, OF_RUN)
+            ..Self::new(network.link.clone(), run.seed, OF_RUN)
         }
     }
 }

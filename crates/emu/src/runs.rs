@@ -21,7 +21,8 @@ use carob_sim::link::DeviceRecord;
 use carob_sim::random::Stream;
 use carob_sim::server_queue::ServerWorker;
 use carob_sim::spec::{
-    AfterFailure, Faults, FlowRecord, RunRecord, RunSpec, ServerRecord, Transport, Until, Workload,
+    AfterFailure, Faults, FlowRecord, LinkNetworkSpec, NetworkSpec, RunRecord, RunSpec,
+    ServerRecord, Transport, Until, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
@@ -88,7 +89,8 @@ pub fn run(
         .enable_all()
         .build()
         .map_err(|error| Error::system("start threads", error, "are there too many already?"))?;
-    let all = specs.iter().map(|spec| spec.clients as usize).sum();
+    let groups = specs.iter().map(|spec| &spec.measured);
+    let all = groups.map(|group| group.clients as usize).sum();
     let done = AtomicUsize::new(0);
     let hear = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
     let flows = runtime.block_on(flows(&emulator, specs, options, &hear))?;
@@ -126,24 +128,26 @@ fn config(specs: &[RunSpec], options: &Options) -> Result<Config, Error> {
         what: what.to_owned(),
         why: "the runs of one emulation must have it in common".into(),
     };
-    let mut over_tcp = specs.iter().filter_map(|spec| match &spec.transport {
+    let groups = specs.iter().map(|spec| &spec.measured);
+    let mut over_tcp = groups.filter_map(|group| match &group.transport {
         Transport::Connections(settings) => Some(settings),
         Transport::Datagrams => None,
     });
     let tcp = over_tcp.next();
-    let links = specs.iter().map(LinkConfig::of_run).collect();
+    let networks = specs.iter().map(emulated_link);
+    let networks = networks.collect::<Result<Vec<_>, _>>()?;
+    let links = specs.iter().zip(&networks);
+    let links = links.map(|(spec, network)| LinkConfig::of_run(spec, network));
+    let links = links.collect();
     // Without SACK the scenario describes the thesis's hosts; else the kernel's own settings are nearest.
     let mut config = match tcp {
         Some(settings) if settings.sack => Config::system(links),
         _ => Config::thesis(links),
     };
     config.capture.clone_from(&options.capture);
-    for spec in specs {
-        simulated_only(spec)?;
-    }
-    if let Some(first) = specs.first() {
+    if let Some(first) = networks.first() {
         config.mtu_bytes = first.mtu_bytes;
-        if specs.iter().any(|spec| spec.mtu_bytes != first.mtu_bytes) {
+        if (networks.iter()).any(|network| network.mtu_bytes != first.mtu_bytes) {
             return Err(differ("the MTU"));
         }
     }
@@ -165,8 +169,12 @@ fn config(specs: &[RunSpec], options: &Options) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// Rejects features that only the simulator has.
-fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
+/// The link of a run.
+///
+/// # Errors
+///
+/// Features that only the simulator has.
+fn emulated_link(spec: &RunSpec) -> Result<&LinkNetworkSpec, Error> {
     let refuse = |what: &str, why: &'static str| {
         Err(Error::Configuration {
             what: what.to_owned(),
@@ -177,21 +185,21 @@ fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
         let why = "faults happen in the simulator only; link.changes has outages for both";
         return refuse("faults", why);
     }
-    if spec.device.has_windows() && spec.transport != Transport::Datagrams {
-        return refuse("link.receive_delay", "receive windows are of datagrams");
-    }
-    if spec.server.is_used() && spec.transport != Transport::Datagrams {
-        return refuse("server.service", "the receive queue is of datagrams");
-    }
-    if spec.mesh.is_some() {
+    let NetworkSpec::Link(network) = &spec.network else {
         let why = "wireless networks have no link to emulate; they are of the simulator only";
         return refuse("workload.kind", why);
+    };
+    if network.device.has_windows() && spec.measured.transport != Transport::Datagrams {
+        return refuse("link.receive_delay", "receive windows are of datagrams");
     }
-    if !matches!(spec.workload, Workload::Requests(_)) {
+    if spec.server.is_used() && spec.measured.transport != Transport::Datagrams {
+        return refuse("server.service", "the receive queue is of datagrams");
+    }
+    if !matches!(spec.measured.workload, Workload::Requests(_)) {
         let why = "notifications run in the simulator only";
         return refuse("workload.kind", why);
     }
-    let requests = spec.workload.requests();
+    let requests = spec.measured.workload.requests();
     if requests.after_failure != AfterFailure::Stop {
         let why = "clients go on after a failure in the simulator only";
         return refuse("workload.after_failure", why);
@@ -203,7 +211,7 @@ fn simulated_only(spec: &RunSpec) -> Result<(), Error> {
     if !requests.poll.is_zero() {
         return refuse("workload.poll", "clients sleep in the simulator only");
     }
-    Ok(())
+    Ok(network)
 }
 
 /// The results of a run, apart from its link.
@@ -239,7 +247,7 @@ async fn flows(
         let link = emulator.link(index);
         let (server, connections) = serve(link, spec).await?;
         servers.push(server);
-        for number in 0..spec.clients {
+        for number in 0..spec.measured.clients {
             ready.push((index, ReadyClient::new(link, spec, number, &connections)?));
         }
     }
@@ -257,7 +265,7 @@ async fn flows(
         tasks.spawn(async move { (place, index, ready.run(began, limit).await) });
     }
     let mut runs: Vec<EndedRun> = specs.iter().map(|_| EndedRun::default()).collect();
-    let mut left: Vec<u32> = specs.iter().map(|spec| spec.clients).collect();
+    let mut left: Vec<u32> = specs.iter().map(|spec| spec.measured.clients).collect();
     let mut ended = Vec::new();
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     loop {
@@ -304,21 +312,21 @@ async fn flows(
 type Connections = Arc<Mutex<Vec<(SocketAddr, TcpStream)>>>;
 
 fn body_bytes(spec: &RunSpec) -> usize {
-    spec.workload.requests().response_bytes as usize
+    spec.measured.workload.requests().response_bytes as usize
 }
 
 fn path(spec: &RunSpec) -> &str {
-    &spec.workload.requests().path
+    &spec.measured.workload.requests().path
 }
 
 /// The settings of both ends of a run.
 fn settings(spec: &RunSpec) -> EndpointConfig {
-    let requests = spec.workload.requests();
+    let requests = spec.measured.workload.requests();
     let size = BlockSize::from_bytes_at_most(usize::from(requests.block_bytes));
     let token = requests.token_bytes;
     let settings = EndpointConfig::new()
-        .controller(spec.controller.choice())
-        .parameters(spec.transmission)
+        .controller(spec.measured.controller.choice())
+        .parameters(spec.measured.transmission)
         .block_size(size.unwrap_or(BlockSize::MAX))
         .engine(|config| {
             config.token_length = token.into();
@@ -353,7 +361,7 @@ async fn serve(link: EmulatedLink<'_>, spec: &RunSpec) -> Result<(Server, Connec
     let mut response = Response::new(Code::CONTENT);
     response.payload = Payload::Fixed(body.into());
     let builder = Server::builder().config(settings);
-    let builder = match &spec.transport {
+    let builder = match &spec.measured.transport {
         Transport::Datagrams => builder.socket(link.udp(Side::Server, PORT)?),
         Transport::Connections(settings) => {
             let listener = link.listen(PORT, congestion_module(settings))?;
@@ -465,7 +473,7 @@ impl ReadyClient {
             .on_trace(move |trace| lock(&sink).record(trace))
             .connect_timeout(Duration::from_micros(spec.time_limit.as_micros()));
         let (mut scheme, mut port) = ("coap", None);
-        if let Transport::Connections(tcp) = &spec.transport {
+        if let Transport::Connections(tcp) = &spec.measured.transport {
             scheme = "coap+tcp";
             let socket = link.client_tcp(congestion_module(tcp))?;
             let bound = socket.local_addr().ok().and_then(|own| own.as_socket());
@@ -490,8 +498,8 @@ impl ReadyClient {
                 Error::system("open a client", std::io::Error::other(error), remedy)
             })?;
         let mut stream = Stream::indexed(spec.seed, "client/start", number);
-        let wait = stream.uniform(spec.start.low, spec.start.high);
-        let requests = spec.workload.requests();
+        let wait = stream.uniform(spec.measured.start.low, spec.measured.start.high);
+        let requests = spec.measured.workload.requests();
         let is_plain = requests.request_bytes == 0
             && requests.batches.is_none()
             && requests.parallel <= 1

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use carob_cc::time::{Duration, Instant};
 use carob_sim::link::{Direction, DirectionSpec, TraceEnd, TraceStart, Verdict};
+use carob_sim::spec::NetworkSpec;
 
 use crate::compare::{CompareError, Link, Question, Traffic, WrittenLink};
 use crate::csv::Table;
@@ -230,9 +231,15 @@ fn round_trips(link: &Link, interval: &str) -> Result<BTreeMap<String, f64>, Com
 fn spec(link: &Link, way: &str) -> Result<DirectionSpec, CompareError> {
     let scenario = scenario(link, "1 s")?;
     let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
+    let NetworkSpec::Link(network) = spec.network else {
+        return Err(CompareError {
+            what: "a mesh has no directions".to_owned(),
+            remedy: "validate a link".to_owned(),
+        });
+    };
     let mut direction = match way {
-        "down" => spec.link.down,
-        _ => spec.link.up,
+        "down" => network.link.down,
+        _ => network.link.up,
     };
     if let Some(replay) = &mut direction.replay {
         (replay.end, replay.start) = (TraceEnd::Loop, TraceStart::First);

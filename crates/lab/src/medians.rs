@@ -98,7 +98,7 @@ mod tests {
             everywhere: true,
             ..testing::seeds(2, Some(cell))
         };
-        let run = |spec: &RunSpec| testing::flow(fct(spec.controller.entry().name));
+        let run = |spec: &RunSpec| testing::flow(fct(spec.measured.controller.entry().name));
         testing::outcome(scenario, &selection, run).rows()
     }
 

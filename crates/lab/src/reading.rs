@@ -516,7 +516,7 @@ mod tests {
         ];
         let scenario = testing::scenario("thesis/long", &set);
         let run = |spec: &RunSpec| {
-            let late = spec.controller.entry().name != "default" && spec.seed > 17;
+            let late = spec.measured.controller.entry().name != "default" && spec.seed > 17;
             testing::flow(Some(if late { 900 } else { 300 }))
         };
         let cell = Some("long-1c-none-2500");

@@ -409,12 +409,14 @@ fn by_cell(rows: &[Row]) -> Vec<Ranked<'_>> {
 
 /// Returns whether a body of a run crosses in several blocks (RFC 7959).
 pub fn in_blocks(spec: &RunSpec) -> bool {
-    spec.transport == Transport::Datagrams && spec.workload.requests().has_blocks()
+    let group = &spec.measured;
+    group.transport == Transport::Datagrams && group.workload.requests().has_blocks()
 }
 
 /// Title of the report of one run.
 pub fn item_by_item(spec: &RunSpec) -> &'static str {
-    match (&spec.transport, spec.workload.requests().has_blocks()) {
+    let group = &spec.measured;
+    match (&group.transport, group.workload.requests().has_blocks()) {
         (Transport::Datagrams, true) => "one transfer, block by block",
         (Transport::Datagrams, false) => "one run, exchange by exchange",
         (Transport::Connections(_), true) => "one transfer, segment by segment",
@@ -503,8 +505,8 @@ pub(crate) mod tests {
         let set = ["clients=1", "run.algorithms=default,cocoa-001"];
         let scenario = testing::scenario("thesis/long", &set);
         testing::outcome(scenario, &testing::seeds(seeds, None), |spec| {
-            let error = spec.link.down.loss.mean_ratio();
-            testing::flow(fct(spec.controller.entry().name, error, spec.seed))
+            let error = testing::link(spec.clone()).link.down.loss.mean_ratio();
+            testing::flow(fct(spec.measured.controller.entry().name, error, spec.seed))
         })
     }
 

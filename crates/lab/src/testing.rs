@@ -2,7 +2,7 @@
 
 use carob_cc::time::{Duration, Instant};
 use carob_sim::spec::RunError;
-use carob_sim::spec::{FlowRecord, RunRecord, RunSpec};
+use carob_sim::spec::{FlowRecord, LinkNetworkSpec, NetworkSpec, RunRecord, RunSpec};
 
 use crate::run::{Outcome, Plan, Selection};
 use crate::scenario::{Scenario, ScenarioErrors, builtin};
@@ -44,6 +44,14 @@ pub(crate) fn seeds(seeds: u64, cell: Option<&str>) -> Selection {
 pub(crate) fn simulated(name: &str, set: &[&str], count: u64) -> Outcome<'static> {
     let (_, cell) = builtin::find(name).expect("a built-in scenario");
     outcome(scenario(name, set), &seeds(count, cell), carob_sim::run)
+}
+
+/// The link of a run.
+pub(crate) fn link(spec: RunSpec) -> LinkNetworkSpec {
+    match spec.network {
+        NetworkSpec::Link(network) => network,
+        NetworkSpec::Mesh(_) => panic!("a mesh"),
+    }
 }
 
 /// Runs of a scenario by `run`.

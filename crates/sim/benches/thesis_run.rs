@@ -14,15 +14,19 @@ use std::time::Instant as Clock;
 
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
-use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
+use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
-    ControllerSpec, Faults, Recording, Requests, RunSpec, ServerSpec, Span, Transport, Until,
+    ClientGroup, ControllerSpec, LinkNetworkSpec, NetworkSpec, Requests, RunSpec, Span, Transport,
     Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 
-fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
+fn spec(clients: u32, error: &str, algorithm: &str, transport: Transport, seed: u64) -> RunSpec {
+    let buffer = match transport {
+        Transport::Datagrams => 2_500,
+        Transport::Connections(_) => 14_100,
+    };
     let loss = profile(error)
         .expect("a profile")
         .per_packet(LossProfile::BURST_MILLIPACKETS);
@@ -30,7 +34,7 @@ fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
         delay: Duration::from_millis(delay),
         extra: ExtraDelay::Constant(Duration::from_millis(15)),
         loss,
-        ..DirectionSpec::new(rate, 2_500)
+        ..DirectionSpec::new(rate, buffer)
     };
     let controller = ControllerSpec::new(algorithm, []).expect("a controller");
     let mut transmission = controller
@@ -39,58 +43,46 @@ fn spec(clients: u32, error: &str, algorithm: &str, seed: u64) -> RunSpec {
         .apply(TransmissionParameters::DEFAULT);
     transmission.max_retransmit = 20;
     transmission.rto_max = transmission.rto_max.or(Some(Duration::from_secs(60)));
-    RunSpec {
-        seed,
-        clients,
+    let link = LinkSpec {
+        down: direction(30_000, 400),
+        up: direction(60_000, 200),
+    };
+    let workload = Workload::Requests(Requests {
+        count: 1,
+        response_bytes: 102_400,
+        block_bytes: 256,
+        path: "hello".to_owned(),
+        ..Requests::default()
+    });
+    let network = NetworkSpec::Link(LinkNetworkSpec::new(link, 296));
+    let measured = ClientGroup {
         start: Span {
             low: Duration::ZERO,
             high: Duration::from_secs(1),
         },
-        link: LinkSpec {
-            down: direction(30_000, 400),
-            up: direction(60_000, 200),
-        },
-        mesh: None,
-        header_bytes: 28,
-        mtu_bytes: 296,
-        transport: Transport::Datagrams,
-        workload: Workload::Requests(Requests {
-            count: 1,
-            response_bytes: 102_400,
-            block_bytes: 256,
-            path: "hello".to_owned(),
-            ..Requests::default()
-        }),
+        transport,
         transmission,
         controller,
-        server: ServerSpec::default(),
-        others: Vec::new(),
-        faults: Faults::default(),
-        device: carob_sim::link::DeviceSpec::default(),
-        until: Until::Answered,
-        time_limit: Duration::from_secs(12 * 3_600),
-        record: Recording::default(),
-    }
+        ..ClientGroup::new(clients, workload)
+    };
+    let time_limit = Duration::from_secs(12 * 3_600);
+    RunSpec::new(seed, network, measured, time_limit)
 }
 
 /// The transfers of the tables: `default` and `cocoa-001` over UDP, New Reno and BBR over TCP.
 fn specs(clients: u32, error: &str, seed: u64) -> Vec<(&'static str, RunSpec)> {
     let mut all: Vec<_> = ["default", "cocoa-001"]
-        .map(|name| (name, spec(clients, error, name, seed)))
+        .map(|name| (name, spec(clients, error, name, Transport::Datagrams, seed)))
         .into();
     for (name, congestion) in [
         ("tcp-newreno", Algorithm::NewReno),
         ("tcp-bbr1", Algorithm::Bbr1),
     ] {
-        let mut spec = spec(clients, error, "default", seed);
-        spec.transport = Transport::Connections(TcpSettings {
+        let tcp = Transport::Connections(TcpSettings {
             congestion,
             ..TcpSettings::THESIS
         });
-        for direction in [&mut spec.link.down, &mut spec.link.up] {
-            direction.buffer = Buffer::bytes(14_100);
-        }
-        all.push((name, spec));
+        all.push((name, spec(clients, error, "default", tcp, seed)));
     }
     all
 }

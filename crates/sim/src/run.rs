@@ -7,22 +7,28 @@ use crate::engine::application::Applications;
 use crate::engine::network::Network;
 use crate::net::link::LinkNetwork;
 use crate::net::mesh::{self, MeshNetwork};
-use crate::spec::{RunError, RunRecord, RunSpec, Workload};
+use crate::spec::{NetworkSpec, RunError, RunRecord, RunSpec, Workload};
 
 /// Simulates a run.
 pub fn run(spec: &RunSpec) -> Result<RunRecord, RunError> {
     spec.check()?;
-    if let Some(mesh) = &spec.mesh {
-        let mut engine = mesh::engine(spec, mesh)?;
-        let applications: Applications<MeshNetwork<'_>> = match spec.workload {
-            Workload::MeshTraffic(traffic) => vec![Box::new(MeshNodes::new(&mut engine, traffic))],
-            _ => app::of_groups(&mut engine)?,
-        };
-        return execute(engine, applications);
+    match &spec.network {
+        NetworkSpec::Link(network) => {
+            let mut engine = Engine::new(spec, LinkNetwork::new(network, spec.seed));
+            let applications = app::of_groups(&mut engine)?;
+            execute(engine, applications)
+        }
+        NetworkSpec::Mesh(network) => {
+            let mut engine = mesh::engine(spec, network)?;
+            let applications: Applications<MeshNetwork<'_>> = match spec.measured.workload {
+                Workload::MeshTraffic(traffic) => {
+                    vec![Box::new(MeshNodes::new(&mut engine, traffic))]
+                }
+                _ => app::of_groups(&mut engine)?,
+            };
+            execute(engine, applications)
+        }
     }
-    let mut engine = Engine::new(spec, LinkNetwork::new(spec));
-    let applications = app::of_groups(&mut engine)?;
-    execute(engine, applications)
 }
 
 fn execute<N: Network>(

@@ -86,7 +86,7 @@ pub(crate) fn transcript(
             _ => {}
         }
     }
-    if !matches!(spec.workload, Workload::MeshTraffic(_)) {
+    if !matches!(spec.measured.workload, Workload::MeshTraffic(_)) {
         of_requests(&idle, spec, record, &mut timers, &mut messages);
     }
     let until = match recorded.last() {
@@ -120,7 +120,7 @@ fn of_requests(
 ) {
     let generators = &idle.topology.generators;
     for event in &record.events {
-        if event.host >= spec.clients || generators.is_empty() {
+        if event.host >= spec.measured.clients || generators.is_empty() {
             continue;
         }
         let at = event.at.as_micros() as i64;

@@ -8,6 +8,7 @@ use carob_lab::compare::{CLIENTS_MAX, Link, Question, Traffic, WrittenLink, Writ
 use carob_lab::link_trace::is_text;
 use carob_lab::run::{Plan, Selection};
 use carob_lab::scenario::{Scenario, builtin};
+use carob_sim::spec::NetworkSpec;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -280,7 +281,7 @@ impl Source {
             "seeds": scenario.seeds(),
             "first_seed": scenario.first_seed(),
             "network": scenario.network(&cells),
-            "mesh": spec.mesh.is_some(),
+            "mesh": matches!(spec.network, NetworkSpec::Mesh(_)),
             "command": self.command(&read, seeds),
             "compare": self.link.as_ref().map(LinkForm::command),
             "text": self.file(&read),

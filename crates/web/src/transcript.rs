@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use carob_cc::time::{Duration, Instant};
 use carob_lab::run::{Captured, Content, RunRecord};
 use carob_sim::link::{Buffer, Direction, DirectionSpec, ExtraDelay, LossSpec, TraceEnd, TraceRow};
-use carob_sim::spec::{Recording, RunSpec, Transport, Workload};
+use carob_sim::spec::{LinkNetworkSpec, NetworkSpec, Recording, RunSpec, Transport, Workload};
 use carob_sim::tcp::Ranges;
 use carob_sim::trace::{Event, SimEvent};
 use serde::Serialize;
@@ -101,21 +101,25 @@ pub(crate) fn watch(source: &Source, algorithm: &str, seed: u64) -> Result<Value
     let mut spec = plan.spec(job);
     spec.record = Recording {
         events: EVENTS_MAX,
-        packets: if spec.mesh.is_none() { CAPTURED_MAX } else { 0 },
+        packets: match spec.network {
+            NetworkSpec::Link(_) => CAPTURED_MAX,
+            NetworkSpec::Mesh(_) => 0,
+        },
         moments: mesh_transcript::MOMENTS_MAX,
         ..Recording::default()
     };
     let record = carob_sim::run(&spec)?;
-    let mut value = match &spec.mesh {
-        Some(network) => mesh_transcript::transcript(&spec, network, &record)?,
-        None => transcript(&spec, &record),
+    let mut value = match &spec.network {
+        NetworkSpec::Mesh(network) => mesh_transcript::transcript(&spec, network, &record)?,
+        NetworkSpec::Link(network) => transcript(&spec, network, &record),
     };
     value["cell"] = job.cell.name.clone().into();
     Ok(value)
 }
 
-fn transcript(spec: &RunSpec, record: &RunRecord) -> Value {
-    let packets = packets(spec, record);
+fn transcript(spec: &RunSpec, network: &LinkNetworkSpec, record: &RunRecord) -> Value {
+    let packets = packets(spec, network, record);
+    let link = &network.link;
     let hosts = spec.all_clients();
     let column = |of: &dyn Fn(&Packet) -> Value| packets.iter().map(of).collect::<Vec<Value>>();
     let recorded_until = match (record.packets.len() as u32, record.packets.last()) {
@@ -127,8 +131,8 @@ fn transcript(spec: &RunSpec, record: &RunRecord) -> Value {
         "ended": record.ended.as_micros(),
         "recorded_until": recorded_until,
         "hash": format!("{:016x}", record.trace_hash),
-        "down": direction(&spec.link.down, spec.seed),
-        "up": direction(&spec.link.up, spec.seed),
+        "down": direction(&link.down, spec.seed),
+        "up": direction(&link.up, spec.seed),
         "packets": {
             "up": column(&|p| u8::from(p.is_up).into()),
             "client": column(&|p| (if p.from < hosts { p.from } else { p.to }).into()),
@@ -146,7 +150,7 @@ fn transcript(spec: &RunSpec, record: &RunRecord) -> Value {
             "spurious": column(&|p| u8::from(p.is_spurious).into()),
         },
     });
-    value["tcp"] = (spec.transport != Transport::Datagrams).into();
+    value["tcp"] = (spec.measured.transport != Transport::Datagrams).into();
     if value["tcp"] == true {
         value["packets"]["ack"] = column(&|p| p.ack.into()).into();
     }
@@ -225,14 +229,14 @@ fn samples(record: &RunRecord) -> [(&'static str, Samples); 6] {
 
 /// Packets in order of sending. Events and captures of the same packets are in the same order, so that each
 /// event finds its ends and its header there.
-fn packets(spec: &RunSpec, record: &RunRecord) -> Vec<Packet> {
-    let is_server_constrained = matches!(spec.workload, Workload::Notifications(_));
+fn packets(spec: &RunSpec, network: &LinkNetworkSpec, record: &RunRecord) -> Vec<Packet> {
+    let is_server_constrained = matches!(spec.measured.workload, Workload::Notifications(_));
     let clients = spec.all_clients();
     let mut captures = record.packets.iter();
     let mut packets: Vec<Packet> = Vec::new();
     let mut under_way: BTreeMap<(u32, u32), VecDeque<usize>> = BTreeMap::new();
-    let mut lines =
-        [&spec.link.down, &spec.link.up].map(|direction| Line::of(direction, spec.seed));
+    let link = &network.link;
+    let mut lines = [&link.down, &link.up].map(|direction| Line::of(direction, spec.seed));
     let mut segments = Segments::default();
     for event in &record.events {
         let at = event.at.as_micros();
@@ -248,7 +252,7 @@ fn packets(spec: &RunSpec, record: &RunRecord) -> Vec<Packet> {
                 let mut packet = segments.sent(event, captured);
                 packet.is_up = (captured.from < clients) != is_server_constrained;
                 let line = &mut lines[usize::from(packet.is_up)];
-                packet.departed = line.departure(at, packet.bytes, spec.mtu_bytes);
+                packet.departed = line.departure(at, packet.bytes, network.mtu_bytes);
                 packets.push(packet);
             }
             SimEvent::Lost { .. }

@@ -1,7 +1,6 @@
 //! Runs of the simulator's specification over real sockets: short ones, beside the simulator's own.
 #![cfg(target_os = "linux")]
 
-use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 use carob_emu::runs::{self, Options};
 use carob_sim::distribution::TimeDistribution;
@@ -11,8 +10,8 @@ use carob_sim::link::{
 use carob_sim::mesh::spec::MeshSpec;
 use carob_sim::mesh_traffic::MeshTraffic;
 use carob_sim::spec::{
-    AfterFailure, ControllerSpec, Faults, FlowRecord, Outages, PauseSchedule, Recording, Requests,
-    RunRecord, RunSpec, ServerSpec, Span, Transport, Until, Workload, Works,
+    AfterFailure, ClientGroup, ControllerSpec, FlowRecord, LinkNetworkSpec, NetworkSpec, Outages,
+    PauseSchedule, Requests, RunRecord, RunSpec, ServerSpec, Transport, Workload, Works,
 };
 use carob_sim::tcp::settings::profile;
 
@@ -23,34 +22,31 @@ fn spec(clients: u32, transport: Transport) -> RunSpec {
         extra: ExtraDelay::Constant(Duration::from_millis(5)),
         ..DirectionSpec::new(rate, 28_200)
     };
-    RunSpec {
-        seed: 1,
-        clients,
-        start: Span::default(),
-        link: LinkSpec {
-            down: direction(300_000, 40),
-            up: direction(600_000, 20),
-        },
-        mesh: None,
-        header_bytes: 28,
-        mtu_bytes: 296,
+    let link = LinkSpec {
+        down: direction(300_000, 40),
+        up: direction(600_000, 20),
+    };
+    let workload = Workload::Requests(Requests {
+        count: 1,
+        response_bytes: 10_240,
+        block_bytes: 256,
+        path: "hello".to_owned(),
+        ..Requests::default()
+    });
+    let network = NetworkSpec::Link(LinkNetworkSpec::new(link, 296));
+    let measured = ClientGroup {
         transport,
-        workload: Workload::Requests(Requests {
-            count: 1,
-            response_bytes: 10_240,
-            block_bytes: 256,
-            path: "hello".to_owned(),
-            ..Requests::default()
-        }),
-        transmission: TransmissionParameters::DEFAULT,
         controller: ControllerSpec::new("default", []).expect("a controller"),
-        server: ServerSpec::default(),
-        others: Vec::new(),
-        faults: Faults::default(),
-        device: carob_sim::link::DeviceSpec::default(),
-        until: Until::Answered,
-        time_limit: Duration::from_secs(60),
-        record: Recording::default(),
+        ..ClientGroup::new(clients, workload)
+    };
+    let time_limit = Duration::from_secs(60);
+    RunSpec::new(1, network, measured, time_limit)
+}
+
+fn link(spec: &mut RunSpec) -> &mut LinkNetworkSpec {
+    match &mut spec.network {
+        NetworkSpec::Link(network) => network,
+        NetworkSpec::Mesh(_) => panic!("a mesh"),
     }
 }
 
@@ -94,8 +90,8 @@ fn time_of_links_begins_with_their_clients_however_many_there_are() {
         over: Duration::ZERO,
         is_shared: false,
     };
-    one.link.up.changes = vec![change];
-    if let Workload::Requests(requests) = &mut one.workload {
+    link(&mut one).link.up.changes = vec![change];
+    if let Workload::Requests(requests) = &mut one.measured.workload {
         requests.response_bytes = 64;
     }
     let specs: Vec<RunSpec> = (1..=60)
@@ -124,11 +120,11 @@ fn real_sockets_take_about_as_long_as_simulated_ones() {
         return;
     };
     for (spec, record) in specs.iter().zip(&records) {
-        assert_eq!(record.flows.len(), spec.clients as usize);
+        assert_eq!(record.flows.len(), spec.measured.clients as usize);
         let simulated = carob_sim::run(spec).expect("a run");
         for (real, model) in record.flows.iter().zip(&simulated.flows) {
             assert_eq!((real.answered, real.unanswered), (1, 0));
-            assert_eq!(record.response_times.len(), spec.clients as usize);
+            assert_eq!(record.response_times.len(), spec.measured.clients as usize);
             assert!(real.finished == Some(real.ended) && real.ended <= record.ended);
             assert_eq!(real.answered_at_once, model.answered_at_once);
             assert_eq!(real.rto_median.is_some(), model.rto_median.is_some());
@@ -153,15 +149,16 @@ fn real_sockets_take_about_as_long_as_simulated_ones() {
 #[test]
 fn devices_take_as_long_and_as_much_energy_as_simulated_ones() {
     let with_devices = |mut spec: RunSpec| {
-        let Workload::Requests(requests) = &mut spec.workload else {
+        let Workload::Requests(requests) = &mut spec.measured.workload else {
             panic!("it makes requests")
         };
         requests.response_bytes = 2_560;
-        spec.device.setup = Some(IdleSetup {
+        let device = &mut link(&mut spec).device;
+        device.setup = Some(IdleSetup {
             takes: TimeDistribution::constant(Duration::from_secs(1)),
             after: Duration::from_secs(5),
         });
-        spec.device.radio = Some(RadioSpec {
+        device.radio = Some(RadioSpec {
             down_bps: 40_000,
             up_bps: 20_000,
             down_repetitions: 1,
@@ -169,7 +166,7 @@ fn devices_take_as_long_and_as_much_energy_as_simulated_ones() {
             is_half_duplex: true,
             turnaround: Duration::from_millis(10),
         });
-        spec.device.power = Some(PowerSpec {
+        device.power = Some(PowerSpec {
             send: 500_000,
             receive: 100_000,
             listen: 100_000,
@@ -187,7 +184,7 @@ fn devices_take_as_long_and_as_much_energy_as_simulated_ones() {
     };
     for (spec, record) in specs.iter().zip(&records) {
         let simulated = carob_sim::run(spec).expect("a run");
-        assert_eq!(record.devices.len(), spec.clients as usize);
+        assert_eq!(record.devices.len(), spec.measured.clients as usize);
         let times = simulated.flows.iter().zip(&record.flows);
         let times = times.map(|(model, real)| (model.completion(), real.completion()));
         let ratio = |real: u64, model: u64| real as f64 / model as f64;
@@ -207,7 +204,7 @@ fn devices_take_as_long_and_as_much_energy_as_simulated_ones() {
 fn a_slow_server_takes_as_long_as_the_simulated_one() {
     let with_server = |server: ServerSpec, blocks: u32| {
         let mut spec = spec(2, Transport::Datagrams);
-        let Workload::Requests(requests) = &mut spec.workload else {
+        let Workload::Requests(requests) = &mut spec.measured.workload else {
             panic!("it makes requests")
         };
         requests.response_bytes = 256 * blocks;
@@ -268,7 +265,7 @@ fn a_slow_server_takes_as_long_as_the_simulated_one() {
 #[test]
 fn runs_that_need_different_namespaces_are_refused() {
     let mut other = spec(1, Transport::Datagrams);
-    other.mtu_bytes = 576;
+    link(&mut other).mtu_bytes = 576;
     let specs = [spec(1, Transport::Datagrams), other];
     let error = runs::run(&specs, &Options::default(), |_, _| ()).expect_err("two MTUs");
     assert!(error.to_string().contains("the MTU"), "{error}");
@@ -282,7 +279,7 @@ fn what_only_the_simulator_does_is_refused() {
     };
     let mut slow = spec(1, Transport::Datagrams);
     slow.server.service = TimeDistribution::constant(Duration::from_millis(20));
-    slow.transport = tcp();
+    slow.measured.transport = tcp();
     assert!(refused(slow).contains("server.service: the receive queue is of datagrams"));
     let mut faulty = spec(1, Transport::Datagrams);
     faulty.faults.outages = Some(Outages {
@@ -292,19 +289,19 @@ fn what_only_the_simulator_does_is_refused() {
     });
     assert!(refused(faulty).contains("faults: faults happen in the simulator only"));
     let mut goes_on = spec(1, Transport::Datagrams);
-    let Workload::Requests(requests) = &mut goes_on.workload else {
+    let Workload::Requests(requests) = &mut goes_on.measured.workload else {
         panic!("it makes requests")
     };
     requests.after_failure = AfterFailure::Next;
     assert!(refused(goes_on).contains("workload.after_failure"));
     let mut wireless = spec(1, Transport::Datagrams);
     let duration = Duration::from_secs(60);
-    wireless.workload = Workload::MeshTraffic(MeshTraffic::default());
-    wireless.mesh = Some(Box::new(MeshSpec {
+    wireless.measured.workload = Workload::MeshTraffic(MeshTraffic::default());
+    wireless.network = NetworkSpec::Mesh(MeshSpec {
         warm_up: duration,
         duration,
         bin: duration,
         ..MeshSpec::default()
-    }));
+    });
     assert!(refused(wireless).contains("workload.kind: wireless networks"));
 }

@@ -390,7 +390,7 @@ mod tests {
         // The scenario's sweep of errors is replaced by the link's.
         assert_eq!(scenario.cells().len(), 1);
         let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
-        assert_eq!(spec.link.down.rate_bps, 300_000);
+        assert_eq!(crate::testing::link(spec).link.down.rate_bps, 300_000);
         let mesh = Link::built_in("thread").expect("built in");
         assert!(mesh.settings().expect_err("a mesh").what.contains("mesh"));
     }
@@ -438,16 +438,17 @@ mod tests {
         let read = crate::scenario::Scenario::read("a.toml", &text, &[]).expect(&text);
         let spec = read.spec(&read.cells()[0], &read.algorithms()[0], 1);
         let second = Duration::from_secs(1);
-        let setup = spec.device.setup.expect("a set-up");
+        let network = crate::testing::link(spec);
+        let setup = network.device.setup.expect("a set-up");
         assert_eq!(
             (setup.takes.least(), setup.takes.mean()),
             (second.times(2), second.times(4))
         );
-        assert_eq!(spec.device.radio.expect("a radio").up_bps, 3_000);
-        assert_eq!(spec.link.down.delay.as_millis(), 600);
-        assert_eq!(spec.link.up.delay.as_millis(), 200);
-        assert!((spec.link.up.loss.mean_ratio() - 0.1).abs() < 1e-6);
-        assert_eq!(spec.link.up.changes.len(), 1);
+        assert_eq!(network.device.radio.expect("a radio").up_bps, 3_000);
+        assert_eq!(network.link.down.delay.as_millis(), 600);
+        assert_eq!(network.link.up.delay.as_millis(), 200);
+        assert!((network.link.up.loss.mean_ratio() - 0.1).abs() < 1e-6);
+        assert_eq!(network.link.up.changes.len(), 1);
 
         let changed = |key: &str| {
             let mut changes = WrittenLink::default();

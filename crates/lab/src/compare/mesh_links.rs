@@ -105,6 +105,8 @@ no_route_buffer = 8
 
 #[cfg(test)]
 mod tests {
+    use carob_sim::spec::NetworkSpec;
+
     use super::super::{Link, Question, Traffic};
     use crate::scenario::Scenario;
 
@@ -128,7 +130,9 @@ mod tests {
         let _ = std::fs::remove_dir_all(&folder);
         let read = Scenario::read("a.toml", &text, &[]).expect(&text);
         let spec = read.spec(&read.cells()[0], &read.algorithms()[0], 1);
-        let mesh = spec.mesh.as_ref().expect("a mesh");
+        let NetworkSpec::Mesh(mesh) = &spec.network else {
+            panic!("a link")
+        };
         assert_eq!(mesh.radio.delivery, carob_sim::mesh::spec::Delivery::Table);
         let record = carob_sim::run(&spec).expect("a run");
         assert!(record.flows.iter().all(|flow| flow.finished.is_some()));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use carob_cc::time::Duration;
 use carob_sim::link::{DirectionSpec, Impairments, LossSpec, PathChange};
 use carob_sim::registry::Registry;
-use carob_sim::spec::{RunRecord, RunSpec};
+use carob_sim::spec::{NetworkSpec, RunRecord, RunSpec};
 use rayon::prelude::*;
 
 use super::candidates::largest_block;
@@ -96,11 +96,11 @@ impl KnownLosses {
         one: &Configuration,
     ) -> Option<Self> {
         let stage = idle(question, near);
-        if stage.link.is_mesh {
-            return None;
-        }
         let spec = spec(stage.link, &scenario(&stage, one, false).ok()?, 1);
-        let directions = [spec.link.down, spec.link.up];
+        let NetworkSpec::Link(network) = spec.network else {
+            return None;
+        };
+        let directions = [network.link.down, network.link.up];
         let is_fixed = |change: &PathChange| change.from.is_some() && change.every.is_none();
         let is_known = |one: &DirectionSpec| {
             let is_plain = one.replay.is_none() && one.impairments == Impairments::NONE;
@@ -208,7 +208,9 @@ pub(super) fn make(
 
 fn spec(link: &Link, scenario: &Scenario, seed: u64) -> RunSpec {
     let mut spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], seed);
-    link.replay(&mut spec.link.down, &mut spec.link.up);
+    if let NetworkSpec::Link(network) = &mut spec.network {
+        link.replay(&mut network.link.down, &mut network.link.up);
+    }
     spec
 }
 

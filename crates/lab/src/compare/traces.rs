@@ -239,8 +239,8 @@ mod tests {
         assert!(text.contains("trace = \"\"\"\ntime_ms,"), "{text}");
         let scenario = Scenario::read("a.toml", &text, &[]).expect("a scenario");
         let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
-        let spec = plan.spec(&plan.jobs()[0]);
-        assert_eq!(spec.link.up.replay.expect("a trace").trace.rows(), 2);
+        let link = crate::testing::link(plan.spec(&plan.jobs()[0])).link;
+        assert_eq!(link.up.replay.expect("a trace").trace.rows(), 2);
     }
 
     #[test]

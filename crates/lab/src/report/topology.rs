@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use carob_sim::mesh::{self, IdleNetwork};
-use carob_sim::spec::RunError;
+use carob_sim::spec::{NetworkSpec, RunError};
 
 use super::chart::{At, Axis, Chart, Layer, Panel, Part};
 use super::picture::Picture;
@@ -58,7 +58,7 @@ pub fn topology(
     seed: u64,
 ) -> Result<Option<Picture>, RunError> {
     let spec = scenario.spec(cell, algorithm, seed);
-    let Some(network) = &spec.mesh else {
+    let NetworkSpec::Mesh(network) = &spec.network else {
         return Ok(None);
     };
     let idle = mesh::idle_network(network, spec.seed).map_err(RunError::Mesh)?;

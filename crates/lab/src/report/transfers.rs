@@ -128,8 +128,8 @@ impl Typical {
 fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, RunSetupError> {
     let mut spec = outcome.plan().spec(job);
     spec.record = RECORDING;
-    let over_tcp = spec.transport != Transport::Datagrams;
-    let in_blocks = spec.workload.requests().has_blocks();
+    let over_tcp = spec.measured.transport != Transport::Datagrams;
+    let in_blocks = spec.measured.workload.requests().has_blocks();
     let record = carob_sim::run(&spec).map_err(|why| RunSetupError::Run {
         cell: job.cell.name.clone(),
         why,
@@ -147,7 +147,7 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, RunSetupErro
     Ok(Transfer {
         title: format!("{name}, seed {}: {took}", job.seed),
         remark: format!(" {name}: trace hash {hash:016x}{unrecorded}."),
-        clients: spec.clients,
+        clients: spec.measured.clients,
         server: spec.all_clients(),
         over_tcp,
         in_blocks,

@@ -43,7 +43,7 @@ mod tests {
         reason = "it stands in for `carob_sim::run`"
     )]
     pub(super) fn pretend(spec: &RunSpec) -> Result<RunRecord, RunError> {
-        let mut stream = Stream::new(spec.seed, spec.controller.entry().name);
+        let mut stream = Stream::new(spec.seed, spec.measured.controller.entry().name);
         let mut flow = || FlowRecord {
             finished: Some(
                 Instant::ZERO + stream.uniform(Duration::from_secs(200), Duration::from_secs(400)),
@@ -53,7 +53,7 @@ mod tests {
             body_bytes: 102_400,
             ..FlowRecord::default()
         };
-        let flows = (0..spec.clients).map(|_| flow()).collect();
+        let flows = (0..spec.measured.clients).map(|_| flow()).collect();
         Ok(RunRecord {
             flows,
             trace_hash: spec.seed ^ 0xabc,

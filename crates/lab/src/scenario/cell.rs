@@ -13,8 +13,10 @@ use carob_sim::link::{
 };
 use carob_sim::random::Probability;
 use carob_sim::registry::Registry;
-use carob_sim::spec::Span;
-use carob_sim::spec::{ClientGroup, ControllerSpec, Recording, RunSpec, Transport, Until};
+use carob_sim::spec::{
+    ClientGroup, ControllerSpec, LinkNetworkSpec, NetworkSpec, Recording, RunSpec, Span, Transport,
+    Until,
+};
 
 use super::algorithm::{self, Algorithm, Protocol};
 use super::cases::Cases;
@@ -161,40 +163,18 @@ impl Cell {
     }
 
     pub(super) fn spec(&self, algorithm: &Algorithm, seed: u64) -> Result<RunSpec, ScenarioError> {
-        let mtu = self.bytes("link.mtu")?;
-        let header = self.bytes("link.header")?;
-        let ClientGroup {
-            clients,
-            transport,
-            workload,
-            transmission,
-            controller,
-        } = self.group(algorithm)?;
+        let measured = self.group(algorithm)?;
         let spec = RunSpec {
             seed,
-            clients,
-            start: self.span("workload.start_spread")?,
-            mesh: mesh::is_one(&self.settings)
-                .then(|| mesh::of(self).map(Box::new))
-                .transpose()?,
-            link: if mesh::is_one(&self.settings) {
-                mesh::no_link()
+            network: if mesh::is_one(&self.settings) {
+                NetworkSpec::Mesh(mesh::of(self)?)
             } else {
-                LinkSpec {
-                    down: self.direction("down", mtu)?,
-                    up: self.direction("up", mtu)?,
-                }
+                NetworkSpec::Link(self.link()?)
             },
-            header_bytes: header as u32,
-            mtu_bytes: mtu as u32,
-            transport,
-            workload,
-            transmission,
-            controller,
-            server: server::of(self, transport)?,
+            server: server::of(self, measured.transport)?,
+            measured,
             others: mix::others(self)?,
             faults: faults::of(self)?,
-            device: device::of(self)?,
             until: match self.text("run.until")? {
                 "closed" => Until::Closed,
                 "time-limit" => Until::TimeLimit,
@@ -227,10 +207,24 @@ impl Cell {
         let in_blocks = is_over_link.then_some((mtu, header));
         Ok(ClientGroup {
             clients: self.whole(workload::clients(self)?)? as u32,
+            start: self.span("workload.start_spread")?,
             transport,
             workload: workload::of(self, in_blocks)?,
             transmission: self.transmission(&algorithm.name, &controller)?,
             controller,
+        })
+    }
+
+    fn link(&self) -> Result<LinkNetworkSpec, ScenarioError> {
+        let mtu = self.bytes("link.mtu")?;
+        Ok(LinkNetworkSpec {
+            link: LinkSpec {
+                down: self.direction("down", mtu)?,
+                up: self.direction("up", mtu)?,
+            },
+            header_bytes: self.bytes("link.header")? as u32,
+            mtu_bytes: mtu as u32,
+            device: device::of(self)?,
         })
     }
 

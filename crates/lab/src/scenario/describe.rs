@@ -154,7 +154,7 @@ impl Scenario {
     pub fn tcp(&self, cell: &Cell, algorithm: &Algorithm) -> Vec<TcpSetting> {
         let spec = self.spec(cell, algorithm, 0);
         let profile = cell.setting("tcp.profile").unwrap_or_default();
-        match (spec.transport, algorithm.protocol) {
+        match (spec.measured.transport, algorithm.protocol) {
             (Transport::Connections(settings), Protocol::Tcp(named)) => {
                 tcp::describe(&settings, named, &profile)
             }
@@ -167,7 +167,7 @@ impl Scenario {
         let Some(controller) = algorithm.controller() else {
             return Vec::new();
         };
-        let parameters = self.spec(cell, algorithm, 0).transmission;
+        let parameters = self.spec(cell, algorithm, 0).measured.transmission;
         let suggested = controller.entry().suggested;
         let is_profile = algorithm::profile(&algorithm.name).is_some();
         keys::TRANSMISSION_KEYS

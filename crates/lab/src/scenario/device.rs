@@ -3,7 +3,7 @@
 use carob_sim::link::{
     DeviceSpec, FragmentSpec, IdleSetup, PowerSaving, PowerSpec, RadioSpec, SessionSpec, SleepSpec,
 };
-use carob_sim::spec::{RunSpec, Transport};
+use carob_sim::spec::{LinkNetworkSpec, NetworkSpec, RunSpec};
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
@@ -110,16 +110,17 @@ fn sleep(cell: &Cell) -> Result<Option<SleepSpec>, ScenarioError> {
 
 /// Checks that the devices of a run are possible: receive windows are of datagrams.
 pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
-    let others = spec.others.iter().map(|group| group.transport);
-    let mut transports = std::iter::once(spec.transport).chain(others);
-    let windows = "link.receive_delay";
-    let why = if !spec.device.has_windows() {
+    let NetworkSpec::Link(LinkNetworkSpec { device, .. }) = &spec.network else {
         return Ok(());
-    } else if spec.device.setup.is_some() {
+    };
+    let windows = "link.receive_delay";
+    let why = if !device.has_windows() {
+        return Ok(());
+    } else if device.setup.is_some() {
         "link.receive_delay and link.idle_setup are of different networks"
     } else if cell.text("link.queue")? == "fq-codel" {
         "link.receive_delay: packets wait for windows, and link.queue fq-codel sends them before"
-    } else if transports.any(|transport| transport != Transport::Datagrams) {
+    } else if spec.has_connections() {
         "link.receive_delay: datagrams wait for windows, and an algorithm over TCP was asked for; leave that out"
     } else {
         return Ok(());
@@ -232,16 +233,16 @@ fn radio(cell: &Cell) -> Result<Option<RadioSpec>, ScenarioError> {
 #[cfg(test)]
 mod tests {
     use carob_cc::time::Duration;
-    use carob_sim::link::LossSpec;
+    use carob_sim::link::{LinkSpec, LossSpec};
     use carob_sim::random::Probability;
 
     use super::*;
-    use crate::testing::spec;
+    use crate::testing::{link, spec};
 
     const CELL: &str = "default-none";
 
     fn set(keys: &[&str]) -> Result<DeviceSpec, String> {
-        Ok(spec("carob/default", CELL, keys)?.device)
+        Ok(link(spec("carob/default", CELL, keys)?).device)
     }
 
     #[test]
@@ -320,25 +321,21 @@ mod tests {
 
     #[test]
     fn a_direction_has_a_loss_of_its_own() {
-        let link = spec(
-            "carob/default",
-            CELL,
-            &["error=none", "loss=2 %", "down.loss=5 %"],
-        );
-        let link = link.expect("valid").link;
-        assert_eq!(link.down.loss, LossSpec::Constant(Probability::ppm(50_000)));
-        assert_eq!(link.up.loss, LossSpec::Constant(Probability::ppm(20_000)));
+        let losses = |keys: &[&str]| {
+            let spec = spec("carob/default", CELL, keys).expect("valid");
+            let LinkSpec { down, up } = link(spec).link;
+            [down.loss, up.loss]
+        };
+        let constant = |ppm| LossSpec::Constant(Probability::ppm(ppm));
+        let keys = ["error=none", "loss=2 %", "down.loss=5 %"];
+        assert_eq!(losses(&keys), [50_000, 20_000].map(constant));
         let keys = [
             "error=none",
             "loss=2 %",
             "up.loss=0 %",
             "error_directions=up",
         ];
-        let link = spec("carob/default", CELL, &keys).expect("valid").link;
-        assert_eq!(
-            [link.down.loss, link.up.loss],
-            [LossSpec::None, LossSpec::None]
-        );
+        assert_eq!(losses(&keys), [LossSpec::None, LossSpec::None]);
     }
 
     #[test]

@@ -62,16 +62,16 @@ fn policer(cell: &Cell, mtu: u64) -> Result<Option<Policer>, ScenarioError> {
 mod tests {
     use carob_cc::time::Duration;
     use carob_sim::distribution::TimeDistribution;
-    use carob_sim::link::Counters;
+    use carob_sim::link::{Counters, LinkSpec};
 
     use super::*;
-    use crate::testing::spec;
+    use crate::testing::{link, spec};
 
     const CELL: &str = "default-none";
 
     fn set(keys: &[&str]) -> Result<[Impairments; 2], String> {
-        let spec = spec("carob/default", CELL, keys)?;
-        Ok([spec.link.down.impairments, spec.link.up.impairments])
+        let LinkSpec { down, up } = link(spec("carob/default", CELL, keys)?).link;
+        Ok([down.impairments, up.impairments])
     }
 
     #[test]

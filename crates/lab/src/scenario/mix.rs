@@ -104,12 +104,12 @@ mod tests {
         let scenario = long(&set).expect("a valid one");
         let cell = scenario.cell("long-4c-low-2500").expect("a cell");
         let spec = scenario.spec(cell, &scenario.algorithms()[0], 1);
-        assert_eq!((spec.clients, spec.all_clients()), (4, 7));
+        assert_eq!((spec.measured.clients, spec.all_clients()), (4, 7));
         let [others] = &spec.others[..] else {
             panic!("one kind of others: {:?}", spec.others);
         };
         assert!(matches!(others.transport, Transport::Connections(_)));
-        assert_eq!(others.workload, spec.workload);
+        assert_eq!(others.workload, spec.measured.workload);
 
         let set = ["mix.second=cocoa-plus", "second_nstart=2", "nstart=4"];
         let scenario = long(&set).expect("a valid one");
@@ -120,7 +120,7 @@ mod tests {
         };
         assert_eq!(others.controller.entry().name, "cocoa-plus");
         assert_eq!((others.clients, others.transmission.nstart), (4, 2));
-        assert_eq!(spec.transmission.nstart, 4);
+        assert_eq!(spec.measured.transmission.nstart, 4);
     }
 
     #[test]

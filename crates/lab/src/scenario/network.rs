@@ -1,5 +1,8 @@
 //! The network and the workload of cells in numbers, for reports and tables.
 
+use carob_sim::link::LinkSpec;
+use carob_sim::spec::NetworkSpec;
+
 use super::keys::KEYS;
 use super::settings::default_of;
 use super::{Cell, Scenario, mesh};
@@ -122,8 +125,11 @@ impl Scenario {
             let Some(algorithm) = algorithms.find(|a| a.may_run_in(cell)) else {
                 continue;
             };
-            let link = self.spec(cell, algorithm, 0).link;
-            let [down, up] = [link.down, link.up].map(|d| percent(d.loss.mean_ratio()));
+            let NetworkSpec::Link(network) = self.spec(cell, algorithm, 0).network else {
+                continue;
+            };
+            let LinkSpec { down, up } = network.link;
+            let [down, up] = [down, up].map(|d| percent(d.loss.mean_ratio()));
             let share = if down == up {
                 down
             } else {

@@ -52,7 +52,7 @@ fn aggregate(cell: &Cell) -> Result<Option<Constants>, ScenarioError> {
 
 /// Checks that the notifications of a run can be sent.
 pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
-    let Workload::Notifications(told) = &spec.workload else {
+    let Workload::Notifications(told) = &spec.measured.workload else {
         return Ok(());
     };
     told.check(spec).map_err(|why| {

@@ -2,7 +2,7 @@
 
 use carob_cc::time::Duration;
 use carob_sim::link::{CoDelSpec, Discipline};
-use carob_sim::spec::{RunSpec, Transport};
+use carob_sim::spec::RunSpec;
 
 use super::cell::Cell;
 use super::error::ScenarioError;
@@ -13,10 +13,8 @@ const CODEL_TARGET: Duration = Duration::from_millis(5);
 
 /// Checks that the queues of a run are possible.
 pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
-    let others = spec.others.iter().map(|group| group.transport);
-    let mut transports = std::iter::once(spec.transport).chain(others);
     let is_fair = cell.text("link.queue")? == "fq-codel";
-    if is_fair && transports.any(|transport| transport != Transport::Datagrams) {
+    if is_fair && spec.has_connections() {
         let why = "link.queue fq-codel has flows of datagrams, and an algorithm over TCP was asked \
                    for; leave that out, or use codel";
         return Err(impossible(cell.place("link.queue"), why));

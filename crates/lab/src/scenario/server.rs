@@ -79,7 +79,7 @@ mod tests {
         let spec = run("thesis/short", "short-continuous-10c-none-2500", &[]).expect("valid");
         assert_eq!(spec.server, ServerSpec::default());
         assert!(!spec.server.is_used());
-        let requests = spec.workload.requests();
+        let requests = spec.measured.workload.requests();
         assert_eq!(requests.after_failure, AfterFailure::Stop);
     }
 
@@ -97,7 +97,7 @@ mod tests {
         let [low, high] = [10, 30].map(Duration::from_millis);
         assert_eq!(spec.server.service, TimeDistribution::Uniform { low, high });
         assert_eq!((spec.server.queue, spec.server.copies), (7, Copies::Free));
-        let requests = spec.workload.requests();
+        let requests = spec.measured.workload.requests();
         assert_eq!(requests.after_failure, AfterFailure::Next);
     }
 

@@ -1,13 +1,13 @@
 use carob_cc::TransmissionProfile;
 use carob_cc::time::Duration;
-use carob_sim::link::{Discipline, ExtraDelay, LossSpec};
+use carob_sim::link::{Discipline, ExtraDelay, LinkSpec, LossSpec};
 use carob_sim::random::Probability;
 use carob_sim::spec::{Reconnect, RunSpec, Transport};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::settings::Algorithm;
 
 use super::{Place, Scenario, builtin};
-use crate::testing::{self, owned};
+use crate::testing::{self, link, owned};
 
 const LONG: &str = include_str!("../../scenarios/thesis/long.toml");
 
@@ -49,48 +49,41 @@ fn thesis_long_spans_its_cells_in_the_order_of_their_names() {
 #[test]
 fn thesis_long_has_the_link_of_table_4() {
     let run = long(&[], "long-4c-high-28200", 0);
-    assert_eq!(
-        (run.link.down.rate_bps, run.link.up.rate_bps),
-        (30_000, 60_000)
-    );
-    assert_eq!(run.link.down.delay, Duration::from_millis(400));
-    assert_eq!(run.link.up.delay, Duration::from_millis(200));
-    assert_eq!(
-        (run.link.down.buffer.bytes, run.link.up.buffer.bytes),
-        (28_200, 28_200)
-    );
-    assert_eq!(
-        run.link.down.extra,
-        ExtraDelay::Constant(Duration::from_millis(15))
-    );
-    assert_eq!((run.mtu_bytes, run.header_bytes, run.clients), (296, 28, 4));
+    let requests = run.measured.workload.requests();
+    let blocks = requests.response_bytes / u32::from(requests.block_bytes);
+    assert_eq!((run.measured.clients, blocks), (4, 400));
+    let network = link(run);
+    assert_eq!((network.mtu_bytes, network.header_bytes), (296, 28));
+    let LinkSpec { down, up } = network.link;
+    assert_eq!((down.rate_bps, up.rate_bps), (30_000, 60_000));
+    assert_eq!(down.delay, Duration::from_millis(400));
+    assert_eq!(up.delay, Duration::from_millis(200));
+    assert_eq!((down.buffer.bytes, up.buffer.bytes), (28_200, 28_200));
+    assert_eq!(down.extra, ExtraDelay::Constant(Duration::from_millis(15)));
     let LossSpec::PerPacket {
         burst_millipackets,
         error_fraction_ppm,
         ordinary,
         error,
-    } = run.link.up.loss
+    } = up.loss
     else {
-        panic!("{:?}", run.link.up.loss)
+        panic!("{:?}", up.loss)
     };
     assert_eq!((burst_millipackets, error_fraction_ppm), (1_600, 205_000));
     assert_eq!(
         (ordinary, error),
         (Probability::ppm(20_000), Probability::ppm(800_000))
     );
-    let requests = run.workload.requests();
-    let blocks = requests.response_bytes / u32::from(requests.block_bytes);
-    assert_eq!(blocks, 400);
 }
 
 #[test]
 fn profiles_and_scenario_set_retransmissions_and_caps() {
-    let default = long(&[], "long-1c-none-2500", 0).transmission;
+    let default = long(&[], "long-1c-none-2500", 0).measured.transmission;
     assert_eq!(
         (default.max_retransmit, default.rto_max),
         (20, Some(Duration::from_secs(60)))
     );
-    let cocoa = long(&[], "long-1c-none-2500", 1).transmission;
+    let cocoa = long(&[], "long-1c-none-2500", 1).measured.transmission;
     assert_eq!(
         (cocoa.max_retransmit, cocoa.rto_max),
         (20, Some(Duration::from_secs(32)))
@@ -101,14 +94,12 @@ fn profiles_and_scenario_set_retransmissions_and_caps() {
 fn the_command_line_goes_over_the_scenario() {
     let set = ["rto_max=90 s"];
     for algorithm in [0, 1] {
-        let run = long(&set, "long-1c-none-2500", algorithm);
-        assert_eq!(run.transmission.rto_max, Some(Duration::from_secs(90)));
+        let own = long(&set, "long-1c-none-2500", algorithm).measured;
+        assert_eq!(own.transmission.rto_max, Some(Duration::from_secs(90)));
     }
     let set = ["rto_max=90 s", "algorithm.default.rto_max=none"];
-    assert_eq!(
-        long(&set, "long-1c-none-2500", 0).transmission.rto_max,
-        None
-    );
+    let own = long(&set, "long-1c-none-2500", 0).measured;
+    assert_eq!(own.transmission.rto_max, None);
 }
 
 #[test]
@@ -119,21 +110,21 @@ fn a_profile_is_an_algorithm_with_parameters_of_its_own() {
         let scenario = read(found.text, set).expect("it is read");
         let own = &scenario.algorithms()[1];
         assert_eq!((&*own.name, own.about()), ("nb-iot", profile.about()));
-        scenario.spec(&scenario.cells()[0], own, 1)
+        scenario.spec(&scenario.cells()[0], own, 1).measured
     };
-    let spec = of(&[]);
-    assert_eq!(spec.transmission, profile.parameters());
-    assert_eq!(spec.controller.entry().name, profile.controller().name);
-    let spec = of(&["algorithm.nb-iot.max_retransmit=2", "ack_timeout=3 s"]);
-    assert_eq!(spec.transmission.max_retransmit, 2);
-    assert_eq!(spec.transmission.ack_timeout, Duration::from_secs(3));
-    assert_eq!(spec.transmission.rto_max, profile.parameters().rto_max);
+    let own = of(&[]);
+    assert_eq!(own.transmission, profile.parameters());
+    assert_eq!(own.controller.entry().name, profile.controller().name);
+    let own = of(&["algorithm.nb-iot.max_retransmit=2", "ack_timeout=3 s"]);
+    assert_eq!(own.transmission.max_retransmit, 2);
+    assert_eq!(own.transmission.ack_timeout, Duration::from_secs(3));
+    assert_eq!(own.transmission.rto_max, profile.parameters().rto_max);
 }
 
 #[test]
 fn every_open_point_of_the_thesis_is_a_key() {
     let random = long(&["extra_delay=10-20 ms"], "long-1c-none-2500", 0);
-    let ExtraDelay::Uniform { low, high } = random.link.down.extra else {
+    let ExtraDelay::Uniform { low, high } = link(random).link.down.extra else {
         panic!()
     };
     assert_eq!(
@@ -141,7 +132,7 @@ fn every_open_point_of_the_thesis_is_a_key() {
         (Duration::from_millis(10), Duration::from_millis(20))
     );
 
-    let down = long(&["error_directions=down"], "long-1c-low-2500", 0).link;
+    let down = link(long(&["error_directions=down"], "long-1c-low-2500", 0)).link;
     assert_eq!(down.up.loss, LossSpec::None);
     assert_eq!(down.down.loss, LossSpec::Constant(Probability::ppm(20_000)));
 
@@ -154,7 +145,7 @@ fn every_open_point_of_the_thesis_is_a_key() {
         burst_millipackets,
         error_fraction_ppm,
         ..
-    } = burst.link.down.loss
+    } = link(burst).link.down.loss
     else {
         panic!()
     };
@@ -165,12 +156,12 @@ fn every_open_point_of_the_thesis_is_a_key() {
         "long-1c-high-2500",
         0,
     );
-    let LossSpec::PerTime { burst, shared, .. } = timed.link.up.loss else {
+    let LossSpec::PerTime { burst, shared, .. } = link(timed).link.up.loss else {
         panic!()
     };
     assert_eq!((burst, shared), (Duration::from_millis(200), false));
 
-    let uplink = long(&["link.up.buffer=5 kB"], "long-1c-none-2500", 0).link;
+    let uplink = link(long(&["link.up.buffer=5 kB"], "long-1c-none-2500", 0)).link;
     assert_eq!(
         (uplink.up.buffer.bytes, uplink.down.buffer.bytes),
         (5_000, 2_500)
@@ -196,6 +187,7 @@ fn setting_a_swept_key_leaves_one_value_on_its_axis() {
 fn constants_reach_the_controllers_that_have_them() {
     let scenario = read(LONG, &["cc.alpha=1/4"]).expect("default has no alpha and needs none");
     let settings = spec(&scenario, "long-1c-none-2500", 1)
+        .measured
         .controller
         .settings()
         .to_string();
@@ -219,7 +211,8 @@ fn constants_reach_the_controllers_that_have_them() {
 
 fn tcp(overrides: &[&str], cell: &str) -> TcpSettings {
     let newreno = ["run.algorithms=tcp-newreno"];
-    match long(&[&newreno[..], overrides].concat(), cell, 0).transport {
+    let run = long(&[&newreno[..], overrides].concat(), cell, 0);
+    match run.measured.transport {
         Transport::Connections(settings) => settings,
         Transport::Datagrams => panic!("over UDP"),
     }
@@ -241,9 +234,9 @@ fn algorithms_over_tcp_have_the_settings_of_their_profile() {
         congestion: Algorithm::Bbr1,
         ..TcpSettings::THESIS
     };
-    assert_eq!(run.transport, Transport::Connections(bbr));
+    assert_eq!(run.measured.transport, Transport::Connections(bbr));
     assert_eq!(
-        spec(&scenario, "long-1c-none-14100", 0).transport,
+        spec(&scenario, "long-1c-none-14100", 0).measured.transport,
         Transport::Datagrams
     );
     assert_eq!(
@@ -291,7 +284,7 @@ fn tcp_settings_of_command_line_override_the_file() {
         "profile = \"thesis\"\nsack = true\nrto_max = \"90 s\"",
     );
     let scenario = read(&in_file, &["rto_max=60 s"]).expect("a valid scenario");
-    let Transport::Connections(tcp) = spec(&scenario, cell, 2).transport else {
+    let Transport::Connections(tcp) = spec(&scenario, cell, 2).measured.transport else {
         panic!("over UDP")
     };
     assert!(tcp.sack);
@@ -345,11 +338,8 @@ fn patterns_name_algorithms_over_tcp_and_all_means_udp() {
 #[test]
 fn queue_disciplines_are_keys_of_the_link() {
     let queue = |set: &[&str]| {
-        long(set, "long-1c-none-14100", 2)
-            .link
-            .down
-            .buffer
-            .discipline
+        let run = long(set, "long-1c-none-14100", 2);
+        link(run).link.down.buffer.discipline
     };
     assert_eq!(queue(&[]), Discipline::DropTail);
     let Discipline::CoDel(codel) = queue(&["queue=codel", "codel_interval=700 ms"]) else {
@@ -540,7 +530,7 @@ fn thesis_short_has_the_cells_of_its_grid_and_what_holds_where() {
     assert_eq!(scenario.cells().len(), 2 * 6 * 4 * 4);
     let by_default = scenario.cells().iter().filter(|cell| cell.is_default);
     assert_eq!(by_default.count(), 2 * (6 * 4 + 3));
-    let start = |cell| spec(&scenario, cell, 0).start.high;
+    let start = |cell| spec(&scenario, cell, 0).measured.start.high;
     assert_eq!(start("short-random-10c-none-inf"), Duration::from_secs(1));
     assert_eq!(start("short-random-50c-none-inf"), Duration::from_secs(10));
     let family = scenario.describe(None);
@@ -549,13 +539,16 @@ fn thesis_short_has_the_cells_of_its_grid_and_what_holds_where() {
     // The command line goes over what holds in some cells.
     let typed = read(SHORT, &["start_spread=0-3 s"]).expect("a valid scenario");
     let crowd = spec(&typed, "short-random-50c-none-inf", 0);
-    assert_eq!(crowd.start.high, Duration::from_secs(3));
+    assert_eq!(crowd.measured.start.high, Duration::from_secs(3));
 }
 
 #[test]
 fn random_clients_make_batches_of_messages_of_60_bytes() {
     let scenario = read(SHORT, &[]).expect("a valid scenario");
-    let of = |cell| spec(&scenario, cell, 0).workload.requests().clone();
+    let of = |cell| {
+        let group = spec(&scenario, cell, 0).measured;
+        group.workload.requests().clone()
+    };
     assert_eq!(of("short-continuous-10c-none-inf").batches, None);
     let random = of("short-random-10c-none-inf");
     let batches = random.batches.expect("batches");
@@ -611,8 +604,8 @@ fn a_profile_keeps_its_parameters_unless_told_otherwise_for_it() {
             let told = parameters.iter().find(|p| p.name == "max_retransmit");
             let told = told.expect("a parameter").value.clone();
             let spec = scenario.spec(cell, algorithm, 1);
-            assert_eq!(told, spec.transmission.max_retransmit.to_string());
-            spec.transmission.max_retransmit
+            assert_eq!(told, spec.measured.transmission.max_retransmit.to_string());
+            spec.measured.transmission.max_retransmit
         };
         (count(0), count(1))
     };
@@ -758,7 +751,7 @@ fn a_typed_loss_replaces_a_class_of_errors_that_is_not_swept() {
     let loss = |set: &[&str]| {
         let scenario = read(set).expect("a valid one");
         let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
-        spec.link.down.loss
+        link(spec).link.down.loss
     };
     let typed = loss(&["loss=5 %"]);
     assert_eq!(typed, LossSpec::Constant(Probability::ppm(50_000)));

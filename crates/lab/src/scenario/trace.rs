@@ -71,6 +71,8 @@ pub(super) fn replay(cell: &Cell, direction: &str) -> Result<Option<Replay>, Sce
 
 #[cfg(test)]
 mod tests {
+    use carob_sim::link::LinkSpec;
+
     use super::super::Scenario;
     use super::*;
 
@@ -118,9 +120,10 @@ mod tests {
                     [link.up]\ntrace = \"up.csv\"\n";
         let scenario = folder.read(link).expect("a scenario");
         let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
+        let LinkSpec { down, up } = crate::testing::link(spec).link;
         // Without a configured rate, a direction has the mean of its trace.
-        assert_eq!(spec.link.up.rate_bps, 30_000);
-        let replay = spec.link.down.replay.expect("a trace");
+        assert_eq!(up.rate_bps, 30_000);
+        let replay = down.replay.expect("a trace");
         assert_eq!((replay.trace.rows(), replay.end), (3, TraceEnd::Loop));
         assert_eq!(replay.start, TraceStart::Drawn);
         let before = scenario.hash();
@@ -135,8 +138,9 @@ mod tests {
                     time_ms,rate_kbit_s\n0,20\n500,40\n\"\"\"\n";
         let scenario = folder.read(link).expect("a scenario");
         let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
-        assert_eq!(spec.link.up.rate_bps, 30_000);
-        assert_eq!(spec.link.up.replay.expect("a trace").trace.rows(), 2);
+        let up = crate::testing::link(spec).link.up;
+        assert_eq!(up.rate_bps, 30_000);
+        assert_eq!(up.replay.expect("a trace").trace.rows(), 2);
         let error = folder
             .read(&link.replace("500,40", "500,x"))
             .expect_err("no trace");

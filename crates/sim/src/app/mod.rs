@@ -10,7 +10,7 @@ use crate::engine::application::{Applications, Endpoints};
 use crate::engine::network::{Network, Placement};
 use crate::engine::{Engine, Host, Role};
 use crate::random::Stream;
-use crate::spec::groups::GroupSpec;
+use crate::spec::groups::Group;
 use crate::spec::{self, RunError, Workload};
 
 /// Makes the applications of all groups, and their hosts: clients of all groups, then a server of
@@ -19,15 +19,16 @@ pub(crate) fn of_groups<N: Network>(
     engine: &mut Engine<'_, N>,
 ) -> Result<Applications<N>, RunError> {
     let run = engine.spec;
+    let clients = run.all_clients();
     engine
         .hosts
-        .reserve_exact((run.all_clients() + 1) as usize + run.others.len());
+        .reserve_exact(clients as usize + engine.groups.len());
     let mut applications: Applications<N> = Vec::new();
     let mut servers = Vec::new();
     let ready = engine.network.ready();
-    for group in run.groups() {
-        let server = run.all_clients() + group.number;
-        let endpoints = match group.workload {
+    for group in engine.groups.clone() {
+        let server = clients + group.number;
+        let endpoints = match &group.spec.workload {
             Workload::Notifications(_) if group.number > 0 => {
                 return Err(RunError::Notifications(
                     spec::notifications::ConfigError::Company,
@@ -61,7 +62,7 @@ pub(crate) fn of_groups<N: Network>(
 /// Adds the clients of a group. Returns its server, which is added after all clients.
 fn add_clients<N: Network>(
     engine: &mut Engine<'_, N>,
-    group: &GroupSpec<'_>,
+    group: &Group<'_>,
     server: u32,
     endpoints: Endpoints,
 ) -> Host {

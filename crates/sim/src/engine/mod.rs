@@ -29,7 +29,7 @@ use crate::address::number_of;
 use crate::capture::Captured;
 use crate::queue::EventQueue;
 use crate::server_queue::ServerQueue;
-use crate::spec::groups::GroupSpec;
+use crate::spec::groups::Group;
 use crate::spec::{Bin, Recording, RunError, RunRecord, RunSpec, Transport, Until};
 use crate::trace::Trace;
 
@@ -64,7 +64,7 @@ pub(crate) enum Event<E> {
 /// The state of a run, without its applications.
 pub(crate) struct Engine<'a, N: Network> {
     pub(crate) spec: &'a RunSpec,
-    pub(crate) groups: Vec<GroupSpec<'a>>,
+    pub(crate) groups: Vec<Group<'a>>,
     pub(crate) now: Instant,
     pub(crate) queue: EventQueue<Event<N::Event>>,
     pub(crate) network: N,
@@ -91,7 +91,7 @@ impl<'a, N: Network> Engine<'a, N> {
     pub(crate) fn new(spec: &'a RunSpec, network: N) -> Self {
         Self {
             spec,
-            groups: spec.groups(),
+            groups: Group::all(spec),
             now: Instant::ZERO,
             queue: EventQueue::default(),
             network,
@@ -169,7 +169,7 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 
     /// The group of a host.
-    pub(crate) fn group(&self, host: u32) -> &GroupSpec<'a> {
+    pub(crate) fn group(&self, host: u32) -> &Group<'a> {
         &self.groups[usize::from(self.hosts[host as usize].application)]
     }
 
@@ -220,7 +220,7 @@ impl<'a, N: Network> Engine<'a, N> {
 
     /// Polls a host's endpoint until it waits.
     pub(crate) fn drain(&mut self, application: &mut dyn Application<N>, number: u32) {
-        let is_tcp = matches!(self.group(number).transport, Transport::Connections(_));
+        let is_tcp = matches!(self.group(number).spec.transport, Transport::Connections(_));
         loop {
             let host = &mut self.hosts[number as usize];
             match host.endpoint.poll() {

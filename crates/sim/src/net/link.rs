@@ -11,7 +11,7 @@ use crate::engine::{Datagram, Engine, Event};
 use crate::link::fragments::{IP_HEADER, fragments};
 use crate::link::{DOWN, Devices, DirectionSpec, FairQueue, Link, LinkSpec, UP, Verdict, Waiting};
 use crate::random::Probability;
-use crate::spec::{CLIENTS_MAX, RunRecord, RunSpec};
+use crate::spec::{CLIENTS_MAX, LinkNetworkSpec, RunRecord};
 
 /// The side of the link with its clients in most runs, from which packets take the direction up.
 const CONSTRAINED: u32 = 0;
@@ -174,7 +174,7 @@ const SERVES: [u32; 2] = [u32::MAX - 1, u32::MAX];
 const WINDOWS: u32 = SERVES[DOWN] - 2 * CLIENTS_MAX;
 
 impl LinkNetwork {
-    pub(crate) fn new(spec: &RunSpec) -> Self {
+    pub(crate) fn new(spec: &LinkNetworkSpec, seed: u64) -> Self {
         let LinkSpec { down, up } = &spec.link;
         let link = LinkSpec {
             down: down.behind_queues(),
@@ -186,14 +186,14 @@ impl LinkNetwork {
         };
         Self {
             is_special: spec.device.is_used() || is_special(down) || is_special(up),
-            link: Link::new(&link, spec.seed, "link"),
+            link: Link::new(&link, seed, "link"),
             fair: [queues(down), queues(up)],
             is_served: [false; 2],
             held: BTreeMap::new(),
             offered: VecDeque::new(),
             header_bytes: spec.header_bytes,
             mtu_bytes: spec.mtu_bytes,
-            devices: Devices::on_link(&spec.device, &spec.link, spec.seed).map(Box::new),
+            devices: Devices::on_link(&spec.device, &spec.link, seed).map(Box::new),
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) fn engine<'a>(
     let moments = spec.record.moments.min(Recording::MOMENTS_MAX);
     let network = MeshNetwork {
         mesh: Mesh::new(mesh, spec.seed, moments).map_err(RunError::Mesh)?,
-        bypasses_radio: matches!(spec.workload, Workload::MeshTraffic(_)),
+        bypasses_radio: matches!(spec.measured.workload, Workload::MeshTraffic(_)),
     };
     let mut engine = Engine::new(spec, network);
     let (network, mut cx) = split(&mut engine);

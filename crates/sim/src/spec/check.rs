@@ -3,8 +3,9 @@
 use super::RunSpec;
 use super::error::RunError;
 use super::faults::{FaultError, Faults};
-use super::groups::{CLIENTS_MAX, ClientGroup, GroupSpec};
+use super::groups::{CLIENTS_MAX, ClientGroup};
 use super::mesh_traffic::{self, MeshTraffic};
+use super::network::NetworkSpec;
 use super::notifications::{self, DURATION_MAX, Notifications, PAYLOAD_MIN, RESOURCES_MAX};
 use super::recording::Recording;
 use super::server::{PauseSchedule, SERVER_QUEUE_MAX, ServerSpec};
@@ -12,73 +13,74 @@ use super::workload::{Transport, Workload};
 use crate::link::fragments::MTU_MIN;
 use crate::link::{DirectionSpec, Discipline};
 use crate::mesh::spec::MeshSpec;
+use crate::tcp::TcpSettings;
 use crate::tcp::segment::{IP_HEADER, TCP_HEADER};
 
 impl RunSpec {
     /// Checks the run, apart from notification workloads and from the topology of a mesh.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         let clients = self.all_clients();
-        if self.clients == 0 || clients > CLIENTS_MAX {
+        if self.measured.clients == 0 || clients > CLIENTS_MAX {
             return Err(RunError::Clients(clients));
         }
-        if self.mtu_bytes < MTU_MIN {
-            return Err(RunError::Mtu(self.mtu_bytes));
-        }
         for group in self.groups() {
-            if let Transport::Connections(tcp) = group.transport {
+            if let Transport::Connections(tcp) = &group.transport {
                 tcp.check().map_err(RunError::Tcp)?;
-                if tcp.mss > self.mtu_bytes - IP_HEADER - TCP_HEADER {
-                    let (mss, mtu) = (tcp.mss, self.mtu_bytes);
-                    return Err(RunError::Segment { mss, mtu });
-                }
             }
-        }
-        for group in self.groups() {
             let requests = group.workload.requests();
-            if !requests.poll.is_zero() && *group.transport != Transport::Datagrams {
+            if !requests.poll.is_zero() && group.transport != Transport::Datagrams {
                 return Err(RunError::SleepyOverConnections);
             }
             if requests.periodic.is_some_and(|p| p.period.is_zero()) {
                 return Err(RunError::Period);
             }
         }
+        self.check_link()?;
+        self.faults.check(self).map_err(RunError::Fault)?;
+        if self.server.is_used() && self.has_connections() {
+            return Err(RunError::ServiceOverConnections);
+        }
+        self.server.check()?;
+        self.check_mesh()
+    }
+
+    /// Checks the link of a run, if it has one.
+    fn check_link(&self) -> Result<(), RunError> {
+        let NetworkSpec::Link(network) = &self.network else {
+            return Ok(());
+        };
+        let mtu = network.mtu_bytes;
+        if mtu < MTU_MIN {
+            return Err(RunError::Mtu(mtu));
+        }
+        for group in self.groups() {
+            if let Transport::Connections(TcpSettings { mss, .. }) = group.transport
+                && mss > mtu - IP_HEADER - TCP_HEADER
+            {
+                return Err(RunError::Segment { mss, mtu });
+            }
+        }
         let is_fair =
             |line: &DirectionSpec| matches!(line.buffer.discipline, Discipline::FqCoDel(_));
-        let over_tcp = |group: &GroupSpec<'_>| *group.transport != Transport::Datagrams;
-        let has_connections = self.groups().iter().any(over_tcp);
-        let has_queues = [&self.link.down, &self.link.up].into_iter().any(is_fair);
-        if has_queues && has_connections {
+        let has_queues = is_fair(&network.link.down) || is_fair(&network.link.up);
+        if has_queues && self.has_connections() {
             return Err(RunError::FairQueueOverConnections);
         }
-        self.device.check().map_err(RunError::Device)?;
-        if self.device.has_windows() && (has_queues || has_connections) {
+        network.device.check().map_err(RunError::Device)?;
+        if network.device.has_windows() && (has_queues || self.has_connections()) {
             let why = "receive windows are of datagrams, and of links without FQ-CoDel";
             return Err(RunError::Device(why));
         }
-        self.faults.check(self).map_err(RunError::Fault)?;
-        self.check_server()?;
-        match &self.mesh {
-            Some(mesh) => self.check_mesh(mesh),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
-    /// Checks the server's part.
-    fn check_server(&self) -> Result<(), RunError> {
-        if !self.server.is_used() {
+    /// Checks the wireless network of a run, if it has one. Errors that depend on the topology are
+    /// reported by the run.
+    pub fn check_mesh(&self) -> Result<(), RunError> {
+        let NetworkSpec::Mesh(mesh) = &self.network else {
             return Ok(());
-        }
-        let over_tcp = |group: &GroupSpec<'_>| *group.transport != Transport::Datagrams;
-        if self.groups().iter().any(over_tcp) {
-            return Err(RunError::ServiceOverConnections);
-        }
-        self.server.check()
-    }
-
-    /// Checks a run on a wireless network. Errors that depend on the topology are reported by the
-    /// run.
-    pub fn check_mesh(&self, mesh: &MeshSpec) -> Result<(), RunError> {
-        if let Workload::MeshTraffic(traffic) = &self.workload {
+        };
+        if let Workload::MeshTraffic(traffic) = &self.measured.workload {
             traffic.check(self, mesh)?;
         }
         mesh.check().map_err(RunError::Mesh)?;
@@ -86,11 +88,11 @@ impl RunSpec {
             return Err(RunError::MeshTimeLimit);
         }
         for group in self.groups() {
-            if let Workload::Requests(requests) = group.workload {
+            if let Workload::Requests(requests) = &group.workload {
                 mesh.check_payload(requests.largest_message())
                     .map_err(RunError::Mesh)?;
             }
-            if *group.transport != Transport::Datagrams {
+            if group.transport != Transport::Datagrams {
                 return Err(RunError::MeshOverConnections);
             }
         }
@@ -155,11 +157,13 @@ impl Notifications {
                 self.around() + PAYLOAD_MIN,
             ));
         }
-        let packet = self.message_bytes.saturating_add(spec.header_bytes);
-        if spec.mesh.is_none() && packet > spec.mtu_bytes {
-            return Err(notifications::ConfigError::Mtu(packet));
+        if let NetworkSpec::Link(network) = &spec.network {
+            let packet = self.message_bytes.saturating_add(network.header_bytes);
+            if packet > network.mtu_bytes {
+                return Err(notifications::ConfigError::Mtu(packet));
+            }
         }
-        if spec.transport != Transport::Datagrams {
+        if spec.measured.transport != Transport::Datagrams {
             return Err(notifications::ConfigError::Connections);
         }
         let notifies = |group: &ClientGroup| matches!(group.workload, Workload::Notifications(_));
@@ -195,7 +199,7 @@ impl Faults {
             rebindings.check(spec.time_limit)?;
         }
         match self.outages {
-            Some(_) if spec.mesh.is_some() => Err(FaultError {
+            Some(_) if matches!(spec.network, NetworkSpec::Mesh(_)) => Err(FaultError {
                 name: "outage",
                 why: "an outage is of the link, and this run has a wireless network",
             }),
@@ -207,14 +211,13 @@ impl Faults {
 
 /// Checks that hosts with this fault send requests in datagrams.
 fn check_hosts(name: &'static str, spec: &RunSpec) -> Result<(), FaultError> {
-    let groups = spec.groups();
-    let sends_requests = |workload: &Workload| matches!(workload, Workload::Requests(_));
-    if !groups.iter().all(|group| sends_requests(group.workload)) {
+    let sends_requests = |group: &ClientGroup| matches!(group.workload, Workload::Requests(_));
+    if !spec.groups().all(sends_requests) {
         let why = "this fault is of clients that send requests, and of their servers; other \
                    workloads have outages only";
         return Err(FaultError { name, why });
     }
-    if (groups.iter()).any(|group| *group.transport != Transport::Datagrams) {
+    if spec.has_connections() {
         let why = "this fault is of hosts that send datagrams; leave out algorithms over TCP";
         return Err(FaultError { name, why });
     }

@@ -8,6 +8,7 @@ mod error;
 mod faults;
 pub(crate) mod groups;
 pub mod mesh_traffic;
+mod network;
 pub mod notifications;
 mod record;
 mod recording;
@@ -21,6 +22,7 @@ pub use faults::{
 };
 pub use groups::{CLIENTS_MAX, ClientGroup};
 pub use mesh_traffic::MeshTraffic;
+pub use network::{LinkNetworkSpec, NetworkSpec};
 pub use notifications::{NotificationBin, NotificationRecord, Notifications, Sends, Subscriber};
 pub use record::{Closing, FlowRecord, LinkRecord, Recovery, RoundTrips, RunRecord};
 pub use recording::{Bin, Recording, Sample};
@@ -29,53 +31,28 @@ pub use workload::{
     AfterFailure, Batches, Periodic, QBlock, Reconnect, Requests, Transport, Workload,
 };
 
-use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 
 pub use crate::mesh::record::{MeshBin, MeshRecord, Moment, NodeRecord};
 pub use crate::mesh::spec::MeshSpec;
 pub use crate::random::Span;
 
-use crate::link::{DeviceSpec, DirectionSpec, LinkSpec};
-use crate::mesh;
-use groups::GroupSpec;
-
 /// A run: everything its results depend on.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
     /// The seed of all streams.
     pub seed: u64,
-    /// Clients behind the link, each with its own flow; 1 to [`CLIENTS_MAX`], `others` included.
-    pub clients: u32,
-    /// The span of the clients' start times, drawn uniformly on the stream (`"client/start"`,
-    /// client).
-    pub start: Span,
-    /// The constrained link shared by all clients; unused in a wireless network.
-    pub link: LinkSpec,
-    /// The wireless network; none for a run over the link.
-    pub mesh: Option<Box<MeshSpec>>,
-    /// Size of the IP and UDP headers of each datagram in bytes.
-    pub header_bytes: u32,
-    /// The largest packet on the link in bytes, headers included; at least 68. A larger datagram is
-    /// fragmented as in IPv4; TCP's segments must fit.
-    pub mtu_bytes: u32,
-    /// The transport.
-    pub transport: Transport,
-    /// The clients' workload.
-    pub workload: Workload,
-    /// Transmission parameters of both ends, with profile, scenario and command line applied.
-    /// Datagrams only.
-    pub transmission: TransmissionParameters,
-    /// The congestion controller of clients and server. Datagrams only.
-    pub controller: ControllerSpec,
+    /// The network of all hosts.
+    pub network: NetworkSpec,
+    /// The measured clients.
+    pub measured: ClientGroup,
+    /// Other client groups on the same network; none in most runs. All groups together have 1 to
+    /// [`CLIENTS_MAX`] clients.
+    pub others: Vec<ClientGroup>,
     /// The server's service time. Default: none.
     pub server: ServerSpec,
-    /// Other client groups on the same link; none in most runs.
-    pub others: Vec<ClientGroup>,
     /// Faults of hosts and link. Default: none.
     pub faults: Faults,
-    /// Radios of the devices on the link. Default: none.
-    pub device: DeviceSpec,
     /// The condition that ends the run.
     pub until: Until,
     /// Time limit of the run; flows not complete at its end have no completion time.
@@ -97,69 +74,40 @@ pub enum Until {
 }
 
 impl RunSpec {
-    /// A run of a wireless network, with the parameters of RFC 7252 and no other settings.
-    pub fn mesh(
+    /// A run of one group until it has its responses, with no other settings.
+    pub fn new(
         seed: u64,
-        controller: ControllerSpec,
-        mesh: MeshSpec,
-        traffic: MeshTraffic,
+        network: NetworkSpec,
+        measured: ClientGroup,
+        time_limit: Duration,
     ) -> Self {
-        let unused = DirectionSpec::new(250_000, 1_280);
         Self {
             seed,
-            clients: 1,
-            start: Span::default(),
-            link: LinkSpec {
-                down: unused.clone(),
-                up: unused,
-            },
-            header_bytes: 48,
-            mtu_bytes: 1_280,
-            transport: Transport::Datagrams,
-            workload: Workload::MeshTraffic(traffic),
-            mesh: Some(Box::new(mesh)),
-            transmission: TransmissionParameters::DEFAULT,
-            controller,
-            server: ServerSpec::default(),
+            network,
+            measured,
             others: Vec::new(),
+            server: ServerSpec::default(),
             faults: Faults::default(),
-            device: DeviceSpec::default(),
-            until: Until::TimeLimit,
-            time_limit: mesh::DURATION_MAX + mesh::DURATION_MAX,
+            until: Until::default(),
+            time_limit,
             record: Recording::default(),
         }
     }
 
-    /// All clients, of every group.
-    pub fn all_clients(&self) -> u32 {
-        let others = self.others.iter().map(|group| group.clients);
-        others.fold(self.clients, u32::saturating_add)
+    /// Every group, the measured one first.
+    pub fn groups(&self) -> impl Iterator<Item = &ClientGroup> {
+        std::iter::once(&self.measured).chain(&self.others)
     }
 
-    /// Every group, the measured one first.
-    pub(crate) fn groups(&self) -> Vec<GroupSpec<'_>> {
-        let mut groups = vec![GroupSpec {
-            number: 0,
-            first: 0,
-            clients: self.clients,
-            transport: &self.transport,
-            workload: &self.workload,
-            transmission: &self.transmission,
-            controller: &self.controller,
-        }];
-        let mut first = self.clients;
-        for (group, number) in self.others.iter().zip(1..) {
-            groups.push(GroupSpec {
-                number,
-                first,
-                clients: group.clients,
-                transport: &group.transport,
-                workload: &group.workload,
-                transmission: &group.transmission,
-                controller: &group.controller,
-            });
-            first = first.saturating_add(group.clients);
-        }
-        groups
+    /// All clients, of every group.
+    pub fn all_clients(&self) -> u32 {
+        self.groups()
+            .fold(0, |sum, group| sum.saturating_add(group.clients))
+    }
+
+    /// Returns whether a group uses TCP.
+    pub fn has_connections(&self) -> bool {
+        self.groups()
+            .any(|group| group.transport != Transport::Datagrams)
     }
 }

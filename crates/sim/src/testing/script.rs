@@ -25,12 +25,11 @@ use crate::address::address;
 use crate::engine::application::{Application, Applications, Timer};
 use crate::engine::network::{Fate, Network, Offer, Placement};
 use crate::engine::{Engine, Host, Role, Tag};
-use crate::link::{DeviceSpec, LinkSpec};
+use crate::link::LinkSpec;
 use crate::net::link::{self, Arrival, LinkNetwork};
 use crate::random::Stream;
 use crate::spec::{
-    ControllerSpec, Faults, Recording, Requests, RunRecord, RunSpec, ServerSpec, Span, Transport,
-    Until, Workload,
+    ClientGroup, LinkNetworkSpec, NetworkSpec, Recording, Requests, RunRecord, RunSpec, Workload,
 };
 
 /// A step. The next one begins when this one is complete and nothing is outstanding.
@@ -129,7 +128,7 @@ pub fn play(script: &Script) -> Played {
     let mut config = script.config.clone();
     config.trace = Tracing::Everything;
     let network = ScriptedLink {
-        link: LinkNetwork::new(&spec),
+        link: LinkNetwork::new(&network(script), script.seed),
         to_lose: [0; 2],
     };
     let mut engine = Engine::new(&spec, network);
@@ -176,28 +175,20 @@ pub fn play(script: &Script) -> Played {
 
 /// The run that a script is.
 fn run_spec(script: &Script) -> RunSpec {
-    RunSpec {
-        seed: script.seed,
-        clients: 1,
-        start: Span::default(),
-        link: script.link.clone(),
-        mesh: None,
-        header_bytes: 0,
-        mtu_bytes: MTU_BYTES,
-        transport: Transport::Datagrams,
-        workload: Workload::Requests(Requests::default()),
+    let measured = ClientGroup {
         transmission: script.config.parameters,
-        controller: ControllerSpec::default(),
-        server: ServerSpec::default(),
-        others: Vec::new(),
-        faults: Faults::default(),
-        device: DeviceSpec::default(),
-        until: Until::Answered,
-        time_limit: script.time_limit,
-        record: Recording {
-            log: Recording::LOG_MAX,
-            ..Recording::default()
-        },
+        ..ClientGroup::new(1, Workload::Requests(Requests::default()))
+    };
+    let network = NetworkSpec::Link(network(script));
+    let mut spec = RunSpec::new(script.seed, network, measured, script.time_limit);
+    spec.record.log = Recording::LOG_MAX;
+    spec
+}
+
+fn network(script: &Script) -> LinkNetworkSpec {
+    LinkNetworkSpec {
+        header_bytes: 0,
+        ..LinkNetworkSpec::new(script.link.clone(), MTU_BYTES)
     }
 }
 

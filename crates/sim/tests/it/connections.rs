@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::specs::run_spec;
+use crate::specs::{link as link_of, run_spec};
 use carob_cc::time::Duration;
 use carob_sim::link::{
     CoDelSpec, DirectionSpec, Discipline, ExtraDelay, LinkSpec, LossProfile, profile,
 };
 use carob_sim::spec::RunError;
-use carob_sim::spec::{Recording, Requests, RunRecord, RunSpec, Span, Transport, Until, Workload};
+use carob_sim::spec::{
+    ClientGroup, Recording, Requests, RunRecord, RunSpec, Span, Transport, Until, Workload,
+};
 use carob_sim::tcp::settings::Algorithm;
 use carob_sim::tcp::{TcpSettings, wire};
 use carob_sim::trace::SimEvent;
@@ -42,16 +44,18 @@ fn spec(tcp: TcpSettings, error: &str, buffer: u64, clients: u32, seed: u64) -> 
         path: "hello".to_owned(),
         ..Requests::default()
     });
-    RunSpec {
-        seed,
+    let measured = ClientGroup {
         start: Span {
             low: Duration::ZERO,
             high: Duration::from_secs(u64::from(clients > 1)),
         },
-        mtu_bytes: 296,
         transport: Transport::Connections(tcp),
+        ..ClientGroup::new(clients, workload)
+    };
+    RunSpec {
+        seed,
         time_limit: Duration::from_secs(12 * 3_600),
-        ..run_spec(clients, link, workload)
+        ..run_spec(measured, 296, link)
     }
 }
 
@@ -167,7 +171,7 @@ fn one_seed_gives_one_history_whatever_is_recorded() {
     assert_eq!(plain(1), recorded(spec(1)).trace_hash);
     assert_ne!(plain(1), plain(2));
     let mut datagrams = spec(1);
-    datagrams.transport = Transport::Datagrams;
+    datagrams.measured.transport = Transport::Datagrams;
     let over_udp = carob_sim::run(&datagrams).expect("a run");
     assert_ne!(plain(1), over_udp.trace_hash);
     assert!(
@@ -214,7 +218,8 @@ fn a_marking_queue_replaces_losses() {
             ..TcpSettings::THESIS
         };
         let mut spec = spec(tcp, "none", 28_200, 1, 1);
-        spec.link.down.buffer = spec.link.down.buffer.with(Discipline::CoDel(CoDelSpec {
+        let buffer = &mut link_of(&mut spec).down.buffer;
+        *buffer = buffer.with(Discipline::CoDel(CoDelSpec {
             target: Duration::from_millis(80),
             interval: Duration::from_millis(700),
             mtu_bytes: 296,
@@ -247,7 +252,7 @@ fn small_send_buffer_blocks_server_without_loss() {
 #[test]
 fn several_requests_use_one_connection() {
     let mut several = spec(TcpSettings::THESIS, "none", 14_100, 1, 1);
-    several.workload = Workload::Requests(Requests {
+    several.measured.workload = Workload::Requests(Requests {
         count: 3,
         response_bytes: 1_000,
         block_bytes: 256,
@@ -288,7 +293,7 @@ fn failed_connect_gives_up_and_lost_connection_reconnects() {
 #[test]
 fn every_recorded_packet_is_one_of_the_link_and_can_be_read() {
     let run = spec(TcpSettings::THESIS, "medium", 14_100, 1, 1);
-    let clients = run.clients;
+    let clients = run.measured.clients;
     let record = recorded(run);
     let (down, up) = (record.link.down, record.link.up);
     let sent = record.packets.iter().filter(|p| p.is_outgoing()).count() as u64;

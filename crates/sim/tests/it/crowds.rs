@@ -8,8 +8,8 @@ use carob_cc::time::Duration;
 use carob_sim::capture::Content;
 use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossProfile, profile};
 use carob_sim::spec::{
-    Batches, Bin, ControllerSpec, Reconnect, Requests, RunRecord, RunSpec, Span, Transport,
-    Workload,
+    Batches, Bin, ClientGroup, ControllerSpec, Reconnect, Requests, RunRecord, RunSpec, Span,
+    Transport, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 
@@ -43,22 +43,24 @@ fn spec(clients: u32, controller: &str, error: &str) -> RunSpec {
         path: "hello".to_owned(),
         ..Requests::default()
     });
-    RunSpec {
+    let measured = ClientGroup {
         start: Span {
             low: Duration::ZERO,
             high: Duration::from_secs(10),
         },
-        mtu_bytes: 296,
         transmission,
         controller: ControllerSpec::new(controller, []).expect("a controller"),
+        ..ClientGroup::new(clients, workload)
+    };
+    RunSpec {
         time_limit: Duration::from_secs(12 * 3_600),
-        ..run_spec(clients, link, workload)
+        ..run_spec(measured, 296, link)
     }
 }
 
 /// The same with clients that start anew after so many requests.
 fn anew(mut spec: RunSpec, least: u32, most: u32, reconnect: Reconnect) -> RunSpec {
-    let Workload::Requests(requests) = &mut spec.workload else {
+    let Workload::Requests(requests) = &mut spec.measured.workload else {
         panic!("it makes requests")
     };
     requests.batches = Some(Batches {
@@ -71,7 +73,7 @@ fn anew(mut spec: RunSpec, least: u32, most: u32, reconnect: Reconnect) -> RunSp
 }
 
 fn over_tcp(mut spec: RunSpec) -> RunSpec {
-    spec.transport = Transport::Connections(TcpSettings::THESIS);
+    spec.measured.transport = Transport::Connections(TcpSettings::THESIS);
     spec
 }
 
@@ -208,7 +210,8 @@ fn bins_hold_what_the_link_carried_and_what_was_answered() {
         let sum = |of: fn(&Bin) -> u64| record.bins.iter().map(of).sum::<u64>();
         assert_eq!(sum(|bin| bin.carried), record.link.down.bytes_sent);
         assert_eq!(sum(|bin| bin.useless), record.link.useless_down);
-        assert_eq!(sum(|bin| bin.answered.into()), u64::from(spec.clients) * 50);
+        let requests = u64::from(spec.measured.clients) * 50;
+        assert_eq!(sum(|bin| bin.answered.into()), requests);
         // 30 kbit/s in 10 s, but for the packet that ends a little later.
         assert!(record.bins.iter().all(|bin| bin.carried <= 37_500 + 300));
         assert!(

@@ -8,8 +8,8 @@ use carob_sim::spec::{FaultError, RunError};
 
 use carob_sim::link::DirectionSpec;
 use carob_sim::spec::{
-    AfterFailure, ClientRestarts, Faults, Outages, Periodic, Rebindings, Recording, Requests,
-    RunRecord, RunSpec, ServerRestarts, Span, Transport, Workload,
+    AfterFailure, ClientGroup, ClientRestarts, Faults, Outages, Periodic, Rebindings, Recording,
+    Requests, RunRecord, RunSpec, ServerRestarts, Span, Transport, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::trace::SimEvent;
@@ -43,7 +43,6 @@ fn spec(faults: Faults) -> RunSpec {
     });
     RunSpec {
         seed: 3,
-        mtu_bytes: 1_500,
         faults,
         record: Recording {
             events: 100_000,
@@ -51,12 +50,12 @@ fn spec(faults: Faults) -> RunSpec {
             log: 10_000,
             ..Recording::default()
         },
-        ..run_spec(2, link, workload)
+        ..run_spec(ClientGroup::new(2, workload), 1_500, link)
     }
 }
 
 fn requests(spec: &mut RunSpec) -> &mut Requests {
-    match &mut spec.workload {
+    match &mut spec.measured.workload {
         Workload::Requests(requests) => requests,
         other => panic!("{other:?}"),
     }
@@ -284,7 +283,7 @@ fn nothing_that_is_sent_in_an_outage_arrives() {
 fn segments_are_lost_in_an_outage_and_sent_again() {
     let over_tcp = |faults| {
         let mut spec = spec(faults);
-        spec.transport = Transport::Connections(TcpSettings::MODERN);
+        spec.measured.transport = Transport::Connections(TcpSettings::MODERN);
         run(&spec)
     };
     let (without, with) = (over_tcp(Faults::default()), over_tcp(outage()));
@@ -333,7 +332,7 @@ fn impossible_faults_are_refused() {
     let dense = restarts_of_clients(at(S(1)), S(5), S(5));
     assert_eq!(refused(&spec(dense)), "client_restart_interval");
     let mut over_tcp = spec(restarts_of_clients(at(S(1)), S(0), S(0)));
-    over_tcp.transport = Transport::Connections(TcpSettings::MODERN);
+    over_tcp.measured.transport = Transport::Connections(TcpSettings::MODERN);
     assert_eq!(refused(&over_tcp), "client_restart");
     let mut no_time = outage();
     no_time.outages = no_time.outages.map(|outages| Outages {

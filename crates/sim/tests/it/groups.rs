@@ -1,6 +1,6 @@
 //! Clients of different kinds on one link, several requests at once, and runs of a fixed time.
 
-use crate::specs::run_spec;
+use crate::specs::{link, run_spec};
 use carob_cc::time::{Duration, Instant};
 use carob_sim::link::{Buffer, DirectionSpec, LinkSpec};
 use carob_sim::run;
@@ -35,10 +35,7 @@ fn spec(clients: u32, workload: Workload) -> RunSpec {
         down: direction(30_000, 400),
         up: direction(60_000, 200),
     };
-    RunSpec {
-        mtu_bytes: 296,
-        ..run_spec(clients, link, workload)
-    }
+    run_spec(ClientGroup::new(clients, workload), 296, link)
 }
 
 fn made(spec: &RunSpec) -> RunRecord {
@@ -52,9 +49,7 @@ fn over_tcp(spec: &RunSpec, clients: u32) -> ClientGroup {
             mss: 256,
             ..TcpSettings::MODERN
         }),
-        workload: spec.workload.clone(),
-        transmission: spec.transmission,
-        controller: spec.controller,
+        ..spec.measured.clone()
     }
 }
 
@@ -81,24 +76,13 @@ fn kinds_share_the_link_and_are_recorded_apart() {
 fn kinds_keep_their_own_controllers_and_parameters() {
     let mut mixed = spec(1, transfers(5_120));
     let controller = ControllerSpec::new("cocoa-03", []).expect("a controller");
-    let mut quick = mixed.transmission;
-    quick.ack_timeout = Duration::from_millis(100);
-    mixed.others = vec![
-        ClientGroup {
-            clients: 1,
-            transport: Transport::Datagrams,
-            workload: mixed.workload.clone(),
-            transmission: mixed.transmission,
-            controller,
-        },
-        ClientGroup {
-            clients: 1,
-            transport: Transport::Datagrams,
-            workload: mixed.workload.clone(),
-            transmission: quick,
-            controller: mixed.controller,
-        },
-    ];
+    let mut quick = mixed.measured.clone();
+    quick.transmission.ack_timeout = Duration::from_millis(100);
+    let adaptive = ClientGroup {
+        controller,
+        ..mixed.measured.clone()
+    };
+    mixed.others = vec![adaptive, quick];
     mixed.record.samples = 100;
     let record = made(&mixed);
     // The default's timer never changes; CoCoA's does. A timer below the round trip runs out.
@@ -116,10 +100,10 @@ fn requests_at_once_are_limited_by_nstart() {
     let exchange = 600_000;
     for (nstart, rounds) in [(1, 8), (2, 4), (4, 2), (8, 1)] {
         let mut spec = spec(1, transfers(1));
-        spec.link.down.rate_bps = 1_000_000_000;
-        spec.link.up.rate_bps = 1_000_000_000;
-        spec.transmission.nstart = nstart;
-        let Workload::Requests(requests) = &mut spec.workload else {
+        link(&mut spec).down.rate_bps = 1_000_000_000;
+        link(&mut spec).up.rate_bps = 1_000_000_000;
+        spec.measured.transmission.nstart = nstart;
+        let Workload::Requests(requests) = &mut spec.measured.workload else {
             unreachable!("the workload is requests")
         };
         (requests.count, requests.parallel) = (8, 8);

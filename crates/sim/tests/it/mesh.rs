@@ -1,6 +1,8 @@
 //! Wireless networks as a whole: messages of nodes, reception at sinks, and counters.
 
+use crate::specs::symmetric;
 use carob_cc::time::{Duration, Instant};
+use carob_sim::link::DirectionSpec;
 use carob_sim::mesh::record::{MeshRecord, NodeRecord};
 use carob_sim::mesh::spec::{
     CcaRange, Csma, Delivery, Interference, MeshSpec, NoRoute, Position, Routing, RplMode, RplSpec,
@@ -12,7 +14,10 @@ use carob_sim::mesh_traffic::{
 };
 use carob_sim::random::Probability;
 use carob_sim::spec::RunError;
-use carob_sim::spec::{ControllerSpec, RunRecord, RunSpec, Span};
+use carob_sim::spec::{
+    ClientGroup, ControllerSpec, LinkNetworkSpec, NetworkSpec, RunRecord, RunSpec, Span, Until,
+    Workload,
+};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -73,8 +78,12 @@ fn chain(nodes: u16, load: u32) -> Mesh {
 }
 
 fn spec(mesh: Mesh) -> RunSpec {
-    let controller = ControllerSpec::new("default", []).expect("a controller");
-    RunSpec::mesh(1, controller, mesh.network, mesh.traffic)
+    let nodes = ClientGroup::new(1, Workload::MeshTraffic(mesh.traffic));
+    let time_limit = mesh::DURATION_MAX + mesh::DURATION_MAX;
+    RunSpec {
+        until: Until::TimeLimit,
+        ..RunSpec::new(1, NetworkSpec::Mesh(mesh.network), nodes, time_limit)
+    }
 }
 
 fn run(spec: &RunSpec) -> RunRecord {
@@ -379,7 +388,7 @@ fn notifications_reach_the_sink_that_observes() {
     });
     let told = |controller: &str| {
         let mut spec = spec(mesh.clone());
-        spec.controller = ControllerSpec::new(controller, []).expect("a controller");
+        spec.measured.controller = ControllerSpec::new(controller, []).expect("a controller");
         checked(&spec)
     };
     let default = told("default");
@@ -422,7 +431,7 @@ fn a_sink_that_was_removed_may_register_again() {
             ..burst()
         });
         let mut spec = spec(mesh);
-        spec.controller = ControllerSpec::new("cocoa-002", []).expect("a controller");
+        spec.measured.controller = ControllerSpec::new("cocoa-002", []).expect("a controller");
         let record = checked(&spec);
         assert_eq!(sum(&record, |node| node.generated), 34 * 60);
         sum(&record, |node| node.transmissions - node.retransmissions)
@@ -545,7 +554,8 @@ fn networks_that_cannot_be_are_refused() {
         RunError::Mesh(ConfigError::Lowpan(_))
     ));
     let mut off_mesh = spec(grid(1_000));
-    off_mesh.mesh = None;
+    let link = symmetric(DirectionSpec::new(250_000, 1_280));
+    off_mesh.network = NetworkSpec::Link(LinkNetworkSpec::new(link, 1_280));
     assert_eq!(
         carob_sim::run(&off_mesh).err(),
         Some(RunError::MeshTraffic(mesh_traffic::ConfigError::NoMesh))
@@ -568,11 +578,7 @@ fn a_traced_node_is_seen_in_every_span() {
 
 #[test]
 fn a_quiet_network_has_a_tree_over_links_that_are_there() {
-    let spec = spec(grid(1_000));
-    let Some(network) = &spec.mesh else {
-        panic!("it is a network");
-    };
-    let idle = mesh::idle_network(network, spec.seed).expect("a possible network");
+    let idle = mesh::idle_network(&grid(1_000), 1).expect("a possible network");
     // Each way of 60 neighbourhoods of a 6 x 6 grid.
     assert_eq!(idle.links.len(), 120);
     for (node, parent) in (0..).zip(&idle.parents) {

@@ -1,6 +1,6 @@
 //! Notification fan-out over a constrained link, counted by hand.
 
-use crate::specs::run_spec;
+use crate::specs::{link, run_spec};
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::NotificationQueue;
 use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
@@ -8,8 +8,8 @@ use carob_sim::notifications::{ConfigError, LAG};
 use carob_sim::random::Probability;
 use carob_sim::spec::RunError;
 use carob_sim::spec::{
-    ControllerSpec, NotificationRecord, Notifications, Recording, RunRecord, RunSpec, Span,
-    Subscriber, Workload,
+    ClientGroup, ControllerSpec, NotificationRecord, Notifications, Recording, RunRecord, RunSpec,
+    Span, Subscriber, Workload,
 };
 
 const fn seconds(seconds: u64) -> Duration {
@@ -67,14 +67,17 @@ fn told() -> Notifications {
 
 fn spec(clients: u32, controller: &str, link: LinkSpec, told: Notifications) -> RunSpec {
     let workload = Workload::Notifications(told);
-    RunSpec {
+    let measured = ClientGroup {
         start: Span {
             low: Duration::ZERO,
             high: seconds(30),
         },
         controller: ControllerSpec::new(controller, []).expect("a controller"),
+        ..ClientGroup::new(clients, workload)
+    };
+    RunSpec {
         time_limit: seconds(12 * 3_600),
-        ..run_spec(clients, link, workload)
+        ..run_spec(measured, 1_280, link)
     }
 }
 
@@ -303,7 +306,7 @@ fn observer_with_lost_ack_is_removed_and_reregisters() {
     };
     let mut spec = spec(3, "cocoa-002", ample(), told);
     // Acknowledgements are lost, and registrations mostly get through at the fifth copy.
-    spec.link.down.loss = LossSpec::Constant(Probability::ppm(600_000));
+    link(&mut spec).down.loss = LossSpec::Constant(Probability::ppm(600_000));
     let record = notifications(&spec);
     let abandoned = sum(&record, |s| s.abandoned);
     let unlisted = sum(&record, |s| s.unlisted);

@@ -1,11 +1,13 @@
 //! Periodic requests of clients that keep their state, and sleepy clients.
 
-use crate::specs::{run_spec, symmetric};
+use crate::specs::{link, run_spec, symmetric};
 use carob_cc::time::Duration;
-use carob_sim::link::{DirectionSpec, LossSpec};
+use carob_sim::link::{DirectionSpec, LinkSpec, LossSpec};
 use carob_sim::random::Probability;
 use carob_sim::spec::RunError;
-use carob_sim::spec::{AfterFailure, Periodic, Requests, RunRecord, RunSpec, Transport, Workload};
+use carob_sim::spec::{
+    AfterFailure, ClientGroup, Periodic, Requests, RunRecord, RunSpec, Transport, Workload,
+};
 use carob_sim::tcp::TcpSettings;
 
 const PERIOD: Duration = Duration::from_secs(60);
@@ -38,7 +40,7 @@ fn spec(clients: u32, requests: Requests) -> RunSpec {
     let workload = Workload::Requests(requests);
     RunSpec {
         seed: 3,
-        ..run_spec(clients, link, workload)
+        ..run_spec(ClientGroup::new(clients, workload), 1_280, link)
     }
 }
 
@@ -88,9 +90,10 @@ fn periodic_requests_go_on_after_one_that_was_given_up() {
             ..requests(5, Probability::ppm(0), Duration::ZERO)
         };
         let mut spec = spec(40, requests);
-        spec.transmission.max_retransmit = 0;
+        spec.measured.transmission.max_retransmit = 0;
         let lost = LossSpec::Constant(Probability::ppm(300_000));
-        (spec.link.down.loss, spec.link.up.loss) = (lost, lost);
+        let LinkSpec { down, up } = link(&mut spec);
+        (down.loss, up.loss) = (lost, lost);
         let record = carob_sim::run(&spec).expect("a run");
         let failed = record.flows.iter().filter(|flow| flow.unanswered > 0);
         // Its flow has failed, and it makes its next requests all the same.
@@ -111,9 +114,7 @@ fn more_responses_than_are_kept_leave_their_histogram() {
         let clients = most as u32 / 64;
         let mut spec = spec(clients, requests);
         spec.time_limit = PERIOD.times(70);
-        for direction in [&mut spec.link.down, &mut spec.link.up] {
-            *direction = DirectionSpec::new(100_000_000, 1_000_000);
-        }
+        *link(&mut spec) = symmetric(DirectionSpec::new(100_000_000, 1_000_000));
         let record = carob_sim::run(&spec).expect("a run");
         let answered: u32 = record.flows.iter().map(|flow| flow.answered).sum();
         assert_eq!(answered, clients * each);
@@ -124,7 +125,7 @@ fn more_responses_than_are_kept_leave_their_histogram() {
 #[test]
 fn impossible_specifications_are_refused() {
     let mut sleepy = spec(1, requests(1, Probability::ppm(0), PERIOD));
-    sleepy.transport = Transport::Connections(TcpSettings::THESIS);
+    sleepy.measured.transport = Transport::Connections(TcpSettings::THESIS);
     assert_eq!(
         carob_sim::run(&sleepy),
         Err(RunError::SleepyOverConnections)

@@ -1,14 +1,14 @@
 //! A server that works on one datagram at a time, and clients that go on after a failure.
 
-use crate::specs::{run_spec, symmetric};
+use crate::specs::{link, run_spec, symmetric};
 use carob_cc::time::Duration;
 use carob_sim::distribution::TimeDistribution;
 use carob_sim::link::{DirectionSpec, LossSpec};
 use carob_sim::random::Probability;
 use carob_sim::spec::RunError;
 use carob_sim::spec::{
-    AfterFailure, Copies, Requests, RunRecord, RunSpec, SERVER_QUEUE_MAX, ServerRecord, ServerSpec,
-    Transport, Workload,
+    AfterFailure, ClientGroup, Copies, Requests, RunRecord, RunSpec, SERVER_QUEUE_MAX,
+    ServerRecord, ServerSpec, Transport, Workload,
 };
 use carob_sim::tcp::TcpSettings;
 use carob_sim::trace::SimEvent;
@@ -37,12 +37,12 @@ fn spec(clients: u32, count: u32, service: Duration, queue: u32) -> RunSpec {
             queue,
             ..ServerSpec::default()
         },
-        ..run_spec(clients, link, workload)
+        ..run_spec(ClientGroup::new(clients, workload), 1_280, link)
     }
 }
 
 fn after_failure(mut spec: RunSpec, then: AfterFailure) -> RunSpec {
-    let Workload::Requests(requests) = &mut spec.workload else {
+    let Workload::Requests(requests) = &mut spec.measured.workload else {
         panic!("it makes requests")
     };
     requests.after_failure = then;
@@ -155,7 +155,7 @@ fn copies_cost_what_the_request_did_or_nothing() {
 #[test]
 fn a_copy_whose_request_never_came_costs_as_much_as_a_request() {
     let mut spec = spec(1, 200, SERVICE, 10);
-    spec.link.up.loss = LossSpec::Constant(Probability::ppm(300_000));
+    link(&mut spec).up.loss = LossSpec::Constant(Probability::ppm(300_000));
     spec.server.copies = Copies::Free;
     let record = run(&spec);
     let done = server(&record);
@@ -210,7 +210,7 @@ fn the_same_seed_is_the_same_run() {
 fn a_client_stops_after_a_failure_or_makes_the_next_request() {
     // Of five copies of a request, nine in ten lost: four exchanges in ten are answered.
     let mut hopeless = spec(20, 10, SERVICE, 50);
-    hopeless.link.up.loss = LossSpec::Constant(Probability::ppm(900_000));
+    link(&mut hopeless).up.loss = LossSpec::Constant(Probability::ppm(900_000));
     let stops = run(&hopeless);
     let goes_on = run(&after_failure(hopeless, AfterFailure::Next));
     for flow in &stops.flows {
@@ -233,7 +233,7 @@ fn a_client_stops_after_a_failure_or_makes_the_next_request() {
 #[test]
 fn service_time_over_tcp_and_unbounded_queues_are_refused() {
     let mut over_tcp = spec(1, 1, SERVICE, 50);
-    over_tcp.transport = Transport::Connections(TcpSettings::THESIS);
+    over_tcp.measured.transport = Transport::Connections(TcpSettings::THESIS);
     let refused = |spec: &RunSpec| carob_sim::run(spec).expect_err("it is refused");
     assert_eq!(refused(&over_tcp), RunError::ServiceOverConnections);
     for queue in [0, SERVER_QUEUE_MAX + 1] {

@@ -6,7 +6,7 @@ use carob_cc::time::Duration;
 use carob_lab::scenario::{Scenario, builtin};
 use carob_sim::link::{Buffer, LossSpec};
 use carob_sim::notifications::NotificationQueue;
-use carob_sim::spec::{RunSpec, Workload};
+use carob_sim::spec::{NetworkSpec, RunSpec, Workload};
 
 /// The lines of a table of the study, without its header, each a list of values.
 fn table(name: &str) -> Vec<Vec<String>> {
@@ -36,30 +36,33 @@ fn slow_study_configurations_are_cells_with_link_and_rates() {
         };
         for algorithm in ["default", "observe-static", "cocoa-002"] {
             let spec = spec(cell, algorithm, &[]);
-            let Workload::Notifications(told) = &spec.workload else {
+            let Workload::Notifications(told) = &spec.measured.workload else {
                 panic!("{cell} notifies");
             };
-            assert_eq!(spec.clients.to_string(), *subscribers);
+            assert_eq!(spec.measured.clients.to_string(), *subscribers);
+            let NetworkSpec::Link(network) = &spec.network else {
+                panic!("{cell} is of a link");
+            };
             assert_eq!(told.resources.to_string(), *resources);
-            assert_eq!((spec.clients * told.resources).to_string(), *each);
+            assert_eq!((spec.measured.clients * told.resources).to_string(), *each);
             assert_eq!(
                 told.interval,
                 format!("{interval} s").parse().expect("a time")
             );
             assert_eq!(told.duration, Duration::from_secs(600));
-            assert_eq!((told.message_bytes, spec.header_bytes), (64, 28));
+            assert_eq!((told.message_bytes, network.header_bytes), (64, 28));
             assert_eq!(told.queue, NotificationQueue::Queue);
             assert_eq!([told.queue_of_client, told.queue_of_all], [10, 1_000]);
             let of = links.iter().find(|l| l[0] == *link).expect("a link");
             let kbps = |text: &str| text.parse::<u64>().expect("a number") * 1_000;
             assert_eq!(
-                spec.link.up.rate_bps,
+                network.link.up.rate_bps,
                 kbps(&of[1]),
                 "notifications take the uplink"
             );
-            assert_eq!(spec.link.down.rate_bps, kbps(&of[2]));
+            assert_eq!(network.link.down.rate_bps, kbps(&of[2]));
             let delay = format!("{} ms", of[4]).parse().expect("a delay");
-            for direction in [spec.link.up, spec.link.down] {
+            for direction in [&network.link.up, &network.link.down] {
                 assert_eq!(direction.buffer, Buffer::packets(50));
                 assert_eq!(direction.delay, delay);
                 let lost = direction.loss.mean_ratio() * 100.0;
@@ -72,13 +75,17 @@ fn slow_study_configurations_are_cells_with_link_and_rates() {
 #[test]
 fn readings_of_what_is_open_are_settings() {
     let cell = "nonobserve/gprs-60s-100S5n";
-    let halved = spec(cell, "default", &["delay_of=round-trip"]);
-    assert_eq!(halved.link.up.delay, Duration::from_micros(302_500));
-    assert_eq!(halved.link.down.delay, halved.link.up.delay);
-    let only_up = spec(cell, "default", &["error_directions=up"]);
-    assert_eq!(only_up.link.down.loss, LossSpec::None);
-    assert_ne!(only_up.link.up.loss, LossSpec::None);
-    let told = |set: &[&str]| match spec(cell, "default", set).workload {
+    let link = |setting: &str| match spec(cell, "default", &[setting]).network {
+        NetworkSpec::Link(network) => network.link,
+        NetworkSpec::Mesh(_) => panic!("a mesh"),
+    };
+    let halved = link("delay_of=round-trip");
+    assert_eq!(halved.up.delay, Duration::from_micros(302_500));
+    assert_eq!(halved.down.delay, halved.up.delay);
+    let only_up = link("error_directions=up");
+    assert_eq!(only_up.down.loss, LossSpec::None);
+    assert_ne!(only_up.up.loss, LossSpec::None);
+    let told = |set: &[&str]| match spec(cell, "default", set).measured.workload {
         Workload::Notifications(told) => told,
         other => panic!("{other:?}"),
     };

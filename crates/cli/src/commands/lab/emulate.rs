@@ -53,7 +53,7 @@ pub(super) fn run(args: &EmulateArgs) -> Result<Outcome, Failure> {
     let clients: usize = plan
         .jobs()
         .iter()
-        .map(|job| plan.spec(job).clients as usize)
+        .map(|job| plan.spec(job).measured.clients as usize)
         .sum();
     let bar = output::progress(clients);
     let began = Instant::now();

@@ -8,8 +8,6 @@ pub(crate) mod links;
 pub(super) use links::OF_FILE;
 mod topology;
 
-use carob_cc::time::Duration;
-use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, Impairments, LinkSpec, LossSpec};
 use carob_sim::mesh::ConfigError;
 use carob_sim::mesh::lowpan::LowpanError;
 use carob_sim::mesh::spec::{Delivery, MeshSpec, NodeSpec, Routing};
@@ -85,24 +83,6 @@ impl Applicability {
             "workload" => !self.traffic || SHARED.contains(&path),
             _ => !self.traffic || path != "run.until",
         }
-    }
-}
-
-/// The link of a run that has none.
-pub(super) fn no_link() -> LinkSpec {
-    let direction = DirectionSpec {
-        rate_bps: 250_000,
-        buffer: Buffer::bytes(1_280),
-        delay: Duration::ZERO,
-        extra: ExtraDelay::Constant(Duration::ZERO),
-        loss: LossSpec::None,
-        replay: None,
-        changes: Vec::new(),
-        impairments: Impairments::NONE,
-    };
-    LinkSpec {
-        down: direction.clone(),
-        up: direction,
     }
 }
 
@@ -267,10 +247,7 @@ pub(super) fn check_applicable(cell: &Cell) -> Result<(), ScenarioError> {
 
 /// Checks that the network is possible.
 pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
-    let Some(mesh) = &spec.mesh else {
-        return Ok(());
-    };
-    spec.check_mesh(mesh).map_err(|why| {
+    spec.check_mesh().map_err(|why| {
         let path = match why {
             RunError::Mesh(why) => of_network(cell, why),
             RunError::MeshTraffic(why) => of_traffic(cell, why),

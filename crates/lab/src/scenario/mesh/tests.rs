@@ -6,7 +6,7 @@ use carob_sim::mesh::spec::{
 use carob_sim::mesh::topology::TableLink;
 use carob_sim::mesh_traffic::{BurstKind, DelayBins, Gaps, MeshTraffic, Period, Sink};
 use carob_sim::random::Probability;
-use carob_sim::spec::{RunSpec, Workload};
+use carob_sim::spec::{NetworkSpec, RunSpec, Workload};
 
 use crate::scenario::{Cell, Change, Scenario, builtin};
 use crate::testing::{owned, scenario};
@@ -33,11 +33,14 @@ fn read(text: &str, set: &[&str]) -> Result<RunSpec, String> {
 
 fn mesh(set: &[&str]) -> MeshSpec {
     let spec = read(LEAST, set).expect("a valid one");
-    *spec.mesh.expect("a network")
+    match spec.network {
+        NetworkSpec::Mesh(mesh) => mesh,
+        NetworkSpec::Link(_) => panic!("a link"),
+    }
 }
 
 fn traffic(set: &[&str]) -> MeshTraffic {
-    match read(LEAST, set).expect("a valid one").workload {
+    match read(LEAST, set).expect("a valid one").measured.workload {
         Workload::MeshTraffic(traffic) => traffic,
         other => panic!("{other:?}"),
     }
@@ -295,11 +298,14 @@ fn constants_of_some_cells_are_those_of_their_controllers() {
     let after = |cell: usize| {
         let spec = scenario.spec(&scenario.cells()[cell], &scenario.algorithms()[0], 1);
         let mut found = String::new();
-        spec.controller.settings().describe(&mut |constant| {
-            if constant.name == "ageing_large_after" {
-                found = constant.value.to_string();
-            }
-        });
+        spec.measured
+            .controller
+            .settings()
+            .describe(&mut |constant| {
+                if constant.name == "ageing_large_after" {
+                    found = constant.value.to_string();
+                }
+            });
         found
     };
     assert_eq!((after(0), after(1)), ("30 s".to_owned(), "45 s".to_owned()));

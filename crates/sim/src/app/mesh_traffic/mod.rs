@@ -157,7 +157,7 @@ impl MeshNodes {
             at: engine.now,
             about,
         };
-        let nstart = usize::from(engine.spec.transmission.nstart);
+        let nstart = usize::from(engine.spec.measured.transmission.nstart);
         let mesh = engine.network.mesh.spec;
         let of_bursts = self.traffic.bursts.and_then(|bursts| bursts.queue);
         let limit = match about {
@@ -211,7 +211,7 @@ impl MeshNodes {
         let Ok(node) = Node::try_from(number) else {
             return;
         };
-        let nstart = usize::from(engine.spec.transmission.nstart);
+        let nstart = usize::from(engine.spec.measured.transmission.nstart);
         let Some(application) = &mut self.nodes[number as usize] else {
             return;
         };
@@ -307,7 +307,7 @@ impl MeshNodes {
                 retransmissions,
                 ..
             } if engine.network.mesh.spec.node.gives_up_at_last_copy
-                && retransmissions >= engine.spec.transmission.max_retransmit =>
+                && retransmissions >= engine.spec.measured.transmission.max_retransmit =>
             {
                 if let Some(request) = application.request_of(id.0) {
                     host.endpoint.cancel(engine.now, request);

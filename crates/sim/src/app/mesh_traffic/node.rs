@@ -207,8 +207,8 @@ pub(super) fn endpoint(
     let mut config = Config::default();
     // Studies let timers grow without limit.
     config.late_copies = true;
-    config.controller = spec.controller.choice();
-    config.parameters = spec.transmission;
+    config.controller = spec.measured.controller.choice();
+    config.parameters = spec.measured.transmission;
     config.token_length = traffic.token_bytes.into();
     config.limits.dedup_idempotent = DEDUP_MESSAGES;
     config.unconfirmed_max = u16::MAX;

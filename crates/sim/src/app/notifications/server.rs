@@ -17,7 +17,7 @@ use crate::engine::application::{Application, Endpoints, Timer};
 use crate::engine::network::{Network, Offer};
 use crate::engine::{Engine, Tag};
 use crate::random::Stream;
-use crate::spec::groups::GroupSpec;
+use crate::spec::groups::Group;
 use crate::spec::notifications::{ConfigError, Notifications};
 use crate::spec::{RunError, RunRecord, RunSpec};
 use crate::trace::NO_ITEM;
@@ -78,7 +78,7 @@ pub(crate) struct Notifier {
 impl Notifier {
     pub(crate) fn new(
         spec: &RunSpec,
-        group: &GroupSpec<'_>,
+        group: &Group<'_>,
         workload: &Notifications,
         host: u32,
         ready: Instant,
@@ -87,7 +87,7 @@ impl Notifier {
         let payload = payload.ok_or(RunError::Notifications(ConfigError::Message(
             workload.message_bytes,
         )))?;
-        let clients = group.clients;
+        let clients = group.spec.clients;
         let apart = workload.offset.low != workload.offset.high;
         let offsets = apart.then(|| {
             let draw = |client| {
@@ -106,7 +106,7 @@ impl Notifier {
             server: host,
             ready,
             begin,
-            ack_timeout: group.transmission.ack_timeout,
+            ack_timeout: group.spec.transmission.ack_timeout,
             observed: vec![Vec::new(); clients as usize],
             last_sent: vec![(NO_ITEM, 0); clients as usize],
             last_of_client: vec![(NO_ITEM, 0); clients as usize],
@@ -289,7 +289,7 @@ impl Notifier {
 
 impl<N: Network> Application<N> for Notifier {
     fn start(&mut self, engine: &mut Engine<'_, N>) {
-        let span = engine.spec.start;
+        let span = engine.groups[usize::from(self.group)].spec.start;
         for client in 0..self.clients {
             let mut stream = Stream::indexed(engine.spec.seed, "client/start", self.first + client);
             let at = self.ready + stream.uniform(span.low, span.high);
@@ -395,12 +395,12 @@ fn is_notification(bytes: &[u8]) -> bool {
     is_state && message.uint_option(OptionNumber::OBSERVE).is_some()
 }
 
-fn client(spec: &RunSpec, group: &GroupSpec<'_>, workload: &Notifications) -> Config {
+fn client(spec: &RunSpec, group: &Group<'_>, workload: &Notifications) -> Config {
     let mut config = Config::default();
     // Studies let timers grow without limit.
     config.late_copies = true;
-    config.controller = group.controller.choice();
-    config.parameters = *group.transmission;
+    config.controller = group.spec.controller.choice();
+    config.parameters = group.spec.transmission;
     config.token_length = workload.token_bytes.into();
     config.limits.dedup_idempotent = REMEMBERED;
     if spec.record.log > 0 {
@@ -409,7 +409,7 @@ fn client(spec: &RunSpec, group: &GroupSpec<'_>, workload: &Notifications) -> Co
     config
 }
 
-fn server(spec: &RunSpec, group: &GroupSpec<'_>, workload: &Notifications) -> Config {
+fn server(spec: &RunSpec, group: &Group<'_>, workload: &Notifications) -> Config {
     let mut config = client(spec, group, workload);
     if spec.record.log == 0 {
         config.trace = Tracing::Exchanges;

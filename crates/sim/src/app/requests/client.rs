@@ -8,7 +8,7 @@ use carob_proto::endpoint::{Config, Endpoint, RequestId, StreamConfig, Tracing};
 
 use crate::engine::{Flow, Tag};
 use crate::random::Stream;
-use crate::spec::groups::GroupSpec;
+use crate::spec::groups::Group;
 use crate::spec::{CLIENTS_MAX, FlowRecord, Periodic, Requests, RunSpec, Transport};
 use crate::trace::NO_ITEM;
 
@@ -353,19 +353,19 @@ fn reliable(spec: &RunSpec, requests: &Requests) -> StreamConfig {
     reliable
 }
 
-fn config(spec: &RunSpec, group: &GroupSpec<'_>) -> Config {
-    let requests = group.workload.requests();
+fn config(spec: &RunSpec, group: &Group<'_>) -> Config {
+    let requests = group.spec.workload.requests();
     let mut config = Config::default();
     // Studies let timers grow without limit.
     config.late_copies = true;
-    config.controller = group.controller.choice();
-    config.parameters = *group.transmission;
+    config.controller = group.spec.controller.choice();
+    config.parameters = group.spec.transmission;
     config.block_size =
         BlockSize::from_bytes_at_most(usize::from(requests.block_bytes)).unwrap_or(BlockSize::MAX);
     config.token_length = requests.token_bytes.into();
     // The studies' stacks have no longer tokens, and a CSM that announces them is longer.
     config.limits.token_bytes = BASE_TOKEN_LENGTH;
-    if let Transport::Connections(_) = group.transport {
+    if let Transport::Connections(_) = group.spec.transport {
         config.reliable = Some(reliable(spec, requests));
     }
     config.trace = match spec.record.log {
@@ -376,7 +376,7 @@ fn config(spec: &RunSpec, group: &GroupSpec<'_>) -> Config {
 }
 
 /// The endpoint of a group's server after `restarts`.
-pub(crate) fn server_endpoint(spec: &RunSpec, group: &GroupSpec<'_>, restarts: u32) -> Endpoint {
+pub(crate) fn server_endpoint(spec: &RunSpec, group: &Group<'_>, restarts: u32) -> Endpoint {
     let mut config = config(spec, group);
     if spec.record.log == 0 {
         config.trace = Tracing::Off;
@@ -395,7 +395,7 @@ pub(crate) fn server_endpoint(spec: &RunSpec, group: &GroupSpec<'_>, restarts: u
 /// The endpoint of client `number` after `restarts`.
 pub(crate) fn client_endpoint(
     spec: &RunSpec,
-    group: &GroupSpec<'_>,
+    group: &Group<'_>,
     number: u32,
     restarts: u32,
 ) -> Endpoint {

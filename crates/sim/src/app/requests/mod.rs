@@ -20,7 +20,7 @@ use crate::link::{DOWN, UP};
 use crate::queue::Alarm;
 use crate::random::Stream;
 use crate::server_queue::ServerWorker;
-use crate::spec::groups::GroupSpec;
+use crate::spec::groups::Group;
 use crate::spec::{
     AfterFailure, FlowRecord, QBlock, Reconnect, Requests, RunError, RunRecord, RunSpec, Sample,
     Transport,
@@ -69,7 +69,7 @@ pub(crate) struct Clients {
 impl Clients {
     pub(crate) fn new(
         spec: &RunSpec,
-        group: &GroupSpec<'_>,
+        group: &Group<'_>,
         requests: &Requests,
         server: u32,
         ready: Instant,
@@ -79,7 +79,7 @@ impl Clients {
             _ => Code::CHANGED,
         });
         response.payload = Payload::Fixed(body(requests.response_bytes));
-        let numbers = group.first..group.first + group.clients;
+        let numbers = group.first..group.first + group.spec.clients;
         let client = |number| Client::new(spec.seed, requests, number);
         let application = Self {
             group: group.number,
@@ -87,7 +87,7 @@ impl Clients {
             server,
             ready,
             requests: requests.clone(),
-            is_over_tcp: *group.transport != Transport::Datagrams,
+            is_over_tcp: group.spec.transport != Transport::Datagrams,
             states: numbers.clone().map(client).collect(),
             server_restarts: 0,
             response,
@@ -381,7 +381,7 @@ impl Clients {
 impl<N: Network> Application<N> for Clients {
     fn start(&mut self, engine: &mut Engine<'_, N>) {
         engine.running += self.states.len() as u32;
-        let span = engine.spec.start;
+        let span = engine.groups[self.group as usize].spec.start;
         for client in (self.first..).take(self.states.len()) {
             let mut stream = Stream::indexed(engine.spec.seed, "client/start", client);
             let at = self.ready + stream.uniform(span.low, span.high);

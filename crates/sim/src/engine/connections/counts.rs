@@ -17,7 +17,7 @@ impl<N: Network> Engine<'_, N> {
         let Some(slot) = self.connections.current(client) else {
             return;
         };
-        let both = self.group(client).workload.requests().request_bytes > 0;
+        let both = self.group(client).spec.workload.requests().request_bytes > 0;
         let connection = &mut self.connections.all[slot as usize];
         if std::mem::replace(&mut connection.counted, true) {
             return;

@@ -100,7 +100,7 @@ impl<N: Network> Engine<'_, N> {
         let Role::Client { server } = self.hosts[client as usize].role else {
             return; // a server makes no connections
         };
-        let Transport::Connections(settings) = self.group(client).transport else {
+        let Transport::Connections(settings) = &self.group(client).spec.transport else {
             return;
         };
         let all = &mut self.connections.by_client;
