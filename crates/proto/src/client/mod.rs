@@ -234,7 +234,8 @@ impl Client {
             let goes_on = match failure {
                 Failure::Reset => self.on_q_block_reset(cx, carrier, operation),
                 Failure::TimedOut { .. } if heard => {
-                    self.on_block_timed_out(cx, carrier, operation, purpose)
+                    self.withdraw_next_set(operation)
+                        || self.on_block_timed_out(cx, carrier, operation, purpose)
                 }
                 _ => false,
             };

@@ -94,6 +94,14 @@ impl QDownload {
         silence.times(1 << self.repeats.min(16))
     }
 
+    /// Returns whether the arrival of this block is the time to request the next set. The server retransmits
+    /// confirmable blocks until they are acknowledged, so its next set need not wait for the end of this one, and
+    /// the link is not idle for a round trip after each.
+    fn requests_early(&self, number: u32, blocks: u32, set: u32) -> bool {
+        let is_of_last_set = number + set >= self.end && self.end.is_multiple_of(set);
+        self.is_repeated() && is_of_last_set && self.end < blocks
+    }
+
     /// Returns whether the server retransmits all missing blocks: they are confirmable, and none came
     /// with the acknowledgement of the request.
     fn is_repeated(&self) -> bool {
@@ -241,7 +249,11 @@ impl Client {
         (block, received): (BlockValue, &Received<'_>),
         message: &MessageView<'_>,
     ) {
-        self.drop_exchanges(cx, carrier, index);
+        // A block of the set before is no answer to a request for the next set.
+        let awaited = self.q_download(index).and_then(|q| q.requested.first());
+        if awaited.is_none_or(|first| block.number >= first.number) {
+            self.drop_exchanges(cx, carrier, index);
+        }
         let peer = self.operations[index as usize].peer;
         let address = carrier.peers[peer].address;
         let support_limit = cx.config.limits.q_block_peers;
@@ -335,6 +347,18 @@ impl Client {
             };
             return self.request_q_blocks(cx, carrier, index, alloc::vec![next]);
         }
+        let (blocks, szx) = (body.blocks(), body.block_size());
+        if download.requests_early(block.number, blocks, set) {
+            let next = BlockValue {
+                number: download.end,
+                more: true,
+                szx,
+            };
+            self.request_q_blocks(cx, carrier, index, alloc::vec![next]);
+        }
+        let Some(download) = self.q_download(index) else {
+            return;
+        };
         let begins_set = block.number / set > set_before;
         if begins_set && !download.is_repeated() && first < block.number / set * set {
             // The server did not wait for the Continue (RFC 9177 7.2).
@@ -343,6 +367,21 @@ impl Client {
         }
         let due = cx.now + download.wait(receive_timeout);
         cx.timers.set(download.timer, due);
+    }
+
+    /// Withdraws an early request for the next set that was not acknowledged while blocks of the set before
+    /// arrive: the end of that set brings it again. Returns false for another request.
+    pub(crate) fn withdraw_next_set(&mut self, index: u32) -> bool {
+        let Some(download) = self.q_download(index) else {
+            return false;
+        };
+        let first = download.requested.first().map(|block| block.number);
+        let missing = (download.body.as_ref()).map(|body| body.received().first_missing());
+        let is_early = missing.is_some() && first > missing;
+        if is_early {
+            download.end = first.unwrap_or_default();
+        }
+        is_early
     }
 
     /// Requests the missing blocks below this one, as many as a set has.

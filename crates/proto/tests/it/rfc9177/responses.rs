@@ -5,6 +5,7 @@ use carob_proto::codec::{BlockSize, BlockValue, Code, MessageView, OptionNumber,
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
 use super::{blocks, body, config, net, net_with, sending};
+use crate::net::wire::con;
 use crate::net::{Faults, Net, get, millis, pattern, seconds};
 
 /// The Q-Block2 options of the client's requests: number and M bit.
@@ -33,6 +34,71 @@ fn a_request_brings_a_set_and_continue_the_next() {
     assert_eq!(numbers, (0..25).collect::<Vec<_>>());
     assert!(sent.iter().all(|block| block.0 == Type::NonConfirmable));
     assert_eq!(net.app.executed["x"], 1, "the body is from the cache");
+}
+
+/// A confirmable block of a body of 25, in response to a request.
+fn confirmable_block(request: &[u8], number: u32) -> Vec<u8> {
+    let more = number < 24;
+    let size = ((25 * 64 - 10) as u16).to_be_bytes();
+    let block = con(Code::CONTENT, 500 + number as u16).token_of(request);
+    let block = block
+        .option(4, &[1])
+        .option(28, &size)
+        .block(OptionNumber::Q_BLOCK2, (number, more, 64));
+    block.payload(&vec![0; if more { 64 } else { 54 }]).bytes()
+}
+
+#[test]
+fn the_next_confirmable_set_is_requested_while_one_arrives() {
+    let mut net = net();
+    net.server_dead = true;
+    net.send_with(get("x"), sending(On, true));
+    let request = net.sent_by_client()[0].to_vec();
+    net.inject_to_client(&confirmable_block(&request, 0));
+    net.run_for(millis(10));
+    assert_eq!(requested(&net), [[(0, true)], [(10, true)]]);
+    for number in 1..10 {
+        net.inject_to_client(&confirmable_block(&request, number));
+    }
+    net.run_for(millis(10));
+    assert_eq!(requested(&net), [[(0, true)], [(10, true)]]);
+    net.inject_to_client(&confirmable_block(&request, 10));
+    net.run_for(millis(10));
+    assert_eq!(requested(&net), [[(0, true)], [(10, true)], [(20, true)]]);
+    for number in 11..25 {
+        net.inject_to_client(&confirmable_block(&request, number));
+    }
+    net.run_for(millis(10));
+    assert_eq!(net.response().unwrap().bytes().len(), 25 * 64 - 10);
+}
+
+#[test]
+fn an_early_request_without_acknowledgement_is_repeated() {
+    let mut client = config("default");
+    client.q_block.receive_timeout = seconds(40);
+    let mut net = Net::new(client, config("default"));
+    net.server_dead = true;
+    net.send_with(get("x"), sending(On, true));
+    let request = net.sent_by_client()[0].to_vec();
+    // The request for block 10 ends within MAX_TRANSMIT_WAIT, 93 s.
+    for number in 0..9 {
+        net.inject_to_client(&confirmable_block(&request, number));
+        net.run_for(seconds(12));
+    }
+    assert_eq!(net.failure(), None);
+    assert!(
+        requested(&net)[1..]
+            .iter()
+            .all(|asked| *asked == [(10, true)])
+    );
+    let ids = |bytes: &&[u8]| MessageView::parse(bytes).unwrap().message_id();
+    let asks = net.sent_by_client().into_iter().filter(|bytes| {
+        let view = MessageView::parse(bytes).unwrap();
+        view.option(OptionNumber::Q_BLOCK2).is_some()
+    });
+    let mut ids: Vec<_> = asks.map(|bytes| ids(&bytes)).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "the first set, and the next one twice");
 }
 
 #[test]
