@@ -388,7 +388,7 @@ impl Client {
             let sent_before = transmission.is_some_and(|sent| sent.at < reference.at);
             if report.missing.contains(&block) {
                 // One sent later is lost if it had the time to arrive before the report.
-                let is_due = sent_before || carrier.is_presumed_received(exchange);
+                let is_due = sent_before || carrier.is_report_due(now, exchange);
                 if !is_due || !carrier.is_reported(exchange) {
                     continue;
                 }

@@ -237,6 +237,11 @@ impl Carrier {
             self.release_window(index);
         }
         let exchange = self.exchanges.remove(index as usize);
+        if exchange.is_presumed_received() {
+            let peer = &mut self.peers[exchange.peer];
+            debug_assert!(peer.presumed > 0, "it was counted");
+            peer.presumed -= 1;
+        }
         self.index.remove(&exchange, index);
         cx.timers.remove(exchange.timer_id);
         let same = |id| self.index.find_id(&self.exchanges, exchange.peer, id);

@@ -39,6 +39,8 @@ pub(crate) struct Peer {
     /// Interactions outstanding (RFC 7252 4.7) and the bytes they put in flight.
     pub(crate) outstanding: u16,
     pub(crate) outstanding_bytes: u32,
+    /// NON presumed to have arrived that the peer has not reported yet.
+    pub(crate) presumed: u16,
     /// Requests and exchanges of any state that refer to this peer.
     pub(crate) users: u32,
     /// The first of its observations of this endpoint's resources, by index; `NONE` without one.
@@ -87,6 +89,7 @@ impl Peer {
             outstanding: 0,
             notified: 0,
             outstanding_bytes: 0,
+            presumed: 0,
             users: 0,
             first_observer: crate::observe::observers::NONE,
             tally: PeerStatistics::default(),

@@ -23,6 +23,9 @@ use crate::trace::TraceEvent;
 /// exceed the buffer of a slow link.
 const FIRST_SPACING: u64 = 64;
 
+/// The most doublings of the time until a message is presumed to have arrived.
+const SLOWDOWNS: u16 = 6;
+
 /// The departure of a block before the first round-trip time is known, if it is not now.
 pub(crate) fn first_set_departure(
     now: Instant,
@@ -34,19 +37,44 @@ pub(crate) fn first_set_departure(
     (peer.outstanding > 0 && earliest > now).then_some(earliest)
 }
 
+impl Peer {
+    /// The time until a message would be in a report: the latest round trip and a quarter of it.
+    fn report_delay(&self) -> Duration {
+        let latest = Duration::from_micros(self.tally.round_trip.into());
+        latest + latest.half().half()
+    }
+}
+
 impl Exchange {
-    /// The time until a reported message is presumed to have arrived: the latest round trip and a quarter
-    /// of it, by which the queue may have grown. It then counts against the window no longer, as if it
-    /// had its own acknowledgement.
+    /// The time until a reported message is presumed to have arrived. It then counts against the window no
+    /// longer, as if it had its own acknowledgement. Doubled while reports are late: the path may have
+    /// become slower.
     pub(crate) fn presumed_arrival(&self, peer: &Peer) -> Duration {
-        match peer.tally.round_trip {
-            0 => self.timer.timeout,
-            micros => {
-                let round_trip = Duration::from_micros(micros.into());
-                let arrival = round_trip + round_trip.half().half();
-                self.timer.timeout.min(arrival)
-            }
+        self.arrival(peer).times(self.slowdown(peer))
+    }
+
+    /// The time of arrival if reports are in time: the latest round trip and a quarter of it, by which the
+    /// queue may have grown; at most two of the shortest, since a queue that a report shows has drained
+    /// before the next report; at most the timer.
+    fn arrival(&self, peer: &Peer) -> Duration {
+        if peer.tally.round_trip == 0 {
+            return self.timer.timeout;
         }
+        let most = Duration::from_micros(peer.tally.shortest.into()).times(2);
+        peer.report_delay().min(most).min(self.timer.timeout)
+    }
+
+    /// The factor of late reports: 2 for each burst that is presumed to have arrived and not reported, from
+    /// one and a half bursts on.
+    fn slowdown(&self, peer: &Peer) -> u64 {
+        let burst = u16::from(self.request.burst.max(1));
+        let bursts = peer.presumed.saturating_sub(burst / 2) / burst;
+        1 << bursts.min(SLOWDOWNS)
+    }
+
+    /// Returns whether it was presumed to have arrived.
+    pub(crate) fn is_presumed_received(&self) -> bool {
+        self.is_reported() && self.state == (State::Waiting { counted: false })
     }
 
     /// Returns whether it is a NON whose receipt the peer reports.
@@ -94,28 +122,33 @@ impl Carrier {
         let peer = &self.peers[exchange.peer];
         let purpose = exchange.purpose;
         let sent = self.departed(index).unwrap_or(cx.now);
-        let presumed = cx.now.since(sent) < exchange.timer.timeout;
-        if exchange.state == (State::Waiting { counted: true }) && presumed {
+        let timeout = exchange.timer.timeout;
+        let slowdown = exchange.slowdown(peer);
+        let arrival = exchange.arrival(peer);
+        if exchange.state == (State::Waiting { counted: true }) && arrival < timeout {
+            let due = sent + arrival.times(slowdown);
+            if due > cx.now {
+                return cx.timers.set(exchange.timer_id, due);
+            }
             self.release_window(index);
             let exchange = &mut self.exchanges[index as usize];
             exchange.state = State::Waiting { counted: false };
-            let due = sent + exchange.timer.timeout;
-            debug_assert!(due > cx.now, "a timer in the past");
+            let due = cx.now + timeout;
             cx.timers.set(exchange.timer_id, due);
             let peer = exchange.peer;
+            self.peers[peer].presumed += 1;
             self.report(Outcome::PresumedReceived {
                 purpose,
                 exchange: index,
             });
             return self.pump(cx, peer);
         }
-        let due = peer.last_sent.max(peer.last_heard) + exchange.timer.timeout;
+        let due = peer.last_sent.max(peer.last_heard) + timeout.times(slowdown);
         let wait = self.exchange_parameters(cx, index).max_transmit_wait();
-        let due = due.min(sent + wait.max(exchange.timer.timeout));
+        let due = due.min(sent + wait.max(timeout));
         if due > cx.now {
             return cx.timers.set(exchange.timer_id, due);
         }
-        let timeout = exchange.timer.timeout;
         let silence = self.report_lost(cx, index).then_some(timeout);
         cx.counters.of_mut(purpose.kind()).expired += 1;
         let peer = self.retire(cx, index, true);
@@ -249,12 +282,14 @@ impl Carrier {
         exchange.is_some_and(Exchange::is_reported)
     }
 
-    /// Returns whether an exchange carries a message presumed received.
-    pub(crate) fn is_presumed_received(&self, index: u32) -> bool {
-        let exchange = self.exchanges.get(index as usize);
-        exchange.is_some_and(|exchange| {
-            exchange.is_reported() && exchange.state == (State::Waiting { counted: false })
-        })
+    /// Returns whether a message left so long ago that a report of now would know of it.
+    pub(crate) fn is_report_due(&self, now: Instant, index: u32) -> bool {
+        let Some(exchange) = self.exchanges.get(index as usize) else {
+            return false;
+        };
+        let due = self.peers[exchange.peer].report_delay();
+        let sent = exchange.transmissions.last();
+        exchange.is_presumed_received() && sent.is_some_and(|sent| now.since(sent.at) >= due)
     }
 
     /// The transmission of a block; `None` while it is queued.

@@ -348,6 +348,19 @@ fn a_set_leaves_at_the_controllers_pace_without_reports() {
 }
 
 #[test]
+fn few_blocks_leave_while_reports_are_late() {
+    let mut net = net_with(config("carob"), config("carob"));
+    net.send_with(upload("x", 900), sending(On, false));
+    net.run_for(millis(600));
+    let reported = net.sent_by_client().len();
+    assert!(reported > 40, "reports keep a window open: {reported}");
+    net.server_dead = true;
+    net.run_for(millis(1_600));
+    let late = net.sent_by_client().len() - reported;
+    assert!(late <= 40, "108 leave at the rate of before: {late}");
+}
+
+#[test]
 fn a_multicast_request_with_q_block2_is_ignored() {
     let mut net = net();
     net.app.resources.insert("x".into(), "s".into());
