@@ -12,8 +12,6 @@ use super::topology::{Topology, TopologyError};
 pub const DURATION_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// The maximum number of bins of a time series.
 pub const BINS_MAX: u64 = 1 << 16;
-/// The maximum number of messages queued at a node.
-pub const QUEUE_MAX: u16 = 1_024;
 /// The maximum number of packets at a node that wait for a route.
 pub const NO_ROUTE_MAX: u16 = 1_024;
 
@@ -25,7 +23,7 @@ pub enum ConfigError {
     NoTime,
     /// Warm-up or duration beyond [`DURATION_MAX`], or more bins than [`BINS_MAX`].
     TooLong,
-    /// Queues beyond [`QUEUE_MAX`] or [`NO_ROUTE_MAX`].
+    /// A queue of packets without a route beyond [`NO_ROUTE_MAX`].
     Queue(u16),
     /// An unknown traced node.
     Traced(u16),
@@ -45,7 +43,7 @@ impl fmt::Display for ConfigError {
             ),
             Self::Queue(n) => write!(
                 f,
-                "a queue of {n}; at most {QUEUE_MAX} messages wait at a node, and {NO_ROUTE_MAX} packets for a route"
+                "a queue of {n}; at most {NO_ROUTE_MAX} packets wait for a route"
             ),
             Self::Traced(node) => write!(f, "there is no node {node} to trace"),
             Self::Lowpan(why) => write!(f, "{why}"),
@@ -67,9 +65,6 @@ impl MeshSpec {
             return Err(ConfigError::TooLong);
         }
         self.lowpan.check().map_err(ConfigError::Lowpan)?;
-        if self.node.queue > QUEUE_MAX {
-            return Err(ConfigError::Queue(self.node.queue));
-        }
         match self.rpl.no_route {
             NoRoute::Buffer(packets) if packets > NO_ROUTE_MAX => Err(ConfigError::Queue(packets)),
             _ => Ok(()),

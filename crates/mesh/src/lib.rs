@@ -35,7 +35,7 @@ pub mod rpl;
 pub mod spec;
 pub mod topology;
 
-pub use config_error::{BINS_MAX, ConfigError, DURATION_MAX, NO_ROUTE_MAX, QUEUE_MAX};
+pub use config_error::{BINS_MAX, ConfigError, DURATION_MAX, NO_ROUTE_MAX};
 pub use counts::Counts;
 pub use idle::{IdleNetwork, idle_network};
 pub use mesh::{Body, Event, Mesh, Simulator};

@@ -26,7 +26,7 @@ pub struct MeshSpec {
     /// RPL settings. Static routes come from a run of RPL without traffic, so they use these as
     /// well.
     pub rpl: RplSpec,
-    /// Nodes above IPv6.
+    /// Delays and timers of nodes.
     pub node: NodeSpec,
     /// Warm-up: the time for RPL alone, before there is traffic. Only RPL's own metrics count it.
     pub warm_up: Duration,
@@ -486,11 +486,9 @@ pub enum NoRoute {
     Buffer(u16),
 }
 
-/// Nodes above IPv6.
+/// Delays and timers of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSpec {
-    /// Queue of messages at a node while NSTART exchanges are outstanding; 0 to drop them at once.
-    pub queue: u16,
     /// Processing delay between the arrival of a message at a node and its endpoint's reaction.
     pub processing: Duration,
     /// Forwarding delay between the arrival of a packet at a relay and the handover to its MAC.
@@ -499,8 +497,6 @@ pub struct NodeSpec {
     pub forwarding: Duration,
     /// Timer granularity of endpoints: timers expire at multiples of this; zero for exact timers.
     pub tick: Duration,
-    /// Erbium's quirk: an exchange fails at once when its last retransmission is sent.
-    pub gives_up_at_last_copy: bool,
 }
 
 const fn micros(micros: u64) -> Duration {
@@ -654,11 +650,9 @@ impl RplSpec {
 impl Default for NodeSpec {
     fn default() -> Self {
         Self {
-            queue: 0,
             processing: Duration::from_millis(5),
             forwarding: Duration::from_millis(5),
             tick: Duration::ZERO,
-            gives_up_at_last_copy: false,
         }
     }
 }

@@ -4,11 +4,13 @@ use std::fmt;
 
 use carob_cc::time::Duration;
 
-use crate::mesh::{Node, QUEUE_MAX};
+use crate::mesh::Node;
 use crate::random::{Probability, Span, Stream};
 
 /// The maximum number of messages in a burst.
 pub const BURST_MAX: u16 = 256;
+/// The maximum number of messages queued at a node.
+pub const QUEUE_MAX: u16 = 1_024;
 /// The shortest time between two messages of a node.
 pub const PERIOD_MIN: Duration = Duration::from_millis(1);
 
@@ -25,6 +27,10 @@ pub struct MeshTraffic {
     pub message_bytes: u16,
     /// Length of tokens in bytes.
     pub token_bytes: u8,
+    /// Queue of messages at a node while NSTART exchanges are outstanding; 0 to drop them at once.
+    pub queue: u16,
+    /// Erbium's quirk: an exchange fails at once when its last retransmission is sent.
+    pub gives_up_at_last_copy: bool,
     /// The bin that a message's delay is counted in.
     pub delay_bins: DelayBins,
     /// Clients that stop for good; none for clients that never do.
@@ -121,7 +127,7 @@ pub struct Bursts {
     /// The message type.
     pub kind: BurstKind,
     /// Messages of bursts that may wait at a node, including constant traffic; none for
-    /// [`NodeSpec::queue`](crate::mesh::spec::NodeSpec::queue). POSTs only.
+    /// [`MeshTraffic::queue`]. POSTs only.
     pub queue: Option<u16>,
     /// Time after which a sink registers again, over the radio, where a node removed it from its
     /// observers because a CON notification failed (RFC 7641, 4.5); it tries again as often as its
@@ -188,7 +194,7 @@ pub enum ConfigError {
     Period,
     /// A time between bursts of zero.
     NoTime,
-    /// A queue of bursts beyond [`QUEUE_MAX`].
+    /// A queue beyond [`QUEUE_MAX`].
     Queue(u16),
     /// Additional client groups, or a server with a service time.
     Company,
@@ -252,10 +258,11 @@ impl MeshTraffic {
             if bursts.every.is_some_and(Duration::is_zero) {
                 return Err(ConfigError::NoTime);
             }
-            if let Some(queue) = bursts.queue.filter(|queue| *queue > QUEUE_MAX) {
-                return Err(ConfigError::Queue(queue));
-            }
         }
-        Ok(())
+        let of_bursts = self.bursts.and_then(|bursts| bursts.queue);
+        match self.queue.max(of_bursts.unwrap_or_default()) {
+            queue if queue > QUEUE_MAX => Err(ConfigError::Queue(queue)),
+            _ => Ok(()),
+        }
     }
 }

@@ -370,7 +370,7 @@ fn delays_are_counted_when_messages_are_generated_or_received() {
 #[test]
 fn notifications_reach_the_sink_that_observes() {
     let mut mesh = grid(1_000);
-    mesh.node.queue = 7;
+    mesh.traffic.queue = 7;
     mesh.traffic.constant = None;
     mesh.traffic.message_bytes = 64;
     mesh.traffic.bursts = Some(Bursts {
@@ -409,7 +409,7 @@ fn a_sink_that_was_removed_may_register_again() {
     // Every eighth of CoCoA's notifications is a CON. Those that fail during noise remove the sink.
     let sent = |registers_again: Option<Duration>| {
         let mut mesh = grid(1_000);
-        mesh.node.queue = 7;
+        mesh.traffic.queue = 7;
         mesh.traffic.constant = None;
         mesh.traffic.message_bytes = 64;
         mesh.duration = seconds(600);
@@ -454,7 +454,7 @@ fn a_node_that_gives_up_at_its_last_copy_fails_at_once() {
     mesh.node.processing = seconds(1_000);
     let failed = |gives_up| {
         let mut mesh = mesh.clone();
-        mesh.node.gives_up_at_last_copy = gives_up;
+        mesh.traffic.gives_up_at_last_copy = gives_up;
         // Five copies with the shortest timers leave until 30 s; the last timer runs 32 s more.
         mesh.duration = seconds(50);
         let record = checked(&spec(mesh));

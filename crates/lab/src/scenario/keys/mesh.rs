@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use carob_sim::mesh::{NO_ROUTE_MAX, NODES_MAX, QUEUE_MAX};
+use carob_sim::mesh::{NO_ROUTE_MAX, NODES_MAX};
 use carob_sim::mesh_traffic::BURST_MAX;
+use carob_sim::mesh_traffic::QUEUE_MAX;
 
 /// Returns true for keys of wireless networks only.
 pub(in crate::scenario) fn is_of_mesh(path: &str) -> bool {

@@ -105,11 +105,9 @@ pub(super) fn of(cell: &Cell) -> Result<MeshSpec, ScenarioError> {
         },
         rpl: layers::rpl(cell)?,
         node: NodeSpec {
-            queue: cell.whole("node.coap_buffer")? as u16,
             processing: cell.time("node.processing")?,
             forwarding: cell.time("node.forwarding")?,
             tick: cell.time("node.tick")?,
-            gives_up_at_last_copy: cell.is_on("node.gives_up_at_last_copy")?,
         },
         warm_up: cell.time("workload.warm_up")?,
         duration: if has_traffic(&cell.settings) {
@@ -164,6 +162,8 @@ pub(super) fn traffic(cell: &Cell) -> Result<MeshTraffic, ScenarioError> {
         counted_bytes: counted.unwrap_or(message) as u16,
         message_bytes: message as u16,
         token_bytes: cell.whole("workload.token_bytes")? as u8,
+        queue: cell.whole("node.coap_buffer")? as u16,
+        gives_up_at_last_copy: cell.is_on("node.gives_up_at_last_copy")?,
         delay_bins: match cell.text("traffic.delay_bins")? {
             "reception" => DelayBins::Reception,
             _ => DelayBins::Generation,
@@ -270,7 +270,7 @@ fn of_network(cell: &Cell, why: ConfigError) -> &'static str {
         ConfigError::NoTime | ConfigError::TooLong => "workload.duration",
         ConfigError::Lowpan(_) if !has_traffic(&cell.settings) => longest_message(cell),
         ConfigError::Lowpan(_) => "lowpan.frame",
-        ConfigError::Queue(_) => "node.coap_buffer",
+        ConfigError::Queue(_) => "rpl.no_route_buffer",
         ConfigError::Traced(_) => "mesh.traced",
         _ => "run.algorithms",
     }

@@ -73,7 +73,7 @@ impl MeshNodes {
         engine.hosts = hosts
             .clone()
             .map(|number| {
-                let endpoint = Box::new(node::endpoint(spec, mesh, &traffic, number));
+                let endpoint = Box::new(node::endpoint(spec, &traffic, number));
                 Host::new(endpoint, GROUP, Role::Server, number)
             })
             .collect();
@@ -158,11 +158,10 @@ impl MeshNodes {
             about,
         };
         let nstart = usize::from(engine.spec.measured.transmission.nstart);
-        let mesh = engine.network.mesh.spec;
         let of_bursts = self.traffic.bursts.and_then(|bursts| bursts.queue);
         let limit = match about {
-            TrafficClass::Burst => of_bursts.unwrap_or(mesh.node.queue),
-            TrafficClass::Constant => mesh.node.queue,
+            TrafficClass::Burst => of_bursts.unwrap_or(self.traffic.queue),
+            TrafficClass::Constant => self.traffic.queue,
         };
         let Some(application) = &mut self.nodes[usize::from(node)] else {
             return;
@@ -306,7 +305,7 @@ impl MeshNodes {
                 id,
                 retransmissions,
                 ..
-            } if engine.network.mesh.spec.node.gives_up_at_last_copy
+            } if self.traffic.gives_up_at_last_copy
                 && retransmissions >= engine.spec.measured.transmission.max_retransmit =>
             {
                 if let Some(request) = application.request_of(id.0) {

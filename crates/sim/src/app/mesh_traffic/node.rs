@@ -10,7 +10,6 @@ use carob_proto::endpoint::{Config, Endpoint, RequestId, Tracing};
 
 use super::client_stops::StopState;
 use super::message::{AppMessage, TrafficClass};
-use crate::mesh::spec::MeshSpec;
 use crate::random::Stream;
 use crate::spec::RunSpec;
 use crate::spec::mesh_traffic::{Bursts, MeshTraffic, NOTIFICATION_AROUND, POST_AROUND};
@@ -198,12 +197,7 @@ fn payload(made: &AppMessage, bytes: usize) -> Bytes {
 }
 
 /// The endpoint of host `number`.
-pub(super) fn endpoint(
-    spec: &RunSpec,
-    mesh: &MeshSpec,
-    traffic: &MeshTraffic,
-    number: u32,
-) -> Endpoint {
+pub(super) fn endpoint(spec: &RunSpec, traffic: &MeshTraffic, number: u32) -> Endpoint {
     let mut config = Config::default();
     // Studies let timers grow without limit.
     config.late_copies = true;
@@ -218,8 +212,8 @@ pub(super) fn endpoint(
     };
     if traffic.bursts.is_some_and(Bursts::notifies) {
         config.notification_queue = carob_proto::endpoint::NotificationQueue::Queue;
-        config.limits.notifications_of_peer = usize::from(mesh.node.queue).max(1);
-        config.limits.notifications = usize::from(mesh.node.queue).max(1);
+        config.limits.notifications_of_peer = usize::from(traffic.queue).max(1);
+        config.limits.notifications = usize::from(traffic.queue).max(1);
     }
     let stream = Stream::indexed(spec.seed, "mesh/endpoint", number);
     Endpoint::new(config, stream)
