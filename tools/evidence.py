@@ -161,7 +161,7 @@ def stress():
     text += rows(head, *lines)
     for scenario, heading in STRESS.items():
         neighbour = ", median time of the neighbour's 60\nexchanges" if scenario == "neighbour" else ""
-        text += f"\n## {heading}\n\nDelivered if not all, median time (p95) in seconds, transmissions a block or request, packets dropped a run{neighbour}.\n\n"
+        text += f"\n## {heading}\n\nDelivered if not all, median time (p95) in seconds, transmissions of a message of the client (with Q-Block2 these are its few requests, not the blocks), packets dropped a run{neighbour}.\n\n"
         prefix = f"stress/{scenario}-"
         head = [f"| cell | {' | '.join(f'`{name}`' for name in COLUMNS)} |", f"|---{'|---' * len(COLUMNS)}|"]
         named = (cell for cell in cells if cell.startswith(prefix))
