@@ -37,7 +37,7 @@ Generated from the names in the library; `cargo xtask generate` rewrites it.
 `_total` are counters, all others gauges or histograms.
 
 {names}
-Next: [scenario keys](../scenario-keys.md).
+Next: [other reference pages](../introduction.md#reference-pages).
 """
 
 

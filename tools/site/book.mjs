@@ -14,9 +14,23 @@ const files = (folder, extension) => readdirSync(folder, { recursive: true, with
   .filter((entry) => entry.isFile() && entry.name.endsWith(extension))
   .map((entry) => join(entry.parentPath ?? entry.path, entry.name));
 
+/** Makes the commands of the introduction's table links to the pages that they print. */
+function linkGenerated() {
+  const page = join(source, "introduction.md");
+  const site = readFileSync(join(root, "xtask/documents.toml"), "utf8").split("[site]")[1];
+  let text = readFileSync(page, "utf8");
+  for (const [, file, command] of site.matchAll(/^"docs\/(.+)" = "(.+)"$/gm)) {
+    const shown = command.includes(".py ") ? `\`${command}\`` : `\`carob ${command}\``;
+    if (!text.includes(shown)) throw new Error(`docs/introduction.md lacks ${shown}`);
+    text = text.replace(shown, `[${shown}](${file})`);
+  }
+  writeFileSync(page, text);
+}
+
 /** Copies `docs`: links to other files of the repository lead to copies, of their text except for images. */
 function stage() {
   cpSync(join(root, "docs"), source, { recursive: true });
+  linkGenerated();
   for (const page of files(source, ".md")) {
     const folder = dirname(join(root, "docs", relative(source, page)));
     let text = readFileSync(page, "utf8");

@@ -11,7 +11,7 @@ use carob_lab::compare::{CompareError, Configuration, Cost, Link, TRAFFIC, Traff
 const ABOUT: &str = "\
 # Transmission profiles by the cost of comparisons
 
-For those who choose between a profile and a recommendation. Prerequisite: [profiles](../../../docs/profiles.md) and
+For those who choose between a profile and a recommendation. Prerequisite: profiles (`carob profiles`) and
 [the cost](../../../docs/compare.md#cost). Written by `cargo xtask long profile-costs`.
 
 Each profile runs on the built-in link of its name, for each traffic, with one device and with ten, beside default CoAP and the
