@@ -10,7 +10,8 @@ use crate::random::Span;
 /// The maximum number of clients of a run.
 pub const CLIENTS_MAX: u32 = 4_096;
 
-/// A group of clients with a server of their own, so that groups compete only for the network.
+/// A group of clients with a server endpoint of their own, so that groups compete only for the network,
+/// and for the time of the server's machine if that has a service time.
 #[derive(Clone, Debug)]
 pub struct ClientGroup {
     /// Number of clients, each with its own flow.
