@@ -340,52 +340,16 @@ def evidence(one, answer):
     return f"cost {cost['value']:.2f} ({cost['low']:.2f} to {cost['high']:.2f}), {answer['seeds']} seeds{nearby}"
 
 
-# Recommendations on links set aside, beside the best configuration in hindsight.
-
-LINKS, NEAR, NEAR_LEAST = 24, 1.05, 22
-
-
-def run_recommendations(options):
-    """`--resume` keeps the links that an interrupted run has judged."""
-    kept = ROOT / "target/recommendations.jsonl"
-    lines = kept.read_text() if options == ["--resume"] and kept.exists() else ""
-    for link in range(len(lines.splitlines()) + 1, LINKS + 1):
-        lines += example("carob-lab", "recommendations", str(link))
-        kept.write_text(lines)
-        print(lines.splitlines()[-1], flush=True)
-    judged = list(map(json.loads, lines.splitlines()))
-    return sum(row["regret"][0] <= NEAR for row in judged) >= NEAR_LEAST and all(row["cost"][1] <= 1 for row in judged)
-
-
-def recommendations():
-    kept = (ROOT / "target/recommendations.jsonl").read_text()
-    judged = [json.loads(line) for line in kept.splitlines()]
-    percent = lambda ratio: f"{(ratio - 1) * 100:.1f} %"
-    near = [row["regret"][0] <= NEAR for row in judged]
-    worse = [row["cost"][1] > 1 for row in judged]
-    text = (f"On {sum(near)} of {len(judged)} links the recommendation costs at most 5 % more than the best configuration in hindsight "
-            f"(target: {NEAR_LEAST}). On {sum(worse)} it costs more than default CoAP beyond chance (target: 0).\n\n")
-    lines, misses = [], ""
-    for number, (row, is_near, is_worse) in enumerate(zip(judged, near, worse), 1):
-        value, low, high = map(percent, row["regret"])
-        regret = "0" if row["recommended"] == row["best"] else f"{value} ({low} to {high})"
-        cost = "{:.2f} ({:.2f} to {:.2f})".format(*row["cost"])
-        lines.append(f"| {number} | {row['link']} | {row['traffic']} | {row['clients']} | {row['recommended']} | {row['best']} | "
-                     f"{regret}{'' if is_near else ' **miss**'} | {cost} | {row['configurations']} configurations, {row['seeds']} seeds |")
-        if not is_near or is_worse:
-            misses += f"- Link {number}: {row['recommended']} costs {value} more than {row['best']} ({row['reason']}).\n"
-    head = ["| | link | traffic | devices | recommended | best in hindsight | regret (95 % interval) | cost beside default CoAP | judged |",
-            "|---:|---|---|---:|---|---|---:|---:|---|"]
-    text += rows(head, *lines) + (f"\n## Misses\n\n{misses}" if misses else "")
-    return page("crates/lab/results/recommendations.md", values=text)
-
-
 # Recommendations judged with fresh seeds: safety over all ranges, cost beside the best safe configuration, other first seeds, traces.
 
 PROOF = RESULTS / "compare-links.csv"
+#: A recommendation is near the best if it costs at most this much more.
+NEAR = 1.05
+#: A gain below this share of the cost is no reason to change anything.
+SMALL_GAIN = 0.10
 PROOF_COLUMNS = ["part", "link", "traffic", "devices", "recommended", "plain", "best", "ratio", "low", "high", "seeds", "note"]
-#: Parts with the links of each and the options of the example; every link of `seeds` is asked four times more.
-PARTS = {"drawn": (100, []), "hindsight": (24, []), "seeds": (24, ["4"]), "traces": (0, [])}
+#: Parts with the links of each and the options of the example; every link of `seeds` is asked nine times more.
+PARTS = {"drawn": (100, []), "hindsight": (24, []), "seeds": (24, ["9"]), "traces": (0, [])}
 
 
 def run_compare_links(options):
@@ -454,8 +418,10 @@ def compare_links():
         near = [float(row["ratio"]) <= NEAR for row in hindsight]
         plain = sum(row["plain"] == "true" for row in hindsight)
         target = round(23 / 24 * len(hindsight))
+        stays = sum(1 - 1 / float(row["ratio"]) < SMALL_GAIN for row in hindsight)
         text += (f"**Cost.** On {sum(near)} of {len(hindsight)} links the recommendation costs at most 5 % more than the best configuration in hindsight that "
-                 f"exceeds no limit (target: {target}). On {plain} there is nothing to set (target: {round(18 / 24 * len(hindsight))}). The most expensive:\n\n")
+                 f"exceeds no limit (target: {target}). A gain below 10 % is no reason to change "
+                 f"anything, so up to 11 % more is by the rules: {stays} of {len(hindsight)}. On {plain} there is nothing to set (target: {round(18 / 24 * len(hindsight))}). The most expensive:\n\n")
         worst = sorted((row for row in hindsight if row["recommended"] != row["best"]), key=lambda row: -float(row["ratio"]))[:4]
         text += "".join(f"- {row['link']}; {row['traffic']}, {row['devices']} devices: {row['recommended']} costs {float(row['ratio']) * 100 - 100:.1f} % more than "
                         f"{row['best']} ({row['note']}).\n" for row in worst) + "\n"
@@ -728,7 +694,6 @@ PAGES = {
     "stress": ("crates/lab/results/stress.md", stress, run_stress),
     "links": ("crates/lab/results/links.md", links, run_links),
     "situations": ("docs/tutorials/choose-controller.md", situations, run_situations),
-    "recommendations": ("crates/lab/results/recommendations.md", recommendations, run_recommendations),
     "compare-links": ("docs/compare.md", compare_links, run_compare_links),
     "radio-validation": ("crates/mesh/examples/radio_validation/README.md", radio, run_radio),
     "loss-process": ("papers/thesis/tcp-sensitivity.md", loss_process, run_loss_process),
