@@ -45,7 +45,7 @@ pub(super) struct Port {
     endpoint: Endpoint,
     /// `None` over plain UDP, or while there is no session.
     session: Option<Session>,
-    /// When something last came in it.
+    /// The time of the last message with an effect.
     effect: Instant,
     /// Timeout of a handshake, or of an answer.
     patience: Duration,

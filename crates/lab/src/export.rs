@@ -178,7 +178,7 @@ fn columns<const N: usize>(cell: &Cell, own: [Column; N]) -> Vec<Column> {
     use ColumnKind::{Count, Number, Text};
     let mut all = vec![Column::new("scenario", "-", Text, "full name of the cell")];
     for key in cell.keys() {
-        let about = format!("value of the swept setting `{key}`; docs/scenario-keys.md");
+        let about = format!("value of the swept setting `{key}`; see `carob lab keys`");
         all.push(Column::new(key, "key", Text, &about));
     }
     all.push(Column::new(

@@ -296,7 +296,7 @@ fn wrong(errors: &ScenarioErrors) -> PyErr {
         lab::Place::Algorithms(_) => {
             "carob.controllers() has all; tcp-newreno, tcp-cubic, tcp-bbr1 and tcp-bbr3 are over TCP"
         }
-        _ => "docs/scenario-keys.md lists every key; units are written, as in \"400 ms\"",
+        _ => "`carob lab keys` lists every key; units are written, as in \"400 ms\"",
     };
     errors::scenario(errors, hint)
 }

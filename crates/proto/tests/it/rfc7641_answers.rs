@@ -360,7 +360,7 @@ mod waiting {
         let mut server = Server::new(Config::default());
         server.register(&register(1).token(b"1"), &text("off"));
         server.wait(DAY / 2);
-        // It has changed without a word.
+        // It has changed without a notification.
         server.register(&register(2).token(b"2"), &text("on"));
         server.sent.clear();
         server.wait(DAY / 2);

@@ -287,7 +287,7 @@ fn a_confirmable_request_finds_out_and_all_use_long_tokens_then() {
     for length in [9, 12, 13, 64, 300, TOKEN_BYTES_MAX as u16] {
         let mut net = between(length);
         let long = usize::from(length);
-        // A NON might be lost without a word.
+        // A NON might be lost unnoticed.
         net.send_with(get("x"), as_non());
         net.run_for(seconds(100));
         net.send_for(get("x"), seconds(100));

@@ -213,12 +213,11 @@ impl Faults {
 fn check_hosts(name: &'static str, spec: &RunSpec) -> Result<(), FaultError> {
     let sends_requests = |group: &ClientGroup| matches!(group.workload, Workload::Requests(_));
     if !spec.groups().all(sends_requests) {
-        let why = "this fault is of clients that send requests, and of their servers; other \
-                   workloads have outages only";
+        let why = "it needs the workload \"requests\"; other workloads have outages only";
         return Err(FaultError { name, why });
     }
     if spec.has_connections() {
-        let why = "this fault is of hosts that send datagrams; leave out algorithms over TCP";
+        let why = "it needs datagrams; leave out algorithms over TCP";
         return Err(FaultError { name, why });
     }
     Ok(())

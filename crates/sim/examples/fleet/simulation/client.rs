@@ -338,7 +338,7 @@ impl Fleet<'_> {
         if host.end.cancel(own, pending.id) {
             self.ledger.record.cancelled += 1;
         } else {
-            let details = format!("{pending:?} ended without a word");
+            let details = format!("{pending:?} ended without an event");
             self.ledger
                 .breach(self.now, index, Breach::NeverEnded, details);
         }
