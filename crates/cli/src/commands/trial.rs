@@ -27,7 +27,7 @@ pub(crate) struct TryArgs {
     /// Resource: coap://HOST[:PORT]/PATH[?QUERY]
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
-    /// Compare these controllers with the first
+    /// Controllers to compare; the first is the baseline
     #[arg(
         long,
         value_name = "NAMES",
@@ -35,7 +35,9 @@ pub(crate) struct TryArgs {
         default_value = "default,carob"
     )]
     pub(crate) cc: Vec<String>,
-    /// Select the requests: command (GET), telemetry (POST of 64 B) or firmware (GET of a large resource)
+    /// Traffic: command (GET), telemetry (POST, 64 B) or firmware (large GET)
+    ///
+    /// firmware is a GET of a large resource, in blocks.
     #[arg(
         long,
         value_name = "TRAFFIC",
@@ -43,20 +45,21 @@ pub(crate) struct TryArgs {
         hide_possible_values = true
     )]
     pub(crate) traffic: TrialTraffic,
-    /// Make at most this many requests with each controller, after one that does not count [default: 100, or 20 for
-    /// firmware]
+    /// Maximum requests with each controller [default: 100, or 20 for firmware]
+    ///
+    /// One more request with each controller comes first and does not count.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
     pub(crate) pairs: Option<u32>,
-    /// Begin at most one request in this time
+    /// Minimum time between the starts of two requests
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub(crate) interval: Duration,
-    /// Begin no request after this time
+    /// Time after which no request begins
     #[arg(long, value_name = "TIME", default_value = "900s", value_parser = duration)]
     pub(crate) within: Duration,
     /// Begin without a question
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Write the capture to PREFIX.pcapng and the fitted link to PREFIX.toml
+    /// Prefix of the capture, PREFIX.pcapng, and the fitted link, PREFIX.toml
     #[arg(short, long, value_name = "PREFIX", default_value = "carob-try")]
     pub(crate) output: String,
     /// Print a JSON object
@@ -64,7 +67,7 @@ pub(crate) struct TryArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) transmission: TransmissionArgs,
-    /// Give up a request after this long, such as 60s
+    /// Time after which a request is given up, such as 60s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) deadline: Option<Duration>,
     #[cfg(any(feature = "dtls", feature = "tls"))]

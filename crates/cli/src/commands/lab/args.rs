@@ -92,10 +92,10 @@ pub(crate) enum LabCommand {
     Show {
         /// A scenario, one of its cells, or a TOML file
         name: String,
-        /// Change a setting first, as for `run`
+        /// Override of a setting, as for `run`
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
-        /// Use these algorithms instead of the scenario's
+        /// Algorithms instead of the scenario's
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
         algorithm: Vec<String>,
         /// Print a JSON object
@@ -104,7 +104,7 @@ pub(crate) enum LabCommand {
         /// Draw the wireless network as SVG: nodes, links and initial RPL tree
         #[arg(long, conflicts_with = "json")]
         topology: bool,
-        /// Draw the tree of the run with this seed [default: the first]
+        /// Seed of the run whose tree is drawn [default: the first]
         #[arg(long, value_name = "SEED", requires = "topology")]
         seed: Option<u64>,
     },
@@ -170,7 +170,7 @@ pub(crate) enum LabCommand {
 pub(crate) struct NewArgs {
     /// Name of the file; .toml is added
     pub(crate) name: PathBuf,
-    /// Copy this scenario, without its published values
+    /// Scenario to copy, without its published values
     #[arg(long, value_name = "SCENARIO")]
     pub(crate) from: Option<String>,
 }
@@ -187,24 +187,24 @@ pub(crate) struct RunArgs {
     /// Examples: thesis/long, thesis/long-1c-none-2500, thesis/long-1c-*-2500. Without it, a small
     /// comparison runs for seconds.
     pub(crate) name: Option<String>,
-    /// Use these algorithms instead of the scenario's
+    /// Algorithms instead of the scenario's
     ///
     /// Controllers over UDP (see `carob cc list`), and tcp-newreno, tcp-cubic, tcp-bbr1 and tcp-bbr3
     /// over TCP. Patterns such as cocoa-* select all that match; all selects every controller over UDP.
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
-    /// Run each cell and algorithm this often
+    /// Runs of each cell and algorithm
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
-    /// Make one run only, with this seed; the report draws it
+    /// Seed of a single run, which the report draws
     #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
     pub(crate) seed: Option<u64>,
-    /// Run over this link: nb-iot, 3g, starlink, ..., a TOML file, or a capture
+    /// Link of the runs: nb-iot, 3g, starlink, ..., a TOML file, or a capture
     ///
     /// As for `carob lab compare`, meshes apart. Its values take the place of the scenario's; --set overrides them.
     #[arg(long, value_name = "LINK")]
     pub(crate) link: Option<String>,
-    /// Change a setting, with units: 'down.rate=60 kbit/s'
+    /// Override of a setting, with units: 'down.rate=60 kbit/s'
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Share one congestion budget among all clients of a notifying server
@@ -212,13 +212,13 @@ pub(crate) struct RunArgs {
     /// Short for --set workload.aggregate=on.
     #[arg(long)]
     pub(crate) aggregate: bool,
-    /// Write an event log, a line of JSON for each protocol event
+    /// Event log of the run, a line of JSON for each protocol event
     ///
     /// The format is as of `carob serve --log`. Host 0 is the first client, the last host the
     /// server.
     #[arg(long, value_name = "FILE", requires = "seed")]
     pub(crate) log: Option<PathBuf>,
-    /// Write the packets of the run as a capture for Wireshark (pcapng)
+    /// Capture of the run's packets for Wireshark (pcapng)
     ///
     /// Times are virtual. The capture is at the clients over UDP and at the server over TCP.
     #[arg(long, value_name = "FILE", requires = "seed")]
@@ -229,14 +229,14 @@ pub(crate) struct RunArgs {
     /// Print comma-separated values, a line per metric
     #[arg(long)]
     pub(crate) csv: bool,
-    /// Print a figure as SVG
+    /// Figure to print as SVG
     ///
     /// The standalone file looks the same in every program. `carob lab figures` lists the data that each
     /// figure needs.
     #[arg(long, value_name = "FIGURE", num_args = 0..=1, value_parser = figure_parser(),
           default_missing_value = "boxes", conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: Option<&'static Figure>,
-    /// Draw this metric in the figures bars and cdf
+    /// Metric of the figures bars and cdf
     ///
     /// `carob lab metrics` lists all.
     #[arg(long, value_name = "METRIC", requires = "svg", value_parser = metric)]
@@ -271,7 +271,7 @@ fn figure_parser() -> impl TypedValueParser<Value = &'static Figure> {
 /// Arguments of `carob lab compare`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// Select a link: nb-iot, 3g, starlink, thread, ..., or a file [default: nb-iot]
+    /// Link: nb-iot, 3g, starlink, thread, ..., or a file [default: nb-iot]
     ///
     /// Measured: nb-iot, nb-iot-connected, nb-iot-deep, 3g, starlink, tsch, lorawan, thread, thread-marina, thread-pint. Not validated by
     /// measurements: lte-m, gprs, umts, lan.
@@ -280,25 +280,25 @@ pub(crate) struct CompareArgs {
     /// `carob analyze` shows. --down, --rtt, --loss and the others override its values.
     #[arg(long, value_name = "LINK")]
     pub(crate) link: Option<String>,
-    /// Select the traffic: firmware, command, telemetry, observe, or a TOML file
+    /// Traffic: firmware, command, telemetry, observe, or a TOML file
     #[arg(long, value_name = "TRAFFIC", default_value = "firmware")]
     pub(crate) traffic: String,
-    /// Let this many devices share the link
+    /// Number of devices that share the link
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) clients: u32,
-    /// Divide the devices among cells of this many, with a link each
+    /// Devices per cell, each cell with a link of its own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(CLIENTS_MAX)))]
     pub(crate) cell: Option<u32>,
-    /// Send this many requests at once (telemetry, command)
+    /// Requests that each device sends at once (telemetry, command)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(BURST_MAX)))]
     pub(crate) burst: u32,
-    /// Let sleepy devices poll at this interval, such as 20s
+    /// Poll interval of sleepy devices, such as 20s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) sleepy: Option<Duration>,
-    /// Download firmware of this size in bytes [default: 102400]
+    /// Firmware size in bytes [default: 102400]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIZE_MAX)))]
     pub(crate) size: Option<u32>,
-    /// Set the weight of a cost, in percent of the others
+    /// Weight of a cost, in percent of the others
     ///
     /// Costs are time, tail, undelivered, spurious, bytes and harm. May be repeated.
     #[arg(long, value_name = "NAME=PERCENT", value_parser = weight)]
@@ -306,13 +306,13 @@ pub(crate) struct CompareArgs {
     /// Show the costs of all controllers, and which are left out
     #[arg(long)]
     pub(crate) all: bool,
-    /// Begin the last stage with this seed
+    /// First seed of the last stage
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(crate) first_seed: u64,
     /// Print a JSON object
     #[arg(long, conflicts_with = "all")]
     pub(crate) json: bool,
-    /// Write an HTML report to this file
+    /// File for an HTML report
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
@@ -347,37 +347,39 @@ impl Default for CompareArgs {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Your own link")]
 pub(crate) struct LinkNumbers {
-    /// Set the rate towards the devices, such as 60kbit/s
+    /// Rate towards the devices, such as 60kbit/s
     #[arg(long, value_name = "RATE")]
     pub(crate) down: Option<String>,
-    /// Set the rate from the devices
+    /// Rate from the devices
     #[arg(long, value_name = "RATE")]
     pub(crate) up: Option<String>,
-    /// Set the round-trip time, without transmission times [default: 100ms]
+    /// Round-trip time, without transmission times [default: 100ms]
     #[arg(long, value_name = "TIME")]
     pub(crate) rtt: Option<String>,
-    /// Add a delay each way, drawn from 0 to this [default: 0s]
+    /// Maximum random delay added in each direction [default: 0s]
+    ///
+    /// The delay is drawn from 0 to this.
     #[arg(long, value_name = "TIME")]
     pub(crate) jitter: Option<String>,
-    /// Lose this share of the packets each way [default: 0%]
+    /// Packet loss in each direction [default: 0%]
     #[arg(long, value_name = "SHARE")]
     pub(crate) loss: Option<String>,
-    /// Set the mean length of a run of losses in packets [default: 1]
+    /// Mean length of a run of losses in packets [default: 1]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) loss_burst: Option<String>,
-    /// Set the buffer of each direction [default: 64kB]
+    /// Buffer size in each direction [default: 64kB]
     #[arg(long, value_name = "BYTES")]
     pub(crate) buffer: Option<String>,
-    /// Set the largest packet, headers included [default: 1280B]
+    /// Largest packet (MTU), headers included [default: 1280B]
     #[arg(long, value_name = "BYTES")]
     pub(crate) mtu: Option<String>,
-    /// Read rate, delay and loss towards the devices from a trace
+    /// Trace of rate, delay and loss towards the devices
     #[arg(long, value_name = "FILE")]
     pub(crate) trace_down: Option<String>,
-    /// Read rate, delay and loss from the devices from a trace
+    /// Trace of rate, delay and loss from the devices
     #[arg(long, value_name = "FILE")]
     pub(crate) trace_up: Option<String>,
-    /// Continue after the end of a trace: loop, or cut [default: loop]
+    /// Behaviour at the end of a trace: loop, or cut [default: loop]
     #[arg(long, value_name = "END")]
     pub(crate) trace_end: Option<String>,
 }
@@ -460,21 +462,21 @@ pub(crate) struct EmulateArgs {
     ///
     /// Examples: thesis/long, thesis/long-1c-none-2500, thesis/long-1c-*-2500.
     pub(crate) name: String,
-    /// Use these algorithms instead of the scenario's, as for `run`
+    /// Algorithms instead of the scenario's, as for `run`
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
-    /// Run each cell and algorithm this often, in parallel [default: 20]
+    /// Runs of each cell and algorithm, in parallel [default: 20]
     ///
     /// Each run has a separate link.
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
-    /// Change a setting, as for `run`
+    /// Override of a setting, as for `run`
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Abort flows after this time, such as 10min
+    /// Time after which flows are aborted, such as 10min
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) limit: Option<Duration>,
-    /// Write the packets at both ends of all links (pcapng)
+    /// Capture of the packets at both ends of all links (pcapng)
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
     /// Print one JSON object per cell and algorithm, a line each
@@ -506,7 +508,7 @@ pub(crate) struct SweepArgs {
 /// Where the report goes.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// Write the report to this file [default: ./reports/NAME.html]
+    /// File for the report [default: ./reports/NAME.html]
     ///
     /// With --json and --csv there is no report unless this option is given.
     #[arg(long, value_name = "FILE")]
@@ -519,7 +521,7 @@ pub(crate) struct ReportArgs {
 /// Number of threads.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct ThreadArgs {
-    /// Use this many threads [default: one per core]
+    /// Number of threads [default: one per core]
     ///
     /// Results do not depend on it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

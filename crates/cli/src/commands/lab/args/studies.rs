@@ -42,10 +42,10 @@ pub(crate) struct ReproduceArgs {
     /// Run everything again instead of printing the stored results
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Run each cell and algorithm this often; implies --fresh
+    /// Runs of each cell and algorithm; implies --fresh
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
-    /// Change a setting of the wireless scenarios; implies --fresh
+    /// Override of a setting of the wireless scenarios; implies --fresh
     #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["markdown", "keep"])]
     pub(crate) set: Vec<String>,
     /// Print one JSON object per published value, a line each
@@ -54,7 +54,7 @@ pub(crate) struct ReproduceArgs {
     /// Print the stored results as a document (papers/thesis/reproduction.md)
     #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
-    /// Write the results as the file of stored results
+    /// File for the results, in the format of stored results
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
@@ -66,16 +66,16 @@ pub(crate) struct ReproduceArgs {
 pub(crate) struct ClaimsArgs {
     /// The study's short name (see `carob lab list`) [default: all with claims]
     pub(crate) study: Option<String>,
-    /// Evaluate only the claims of this part of a study, such as `short`
+    /// Part of the study whose claims are evaluated, such as `short`
     #[arg(long, value_name = "NAME")]
     pub(crate) part: Option<String>,
     /// Run everything again instead of printing the stored verdicts
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Run each cell and algorithm this often; implies --fresh
+    /// Runs of each cell and algorithm; implies --fresh
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
-    /// Change a setting of all scenarios, as for `run`
+    /// Override of a setting of all scenarios, as for `run`
     #[arg(
         long,
         value_name = "KEY=VALUE",
@@ -89,7 +89,7 @@ pub(crate) struct ClaimsArgs {
     /// Print the stored verdicts as the document papers/thesis/claims.md
     #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "fresh", "seeds", "keep"])]
     pub(crate) markdown: bool,
-    /// Write the verdicts to this folder, as files of stored verdicts
+    /// Folder for the verdicts, as files of stored verdicts
     #[arg(
         long,
         value_name = "FOLDER",
@@ -106,10 +106,10 @@ pub(crate) struct ClaimsArgs {
 pub(crate) struct JudgeArgs {
     /// The study's folder
     pub(crate) folder: PathBuf,
-    /// Run each cell and algorithm this often [default: the scenarios' maximum]
+    /// Runs of each cell and algorithm [default: the scenarios' maximum]
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) seeds: Option<u64>,
-    /// Change a setting of all scenarios, as for `run`
+    /// Override of a setting of all scenarios, as for `run`
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Print one JSON object per expected value and claim, a line each
@@ -131,7 +131,7 @@ pub(crate) struct CalibrateArgs {
     /// Run everything again instead of printing the stored result
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Sample this many points first [default: as in open.toml]; implies --fresh
+    /// Number of points sampled first; implies --fresh [default: as in open.toml]
     #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) points: Option<u64>,
     /// Print one JSON object: every point with its facts and findings
@@ -140,7 +140,7 @@ pub(crate) struct CalibrateArgs {
     /// Print the page as Markdown
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
-    /// Write the result to this folder, as a file of stored results
+    /// Folder for the result, as a file of stored results
     #[arg(long, value_name = "FOLDER", hide_short_help = true)]
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
