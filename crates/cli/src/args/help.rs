@@ -432,6 +432,37 @@ mod tests {
         command().debug_assert();
     }
 
+    /// First words of the help of flags.
+    const VERBS: &[&str] = &[
+        "Accept", "Add", "Allow", "Begin", "Cache", "Change", "Draw", "Give", "Join", "Limit",
+        "List", "Make", "Print", "Read", "Reject", "Require", "Run", "Select", "Send", "Serve",
+        "Set", "Share", "Show", "Start", "Stop", "Take", "Use", "Wait", "Write",
+    ];
+
+    /// Options and positional arguments, of a command and of those below it, whose help has another form.
+    fn other_forms(command: &clap::Command) -> Vec<String> {
+        let mut found = Vec::new();
+        for argument in command.get_arguments() {
+            let help = argument.get_help().map(ToString::to_string);
+            let help = help.unwrap_or_default();
+            let text = help.split(" [default").next().unwrap_or_default();
+            let is_verb = VERBS.contains(&text.split(' ').next().unwrap_or_default());
+            let takes_value = argument.get_action().takes_values();
+            let is_long = takes_value && text.chars().count() > 70;
+            if takes_value == is_verb || is_long || text.ends_with('.') {
+                let id = argument.get_id();
+                found.push(format!("{} {id}: {help}", command.get_name()));
+            }
+        }
+        found.extend(command.get_subcommands().flat_map(other_forms));
+        found
+    }
+
+    #[test]
+    fn help_of_values_is_a_noun_phrase_and_of_flags_a_verb() {
+        assert_eq!(other_forms(&command()), Vec::<String>::new());
+    }
+
     #[cfg(feature = "full")]
     #[test]
     fn every_name_in_the_help_is_a_command() {

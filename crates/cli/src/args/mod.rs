@@ -52,7 +52,7 @@ pub(crate) use values::{block_size, profile, token_length};
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// Use colours: auto, always or never
+    /// Colours: auto, always or never
     ///
     /// With auto, output has colours on a terminal, unless NO_COLOR is set.
     #[arg(
@@ -139,7 +139,7 @@ pub(crate) enum Command {
     },
     /// Print the manual page, or write all pages to a folder
     Man {
-        /// Write a page for each command here
+        /// Folder for a page of each command
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
         /// Print the document docs/reference/cli.md
@@ -151,7 +151,7 @@ pub(crate) enum Command {
 /// Arguments of `carob profiles`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProfilesArgs {
-    /// Explain this profile
+    /// Profile to explain
     #[arg(value_name = "NAME", value_parser = values::profile)]
     pub(crate) name: Option<TransmissionProfile>,
     /// Print a JSON array, with all reasons
@@ -166,24 +166,24 @@ pub(crate) struct ProfilesArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Connections (RFC 8323)")]
 pub(crate) struct ListenArgs {
-    /// Accept TCP connections (coap+tcp) [default address: [::]:5683]
+    /// Address for TCP connections (coap+tcp) [default address: [::]:5683]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5683",
           value_parser = values::coap_address)]
     pub(crate) tcp: Option<String>,
     #[cfg(feature = "tls")]
-    /// Accept TLS connections (coaps+tcp) [default address: [::]:5684]
+    /// Address for TLS connections (coaps+tcp) [default address: [::]:5684]
     ///
     /// Needs --cert and --key.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5684",
           value_parser = values::coaps_address, requires = "cert")]
     pub(crate) tls: Option<String>,
     #[cfg(feature = "websocket")]
-    /// Accept WebSockets (coap+ws) [default address: [::]:80]
+    /// Address for WebSockets (coap+ws) [default address: [::]:80]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:80",
           value_parser = values::http_address)]
     pub(crate) ws: Option<String>,
     #[cfg(feature = "websocket")]
-    /// Accept WebSockets from web pages of this host; may be repeated
+    /// Host whose web pages may open WebSockets; may be repeated
     ///
     /// Web pages of the server's own host are always accepted, if they reach it by an address, localhost
     /// or one of these names. Where a name is given, other clients, which send no Origin, have to reach it so,
@@ -191,35 +191,35 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) ws_origin: Vec<String>,
     #[cfg(all(feature = "tls", feature = "websocket"))]
-    /// Accept WebSockets over TLS (coaps+ws) [default address: [::]:443]
+    /// Address for WebSockets over TLS (coaps+ws) [default address: [::]:443]
     ///
     /// Needs --cert and --key.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:443",
           value_parser = values::https_address, requires = "cert")]
     pub(crate) wss: Option<String>,
     #[cfg(feature = "dtls")]
-    /// Accept DTLS sessions (coaps) [default address: [::]:5684]
+    /// Address for DTLS sessions (coaps) [default address: [::]:5684]
     ///
     /// Needs --psk-file, or --cert and --key.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "[::]:5684",
           value_parser = values::coaps_address)]
     pub(crate) dtls: Option<String>,
     #[cfg(feature = "dtls")]
-    /// Read the pre-shared keys of DTLS clients from a file
+    /// File with the pre-shared keys of DTLS clients
     ///
     /// The file has a line IDENTITY:KEY for each client. A key that begins with 0x is hexadecimal.
     #[arg(long, value_name = "FILE", requires = "dtls")]
     pub(crate) psk_file: Option<PathBuf>,
     #[cfg(any(feature = "dtls", feature = "tls"))]
-    /// Use this certificate (PEM); over TLS, its chain may follow
+    /// Server certificate (PEM); over TLS, its chain may follow
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) cert: Option<PathBuf>,
     #[cfg(any(feature = "dtls", feature = "tls"))]
-    /// Use this private key of the certificate (PEM)
+    /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
     #[cfg(any(feature = "dtls", feature = "tls"))]
-    /// Require client certificates signed by these (PEM)
+    /// CA certificates (PEM) of clients, which must present a certificate
     ///
     /// Applies to TLS and DTLS. Clients with a pre-shared key need none.
     #[arg(long, value_name = "FILE", requires = "cert")]
@@ -230,20 +230,20 @@ pub(crate) struct ListenArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Operation")]
 pub(crate) struct OperatorArgs {
-    /// Serve Prometheus metrics over HTTP [default address: 127.0.0.1:9683]
+    /// Address for Prometheus metrics over HTTP [default address: 127.0.0.1:9683]
     ///
     /// The path is /metrics. There is no access control.
     #[cfg(feature = "metrics")]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9683")]
     pub(crate) metrics: Option<std::net::SocketAddr>,
-    /// Serve metrics also for this name in Host; may be repeated
+    /// Further name in Host for which metrics are served; may be repeated
     ///
     /// Addresses and localhost are always served. Other names are rejected (421): a web page could
     /// resolve its own name to this host and read the metrics through a browser (DNS rebinding).
     #[cfg(feature = "metrics")]
     #[arg(long, value_name = "NAME", requires = "metrics")]
     pub(crate) metrics_host: Vec<String>,
-    /// Serve the health of the server at this path, such as /health
+    /// Path of the server's health resource, such as /health
     ///
     /// The response is ok, or overloaded (5.03), with the uptime and the utilisation of tables.
     /// There is no access control.
@@ -255,7 +255,7 @@ pub(crate) struct OperatorArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct ServeLimitArgs {
-    /// Set a limit, such as observers=1000; may be repeated
+    /// Resource limit, such as observers=1000; may be repeated
     ///
     /// Other examples: request_rate=50, body_bytes=16MiB. `carob serve --limits` lists all.
     #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
@@ -272,7 +272,7 @@ pub(crate) struct ServeLimitArgs {
 #[derive(Debug, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "options of a command line")]
 pub(crate) struct ServeArgs {
-    /// Serve the files of this folder, without following symbolic links
+    /// Folder with files to serve; symbolic links are not followed
     #[arg(long, value_name = "FOLDER")]
     pub(crate) dir: Option<PathBuf>,
     /// Allow PUT and DELETE of files, which can then be observed
@@ -281,7 +281,7 @@ pub(crate) struct ServeArgs {
     /// Serve dotfiles, too, and folders such as .git
     #[arg(long, requires = "dir")]
     pub(crate) hidden: bool,
-    /// Listen on this address, at port 5683 unless given
+    /// Address to listen on, at port 5683 unless given
     ///
     /// [::] accepts IPv4, too. Port 0 selects a free port.
     #[arg(
@@ -292,13 +292,13 @@ pub(crate) struct ServeArgs {
         help_heading = "Network"
     )]
     pub(crate) bind: String,
-    /// Receive datagrams over this many sockets at one port (Linux)
+    /// Number of sockets that receive datagrams at one port (Linux)
     ///
     /// Each socket has a thread, and the system distributes the peers. Each has separate tables,
     /// so memory multiplies by the number of sockets.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
     pub(crate) sockets: usize,
-    /// Join this multicast group; may be repeated
+    /// Multicast group to join; may be repeated
     ///
     /// All CoAP Nodes are 224.0.1.187 and ff02::fd%eth0.
     #[arg(long, value_name = "GROUP[%INTERFACE]", help_heading = "Network")]
@@ -307,17 +307,17 @@ pub(crate) struct ServeArgs {
     pub(crate) listen: ListenArgs,
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
-    /// Read retransmission counts from this option [default: 65052]
+    /// Option number of the retransmission count [default: 65052]
     #[arg(long, value_name = "NUMBER", value_parser = count_option, help_heading = "Network")]
     pub(crate) count_option: Option<OptionNumber>,
-    /// Share one congestion budget among peers behind one slow link
+    /// Prefix of peers behind one slow link that share a congestion budget
     ///
     /// The peers are those with this prefix, or all peers without one. May be repeated; the longest
     /// matching prefix applies.
     #[arg(long, value_name = "PREFIX", num_args = 0..=1, require_equals = true, default_missing_value = "all",
           value_parser = aggregate, help_heading = "Network")]
     pub(crate) aggregate: Vec<Prefix>,
-    /// Set the anti-amplification limit of a prefix, such as 10.0.0.0/8=on
+    /// Anti-amplification limit of a prefix, such as 10.0.0.0/8=on
     ///
     /// Responses to unvalidated sources are limited to three times the received bytes. May be
     /// repeated; the longest matching prefix applies. [default: on for global addresses]

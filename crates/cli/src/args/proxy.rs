@@ -13,22 +13,22 @@ use super::{ListenArgs, OperatorArgs, WatchArgs, values};
 /// Arguments of `carob proxy`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProxyArgs {
-    /// Map a path prefix to an origin: /kitchen=coap://192.0.2.7
+    /// Path prefix and its origin: /kitchen=coap://192.0.2.7
     #[arg(long, value_name = "PATH=URI", value_parser = route)]
     pub(crate) route: Vec<(String, String)>,
-    /// Forward requests to these origins: [SCHEME://]HOST[:PORT] [default: none]
+    /// Allowed origins of the forward-proxy: [SCHEME://]HOST[:PORT] [default: none]
     #[arg(long, value_name = "PATTERN")]
     pub(crate) allow: Vec<Allow>,
-    /// Accept this name as one of the proxy; its addresses are known
+    /// Further name of the proxy; its addresses are known
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Vec<String>,
-    /// Name the proxy in the response that ends a loop (5.08)
+    /// Name of the proxy in the response that ends a loop (5.08)
     #[arg(long, value_name = "NAME", default_value = "carob")]
     pub(crate) id: String,
-    /// Set the Hop-Limit of requests without one
+    /// Hop-Limit of requests without one
     #[arg(long, value_name = "HOPS", default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) hop_limit: u8,
-    /// Listen on this address, at port 5683 unless given
+    /// Address to listen on, at port 5683 unless given
     ///
     /// [::] accepts IPv4, too. Port 0 selects a free port.
     #[arg(
@@ -41,24 +41,24 @@ pub(crate) struct ProxyArgs {
     pub(crate) bind: String,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
-    /// Select the congestion controller towards clients
+    /// Congestion controller towards clients
     ///
     /// `carob cc list` explains all. [default: default, or the profile's]
     #[arg(long, value_name = "NAME", help_heading = "Client side")]
     pub(crate) cc: Option<String>,
-    /// Use the profile of the link to clients: nb-iot, lte-m, thread, lan
+    /// Profile of the link to clients: nb-iot, lte-m, thread or lan
     ///
     /// `carob profiles` explains all. Explicit options override the profile.
     #[arg(long, value_name = "NAME", value_parser = values::profile, help_heading = "Client side")]
     pub(crate) profile: Option<TransmissionProfile>,
-    /// Share one congestion budget among clients behind one slow link
+    /// Prefix of clients behind one slow link that share a congestion budget
     ///
     /// The clients are those with this prefix, or all clients without one. May be repeated; the
     /// longest matching prefix applies.
     #[arg(long, value_name = "PREFIX", num_args = 0..=1, require_equals = true, default_missing_value = "all",
           value_parser = values::aggregate, help_heading = "Client side")]
     pub(crate) aggregate: Vec<Prefix>,
-    /// Exchange blocks of at most this size with clients
+    /// Maximum block size towards clients
     #[arg(long, value_name = "BYTES", value_parser = values::block_size, help_heading = "Client side")]
     pub(crate) block_size: Option<BlockSize>,
     #[command(flatten)]
@@ -78,43 +78,43 @@ pub(crate) struct ProxyArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Origin side")]
 pub(crate) struct OriginArgs {
-    /// Select the congestion controller towards origins
+    /// Congestion controller towards origins
     ///
     /// For one origin: 192.0.2.7:5683=fasor.
     #[arg(long, value_name = "[ADDRESS=]NAME", value_parser = controller)]
     pub(crate) origin_cc: Vec<(Option<SocketAddr>, String)>,
-    /// Use the profile of the link to origins
+    /// Profile of the link to origins
     ///
     /// For one origin: 192.0.2.7:5683=nb-iot. --origin-cc for the same origin and explicit options
     /// override the profile. The block size is common to all origins.
     #[arg(long, value_name = "[ADDRESS=]NAME", value_parser = profile)]
     pub(crate) origin_profile: Vec<(Option<SocketAddr>, TransmissionProfile)>,
-    /// Exchange blocks of at most this size with origins
+    /// Maximum block size towards origins
     #[arg(long, value_name = "BYTES", value_parser = values::block_size)]
     pub(crate) origin_block_size: Option<BlockSize>,
-    /// Respond 5.04 if the origin does not respond for this long, such as 5s
+    /// Time limit of an origin's response, such as 5s; 5.04 after it
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "100s")]
     pub(crate) patience: Duration,
     #[cfg(any(feature = "dtls", feature = "tls"))]
-    /// Trust the certificates of this PEM file instead of the system's
+    /// Trusted CA certificates (PEM) of origins instead of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) origin_ca: Option<PathBuf>,
     #[cfg(any(feature = "dtls", feature = "tls"))]
-    /// Present this certificate to origins (PEM); over TLS, its chain may follow
+    /// Certificate towards origins (PEM); over TLS, its chain may follow
     #[arg(long, value_name = "FILE", requires = "origin_key")]
     pub(crate) origin_cert: Option<PathBuf>,
     #[cfg(any(feature = "dtls", feature = "tls"))]
-    /// Use this private key of that certificate (PEM)
+    /// Private key of that certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "origin_cert")]
     pub(crate) origin_key: Option<PathBuf>,
     #[cfg(feature = "dtls")]
-    /// Set the identity of the key shared with origins over DTLS
+    /// Identity of the key shared with origins over DTLS
     ///
     /// The key is in --origin-psk-file, or in the environment variable CAROB_PSK.
     #[arg(long, value_name = "NAME")]
     pub(crate) origin_psk_identity: Option<String>,
     #[cfg(feature = "dtls")]
-    /// Read the keys shared with origins from a file
+    /// File with the keys shared with origins
     ///
     /// The file has a line IDENTITY:KEY for each. A key that begins with 0x is hexadecimal.
     #[arg(long, value_name = "FILE")]
@@ -125,29 +125,29 @@ pub(crate) struct OriginArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
-    /// Limit requests in progress at origins; 5.03 above it
+    /// Maximum requests in progress at origins; 5.03 above it
     #[arg(long, value_name = "N", default_value_t = 1_024)]
     pub(crate) requests: usize,
-    /// Limit requests in progress at one origin; 5.03 above it
+    /// Maximum requests in progress at one origin; 5.03 above it
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) requests_of_origin: usize,
-    /// Limit the size of a body; 4.13 or 5.02 above it
+    /// Maximum size of a body in bytes; 4.13 or 5.02 above it
     ///
     /// 4.13 for the body of a request, 5.02 for the body of a response.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     pub(crate) body_bytes: usize,
-    /// Limit observations at origins
+    /// Maximum observations at origins
     ///
     /// Above the limit a registration is forwarded as a plain GET.
     #[arg(long, value_name = "N", default_value_t = 1_024)]
     pub(crate) observations: usize,
-    /// Limit observations at origins for one client
+    /// Maximum observations at origins for one client
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub(crate) observations_of_client: usize,
-    /// Limit the responses in the cache; 0 disables it
+    /// Maximum responses in the cache; 0 disables it
     #[arg(long, value_name = "N", default_value_t = 4_096)]
     pub(crate) cache_entries: usize,
-    /// Limit the bytes in the cache
+    /// Maximum size of the cache in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
     pub(crate) cache_bytes: usize,
     /// Cache and share secure responses, too
@@ -155,10 +155,10 @@ pub(crate) struct LimitArgs {
     /// Only for proxies all of whose clients have the same authorization.
     #[arg(long)]
     pub(crate) share_secure: bool,
-    /// Limit requests in progress of one client; 5.03 above it
+    /// Maximum requests in progress of one client; 5.03 above it
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub(crate) requests_of_client: usize,
-    /// Set another limit towards clients, such as request_rate=50
+    /// Other limit towards clients, such as request_rate=50
     ///
     /// `carob serve --limits` lists all. May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::limit)]

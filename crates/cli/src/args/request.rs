@@ -14,12 +14,12 @@ use crate::formats;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct ChoiceArgs {
-    /// Select the congestion controller [default: default, or the profile's]
+    /// Congestion controller [default: default, or the profile's]
     ///
     /// `carob cc list` explains all.
     #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<String>,
-    /// Use the profile of a link: nb-iot, lte-m, thread or lan
+    /// Profile of the link: nb-iot, lte-m, thread or lan
     ///
     /// A profile sets the controller, the transmission parameters and the block size; `carob
     /// profiles` explains all. --cc and other explicit options override it.
@@ -31,13 +31,13 @@ pub(crate) struct ChoiceArgs {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct TransmissionArgs {
-    /// Limit outstanding exchanges with a peer (NSTART) [default: 1, or the profile's]
+    /// Maximum outstanding exchanges per peer (NSTART) [default: 1, or the profile's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) nstart: Option<u16>,
-    /// Set the first timeout without an RTT estimate (ACK_TIMEOUT) [default: 2s, or the profile's]
+    /// First timeout without an RTT estimate (ACK_TIMEOUT) [default: 2s, or the profile's]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) ack_timeout: Option<Duration>,
-    /// Retransmit a message at most this often (MAX_RETRANSMIT) [default: 4, or the profile's]
+    /// Maximum retransmissions of a message (MAX_RETRANSMIT) [default: 4, or the profile's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8)
         .range(..=i64::from(TransmissionParameters::MAX_RETRANSMIT_LIMIT)))]
     pub(crate) max_retransmit: Option<u8>,
@@ -58,7 +58,7 @@ pub(crate) struct NetworkArgs {
     pub(crate) choice: ChoiceArgs,
     #[command(flatten)]
     pub(crate) transmission: TransmissionArgs,
-    /// Give up after this long, such as 5s or 400ms
+    /// Time limit of each request or ping, such as 5s or 400ms
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) deadline: Option<Duration>,
     #[cfg(any(feature = "dtls", feature = "tls"))]
@@ -74,12 +74,12 @@ pub(crate) struct NetworkArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "DTLS pre-shared key (coaps), instead of certificates")]
 pub(crate) struct PskArgs {
-    /// Set the identity of the pre-shared key
+    /// Identity of the pre-shared key
     ///
     /// The key is in --psk-file, or in the environment variable CAROB_PSK.
     #[arg(long, value_name = "NAME")]
     pub(crate) psk_identity: Option<String>,
-    /// Read the pre-shared key from a file
+    /// File with the pre-shared key
     ///
     /// The file has a line IDENTITY:KEY for each key. A key that begins with 0x is hexadecimal.
     #[arg(long, value_name = "FILE")]
@@ -91,13 +91,13 @@ pub(crate) struct PskArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS and DTLS (coaps, coaps+tcp, coaps+ws)")]
 pub(crate) struct TlsArgs {
-    /// Trust the certificates of this PEM file instead of the system's
+    /// Trusted CA certificates (PEM) instead of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Present this certificate (PEM); over TLS, its chain may follow
+    /// Client certificate (PEM); over TLS, its chain may follow
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) cert: Option<PathBuf>,
-    /// Use this private key of the certificate (PEM)
+    /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
 }
@@ -106,13 +106,13 @@ pub(crate) struct TlsArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Multicast")]
 pub(crate) struct GroupArgs {
-    /// Wait this long for multicast responses [default: --deadline, or 8s]
+    /// Waiting time for multicast responses [default: --deadline, or 8s]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) gather: Option<Duration>,
-    /// Send multicast requests over this interface, such as eth0
+    /// Interface for multicast requests, such as eth0
     #[arg(long, value_name = "INTERFACE")]
     pub(crate) interface: Option<String>,
-    /// Set the hop limit (TTL) of multicast requests [default: the system's, 1]
+    /// Hop limit (TTL) of multicast requests [default: the system's, 1]
     #[arg(long, value_name = "N")]
     pub(crate) hops: Option<u8>,
 }
@@ -145,24 +145,24 @@ pub(crate) struct MessageArgs {
     /// Send as NON, without retransmission
     #[arg(long)]
     pub(crate) non: bool,
-    /// Use Q-Block1 and Q-Block2 (RFC 9177) for large bodies
+    /// Q-Block1 and Q-Block2 (RFC 9177) for large bodies
     ///
     /// `on` presumes that the server supports them; `auto` tests it with the first body and else uses
     /// Block1 and Block2. Over UDP and DTLS. Bodies are then held in memory, not streamed.
     #[arg(long, value_name = "MODE", default_value = "off")]
     pub(crate) q_block: QBlock,
-    /// Send requests through this forward-proxy: SCHEME://HOST[:PORT]
+    /// Forward-proxy for the requests: SCHEME://HOST[:PORT]
     #[arg(long, value_name = "URI")]
     pub(crate) proxy: Option<String>,
-    /// Use blocks of at most this size: 16, 32, 64, 128, 256, 512 or 1024
+    /// Maximum block size: 16, 32, 64, 128, 256, 512 or 1024
     #[arg(long, value_name = "BYTES", value_parser = values::block_size)]
     pub(crate) block_size: Option<BlockSize>,
-    /// Set the length of tokens in bytes, 0 to 1024 [default: 8]
+    /// Token length in bytes, 0 to 1024 [default: 8]
     ///
     /// Servers without support of longer tokens (RFC 8974) get tokens of 8 bytes.
     #[arg(long, value_name = "BYTES", value_parser = values::token_length)]
     pub(crate) token_length: Option<u16>,
-    /// Count retransmissions in this option [default: 65052]
+    /// Option number of the retransmission count [default: 65052]
     ///
     /// fasor-option and other controllers with a retransmission count use it.
     #[arg(long, value_name = "NUMBER", value_parser = values::count_option)]
@@ -176,10 +176,10 @@ pub(crate) struct WatchArgs {
     /// Show each message as a line on stderr; -vv shows its bytes too
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Write an event log, a line of JSON for each protocol event; `-` is stderr
+    /// Event log to write, a line of JSON for each event; `-` is stderr
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Write a capture for Wireshark (pcapng)
+    /// Capture to write, for Wireshark (pcapng)
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
 }
@@ -200,7 +200,7 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct BodyArgs {
-    /// Write the body to a file, which appears only when it is complete
+    /// File for the body, which appears only when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Print the body unchanged, on a terminal too
@@ -211,10 +211,10 @@ pub(crate) struct BodyArgs {
 /// The representation requested.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SelectArgs {
-    /// Request a format: json, cbor, text, link, ..., media type or number
+    /// Accepted format: json, cbor, text, link, ..., media type or number
     #[arg(long, value_name = "FORMAT", value_parser = formats::parse)]
     pub(crate) accept: Option<ContentFormat>,
-    /// Add an option, such as 65000=0x01 or Hop-Limit=16
+    /// Additional option, such as 65000=0x01 or Hop-Limit=16
     ///
     /// A value that begins with 0x is hexadecimal. Any other is a number if the option's format is
     /// uint, otherwise text.
@@ -225,10 +225,10 @@ pub(crate) struct SelectArgs {
 /// Conditions of a request.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConditionArgs {
-    /// Validate the representation with this entity tag (2.03 if current)
+    /// Entity tag of the representation to validate (2.03 if current)
     #[arg(long, value_name = "HEX", value_parser = values::etag)]
     pub(crate) etag: Vec<Vec<u8>>,
-    /// Require the resource to have this entity tag, or any: to exist
+    /// Required entity tag of the resource, or any: it must exist
     #[arg(long, value_name = "HEX|any", value_parser = values::tag)]
     pub(crate) if_match: Vec<Tag>,
     /// Require that the resource does not exist
@@ -239,10 +239,10 @@ pub(crate) struct ConditionArgs {
 /// Source and format of a request's body.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ContentArgs {
-    /// Send the content of a file as the body
+    /// File with the body
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// Set the body's format, as for --accept
+    /// Format of the body, as for --accept
     ///
     /// Needed if the body's file has no known extension.
     #[arg(long, value_name = "FORMAT", value_parser = formats::parse)]
@@ -256,7 +256,7 @@ pub(crate) struct RequestArgs {
     pub(crate) select: SelectArgs,
     #[command(flatten)]
     pub(crate) condition: ConditionArgs,
-    /// Suppress the response, or these classes of responses: 2xx, 4xx, 5xx
+    /// Suppressed classes of responses: 2xx, 4xx, 5xx; all without a value
     #[arg(
         long,
         value_name = "CLASSES",
@@ -283,7 +283,7 @@ pub(crate) struct RequestArgs {
 /// Arguments of requests without a body.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AskArgs {
-    /// Resources: coap://HOST[:PORT]/PATH[?QUERY]; requested one after the other
+    /// Resources, one after the other: coap://HOST[:PORT]/PATH[?QUERY]
     #[arg(value_name = "URI", required = true)]
     pub(crate) uris: Vec<String>,
     #[command(flatten)]
@@ -308,11 +308,10 @@ pub(crate) struct SendArgs {
 /// Arguments of `carob discover`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiscoverArgs {
-    /// Discover HOST[:PORT], or a URI, whose path may name another list than
-    /// /.well-known/core
+    /// HOST[:PORT], or a URI with the path of a list [default path: /.well-known/core]
     #[arg(value_name = "HOST")]
     pub(crate) host: String,
-    /// Filter links: rt=temperature*, href=/sensors/* or obs
+    /// Link filter: rt=temperature*, href=/sensors/* or obs
     ///
     /// May be repeated; a link must match all filters.
     #[arg(long, value_name = "NAME=VALUE")]
@@ -336,13 +335,13 @@ pub(crate) struct DiscoverArgs {
 /// Arguments of `carob observe`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ObserveArgs {
-    /// Observe coap://HOST[:PORT]/PATH[?QUERY]
+    /// Resource: coap://HOST[:PORT]/PATH[?QUERY]
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
-    /// Stop after this many representations
+    /// Number of representations after which the command ends
     #[arg(long, value_name = "N", value_parser = values::at_least_one)]
     pub(crate) count: Option<u64>,
-    /// Stop after this long, such as 10s or 5min
+    /// Time after which the command ends, such as 10s or 5min
     #[arg(long = "for", value_name = "TIME", value_parser = values::duration)]
     pub(crate) time: Option<Duration>,
     #[command(flatten)]
@@ -364,7 +363,7 @@ pub(crate) struct ObserveArgs {
 /// Arguments of `carob ping`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PingArgs {
-    /// Ping HOST[:PORT], or a URI; several are pinged one after the other
+    /// Endpoints: HOST[:PORT], or a URI; pinged one after the other
     #[arg(value_name = "HOST", required = true)]
     pub(crate) hosts: Vec<String>,
     #[command(flatten)]

@@ -135,7 +135,7 @@ mod tests {
         for heading in ["## carob get", "## carob lab run", "## carob cc trace"] {
             assert!(page.contains(&format!("\n{heading}\n")), "{heading}");
         }
-        assert!(page.contains("| `-o, --output <FILE>` | Write the body to a file"));
+        assert!(page.contains("| `-o, --output <FILE>` | File for the body"));
         assert!(page.contains("| `--warm-up <TIME>` |"), "{page}");
         assert!(!page.contains('\u{1b}'), "no colours");
     }

@@ -24,31 +24,31 @@ pub(crate) struct AnalyzeArgs {
     /// Several files are captures of the same peers at several places, or one after the other.
     #[arg(required = true, value_name = "FILES")]
     pub(crate) files: Vec<PathBuf>,
-    /// Read this UDP port as CoAP; may be repeated
+    /// UDP port to read as CoAP; may be repeated
     ///
-    /// Without it, 5683 is, and other ports are where a request begins.
+    /// Without it, these are port 5683 and any other on which a request begins.
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Vec<u16>,
-    /// Leave out peers without this text in their addresses
+    /// Text in the addresses of peers to analyse
     #[arg(long, value_name = "TEXT")]
     pub(crate) peer: Option<String>,
     /// Side of the devices behind the link [default: the one with more hosts]
     #[arg(long, value_name = "SIDE")]
     pub(crate) devices: Option<DeviceSide>,
-    /// Decrypt DTLS sessions with the pre-shared keys of this file, IDENTITY:KEY a line
+    /// File with pre-shared keys to decrypt DTLS, a line IDENTITY:KEY each
     ///
     /// The handshake must be in the capture. A key that begins with 0x is hexadecimal.
     #[arg(long, value_name = "FILE")]
     pub(crate) psk_file: Option<PathBuf>,
-    /// Decrypt DTLS sessions with a key log, as SSLKEYLOGFILE names one
+    /// Key log (SSLKEYLOGFILE) to decrypt DTLS sessions
     ///
     /// Lines begin with CLIENT_RANDOM. The handshake must be in the capture.
     #[arg(long, value_name = "FILE")]
     pub(crate) keylog: Option<PathBuf>,
-    /// Write the fitted link for `carob lab compare --link`
+    /// File for the fitted link, for `carob lab compare --link`
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) link_file: Option<PathBuf>,
-    /// Write a page with figures
+    /// File for a page with figures
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
     /// Show all controllers, also those unfit for use

@@ -15,11 +15,11 @@ pub(crate) struct BenchArgs {
     /// Resource to load: coap://HOST[:PORT]/PATH[?QUERY], or coaps://
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
-    /// Select the kind of requests
+    /// Kind of requests
     #[arg(short, long, value_name = "MODE", default_value = "get")]
     pub(crate) mode: Mode,
 
-    /// Limit outstanding requests [default: one a port, or 1024 with --rate]
+    /// Maximum outstanding requests [default: one a port, or 1024 with --rate]
     ///
     /// They are spread evenly over the ports.
     #[arg(long, value_name = "W", help_heading = "Load")]
@@ -27,32 +27,32 @@ pub(crate) struct BenchArgs {
     /// Number of source ports, or of parallel bodies [default: 16]
     #[arg(long, value_name = "S", help_heading = "Load")]
     pub(crate) ports: Option<u32>,
-    /// Start this many requests per second, such as 5000/s (open loop)
+    /// Rate of requests, such as 5000/s (open loop)
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Load")]
     pub(crate) rate: Option<f64>,
-    /// Select the arrival process of the open loop [default: constant]
+    /// Arrival process of the open loop [default: constant]
     #[arg(long, value_name = "TIMES", requires = "rate", help_heading = "Load")]
     pub(crate) arrivals: Option<Arrivals>,
-    /// Set the seed of Poisson arrivals
+    /// Seed of Poisson arrivals
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Load")]
     pub(crate) seed: u64,
-    /// Measure for this long [default: 10s unless --requests is given]
+    /// Duration of the measurement [default: 10s unless --requests is given]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Load")]
     pub(crate) duration: Option<Duration>,
-    /// Run for this long before measuring [default: 1s, or 0s with --requests]
+    /// Warm-up time before the measurement [default: 1s, or 0s with --requests]
     #[arg(long, value_name = "TIME", value_parser = warm_up, help_heading = "Load")]
     pub(crate) warm_up: Option<Duration>,
-    /// Stop after this many requests or bodies
+    /// Number of requests or bodies
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) requests: Option<u64>,
-    /// Generate load from this many threads, among which ports are divided
+    /// Number of threads that generate load; ports are divided among them
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Load")]
     pub(crate) threads: u32,
 
     /// Send requests as NON, without retransmission
     #[arg(long, help_heading = "Request")]
     pub(crate) non: bool,
-    /// Send this body (post, upload)
+    /// Request body (post, upload)
     #[arg(
         long,
         value_name = "TEXT",
@@ -60,41 +60,41 @@ pub(crate) struct BenchArgs {
         help_heading = "Request"
     )]
     pub(crate) payload: Option<String>,
-    /// Send a body of this length (post, upload)
+    /// Length of the request body in bytes (post, upload)
     #[arg(long, value_name = "N", help_heading = "Request")]
     pub(crate) bytes: Option<usize>,
-    /// Upload with this method [default: put]
+    /// Method of uploads [default: put]
     #[arg(long, value_name = "METHOD", help_heading = "Request")]
     pub(crate) method: Option<Method>,
-    /// Use blocks of at most this size
+    /// Maximum block size
     #[arg(long, value_name = "BYTES", value_parser = block_size, help_heading = "Request")]
     pub(crate) block_size: Option<BlockSize>,
-    /// Set the length of tokens in bytes
+    /// Token length in bytes
     ///
     /// Tokens of more than 8 bytes need a server with RFC 8974.
     #[arg(long, value_name = "BYTES", value_parser = token_length, default_value = "4", help_heading = "Request")]
     pub(crate) token_length: u16,
 
-    /// Select the congestion controller [default: default, or the profile's]
+    /// Congestion controller [default: default, or the profile's]
     ///
     /// `carob cc list` explains all.
     #[arg(long, value_name = "NAME", help_heading = "Message layer")]
     pub(crate) cc: Option<String>,
-    /// Use the profile of a link: nb-iot, lte-m, thread or lan
+    /// Profile of the link: nb-iot, lte-m, thread or lan
     ///
     /// `carob profiles` explains all. Explicit options override the profile.
     #[arg(long, value_name = "NAME", value_parser = profile, help_heading = "Message layer")]
     pub(crate) profile: Option<TransmissionProfile>,
-    /// Limit outstanding exchanges of a port (NSTART)
+    /// Maximum outstanding exchanges of a port (NSTART)
     ///
     /// In the mode block these are blocks of a body in flight. [default: 1 for block; otherwise as
     /// --outstanding needs]
     #[arg(long, value_name = "N", help_heading = "Message layer")]
     pub(crate) nstart: Option<u16>,
-    /// Fail requests and handshakes after this time [default: 10s; 60s for bodies]
+    /// Time limit of requests and handshakes [default: 10s; 60s for bodies]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Message layer")]
     pub(crate) timeout: Option<Duration>,
-    /// Replace a source port, and its DTLS session, after this many messages
+    /// Messages after which a source port and its DTLS session are replaced
     #[arg(
         long,
         value_name = "N",
@@ -106,10 +106,10 @@ pub(crate) struct BenchArgs {
     /// Print one JSON object
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
-    /// Write the percentile distribution of latencies (us) to a file
+    /// File for the percentile distribution of latencies (us)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) histogram: Option<PathBuf>,
-    /// Report the CPU time per request of a local server process (Linux)
+    /// Local server process whose CPU time per request is reported (Linux)
     #[arg(long, value_name = "PID", help_heading = "Output")]
     pub(crate) server_pid: Option<u32>,
 

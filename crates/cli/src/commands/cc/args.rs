@@ -34,10 +34,10 @@ with all commands of carob that also takes the new name.";
 pub(crate) struct NewArgs {
     /// The controller's name, and the crate's
     pub(crate) name: String,
-    /// Write the crate to this folder [default: NAME]
+    /// Folder for the crate [default: NAME]
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
-    /// Depend on this checkout of carob
+    /// Checkout of carob that the crate depends on
     ///
     /// Default: the checkout that contains the current folder, else the version of this program in the
     /// package registry.
@@ -99,17 +99,17 @@ pub(crate) struct TraceArgs {
     /// Run a built-in script: drift, losses, a late reply, a full buffer, silence
     #[arg(long)]
     pub(crate) demo: bool,
-    /// Trace these controllers [default: those that differ most]
+    /// Controllers to trace [default: those that differ most]
     ///
     /// Names (see `carob cc list`), patterns such as 'cocoa*', or all.
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
-    /// Change a constant or a transmission parameter: cc.k_weak=4
+    /// Override of a constant or a transmission parameter: cc.k_weak=4
     ///
     /// Other examples: max_retransmit=20, rto_max='60 s'.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Set every random draw to this part of its range
+    /// Place of every random draw in its range
     #[arg(
         long,
         value_name = "PLACE",
@@ -118,7 +118,7 @@ pub(crate) struct TraceArgs {
         conflicts_with = "seed"
     )]
     pub(crate) dither: Place,
-    /// Draw from this seed instead, the same for every controller
+    /// Seed of random draws instead of --dither, common to all controllers
     #[arg(long, value_name = "SEED")]
     pub(crate) seed: Option<u64>,
     /// Print every event in the table
@@ -133,7 +133,7 @@ pub(crate) struct TraceArgs {
     /// Print the figure
     #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "csv"])]
     pub(crate) svg: bool,
-    /// Write the figure to this file [default: ./reports/trace-NAME.svg]
+    /// File for the figure [default: ./reports/trace-NAME.svg]
     ///
     /// With --json and --csv there is no figure unless this option is given.
     #[arg(long, value_name = "FILE")]
