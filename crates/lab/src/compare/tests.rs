@@ -144,6 +144,36 @@ fn nightly_a_link_without_loss_or_wait_keeps_default_coap() {
         .expect("possible");
     assert_eq!(answer.recommended, 0);
     assert!(answer.words()[0].starts_with("Stay with default CoAP"));
+    let settings =
+        "Default CoAP has ACK_TIMEOUT 2 s, ACK_RANDOM_FACTOR 1.5, MAX_RETRANSMIT 4 and NSTART 1.";
+    assert!(
+        answer.words()[1].ends_with(settings),
+        "{:?}",
+        answer.words()
+    );
+}
+
+#[test]
+fn nightly_blocks_below_those_of_the_stack_are_named() {
+    let text = "[link]\ndown = \"1 Mbit/s\"\nup = \"1 Mbit/s\"\nrtt = \"100 ms\"\nloss = \"5 %\"\nmtu = \"300 B\"";
+    let link = Link::from_file("l.toml", text).expect("it reads");
+    let mut traffic = Traffic::named("firmware").expect("known");
+    traffic.size = 4_096;
+    let answer = Question::new(link, traffic)
+        .answer(&|_| {})
+        .expect("possible");
+    assert!(answer.recommended > 0);
+    let words = answer.words();
+    let block = answer.recommended().configuration.block;
+    assert!(block <= 256, "{block}");
+    assert!(
+        words[0].contains(&format!("blocks of {block} B")),
+        "{words:?}"
+    );
+    assert!(
+        words[1].contains("Set it at the client, which requests the blocks"),
+        "{words:?}"
+    );
 }
 
 #[test]

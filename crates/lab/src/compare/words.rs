@@ -1,9 +1,15 @@
 //! The answer in words.
 
+use carob_cc::TransmissionParameters;
+
+use super::configuration::BLOCKS;
 use super::gate::OVERLOADED;
 use super::judge::Measured;
 use super::search::NEAR_UNSURE;
 use super::{Answer, LEFT_OUT, Ranked, TrafficKind, Transfer};
+
+/// Share of the recommendation's mean time below which an excluded configuration is named.
+const FASTER: f64 = 0.95;
 
 /// A time for sentences, in the unit that suits it.
 pub fn seconds(value: f64) -> String {
@@ -130,8 +136,10 @@ fn recommendation(answer: &Answer) -> String {
     }
     let plain = &answer.default_coap().configuration;
     let mut parts = Vec::new();
-    if is_blockwise && best.configuration.block != plain.block {
-        parts.push(format!("blocks of {} B", best.configuration.block));
+    // A packet too small for the stack's own block size requires a setting, too.
+    let block = best.configuration.block;
+    if is_blockwise && (block != plain.block || block != BLOCKS[0]) {
+        parts.push(format!("blocks of {block} B"));
     }
     parts.extend(best.configuration.timers.words());
     let controller = best.configuration.controller;
@@ -158,7 +166,7 @@ fn evidence(answer: &Answer) -> String {
         &answer.default_coap().measured,
     );
     if answer.recommended == 0 {
-        return alone(subject, a);
+        return format!("{} {}", alone(subject, a), default_settings());
     }
     let [mean, slow] = [a.time_s, a.tail_s].map(seconds);
     let [mean_before, slow_before] = [b.time_s, b.tail_s].map(seconds);
@@ -170,12 +178,7 @@ fn evidence(answer: &Answer) -> String {
         let [failed, before] = [a.undelivered, b.undelivered].map(percent);
         sentences.push(format!("{failed} fail instead of {before}."));
     }
-    let end = if answer.traffic.is_observe() {
-        "server"
-    } else {
-        "client"
-    };
-    sentences.push(format!("It acts at the {end}, which sends."));
+    sentences.push(place(answer).to_owned());
     let configuration = &answer.recommended().configuration;
     if configuration.controller == "default" && configuration.timers.lengthens() {
         sentences.push(
@@ -190,6 +193,26 @@ fn evidence(answer: &Answer) -> String {
         ));
     }
     sentences.join(" ")
+}
+
+/// The end at which the recommendation is set.
+fn place(answer: &Answer) -> &'static str {
+    if answer.traffic.is_observe() {
+        "Set it at the server, which sends the notifications."
+    } else if answer.traffic.is_blockwise() {
+        "Set it at the client, which requests the blocks; the server needs no change."
+    } else {
+        "Set it at the client, which sends the requests; the server needs no change."
+    }
+}
+
+/// The parameters of default CoAP, for stacks in which others may be set.
+fn default_settings() -> String {
+    let own = TransmissionParameters::DEFAULT;
+    format!(
+        "Default CoAP has ACK_TIMEOUT {}, ACK_RANDOM_FACTOR {}, MAX_RETRANSMIT {} and NSTART {}.",
+        own.ack_timeout, own.ack_random_factor, own.max_retransmit, own.nstart
+    )
 }
 
 /// Times and failures of default CoAP.
@@ -211,9 +234,7 @@ fn certainty(answer: &Answer) -> String {
             "Its cost is {:.2} of default CoAP's (95 % interval {:.2} to {:.2}, {} paired seeds).",
             best.cost.value, best.cost.low, best.cost.high, answer.seeds
         ));
-        if !answer.is_settled {
-            sentences.push("With other seeds it may be another one.".to_owned());
-        }
+        sentences.extend(unsettled(answer));
         if !answer.neighbours.is_empty() {
             sentences.push(format!(
                 "It is not worse than default CoAP on any of {} links nearby ({}).",
@@ -237,7 +258,15 @@ fn certainty(answer: &Answer) -> String {
         }
         if let Some(one) = excluded.first() {
             sentences.push(format!("{}.", ruled_out(one)));
+        } else if let Some(faster) = faster_but_excluded(answer) {
+            sentences.push(faster);
         }
+    } else {
+        sentences.push(format!(
+            "All were compared by {} paired seeds.",
+            answer.seeds
+        ));
+        sentences.extend(unsettled(answer));
     }
     sentences.push(
         "Not tried, by RFC 7252 4.8.1: ACK_TIMEOUT below 2 s without timers that follow the round trip."
@@ -250,6 +279,28 @@ fn certainty(answer: &Answer) -> String {
         LEFT_OUT.len() + answer.controllers.len()
     ));
     sentences.join(" ")
+}
+
+fn unsettled(answer: &Answer) -> Option<String> {
+    let text = "With other seeds the recommendation may be another one.";
+    (!answer.is_settled).then(|| text.to_owned())
+}
+
+/// The fastest configuration of the table that a limit excludes, where it is faster by a twentieth than the
+/// recommendation.
+fn faster_but_excluded(answer: &Answer) -> Option<String> {
+    let most = answer.recommended().measured.time_s * FASTER;
+    let of_table = answer.ranked.iter().skip(1);
+    let faster = of_table
+        .filter(|one| one.configuration.transfer == Transfer::Block && one.measured.time_s < most)
+        .filter(|one| !one.excluded.is_empty())
+        .min_by(|a, b| a.measured.time_s.total_cmp(&b.measured.time_s))?;
+    Some(format!(
+        "{} is faster ({} on average), but is excluded: {}.",
+        faster.configuration,
+        seconds(faster.measured.time_s),
+        faster.excluded.first()?
+    ))
 }
 
 /// Links nearby where another configuration is better.
@@ -272,9 +323,11 @@ fn flips(answer: &Answer) -> Option<String> {
         }
     }
     let list = by_configuration.iter().map(|(name, at, [low, high])| {
-        let costs = match at.len() {
-            1 => format!("{low:.2}"),
-            _ => format!("{low:.2} to {high:.2}"),
+        let [low, high] = [low, high].map(|cost| format!("{cost:.2}"));
+        let costs = if low == high {
+            low
+        } else {
+            format!("{low} to {high}")
         };
         format!("{name} at {} ({costs} of its cost)", at.join(", "))
     });

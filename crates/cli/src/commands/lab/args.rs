@@ -49,7 +49,8 @@ Examples:
   carob lab compare --link my-link.toml --traffic firmware --weight harm=40
 
 A link file has a table [link] with down, up, rtt, jitter, loss, loss_burst, buffer and mtu, as the
-options; a traffic file has a table [workload] with the keys of scenario files.";
+options; a traffic file has a table [workload] with the keys of scenario files (`carob lab keys`).
+Other intervals, or devices that all start at once: docs/compare.md#traffic.";
 
 #[cfg(feature = "emulate")]
 const EMULATE_EXAMPLES: &str = "\

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use carob_lab::compare::{
     Answer, BUILT_IN, CLIENTS_MAX, CompareError, Component, LEFT_OUT, Link, Progress, Question,
-    TRAFFIC, Traffic, WrittenLink, WrittenTraces, digits,
+    TRAFFIC, Timers, Traffic, TrafficKind, WrittenLink, WrittenTraces, digits,
 };
 use carob_lab::text::{Emphasis, TextTable};
 
@@ -258,6 +258,33 @@ fn table(answer: &Answer) -> TextTable {
     table
 }
 
+/// Returns whether the recommended controller takes state from one small request to the next.
+fn learns_from_requests(answer: &Answer) -> bool {
+    let traffic = &answer.traffic;
+    let controller = answer.recommended().configuration.controller;
+    controller != "default" && !traffic.is_blockwise() && !traffic.is_observe()
+}
+
+/// The trial of the recommended controller beside default CoAP, of requests alone.
+fn trial(answer: &Answer) -> Option<String> {
+    let traffic = &answer.traffic;
+    if traffic.is_observe() {
+        return None;
+    }
+    let traffic = match traffic.kind {
+        TrafficKind::Telemetry => " --traffic telemetry",
+        _ if traffic.is_blockwise() => " --traffic firmware",
+        _ => "",
+    };
+    let controllers = match answer.recommended().configuration.controller {
+        "default" | "carob" => String::new(),
+        other => format!(" --cc default,{other}"),
+    };
+    Some(format!(
+        "carob try coap://SERVER/PATH{traffic}{controllers}"
+    ))
+}
+
 /// Percentiles of times, and the bytes of a device.
 fn details(answer: &Answer) -> TextTable {
     let mut table = TextTable::new([
@@ -306,6 +333,12 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
     say("");
     say_table(&table(answer), 0);
     say("");
+    let is_blockwise = answer.traffic.is_blockwise();
+    let blocks = if is_blockwise {
+        " B: block size, 1024 B unless set."
+    } else {
+        ""
+    };
     let weights: Vec<String> = Component::ALL
         .iter()
         .filter(|one| answer.weights.of(**one) > 0.0)
@@ -320,12 +353,11 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
     };
     out(&format!(
         "* recommended.{with_peer} slow s: mean of the slowest 5 %. spur.: spurious retransmissions per \
-         exchange. cost: weighted geometric mean of ratios to default CoAP: {}. ACK: ACK_TIMEOUT, with \
-         MAX_RETRANSMIT and the longest timer of the profile that has it.\n",
+         exchange. cost: weighted geometric mean of ratios to default CoAP: {}.{blocks} ACK: ACK_TIMEOUT, with \
+         MAX_RETRANSMIT and the cap on timers of the profile that has it (carob profiles).\n",
         weights.join(", ")
     ));
     let best = &answer.recommended().configuration;
-    let is_blockwise = answer.traffic.is_blockwise();
     if answer.recommended > 0 {
         say("Settings for the command line, the library, and firmware (carob-cc alone):");
         say(format_args!("  {}", answer.recommended().command));
@@ -333,6 +365,11 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
             raw(format_args!("  {line}"));
         }
         say(format_args!("  {}\n", best.firmware()));
+        if learns_from_requests(answer) {
+            say(
+                "Make all requests with one client: the controller learns from each, and a new client knows nothing.\n",
+            );
+        }
     }
     if let Some(place) = answer.with_peer {
         say("With support at the peer:");
@@ -361,11 +398,11 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
     if let Some(file) = &args.report {
         say(format_args!("Report: {}\n", file.display()));
     }
-    next(args);
+    next(args, answer);
 }
 
 /// Prints what may be run next.
-fn next(args: &CompareArgs) {
+fn next(args: &CompareArgs, answer: &Answer) {
     let words: Vec<String> = args.words().iter().map(|word| quoted(word)).collect();
     let other = CompareArgs {
         traffic: if args.traffic == "command" {
@@ -378,7 +415,15 @@ fn next(args: &CompareArgs) {
         ..args.clone()
     };
     let other: Vec<String> = other.words().iter().map(|word| quoted(word)).collect();
-    let lines = [
+    let trial = trial(answer).map(|trial| {
+        let about = if answer.recommended().configuration.timers == Timers::Rfc7252 {
+            "the choice on a real server, by paired requests"
+        } else {
+            "the controllers on a real server, by paired requests with ACK_TIMEOUT 2 s"
+        };
+        (trial, about)
+    });
+    let mut lines = vec![
         (
             format!("{} --all", words.join(" ")),
             "the costs of all controllers",
@@ -388,10 +433,9 @@ fn next(args: &CompareArgs) {
             "carob lab compare --down 60kbit/s --up 20kbit/s --rtt 1.5s --loss 5%".to_owned(),
             "a link of your own",
         ),
-        (
-            "carob try coap://SERVER/PATH".to_owned(),
-            "the choice on a real server, by paired requests",
-        ),
+    ];
+    lines.extend(trial);
+    lines.extend([
         (
             "carob lab run carob/default".to_owned(),
             "a study's experiment beside its published values",
@@ -400,7 +444,7 @@ fn next(args: &CompareArgs) {
             "carob --help".to_owned(),
             "client, server and the rest of the lab",
         ),
-    ];
+    ]);
     say("Next:");
     for (command, about) in lines.iter().skip(usize::from(args.all)) {
         raw(command_lines(command));
