@@ -254,15 +254,18 @@ fn begin(args: &TryArgs, pairs: usize) -> Result<bool, Failure> {
         TrialTraffic::Firmware => "GET of a large resource",
     };
     let count = (pairs + 1) * args.cc.len();
+    let output = &args.output;
+    let link = if cfg!(feature = "analyze") {
+        format!(" and {output}.toml")
+    } else {
+        String::new()
+    };
     printer::remark(&format!(
         "{what} {}: at most {count} requests, one and then {pairs} with each of {}; at most {rate:.0} a minute, \
-         one at a time, for at most {:.0} s. Writes {}.pcapng and, with `carob analyze` in this \
-         build, {}.toml.",
+         one at a time, for at most {:.0} s. Writes {output}.pcapng{link}.",
         args.uri,
         args.cc.join(", "),
         args.within.as_secs_f64(),
-        args.output,
-        args.output
     ));
     if args.yes || !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Ok(true);
@@ -427,7 +430,7 @@ fn table(trial: &Trial<'_>) -> TextTable {
         ">answered",
         ">mean",
         ">median",
-        ">slow 5 %",
+        ">p95",
         ">retransm.",
     ]);
     for one in trial.controllers {
@@ -481,7 +484,12 @@ fn show(trial: &Trial<'_>, within: Duration) {
         say("Too few requests for an answer; let it run longer.");
         return;
     }
-    let sentence = if trial.recommended == first {
+    let sentence = if trial.recommended == first && !trial.is_settled {
+        format!(
+            "Stay with {first} for now: {} pairs do not show that another is at least 10 % and 5 ms better.",
+            trial.pairs
+        )
+    } else if trial.recommended == first {
         format!("Stay with {first}: no other is at least 10 % and 5 ms better beyond chance.")
     } else {
         format!("Use {0}, at the client: --cc {0}.", trial.recommended)
@@ -493,19 +501,26 @@ fn show(trial: &Trial<'_>, within: Duration) {
     {
         say(text);
     }
-    let settled = if trial.is_settled {
-        "settled"
+    let pairs = trial.pairs;
+    if trial.is_settled {
+        say(format_args!("{pairs} pairs of requests, settled."));
     } else {
-        "not settled: more pairs narrow the interval (--pairs)"
-    };
-    let limit = within.as_secs_f64();
-    say(format_args!(
-        "{} pairs of requests, {settled}; at most {limit:.0} s.\n",
-        trial.pairs
-    ));
+        let limit = within.as_secs_f64();
+        say(format_args!(
+            "{pairs} pairs of requests, not settled: more narrow the interval (--pairs, and --within beyond {limit:.0} s)."
+        ));
+    }
+    let mut controllers = trial.controllers.iter();
+    let nothing_lost = controllers.all(|one| one.retransmissions == 0 && one.failed == 0);
+    if nothing_lost && trial.traffic != TrialTraffic::Firmware {
+        say(
+            "No message was retransmitted. Without losses, controllers do not differ in such requests.",
+        );
+    }
+    say("");
     say_table(&table(trial), 0);
     say(
-        "\nTimes are until the whole response, or until a request was given up. slow 5 %: 95th percentile.\n",
+        "\nTimes are until the whole response, or until a request was given up. p95: 95th percentile.\n",
     );
 }
 
@@ -515,7 +530,7 @@ fn write_link(capture: &Path, prefix: &str, trial: &Trial<'_>, quiet: bool) {
     #[cfg(feature = "analyze")]
     let written = super::analyze::fit(capture, Path::new(&link));
     #[cfg(not(feature = "analyze"))]
-    let written: Result<(), Failure> = Err(crate::features::missing("the fitted link", "analyze"));
+    let written: Result<(), Failure> = Err(crate::features::missing("`carob analyze`", "analyze"));
     if quiet {
         return;
     }
