@@ -5,6 +5,10 @@ use carob_lab::text::TextTable;
 use super::{prose, table};
 use crate::commands::profiles::{Profile, ROWS, Reason};
 
+/// A profile does not know the traffic and the number of devices, a comparison does.
+const COMPARE: &str =
+    "`carob lab compare` recommends for one link, traffic and number of devices, and may differ";
+
 /// All profiles, a line each.
 pub(crate) fn profiles(all: &[Profile]) {
     let header = [
@@ -28,6 +32,7 @@ pub(crate) fn profiles(all: &[Profile]) {
         ]);
     }
     list.add_note("`carob profiles NAME` lists every value with its reason and source");
+    list.add_note(COMPARE);
     table(&list);
 }
 
@@ -56,4 +61,5 @@ pub(crate) fn profile(profile: &Profile) {
             None => prose("    this project's choice"),
         }
     }
+    prose(COMPARE);
 }
