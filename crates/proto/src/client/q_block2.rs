@@ -370,7 +370,7 @@ impl Client {
     }
 
     /// Withdraws an early request for the next set that was not acknowledged while blocks of the set before
-    /// arrive: the end of that set brings it again. Returns false for another request.
+    /// arrive: the next of these brings it again. Returns false for another request.
     pub(crate) fn withdraw_next_set(&mut self, index: u32) -> bool {
         let Some(download) = self.q_download(index) else {
             return false;

@@ -10,6 +10,7 @@ use carob_proto::codec::{BlockSize, BlockValue, MessageView, OptionNumber, Type}
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, QBlockMode, RequestConfig};
 
+use crate::net::wire::Wire;
 use crate::net::{Net, client_address, pattern, put};
 
 /// A configuration with blocks of 64 bytes and this controller.
@@ -25,6 +26,18 @@ fn sending(mode: QBlockMode, confirmable: bool) -> RequestConfig {
     sending.q_block = Some(mode);
     sending.confirmable = confirmable;
     sending
+}
+
+/// A message with a block of a response body of `count` blocks by Q-Block2.
+fn response_block(message: Wire, (number, count): (u32, u32)) -> Vec<u8> {
+    let more = number + 1 < count;
+    let size = ((count * 64 - 10) as u16).to_be_bytes();
+    message
+        .option(4, &[1])
+        .option(28, &size)
+        .block(OptionNumber::Q_BLOCK2, (number, more, 64))
+        .payload(&vec![0; if more { 64 } else { 54 }])
+        .bytes()
 }
 
 /// Messages from one side with this option: type, block, payload bytes.

@@ -4,7 +4,7 @@ use carob_cc::time::Instant;
 use carob_proto::codec::{BlockSize, BlockValue, Code, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
-use super::{blocks, body, config, net, net_with, sending};
+use super::{blocks, body, config, net, net_with, response_block, sending};
 use crate::net::wire::con;
 use crate::net::{Faults, Net, get, millis, pattern, seconds};
 
@@ -37,15 +37,9 @@ fn a_request_brings_a_set_and_continue_the_next() {
 }
 
 /// A confirmable block of a body of 25, in response to a request.
-fn confirmable_block(request: &[u8], number: u32) -> Vec<u8> {
-    let more = number < 24;
-    let size = ((25 * 64 - 10) as u16).to_be_bytes();
+fn of_25(request: &[u8], number: u32) -> Vec<u8> {
     let block = con(Code::CONTENT, 500 + number as u16).token_of(request);
-    let block = block
-        .option(4, &[1])
-        .option(28, &size)
-        .block(OptionNumber::Q_BLOCK2, (number, more, 64));
-    block.payload(&vec![0; if more { 64 } else { 54 }]).bytes()
+    response_block(block, (number, 25))
 }
 
 #[test]
@@ -54,19 +48,19 @@ fn the_next_confirmable_set_is_requested_while_one_arrives() {
     net.server_dead = true;
     net.send_with(get("x"), sending(On, true));
     let request = net.sent_by_client()[0].to_vec();
-    net.inject_to_client(&confirmable_block(&request, 0));
+    net.inject_to_client(&of_25(&request, 0));
     net.run_for(millis(10));
     assert_eq!(requested(&net), [[(0, true)], [(10, true)]]);
     for number in 1..10 {
-        net.inject_to_client(&confirmable_block(&request, number));
+        net.inject_to_client(&of_25(&request, number));
     }
     net.run_for(millis(10));
     assert_eq!(requested(&net), [[(0, true)], [(10, true)]]);
-    net.inject_to_client(&confirmable_block(&request, 10));
+    net.inject_to_client(&of_25(&request, 10));
     net.run_for(millis(10));
     assert_eq!(requested(&net), [[(0, true)], [(10, true)], [(20, true)]]);
     for number in 11..25 {
-        net.inject_to_client(&confirmable_block(&request, number));
+        net.inject_to_client(&of_25(&request, number));
     }
     net.run_for(millis(10));
     assert_eq!(net.response().unwrap().bytes().len(), 25 * 64 - 10);
@@ -82,7 +76,7 @@ fn an_early_request_without_acknowledgement_is_repeated() {
     let request = net.sent_by_client()[0].to_vec();
     // The request for block 10 ends within MAX_TRANSMIT_WAIT, 93 s.
     for number in 0..9 {
-        net.inject_to_client(&confirmable_block(&request, number));
+        net.inject_to_client(&of_25(&request, number));
         net.run_for(seconds(12));
     }
     assert_eq!(net.failure(), None);

@@ -7,7 +7,7 @@ use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::Failure;
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
-use super::{blocks, body, codes, config, net, net_with, reports, sending, upload};
+use super::{blocks, body, codes, config, net, net_with, reports, response_block, sending, upload};
 use crate::net::wire::{Wire, con, non};
 use crate::net::{Net, client_address, get, millis, post, seconds};
 
@@ -283,14 +283,7 @@ fn blocks_of_the_next_set_show_what_is_missing() {
     // A server that sends the next set without a Continue.
     for number in [0, 1, 3, 4, 5, 6, 7, 8, 10, 11] {
         let block = non(Code::CONTENT, 500 + number as u16).token_of(&request);
-        let size = ((12 * 64 - 10) as u16).to_be_bytes();
-        let more = number != 11;
-        let length = if more { 64 } else { 54 };
-        let block = block
-            .option(4, &[1])
-            .option(28, &size)
-            .block(OptionNumber::Q_BLOCK2, (number, more, 64));
-        net.inject_to_client(&block.payload(&vec![0; length]).bytes());
+        net.inject_to_client(&response_block(block, (number, 12)));
     }
     net.run_for(seconds(1));
     let asked = net.sent_by_client()[1].to_vec();
