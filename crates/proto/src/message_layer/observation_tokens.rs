@@ -19,6 +19,14 @@ pub(crate) struct ObservationToken {
     pub(crate) established: bool,
 }
 
+impl ObservationToken {
+    /// Returns whether an entry is this token of an operation, which may have several: a body by Q-Block2
+    /// has one a request.
+    fn is_of(peer: PeerIndex, token: &TokenKey, operation: u32) -> impl Fn(&Self) -> bool {
+        move |own| own.operation == operation && own.peer == peer && own.token == *token
+    }
+}
+
 /// Observations of this endpoint by (peer, token), the latter without its last byte, which may
 /// count copies.
 #[derive(Debug)]
@@ -96,11 +104,8 @@ impl ObservationTokens {
     /// Records the first notification.
     pub(crate) fn establish(&mut self, peer: PeerIndex, token: &TokenKey, operation: u32) {
         let hash = Self::hash(&self.state, peer, token);
-        let found = self
-            .table
-            .find_mut(hash, |entry| entry.operation == operation);
-        debug_assert!(found.as_ref().is_none_or(|entry| entry.token == *token));
-        if let Some(entry) = found {
+        let own = ObservationToken::is_of(peer, token, operation);
+        if let Some(entry) = self.table.find_mut(hash, own) {
             entry.established = true;
         }
     }
@@ -113,9 +118,8 @@ impl ObservationTokens {
         operation: u32,
     ) -> Option<ObservationToken> {
         let hash = Self::hash(&self.state, peer, token);
-        let found = self
-            .table
-            .find_entry(hash, |entry| entry.operation == operation);
+        let own = ObservationToken::is_of(peer, token, operation);
+        let found = self.table.find_entry(hash, own);
         found.ok().map(|found| found.remove().0)
     }
 
@@ -142,6 +146,7 @@ impl ObservationTokens {
 mod tests {
     use super::*;
     use crate::codec::Token;
+    use alloc::vec::Vec;
 
     fn key(bytes: &[u8]) -> TokenKey {
         TokenKey::short(Token::new(bytes).expect("a short token"))
@@ -162,6 +167,23 @@ mod tests {
         assert!(tokens.find(1, &key(&[1, 2])).expect("known").established);
         assert!(tokens.remove(1, &key(&[1, 2]), 7).is_some());
         assert_eq!(tokens.len(), 0);
+    }
+
+    #[test]
+    fn each_token_of_an_operation_is_its_own() {
+        for seed in 0..1000 {
+            let mut tokens = ObservationTokens::new(seed);
+            let all: Vec<TokenKey> = (0..16).map(|n| key(&[n, 0])).collect();
+            for token in &all {
+                tokens.add(1, *token, 7);
+            }
+            tokens.establish(1, &all[1], 7);
+            assert!(tokens.remove(1, &all[0], 7).is_some());
+            for token in &all[1..] {
+                let own = tokens.find(1, token).expect("another was removed");
+                assert_eq!(own.established, own.token == all[1], "seed {seed}");
+            }
+        }
     }
 
     #[test]
