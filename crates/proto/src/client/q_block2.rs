@@ -56,6 +56,10 @@ pub(crate) struct QDownload {
     confirmable_blocks: bool,
     /// Sets come separately from the acknowledgement of their request.
     separate: bool,
+    /// The departure of the latest request.
+    requested_at: Instant,
+    /// The shortest round trip of this body's requests.
+    round_trip: Option<Duration>,
 }
 
 impl QDownload {
@@ -94,12 +98,36 @@ impl QDownload {
         silence.times(1 << self.repeats.min(16))
     }
 
-    /// Returns whether the arrival of this block is the time to request the next set. The server retransmits
-    /// confirmable blocks until they are acknowledged, so its next set need not wait for the end of this one, and
-    /// the link is not idle for a round trip after each.
+    /// Returns whether the arrival of this block is the time to request the next set, so that the link is not idle
+    /// for a round trip after each. The server retransmits confirmable blocks until they are acknowledged, so their
+    /// next set need not wait for the end of this one. A set of NON blocks leaves as one burst: it is requested when
+    /// the rest of this set arrives within a round trip, so that it finds an empty queue.
     fn requests_early(&self, number: u32, blocks: u32, set: u32) -> bool {
         let is_of_last_set = number + set >= self.end && self.end.is_multiple_of(set);
-        self.is_repeated() && is_of_last_set && self.end < blocks
+        if !is_of_last_set || self.end >= blocks {
+            return false;
+        }
+        let first_missing = (self.body.as_ref()).map(|body| body.received().first_missing());
+        let rest = self
+            .spacing
+            .times(self.end.saturating_sub(number + 1).into());
+        let is_in_time = self.round_trip.is_some_and(|time| rest < time);
+        let is_in_order = first_missing == Some(number + 1);
+        self.is_repeated() || (!self.confirmable_blocks && is_in_order && is_in_time)
+    }
+
+    /// Notes the arrival of a block. The first that a request names shows the round trip: the time since the
+    /// request, less the time that the link takes for the block.
+    fn note_arrival(&mut self, now: Instant, number: u32, longest: Duration) {
+        let first = self.requested.first().map(|first| first.number);
+        if self.repeats == 0 && first == Some(number) {
+            let time = now.since(self.requested_at).saturating_sub(self.spacing);
+            let shortest = self.round_trip.map_or(time, |shortest| shortest.min(time));
+            self.round_trip = Some(shortest);
+        }
+        let apart = now.since(self.arrived).min(longest);
+        self.spacing = (self.spacing.times(3) + apart).half().half();
+        (self.arrived, self.repeats) = (now, 0);
     }
 
     /// Returns whether the server retransmits all missing blocks: they are confirmable, and none came
@@ -139,6 +167,8 @@ impl Client {
             spacing: Duration::ZERO,
             confirmable_blocks: false,
             separate: false,
+            requested_at: cx.now,
+            round_trip: None,
         };
         self.operations[index as usize].q_download = Some(Box::new(download));
     }
@@ -202,7 +232,7 @@ impl Client {
             "RFC 9177 4.4"
         );
         download.end = download.end.max(of_body);
-        download.requested = blocks;
+        (download.requested, download.requested_at) = (blocks, cx.now);
         let due = cx.now + receive_timeout.times(1 << download.repeats.min(16));
         cx.timers.set(download.timer, due);
         let payload = self.operations[index as usize].request.payload.clone();
@@ -306,6 +336,7 @@ impl Client {
         let Some(download) = self.q_download(index) else {
             return;
         };
+        download.note_arrival(cx.now, block.number, receive_timeout);
         let body = download
             .body
             .get_or_insert_with(|| AnyOrderBody::new(block.szx, size, ahead));
@@ -321,9 +352,6 @@ impl Client {
             return self.fail_operation(cx, carrier, index, failure);
         };
         download.end = download.end.min(body.blocks());
-        let apart = cx.now.since(download.arrived).min(receive_timeout);
-        download.spacing = (download.spacing.times(3) + apart).half().half();
-        (download.arrived, download.repeats) = (cx.now, 0);
         if added == Added::Duplicate {
             cx.counters.q_block.duplicates += 1;
         }

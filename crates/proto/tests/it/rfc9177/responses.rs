@@ -5,7 +5,7 @@ use carob_proto::codec::{BlockSize, BlockValue, Code, MessageView, OptionNumber,
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
 use super::{blocks, body, config, net, net_with, response_block, sending};
-use crate::net::wire::con;
+use crate::net::wire::{con, non};
 use crate::net::{Faults, Net, get, millis, pattern, seconds};
 
 /// The Q-Block2 options of the client's requests: number and M bit.
@@ -64,6 +64,63 @@ fn the_next_confirmable_set_is_requested_while_one_arrives() {
     }
     net.run_for(millis(10));
     assert_eq!(net.response().unwrap().bytes().len(), 25 * 64 - 10);
+}
+
+/// The requests of a client after NON blocks of a body of 25: the first comes 300 ms after the request, the
+/// others at intervals of 100 ms.
+fn requests_after(numbers: impl IntoIterator<Item = u32>) -> Vec<Vec<(u32, bool)>> {
+    let mut net = net();
+    net.server_dead = true;
+    net.send_with(get("x"), sending(On, false));
+    let request = net.sent_by_client()[0].to_vec();
+    net.run_for(millis(200));
+    for number in numbers {
+        net.run_for(millis(100));
+        let block = non(Code::CONTENT, 500 + number as u16).token_of(&request);
+        net.inject_to_client(&response_block(block, (number, 25)));
+    }
+    net.run_for(millis(10));
+    requested(&net)
+}
+
+#[test]
+fn the_next_non_set_is_requested_a_round_trip_before_the_end() {
+    let (first, next) = (vec![(0, true)], vec![(10, true)]);
+    assert_eq!(requests_after(0..6), std::slice::from_ref(&first));
+    // Blocks 7, 8 and 9 need less than the round trip of 300 ms.
+    assert_eq!(requests_after(0..7), [first.clone(), next.clone()]);
+    assert_eq!(requests_after(0..10), [first.clone(), next.clone()]);
+    // One set ahead at most: the third set is requested when the second has arrived but for its last blocks.
+    assert_eq!(requests_after(0..13), [first.clone(), next.clone()]);
+    assert_eq!(requests_after(0..20), [first, next, vec![(20, true)]]);
+}
+
+#[test]
+fn no_non_set_is_requested_early_while_a_block_is_missing() {
+    let with_gap = || (0..10).filter(|number| *number != 3);
+    assert_eq!(requests_after(with_gap()), [[(0, true)]]);
+    let late = with_gap().chain([3]);
+    assert_eq!(requests_after(late), [[(0, true)], [(10, true)]]);
+    // One that the burst has overtaken.
+    let overtaken = [0, 1, 2, 4, 5, 3, 6, 7];
+    assert_eq!(requests_after(overtaken), [[(0, true)], [(10, true)]]);
+}
+
+#[test]
+fn a_non_set_on_a_slow_link_is_requested_after_the_one_before() {
+    let mut net = net();
+    net.server_dead = true;
+    net.send_with(get("x"), sending(On, false));
+    let request = net.sent_by_client()[0].to_vec();
+    for number in 0..10 {
+        // A round trip is shorter than a block.
+        net.run_for(millis(if number == 0 { 300 } else { 900 }));
+        assert_eq!(requested(&net), [[(0, true)]]);
+        let block = non(Code::CONTENT, 500 + number as u16).token_of(&request);
+        net.inject_to_client(&response_block(block, (number, 25)));
+    }
+    net.run_for(millis(10));
+    assert_eq!(requested(&net), [[(0, true)], [(10, true)]]);
 }
 
 #[test]
