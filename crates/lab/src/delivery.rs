@@ -7,8 +7,8 @@ use crate::metrics::{self, Metric};
 use crate::reading::{chosen, series_of_metric, widest};
 use crate::run::{EachRow, Outcome, Row};
 use crate::statistics::Statistics;
-use crate::summary::{dash, each_lines, label, lines};
-use crate::text::TextTable;
+use crate::summary::{each_lines, label, lines};
+use crate::text::{TextTable, dash};
 use crate::transmission;
 
 /// Legend of the columns for notifications.

@@ -9,8 +9,9 @@ use crate::metrics;
 use crate::paired::{Paired, SEEDS_MIN, pairs};
 use crate::run::{EachRow, Outcome, Row};
 use crate::scenario::builtin;
-use crate::summary::{self, SAME, label, seconds};
-use crate::timed::{Timed, percent_done};
+use crate::summary::{self, SAME, label};
+use crate::text::{listed, percent_done, seconds};
+use crate::timed::Timed;
 
 /// Spurious retransmissions of a flow that are not called a difference.
 const SPURIOUS_SAME: f64 = 0.05;
@@ -331,7 +332,7 @@ fn are_near(series: &[&Series]) -> bool {
 fn some(names: &[String]) -> String {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     if names.len() <= LISTED_MAX {
-        return summary::listed(&names);
+        return listed(&names);
     }
     let (first, others) = names.split_at(LISTED_MAX);
     format!("{} and {} more", first.join(", "), others.len())

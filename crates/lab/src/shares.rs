@@ -2,8 +2,8 @@
 
 use crate::metrics;
 use crate::run::Row;
-use crate::summary::{dash, lines};
-use crate::text::TextTable;
+use crate::summary::lines;
+use crate::text::{TextTable, dash};
 use crate::transmission;
 
 /// The legend of the columns.

@@ -12,8 +12,8 @@ use crate::run::{EachRow, Row};
 use crate::shares;
 use crate::statistics::{Statistic, Statistics};
 use crate::study::Study;
-use crate::text::{Emphasis, TextTable};
-use crate::timed::{Timed, percent_done};
+use crate::text::{Emphasis, TextTable, dash, distinct, listed, percent_done, seconds};
+use crate::timed::Timed;
 use crate::transmission;
 
 /// Medians this near to each other are called the same.
@@ -424,43 +424,9 @@ pub fn item_by_item(spec: &RunSpec) -> &'static str {
     }
 }
 
-/// Each value once, in the order of the first.
-pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for one in all {
-        if !found.contains(&one) {
-            found.push(one);
-        }
-    }
-    found
-}
-
 /// Names of the algorithms of rows, in order.
 pub(crate) fn algorithms(rows: &[Row]) -> Vec<&str> {
     distinct(rows.iter().map(|row| row.algorithm.as_str()))
-}
-
-/// `a`, `a and b`, `a, b and c`.
-pub fn listed(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
-/// Four significant digits or more: 285.70, 1028.1.
-pub fn seconds(value: f64) -> String {
-    if value < 1_000.0 {
-        format!("{value:.2}")
-    } else {
-        format!("{value:.1}")
-    }
-}
-
-/// The dash of a cell without a value.
-pub fn dash() -> String {
-    "–".to_owned()
 }
 
 #[cfg(test)]

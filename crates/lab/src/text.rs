@@ -1,4 +1,4 @@
-//! Aligned tables and running text for terminals.
+//! Aligned tables, running text, lists and numbers for terminals.
 
 mod fit;
 mod wrap;
@@ -159,9 +159,56 @@ impl fmt::Display for TextTable {
     }
 }
 
+/// Each value once, in the order of the first.
+pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// Four significant digits or more: 285.70, 1028.1.
+pub fn seconds(value: f64) -> String {
+    if value < 1_000.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.1}")
+    }
+}
+
+/// The dash of a cell without a value.
+pub fn dash() -> String {
+    "–".to_owned()
+}
+
+/// A share done as a percentage, rounded down: not 100.0 %, if one of thousands is missing.
+pub(crate) fn percent_done(share: f64) -> String {
+    // A hair more, for shares such as 0.993 that are a little less in binary.
+    format!("{:.1} %", (share * 1_000.0 + 1e-9).floor() / 10.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_done_have_one_rounding_that_never_rounds_up_to_all() {
+        assert_eq!(percent_done(0.99999), "99.9 %");
+        assert_eq!(percent_done(0.993), "99.3 %");
+        assert_eq!(percent_done(1.0), "100.0 %");
+    }
 
     #[test]
     fn markdown_keeps_alignment_and_escapes_bars() {

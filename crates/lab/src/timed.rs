@@ -10,12 +10,6 @@ use crate::statistics::{Statistic, Statistics};
 /// Shares done this near to each other leave times comparable.
 const COMPARABLE: f64 = 0.01;
 
-/// A share done as a percentage, rounded down: not 100.0 %, if one of thousands is missing.
-pub(crate) fn percent_done(share: f64) -> String {
-    // A hair more, for shares such as 0.993 that are a little less in binary.
-    format!("{:.1} %", (share * 1_000.0 + 1e-9).floor() / 10.0)
-}
-
 /// The time of a flow or of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timed {
@@ -173,13 +167,6 @@ impl Timed {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shares_done_have_one_rounding_that_never_rounds_up_to_all() {
-        assert_eq!(percent_done(0.99999), "99.9 %");
-        assert_eq!(percent_done(0.993), "99.3 %");
-        assert_eq!(percent_done(1.0), "100.0 %");
-    }
 
     #[test]
     fn responses_count_only_if_all_rows_have_periodic_requests() {

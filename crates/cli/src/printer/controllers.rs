@@ -1,7 +1,6 @@
 //! The congestion controllers.
 
-use carob_lab::summary::listed;
-use carob_lab::text::TextTable;
+use carob_lab::text::{TextTable, listed};
 
 use super::{prose, table};
 use crate::commands::cc::Controller;

@@ -9,8 +9,8 @@ use carob_sim::random::Stream;
 
 use super::{CalibrationError, OPEN};
 use crate::claims::ScenarioFile;
-use crate::summary::distinct;
 use crate::sweep::number;
+use crate::text::distinct;
 
 /// The seed of all streams of a search.
 const SEED: u64 = 1;

@@ -20,7 +20,7 @@ use std::fmt;
 use super::source::{Runs, Source};
 use crate::metrics::Metric;
 use crate::statistics::Statistics;
-use crate::summary::distinct;
+use crate::text::distinct;
 
 /// Facts by name and argument; `None` where there is no such fact.
 pub type Facts<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;

@@ -15,6 +15,7 @@ use crate::scenario::value::Value;
 use crate::statistics::{Statistic, Statistics};
 use crate::study::Study;
 use crate::summary::{self, Print};
+use crate::text::distinct;
 use crate::timed::Timed;
 
 /// Radius of the marker at a median.
@@ -114,7 +115,7 @@ pub(super) fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> V
         return Vec::new();
     }
     let scenario = outcome.plan().scenario();
-    let names = summary::distinct(rows.iter().map(Row::cell_name));
+    let names = distinct(rows.iter().map(Row::cell_name));
     let cells: Vec<&Cell> = names
         .iter()
         .filter_map(|name| scenario.cell(name))
@@ -176,7 +177,7 @@ fn box_plot(
         .iter()
         .find_map(|mark| print.study(&mark.published?.study));
     let citation = study.map_or_else(String::new, Study::citation);
-    let series = summary::distinct(boxes.iter().map(|mark| mark.algorithm));
+    let series = distinct(boxes.iter().map(|mark| mark.algorithm));
     let looks = Looks::of(series.iter().copied());
     let mut layers: Vec<Layer> = series.iter().map(|name| Layer::new(name)).collect();
     let mut published = Layer::new(&citation);

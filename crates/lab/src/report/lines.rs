@@ -12,6 +12,7 @@ use crate::run::{Outcome, Row};
 use crate::scenario::Cell;
 use crate::scenario::value::Value;
 use crate::summary;
+use crate::text::distinct;
 
 /// Fewer numbers make no line.
 const NUMBERS_MIN: usize = 3;
@@ -61,7 +62,7 @@ pub(super) fn figure(metric: &Metric, outcome: &Outcome<'_>, rows: &[Row]) -> Op
     let mut others = varying(&cells);
     let values_of = |key: &String| {
         let values = cells.iter().filter_map(|cell| cell.value(key));
-        summary::distinct(values.map(in_one_unit))
+        distinct(values.map(in_one_unit))
     };
     let swept = others.iter().map(|key| (key.clone(), values_of(key)));
     let swept = swept.filter(|(_, values)| values.len() >= NUMBERS_MIN);

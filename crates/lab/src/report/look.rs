@@ -1,7 +1,7 @@
 //! Colours and markers of the names that a figure shows, no two alike.
 
 use super::shapes::Shape;
-use crate::summary::distinct;
+use crate::text::distinct;
 
 /// Shapes of markers.
 const MARKERS: [Shape; 6] = [

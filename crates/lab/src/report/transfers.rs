@@ -8,6 +8,7 @@ use super::sequence::{SequenceGraph, sequences};
 use super::timers::{TimerTrace, timers as timer_traces};
 use crate::run::{Job, Outcome, Row, RunSetupError};
 use crate::summary;
+use crate::text::seconds;
 
 /// The most transfers shown side by side.
 const PANELS_MAX: usize = 8;
@@ -137,7 +138,7 @@ fn record(outcome: &Outcome<'_>, job: &Job<'_>) -> Result<Transfer, RunSetupErro
     let completion = record.flows.first().and_then(FlowRecord::completion);
     let took = completion.map_or_else(
         || "not completed".to_owned(),
-        |c| format!("{} s", summary::seconds(c.as_micros() as f64 / 1e6)),
+        |c| format!("{} s", seconds(c.as_micros() as f64 / 1e6)),
     );
     let unrecorded = match record.events_unrecorded {
         0 => String::new(),

@@ -15,7 +15,7 @@ use super::settings::Settings;
 use super::value::Value;
 use super::{Axis, Setting, impossible, missing};
 use crate::pattern::{fits, is_pattern};
-use crate::summary::distinct;
+use crate::text::distinct;
 
 /// An algorithm of a scenario.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use super::mesh;
 use super::tcp::{self, TcpSetting};
 use super::value::Value;
 use super::{Algorithm, Cell, Scenario, Setting};
-use crate::summary::distinct;
+use crate::text::distinct;
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use carob_sim::spec::NetworkSpec;
 use super::keys::KEYS;
 use super::settings::default_of;
 use super::{Cell, Scenario, mesh};
-use crate::summary::distinct;
+use crate::text::distinct;
 
 /// The most values of a swept key that are listed one by one.
 const LISTED_MAX: usize = 6;

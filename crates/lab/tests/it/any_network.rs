@@ -3,7 +3,8 @@ use carob_lab::reading::reading;
 use carob_lab::report::{Subject, comparison};
 use carob_lab::run::{Plan, RunRecord, Selection};
 use carob_lab::scenario::{Scenario, builtin};
-use carob_lab::summary::{Print, columns, dash, each_table, table};
+use carob_lab::summary::{Print, columns, each_table, table};
+use carob_lab::text::dash;
 
 fn run(name: &str, set: &[&str]) -> RunRecord {
     let (file, _) = builtin::find(name).unwrap();

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use carob_lab::expected::{Comparison, Verdict};
 use carob_lab::statistics::Statistic;
-use carob_lab::summary::{distinct, listed, seconds};
-use carob_lab::text::TextTable;
+use carob_lab::text::{TextTable, distinct, listed, seconds};
 
 /// Medians of rows that were run: published, measured, ratio, tolerance, verdict.
 pub fn medians(comparisons: &[Comparison]) -> TextTable {

@@ -4,8 +4,7 @@ use super::order::{BASE, Order, Pair, SUBJECT, ranking};
 use super::{Entry, NetworkComparison};
 use crate::reproduce::tables::TENTH;
 use carob_lab::metrics::{PDR, SETTLING_S};
-use carob_lab::summary::distinct;
-use carob_lab::text::TextTable;
+use carob_lab::text::{TextTable, distinct};
 
 /// A published table: its number, and its subject.
 pub fn printed_tables(comparisons: &[NetworkComparison]) -> Vec<(u32, &'static str)> {
