@@ -1,12 +1,9 @@
 //! Delivery of notifications, and of messages in wireless networks: a table, and a summary of where
 //! the choice of algorithm matters.
 
-use std::collections::BTreeMap;
-
-use crate::metrics::{self, Metric};
+use crate::metrics::{self, Metric, Metrics};
 use crate::reading::{chosen, series_of_metric, widest};
 use crate::run::{EachRow, Outcome, Row};
-use crate::statistics::Statistics;
 use crate::summary::{each_lines, label, lines};
 use crate::text::{TextTable, dash};
 use crate::transmission;
@@ -31,9 +28,6 @@ pub(crate) fn legend(metrics: &Metrics) -> &'static str {
         TOLD_COLUMNS
     }
 }
-
-/// Statistics of a row by metric.
-pub(crate) type Metrics = BTreeMap<&'static str, Statistics>;
 
 /// Returns true for metrics of notifications or of a wireless network.
 pub(crate) fn is_of(metrics: &Metrics) -> bool {
@@ -211,6 +205,7 @@ pub(crate) fn reading(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statistics::Statistics;
 
     fn row(cell: &str, algorithm: &str, pdr: f64, dropped: f64) -> Row {
         let one = |value: f64| Statistics::of(&[value]).expect("a value");

@@ -1,14 +1,13 @@
 //! Rows as tables with a data dictionary: one line per metric, so that every line has the same
 //! columns. Comma-separated values and JSON Lines are made here, other formats from [`Column`]s and [`Value`]s.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize as _;
 use serde_json::Map;
 
 use crate::csv;
-use crate::metrics::Metric;
+use crate::metrics::{Metric, Metrics};
 use crate::run::{EachRow, Row};
 use crate::statistics::{Statistic, Statistics};
 
@@ -248,11 +247,7 @@ fn front<const N: usize>(
     front
 }
 
-fn lines(
-    front: &[Value],
-    metrics: &BTreeMap<&'static str, Statistics>,
-    scenario_hash: &str,
-) -> Vec<Vec<Value>> {
+fn lines(front: &[Value], metrics: &Metrics, scenario_hash: &str) -> Vec<Vec<Value>> {
     let hash = Value::Text(scenario_hash.into());
     let line = |(metric, statistics): (&&'static str, &Statistics)| {
         let mut line = Vec::with_capacity(front.len() + Statistic::ALL.len() + 5);

@@ -46,7 +46,6 @@ pub mod sweep;
 #[cfg(test)]
 mod testing;
 pub mod text;
-pub mod timed;
 pub mod timer_log;
 mod transmission;
 

@@ -1,9 +1,8 @@
 //! Medians of many algorithms side by side.
 
-use crate::run::Row;
+use crate::run::{Row, Timed};
 use crate::summary::{self, RANKED_FROM, SAME, label};
 use crate::text::{Emphasis, TextTable, dash, seconds};
-use crate::timed::Timed;
 
 /// The fewest algorithms that are also set side by side.
 const SIDE_BY_SIDE_FROM: usize = 4;

@@ -24,6 +24,9 @@ pub use table::*;
 /// per run; all runs of a cell are pooled, as the thesis pools its four clients.
 pub type Samples = BTreeMap<&'static str, Vec<f64>>;
 
+/// Statistics by metric.
+pub type Metrics = BTreeMap<&'static str, Statistics>;
+
 /// A metric, declared once in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
@@ -385,7 +388,7 @@ fn collect_shares(record: &RunRecord, add: &mut impl FnMut(Metric, f64)) {
 }
 
 /// Statistics of every metric that has samples.
-pub fn summarise(samples: &Samples) -> BTreeMap<&'static str, Statistics> {
+pub fn summarise(samples: &Samples) -> Metrics {
     samples
         .iter()
         .filter_map(|(name, values)| Some((*name, Statistics::of(values)?)))

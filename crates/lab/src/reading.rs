@@ -7,11 +7,11 @@ use carob_sim::spec::RunRecord;
 use crate::delivery;
 use crate::metrics;
 use crate::paired::{Paired, SEEDS_MIN, pairs};
+use crate::run::Timed;
 use crate::run::{EachRow, Outcome, Row};
 use crate::scenario::builtin;
 use crate::summary::{self, SAME, label};
 use crate::text::{listed, percent_done, seconds};
-use crate::timed::Timed;
 
 /// Spurious retransmissions of a flow that are not called a difference.
 const SPURIOUS_SAME: f64 = 0.05;

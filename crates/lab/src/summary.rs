@@ -8,12 +8,12 @@ use crate::delivery;
 use crate::expected::Expected;
 use crate::metrics;
 use crate::reading;
+use crate::run::Timed;
 use crate::run::{EachRow, Row};
 use crate::shares;
 use crate::statistics::{Statistic, Statistics};
 use crate::study::Study;
 use crate::text::{Emphasis, TextTable, dash, distinct, listed, percent_done, seconds};
-use crate::timed::Timed;
 use crate::transmission;
 
 /// Medians this near to each other are called the same.

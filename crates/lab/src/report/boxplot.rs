@@ -9,6 +9,7 @@ use super::page::FigureBlock;
 use super::scale::{Mapping, number};
 use super::shapes::Shape;
 use crate::expected::Expected;
+use crate::run::Timed;
 use crate::run::{Outcome, Row};
 use crate::scenario::Cell;
 use crate::scenario::value::Value;
@@ -16,7 +17,6 @@ use crate::statistics::{Statistic, Statistics};
 use crate::study::Study;
 use crate::summary::{self, Print};
 use crate::text::distinct;
-use crate::timed::Timed;
 
 /// Radius of the marker at a median.
 const MARKER: f64 = 3.4;

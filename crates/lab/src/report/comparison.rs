@@ -6,10 +6,10 @@ use crate::delivery;
 use crate::export;
 use crate::medians;
 use crate::reading;
+use crate::run::Timed;
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::scenario::Cell;
 use crate::summary::{self, Print};
-use crate::timed::Timed;
 
 /// The longest values in bytes: a page stays below 400 kB.
 const VALUES_MAX: usize = 120_000;

@@ -9,9 +9,9 @@ use super::transfers::Typical;
 use super::{depth, distribution, intervals, lines, metric, node_timeline};
 use crate::delivery;
 use crate::metrics::{Metric, PDR};
+use crate::run::Timed;
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::summary::Print;
-use crate::timed::Timed;
 
 /// A figure of runs, declared once.
 #[derive(Clone, Copy, Debug)]

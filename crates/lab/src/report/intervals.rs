@@ -9,9 +9,9 @@ use super::scale::Mapping;
 use super::svg::text_width;
 use crate::paired::Paired;
 use crate::reading::{self, Series};
+use crate::run::Timed;
 use crate::run::{Outcome, Row};
 use crate::summary::label;
-use crate::timed::Timed;
 
 /// Height of a row.
 const ROW: f64 = 22.0;

@@ -4,6 +4,7 @@ mod outcome;
 mod plan;
 mod records;
 mod rows;
+mod timed;
 
 pub use carob_sim::capture::{Captured, Content};
 pub use carob_sim::spec::{Recording, RunRecord};
@@ -12,6 +13,7 @@ pub use outcome::Outcome;
 pub use plan::{Job, Plan, PlanError, RUNS_MAX, RunSetupError, Selection};
 pub use records::{Records, RecordsError};
 pub use rows::{EachRow, HashedRow, Row};
+pub use timed::Timed;
 
 /// Does `work` on a pool of `threads` threads, or of one per core; `None` if there can be no such
 /// pool.

@@ -1,16 +1,13 @@
 //! Results as rows: for each cell and algorithm, and for each run.
 
-use std::collections::BTreeMap;
-
 use carob_sim::hash::fnv1a;
 use serde::Serialize;
 
 use super::outcome::Outcome;
 use super::plan::Job;
-use crate::metrics::{self, Metric, Samples};
+use super::timed::Timed;
+use crate::metrics::{self, Metric, Metrics, Samples};
 use crate::scenario::Cell;
-use crate::statistics::Statistics;
-use crate::timed::Timed;
 
 /// All runs of one cell and algorithm, as in the machine interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -24,7 +21,7 @@ pub struct Row {
     /// Number of runs.
     pub runs: usize,
     /// Statistics by metric.
-    pub metrics: BTreeMap<&'static str, Statistics>,
+    pub metrics: Metrics,
     /// Hash of everything that decides the outcome, in hexadecimal.
     #[serde(skip)]
     pub scenario_hash: String,
@@ -92,7 +89,7 @@ pub struct EachRow {
     /// Hash of everything that happened, in hexadecimal.
     pub trace_hash: String,
     /// Statistics by metric, over the run's flows.
-    pub metrics: BTreeMap<&'static str, Statistics>,
+    pub metrics: Metrics,
     /// Hash of everything but algorithm and seed that decides the outcome, in hexadecimal.
     #[serde(skip)]
     pub scenario_hash: String,

@@ -2,9 +2,8 @@
 
 use carob_sim::spec::{FlowRecord, RunRecord};
 
-use crate::delivery::Metrics;
-use crate::metrics::{self, Metric};
-use crate::run::{EachRow, Row};
+use super::rows::{EachRow, Row};
+use crate::metrics::{self, Metric, Metrics};
 use crate::statistics::{Statistic, Statistics};
 
 /// Shares done this near to each other leave times comparable.
