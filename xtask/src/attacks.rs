@@ -16,8 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::{
-    carob,
-    long::Metrics,
+    carob::{self, Metrics},
     process::{self, Server},
     workspace::Workspace,
 };

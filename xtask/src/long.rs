@@ -1,13 +1,11 @@
-//! Runs that take too long for every day (`xtask/long.toml`), and their options and metrics.
+//! Runs that take too long for every day (`xtask/long.toml`).
 
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader, Read as _, Write as _},
-    net::TcpStream,
+    io::{BufRead, BufReader, Write as _},
     path::Path,
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -94,63 +92,6 @@ fn recorded(command: &mut Command, results: &Path) -> Result<bool> {
     Ok(child.wait()?.success())
 }
 
-/// Values of options by their names and defaults; all are at least 1.
-pub(crate) fn numbers<const N: usize>(
-    words: &[String],
-    known: [(&str, u64); N],
-) -> Result<[u64; N]> {
-    let mut values = known.map(|(_, default)| default);
-    for pair in words.chunks(2) {
-        let Some(place) = known.iter().position(|(name, _)| *name == pair[0]) else {
-            let names = known.map(|(name, _)| format!("{name} N"));
-            bail!("unknown option {}; there are {}", pair[0], names.join(", "));
-        };
-        let value = pair.get(1).and_then(|value| value.parse().ok());
-        let value = value.filter(|value| *value > 0);
-        values[place] = value.with_context(|| format!("{} needs a number above 0", pair[0]))?;
-    }
-    Ok(values)
-}
-
-/// Timeout of a scrape.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Metrics as a server prints them: name with labels, and value.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Metrics(Vec<(String, f64)>);
-
-impl Metrics {
-    /// Scrapes the server at this port of loopback.
-    pub(crate) fn read(port: u16) -> Result<Self> {
-        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
-        let mut text = String::new();
-        stream
-            .read_to_string(&mut text)
-            .context("the server's metrics did not come")?;
-        Ok(Self::parse(&text))
-    }
-
-    pub(crate) fn parse(text: &str) -> Self {
-        let of_carob = text.lines().filter(|line| line.starts_with("carob_"));
-        let metrics = of_carob.filter_map(|line| {
-            let (key, value) = line.rsplit_once(' ')?;
-            Some((key.to_owned(), value.parse().ok()?))
-        });
-        Self(metrics.collect())
-    }
-
-    /// All values of a metric whose labels have all of `labels`, together.
-    pub(crate) fn sum(&self, name: &str, labels: &[&str]) -> f64 {
-        let of = self.0.iter().filter(|(key, _)| {
-            let (of, rest) = key.split_once('{').unwrap_or((key, ""));
-            of == name && labels.iter().all(|label| rest.contains(label))
-        });
-        of.map(|(_, value)| value).sum()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,30 +108,5 @@ mod tests {
                 "{name}"
             );
         }
-    }
-
-    #[test]
-    fn options_are_numbers_above_0() {
-        let read = |line: &str| {
-            let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-            numbers(&words, [("--seeds", 200), ("--first", 1)])
-        };
-        assert_eq!(read("--first 9").expect("valid"), [200, 9]);
-        for bad in ["--seeds", "--seeds 0", "--first x", "--count 3"] {
-            assert!(read(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn metrics_are_read_as_they_are_written() {
-        let text = "HTTP/1.1 200 OK\r\n\r\n# TYPE carob_exchanges_total counter\n\
-            carob_exchanges_total{scheme=\"coap\",kind=\"request\",outcome=\"answered\"} 5\n\
-            carob_exchanges_total{scheme=\"coap\",kind=\"notification\",outcome=\"answered\"} 7\n\
-            carob_handlers{scheme=\"coap\"} 2\n";
-        let metrics = Metrics::parse(text);
-        let exchanges = |labels: &[&str]| metrics.sum("carob_exchanges_total", labels) as u64;
-        assert_eq!(exchanges(&[]), 12);
-        assert_eq!(exchanges(&["kind=\"notification\""]), 7);
-        assert_eq!(metrics.sum("carob_handlers", &[]) as u64, 2);
     }
 }

@@ -12,12 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::{
-    carob,
-    long::{self, Metrics},
+    carob::{self, Metrics},
     process::{self, Server},
     workspace::Workspace,
 };
@@ -135,7 +134,7 @@ impl Drop for Load {
 }
 
 pub(crate) fn run(workspace: &Workspace, results: &Path, words: &[String]) -> Result<bool> {
-    let [minutes, seed] = long::numbers(words, [("--minutes", 30), ("--seed", 1)])?;
+    let [minutes, seed] = numbers(words, [("--minutes", 30), ("--seed", 1)])?;
     carob::build(workspace)?;
     let mut build = process::cargo();
     build.args([
@@ -490,6 +489,21 @@ fn report(soak: &Soak, checks: &[Check]) -> Result<String> {
     Ok(text)
 }
 
+/// Values of options by their names and defaults; all are at least 1.
+fn numbers<const N: usize>(words: &[String], known: [(&str, u64); N]) -> Result<[u64; N]> {
+    let mut values = known.map(|(_, default)| default);
+    for pair in words.chunks(2) {
+        let Some(place) = known.iter().position(|(name, _)| *name == pair[0]) else {
+            let names = known.map(|(name, _)| format!("{name} N"));
+            bail!("unknown option {}; there are {}", pair[0], names.join(", "));
+        };
+        let value = pair.get(1).and_then(|value| value.parse().ok());
+        let value = value.filter(|value| *value > 0);
+        values[place] = value.with_context(|| format!("{} needs a number above 0", pair[0]))?;
+    }
+    Ok(values)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -579,5 +593,17 @@ mod tests {
         // Of a hundred million exchanges, 0.3 are to be expected: one is chance, five are not.
         let expected = 1e8 * of_exchange;
         assert!(tail(1, expected) > CHANCE && tail(5, expected) < CHANCE);
+    }
+
+    #[test]
+    fn options_are_numbers_above_0() {
+        let read = |line: &str| {
+            let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+            numbers(&words, [("--seeds", 200), ("--first", 1)])
+        };
+        assert_eq!(read("--first 9").expect("valid"), [200, 9]);
+        for bad in ["--seeds", "--seeds 0", "--first x", "--count 3"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
     }
 }
