@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     process,
-    steps::{self, Outcome},
+    suite::{self, Outcome},
     workspace::Workspace,
 };
 
@@ -81,7 +81,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[String]) -> Result<bool> {
 
 /// The step of every change, with the builds of its tests.
 pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
-    if !steps::build_example(workspace, "fleet")? {
+    if !suite::build_example(workspace, "fleet")? {
         return Ok(Outcome::Failed);
     }
     let program = workspace.target()?.join("debug/examples/fleet");

@@ -6,10 +6,9 @@ use anyhow::{Context, Result};
 
 use crate::{
     peers,
-    steps::{
-        self, Outcome,
+    suite::{
+        self, Outcome, Tally,
         binaries::{self, Variable},
-        suite::Tally,
     },
     workspace::Workspace,
 };
@@ -73,12 +72,12 @@ fn run(workspace: &Workspace, update: bool, tally: &mut Tally) -> Result<Outcome
         }
         tables.push((document, table));
     }
-    let Some(built) = steps::build_tests(workspace)? else {
+    let Some(built) = suite::build_tests(workspace)? else {
         return Ok(Outcome::Failed);
     };
     let binary = binaries::find(built, TESTS)?;
     // The tests mostly wait for timers, so 12 run side by side.
-    let arguments = [steps::INTEROP_PREFIX, "--test-threads", "12"];
+    let arguments = [suite::INTEROP_PREFIX, "--test-threads", "12"];
     let variables: Vec<Variable<'_>> = tables
         .iter()
         .map(|(document, table)| (document.variable, table.as_path()))

@@ -17,6 +17,7 @@ mod peers;
 mod process;
 mod soak;
 mod steps;
+mod suite;
 mod tidy;
 mod workspace;
 
@@ -80,7 +81,7 @@ fn run(arguments: &[String]) -> Result<bool> {
         }
         "interop" => {
             no_arguments(command, rest)?;
-            Ok(interop::update(&workspace)? != steps::Outcome::Failed)
+            Ok(interop::update(&workspace)? != suite::Outcome::Failed)
         }
         "book" => {
             no_arguments(command, rest)?;
@@ -89,10 +90,10 @@ fn run(arguments: &[String]) -> Result<bool> {
         "web" => {
             no_arguments(command, rest)?;
             let outcome = steps::site::build(&workspace)?;
-            if let steps::Outcome::Skipped(why) = &outcome {
+            if let suite::Outcome::Skipped(why) = &outcome {
                 println!("{why}");
             }
-            Ok(outcome == steps::Outcome::Passed)
+            Ok(outcome == suite::Outcome::Passed)
         }
         "peers" => {
             no_arguments(command, rest)?;

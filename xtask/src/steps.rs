@@ -1,12 +1,9 @@
 //! `cargo xtask test`: the steps that pass or fail, timed and summed up.
 
 pub(crate) mod bare_metal;
-pub(crate) mod binaries;
 mod features;
 mod python;
 pub(crate) mod site;
-pub(crate) mod suite;
-pub(crate) mod watch;
 
 use std::{
     fmt::Write as _,
@@ -17,27 +14,13 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use binaries::Binary;
-use suite::Tally;
 
-use crate::{fleet, interop, process, tidy, workspace::Workspace};
-
-/// The end of a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Passed,
-    /// Passed, but a part could not be checked here; the text names it and the reason.
-    PassedExcept(String),
-    Failed,
-    /// Not run; the text names the missing tool and its installation.
-    Skipped(String),
-}
-
-impl Outcome {
-    pub(crate) fn of(success: bool) -> Self {
-        if success { Self::Passed } else { Self::Failed }
-    }
-}
+use crate::{
+    fleet, interop, process,
+    suite::{self, INTEROP_PREFIX, Outcome, TESTS, Tally, binaries, build_tests, watch},
+    tidy,
+    workspace::Workspace,
+};
 
 /// Frequency of a step. CONTRIBUTING.md lists the guards of each tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,22 +152,8 @@ const fn step(name: &'static str, tier: Tier, about: &'static str, run: Run) -> 
     }
 }
 
-/// Interop tests carry this in their path, so that they run once, in the step `interop`.
-pub(crate) const INTEROP_PREFIX: &str = "interop_";
 /// Tests that take too long for every change, and guard nothing that others do not, carry this in their path.
 const NIGHTLY_PREFIX: &str = "nightly_";
-/// Command line of a build of all tests; each step that needs a part of it uses the same, so that nothing is
-/// compiled twice.
-///
-/// The Python package has no Rust tests, and brings the Arrow crates. Clippy compiles it with every change.
-const TESTS: [&str; 6] = [
-    "test",
-    "--workspace",
-    "--exclude",
-    "carob-python",
-    "--features",
-    "carob-cli/full",
-];
 /// Tests that run side by side in a binary. Many wait for timers of the protocol, so they are more than the cores of a
 /// small machine.
 const THREADS: [&str; 2] = ["--test-threads", "4"];
@@ -367,25 +336,6 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
     command.args(["clippy", "--workspace", "--all-targets"]);
     command.args(["--features", "carob-cli/full", "--", "-D", "warnings"]);
     watch::succeeds(command.current_dir(&workspace.root)).map(Outcome::of)
-}
-
-/// Builds all tests, and the command with all features for them; `None` if that fails.
-pub(crate) fn build_tests(workspace: &Workspace) -> Result<Option<Vec<Binary>>> {
-    let begin = Instant::now();
-    let mut command = process::cargo();
-    // Targets that have tests; clippy compiles the examples.
-    command.args(TESTS).arg("--tests");
-    let binaries = binaries::build(command.current_dir(&workspace.root))?;
-    println!("tests built in {} s", begin.elapsed().as_secs());
-    Ok(binaries)
-}
-
-/// Builds an example with the builds of the tests.
-pub(crate) fn build_example(workspace: &Workspace, name: &str) -> Result<bool> {
-    let mut command = process::cargo();
-    command.arg("build").args(&TESTS[1..]);
-    command.args(["--quiet", "--example", name]);
-    watch::succeeds(command.current_dir(&workspace.root))
 }
 
 fn test(workspace: &Workspace, tally: &mut Tally) -> Result<Outcome> {

@@ -1,10 +1,65 @@
-//! Results of `cargo test` from its output: counts, failures, and skipped tests.
+//! Tests: their builds, and their results from the output of `cargo test`.
 
-use std::{collections::BTreeMap, process::Command};
+pub(crate) mod binaries;
+pub(crate) mod watch;
+
+use std::{collections::BTreeMap, process::Command, time::Instant};
 
 use anyhow::Result;
 
-use super::watch;
+use crate::{process, workspace::Workspace};
+use binaries::Binary;
+
+/// The end of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Passed,
+    /// Passed, but a part could not be checked here; the text names it and the reason.
+    PassedExcept(String),
+    Failed,
+    /// Not run; the text names the missing tool and its installation.
+    Skipped(String),
+}
+
+impl Outcome {
+    pub(crate) fn of(success: bool) -> Self {
+        if success { Self::Passed } else { Self::Failed }
+    }
+}
+
+/// Interop tests carry this in their path, so that they run once, in the step `interop`.
+pub(crate) const INTEROP_PREFIX: &str = "interop_";
+/// Command line of a build of all tests; each step that needs a part of it uses the same, so that nothing is
+/// compiled twice.
+///
+/// The Python package has no Rust tests, and brings the Arrow crates. Clippy compiles it with every change.
+pub(crate) const TESTS: [&str; 6] = [
+    "test",
+    "--workspace",
+    "--exclude",
+    "carob-python",
+    "--features",
+    "carob-cli/full",
+];
+
+/// Builds all tests, and the command with all features for them; `None` if that fails.
+pub(crate) fn build_tests(workspace: &Workspace) -> Result<Option<Vec<Binary>>> {
+    let begin = Instant::now();
+    let mut command = process::cargo();
+    // Targets that have tests; clippy compiles the examples.
+    command.args(TESTS).arg("--tests");
+    let binaries = binaries::build(command.current_dir(&workspace.root))?;
+    println!("tests built in {} s", begin.elapsed().as_secs());
+    Ok(binaries)
+}
+
+/// Builds an example with the builds of the tests.
+pub(crate) fn build_example(workspace: &Workspace, name: &str) -> Result<bool> {
+    let mut command = process::cargo();
+    command.arg("build").args(&TESTS[1..]);
+    command.args(["--quiet", "--example", name]);
+    watch::succeeds(command.current_dir(&workspace.root))
+}
 
 /// Counts of one or more test binaries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,7 +69,7 @@ pub(crate) struct Tally {
     pub(crate) failed: Vec<String>,
     /// Reasons with the number of tests that could not run because of them. libtest has no such outcome
     /// and counts them as passed; here they are not.
-    pub(super) skipped: BTreeMap<String, usize>,
+    pub(crate) skipped: BTreeMap<String, usize>,
 }
 
 /// Line of a test that could not run: `skipped: REASON`.
@@ -25,7 +80,7 @@ impl Tally {
         self.ok.saturating_sub(self.skips())
     }
 
-    pub(super) fn skips(&self) -> usize {
+    pub(crate) fn skips(&self) -> usize {
         self.skipped.values().sum()
     }
 

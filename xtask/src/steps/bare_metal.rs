@@ -4,8 +4,11 @@ use std::{fs, path::Path, process::Command};
 
 use anyhow::Result;
 
-use super::{Outcome, watch};
-use crate::{process, workspace::Workspace};
+use crate::{
+    process,
+    suite::{Outcome, watch},
+    workspace::Workspace,
+};
 
 pub(crate) const TARGET: &str = "thumbv7em-none-eabi";
 /// A compiler that ships the standard library's source, which a rustup toolchain may lack.

@@ -5,8 +5,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{Outcome, watch};
-use crate::{process, workspace::Workspace};
+use crate::{
+    process,
+    suite::{Outcome, watch},
+    workspace::Workspace,
+};
 
 const LIBRARY: &str = "carob";
 /// Each crate, and features of it that add something together.

@@ -4,8 +4,11 @@ use std::{path::Path, process::Command};
 
 use anyhow::Result;
 
-use super::{Outcome, watch};
-use crate::{carob, process, workspace::Workspace};
+use crate::{
+    carob, process,
+    suite::{Outcome, watch},
+    workspace::Workspace,
+};
 
 const GNU: &str = "x86_64-unknown-linux-gnu";
 const MUSL: &str = "x86_64-unknown-linux-musl";

@@ -10,8 +10,13 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{Outcome, bare_metal, watch};
-use crate::{carob, process, tidy, workspace::Workspace};
+use super::bare_metal;
+use crate::{
+    carob, process,
+    suite::{Outcome, watch},
+    tidy,
+    workspace::Workspace,
+};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 const LINKER: &str = "/usr/bin/wasm-ld-16";

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{suite::Tally, watch};
+use super::{Tally, watch};
 
 /// Binaries that run at a time.
 const SIDE_BY_SIDE: usize = 2;

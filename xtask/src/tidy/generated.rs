@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::{Finding, Tree, has_extension};
-use crate::{process, steps, workspace::Workspace};
+use crate::{process, suite, workspace::Workspace};
 
 /// A committed file and the arguments of `carob` that print it.
 struct Document {
@@ -136,7 +136,7 @@ fn write(workspace: &Workspace, path: &str, text: &str) -> Result<()> {
 
 /// Builds `carob` as the tests need it, so that nothing is compiled twice.
 fn build(workspace: &Workspace) -> Result<()> {
-    let built = steps::build_tests(workspace)?;
+    let built = suite::build_tests(workspace)?;
     ensure!(built.is_some(), "`carob` does not build");
     Ok(())
 }
