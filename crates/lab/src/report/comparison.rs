@@ -2,14 +2,11 @@
 
 use super::figures::Drawing;
 use super::page::{Details, FigureBlock, Report, Section};
-use crate::delivery;
 use crate::export;
-use crate::medians;
-use crate::reading;
 use crate::run::Timed;
 use crate::run::{Outcome, Row, RunSetupError};
 use crate::scenario::Cell;
-use crate::summary::{self, Print};
+use crate::summary::{self, Print, delivery};
 
 /// The longest values in bytes: a page stays below 400 kB.
 const VALUES_MAX: usize = 120_000;
@@ -35,7 +32,7 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
     let drawing = Drawing::new(outcome, print);
     let rows = &drawing.rows;
     let mut sections = Vec::new();
-    let is_shared = reading::is_shared(rows);
+    let is_shared = summary::is_shared(rows);
     let timed = Timed::of(rows);
     let times = Section {
         heading: if is_shared {
@@ -43,7 +40,7 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
         } else {
             timed.heading()
         },
-        text: reading::reading(outcome),
+        text: summary::reading(outcome),
         figures: if rows
             .iter()
             .any(|row| timed.times(row).is_some_and(|s| s.n > 1))
@@ -52,7 +49,7 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
         } else {
             Vec::new()
         },
-        tables: medians::table(rows)
+        tables: summary::medians(rows)
             .into_iter()
             .chain([if rows.iter().any(|row| row.runs > 1) {
                 summary::table(rows, print, false)
@@ -111,7 +108,7 @@ fn delivered(drawing: &Drawing<'_>, command: &str) -> Result<Section, RunSetupEr
         } else {
             "Notifications".to_owned()
         },
-        text: reading::reading(outcome),
+        text: summary::reading(outcome),
         figures: drawing.blocks(&["bars", "lines", "circle", "depth"])?,
         tables: vec![if rows.iter().any(|row| row.runs > 1) {
             delivery::table(rows, false)

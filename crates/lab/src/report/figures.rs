@@ -7,11 +7,10 @@ use super::boxplot::box_plots;
 use super::page::FigureBlock;
 use super::transfers::Typical;
 use super::{depth, distribution, intervals, lines, metric, node_timeline};
-use crate::delivery;
 use crate::metrics::{Metric, PDR};
 use crate::run::Timed;
 use crate::run::{Outcome, Row, RunSetupError};
-use crate::summary::Print;
+use crate::summary::{Print, delivery};
 
 /// A figure of runs, declared once.
 #[derive(Clone, Copy, Debug)]

@@ -8,10 +8,9 @@ use super::picture::Picture;
 use super::scale::Mapping;
 use super::svg::text_width;
 use crate::paired::Paired;
-use crate::reading::{self, Series};
 use crate::run::Timed;
 use crate::run::{Outcome, Row};
-use crate::summary::label;
+use crate::summary::{self, Series, label};
 
 /// Height of a row.
 const ROW: f64 = 22.0;
@@ -123,28 +122,28 @@ impl PairedRows {
 /// many lines.
 pub(super) fn ratios(outcome: &Outcome<'_>, rows: &[Row]) -> Option<FigureBlock> {
     let timed = Timed::of(rows);
-    let series = reading::series(outcome, |record| Some(timed.of_run(record)?.ln()));
-    let cells = series.chunk_by(|a, b| a.scenario() == b.scenario());
+    let series = summary::series(outcome, |record| Some(timed.of_run(record)?.ln()));
+    let cells = series.chunk_by(|a, b| a.scenario == b.scenario);
     let cells: Vec<&[Series]> = cells.filter(|cell| cell.len() > 1).collect();
     let comparisons = cells.iter().map(|cell| cell.len() - 1).sum();
     let (mut groups, mut baselines): (Vec<PairedGroup>, Vec<&str>) = (Vec::new(), Vec::new());
     for cell in cells {
-        let named = cell.iter().find(|series| series.algorithm() == BASELINE);
+        let named = cell.iter().find(|series| series.algorithm == BASELINE);
         let baseline = named.unwrap_or(&cell[0]);
         let ratio = |series: &Series| {
             if std::ptr::eq(series, baseline) {
-                return Some(ratio(series.algorithm(), None));
+                return Some(ratio(&series.algorithm, None));
             }
-            let paired = Paired::of(baseline.values(), series.values(), comparisons)?;
-            Some(ratio(series.algorithm(), Some(paired)))
+            let paired = Paired::of(&baseline.values, &series.values, comparisons)?;
+            Some(ratio(&series.algorithm, Some(paired)))
         };
         let mut ratios: Vec<PairedRow> = cell.iter().filter_map(ratio).collect();
         if ratios.len() < 2 {
             continue;
         }
         ratios.sort_by(|a, b| a.value.total_cmp(&b.value));
-        let row = rows.iter().find(|row| row.scenario == baseline.scenario());
-        baselines.push(baseline.algorithm());
+        let row = rows.iter().find(|row| row.scenario == baseline.scenario);
+        baselines.push(baseline.algorithm.as_str());
         groups.push(PairedGroup {
             heading: row.map_or_else(String::new, |row| label(rows, row)),
             rows: ratios,

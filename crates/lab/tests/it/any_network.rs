@@ -1,9 +1,8 @@
 //! Scenario files that put an application on another network, or beside another one.
-use carob_lab::reading::reading;
 use carob_lab::report::{Subject, comparison};
 use carob_lab::run::{Plan, RunRecord, Selection};
 use carob_lab::scenario::{Scenario, builtin};
-use carob_lab::summary::{Print, columns, each_table, table};
+use carob_lab::summary::{Print, columns, each_table, reading, table};
 use carob_lab::text::dash;
 
 fn run(name: &str, set: &[&str]) -> RunRecord {

@@ -5,12 +5,12 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::time::Instant;
 
+use carob_lab::export;
 use carob_lab::metrics::Metric;
 use carob_lab::report::{Figure, Subject, comparison};
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::{Cell, builtin};
 use carob_lab::summary::{self, Print};
-use carob_lab::{export, medians, reading};
 
 use super::args::RunArgs;
 use super::capture;
@@ -205,7 +205,7 @@ pub(super) fn show(
         say_table(&summary::each_table(&runs.each()), 0);
         say("");
     } else {
-        let medians = medians::table(rows);
+        let medians = summary::medians(rows);
         // Tables that are too long to read are in the report.
         if medians.is_none() || rows.len() <= LINES_MAX || args.hash {
             say_table(&summary::table(rows, print, args.hash), 0);
@@ -220,7 +220,7 @@ pub(super) fn show(
             say("");
         }
     }
-    for sentence in reading::reading(runs) {
+    for sentence in summary::reading(runs) {
         say(sentence);
     }
 }

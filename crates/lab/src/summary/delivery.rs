@@ -1,12 +1,12 @@
 //! Delivery of notifications, and of messages in wireless networks: a table, and a summary of where
 //! the choice of algorithm matters.
 
+use super::differences::{chosen, series_of_metric, widest};
+use super::lines::{each_lines, label, lines};
+use super::transmission;
 use crate::metrics::{self, Metric, Metrics};
-use crate::reading::{chosen, series_of_metric, widest};
 use crate::run::{EachRow, Outcome, Row};
-use crate::summary::{each_lines, label, lines};
 use crate::text::{TextTable, dash};
-use crate::transmission;
 
 /// Legend of the columns for notifications.
 const TOLD_COLUMNS: &str = "PDR is notifications received over generated, ratio that to the first \

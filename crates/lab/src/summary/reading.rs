@@ -2,58 +2,20 @@
 //!
 //! Algorithms are compared by paired differences, and ranked from `SEEDS_MIN` seeds on.
 
-use carob_sim::spec::RunRecord;
-
-use crate::delivery;
+use super::delivery;
+use super::differences::{Series, Widest, chosen, series, series_of_metric, widest};
+use super::lines::{SAME, algorithms, label};
+use super::shares::is_shared;
 use crate::metrics;
 use crate::paired::{Paired, SEEDS_MIN, pairs};
-use crate::run::Timed;
-use crate::run::{EachRow, Outcome, Row};
+use crate::run::{Outcome, Row, Timed};
 use crate::scenario::builtin;
-use crate::summary::{self, SAME, label};
 use crate::text::{listed, percent_done, seconds};
 
 /// Spurious retransmissions of a flow that are not called a difference.
 const SPURIOUS_SAME: f64 = 0.05;
 /// The most items that a sentence lists.
 const LISTED_MAX: usize = 4;
-
-/// The values of one algorithm in one cell, a seed each.
-pub(crate) struct Series {
-    scenario: String,
-    algorithm: String,
-    values: Vec<Option<f64>>,
-}
-
-impl Series {
-    /// Full name of the cell.
-    pub(crate) fn scenario(&self) -> &str {
-        &self.scenario
-    }
-
-    /// The algorithm's name.
-    pub(crate) fn algorithm(&self) -> &str {
-        &self.algorithm
-    }
-
-    /// A value a seed, where the run has one.
-    pub(crate) fn values(&self) -> &[Option<f64>] {
-        &self.values
-    }
-}
-
-/// The largest difference that is certain.
-pub(crate) struct Widest<'a> {
-    pub(crate) scenario: &'a str,
-    /// The algorithm with the smaller value.
-    pub(crate) less: &'a str,
-    /// That with the larger one.
-    pub(crate) more: &'a str,
-    /// The relative difference.
-    pub(crate) by: Paired,
-    /// Differences that there are.
-    pub(crate) comparisons: usize,
-}
 
 /// The outcome in a few sentences.
 pub fn reading(outcome: &Outcome<'_>) -> Vec<String> {
@@ -84,14 +46,6 @@ fn has_several(rows: &[Row]) -> bool {
             .any(|two| two[0].scenario == two[1].scenario)
 }
 
-/// Returns whether flows of two kinds share a link and none completes, so that rates are what counts.
-pub(crate) fn is_shared(rows: &[Row]) -> bool {
-    let timed = Timed::of(rows);
-    let completes = |row: &Row| timed.times(row).is_some();
-    let has_rate = |row: &Row| row.metrics.contains_key(metrics::SECOND_RECEIVED_BPS.name);
-    !rows.iter().any(completes) && rows.iter().any(has_rate)
-}
-
 fn too_few(rows: &[Row]) -> Option<String> {
     let seeds = rows.iter().map(|row| row.runs).max().unwrap_or_default();
     let seeds = match seeds {
@@ -103,81 +57,6 @@ fn too_few(rows: &[Row]) -> Option<String> {
     Some(format!(
         "{seeds}: not enough to rank the algorithms. {SEEDS_MIN} are the least (--seeds {SEEDS_MIN})."
     ))
-}
-
-/// A value of each run, where it has one.
-pub(crate) fn series(outcome: &Outcome<'_>, of: impl Fn(&RunRecord) -> Option<f64>) -> Vec<Series> {
-    let study = outcome.plan().scenario().study();
-    let mut all: Vec<Series> = Vec::new();
-    let mut before: Option<(&str, &str)> = None;
-    for (job, record) in outcome.runs() {
-        let this = (job.cell.name.as_str(), job.algorithm.name.as_str());
-        if before != Some(this) {
-            before = Some(this);
-            all.push(Series {
-                scenario: format!("{study}/{}", job.cell.name),
-                algorithm: job.algorithm.name.clone(),
-                values: Vec::new(),
-            });
-        }
-        if let Some(last) = all.last_mut() {
-            last.values.push(of(&record));
-        }
-    }
-    all
-}
-
-/// The same of a metric: its mean in each run.
-pub(crate) fn series_of_metric(each: &[EachRow], metric: &str) -> Vec<Series> {
-    let same =
-        |a: &EachRow, b: &EachRow| (&a.scenario, &a.algorithm) == (&b.scenario, &b.algorithm);
-    let one = |rows: &[EachRow]| Series {
-        scenario: rows[0].scenario.clone(),
-        algorithm: rows[0].algorithm.clone(),
-        values: rows
-            .iter()
-            .map(|row| row.metrics.get(metric).map(|s| s.mean))
-            .collect(),
-    };
-    each.chunk_by(same).map(one).collect()
-}
-
-/// The difference of which the least is largest, over every two algorithms of every cell.
-pub(crate) fn widest(series: &[Series]) -> Option<Widest<'_>> {
-    let cells: Vec<&[Series]> = series.chunk_by(|a, b| a.scenario == b.scenario).collect();
-    let comparisons = cells.iter().map(|cell| pairs(cell.len())).sum();
-    let mut widest: Option<Widest<'_>> = None;
-    for cell in cells {
-        for (k, a) in cell.iter().enumerate() {
-            for b in &cell[k + 1..] {
-                let Some(by) = Paired::of(&a.values, &b.values, comparisons) else {
-                    continue;
-                };
-                if widest.as_ref().is_some_and(|w| w.by.least() >= by.least()) {
-                    continue;
-                }
-                let (less, more) = if by.mean < 0.0 { (b, a) } else { (a, b) };
-                widest = Some(Widest {
-                    scenario: &a.scenario,
-                    less: &less.algorithm,
-                    more: &more.algorithm,
-                    by,
-                    comparisons,
-                });
-            }
-        }
-    }
-    widest
-}
-
-/// Note that a difference is the largest of several, with the correction for it.
-pub(crate) fn chosen(comparisons: usize) -> Option<String> {
-    (comparisons > 1).then(|| {
-        format!(
-            "It is the largest of {comparisons} differences; the interval holds for all of them \
-             together (Bonferroni)."
-        )
-    })
 }
 
 /// Sentences on differences between completion times.
@@ -357,7 +236,7 @@ fn shares(outcome: &Outcome<'_>, rows: &[Row]) -> Vec<String> {
             .map(|v| v.filter(|v| *v > 0.0).map(f64::ln));
         Some(logs.collect::<Vec<_>>())
     };
-    let names = summary::algorithms(rows);
+    let names = algorithms(rows);
     let comparisons = names.len() * names.len().saturating_sub(1);
     let mut least: Option<(Paired, &str, &str)> = None;
     for first in &names {

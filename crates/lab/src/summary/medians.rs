@@ -1,7 +1,7 @@
 //! Medians of many algorithms side by side.
 
+use super::lines::{RANKED_FROM, SAME, algorithms, label};
 use crate::run::{Row, Timed};
-use crate::summary::{self, RANKED_FROM, SAME, label};
 use crate::text::{Emphasis, TextTable, dash, seconds};
 
 /// The fewest algorithms that are also set side by side.
@@ -16,7 +16,7 @@ pub fn table(rows: &[Row]) -> Option<TextTable> {
     if rows.iter().all(|row| timed.times(row).is_none()) {
         return None;
     }
-    let algorithms = summary::algorithms(rows);
+    let algorithms = algorithms(rows);
     let mut cells: Vec<&Row> = Vec::new();
     for row in rows {
         if cells.iter().all(|cell| cell.scenario != row.scenario) {

@@ -1,10 +1,10 @@
 //! The table of algorithms that share a link and whose flows run until the time limit.
 
+use super::lines::lines;
+use super::transmission;
 use crate::metrics;
-use crate::run::Row;
-use crate::summary::lines;
+use crate::run::{Row, Timed};
 use crate::text::{TextTable, dash};
-use crate::transmission;
 
 /// The legend of the columns.
 pub(crate) const COLUMNS: &str = "received is what a client of the first kind receives, beside that \
@@ -42,4 +42,12 @@ pub(crate) fn table(rows: &[Row], hashes: bool) -> TextTable {
         table.add_note(&note);
     }
     table
+}
+
+/// Returns whether flows of two kinds share a link and none completes, so that rates are what counts.
+pub(crate) fn is_shared(rows: &[Row]) -> bool {
+    let timed = Timed::of(rows);
+    let completes = |row: &Row| timed.times(row).is_some();
+    let has_rate = |row: &Row| row.metrics.contains_key(metrics::SECOND_RECEIVED_BPS.name);
+    !rows.iter().any(completes) && rows.iter().any(has_rate)
 }

@@ -1,23 +1,31 @@
-//! Summary of a run: a table, and its interpretation in words.
+//! Summary of a run: tables, and their interpretation in words.
+
+pub(crate) mod delivery;
+mod differences;
+mod lines;
+mod medians;
+mod reading;
+mod shares;
+mod transmission;
 
 use std::collections::BTreeMap;
 
 use carob_sim::spec::{RunSpec, Transport};
 
-use crate::delivery;
+use lines::{RANKED_FROM, SAME, each_lines, lines};
+
 use crate::expected::Expected;
 use crate::metrics;
-use crate::reading;
-use crate::run::Timed;
-use crate::run::{EachRow, Row};
-use crate::shares;
+use crate::run::{EachRow, Row, Timed};
 use crate::statistics::{Statistic, Statistics};
 use crate::study::Study;
-use crate::text::{Emphasis, TextTable, dash, distinct, listed, percent_done, seconds};
-use crate::transmission;
+use crate::text::{Emphasis, TextTable, dash, listed, percent_done, seconds};
 
-/// Medians this near to each other are called the same.
-pub(crate) const SAME: f64 = 0.01;
+pub(crate) use differences::{Series, series};
+pub(crate) use lines::{algorithms, label};
+pub use medians::table as medians;
+pub use reading::reading;
+pub(crate) use shares::is_shared;
 
 /// The studies' published rows, for look-up by a measured one.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +68,7 @@ pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
     let any_published = rows.iter().any(|row| printed(row).is_some());
     let timed = Timed::of(rows);
     let unfinished = |row: &Row| timed.done(row).is_some_and(|done| done < 1.0);
-    if reading::is_shared(rows) {
+    if is_shared(rows) {
         return shares::table(rows, hashes);
     }
     let serves = serves(rows);
@@ -155,9 +163,6 @@ const OPTIONAL: &[&str] = &[
 ];
 /// The place of the first percentile among the columns.
 const TIMES_FROM: usize = 3;
-/// The fewest runs from which a best value is emphasised: fewer state no ranking.
-pub(crate) const RANKED_FROM: usize = 10;
-
 /// The largest median of each cell that counts as the shortest, of cells with several algorithms,
 /// enough runs and a difference.
 fn best_medians(rows: &[Row]) -> BTreeMap<&str, f64> {
@@ -174,11 +179,6 @@ fn best_medians(rows: &[Row]) -> BTreeMap<&str, f64> {
         }
     }
     best
-}
-
-/// A title, or a name where there is none.
-pub(crate) fn title<'a>(title: &'a str, name: &'a str) -> &'a str {
-    if title.is_empty() { name } else { title }
 }
 
 /// The source of published values, or why there are none; and transmission parameters that
@@ -235,80 +235,9 @@ pub fn each_table(rows: &[EachRow]) -> TextTable {
     table
 }
 
-/// A line for each row: cell, algorithm, number of runs, the columns with their `cells`, and the hash of the traces.
-pub(crate) fn lines<'a>(
-    rows: &'a [Row],
-    columns: &[&str],
-    hashes: bool,
-    cells: impl FnMut(&'a Row) -> Vec<String>,
-) -> TextTable {
-    let head = |row: &'a Row| Head {
-        name: &row.scenario,
-        title: &row.title,
-        algorithm: &row.algorithm,
-        count: row.runs.to_string(),
-        hash: hashes.then_some(&row.trace_hash),
-    };
-    laid_out(rows, ">runs", head, columns, cells)
-}
-
-/// The same for runs, each with its seed and the hash of its trace.
-pub(crate) fn each_lines<'a>(
-    rows: &'a [EachRow],
-    columns: &[&str],
-    cells: impl FnMut(&'a EachRow) -> Vec<String>,
-) -> TextTable {
-    let head = |row: &'a EachRow| Head {
-        name: &row.scenario,
-        title: &row.title,
-        algorithm: &row.algorithm,
-        count: row.seed.to_string(),
-        hash: Some(&row.trace_hash),
-    };
-    laid_out(rows, ">seed", head, columns, cells)
-}
-
-/// The cells that lines of all tables have.
-struct Head<'a> {
-    name: &'a str,
-    title: &'a str,
-    algorithm: &'a str,
-    count: String,
-    hash: Option<&'a String>,
-}
-
-/// The name of a cell is in its first line only.
-fn laid_out<'a, R>(
-    rows: &'a [R],
-    count: &str,
-    head: impl Fn(&'a R) -> Head<'a>,
-    columns: &[&str],
-    mut cells: impl FnMut(&'a R) -> Vec<String>,
-) -> TextTable {
-    let hashes = rows.first().is_some_and(|row| head(row).hash.is_some());
-    let last = ["trace hash"].into_iter().filter(|_| hashes);
-    let all = ["cell", "algorithm", count].into_iter();
-    let mut table = TextTable::new(all.chain(columns.iter().copied()).chain(last));
-    let mut before = "";
-    for row in rows {
-        let head = head(row);
-        let is_same = std::mem::replace(&mut before, head.name) == head.name;
-        let cell = if is_same {
-            ""
-        } else {
-            title(head.title, head.name)
-        };
-        let mut line = vec![cell.to_owned(), head.algorithm.to_owned(), head.count];
-        line.extend(cells(row));
-        line.extend(head.hash.cloned());
-        table.add(line);
-    }
-    table
-}
-
 /// Legend of the columns of the [`table`] of these rows.
 pub fn columns(rows: &[Row]) -> String {
-    if reading::is_shared(rows) {
+    if is_shared(rows) {
         return shares::COLUMNS.to_owned();
     }
     if let Some(row) = rows.iter().find(|row| delivery::is_of(&row.metrics)) {
@@ -340,32 +269,6 @@ at once are the shares of requests that were answered, and before anything was s
 pub fn serves(rows: &[Row]) -> bool {
     let serves = |row: &Row| row.metrics.contains_key(metrics::SERVER_HANDLED.name);
     rows.iter().any(serves)
-}
-
-/// The distinction of a cell from the others, such as `error high`, or its name.
-pub(crate) fn label(rows: &[Row], of: &Row) -> String {
-    let varies = |key: &str, value: &serde_json::Value| {
-        rows.iter().any(|row| row.cell.get(key) != Some(value))
-    };
-    let with_unit = |key: &str, value: &serde_json::Value| {
-        let mut texts = of.values.iter().filter(|(name, _)| name == key);
-        let bare = || {
-            let text = value.as_str().map(str::to_owned);
-            text.unwrap_or_else(|| value.to_string())
-        };
-        texts.next().map_or_else(bare, |(_, text)| text.clone())
-    };
-    let parts: Vec<String> = of
-        .cell
-        .iter()
-        .filter(|(key, value)| varies(key, value))
-        .map(|(key, value)| format!("{key} {}", with_unit(key, value)))
-        .collect();
-    if parts.is_empty() {
-        of.cell_name().to_owned()
-    } else {
-        parts.join(", ")
-    }
 }
 
 /// The rows of one cell, fastest first.
@@ -424,11 +327,6 @@ pub fn item_by_item(spec: &RunSpec) -> &'static str {
     }
 }
 
-/// Names of the algorithms of rows, in order.
-pub(crate) fn algorithms(rows: &[Row]) -> Vec<&str> {
-    distinct(rows.iter().map(|row| row.algorithm.as_str()))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -438,8 +336,8 @@ pub(crate) mod tests {
     /// The thesis with its published completion times.
     pub(crate) fn thesis() -> Print {
         let files = [
-            include_str!("../papers/thesis/table06_fct.csv"),
-            include_str!("../papers/thesis/table10_fct.csv"),
+            include_str!("../../papers/thesis/table06_fct.csv"),
+            include_str!("../../papers/thesis/table10_fct.csv"),
         ];
         let rows = files.iter().flat_map(|text| {
             let table = crate::csv::Table::read(text).expect("a table");
@@ -459,7 +357,7 @@ pub(crate) mod tests {
             };
             (0..table.len()).map(row).collect::<Vec<_>>()
         });
-        let study = Study::read(include_str!("../papers/thesis/study.toml"));
+        let study = Study::read(include_str!("../../papers/thesis/study.toml"));
         Print::new(rows.collect(), vec![study.expect("a study")])
     }
 
