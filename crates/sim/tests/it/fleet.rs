@@ -86,6 +86,14 @@ fn slow_the_same_seed_is_the_same_fleet_and_another_is_another() {
     assert_ne!(run(&spec).digest, one);
 }
 
+/// A proxy of this fleet restarts after it has passed on a request and before the server executes it, and then passes
+/// on the client's retransmission (RFC 7252 4.5 remembers no message over a restart).
+#[test]
+fn slow_a_restarted_proxy_may_pass_a_request_on_again() {
+    let record = sound(&FleetSpec::drawn(268_989_544));
+    assert_eq!(record.executed_anew, 1);
+}
+
 #[test]
 fn drawn_fleets_repeat_by_seed_and_cover_every_mode() {
     let text = |seed| format!("{:?}", FleetSpec::drawn(seed));

@@ -71,7 +71,9 @@ impl Fleet<'_> {
 
     fn next_number(&mut self, proxy: Option<u32>) -> Number {
         self.numbers += 1;
-        Number::new(self.numbers, proxy)
+        let number = Number::new(self.numbers, proxy);
+        self.ledger.asked(self.now, number);
+        number
     }
 
     /// Draws a server, and the host to send to: the server itself, or now and then a proxy.

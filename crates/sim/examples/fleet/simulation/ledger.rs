@@ -101,6 +101,9 @@ pub(super) struct Ledger {
     /// Time of execution of each non-idempotent request, by server.
     executed: BTreeMap<(u64, u32), Instant>,
     restarted: BTreeMap<u32, Instant>,
+    /// When each request through a proxy was made. The proxy may restart after it has passed the request on and
+    /// before the server executes it, and pass on a retransmission of the client.
+    asked: BTreeMap<u64, Instant>,
 }
 
 impl Ledger {
@@ -141,14 +144,21 @@ impl Ledger {
         self.record.restarts += 1;
     }
 
+    pub(super) fn asked(&mut self, now: Instant, number: Number) {
+        if number.proxy().is_some() {
+            self.asked.insert(number.0, now);
+        }
+    }
+
     /// Records the execution of a non-idempotent request by a server.
     pub(super) fn execute(&mut self, now: Instant, server: u32, number: Number) {
         self.record.executed += 1;
         let Some(before) = self.executed.insert((number.0, server), now) else {
             return;
         };
-        let anew = |host: u32| self.restarted.get(&host).is_some_and(|at| *at >= before);
-        if anew(server) || number.proxy().is_some_and(anew) {
+        let anew = |host: u32, since| self.restarted.get(&host).is_some_and(|at| *at >= since);
+        let asked = self.asked.get(&number.0).copied().unwrap_or(before);
+        if anew(server, before) || number.proxy().is_some_and(|proxy| anew(proxy, asked)) {
             self.record.executed_anew += 1;
         } else {
             let after = now.since(before).as_millis();
