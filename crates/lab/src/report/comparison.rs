@@ -3,8 +3,7 @@
 use super::figures::Drawing;
 use super::page::{Details, FigureBlock, Report, Section};
 use crate::export;
-use crate::run::Timed;
-use crate::run::{Outcome, Row, RunSetupError};
+use crate::run::{Outcome, Row, RunSetupError, Timed};
 use crate::scenario::Cell;
 use crate::summary::{self, Print, delivery};
 

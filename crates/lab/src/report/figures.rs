@@ -8,8 +8,7 @@ use super::page::FigureBlock;
 use super::transfers::Typical;
 use super::{depth, distribution, intervals, lines, metric, node_timeline};
 use crate::metrics::{Metric, PDR};
-use crate::run::Timed;
-use crate::run::{Outcome, Row, RunSetupError};
+use crate::run::{Outcome, Row, RunSetupError, Timed};
 use crate::summary::{Print, delivery};
 
 /// A figure of runs, declared once.

@@ -8,8 +8,7 @@ use super::picture::Picture;
 use super::scale::Mapping;
 use super::svg::text_width;
 use crate::paired::Paired;
-use crate::run::Timed;
-use crate::run::{Outcome, Row};
+use crate::run::{Outcome, Row, Timed};
 use crate::summary::{self, Series, label};
 
 /// Height of a row.

@@ -144,6 +144,7 @@ impl Ledger {
         self.record.restarts += 1;
     }
 
+    /// Records when a request was made.
     pub(super) fn asked(&mut self, now: Instant, number: Number) {
         if number.proxy().is_some() {
             self.asked.insert(number.0, now);
