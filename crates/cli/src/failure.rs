@@ -3,9 +3,8 @@
 use std::fmt;
 
 use carob::{Code, Error, ErrorKind, OpenError};
+use carob_cc::registry::nearest;
 use carob_proto::endpoint::Failure as RequestFailure;
-
-use crate::features;
 
 /// The exit codes as `--help` explains them; [`Outcome::number`] is where they are made.
 pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
@@ -115,7 +114,7 @@ impl From<Error> for Failure {
             Error::Uri { uri, .. } if !uri.contains("://") => {
                 Some(format!("did you mean {}?", with_authority(uri)))
             }
-            Error::Disabled { feature, .. } => Some(features::install(feature)),
+            Error::Disabled { feature, .. } => Some(install(feature)),
             error => error.remedy().map(str::to_owned),
         };
         Self {
@@ -209,9 +208,43 @@ impl From<OpenError> for Failure {
     }
 }
 
+/// The command that installs a feature.
+pub(crate) fn install(feature: &str) -> String {
+    format!("`cargo install --path crates/cli --features {feature}` adds it; `full` adds all")
+}
+
+/// `did you mean "a"? Others near: "b", "c". ` with the names nearest to a wrong one, as for
+/// controllers; empty if none is near.
+pub(crate) fn did_you_mean<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let wrong = wrong.to_lowercase();
+    let names: Vec<(String, &str)> = names.map(|name| (name.to_lowercase(), name)).collect();
+    let near = nearest(&wrong, names.iter().map(|(lower, _)| &**lower));
+    let quoted: Vec<String> = near
+        .filter_map(|near| names.iter().find(|(lower, _)| lower == near))
+        .map(|(_, name)| format!("\"{name}\""))
+        .collect();
+    match &*quoted {
+        [] => String::new(),
+        [one] => format!("did you mean {one}? "),
+        [one, others @ ..] => format!("did you mean {one}? Others near: {}. ", others.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_misspelt_controller_finds_its_neighbours() {
+        let near = |wrong| {
+            let names = carob_cc::registry::entries().map(|entry| entry.name);
+            did_you_mean(wrong, names)
+        };
+        assert!(near("cocoa-3").starts_with("did you mean \"cocoa-03\"?"));
+        assert!(near("cocoa").matches('"').count() <= 6, "at most three");
+        assert_eq!(near("Defualt"), "did you mean \"default\"? ");
+        assert_eq!(near("xyzzy-quux-frobnicate"), "");
+    }
 
     #[test]
     fn a_uri_without_slashes_keeps_its_scheme() {

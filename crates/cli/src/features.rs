@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, install};
 
 /// The commands and options that need a feature.
 struct Part {
@@ -54,11 +54,6 @@ const PARTS: &[Part] = &[
 pub(crate) fn missing(what: &str, feature: &str) -> Failure {
     let text = format!("this build has no {what}: it needs the feature `{feature}`");
     Failure::new(Kind::Usage, text).hint(install(feature))
-}
-
-/// The command that installs a feature.
-pub(crate) fn install(feature: &str) -> String {
-    format!("`cargo install --path crates/cli --features {feature}` adds it; `full` adds all")
 }
 
 /// The reason why the parser rejected a command line, if it is an absent feature.

@@ -5,7 +5,7 @@ use std::path::Path;
 use carob::ContentFormat;
 use carob_proto::codec::numbers::ContentFormatDefinition;
 
-use crate::args::did_you_mean;
+use crate::failure::did_you_mean;
 
 /// Names that do not follow from a media type.
 const ALIASES: &[(&str, ContentFormat)] = &[

@@ -15,7 +15,8 @@
 //! ```
 //!
 //! `args` has the arguments, `commands` one file for each verb, `monitor` the events of
-//! traffic, `printer` the output, and `failure` the exit codes.
+//! traffic, `printer` the output, and `failure` the exit codes. Imports point one way: `failure`,
+//! `features`, `formats` and `limits` <- `args` and `printer` <- `monitor` <- `commands`.
 // The command talks to people and to the world: it prints, and reads the clock.
 #![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
@@ -27,6 +28,7 @@ mod descriptors;
 mod failure;
 mod features;
 mod formats;
+mod limits;
 mod monitor;
 mod output;
 mod printer;

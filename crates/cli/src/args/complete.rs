@@ -71,8 +71,10 @@ fn scenarios() -> Vec<String> {
 }
 
 fn studies() -> Vec<String> {
-    crate::commands::lab::studies()
-        .into_iter()
+    #[cfg(feature = "studies")]
+    return (carob_studies::papers::studies().into_iter())
         .map(|study| study.short_name)
-        .collect()
+        .collect();
+    #[cfg(not(feature = "studies"))]
+    Vec::new()
 }

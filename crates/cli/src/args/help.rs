@@ -6,7 +6,7 @@ use anstyle::Style;
 use clap::CommandFactory as _;
 
 use super::Args;
-use crate::commands::cc::trace_help;
+use super::cc::trace_help;
 use crate::failure::EXIT_CODES;
 use crate::features;
 

@@ -1,9 +1,13 @@
 //! Arguments of all commands.
 
+#[cfg(feature = "bench")]
+pub(crate) mod bench;
+pub(crate) mod cc;
 mod complete;
 #[cfg(test)]
 mod fuzzing;
 mod help;
+pub(crate) mod lab;
 #[cfg(feature = "proxy")]
 mod proxy;
 mod request;
@@ -11,18 +15,17 @@ mod values;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use carob::{Group, OptionNumber, Prefix, TransmissionProfile};
-use clap::{ColorChoice, Parser, Subcommand, ValueEnum as _};
+use clap::{ColorChoice, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use serde::Serialize;
 
-#[cfg(feature = "analyze")]
-use crate::commands::analyze::AnalyzeArgs;
 #[cfg(feature = "bench")]
-use crate::commands::bench::BenchArgs;
-use crate::commands::cc::CcCommand;
-use crate::commands::lab::LabCommand;
-use crate::commands::trial::TryArgs;
+use bench::BenchArgs;
+use cc::CcCommand;
+use lab::LabCommand;
 
 pub(crate) use complete::{names as completed_names, with_names};
 pub(crate) use help::command;
@@ -39,12 +42,7 @@ pub(crate) use request::{
 };
 #[cfg(any(feature = "bench", feature = "proxy"))]
 pub(crate) use values::controller;
-pub(crate) use values::{
-    Tag, aggregate, amplification_limit, at_least_one, authority, count_option, did_you_mean,
-    duration, limit, timed,
-};
-#[cfg(feature = "bench")]
-pub(crate) use values::{block_size, profile, token_length};
+pub(crate) use values::{Tag, authority, timed};
 
 /// CoAP with congestion control you can choose: a client, a server, and a lab that measures.
 #[derive(Debug, Parser)]
@@ -146,6 +144,129 @@ pub(crate) enum Command {
         #[arg(long, conflicts_with = "dir")]
         markdown: bool,
     },
+}
+
+/// Arguments of `carob try`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TryArgs {
+    /// Resource: coap://HOST[:PORT]/PATH[?QUERY]
+    #[arg(value_name = "URI")]
+    pub(crate) uri: String,
+    /// Controllers to compare; the first is the baseline
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "default,carob"
+    )]
+    pub(crate) cc: Vec<String>,
+    /// Traffic: command (GET), telemetry (POST, 64 B) or firmware (large GET)
+    ///
+    /// firmware is a GET of a large resource, in blocks.
+    #[arg(
+        long,
+        value_name = "TRAFFIC",
+        default_value = "command",
+        hide_possible_values = true
+    )]
+    pub(crate) traffic: TrialTraffic,
+    /// Maximum requests with each controller [default: 100, or 20 for firmware]
+    ///
+    /// One more request with each controller comes first and does not count.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    pub(crate) pairs: Option<u32>,
+    /// Minimum time between the starts of two requests
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
+    pub(crate) interval: Duration,
+    /// Time after which no request begins
+    #[arg(long, value_name = "TIME", default_value = "900s", value_parser = values::duration)]
+    pub(crate) within: Duration,
+    /// Begin without a question
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Prefix of the capture, PREFIX.pcapng, and the fitted link, PREFIX.toml
+    #[arg(short, long, value_name = "PREFIX", default_value = "carob-try")]
+    pub(crate) output: String,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) transmission: TransmissionArgs,
+    /// Time after which a request is given up, such as 60s
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) deadline: Option<Duration>,
+    #[cfg(any(feature = "dtls", feature = "tls"))]
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+    #[cfg(feature = "dtls")]
+    #[command(flatten)]
+    pub(crate) psk: PskArgs,
+}
+
+/// Requests of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum TrialTraffic {
+    /// GET of a small resource
+    Command,
+    /// POST of 64 B
+    Telemetry,
+    /// GET of a large resource, in blocks
+    Firmware,
+}
+
+/// Arguments of `carob analyze`.
+#[cfg(feature = "analyze")]
+#[derive(Debug, clap::Args)]
+pub(crate) struct AnalyzeArgs {
+    /// Captures (pcap, pcapng) or event logs (--log of carob)
+    ///
+    /// Several files are captures of the same peers at several places, or one after the other.
+    #[arg(required = true, value_name = "FILES")]
+    pub(crate) files: Vec<PathBuf>,
+    /// UDP port to read as CoAP; may be repeated
+    ///
+    /// Without it, these are port 5683 and any other on which a request begins.
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Vec<u16>,
+    /// Text in the addresses of peers to analyse
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) peer: Option<String>,
+    /// Side of the devices behind the link [default: the one with more hosts]
+    #[arg(long, value_name = "SIDE")]
+    pub(crate) devices: Option<DeviceSide>,
+    /// File with pre-shared keys to decrypt DTLS, a line IDENTITY:KEY each
+    ///
+    /// The handshake must be in the capture. A key that begins with 0x is hexadecimal.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) psk_file: Option<PathBuf>,
+    /// Key log (SSLKEYLOGFILE) to decrypt DTLS sessions
+    ///
+    /// Lines begin with CLIENT_RANDOM. The handshake must be in the capture.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keylog: Option<PathBuf>,
+    /// File for the fitted link, for `carob lab compare --link`
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) link_file: Option<PathBuf>,
+    /// File for a page with figures
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+    /// Show all controllers, also those unfit for use
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print a JSON object
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) json: bool,
+}
+
+/// Side of the devices.
+#[cfg(feature = "analyze")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DeviceSide {
+    /// Devices are clients
+    Clients,
+    /// Devices are servers
+    Servers,
 }
 
 /// Arguments of `carob profiles`.
@@ -258,7 +379,7 @@ pub(crate) struct ServeLimitArgs {
     /// Resource limit, such as observers=1000; may be repeated
     ///
     /// Other examples: request_rate=50, body_bytes=16MiB. `carob serve --limits` lists all.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::limit)]
     pub(crate) limit: Vec<(String, usize)>,
     /// List all limits with their defaults and behaviour, and exit
     #[arg(long)]
@@ -308,20 +429,20 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
     /// Option number of the retransmission count [default: 65052]
-    #[arg(long, value_name = "NUMBER", value_parser = count_option, help_heading = "Network")]
+    #[arg(long, value_name = "NUMBER", value_parser = values::count_option, help_heading = "Network")]
     pub(crate) count_option: Option<OptionNumber>,
     /// Prefix of peers behind one slow link that share a congestion budget
     ///
     /// The peers are those with this prefix, or all peers without one. May be repeated; the longest
     /// matching prefix applies.
     #[arg(long, value_name = "PREFIX", num_args = 0..=1, require_equals = true, default_missing_value = "all",
-          value_parser = aggregate, help_heading = "Network")]
+          value_parser = values::aggregate, help_heading = "Network")]
     pub(crate) aggregate: Vec<Prefix>,
     /// Anti-amplification limit of a prefix, such as 10.0.0.0/8=on
     ///
     /// Responses to unvalidated sources are limited to three times the received bytes. May be
     /// repeated; the longest matching prefix applies. [default: on for global addresses]
-    #[arg(long, value_name = "PREFIX=on|off", value_parser = amplification_limit, help_heading = "Network")]
+    #[arg(long, value_name = "PREFIX=on|off", value_parser = values::amplification_limit, help_heading = "Network")]
     pub(crate) amplification_limit: Vec<(Prefix, bool)>,
     /// Reject Q-Block1 and Q-Block2 (RFC 9177)
     ///

@@ -7,12 +7,12 @@ use carob::{
     BadPrefix, BlockSize, Config, CongestionControl, NoResponse, OptionNumber, Prefix, Scheme,
     TransmissionProfile, UnknownProfile,
 };
-use carob_cc::registry::nearest;
 use carob_proto::codec::{OptionDefinition, OptionFormat};
 use carob_proto::endpoint::{TOKEN_BYTES_MAX, can_count_retransmissions};
 
 use crate::controllers::registry;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, did_you_mean};
+use crate::limits;
 
 /// An option as it will be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ pub(crate) fn limit(text: &str) -> Result<(String, usize), String> {
         .split_once('=')
         .ok_or("expected NAME=VALUE, such as observers=1000")?;
     let name = name.trim().replace('-', "_");
-    let all = crate::commands::serve::limits::all();
+    let all = limits::all();
     if !all.iter().any(|limit| limit.name == name) {
         let near = did_you_mean(&name, all.iter().map(|limit| limit.name));
         return Err(format!(
@@ -297,23 +297,6 @@ pub(crate) fn controller(name: &str) -> Result<CongestionControl, Failure> {
     })
 }
 
-/// `did you mean "a"? Others near: "b", "c". ` with the names nearest to a wrong one, as for
-/// controllers; empty if none is near.
-pub(crate) fn did_you_mean<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let wrong = wrong.to_lowercase();
-    let names: Vec<(String, &str)> = names.map(|name| (name.to_lowercase(), name)).collect();
-    let near = nearest(&wrong, names.iter().map(|(lower, _)| &**lower));
-    let quoted: Vec<String> = near
-        .filter_map(|near| names.iter().find(|(lower, _)| lower == near))
-        .map(|(_, name)| format!("\"{name}\""))
-        .collect();
-    match &*quoted {
-        [] => String::new(),
-        [one] => format!("did you mean {one}? "),
-        [one, others @ ..] => format!("did you mean {one}? Others near: {}. ", others.join(", ")),
-    }
-}
-
 /// A path on this server, without parameters.
 pub(crate) fn path(text: &str) -> Result<String, String> {
     let literal = !text.contains(['{', '}', '*', '?', '#']);
@@ -327,18 +310,6 @@ pub(crate) fn path(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_misspelt_controller_finds_its_neighbours() {
-        let near = |wrong| {
-            let names = carob_cc::registry::entries().map(|entry| entry.name);
-            did_you_mean(wrong, names)
-        };
-        assert!(near("cocoa-3").starts_with("did you mean \"cocoa-03\"?"));
-        assert!(near("cocoa").matches('"').count() <= 6, "at most three");
-        assert_eq!(near("Defualt"), "did you mean \"default\"? ");
-        assert_eq!(near("xyzzy-quux-frobnicate"), "");
-    }
 
     #[test]
     fn an_address_to_listen_at_has_a_port() {

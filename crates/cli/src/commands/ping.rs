@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{client, each};
 use crate::args::PingArgs;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::monitor::{Monitor, Timing};
+use crate::monitor::Monitor;
 use crate::printer;
 
 /// Pings each once and shows the round-trip time.
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: PingArgs) -> Result<Outcome, Failure> {
         };
         monitor.end_wait();
         let timing = if show.timing {
-            Some(Timing::gather(&client, &monitor, began.elapsed()).await)
+            Some(monitor.timing(&client, began.elapsed()).await)
         } else {
             None
         };

@@ -9,86 +9,16 @@ use carob_lab::compare::seconds;
 use carob_lab::paired::PairedRatio;
 use carob_lab::statistics::Statistics;
 use carob_lab::text::{Emphasis, TextTable};
-use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tokio::time::sleep_until;
 
 use super::client;
 use super::lab::output::{self, quoted, say, say_table, suggest};
-use crate::args::{ChoiceArgs, NetworkArgs, TransmissionArgs, WatchArgs, duration};
+use crate::args::{ChoiceArgs, NetworkArgs, TrialTraffic, TryArgs, WatchArgs};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::monitor::Monitor;
 use crate::printer;
-
-/// Arguments of `carob try`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct TryArgs {
-    /// Resource: coap://HOST[:PORT]/PATH[?QUERY]
-    #[arg(value_name = "URI")]
-    pub(crate) uri: String,
-    /// Controllers to compare; the first is the baseline
-    #[arg(
-        long,
-        value_name = "NAMES",
-        value_delimiter = ',',
-        default_value = "default,carob"
-    )]
-    pub(crate) cc: Vec<String>,
-    /// Traffic: command (GET), telemetry (POST, 64 B) or firmware (large GET)
-    ///
-    /// firmware is a GET of a large resource, in blocks.
-    #[arg(
-        long,
-        value_name = "TRAFFIC",
-        default_value = "command",
-        hide_possible_values = true
-    )]
-    pub(crate) traffic: TrialTraffic,
-    /// Maximum requests with each controller [default: 100, or 20 for firmware]
-    ///
-    /// One more request with each controller comes first and does not count.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
-    pub(crate) pairs: Option<u32>,
-    /// Minimum time between the starts of two requests
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
-    pub(crate) interval: Duration,
-    /// Time after which no request begins
-    #[arg(long, value_name = "TIME", default_value = "900s", value_parser = duration)]
-    pub(crate) within: Duration,
-    /// Begin without a question
-    #[arg(short, long)]
-    pub(crate) yes: bool,
-    /// Prefix of the capture, PREFIX.pcapng, and the fitted link, PREFIX.toml
-    #[arg(short, long, value_name = "PREFIX", default_value = "carob-try")]
-    pub(crate) output: String,
-    /// Print a JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) transmission: TransmissionArgs,
-    /// Time after which a request is given up, such as 60s
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) deadline: Option<Duration>,
-    #[cfg(any(feature = "dtls", feature = "tls"))]
-    #[command(flatten)]
-    pub(crate) tls: crate::args::TlsArgs,
-    #[cfg(feature = "dtls")]
-    #[command(flatten)]
-    pub(crate) psk: crate::args::PskArgs,
-}
-
-/// Requests of a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum TrialTraffic {
-    /// GET of a small resource
-    Command,
-    /// POST of 64 B
-    Telemetry,
-    /// GET of a large resource, in blocks
-    Firmware,
-}
 
 /// Pairs after which the result is examined, doubled each time.
 const FIRST_LOOK: usize = 10;

@@ -19,12 +19,12 @@ use carob_proto::trace::Trace;
 
 use crate::args::WatchArgs;
 use crate::failure::Failure;
-use crate::printer;
+use crate::printer::{self, Parameters};
 
 use capture::Capture;
 use log::EventLog;
 use silence::SilentPeer;
-pub(crate) use timing::{Counters, Parameters, PeerState, Timing, millis};
+pub(crate) use timing::Counters;
 use wire::Wire;
 
 /// Watches one endpoint. Clones are one and the same.
@@ -116,11 +116,6 @@ impl Monitor {
             printer::parameters(&parameters);
         }
         self.lock().parameters = Some(parameters);
-    }
-
-    /// The transmission parameters of the endpoint.
-    pub(crate) fn parameters(&self) -> Option<Parameters> {
-        self.lock().parameters
     }
 
     /// Resets the counters.

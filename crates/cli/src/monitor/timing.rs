@@ -1,15 +1,15 @@
-//! Timing of an exchange: copies, times, and the state of the peer's controller.
+//! Counters of the messages sent, and the timing of a request from them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carob::{Client, TransmissionParameters};
+use carob::Client;
 use carob_cc::controller::Gauge;
 use carob_proto::trace::{Trace, TraceEvent};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::Monitor;
+use crate::printer::{PeerState, Timing, millis};
 
 /// Messages sent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,106 +50,50 @@ impl Counters {
     }
 }
 
-/// Timing of a request as the machine interface has it. Times are in milliseconds.
-#[derive(Debug, Serialize)]
-pub(crate) struct Timing {
-    /// From the request to the end of the body, or to the failure.
-    pub(crate) total_ms: f64,
-    /// One for each block.
-    pub(crate) exchanges: u32,
-    pub(crate) attempts: u32,
-    pub(crate) retransmissions: u32,
-    /// The first retransmission timer, dithering included; none of a NON.
-    pub(crate) first_rto_ms: Option<f64>,
-    /// The transmission parameters of the endpoint.
-    pub(crate) parameters: Option<Parameters>,
-    /// State of the peer afterwards, if it is known.
-    pub(crate) peer: Option<PeerState>,
-}
-
-/// Transmission parameters of an endpoint (RFC 7252 4.8).
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Parameters {
-    pub(crate) nstart: u16,
-    pub(crate) ack_timeout_ms: f64,
-    pub(crate) max_retransmit: u8,
-    /// Some were given on the command line.
-    #[serde(skip)]
-    pub(crate) explicit: bool,
-}
-
-impl Parameters {
-    pub(super) fn new(parameters: TransmissionParameters, explicit: bool) -> Self {
-        Self {
-            nstart: parameters.nstart,
-            ack_timeout_ms: millis(parameters.ack_timeout.into()),
-            max_retransmit: parameters.max_retransmit,
-            explicit,
-        }
-    }
-}
-
-/// State of a peer.
-#[derive(Debug, Serialize)]
-pub(crate) struct PeerState {
-    pub(crate) address: SocketAddr,
-    /// The controller's overall RTO before dithering.
-    pub(crate) rto_ms: Option<f64>,
-    /// The last round-trip time of an exchange without retransmissions.
-    pub(crate) rtt_ms: Option<f64>,
-    /// The controller's further readings: times end with `_ms`.
-    pub(crate) state: Map<String, Value>,
-}
-
-impl Timing {
-    /// Reads the current state.
-    pub(crate) async fn gather(client: &Client, monitor: &Monitor, total: Duration) -> Self {
-        let counters = &monitor.counters();
-        Self {
-            parameters: monitor.parameters(),
+impl Monitor {
+    /// The timing of a request that took `total`, with the current state of its peer.
+    pub(crate) async fn timing(&self, client: &Client, total: Duration) -> Timing {
+        let counters = self.counters();
+        let parameters = self.lock().parameters;
+        Timing {
+            parameters,
             total_ms: millis(total),
             exchanges: counters.exchanges,
             attempts: counters.copies,
             retransmissions: counters.retransmissions,
             first_rto_ms: counters.first_timeout.map(millis),
             peer: match counters.peer {
-                Some(peer) => PeerState::gather(client, peer).await,
+                Some(peer) => peer_state(client, peer).await,
                 None => None,
             },
         }
     }
 }
 
-impl PeerState {
-    async fn gather(client: &Client, address: SocketAddr) -> Option<Self> {
-        let snapshot = client.snapshot(address).await?;
-        let mut state = Map::new();
-        for (name, gauge) in client.gauges(address).await.unwrap_or_default() {
-            match gauge {
-                // It is there already.
-                Gauge::Time(_) if name == "rto" => {}
-                Gauge::Time(time) => {
-                    state.insert(format!("{name}_ms"), millis(time.into()).into());
-                }
-                Gauge::Count(count) => {
-                    state.insert(name.to_owned(), count.into());
-                }
-                Gauge::State(word) => {
-                    state.insert(name.to_owned(), word.into());
-                }
-                _ => {}
+/// State of a peer, if it is known.
+async fn peer_state(client: &Client, address: SocketAddr) -> Option<PeerState> {
+    let snapshot = client.snapshot(address).await?;
+    let mut state = Map::new();
+    for (name, gauge) in client.gauges(address).await.unwrap_or_default() {
+        match gauge {
+            // It is there already.
+            Gauge::Time(_) if name == "rto" => {}
+            Gauge::Time(time) => {
+                state.insert(format!("{name}_ms"), millis(time.into()).into());
             }
+            Gauge::Count(count) => {
+                state.insert(name.to_owned(), count.into());
+            }
+            Gauge::State(word) => {
+                state.insert(name.to_owned(), word.into());
+            }
+            _ => {}
         }
-        Some(Self {
-            address,
-            rto_ms: snapshot.rto.map(|time| millis(time.into())),
-            rtt_ms: snapshot.round_trip.map(|time| millis(time.into())),
-            state,
-        })
     }
-}
-
-/// Milliseconds, to the microsecond, the resolution of the endpoint's clock.
-pub(crate) fn millis(time: Duration) -> f64 {
-    time.as_micros() as f64 / 1e3
+    Some(PeerState {
+        address,
+        rto_ms: snapshot.rto.map(|time| millis(time.into())),
+        rtt_ms: snapshot.round_trip.map(|time| millis(time.into())),
+        state,
+    })
 }

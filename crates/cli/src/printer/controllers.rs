@@ -1,9 +1,93 @@
 //! The congestion controllers.
 
+use carob_cc::registry::{self, ALIASES};
+use carob_lab::registry::Entry;
 use carob_lab::text::{TextTable, listed};
+use serde::Serialize;
 
 use super::{prose, table};
-use crate::commands::cc::Controller;
+
+/// A controller as the machine interface has it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Controller {
+    pub(crate) name: &'static str,
+    /// Its other names.
+    pub(crate) aliases: Vec<&'static str>,
+    /// The family it is a profile of.
+    pub(crate) family: String,
+    pub(crate) about: &'static str,
+    pub(crate) source: &'static str,
+    /// Its type below `carob_cc::algorithms`.
+    pub(crate) path: &'static str,
+    /// Bytes of state for one peer, on this machine.
+    pub(crate) state_bytes: usize,
+    /// Something of it has no source and is this project's choice.
+    pub(crate) project_choice: bool,
+    /// This project's choice, with its reason.
+    pub(crate) choice: Option<&'static str>,
+    pub(crate) suggested: Suggested,
+    pub(crate) constants: Vec<Constant>,
+}
+
+/// Transmission parameters that a controller suggests.
+#[derive(Debug, Serialize)]
+pub(crate) struct Suggested {
+    pub(crate) max_retransmit: Option<u8>,
+    pub(crate) rto_max: Option<String>,
+}
+
+/// One constant of a controller.
+#[derive(Debug, Serialize)]
+pub(crate) struct Constant {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    pub(crate) kind: &'static str,
+    pub(crate) about: &'static str,
+}
+
+impl From<Entry> for Controller {
+    fn from(entry: Entry) -> Self {
+        let mut constants = Vec::new();
+        entry.settings().describe(&mut |constant| {
+            constants.push(Constant {
+                name: constant.name,
+                value: constant.value.to_string(),
+                kind: constant.kind,
+                about: constant.about,
+            });
+        });
+        let registry::Suggested {
+            max_retransmit,
+            rto_max,
+        } = entry.suggested;
+        let rto_max = rto_max.map(|time| time.to_string());
+        Self {
+            name: entry.name,
+            aliases: ALIASES
+                .iter()
+                .filter(|(_, id)| *id == entry.name)
+                .map(|(alias, _)| *alias)
+                .collect(),
+            family: family(&entry),
+            about: entry.about,
+            source: entry.source,
+            path: entry.path,
+            state_bytes: entry.state_bytes,
+            project_choice: entry.project_choice.is_some(),
+            choice: entry.project_choice,
+            suggested: Suggested {
+                max_retransmit,
+                rto_max,
+            },
+            constants,
+        }
+    }
+}
+
+/// The family's name as people write names.
+pub(crate) fn family(entry: &Entry) -> String {
+    entry.family.replace('_', "-")
+}
 
 /// The footnote of controllers whose constants or rules have no source.
 pub(crate) const FOOTNOTE: &str =

@@ -22,18 +22,19 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::monitor::{Timing, millis};
 use crate::output;
 
 use style::{BAD, FAINT, STRONG, paint};
 
 pub(crate) use body::body;
-pub(crate) use controllers::{FOOTNOTE, controller, controllers};
+pub(crate) use controllers::{Controller, FOOTNOTE, controller, controllers, family};
 pub(crate) use observation::States;
-pub(crate) use profiles::{profile, profiles};
+pub(crate) use profiles::{
+    PROFILE_ROWS, Profile, ProfileParameters, ProfileReason, profile, profiles,
+};
 pub(crate) use report::{Answer, Report, Silence};
 pub(crate) use response::{code, refusal, uri};
-pub(crate) use timing::{parameters, time, timing};
+pub(crate) use timing::{Parameters, PeerState, Timing, millis, parameters, time, timing};
 pub(crate) use wire::message;
 
 /// Prints a line on stdout, in colour if enabled. Errors are kept for the command's end.

@@ -9,10 +9,9 @@ use serde::Serialize;
 use super::body::{in_a_line, shown};
 use super::report::Answer;
 use super::style::{FAINT, STRONG, paint};
-use super::{body, failure, remark};
+use super::{body, failure, millis, remark};
 use crate::clock::Utc;
 use crate::failure::Failure;
-use crate::monitor::millis;
 use crate::output;
 
 /// Prints notifications: for people, for programs that read lines, or as JSON.

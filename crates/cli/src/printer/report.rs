@@ -10,7 +10,7 @@ use carob_proto::codec::OptionFormat;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::monitor::Timing;
+use super::Timing;
 
 /// A response as the machine interface has it.
 #[derive(Debug, Serialize)]

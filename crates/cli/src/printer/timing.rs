@@ -1,12 +1,70 @@
-//! Timing of an exchange, for people.
+//! Timing of a request: transmissions, times, and the state of the peer's controller.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde_json::Value;
+use carob::TransmissionParameters;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::note;
 use super::style::{FAINT, paint};
-use crate::monitor::{Parameters, PeerState, Timing};
+
+/// Timing of a request as the machine interface has it. Times are in milliseconds.
+#[derive(Debug, Serialize)]
+pub(crate) struct Timing {
+    /// From the request to the end of the body, or to the failure.
+    pub(crate) total_ms: f64,
+    /// One for each block.
+    pub(crate) exchanges: u32,
+    pub(crate) attempts: u32,
+    pub(crate) retransmissions: u32,
+    /// The first retransmission timer, dithering included; none of a NON.
+    pub(crate) first_rto_ms: Option<f64>,
+    /// The transmission parameters of the endpoint.
+    pub(crate) parameters: Option<Parameters>,
+    /// State of the peer afterwards, if it is known.
+    pub(crate) peer: Option<PeerState>,
+}
+
+/// Transmission parameters of an endpoint (RFC 7252 4.8).
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Parameters {
+    pub(crate) nstart: u16,
+    pub(crate) ack_timeout_ms: f64,
+    pub(crate) max_retransmit: u8,
+    /// Some were given on the command line.
+    #[serde(skip)]
+    pub(crate) explicit: bool,
+}
+
+impl Parameters {
+    pub(crate) fn new(parameters: TransmissionParameters, explicit: bool) -> Self {
+        Self {
+            nstart: parameters.nstart,
+            ack_timeout_ms: millis(parameters.ack_timeout.into()),
+            max_retransmit: parameters.max_retransmit,
+            explicit,
+        }
+    }
+}
+
+/// State of a peer.
+#[derive(Debug, Serialize)]
+pub(crate) struct PeerState {
+    pub(crate) address: SocketAddr,
+    /// The controller's overall RTO before dithering.
+    pub(crate) rto_ms: Option<f64>,
+    /// The last round-trip time of an exchange without retransmissions.
+    pub(crate) rtt_ms: Option<f64>,
+    /// The controller's further readings: times end with `_ms`.
+    pub(crate) state: Map<String, Value>,
+}
+
+/// Milliseconds, to the microsecond, the resolution of the endpoint's clock.
+pub(crate) fn millis(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
+}
 
 /// `416 us`, `9.9 ms`, `417 ms`, `2.37 s`: no more digits than mean something.
 pub(crate) fn time(time: Duration) -> String {

@@ -9,64 +9,12 @@ use std::path::{Path, PathBuf};
 
 use carob_analyze::{Analysis, AnalyzeError, Analyzer, Devices, DtlsSecrets, Format, Options};
 use carob_lab::compare::WrittenLink;
-use clap::ValueEnum;
 
+use crate::args::{AnalyzeArgs, DeviceSide};
 use crate::commands::lab::output;
 use crate::commands::tls;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
-
-/// Arguments of `carob analyze`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct AnalyzeArgs {
-    /// Captures (pcap, pcapng) or event logs (--log of carob)
-    ///
-    /// Several files are captures of the same peers at several places, or one after the other.
-    #[arg(required = true, value_name = "FILES")]
-    pub(crate) files: Vec<PathBuf>,
-    /// UDP port to read as CoAP; may be repeated
-    ///
-    /// Without it, these are port 5683 and any other on which a request begins.
-    #[arg(long, value_name = "PORT")]
-    pub(crate) port: Vec<u16>,
-    /// Text in the addresses of peers to analyse
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) peer: Option<String>,
-    /// Side of the devices behind the link [default: the one with more hosts]
-    #[arg(long, value_name = "SIDE")]
-    pub(crate) devices: Option<DeviceSide>,
-    /// File with pre-shared keys to decrypt DTLS, a line IDENTITY:KEY each
-    ///
-    /// The handshake must be in the capture. A key that begins with 0x is hexadecimal.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) psk_file: Option<PathBuf>,
-    /// Key log (SSLKEYLOGFILE) to decrypt DTLS sessions
-    ///
-    /// Lines begin with CLIENT_RANDOM. The handshake must be in the capture.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) keylog: Option<PathBuf>,
-    /// File for the fitted link, for `carob lab compare --link`
-    #[arg(long, value_name = "FILE.toml")]
-    pub(crate) link_file: Option<PathBuf>,
-    /// File for a page with figures
-    #[arg(long, value_name = "FILE.html")]
-    pub(crate) report: Option<PathBuf>,
-    /// Show all controllers, also those unfit for use
-    #[arg(long)]
-    pub(crate) all: bool,
-    /// Print a JSON object
-    #[arg(long, conflicts_with = "all")]
-    pub(crate) json: bool,
-}
-
-/// Side of the devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DeviceSide {
-    /// Devices are clients
-    Clients,
-    /// Devices are servers
-    Servers,
-}
 
 /// Bytes of the longest key log.
 const KEY_LOG_BYTES_MAX: u64 = 256 << 20;

@@ -4,7 +4,7 @@ use carob_analyze::{Analysis, Fitted, FlowReport, Quantiles};
 use carob_lab::compare::controllers;
 use carob_lab::text::TextTable;
 
-use super::AnalyzeArgs;
+use crate::args::AnalyzeArgs;
 use crate::commands::lab::output::{quoted, say, say_table};
 use crate::printer;
 

@@ -1,6 +1,5 @@
 //! `carob bench`: loads a server and measures its answers. The crate `carob-bench` does both; here are options and output.
 
-mod args;
 mod plan;
 mod print;
 
@@ -11,10 +10,9 @@ use carob::{Error, Uri};
 use carob_bench::{Load, Plan, Report, Running, Verdict};
 
 use super::stop::Stop;
+use crate::args::bench::BenchArgs;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
-
-pub(crate) use args::BenchArgs;
 
 /// Interval at which the threads are checked for their end.
 const LOOK: Duration = Duration::from_millis(20);

@@ -5,9 +5,8 @@ use std::io::Write as _;
 
 use carob_lab::registry::{Entry, Registry};
 
-use super::family;
 use crate::failure::Outcome;
-use crate::printer::FOOTNOTE;
+use crate::printer::{FOOTNOTE, family};
 
 const HEADING: &str = "\
 # Congestion controllers

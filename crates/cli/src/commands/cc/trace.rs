@@ -7,7 +7,7 @@ use std::path::Path;
 use carob_lab::replay::{DEMO, Dither, Event, Run, Script, Subject, SubjectError, export, tables};
 use carob_lab::report::series;
 
-use super::args::{Place, TraceArgs};
+use crate::args::cc::{Place, TraceArgs};
 use crate::commands::lab::output::{self, json_lines, raw, say, say_table, suggest};
 use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};

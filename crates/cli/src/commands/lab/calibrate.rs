@@ -11,9 +11,9 @@ use carob_studies::calibration::{CALIBRATED, Calibrated};
 use carob_studies::claims::unit;
 use carob_studies::papers;
 
-use super::args::CalibrateArgs;
 use super::output::{self, quoted, raw, say, say_table};
 use super::source::read_file;
+use crate::args::lab::CalibrateArgs;
 use crate::failure::{Failure, Kind, Outcome};
 
 /// A study to calibrate.

@@ -14,9 +14,9 @@ use carob_studies::papers;
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::args::ClaimsArgs;
 use super::claims_index::{self, StudyVerdicts};
 use super::output::{self, json_lines, quoted, raw, say, say_table};
+use crate::args::lab::ClaimsArgs;
 use crate::failure::{Failure, Kind, Outcome};
 
 /// Columns of a claim's text on a terminal.
@@ -563,10 +563,10 @@ fn causes(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
 mod tests {
     use clap::Parser as _;
 
-    use super::super::args::LabCommand;
     use super::super::run::plan;
     use super::super::source::Source;
     use super::*;
+    use crate::args::lab::LabCommand;
     use crate::args::{Args, Command};
 
     /// The words of a command as a shell has them; no command here has a quote in a word.

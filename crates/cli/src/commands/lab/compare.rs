@@ -10,10 +10,10 @@ use carob_lab::compare::{
 };
 use carob_lab::text::{Emphasis, TextTable};
 
-use super::args::{CompareArgs, LinkNumbers};
 use super::next;
 use super::output::{self, command_lines, quoted, raw, say, say_table};
 use super::source::read_file;
+use crate::args::lab::{CompareArgs, LinkNumbers};
 #[cfg(feature = "analyze")]
 use crate::commands::analyze;
 use crate::commands::stop;

@@ -9,10 +9,10 @@ use carob_emu::{Error, Lateness, Setting, check};
 use carob_lab::metrics::{Metric, SPURIOUS, SPURIOUS_PER_EXCHANGE, USELESS_SHARE};
 use carob_lab::run::{self, Plan, Selection};
 
-use super::args::{EmulateArgs, RunArgs};
 use super::output::{self, say};
 use super::published;
 use super::source::Source;
+use crate::args::lab::{EmulateArgs, RunArgs};
 use crate::failure::{Failure, Kind, Outcome};
 
 /// Default number of runs per cell and algorithm: as many as the studies made at least.

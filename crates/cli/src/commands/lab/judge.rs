@@ -12,8 +12,8 @@ use carob_studies::claims::unit;
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::args::JudgeArgs;
 use super::output::{self, json_lines, say, say_table};
+use crate::args::lab::JudgeArgs;
 use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
 

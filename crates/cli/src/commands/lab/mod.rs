@@ -1,6 +1,5 @@
 //! The lab: scenarios, runs and the studies' tables, for people and programs.
 
-mod args;
 #[cfg(feature = "studies")]
 mod calibrate;
 mod capture;
@@ -11,7 +10,6 @@ mod claims_index;
 mod compare;
 #[cfg(feature = "emulate")]
 mod emulate;
-#[cfg(feature = "studies")]
 #[cfg(feature = "studies")]
 mod judge;
 mod list;
@@ -29,9 +27,7 @@ mod sweep;
 mod tables;
 mod topology;
 
-pub(crate) use args::{CompareArgs, LabCommand};
-pub(crate) use published::studies;
-
+use crate::args::lab::{CompareArgs, LabCommand};
 use crate::failure::{Failure, Outcome};
 
 /// Runs the command.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use carob_lab::scenario::builtin;
 
-use super::args::NewArgs;
 use super::output::say;
 use super::source;
+use crate::args::lab::NewArgs;
 use crate::failure::{Failure, Kind, Outcome};
 
 /// The scenario that a new file has unless another one is named.

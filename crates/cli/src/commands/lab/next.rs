@@ -8,10 +8,10 @@ use carob_lab::run::{Outcome as Runs, Row};
 use carob_lab::scenario::builtin;
 use carob_lab::summary;
 
-use super::args::RunArgs;
 use super::output::{quoted, say, suggest};
 use super::run::plan;
 use super::source::Source;
+use crate::args::lab::RunArgs;
 
 /// Settings of another network, with a description; the first that a scenario takes is suggested.
 const VARIATIONS: &[(Fits, &[&str], &str)] = &[

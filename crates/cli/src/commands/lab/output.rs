@@ -10,7 +10,7 @@ use carob_lab::text::TextTable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use super::args::{ReportArgs, ThreadArgs};
+use crate::args::lab::{ReportArgs, ThreadArgs};
 use crate::failure::{Failure, Kind};
 use crate::output;
 

@@ -12,7 +12,6 @@ use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::{Cell, builtin};
 use carob_lab::summary::{self, Print};
 
-use super::args::RunArgs;
 use super::capture;
 use super::compare;
 use super::next;
@@ -20,6 +19,7 @@ use super::output::{self, json_lines, quoted, raw, say, say_table};
 use super::published;
 use super::source::Source;
 use super::stream;
+use crate::args::lab::RunArgs;
 use crate::failure::{Failure, Kind, Outcome};
 
 /// The most lines of a table of cells and algorithms that also has its medians side by side.

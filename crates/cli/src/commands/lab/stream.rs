@@ -5,8 +5,8 @@ use std::io::Write as _;
 use carob_lab::export;
 use carob_lab::run::{EachRow, Plan};
 
-use super::args::RunArgs;
 use super::output;
+use crate::args::lab::RunArgs;
 use crate::failure::{Failure, Kind, Outcome};
 
 /// Runs whose rows are kept in memory before they are printed.

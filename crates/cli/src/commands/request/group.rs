@@ -9,8 +9,8 @@ use carob_proto::codec::Host;
 
 use crate::args::{GroupArgs, RequestArgs};
 use crate::failure::{Failure, Kind, Outcome};
-use crate::monitor::{Monitor, millis};
-use crate::printer::{self, Answer, Report};
+use crate::monitor::Monitor;
+use crate::printer::{self, Answer, Report, millis};
 
 /// Returns true if a URI names a multicast address, or the broadcast address.
 pub(in crate::commands) fn is_group(uri: &str) -> bool {

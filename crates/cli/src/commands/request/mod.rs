@@ -19,8 +19,8 @@ use crate::args::{
 };
 use crate::failure::{Failure, Kind, Outcome};
 use crate::formats;
-use crate::monitor::{Monitor, Timing, millis};
-use crate::printer::{self, Answer, Report, Silence};
+use crate::monitor::Monitor;
+use crate::printer::{self, Answer, Report, Silence, Timing, millis};
 
 /// A request's body and its format, if that is known.
 type Content = (Body, Option<ContentFormat>);
@@ -294,6 +294,6 @@ impl<'a> Requests<'a> {
             return None;
         }
         let total = began.elapsed();
-        Some(Timing::gather(&self.client, &self.monitor, total).await)
+        Some(self.monitor.timing(&self.client, total).await)
     }
 }

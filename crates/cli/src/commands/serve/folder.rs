@@ -273,8 +273,8 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use super::super::limits::FileLimits;
     use super::*;
+    use crate::limits::FileLimits;
     use std::fs;
     use std::os::unix::fs::symlink;
 

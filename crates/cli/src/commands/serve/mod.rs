@@ -5,7 +5,6 @@ mod demo;
 mod files;
 #[cfg(unix)]
 mod folder;
-pub(crate) mod limits;
 #[cfg(unix)]
 mod listing;
 mod live;
@@ -24,6 +23,7 @@ use carob::{AmplificationLimit, Config, Server, ShutdownOutcome};
 
 use crate::args::{self, ListenArgs, ServeArgs};
 use crate::failure::{Failure, Kind, Outcome};
+use crate::limits;
 use crate::monitor::Monitor;
 use crate::output;
 use crate::printer;
@@ -60,7 +60,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         watch,
     } = args;
     if limits.limits {
-        return Ok(limits::list(json, limits.markdown));
+        printer::text(&limits::list(json, limits.markdown));
+        return Ok(Outcome::Done);
     }
     stop::survive_file_size_limit()?;
     let operator = operator::open(operator).await?;

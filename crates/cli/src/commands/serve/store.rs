@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Semaphore;
 
-use super::limits::FileLimits;
 use super::listing::Listings;
 use super::snapshot::Snapshots;
+use crate::limits::FileLimits;
 
 /// Locks that all folders share by their number.
 const LOCKS: u64 = 64;

@@ -2,8 +2,8 @@
 
 use carob_bench::Mode;
 
-use super::super::args::BenchArgs;
 use super::wrong;
+use crate::args::bench::BenchArgs;
 use crate::failure::Failure;
 
 /// Refuses options that another mode needs, each with what to do instead.

@@ -13,7 +13,7 @@ use carob_proto::codec::Uri;
 use carob_proto::congestion::CongestionControl;
 use carob_proto::message::Request;
 
-use super::args::{BenchArgs, Method};
+use crate::args::bench::{BenchArgs, Method};
 use crate::args::controller;
 use crate::failure::{Failure, Kind};
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::args::NewArgs;
+use crate::args::cc::NewArgs;
 use crate::commands::lab::output::{quoted, say};
 use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};

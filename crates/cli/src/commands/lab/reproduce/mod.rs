@@ -12,8 +12,8 @@ use carob_studies::papers;
 use carob_studies::reproduce::{self, MeasuredRuns, SEEDS, thesis_tolerances};
 use indicatif::ProgressBar;
 
-use super::args::ReproduceArgs;
 use super::output::{self, json_lines, raw, say, say_table};
+use crate::args::lab::ReproduceArgs;
 use crate::failure::{Failure, Kind, Outcome};
 
 /// Studies whose tables can be compared so far.

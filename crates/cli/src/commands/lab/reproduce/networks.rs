@@ -11,7 +11,7 @@ use carob_studies::reproduce::networks::{
 };
 use indicatif::ProgressBar;
 
-use crate::commands::lab::args::ReproduceArgs;
+use crate::args::lab::ReproduceArgs;
 use crate::commands::lab::output::{self, json_lines, raw, say, say_table};
 use crate::failure::{Failure, Kind, Outcome};
 

@@ -6,9 +6,9 @@ use carob_studies::claims::StoredVerdicts;
 use carob_studies::claims::sweep::{ClaimSweep, Row};
 use serde_json::json;
 
-use super::super::args::SweepArgs;
 use super::super::output;
 use super::{Rows, wrong};
+use crate::args::lab::SweepArgs;
 use crate::failure::{Failure, Kind};
 
 pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {

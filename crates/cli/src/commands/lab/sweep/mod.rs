@@ -12,8 +12,8 @@ use carob_lab::csv;
 use carob_lab::export::Value;
 use carob_lab::sweep::SweepError;
 
-use super::args::SweepArgs;
 use super::source::read_file;
+use crate::args::lab::SweepArgs;
 use crate::failure::{Failure, Kind, Outcome};
 #[cfg(not(feature = "studies"))]
 use crate::features;

@@ -8,10 +8,10 @@ use carob_lab::scenario::builtin;
 use carob_lab::sweep::{Sweep, SweepRow, Table, Values};
 use serde_json::json;
 
-use super::super::args::SweepArgs;
 use super::super::output;
 use super::super::source::read_file;
 use super::{Rows, hash, wrong};
+use crate::args::lab::SweepArgs;
 use crate::controllers::registry;
 use crate::failure::{Failure, Kind};
 

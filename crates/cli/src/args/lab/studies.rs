@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::ThreadArgs;
+use super::{ThreadArgs, at_least_one};
 
 pub(super) const CLAIMS_EXAMPLES: &str = "\
 Examples:
@@ -43,7 +43,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Runs of each cell and algorithm; implies --fresh
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Override of a setting of the wireless scenarios; implies --fresh
     #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["markdown", "keep"])]
@@ -73,7 +73,7 @@ pub(crate) struct ClaimsArgs {
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Runs of each cell and algorithm; implies --fresh
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Override of a setting of all scenarios, as for `run`
     #[arg(
@@ -107,7 +107,7 @@ pub(crate) struct JudgeArgs {
     /// The study's folder
     pub(crate) folder: PathBuf,
     /// Runs of each cell and algorithm [default: the scenarios' maximum]
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Override of a setting of all scenarios, as for `run`
     #[arg(long, value_name = "KEY=VALUE")]
@@ -132,7 +132,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Number of points sampled first; implies --fresh [default: as in open.toml]
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) points: Option<u64>,
     /// Print one JSON object: every point with its facts and findings
     #[arg(long)]

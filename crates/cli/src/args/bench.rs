@@ -7,7 +7,8 @@ use carob::{BlockSize, TransmissionProfile};
 use carob_bench::{Arrivals, Mode};
 use clap::ValueEnum;
 
-use crate::args::{PskArgs, TlsArgs, block_size, duration, profile, token_length};
+use super::values::{block_size, duration, profile, token_length};
+use super::{PskArgs, TlsArgs};
 
 /// Arguments of `carob bench`.
 #[derive(Debug, clap::Args)]

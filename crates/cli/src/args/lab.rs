@@ -12,7 +12,7 @@ use carob_lab::report::{FIGURES, Figure};
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::args::duration;
+use super::values::{at_least_one, duration};
 
 #[cfg(feature = "studies")]
 use studies::{CALIBRATE_HELP, CLAIMS_EXAMPLES, JUDGE_HELP};
@@ -195,7 +195,7 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
     /// Runs of each cell and algorithm
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Seed of a single run, which the report draws
     #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
@@ -469,7 +469,7 @@ pub(crate) struct EmulateArgs {
     /// Runs of each cell and algorithm, in parallel [default: 20]
     ///
     /// Each run has a separate link.
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) seeds: Option<u64>,
     /// Override of a setting, as for `run`
     #[arg(long, value_name = "KEY=VALUE")]

@@ -1,11 +1,10 @@
-//! `carob serve --limits`: every limit, its default, and the behaviour at it.
+//! Resource limits of servers: every limit, its default, and the behaviour at it.
 
 use std::fmt::Write as _;
 
 use serde_json::json;
 
-use crate::failure::Outcome;
-use crate::printer;
+use crate::output;
 
 const PAGE: &str = "\
 # Limits
@@ -28,11 +27,11 @@ pub(crate) struct Listed {
 
 /// Limits of the files served.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FileLimits {
+pub(crate) struct FileLimits {
     /// Bytes of uploads under way on disk.
-    pub(super) upload_disk_bytes: usize,
+    pub(crate) upload_disk_bytes: usize,
     /// Files held open for block-wise transfers.
-    pub(super) snapshots: usize,
+    pub(crate) snapshots: usize,
 }
 
 impl Default for FileLimits {
@@ -83,7 +82,7 @@ pub(crate) fn all() -> Vec<Listed> {
 }
 
 /// Splits limits into the file server's and the library's.
-pub(super) fn of_files(limits: Vec<(String, usize)>) -> (FileLimits, Vec<(String, usize)>) {
+pub(crate) fn of_files(limits: Vec<(String, usize)>) -> (FileLimits, Vec<(String, usize)>) {
     let mut of_files = FileLimits::default();
     let (files, others): (Vec<_>, Vec<_>) = (limits.into_iter())
         .partition(|(name, _)| OF_FILES.iter().any(|(known, ..)| known == name));
@@ -96,8 +95,8 @@ pub(super) fn of_files(limits: Vec<(String, usize)>) -> (FileLimits, Vec<(String
     (of_files, others)
 }
 
-/// Prints them.
-pub(super) fn list(as_json: bool, as_page: bool) -> Outcome {
+/// The list of all limits: for people, as JSON, or as a page.
+pub(crate) fn list(as_json: bool, as_page: bool) -> String {
     let all = all();
     // Writing to a String cannot fail, here and below.
     let mut text = String::new();
@@ -131,14 +130,13 @@ pub(super) fn list(as_json: bool, as_page: bool) -> Outcome {
         } in &all
         {
             _ = writeln!(text, "{name}={default}");
-            let width = crate::output::columns().map_or(92, |columns| columns.min(96) - 4);
+            let width = output::columns().map_or(92, |columns| columns.min(96) - 4);
             for line in wrapped(&plain(about).replace('`', ""), width) {
                 _ = writeln!(text, "    {line}");
             }
         }
     }
-    printer::text(&text);
-    Outcome::Done
+    text
 }
 
 /// A text without the targets of its links.
