@@ -8,12 +8,11 @@
 )]
 
 use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use crate::bench::report::{bench, count, flawless, report};
-use crate::process::{Running, Scratch};
+use crate::commands::harness::{Server, carob};
+use crate::process::Scratch;
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -24,42 +23,28 @@ const LARGE: u64 = 1 << 20;
 
 /// `carob serve` over coap and coaps, with a key, a certificate and a folder for uploads.
 struct Serving {
-    plain: String,
     uri: String,
-    keys: PathBuf,
-    certificate: PathBuf,
-    server: Running,
+    keys: String,
+    certificate: String,
+    server: Server,
     scratch: Scratch,
 }
 
 impl Serving {
     fn start() -> Self {
         let scratch = Scratch::new();
-        let folder = scratch.folder("served");
+        let folder = scratch.text("");
         let keys = scratch.with("keys.txt", b"device:secret-1\n");
         let names = vec!["127.0.0.1".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).unwrap();
-        let certificate = scratch.with("cert.pem", made.cert.pem().as_bytes());
-        let key = made.signing_key.serialize_pem();
-        let key = scratch.with("key.pem", key.as_bytes());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-        command.args(["serve", "--json", "--bind", "127.0.0.1:0", "--writable"]);
-        command.args(["--dtls", "127.0.0.1:0"]);
-        for (option, path) in [
-            ("--dir", &folder),
-            ("--psk-file", &keys),
-            ("--cert", &certificate),
-            ("--key", &key),
-        ] {
-            command.arg(option).arg(path);
-        }
-        let mut server = Running::start(&mut command, &scratch, "server");
-        server.wait_until(LIMIT, |server| server.stdout().contains("coaps://"));
-        let line: Value = serde_json::from_str(&server.stdout()).unwrap();
-        let at = |value: &Value| value.as_str().unwrap().trim_end_matches('/').to_owned();
+        let certificate = scratch.with("cert.pem", made.cert.pem());
+        let key = scratch.with("key.pem", made.signing_key.serialize_pem());
+        let credentials = format!("--psk-file {keys} --cert {certificate} --key {key}");
+        let server = Server::with(&format!(
+            "--writable --dtls 127.0.0.1:0 --dir {folder} {credentials}"
+        ));
         Self {
-            plain: at(&line["listening"]),
-            uri: at(&line["also"][0]),
+            uri: server.secured().to_owned(),
             keys,
             certificate,
             server,
@@ -69,12 +54,12 @@ impl Serving {
 
     /// Words for a load with the key.
     fn by_key(&self, rest: &str) -> String {
-        format!("{}/{rest} --psk-file {}", self.uri, self.keys.display())
+        format!("{}/{rest} --psk-file {}", self.uri, self.keys)
     }
 
     /// Words for a load that trusts the certificate.
     fn by_certificate(&self, rest: &str) -> String {
-        format!("{}/{rest} --ca {}", self.uri, self.certificate.display())
+        format!("{}/{rest} --ca {}", self.uri, self.certificate)
     }
 }
 
@@ -103,7 +88,7 @@ fn slow_psk_and_certificate_sessions_carry_requests() {
         let report = flawless(&serving.by_certificate(words));
         is_secured(&report, "certificates", CERTIFICATE_SUITE);
     }
-    let report = flawless(&format!("{}/hello --requests 20", serving.plain));
+    let report = flawless(&format!("{}/hello --requests 20", serving.server.uri));
     assert_eq!(report["settings"]["transport"], "udp");
     assert!(report["dtls"].is_null(), "{report}");
 }
@@ -139,25 +124,20 @@ fn a_fresh_source_port_has_a_session_of_its_own() {
 }
 
 /// Loads a server that is ended and started again meanwhile, over two ports; the report.
-fn over_a_restart(end: impl FnOnce(&mut Running)) -> Value {
+fn over_a_restart(end: impl FnOnce(Server)) -> Value {
     let serving = Serving::start();
     let port = serving.uri.rsplit(':').next().unwrap().to_owned();
     let words = serving.by_key("hello --duration 8s --warm-up 0s --ports 2 --timeout 4s");
     let load = std::thread::spawn(move || report(&words));
     std::thread::sleep(Duration::from_millis(1_500));
     let Serving {
-        mut server,
-        scratch,
+        server,
+        scratch: _scratch,
         keys,
         ..
     } = serving;
-    end(&mut server);
-    drop(server);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-    command.args(["serve", "--bind", "127.0.0.1:0", "--dtls"]);
-    command.arg(format!("127.0.0.1:{port}"));
-    let mut again = Running::start(command.arg("--psk-file").arg(keys), &scratch, "again");
-    again.wait_until(LIMIT, |again| again.stdout().contains("coaps://"));
+    end(server);
+    let _again = Server::with(&format!("--dtls 127.0.0.1:{port} --psk-file {keys}"));
     let (report, code) = load.join().unwrap();
     assert_eq!(code, 0, "{report}");
     assert_eq!(report["dtls"]["handshakes"], 2, "one a port: {report}");
@@ -168,8 +148,7 @@ fn over_a_restart(end: impl FnOnce(&mut Running)) -> Value {
 fn slow_session_closed_by_server_is_renewed_at_once() {
     let report = over_a_restart(|server| {
         // It says goodbye in every session.
-        server.interrupt();
-        server.finish(LIMIT);
+        server.stop();
     });
     // What waited for an answer did not wait for long.
     assert!(report["errors"]["timeout"].is_null(), "{report}");
@@ -177,7 +156,7 @@ fn slow_session_closed_by_server_is_renewed_at_once() {
 
 #[test]
 fn slow_session_lost_by_server_ends_at_request_timeout() {
-    let report = over_a_restart(|_| {});
+    let report = over_a_restart(drop);
     assert_eq!(report["errors"]["timeout"], 2, "one a port: {report}");
 }
 
@@ -185,14 +164,10 @@ fn slow_session_lost_by_server_ends_at_request_timeout() {
 fn slow_every_session_is_closed_so_that_the_server_keeps_none() {
     let scratch = Scratch::new();
     let keys = scratch.with("keys.txt", b"device:secret-1\n");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-    command.args(["serve", "--json", "--bind", "127.0.0.1:0"]);
-    command.args(["--dtls", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
-    let mut server = Running::start(command.arg("--psk-file").arg(&keys), &scratch, "server");
-    server.wait_until(LIMIT, |server| server.stdout().contains("coaps://"));
-    let line: Value = serde_json::from_str(&server.stdout()).unwrap();
-    let uri = line["also"][0].as_str().unwrap();
-    let metrics = line["metrics"].as_str().unwrap().to_owned();
+    let server = Server::with(&format!(
+        "--dtls 127.0.0.1:0 --metrics 127.0.0.1:0 --psk-file {keys}"
+    ));
+    let (uri, metrics) = (server.secured(), server.metrics.clone().unwrap());
     let told = |text: &str, begins: &str| {
         let line = text.lines().find(|line| line.starts_with(begins));
         let number = line.and_then(|line| line.rsplit(' ').next());
@@ -202,10 +177,7 @@ fn slow_every_session_is_closed_so_that_the_server_keeps_none() {
         ("--port-messages 1 --requests 50 --ports 1", 50.0),
         ("--requests 50 --ports 7", 57.0),
     ] {
-        flawless(&format!(
-            "{uri}/hello {words} --psk-file {}",
-            keys.display()
-        ));
+        flawless(&format!("{uri}/hello {words} --psk-file {keys}"));
         let began = Instant::now();
         loop {
             // Metrics are a second old at most.
@@ -239,12 +211,10 @@ fn slow_what_is_wrong_with_a_session_is_said_as_get_says_it() {
     let wrong_keys = serving.scratch.with("wrong.txt", b"device:guessed\n");
     let unknown = serving.scratch.with("unknown.txt", b"nobody:secret-1\n");
     let other = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    let other = serving
-        .scratch
-        .with("other.pem", other.cert.pem().as_bytes());
+    let other = serving.scratch.with("other.pem", other.cert.pem());
     let closed = format!("coaps://127.0.0.1:{}", crate::process::free_port());
     let uri = &serving.uri;
-    let key = |path: &Path| format!("--psk-file {}", path.display());
+    let key = |path: &str| format!("--psk-file {path}");
     for (uri, proof, said) in [
         (
             uri,
@@ -252,23 +222,15 @@ fn slow_what_is_wrong_with_a_session_is_said_as_get_says_it() {
             "does not accept the pre-shared key of identity \"device\"",
         ),
         (uri, key(&unknown), "identity \"nobody\""),
-        (uri, format!("--ca {}", other.display()), "is not trusted"),
+        (uri, format!("--ca {other}"), "is not trusted"),
         (&closed, key(&serving.keys), "cannot be reached"),
     ] {
-        let get = run(&format!("get {uri}/hello {proof}"));
-        let expected = String::from_utf8_lossy(&get.stderr).into_owned();
-        assert!(expected.contains(said), "{said}: {expected}");
+        let get = carob(&format!("get {uri}/hello {proof}"));
+        assert!(get.stderr.contains(said), "{said}: {get:?}");
         let words = format!("{uri}/hello {proof} --timeout 5s");
-        let output = bench(&words);
-        assert_eq!(String::from_utf8_lossy(&output.stderr), expected, "{words}");
-        assert_eq!(output.status.code(), get.status.code(), "{words}");
-        assert_eq!(output.stdout, b"", "{words}");
+        let code = get.code.unwrap();
+        assert_eq!(bench(&words).refused(code), get.stderr, "{words}");
     }
-}
-
-fn run(words: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-    command.args(words.split_whitespace()).output().unwrap()
 }
 
 #[test]
@@ -278,10 +240,8 @@ fn slow_silent_server_is_given_up_after_the_timeout() {
     let keys = scratch.with("keys.txt", b"device:secret-1\n");
     let uri = format!("coaps://{}/", silent.local_addr().unwrap());
     let began = Instant::now();
-    let keys = keys.display();
-    let output = bench(&format!("{uri} --timeout 1500ms --psk-file {keys}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "{said}");
+    let ran = bench(&format!("{uri} --timeout 1500ms --psk-file {keys}"));
+    let said = ran.refused(4);
     // One at once, one after a second.
     assert!(
         said.contains("no reply to any of 2 transmissions"),
@@ -294,34 +254,22 @@ fn slow_silent_server_is_given_up_after_the_timeout() {
 fn a_server_that_has_other_suites_only_is_said_to_be_one() {
     let scratch = Scratch::new();
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    let certificate = scratch.with("cert.pem", made.cert.pem().as_bytes());
-    let key = scratch.with("key.pem", made.signing_key.serialize_pem().as_bytes());
+    let certificate = scratch.with("cert.pem", made.cert.pem());
+    let key = scratch.with("key.pem", made.signing_key.serialize_pem());
     let keys = scratch.with("keys.txt", b"device:secret-1\n");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-    command.args([
-        "serve",
-        "--json",
-        "--bind",
-        "127.0.0.1:0",
-        "--dtls",
-        "127.0.0.1:0",
-    ]);
-    command.arg("--cert").arg(certificate).arg("--key").arg(key);
-    let mut server = Running::start(&mut command, &scratch, "server");
-    server.wait_until(LIMIT, |server| server.stdout().contains("coaps://"));
-    let line: Value = serde_json::from_str(&server.stdout()).unwrap();
-    let uri = line["also"][0].as_str().unwrap();
-    let output = bench(&format!("{uri}/hello --psk-file {}", keys.display()));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "{said}");
+    let server = Server::with(&format!(
+        "--dtls 127.0.0.1:0 --cert {certificate} --key {key}"
+    ));
+    let ran = bench(&format!("{}/hello --psk-file {keys}", server.secured()));
+    let said = ran.refused(4);
     assert!(said.contains("no common cipher suite"), "{said}");
 }
 
 #[test]
 fn the_table_names_the_transport_and_renewed_sessions() {
     let serving = Serving::start();
-    let output = bench(&serving.by_key("hello --requests 50 --ports 5 --port-messages 1"));
-    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    let ran = bench(&serving.by_key("hello --requests 50 --ports 5 --port-messages 1"));
+    let table = ran.stdout();
     for part in [
         "transport             DTLS 1.2, a pre-shared key, TLS_PSK_WITH_AES_128_CCM_8\n",
         "  more handshakes     45\n",
@@ -333,8 +281,8 @@ fn the_table_names_the_transport_and_renewed_sessions() {
 
 #[test]
 fn help_explains_credentials_and_sessions() {
-    let output = bench("--help");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let ran = bench("--help");
+    let text = ran.stdout();
     for part in ["--psk-identity", "--psk-file", "--ca", "session", "coaps"] {
         assert!(text.contains(part), "no {part:?} in\n{text}");
     }

@@ -1,41 +1,46 @@
-//! `carob serve --dir` as clients see it: what methods answer, conditions, entity tags.
+//! `carob serve --dir` as clients see it: what methods answer, conditions (RFC 7252 5.10.8), entity tags, several
+//! writers.
 #![cfg(unix)]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "these tests wait for a real program, with a part of what others need for that"
-)]
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use crate::process::{Running, Scratch};
+use crate::commands::harness::Server;
+use crate::process::Scratch;
 use carob::client::RequestBuilder;
-use carob::{Client, Code, ContentFormat, OptionNumber, Reply};
+use carob::{Body, Client, Code, ContentFormat, OptionNumber, Reply};
+use tokio::io::AsyncWriteExt as _;
 
 const LIMIT: Duration = Duration::from_secs(30);
+/// Clients that write at once, and the time for which they compete.
+const CLIENTS: usize = 8;
+const CONTEST: Duration = Duration::from_secs(1);
 /// Larger than what is read whole, so that the file is read block by block.
 const LARGE: usize = 100_000;
 
 struct Serving {
     client: Client,
     uri: String,
-    folder: PathBuf,
-    running: Running,
-    _scratch: Scratch,
+    folder: Scratch,
+    server: Server,
 }
 
 impl Serving {
     fn start() -> Self {
-        let scratch = Scratch::new();
-        let folder = scratch.folder("served");
-        fs::write(folder.join("note.txt"), "first").unwrap();
-        let (running, uri) = crate::process::serve(&scratch, &folder);
+        let folder = Scratch::new();
+        folder.with("note.txt", "first");
+        Self::of(folder, "")
+    }
+
+    /// Serves a folder, with more options.
+    fn of(folder: Scratch, options: &str) -> Self {
+        let server = Server::with(&format!("--writable --dir {} {options}", folder.text("")));
         Self {
             client: Client::new().unwrap(),
-            uri,
+            uri: server.uri.clone(),
             folder,
-            running,
-            _scratch: scratch,
+            server,
         }
     }
 
@@ -71,7 +76,7 @@ async fn a_method_s_success_has_its_own_code() {
     assert_eq!((reply.code, reply.text()), (Code::CONTENT, Some("two")));
     let delete = || serving.request(Code::DELETE, "new");
     assert_eq!(send(delete()).await.code, Code::DELETED);
-    assert!(!serving.folder.join("new").exists());
+    assert!(!serving.folder.path("new").exists());
     let again = send(delete()).await.code;
     assert_eq!(again, Code::DELETED, "what was not there is deleted, too");
     let echo = serving.request(Code::POST, "echo").body("x");
@@ -85,7 +90,7 @@ async fn what_cannot_be_written_is_refused_with_a_code_that_fits() {
     assert_eq!(send(put("no/such/folder")).await.code, Code::NOT_FOUND);
     let post = serving.request(Code::POST, "note.txt").body("x");
     assert_eq!(send(post).await.code, Code::METHOD_NOT_ALLOWED);
-    assert_eq!(fs::read(serving.folder.join("note.txt")).unwrap(), b"first");
+    assert_eq!(fs::read(serving.folder.path("note.txt")).unwrap(), b"first");
 }
 
 #[tokio::test]
@@ -104,7 +109,7 @@ async fn if_match_lets_only_a_known_state_be_changed() {
         serving.put("note.txt", "no", Some(b"other")).await,
         Code::PRECONDITION_FAILED
     );
-    assert_eq!(fs::read(serving.folder.join("note.txt")).unwrap(), b"first");
+    assert_eq!(fs::read(serving.folder.path("note.txt")).unwrap(), b"first");
     assert_eq!(
         serving.put("note.txt", "second", Some(&old)).await,
         Code::CHANGED
@@ -128,7 +133,7 @@ async fn if_match_lets_only_a_known_state_be_changed() {
     let get = serving.request(Code::GET, "note.txt");
     let get = get.option(OptionNumber::IF_MATCH, old);
     assert_eq!(send(get).await.code, Code::PRECONDITION_FAILED);
-    assert_eq!(fs::read(serving.folder.join("note.txt")).unwrap(), b"third");
+    assert_eq!(fs::read(serving.folder.path("note.txt")).unwrap(), b"third");
 }
 
 #[tokio::test]
@@ -138,28 +143,28 @@ async fn if_none_match_creates_only_absent_files_also_blockwise() {
         serving.put("note.txt", "no", None).await,
         Code::PRECONDITION_FAILED
     );
-    assert_eq!(fs::read(serving.folder.join("note.txt")).unwrap(), b"first");
+    assert_eq!(fs::read(serving.folder.path("note.txt")).unwrap(), b"first");
     let large = vec![7; LARGE];
     assert_eq!(serving.put("big", large.clone(), None).await, Code::CREATED);
-    assert_eq!(fs::read(serving.folder.join("big")).unwrap(), large);
+    assert_eq!(fs::read(serving.folder.path("big")).unwrap(), large);
     assert_eq!(
         serving.put("big", vec![8; LARGE], None).await,
         Code::PRECONDITION_FAILED
     );
-    assert_eq!(fs::read(serving.folder.join("big")).unwrap(), large);
+    assert_eq!(fs::read(serving.folder.path("big")).unwrap(), large);
 }
 
 #[tokio::test]
 async fn every_block_of_a_file_has_its_entity_tag() {
     let serving = Serving::start();
-    fs::write(serving.folder.join("big"), vec![7; LARGE]).unwrap();
+    fs::write(serving.folder.path("big"), vec![7; LARGE]).unwrap();
     let block = |number: u32| {
         let request = serving.request(Code::GET, "big");
         request.range(u64::from(number) * 1_024, 1_024)
     };
     let first = tag(&send(block(0)).await);
     assert_eq!(tag(&send(block(50)).await), first);
-    fs::write(serving.folder.join("big"), vec![8; LARGE + 1]).unwrap();
+    fs::write(serving.folder.path("big"), vec![8; LARGE + 1]).unwrap();
     assert_ne!(
         tag(&send(block(50)).await),
         first,
@@ -198,73 +203,48 @@ async fn a_file_has_one_format() {
     assert_eq!(send(slow).await.code, Code::NOT_ACCEPTABLE);
 }
 
-/// A server started by a shell line in which `SERVE` stands for the command.
-fn serving_by(line: &str, scratch: &Scratch, folder: &std::path::Path) -> (Running, String) {
-    let serve = format!(
-        "{} serve --bind 127.0.0.1:0 --writable --dir {}",
-        env!("CARGO_BIN_EXE_carob"),
-        folder.display()
-    );
-    let mut command = std::process::Command::new("sh");
-    command.args(["-c", &line.replace("SERVE", &serve)]);
-    let mut running = Running::start(&mut command, scratch, "server");
-    running.wait_until(LIMIT, |running| running.stdout().ends_with('\n'));
-    let uri = running.stdout();
-    let uri = uri.trim().strip_prefix("listening on ").unwrap();
-    (running, uri.to_owned())
-}
-
 #[tokio::test]
 async fn file_above_rlimit_is_refused_and_server_continues() {
-    let scratch = Scratch::new();
-    let folder = scratch.folder("served");
+    let folder = Scratch::new();
     // In blocks of 512 or 1,024 bytes, as the shell has it.
-    let (running, uri) = serving_by("ulimit -f 100; exec SERVE", &scratch, &folder);
+    let limited = ["sh", "-c", "ulimit -f 100; exec \"$@\"", "sh"];
+    let server = Server::under(&limited, &["--writable", "--dir", &folder.text("")]);
     let client = Client::new().unwrap();
-    let uri = format!("{uri}/file");
+    let uri = server.path("file");
     let refused = send(client.put(&uri).body(vec![7; 4 * LARGE])).await;
     assert_eq!(refused.code, Code::INTERNAL_SERVER_ERROR);
     assert_eq!(refused.text(), Some("the server has no space for the file"));
-    assert!(running.stderr().contains("a request for a file failed"));
     let small = send(client.put(&uri).body("x")).await;
     assert_eq!(small.code, Code::CREATED);
-    let entries = fs::read_dir(&folder).unwrap().count();
-    assert_eq!(entries, 1, "nothing is left of the upload");
+    assert_eq!(folder.files(), ["file"], "nothing is left of the upload");
+    assert!(server.stop().stderr.contains("a request for a file failed"));
 }
 
 #[tokio::test]
 async fn uploads_hold_so_many_bytes_on_disk() {
-    let scratch = Scratch::new();
-    let folder = scratch.folder("served");
-    let line = "exec SERVE --limit upload_disk_bytes=256KiB";
-    let (_running, uri) = serving_by(line, &scratch, &folder);
-    let client = Client::new().unwrap();
-    let uri = format!("{uri}/file");
-    let refused = send(client.put(&uri).body(vec![7; 2 * LARGE])).await;
-    assert_eq!(refused.code, Code::SERVICE_UNAVAILABLE);
-    let fits = send(client.put(&uri).body(vec![7; LARGE])).await;
-    assert_eq!(fits.code, Code::CREATED, "what was held is given back");
+    let serving = Serving::of(Scratch::new(), "--limit upload_disk_bytes=256KiB");
+    let put = |bytes| serving.request(Code::PUT, "file").body(vec![7; bytes]);
+    assert_eq!(send(put(2 * LARGE)).await.code, Code::SERVICE_UNAVAILABLE);
+    let fits = send(put(LARGE)).await.code;
+    assert_eq!(fits, Code::CREATED, "what was held is given back");
 }
 
 #[tokio::test]
 async fn dotfiles_are_neither_read_nor_written_unless_asked_for() {
-    let scratch = Scratch::new();
-    let folder = scratch.folder("served");
-    fs::create_dir(folder.join(".git")).unwrap();
-    fs::write(folder.join(".git/config"), "c").unwrap();
-    fs::write(folder.join(".carob-upload-1-0"), "left").unwrap();
-    let client = Client::new().unwrap();
     for (options, read, written) in [
         ("", Code::NOT_FOUND, Code::NOT_FOUND),
-        (" --hidden", Code::CONTENT, Code::CREATED),
+        ("--hidden", Code::CONTENT, Code::CREATED),
     ] {
-        let line = format!("exec SERVE{options}");
-        let (_running, uri) = serving_by(&line, &scratch, &folder);
-        let get = send(client.get(format!("{uri}/.git/config"))).await;
+        let folder = Scratch::new();
+        folder.folder(".git");
+        folder.with(".git/config", "c");
+        folder.with(".carob-upload-1-0", "left");
+        let serving = Serving::of(folder, options);
+        let get = send(serving.request(Code::GET, ".git/config")).await;
         assert_eq!(get.code, read, "{options}");
-        let put = client.put(format!("{uri}/.env")).body("x");
+        let put = serving.request(Code::PUT, ".env").body("x");
         assert_eq!(send(put).await.code, written, "{options}");
-        let left = folder.join(".carob-upload-1-0");
+        let left = serving.folder.path(".carob-upload-1-0");
         assert!(!left.exists(), "uploads of an earlier run are removed");
     }
 }
@@ -272,7 +252,7 @@ async fn dotfiles_are_neither_read_nor_written_unless_asked_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_file_can_be_read_while_two_clients_replace_it() {
     let serving = Serving::start();
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     // A second, or as long as a busy machine needs for two writes of each.
     let is_over =
         move |written| began.elapsed() > Duration::from_secs(if written > 1 { 1 } else { 30 });
@@ -313,7 +293,7 @@ async fn a_large_file_can_be_read_while_two_clients_replace_it() {
 async fn requests_for_files_occupy_few_threads() {
     let serving = Serving::start();
     for file in 0..1_000 {
-        fs::write(serving.folder.join(format!("file-{file}")), "x").unwrap();
+        fs::write(serving.folder.path(&format!("file-{file}")), "x").unwrap();
     }
     let mut requests = tokio::task::JoinSet::new();
     for client in 0..4 {
@@ -330,11 +310,136 @@ async fn requests_for_files_occupy_few_threads() {
     let served = codes.iter().filter(|code| **code == Code::CONTENT).count();
     assert!(served > 100, "{served}");
     // Threads that were started for blocking work stay for some seconds.
-    let status = format!("/proc/{}/status", serving.running.id());
+    let status = format!("/proc/{}/status", serving.server.id());
     let status = fs::read_to_string(status).unwrap();
     let threads = status
         .lines()
         .find_map(|line| line.strip_prefix("Threads:"));
     let threads: usize = threads.unwrap().trim().parse().unwrap();
     assert!(threads <= 24, "{threads} threads");
+}
+
+/// Increments a number with If-Match until the contest is over; the acknowledged increments.
+async fn increment(uri: String, until: Instant) -> u64 {
+    let client = Client::new().unwrap();
+    let mut acknowledged = 0;
+    while Instant::now() < until {
+        let read = send(client.get(&uri)).await;
+        let number: u64 = read.text().unwrap().parse().unwrap();
+        let put = client.put(&uri).body((number + 1).to_string());
+        let put = send(put.option(OptionNumber::IF_MATCH, tag(&read))).await;
+        match put.code {
+            Code::CHANGED => acknowledged += 1,
+            Code::PRECONDITION_FAILED => {}
+            other => panic!("{other}"),
+        }
+    }
+    acknowledged
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_acknowledged_increment_of_eight_clients_is_lost() {
+    let serving = Serving::start();
+    serving.folder.with("number", "0");
+    let until = Instant::now() + CONTEST;
+    let tasks: Vec<_> = (0..CLIENTS)
+        .map(|_| tokio::spawn(increment(format!("{}/number", serving.uri), until)))
+        .collect();
+    let mut acknowledged = 0;
+    for task in tasks {
+        acknowledged += task.await.unwrap();
+    }
+    let number = fs::read_to_string(serving.folder.path("number")).unwrap();
+    assert!(acknowledged > 0);
+    assert_eq!(number, acknowledged.to_string());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_eight_clients_creates_a_file() {
+    const FILES: usize = 40;
+    let serving = Serving::start();
+    let clients: Vec<_> = (0..CLIENTS).map(|_| Client::new().unwrap()).collect();
+    for file in 0..FILES {
+        let mut puts = Vec::new();
+        for client in &clients {
+            let put = client.put(format!("{}/new-{file}", serving.uri)).body("x");
+            let put = put.option(OptionNumber::IF_NONE_MATCH, []);
+            puts.push(tokio::spawn(send(put)));
+        }
+        let (mut created, mut refused) = (0, 0);
+        for put in puts {
+            match put.await.unwrap().code {
+                Code::CREATED => created += 1,
+                Code::PRECONDITION_FAILED => refused += 1,
+                other => panic!("{other}"),
+            }
+        }
+        assert_eq!((created, refused), (1, CLIENTS - 1), "file {file}");
+    }
+}
+
+/// A block-wise PUT whose last block is held back: the writer end of its body, and the response.
+struct Held {
+    body: tokio::io::DuplexStream,
+    response: tokio::task::JoinHandle<Reply>,
+}
+
+impl Held {
+    /// Sends all but the last block.
+    async fn begin(uri: &str, fill: u8, condition: (OptionNumber, Vec<u8>)) -> Self {
+        let (mut body, reader) = tokio::io::duplex(64 << 10);
+        let client = Client::new().unwrap();
+        let put = client.put(uri).body(Body::reader(reader));
+        let put = put.option(condition.0, condition.1);
+        let response = tokio::spawn(send(put));
+        body.write_all(&[fill; 4_096]).await.unwrap();
+        Self { body, response }
+    }
+
+    async fn end(self) -> Code {
+        drop(self.body);
+        self.response.await.unwrap().code
+    }
+}
+
+/// Waits until the server has begun so many uploads.
+async fn begun(folder: &Path, count: usize) {
+    let until = Instant::now() + LIMIT;
+    let uploads = || {
+        let names = fs::read_dir(folder).unwrap().flatten();
+        let names = names.map(|entry| entry.file_name().into_encoded_bytes());
+        names.filter(|name| name.starts_with(b".carob-")).count()
+    };
+    while uploads() < count {
+        assert!(Instant::now() < until, "{} of {count} uploads", uploads());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_later_of_two_uploads_with_one_if_match_is_refused() {
+    let serving = Serving::start();
+    let (path, uri) = (serving.folder.path("file"), format!("{}/file", serving.uri));
+    fs::write(&path, "first").unwrap();
+    let read = send(Client::new().unwrap().get(&uri)).await;
+    let condition = || (OptionNumber::IF_MATCH, tag(&read));
+    let one = Held::begin(&uri, b'1', condition()).await;
+    let two = Held::begin(&uri, b'2', condition()).await;
+    begun(&serving.folder.path(""), 2).await;
+    assert_eq!(one.end().await, Code::CHANGED);
+    assert_eq!(two.end().await, Code::PRECONDITION_FAILED);
+    assert_eq!(fs::read(&path).unwrap(), [b'1'; 4_096]);
+}
+
+#[tokio::test]
+async fn the_later_of_two_uploads_with_if_none_match_is_refused() {
+    let serving = Serving::start();
+    let (path, uri) = (serving.folder.path("file"), format!("{}/file", serving.uri));
+    let condition = || (OptionNumber::IF_NONE_MATCH, Vec::new());
+    let one = Held::begin(&uri, b'1', condition()).await;
+    let two = Held::begin(&uri, b'2', condition()).await;
+    begun(&serving.folder.path(""), 2).await;
+    assert_eq!(one.end().await, Code::CREATED);
+    assert_eq!(two.end().await, Code::PRECONDITION_FAILED);
+    assert_eq!(fs::read(&path).unwrap(), [b'1'; 4_096]);
 }

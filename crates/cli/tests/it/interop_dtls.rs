@@ -49,7 +49,7 @@ impl Setting {
         Self {
             proof,
             faults,
-            keys: scratch.with("keys.txt", b"device:secret-1\n"),
+            keys: scratch.with("keys.txt", b"device:secret-1\n").into(),
             files: Certificates::write(&scratch),
             scratch,
         }

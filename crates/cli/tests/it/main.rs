@@ -10,7 +10,6 @@ mod bench;
 mod bench_secured;
 mod browser;
 mod commands;
-mod file_updates;
 mod files;
 mod groups;
 mod installed;

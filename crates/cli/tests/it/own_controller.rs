@@ -6,21 +6,22 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::lab::folder::Folder;
+use crate::commands::harness::{Ran, Words as _};
 use crate::lab::study::study;
+use crate::process::Scratch;
 
 /// A new crate in a folder of the test, with the dependencies of this workspace.
-fn new_crate(name: &str) -> Folder {
-    let folder = Folder::new(name);
+fn new_crate() -> Scratch {
+    let folder = Scratch::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let checkout = root.display().to_string();
-    folder.says(&["cc", "new", "my-cc", "--carob", &checkout]);
-    fs::copy(root.join("Cargo.lock"), folder.0.join("my-cc/Cargo.lock")).expect("a lock file");
+    folder.says(&format!("cc new my-cc --carob {checkout}"));
+    fs::copy(root.join("Cargo.lock"), folder.path("my-cc/Cargo.lock")).expect("a lock file");
     folder
 }
 
 /// Cargo in the crate, offline, with the compiled dependencies of this workspace.
-fn cargo(folder: &Folder, arguments: &[&str]) -> Output {
+fn cargo(folder: &Scratch, arguments: &[&str]) -> Output {
     let target = Path::new(env!("CARGO_BIN_EXE_carob")).ancestors().nth(2);
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = Command::new(cargo);
@@ -35,13 +36,13 @@ fn cargo(folder: &Folder, arguments: &[&str]) -> Output {
         .env("CARGO_TARGET_DIR", target.expect("the target folder"))
         .env("CARGO_NET_OFFLINE", "true")
         .env("RUST_BACKTRACE", "0")
-        .current_dir(folder.0.join("my-cc"))
+        .current_dir(folder.path("my-cc"))
         .output()
         .expect("cargo starts")
 }
 
 /// The message of the contract test.
-fn violation(folder: &Folder) -> Vec<String> {
+fn violation(folder: &Scratch) -> Vec<String> {
     let output = cargo(folder, &["test", "--no-default-features"]);
     assert!(!output.status.success(), "the controller is broken");
     let text = String::from_utf8(output.stdout).expect("text");
@@ -51,8 +52,8 @@ fn violation(folder: &Folder) -> Vec<String> {
     message.map(str::to_owned).collect()
 }
 
-fn change(folder: &Folder, from: &str, to: &str) {
-    let path = folder.0.join("my-cc/src/lib.rs");
+fn change(folder: &Scratch, from: &str, to: &str) {
+    let path = folder.path("my-cc/src/lib.rs");
     let text = fs::read_to_string(&path).expect("the library");
     assert!(text.contains(from), "{from}");
     fs::write(path, text.replace(from, to)).expect("a file");
@@ -60,7 +61,7 @@ fn change(folder: &Folder, from: &str, to: &str) {
 
 #[test]
 fn nightly_contract_test_of_new_crate_explains_a_breach() {
-    let folder = new_crate("contract");
+    let folder = new_crate();
     let output = cargo(&folder, &["test", "--no-default-features"]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
@@ -81,7 +82,7 @@ fn nightly_contract_test_of_new_crate_explains_a_breach() {
 
     // The calls in the last line repeat it.
     let calls = last.split_whitespace().nth(1).expect("the calls");
-    let path = folder.0.join("my-cc/tests/contract.rs");
+    let path = folder.path("my-cc/tests/contract.rs");
     let test = fs::read_to_string(&path).expect("the test");
     fs::write(path, test.replace("::new()", &format!("::new(){calls}"))).expect("a file");
     assert_eq!(violation(&folder), message);
@@ -103,30 +104,24 @@ fn nightly_contract_test_of_new_crate_explains_a_breach() {
 
 #[test]
 fn nightly_controller_of_own_crate_runs_in_the_lab() {
-    let folder = new_crate("lab-of-own");
+    let folder = new_crate();
     let output = cargo(&folder, &["build", "--features", "carob-cli/full"]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
     let program = Path::new(env!("CARGO_BIN_EXE_carob")).with_file_name("my-cc");
-    let says = |folder: &Folder, arguments: &[&str]| {
-        let output = Command::new(&program)
-            .args(arguments)
-            .current_dir(&folder.0)
+    let says = |folder: &Scratch, words: &str| {
+        let mut command = Command::new(&program);
+        let output = command
+            .args(words.words())
+            .current_dir(folder.path(""))
             .output();
-        let output = output.expect("the program starts");
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {error}");
-        String::from_utf8(output.stdout).expect("text")
+        let ran = Ran::from(output.expect("the program starts"));
+        assert_eq!(ran.code, Some(0), "{words}: {ran:?}");
+        ran
     };
     let median = |set: &str| {
-        let names = "default,my-cc";
-        let arguments = ["lab", "run", "carob/default-high", "-a", names, "--json"];
-        let more = ["--seeds", "4", "--set", set];
-        let text = says(&folder, &[&arguments[..], &more].concat());
-        let rows: Vec<Value> = text
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("JSON"))
-            .collect();
+        let run = "lab run carob/default-high -a default,my-cc --json --seeds 4";
+        let rows = says(&folder, &format!("{run} --set {set}")).json();
         assert_eq!(rows.len(), 2, "{rows:#?}");
         let of = |row: &Value| {
             (
@@ -144,56 +139,49 @@ fn nightly_controller_of_own_crate_runs_in_the_lab() {
     assert!((of_default - again).abs() < f64::EPSILON);
     assert!(tuned > own, "longer timers: {tuned} s, {own} s");
 
-    let shown = says(&folder, &["cc", "show", "my-cc"]);
-    assert!(shown.contains("source: src/lib.rs of my-cc"), "{shown}");
-    let costs = says(
-        &folder,
-        &[
-            "lab",
-            "compare",
-            "--link",
-            "lte-m",
-            "--traffic",
-            "command",
-            "--all",
-        ],
-    );
+    let shown = says(&folder, "cc show my-cc");
     assert!(
-        costs.lines().any(|line| line.starts_with("my-cc ")),
-        "{costs}"
+        shown.stdout().contains("source: src/lib.rs of my-cc"),
+        "{shown:?}"
     );
+    let costs = says(&folder, "lab compare --link lte-m --traffic command --all");
+    let mut lines = costs.stdout().lines();
+    assert!(lines.any(|line| line.starts_with("my-cc ")), "{costs:?}");
 
     let sweep = "title = \"Own\"\nabout = \"Times;\"\nscenario = \"carob/default\"\nseeds = 2\n\
         [parameters]\n\"down.rate\" = { from = \"30 kbit/s\", to = \"60 kbit/s\", steps = 2 }\n\
         [[column]]\nname = \"median, s\"\nquantities = [\"p50(fct_s, my-cc, default-none)\"]\ndecimals = 0\n";
-    fs::write(folder.0.join("own.toml"), sweep).expect("a file");
-    let table = says(&folder, &["lab", "sweep", "own.toml"]);
-    assert!(table.contains("| 285 |"), "{table}");
+    fs::write(folder.path("own.toml"), sweep).expect("a file");
+    let table = says(&folder, "lab sweep own.toml");
+    assert!(table.stdout().contains("| 285 |"), "{table:?}");
 
-    let judged = study("judge-own");
+    let judged = study();
     let rules = "[[claim]]\nid = \"own-001\"\nabout = \"Own timers recover from losses\"\n\
         [[claim.text]]\nquantity = \"p50(fct_s, my-cc, slow-3) / p50(fct_s, my-cc, fast-1)\"\nabove = 1\n";
-    fs::write(judged.0.join("mine/rules/all.toml"), rules).expect("a file");
-    let verdicts = says(&judged, &["lab", "judge", "mine", "--seeds", "2"]);
-    let claim = verdicts.lines().find(|line| line.starts_with("own-001"));
+    fs::write(judged.path("mine/rules/all.toml"), rules).expect("a file");
+    let verdicts = says(&judged, "lab judge mine --seeds 2");
+    let claim = verdicts
+        .stdout()
+        .lines()
+        .find(|line| line.starts_with("own-001"));
     assert!(
         claim.is_some_and(|line| line.contains("holds")),
-        "{verdicts}"
+        "{verdicts:?}"
     );
 }
 
 #[test]
 fn new_crate_is_refused_for_a_taken_name_or_folder() {
-    let folder = Folder::new("new-refused");
+    let folder = Scratch::new();
     for name in ["default", "nb-iot", "Mine"] {
-        let error = folder.refuses(&["cc", "new", name]);
+        let error = folder.refuses(&format!("cc new {name}"));
         assert!(error.contains("such as my-cc"), "{error}");
     }
-    fs::create_dir(folder.0.join("mine")).expect("a folder");
-    fs::write(folder.0.join("mine/file"), "").expect("a file");
-    let error = folder.refuses(&["cc", "new", "mine"]);
+    fs::create_dir(folder.path("mine")).expect("a folder");
+    fs::write(folder.path("mine/file"), "").expect("a file");
+    let error = folder.refuses("cc new mine");
     assert!(error.contains("the folder has files"), "{error}");
-    let error = folder.refuses(&["cc", "new", "other", "--carob", "mine"]);
+    let error = folder.refuses("cc new other --carob mine");
     assert!(error.contains("no checkout of carob"), "{error}");
     assert_eq!(folder.files(), ["mine"]);
 }

@@ -4,8 +4,6 @@
 //! only sameness within one endpoint is kept. Losses are made by a relay between the real sockets,
 //! datagram for datagram where the simulator makes them.
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,6 +15,9 @@ use carob_cc::time::Duration as Micros;
 use carob_proto::trace::Trace;
 use carob_sim::link::{DirectionSpec, LinkSpec};
 use carob_sim::testing::script::{Script, Step, play};
+
+use crate::interop::path::{Faults, Path};
+use crate::interop::wire::Side;
 
 const SLOW: Duration = Duration::from_millis(400);
 
@@ -121,76 +122,6 @@ fn path_of(request: &Request) -> String {
     segments.join("/")
 }
 
-/// Passes datagrams on between a client and a server, and loses the next ones when told to.
-struct Relay {
-    address: SocketAddr,
-    to_lose: [Arc<AtomicU32>; 2],
-    stop: Arc<AtomicBool>,
-    threads: Vec<std::thread::JoinHandle<()>>,
-}
-
-impl Relay {
-    fn start(server: SocketAddr) -> Self {
-        let socket = |_| {
-            let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port is bound");
-            let wait = Some(Duration::from_millis(20));
-            socket.set_read_timeout(wait).expect("a time-out is set");
-            Arc::new(socket)
-        };
-        let [near, far] = [0, 1].map(socket);
-        let address = near.local_addr().expect("it is bound");
-        let (to_lose, stop) = (
-            <[Arc<AtomicU32>; 2]>::default(),
-            Arc::new(AtomicBool::new(false)),
-        );
-        let client = Arc::new(Mutex::new(None));
-        let pump = |from: &Arc<UdpSocket>, to: &Arc<UdpSocket>, from_client: bool| {
-            let (from, to, client) = (Arc::clone(from), Arc::clone(to), Arc::clone(&client));
-            let lose = Arc::clone(&to_lose[usize::from(!from_client)]);
-            let stop = Arc::clone(&stop);
-            std::thread::spawn(move || {
-                let mut buffer = [0; 2_048];
-                while !stop.load(Ordering::Relaxed) {
-                    let Ok((length, source)) = from.recv_from(&mut buffer) else {
-                        continue;
-                    };
-                    let fewer = |n: u32| n.checked_sub(1);
-                    let order = Ordering::Relaxed;
-                    if lose.fetch_update(order, order, fewer).is_ok() {
-                        continue;
-                    }
-                    let mut known = client.lock().expect("no pump panics with it");
-                    let target = if from_client {
-                        *known = Some(source);
-                        Some(server)
-                    } else {
-                        *known
-                    };
-                    if let Some(target) = target {
-                        let _ = to.send_to(&buffer[..length], target);
-                    }
-                }
-            })
-        };
-        let threads = vec![pump(&near, &far, true), pump(&far, &near, false)];
-        Self {
-            address,
-            to_lose,
-            stop,
-            threads,
-        }
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
-}
-
 /// Waits until nothing is under way at either end.
 async fn quiet(client: &Client, server: &Client) {
     loop {
@@ -222,8 +153,8 @@ async fn perform(steps: &[Step]) -> (Vec<Trace>, Vec<Trace>) {
         .start()
         .await
         .expect("the server starts");
-    let relay = Relay::start(server.local_address());
-    let base = format!("coap://{}", relay.address);
+    let path = Path::start(server.local_address().port(), Faults::default(), 1);
+    let base = format!("coap://127.0.0.1:{}", path.port());
     let settings = logging(&client_log);
     let client = Client::builder().config(settings).open().expect("it opens");
     let ends = (client.clone(), server.client());
@@ -275,7 +206,13 @@ async fn perform(steps: &[Step]) -> (Vec<Trace>, Vec<Trace>) {
                 from_client,
                 datagrams,
             } => {
-                relay.to_lose[usize::from(!from_client)].fetch_add(*datagrams, Ordering::Relaxed);
+                let from = if *from_client {
+                    Side::Client
+                } else {
+                    Side::Server
+                };
+                path.record()
+                    .lose(*datagrams as usize, move |side, _| side == from);
             }
             other => panic!("{other:?} cannot be performed"),
         }

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     net::{TcpListener, UdpSocket},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU16, AtomicUsize, Ordering},
     thread,
@@ -13,42 +13,60 @@ use std::{
 const POLL: Duration = Duration::from_millis(10);
 
 /// A folder for one test's files, removed when the test passes.
-pub(crate) struct Scratch {
-    path: PathBuf,
-}
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("interop-{}-{count}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).expect("the build directory is writable");
-        Self { path }
+        let name = format!("carob-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).expect("a folder for temporary files");
+        Self(path)
     }
 
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
     }
 
-    /// Writes a file and returns its path.
-    pub(crate) fn with(&self, name: &str, contents: &[u8]) -> PathBuf {
-        let path = self.file(name);
-        fs::write(&path, contents).expect("the scratch folder is writable");
-        path
+    /// The path as an argument.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file that only its owner may read: the command warns of others' keys. Its path as an argument.
+    pub(crate) fn with(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
+        fs::write(self.path(name), contents).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(self.path(name), private).unwrap();
+        self.text(name)
     }
 
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
-        let path = self.file(name);
-        fs::create_dir_all(&path).expect("the scratch folder is writable");
+        let path = self.path(name);
+        fs::create_dir_all(&path).unwrap();
         path
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Names of its files, in order.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let names = fs::read_dir(&self.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         if !thread::panicking() {
-            let _ = fs::remove_dir_all(&self.path);
+            let _ = fs::remove_dir_all(&self.0);
         }
     }
 }
@@ -62,7 +80,7 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a command whose stdout and stderr go to files, so that no pipe can fill up.
     pub(crate) fn start(command: &mut Command, scratch: &Scratch, name: &str) -> Self {
-        let output = scratch.file(&format!("{name}.out"));
+        let output = scratch.path(&format!("{name}.out"));
         let stdout = File::create(&output).expect("the scratch folder is writable");
         let stderr = File::create(output.with_extension("err")).expect("as above");
         let child = command
@@ -75,10 +93,6 @@ impl Running {
     }
 
     /// The number of its process.
-    #[allow(
-        dead_code,
-        reason = "for the other programs of tests that share this file"
-    )]
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -117,17 +131,6 @@ impl Running {
         }
     }
 
-    /// Ends the program as Ctrl-C does.
-    #[allow(
-        dead_code,
-        reason = "for the other programs of tests that share this file"
-    )]
-    pub(crate) fn interrupt(&self) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-INT", &id]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "no kill");
-    }
-
     /// Waits for the program's end, for at most `limit`.
     pub(crate) fn finish(&mut self, limit: Duration) -> ExitStatus {
         let deadline = Instant::now() + limit;
@@ -152,24 +155,6 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Starts `carob serve` with a writable folder at a port of the system's choice; its URI, without a
-/// slash at the end.
-#[allow(
-    dead_code,
-    reason = "for the other programs of tests that share this file"
-)]
-pub(crate) fn serve(scratch: &Scratch, folder: &Path) -> (Running, String) {
-    const READY_LIMIT: Duration = Duration::from_secs(30);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-    command.args(["serve", "--bind", "127.0.0.1:0", "--writable", "--dir"]);
-    let mut running = Running::start(command.arg(folder), scratch, "server");
-    running.wait_until(READY_LIMIT, |running| running.stdout().ends_with('\n'));
-    let said = running.stdout();
-    let uri = said.trim().strip_prefix("listening on ");
-    let uri = uri.expect("the ready line names the address");
-    (running, uri.trim_end_matches('/').to_owned())
 }
 
 fn tail(text: &str) -> String {

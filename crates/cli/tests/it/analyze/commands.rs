@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::commands::harness::{Scratch, Server, carob};
+use crate::commands::harness::{Server, carob};
+use crate::process::Scratch;
 
 /// A capture and a log of a download of 1024 blocks over loopback.
 fn download(scratch: &Scratch) -> [String; 2] {
@@ -56,7 +57,7 @@ fn a_capture_and_a_log_of_the_same_download_agree() {
 fn findings_come_first_and_tables_fit_eighty_columns() {
     let scratch = Scratch::new();
     let [pcap, _] = download(&scratch);
-    let ran = carob(&["analyze", &pcap]);
+    let ran = carob(&format!("analyze {pcap}"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let text = ran.stdout();
     assert!(
@@ -80,7 +81,7 @@ fn findings_come_first_and_tables_fit_eighty_columns() {
     for line in table {
         assert!(line.chars().count() <= 80, "{line}");
     }
-    let all = carob(&["analyze", &pcap, "--all"]);
+    let all = carob(&format!("analyze {pcap} --all"));
     assert!(all.stdout().contains("cocoa-contiki") && !text.contains("cocoa-contiki"));
 }
 
@@ -89,7 +90,9 @@ fn nightly_compare_reads_the_link_file_and_the_capture() {
     let scratch = Scratch::new();
     let [pcap, log] = download(&scratch);
     let (link, page) = (scratch.text("link.toml"), scratch.text("page.html"));
-    let ran = carob(&["analyze", &pcap, "--link-file", &link, "--report", &page]);
+    let ran = carob(&format!(
+        "analyze {pcap} --link-file {link} --report {page}"
+    ));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let text = fs::read_to_string(&link).expect("the link");
     assert!(
@@ -103,7 +106,7 @@ fn nightly_compare_reads_the_link_file_and_the_capture() {
     assert!(html.contains("<svg") && html.contains("linux-rto-kernel"));
     let mut answers = Vec::new();
     for link in [&link, &pcap, &log] {
-        let ran = carob(&["lab", "compare", "--link", link, "--size", "2048", "--json"]);
+        let ran = carob(&format!("lab compare --link {link} --size 2048 --json"));
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let answer: Value = serde_json::from_str(ran.stdout()).expect("an object");
         assert_eq!(answer["link"]["name"], link.as_str());
@@ -116,7 +119,7 @@ fn nightly_compare_reads_the_link_file_and_the_capture() {
 fn files_that_are_no_captures_are_refused_with_the_next_step() {
     let scratch = Scratch::new();
     let text = scratch.with("notes.txt", "no capture\n");
-    let ran = carob(&["analyze", &text]);
+    let ran = carob(&format!("analyze '{text}'"));
     assert_eq!(ran.code, Some(1));
     assert!(
         ran.stderr
@@ -128,7 +131,7 @@ fn files_that_are_no_captures_are_refused_with_the_next_step() {
     let ran = carob(&["analyze", &scratch.text("none.pcap")]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("cannot read"), "{}", ran.stderr);
-    let ran = carob(&["lab", "compare", "--link", &text]);
+    let ran = carob(&format!("lab compare --link '{text}'"));
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("unknown link"), "{}", ran.stderr);
     // A capture without a packet.
@@ -136,14 +139,14 @@ fn files_that_are_no_captures_are_refused_with_the_next_step() {
     let mut header = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
     header.extend([0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 101, 0, 0, 0]);
     fs::write(&empty, header).expect("a file");
-    let ran = carob(&["analyze", &empty]);
+    let ran = carob(&format!("analyze {empty}"));
     assert_eq!(ran.code, Some(1));
     assert!(
         ran.stdout().starts_with("No CoAP messages"),
         "{}",
         ran.stdout()
     );
-    let ran = carob(&["lab", "compare", "--link", &empty]);
+    let ran = carob(&format!("lab compare --link {empty}"));
     assert_eq!(ran.code, Some(1));
     assert!(
         ran.stderr.contains("too few round trips for a link"),
@@ -156,19 +159,12 @@ fn files_that_are_no_captures_are_refused_with_the_next_step() {
 fn messages_of_dtls_sessions_are_analysed_from_our_own_captures() {
     let scratch = Scratch::new();
     let keys = scratch.with("keys.txt", "device:secret\n");
-    let server = Server::with(&["--dtls", "127.0.0.1:0", "--psk-file", &keys]);
+    let server = Server::with(&format!("--dtls 127.0.0.1:0 --psk-file {keys}"));
     let pcap = scratch.text("secured.pcapng");
     let hello = server.over("coaps", "hello");
-    let ran = carob(&[
-        "get",
-        &hello,
-        "--psk-file",
-        &keys,
-        "--psk-identity",
-        "device",
-        "--pcap",
-        &pcap,
-    ]);
+    let ran = carob(&format!(
+        "get {hello} --psk-file {keys} --psk-identity device --pcap {pcap}"
+    ));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let found = json(&[&pcap]);
     assert_eq!(

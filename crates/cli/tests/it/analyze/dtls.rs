@@ -9,7 +9,8 @@ use carob_analyze::synthetic::Flag;
 use carob_analyze::{Analysis, DtlsSecrets, Options, analyze};
 
 use super::relay::{Relay, Shape};
-use crate::commands::harness::{Scratch, Server, carob, carob_with};
+use crate::commands::harness::{Server, carob, carob_with};
+use crate::process::Scratch;
 
 const BLOCKS: u64 = 40;
 
@@ -45,18 +46,9 @@ fn serving(scratch: &Scratch) -> (Server, String, String) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a key");
     let cert = scratch.with("cert.pem", made.cert.pem());
     let key = scratch.with("key.pem", made.signing_key.serialize_pem());
-    let server = Server::with(&[
-        "--dir",
-        &folder,
-        "--dtls",
-        "127.0.0.1:0",
-        "--psk-file",
-        &keys,
-        "--cert",
-        &cert,
-        "--key",
-        &key,
-    ]);
+    let server = Server::with(&format!(
+        "--dir {folder} --dtls 127.0.0.1:0 --psk-file {keys} --cert {cert} --key {key}"
+    ));
     (server, keys, cert)
 }
 
@@ -113,7 +105,7 @@ fn pre_shared_key_decrypts_our_own_session_with_losses() {
     assert!(dtls.without_key > BLOCKS && dtls.decrypted == 0, "{dtls:?}");
     // The command.
     let capture = scratch.with("capture.pcapng", capture);
-    let ran = carob(&["analyze", &capture, "--psk-file", &file, "--json"]);
+    let ran = carob(&format!("analyze {capture} --psk-file {file} --json"));
     let found: serde_json::Value = serde_json::from_str(ran.quiet()).expect("an object");
     assert_eq!(found["contents"]["dtls"]["failed"], 0);
     assert!(found["requests"]["answered"].as_u64() >= Some(BLOCKS));
@@ -173,10 +165,10 @@ fn key_log_decrypts_a_session_with_certificates() {
     let dtls = of(&capture, keys()).contents.dtls;
     assert!(dtls.without_key > BLOCKS && dtls.decrypted == 0, "{dtls:?}");
     let capture = scratch.with("capture.pcapng", capture);
-    let ran = carob(&["analyze", &capture, "--keylog", &log]);
+    let ran = carob(&format!("analyze {capture} --keylog {log}"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let empty = scratch.with("empty.log", "# nothing\n");
-    let ran = carob(&["analyze", &capture, "--keylog", &empty]);
+    let ran = carob(&format!("analyze {capture} --keylog {empty}"));
     assert!(
         ran.stderr.contains("no line begins with CLIENT_RANDOM"),
         "{ran:?}"

@@ -22,9 +22,9 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::relay::Truth;
 use super::shaped::check;
-use crate::commands::harness::Scratch;
 use crate::installed::Peer;
 use crate::interop::clients::{Client, program};
+use crate::process::Scratch;
 
 pub(super) const PORT: u16 = 5_683;
 const BLOCK: &str = "64";

@@ -17,7 +17,7 @@ use carob_sim::random::Probability;
 use serde_json::Value;
 
 use super::namespaces::{PORT, Program, capture, packets, start, wait_for_server};
-use crate::commands::harness::Scratch;
+use crate::process::Scratch;
 use crate::skipped;
 
 /// Bytes that a session uploads.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use carob_analyze::{Analysis, Analyzer, LossBasis, Options, Place, analyze};
 
 use super::relay::{Relay, Shape, Truth};
-use crate::commands::harness::{Scratch, Server, carob};
+use crate::commands::harness::{Server, carob};
+use crate::process::Scratch;
 
 pub(super) fn server_address(server: &Server) -> SocketAddr {
     let text = server.uri.trim_start_matches("coap://");
@@ -20,7 +21,7 @@ pub(super) fn serving(scratch: &Scratch, bytes: usize) -> Server {
     let folder = scratch.text("served");
     fs::create_dir_all(&folder).expect("a folder");
     fs::write(format!("{folder}/body.bin"), vec![b'x'; bytes]).expect("a file");
-    Server::with(&["--dir", &folder])
+    Server::with(&format!("--dir {folder}"))
 }
 
 /// Compares an analysis with the truth: percentiles within 5 %, losses within two points, every
@@ -89,20 +90,9 @@ fn nightly_round_trips_and_losses_match_those_of_both_peers() {
         scratch.text("own.pcapng"),
     );
     let body = scratch.text("body.bin");
-    let ran = carob(&[
-        "get",
-        &uri,
-        "-o",
-        &body,
-        "--block-size",
-        "64",
-        "--ack-timeout",
-        "100ms",
-        "--max-retransmit",
-        "8",
-        "--pcap",
-        &pcap,
-    ]);
+    let ran = carob(&format!(
+        "get {uri} -o {body} --block-size 64 --ack-timeout 100ms --max-retransmit 8 --pcap {pcap}"
+    ));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     // The last late packets.
     std::thread::sleep(Duration::from_millis(400));

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::relay::{Relay, Shape};
 use super::shaped::{server_address, serving};
-use crate::commands::harness::{Ran, Scratch, carob};
+use crate::commands::harness::{Ran, carob};
+use crate::process::Scratch;
 
 /// A path with this delay and share of losses each way, in parts per million.
 fn path(delay: u64, loss: u32) -> Shape {
@@ -21,22 +22,14 @@ fn path(delay: u64, loss: u32) -> Shape {
 }
 
 /// Runs a trial of at most so many pairs over a path.
-fn trial(scratch: &Scratch, shape: Shape, pairs: u32, more: &[&str]) -> Ran {
+fn trial(scratch: &Scratch, shape: Shape, pairs: u32, more: &str) -> Ran {
     let server = serving(scratch, 64);
     let relay = Relay::start(server_address(&server), shape, 11);
     let uri = format!("coap://{}/body.bin", relay.address);
-    let (pairs, prefix) = (pairs.to_string(), scratch.text("trial"));
-    let words = [
-        "try",
-        &uri,
-        "--interval",
-        "2ms",
-        "--pairs",
-        &pairs,
-        "-o",
-        &prefix,
-    ];
-    carob(&[&words[..], more].concat())
+    let prefix = scratch.text("trial");
+    carob(&format!(
+        "try {uri} --interval 2ms --pairs {pairs} -o {prefix} {more}"
+    ))
 }
 
 fn answer(ran: &Ran) -> Value {
@@ -47,7 +40,7 @@ fn answer(ran: &Ran) -> Value {
 #[test]
 fn slow_trial_recommends_carob_where_packets_are_lost() {
     let scratch = Scratch::new();
-    let answer = answer(&trial(&scratch, path(10, 80_000), 80, &["--json"]));
+    let answer = answer(&trial(&scratch, path(10, 80_000), 80, "--json"));
     assert_eq!(answer["recommended"], "carob", "{answer}");
     assert_eq!(answer["is_settled"], true, "{answer}");
     let [before, carob] = [0, 1].map(|place| &answer["controllers"][place]);
@@ -68,7 +61,7 @@ fn slow_trial_recommends_carob_where_packets_are_lost() {
 #[test]
 fn trial_stays_with_the_first_where_nothing_is_lost() {
     let scratch = Scratch::new();
-    let ran = trial(&scratch, path(5, 0), 10, &[]);
+    let ran = trial(&scratch, path(5, 0), 10, "");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let text = ran.stdout();
     assert!(text.starts_with("Stay with default"), "{text}");
@@ -79,41 +72,29 @@ fn trial_stays_with_the_first_where_nothing_is_lost() {
 #[test]
 fn trial_says_what_is_wrong_before_it_begins() {
     let scratch = Scratch::new();
-    let wrong = |more: &[&str]| {
-        let ran = carob(
-            &[
-                &["try", "coap://127.0.0.1:9/x", "-o", &scratch.text("trial")][..],
-                more,
-            ]
-            .concat(),
-        );
+    let prefix = scratch.text("trial");
+    let wrong = |more: &str| {
+        let ran = carob(&format!("try coap://127.0.0.1:9/x -o {prefix} {more}"));
         assert_ne!(ran.code, Some(0), "{ran:?}");
         ran.stderr
     };
-    assert!(wrong(&["--cc", "carob"]).contains("2 to 8 controllers"));
-    assert!(wrong(&["--cc", "carob,carob"]).contains("names carob twice"));
+    assert!(wrong("--cc carob").contains("2 to 8 controllers"));
+    assert!(wrong("--cc carob,carob").contains("names carob twice"));
     assert!(
-        wrong(&["--cc", "default,caro"]).contains("carob"),
+        wrong("--cc default,caro").contains("carob"),
         "a name nearby"
     );
-    assert!(wrong(&["--pairs", "1"]).contains("not in 2..=100000"));
+    assert!(wrong("--pairs 1").contains("not in 2..=100000"));
     // A server that never answers; without the deadline a request is given up after 93 s.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let uri = format!("coap://{}/x", silent.local_addr().expect("its address"));
     let began = std::time::Instant::now();
-    let ran = carob(&[
-        "try",
-        &uri,
-        "--deadline",
-        "300ms",
-        "-o",
-        &scratch.text("trial"),
-    ]);
+    let ran = carob(&format!("try {uri} --deadline 300ms -o {prefix}"));
     assert_ne!(ran.code, Some(0), "{ran:?}");
     assert!(began.elapsed() < Duration::from_secs(20), "{ran:?}");
     let server = serving(&scratch, 64);
     let uri = format!("{}/nothing", server.uri.trim_end_matches('/'));
-    let ran = carob(&["try", &uri, "-o", &scratch.text("trial")]);
+    let ran = carob(&format!("try {uri} -o {prefix}"));
     assert!(ran.stderr.contains("4.04"), "{ran:?}");
     assert_ne!(ran.code, Some(0));
 }
@@ -121,17 +102,11 @@ fn trial_says_what_is_wrong_before_it_begins() {
 /// The measured ratio of `carob` to `default`, and that of the comparison for the fitted link, with nothing set.
 fn beside_comparison(shape: Shape) -> (Value, f64) {
     let scratch = Scratch::new();
-    let measured = answer(&trial(&scratch, shape, 150, &["--json"]));
+    let measured = answer(&trial(&scratch, shape, 150, "--json"));
     let link = scratch.text("trial.toml");
-    let ran = carob(&[
-        "lab",
-        "compare",
-        "--link",
-        &link,
-        "--traffic",
-        "command",
-        "--json",
-    ]);
+    let ran = carob(&format!(
+        "lab compare --link {link} --traffic command --json"
+    ));
     let predicted = answer(&ran);
     let time = |name: &str| {
         let ranked = predicted["ranked"].as_array().expect("configurations");

@@ -10,35 +10,15 @@
 pub(crate) mod report;
 mod responder;
 
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::process::{Running, Scratch};
+use crate::commands::harness::{Running, Server};
+use crate::process::Scratch;
 use report::{adds_up, bench, count, flawless, report};
 use responder::Responder;
 use serde_json::Value;
-
-/// `carob serve` with a folder for uploads.
-struct Serving {
-    uri: String,
-    _running: Running,
-    _scratch: Scratch,
-}
-
-impl Serving {
-    fn start() -> Self {
-        let scratch = Scratch::new();
-        let folder = scratch.folder("served");
-        let (running, uri) = crate::process::serve(&scratch, &folder);
-        Self {
-            uri,
-            _running: running,
-            _scratch: scratch,
-        }
-    }
-}
 
 /// Bytes of `/large`.
 const LARGE: u64 = 1 << 20;
@@ -46,7 +26,8 @@ const SHORT: &str = "--duration 500ms --warm-up 10ms";
 
 #[test]
 fn slow_requests_of_every_kind_are_answered_and_add_up() {
-    let Serving { uri, .. } = &Serving::start();
+    let server = Server::writable();
+    let uri = &server.uri;
     for words in [
         "hello",
         "hello --non",
@@ -67,7 +48,8 @@ fn slow_requests_of_every_kind_are_answered_and_add_up() {
 
 #[test]
 fn slow_bodies_are_counted_whole_and_by_their_bytes() {
-    let Serving { uri, .. } = &Serving::start();
+    let server = Server::writable();
+    let uri = &server.uri;
     for words in ["", "--nstart 8", "--threads 2", "--block-size 512"] {
         let words = format!("{uri}/large --mode block --ports 2 --requests 4 {words}");
         let report = flawless(&words);
@@ -94,7 +76,8 @@ fn slow_bodies_are_counted_whole_and_by_their_bytes() {
 
 #[test]
 fn a_number_of_requests_is_exactly_that_many() {
-    let Serving { uri, .. } = &Serving::start();
+    let server = Server::writable();
+    let uri = &server.uri;
     for words in ["", "--threads 3", "--rate 1000/s", "--outstanding 40"] {
         let report = flawless(&format!("{uri}/hello --requests 101 {words}"));
         assert_eq!(report["requests"], 101, "{words}");
@@ -104,7 +87,8 @@ fn a_number_of_requests_is_exactly_that_many() {
 
 #[test]
 fn an_impossible_rate_is_not_sent_and_says_so() {
-    let Serving { uri, .. } = &Serving::start();
+    let server = Server::writable();
+    let uri = &server.uri;
     let words = format!("{uri}/hello --rate 5000000/s --duration 300ms --warm-up 0s");
     let report = flawless(&words);
     let open = &report["open_loop"];
@@ -115,7 +99,8 @@ fn an_impossible_rate_is_not_sent_and_says_so() {
 
 #[test]
 fn a_refusal_is_counted_by_its_code_and_sets_the_exit_code() {
-    let Serving { uri, .. } = &Serving::start();
+    let server = Server::writable();
+    let uri = &server.uri;
     let (report, code) = report(&format!("{uri}/nothing-here --requests 20"));
     assert_eq!((code, &report["errors"]["4.04"]), (1, &Value::from(20)));
     assert_eq!(report["answered"], 0);
@@ -140,19 +125,18 @@ fn slow_silent_server_ends_run_after_timeout_with_count() {
     let silent = Responder::start(|_| vec![]);
     let began = Instant::now();
     for words in ["", "--rate 100/s --outstanding 3", "--non"] {
-        let output = bench(&format!(
+        let ran = bench(&format!(
             "{} --timeout 500ms --ports 3 {words}",
             silent.uri()
         ));
-        assert_eq!(output.status.code(), Some(3), "{words}");
-        let (said, why) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
-        assert!(said.contains("no answer in time"), "{words}: {said}");
+        assert_eq!(ran.code, Some(3), "{words}");
         assert!(
-            why.contains("answered no request within 0.5 s"),
-            "{words}: {why}"
+            ran.stdout().contains("no answer in time"),
+            "{words}: {ran:?}"
+        );
+        assert!(
+            ran.stderr.contains("answered no request within 0.5 s"),
+            "{words}: {ran:?}"
         );
     }
     assert!(
@@ -299,39 +283,22 @@ fn wrong_usage_is_refused_with_what_to_do_instead() {
         "coaps://127.0.0.1/ --psk-identity nobody",
         "coap://127.0.0.1/ --server-pid 4294967295",
     ] {
-        let output = bench(words);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
-        assert!(said.contains("hint:"), "{words}: {said}");
-        assert_eq!(output.stdout, b"", "{words}");
+        let ran = bench(words);
+        assert!(ran.refused(2).contains("hint:"), "{words}: {ran:?}");
     }
 }
 
 #[test]
 fn ctrl_c_prints_what_was_measured_so_far() {
-    let Serving { uri, .. } = &Serving::start();
-    let child = Command::new(env!("CARGO_BIN_EXE_carob"))
-        .args([
-            "bench",
-            &format!("{uri}/hello"),
-            "--duration",
-            "60s",
-            "--warm-up",
-            "0s",
-            "--json",
-        ])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let server = Server::writable();
+    let uri = &server.uri;
+    let words = format!("bench {uri}/hello --duration 60s --warm-up 0s --json");
+    let running = Running::start(&words);
     thread::sleep(Duration::from_millis(700));
-    let interrupt = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(interrupt.unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    running.signal("INT");
+    let ran = running.finish();
+    assert_eq!(ran.code, Some(130));
+    let report = ran.json().remove(0);
     adds_up("interrupted", &report);
     assert_eq!(report["interrupted"], true);
     assert!(count(&report["answered"]) > 0, "{report}");
@@ -341,8 +308,9 @@ fn ctrl_c_prints_what_was_measured_so_far() {
 #[test]
 fn distribution_and_server_cpu_time_on_request() {
     let scratch = Scratch::new();
-    let file = scratch.file("latency.hgrm");
-    let Serving { uri, .. } = &Serving::start();
+    let file = scratch.path("latency.hgrm");
+    let server = Server::writable();
+    let uri = &server.uri;
     let words = format!("{uri}/hello --requests 500 --histogram {}", file.display());
     let server = if cfg!(target_os = "linux") {
         // Any process will do, and this one is there.
@@ -372,9 +340,11 @@ fn distribution_and_server_cpu_time_on_request() {
 
 #[test]
 fn the_table_names_what_was_done_and_what_came_of_it() {
-    let Serving { uri, .. } = &Serving::start();
-    let output = bench(&format!("{uri}/hello --requests 1200"));
-    let said = String::from_utf8_lossy(&output.stdout);
+    let server = Server::writable();
+    let uri = &server.uri;
+    let ran = bench(&format!("{uri}/hello --requests 1200"));
+    // Progress is for terminals.
+    let said = ran.quiet();
     for part in [
         "/hello: 16 outstanding over 16 ports, CON, default",
         "requests              1,200\n",
@@ -384,5 +354,4 @@ fn the_table_names_what_was_done_and_what_came_of_it() {
     ] {
         assert!(said.contains(part), "no {part:?} in\n{said}");
     }
-    assert_eq!(output.stderr, b"", "progress is for terminals");
 }

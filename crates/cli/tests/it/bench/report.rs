@@ -1,27 +1,21 @@
 //! What `carob bench` says, and what must hold of it whatever happened.
 
-use std::process::{Command, Output, Stdio};
-
 use serde_json::Value;
 
+use crate::commands::harness::{Ran, carob};
+
 /// What the command says, run with these words.
-pub(crate) fn bench(words: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_carob"))
-        .arg("bench")
-        .args(words.split_whitespace())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+pub(crate) fn bench(words: &str) -> Ran {
+    carob(&format!("bench {words}"))
 }
 
 /// Its JSON, with its exit code.
 pub(crate) fn report(words: &str) -> (Value, i32) {
-    let output = bench(&format!("{words} --json"));
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let report: Value = serde_json::from_str(&stdout)
-        .unwrap_or_else(|error| panic!("{words}: {error}: {stdout}\n{output:?}"));
+    let ran = bench(&format!("{words} --json"));
+    let report: Value = serde_json::from_str(ran.stdout())
+        .unwrap_or_else(|error| panic!("{words}: {error}: {ran:?}"));
     adds_up(words, &report);
-    (report, output.status.code().unwrap())
+    (report, ran.code.unwrap())
 }
 
 /// The report of a run in which all went well.

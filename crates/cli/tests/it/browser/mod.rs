@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::lab::folder::Folder;
+use crate::process::Scratch;
 
 const PROBE: &str = include_str!("probe.js");
 const WIDTHS: [u32; 2] = [375, 1440];
@@ -54,15 +54,15 @@ fn probed(html: &str) -> String {
 }
 
 /// Opens each file at each width, in light or dark colours; returns the reports of the probe.
-fn open(folder: &Folder, files: &[String], is_dark: bool) -> Vec<Value> {
+fn open(folder: &Scratch, files: &[String], is_dark: bool) -> Vec<Value> {
     let at_widths = |file| WIDTHS.map(|width| (file, width));
     let frames: Vec<(&str, u32)> = files
         .iter()
         .map(|file| &**file)
         .flat_map(at_widths)
         .collect();
-    let data = folder.0.join("profile");
-    frames::open(&folder.0, &frames, &data, 20_000, is_dark).expect("pages open")
+    let data = folder.path("profile");
+    frames::open(&folder.path(""), &frames, &data, 20_000, is_dark).expect("pages open")
 }
 
 fn numbers(values: &Value) -> Vec<f64> {
@@ -75,18 +75,10 @@ fn numbers(values: &Value) -> Vec<f64> {
 /// Routes change all the time under its loads. The scenario's ten seeds add intervals to the report of two.
 #[test]
 fn nightly_a_report_of_routes_that_change_is_short() {
-    let folder = Folder::new("changing-routes");
+    let folder = Scratch::new();
     let report = "report.html";
-    folder.says(&[
-        "lab",
-        "run",
-        "rpl/pint-rpl",
-        "--seeds",
-        "2",
-        "--report",
-        report,
-    ]);
-    let html = fs::read_to_string(folder.0.join(report)).expect("the report");
+    folder.says(&format!("lab run rpl/pint-rpl --seeds 2 --report {report}"));
+    let html = fs::read_to_string(folder.path(report)).expect("the report");
     assert!(
         html.contains("changes of the parent"),
         "no figure of a node"
@@ -100,7 +92,7 @@ fn nightly_reports_work_at_both_widths() {
     if is_missing() {
         return;
     }
-    let folder = Folder::new("browser");
+    let folder = Scratch::new();
     let mut files = Vec::new();
     for (k, run) in RUNS.into_iter().enumerate() {
         let report = format!("report-{k}.html");
@@ -111,7 +103,7 @@ fn nightly_reports_work_at_both_widths() {
             .copied()
             .collect();
         folder.says(&arguments);
-        let path = folder.0.join(&report);
+        let path = folder.path(&report);
         let html = fs::read_to_string(&path).expect("the report");
         assert!(html.len() < BYTES_MAX, "{} bytes", html.len());
         fs::write(&path, probed(&html)).unwrap();

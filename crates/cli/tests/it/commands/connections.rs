@@ -1,6 +1,7 @@
 //! Commands over TCP, TLS and WebSocket.
 
-use crate::commands::harness::{Scratch, Server, carob};
+use crate::commands::harness::{Server, carob};
+use crate::process::Scratch;
 
 const SCHEMES: [&str; 4] = ["coap+tcp", "coaps+tcp", "coap+ws", "coaps+ws"];
 
@@ -29,7 +30,7 @@ fn every_scheme_is_understood() {
         );
         let large = server.over(scheme, "large");
         let file = scratch.text("large.bin");
-        carob(&["get", &large, "--ca", &ca, "-o", &file]).quiet();
+        carob(&format!("get {large} --ca {ca} -o {file}")).quiet();
         assert_eq!(scratch.read("large.bin").len(), 1 << 20, "{scheme}");
     }
 }
@@ -93,7 +94,7 @@ fn who_is_not_trusted_is_refused_with_a_remedy() {
 
 #[test]
 fn tls_without_a_certificate_is_wrong_usage() {
-    let ran = carob(&["serve", "--bind", "127.0.0.1:0", "--tls", "127.0.0.1:0"]);
+    let ran = carob("serve --bind 127.0.0.1:0 --tls 127.0.0.1:0");
     assert!(ran.refused(2).contains("--cert"), "{ran:?}");
 }
 
@@ -105,7 +106,7 @@ fn slow_a_ping_and_an_observation_go_over_connections() {
         let ran = carob(&["ping", &server.over(scheme, ""), "--ca", &ca]);
         assert!(ran.quiet().contains("responds"), "{scheme}");
         let time = server.over(scheme, "time");
-        let ran = carob(&["observe", &time, "--ca", &ca, "--count", "2"]);
+        let ran = carob(&format!("observe {time} --ca {ca} --count 2"));
         assert_eq!(ran.quiet().lines().count(), 2, "{scheme}");
     }
 }

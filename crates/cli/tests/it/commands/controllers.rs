@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::commands::harness::{Ran, Scratch, carob, carob_reading, command};
+use crate::commands::harness::{Ran, carob, carob_reading, command};
+use crate::process::Scratch;
 
 /// What `carob` prints in a folder, if it succeeds and says nothing on stderr.
 fn in_folder(scratch: &Scratch, arguments: &[&str]) -> String {
@@ -23,11 +24,11 @@ fn trace(script: &str, arguments: &[&str]) -> Ran {
 
 #[test]
 fn the_list_has_a_line_for_each_controller_and_its_family_once() {
-    let ran = carob(&["cc", "list"]);
+    let ran = carob("cc list");
     let text = ran.quiet();
     assert!(text.starts_with("family "), "{text}");
     assert_eq!(text.matches("\ncocoa ").count(), 1, "{text}");
-    let all: Value = serde_json::from_str(carob(&["cc", "list", "--json"]).quiet()).unwrap();
+    let all: Value = serde_json::from_str(carob("cc list --json").quiet()).unwrap();
     for controller in all.as_array().unwrap() {
         let name = controller["name"].as_str().unwrap();
         assert!(text.contains(&format!(" {name} ")), "{name} in {text}");
@@ -40,7 +41,7 @@ fn the_list_has_a_line_for_each_controller_and_its_family_once() {
 
 #[test]
 fn an_explanation_has_source_family_suggestions_and_constants() {
-    let ran = carob(&["cc", "show", "cocoa-001"]);
+    let ran = carob("cc show cocoa-001");
     let text = ran.quiet();
     for there in [
         "cocoa-001: ",
@@ -57,11 +58,11 @@ fn an_explanation_has_source_family_suggestions_and_constants() {
 
 #[test]
 fn a_wrong_name_finds_those_that_are_near() {
-    let ran = carob(&["cc", "show", "cocoa-3"]);
+    let ran = carob("cc show cocoa-3");
     let said = ran.refused(2);
     assert!(said.contains("unknown controller \"cocoa-3\""), "{said}");
     assert!(said.contains("did you mean \"cocoa-03\""), "{said}");
-    let ran = carob(&["cc", "show", "nothing-like-it-at-all"]);
+    let ran = carob("cc show nothing-like-it-at-all");
     let said = ran.refused(2);
     assert!(
         said.contains("hint: `carob cc list` explains all"),
@@ -193,7 +194,7 @@ fn the_story_is_told_in_a_table_and_a_figure() {
         &["cc", "trace", "--demo", "-a", "all", "--figure", &named],
     );
     let figure = String::from_utf8(scratch.read("all.svg")).unwrap();
-    let all: Value = serde_json::from_str(carob(&["cc", "list", "--json"]).quiet()).unwrap();
+    let all: Value = serde_json::from_str(carob("cc list --json").quiet()).unwrap();
     for controller in all.as_array().unwrap() {
         let name = controller["name"].as_str().unwrap();
         assert!(figure.contains(&format!(">{name}</text>")), "{name}");
@@ -217,7 +218,7 @@ fn every_event_is_in_the_table_if_asked_for() {
 fn what_is_wrong_with_a_script_is_said_with_file_and_line() {
     let scratch = Scratch::new();
     let file = scratch.with("path.txt", "rtt 1 s\nrtt fast\n");
-    let ran = carob(&["cc", "trace", &file]);
+    let ran = carob(&format!("cc trace {file}"));
     let said = ran.refused(2);
     let expected =
         format!("{file}:2: found \"fast\", expected a time with its unit, such as 400 ms");
@@ -233,7 +234,7 @@ fn what_is_wrong_with_a_script_is_said_with_file_and_line() {
     );
     assert!(ran.refused(2).contains("did you mean idle?"), "{ran:?}");
     let binary = scratch.with("binary", [b"rtt 1 s\n", &[0xff, 0xfe, b'\n'][..]].concat());
-    let ran = carob(&["cc", "trace", &binary]);
+    let ran = carob(&format!("cc trace {binary}"));
     assert!(
         ran.refused(2)
             .contains(&format!("{binary}:2: found bytes that are no text"))

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::commands::harness::{Scratch, Server, carob};
+use crate::commands::harness::{Server, carob};
+use crate::process::Scratch;
 
 /// Returns whether there is a `prlimit` here.
 fn can_limit() -> bool {
@@ -72,7 +73,7 @@ fn connections_of_one_host_leave_others_connections_and_files() {
     let file = carob(&["get", &server.path("file"), "--deadline", "10s"]);
     assert_eq!(file.quiet(), "a file", "over UDP, from a file");
     let began = Instant::now();
-    let hello = carob(&["get", &uri, "--deadline", "10s"]);
+    let hello = carob(&format!("get {uri} --deadline 10s"));
     assert!(hello.quiet().starts_with("hello"), "over a connection");
     assert!(began.elapsed() < Duration::from_secs(5));
     // The server keeps as many as its descriptors allow.

@@ -55,7 +55,7 @@ fn undocumented(arguments: &[&str], page: &str) -> Vec<String> {
 #[test]
 fn members_of_responses_and_events_are_documented() {
     let page = documentation();
-    let server = Server::with(&[]);
+    let server = Server::start();
     let (hello, time, count) = (
         server.path("hello"),
         server.path("time"),

@@ -2,58 +2,16 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::process::Scratch;
+
 /// Longer than anything here takes on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
-
-/// A folder of a test's own, gone with it.
-pub(crate) struct Scratch(PathBuf);
-
-impl Scratch {
-    pub(crate) fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("commands-{}-{count}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// The path as an argument.
-    pub(crate) fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
-    }
-
-    /// Writes a file; its path as an argument.
-    pub(crate) fn with(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
-        fs::write(self.path(name), contents).unwrap();
-        // The command warns of keys that others can read.
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        fs::set_permissions(self.path(name), private).unwrap();
-        self.text(name)
-    }
-
-    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
-        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// What a command said and how it ended.
 #[derive(Debug)]
@@ -91,35 +49,108 @@ impl Ran {
     }
 }
 
-pub(crate) fn command(arguments: &[&str]) -> Command {
+/// The words of a command line: separate, or in one text as people type it, with quotes around words with spaces.
+pub(crate) trait Words {
+    fn words(&self) -> Vec<String>;
+}
+
+impl Words for str {
+    fn words(&self) -> Vec<String> {
+        let quoted = self.split('\'').enumerate();
+        let words = quoted.flat_map(|(place, text)| match place % 2 {
+            0 => text.split_whitespace().collect(),
+            _ => vec![text],
+        });
+        words.map(Into::into).collect()
+    }
+}
+
+impl Words for String {
+    fn words(&self) -> Vec<String> {
+        self.as_str().words()
+    }
+}
+
+impl<T: AsRef<str>> Words for [T] {
+    fn words(&self) -> Vec<String> {
+        self.iter().map(|word| word.as_ref().to_owned()).collect()
+    }
+}
+
+impl<T: AsRef<str>, const N: usize> Words for [T; N] {
+    fn words(&self) -> Vec<String> {
+        self.as_slice().words()
+    }
+}
+
+impl<T: AsRef<str>> Words for Vec<T> {
+    fn words(&self) -> Vec<String> {
+        self.as_slice().words()
+    }
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            bytes: output.stdout,
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+pub(crate) fn command(words: &(impl Words + ?Sized)) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-    command.args(arguments).env_remove("NO_COLOR");
+    command.args(words.words()).env_remove("NO_COLOR");
     command
 }
 
 /// Runs `carob` to its end.
 #[track_caller]
-pub(crate) fn carob(arguments: &[&str]) -> Ran {
-    carob_reading(arguments, b"")
+pub(crate) fn carob(words: &(impl Words + ?Sized)) -> Ran {
+    carob_reading(words, b"")
 }
 
 /// Runs it with these in its environment.
 #[track_caller]
-pub(crate) fn carob_with(arguments: &[&str], environment: &[(&str, &str)]) -> Ran {
-    let mut command = command(arguments);
-    let ran = command.envs(environment.iter().copied()).output();
-    let ran = ran.expect("the command starts");
-    Ran {
-        code: ran.status.code(),
-        bytes: ran.stdout,
-        stderr: String::from_utf8_lossy(&ran.stderr).into_owned(),
+pub(crate) fn carob_with(words: &(impl Words + ?Sized), environment: &[(&str, &str)]) -> Ran {
+    let ran = command(words).envs(environment.iter().copied()).output();
+    ran.expect("the command starts").into()
+}
+
+/// Commands that are run in the folder, for as long as they take.
+impl Scratch {
+    #[track_caller]
+    pub(crate) fn carob(&self, words: &(impl Words + ?Sized)) -> Ran {
+        let ran = command(words).current_dir(self.path("")).output();
+        ran.expect("the command starts").into()
+    }
+
+    /// Stdout of a command that succeeds and says nothing on stderr.
+    #[track_caller]
+    pub(crate) fn says(&self, words: &(impl Words + ?Sized)) -> String {
+        self.carob(words).quiet().to_owned()
+    }
+
+    /// Stdout of such a command, a JSON value a line.
+    #[track_caller]
+    pub(crate) fn lines(&self, words: &(impl Words + ?Sized)) -> Vec<serde_json::Value> {
+        let ran = self.carob(words);
+        ran.quiet();
+        ran.json()
+    }
+
+    /// Stderr of a command that is used wrongly.
+    #[track_caller]
+    pub(crate) fn refuses(&self, words: &(impl Words + ?Sized)) -> String {
+        self.carob(words).refused(2).to_owned()
     }
 }
 
 /// Runs it with this on stdin.
 #[track_caller]
-pub(crate) fn carob_reading(arguments: &[&str], stdin: &[u8]) -> Ran {
-    let mut running = Running::start(arguments);
+pub(crate) fn carob_reading(words: &(impl Words + ?Sized), stdin: &[u8]) -> Ran {
+    let mut running = Running::start(words);
     let mut input = running.child.stdin.take().unwrap();
     // A command that does not read its stdin may be gone already.
     let _ = input.write_all(stdin);
@@ -134,7 +165,7 @@ const MARK: &[u8] = b"\0end\0";
 /// Runs a command on a terminal of that many columns; returns its exit code and its output.
 #[cfg(unix)]
 pub(crate) fn on_terminal(
-    arguments: &[&str],
+    words: &(impl Words + ?Sized),
     variables: &[(&str, &str)],
     columns: usize,
 ) -> (Option<i32>, String) {
@@ -146,7 +177,7 @@ pub(crate) fn on_terminal(
     };
     let pty = nix::pty::openpty(Some(&size), None).unwrap();
     let side = || Stdio::from(pty.slave.try_clone().unwrap());
-    let mut child = command(arguments)
+    let mut child = command(words)
         .env("TERM", "xterm-256color")
         .envs(variables.iter().copied())
         .stdin(Stdio::null())
@@ -196,8 +227,8 @@ pub(crate) struct Running {
 
 impl Running {
     #[track_caller]
-    pub(crate) fn start(arguments: &[&str]) -> Self {
-        Self::spawn(command(arguments))
+    pub(crate) fn start(words: &(impl Words + ?Sized)) -> Self {
+        Self::spawn(command(words))
     }
 
     #[track_caller]
@@ -296,35 +327,45 @@ pub(crate) struct Server {
     also: Vec<String>,
     /// Where its metrics are, if it tells them.
     pub(crate) metrics: Option<String>,
+    /// The folder of [`Server::writable`].
+    folder: Option<Scratch>,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
-        Self::with(&[])
+        Self::with("")
     }
 
     /// With more arguments.
     #[track_caller]
-    pub(crate) fn with(arguments: &[&str]) -> Self {
-        Self::at("127.0.0.1:0", arguments)
+    pub(crate) fn with(words: &(impl Words + ?Sized)) -> Self {
+        Self::at("127.0.0.1:0", words)
     }
 
     #[track_caller]
-    pub(crate) fn at(address: &str, arguments: &[&str]) -> Self {
-        Self::of("serve", address, arguments)
+    pub(crate) fn at(address: &str, words: &(impl Words + ?Sized)) -> Self {
+        Self::of("serve", address, words)
+    }
+
+    /// With a folder for uploads, the current one of a test without files of its own.
+    #[track_caller]
+    pub(crate) fn writable() -> Self {
+        let folder = Scratch::new();
+        let mut server = Self::with(&format!("--writable --dir {}", folder.text("")));
+        server.folder = Some(folder);
+        server
     }
 
     /// `carob proxy` on a port of its own.
     #[track_caller]
-    pub(crate) fn proxy(arguments: &[&str]) -> Self {
-        Self::of("proxy", "127.0.0.1:0", arguments)
+    pub(crate) fn proxy(words: &(impl Words + ?Sized)) -> Self {
+        Self::of("proxy", "127.0.0.1:0", words)
     }
 
     #[track_caller]
-    fn of(verb: &str, address: &str, arguments: &[&str]) -> Self {
-        Self::run(Running::start(
-            &[&[verb, "--bind", address, "--json"], arguments].concat(),
-        ))
+    fn of(verb: &str, address: &str, words: &(impl Words + ?Sized)) -> Self {
+        let begin = [verb, "--bind", address, "--json"].map(str::to_owned);
+        Self::run(Running::start(&[&begin[..], &words.words()].concat()))
     }
 
     /// `carob serve` under another program, such as one that sets limits.
@@ -353,6 +394,7 @@ impl Server {
             uri,
             also: also.collect(),
             metrics: ready["metrics"].as_str().map(str::to_owned),
+            folder: None,
         }
     }
 
@@ -370,6 +412,12 @@ impl Server {
             .find(|uri| uri.starts_with(&begins))
             .unwrap();
         format!("{}/{path}", uri.replace("127.0.0.1", "localhost"))
+    }
+
+    /// Where it takes DTLS sessions, by its address.
+    pub(crate) fn secured(&self) -> &str {
+        let found = self.also.iter().find(|uri| uri.starts_with("coaps://"));
+        found.unwrap().trim_end_matches('/')
     }
 
     pub(crate) fn signal(&self, name: &str) {

@@ -3,11 +3,12 @@
 use std::fs;
 use std::process::Command;
 
-use crate::commands::harness::{Scratch, Server, carob};
+use crate::commands::harness::{Server, carob};
+use crate::process::Scratch;
 
 /// The commands that `carob --help` lists.
 fn verbs() -> Vec<String> {
-    let help = carob(&["--help"]);
+    let help = carob("--help");
     let listed = |line: &str| {
         let line = line.strip_prefix("  ")?;
         let (name, about) = line.split_once("  ")?;
@@ -54,17 +55,9 @@ fn slow_every_example_runs_as_it_is_printed() {
     fs::create_dir_all(&served).unwrap();
     let any = "127.0.0.1:0";
     let keys = scratch.with("keys.txt", "device:secret\n");
-    let server = Server::with(&[
-        "--dir",
-        &served,
-        "--writable",
-        "--tcp",
-        any,
-        "--dtls",
-        any,
-        "--psk-file",
-        &keys,
-    ]);
+    let server = Server::with(&format!(
+        "--dir {served} --writable --tcp {any} --dtls {any} --psk-file {keys}"
+    ));
     let over_tcp = server.over("coap+tcp", "");
     let over_dtls = server.over("coaps", "");
     let mut all = examples(&[]);
@@ -128,14 +121,14 @@ fn slow_every_example_runs_as_it_is_printed() {
 #[test]
 fn completions_know_commands_and_options() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let ran = carob(&["completions", shell]);
+        let ran = carob(&format!("completions {shell}"));
         let script = ran.quiet();
         for word in ["observe", "if-none-match", "pcap"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
     let scratch = Scratch::new();
-    let script = scratch.with("carob.bash", carob(&["completions", "bash"]).quiet());
+    let script = scratch.with("carob.bash", carob("completions bash").quiet());
     let checked = Command::new("bash").args(["-n", &script]).status();
     assert!(checked.unwrap().success());
 }
@@ -144,7 +137,7 @@ fn completions_know_commands_and_options() {
 fn each_command_has_a_manual_page() {
     let scratch = Scratch::new();
     let folder = scratch.text("man");
-    let ran = carob(&["man", "--dir", &folder]);
+    let ran = carob(&format!("man --dir {folder}"));
     assert_eq!((ran.code, ran.stdout()), (Some(0), ""));
     for verb in verbs() {
         let page = String::from_utf8(scratch.read(&format!("man/carob-{verb}.1"))).unwrap();

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::commands::harness::{Running, Scratch, Server, carob};
+use crate::commands::harness::{Running, Server, carob};
+use crate::process::Scratch;
 
 fn event(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
@@ -22,11 +23,11 @@ fn events(log: &[u8]) -> Vec<String> {
 fn each_state_is_a_line_and_the_count_ends_it() {
     let server = Server::start();
     let count = server.path("count");
-    let mut running = Running::start(&["observe", &count, "--count", "3"]);
+    let mut running = Running::start(&format!("observe {count} --count 3"));
     assert_eq!(running.line(), "0");
-    carob(&["post", &count]).quiet();
+    carob(&format!("post {count}")).quiet();
     assert_eq!(running.line(), "1");
-    carob(&["post", &count, "41"]).quiet();
+    carob(&format!("post {count} 41")).quiet();
     assert_eq!(running.finish().quiet(), "0\n1\n42\n");
 }
 
@@ -34,7 +35,7 @@ fn each_state_is_a_line_and_the_count_ends_it() {
 fn it_ends_when_its_time_is_over_and_lets_the_server_know() {
     let scratch = Scratch::new();
     let log = scratch.text("log");
-    let server = Server::with(&["--log", &log]);
+    let server = Server::with(&format!("--log {log}"));
     let ran = carob(&["observe", &server.path("count"), "--for", "300ms"]);
     assert_eq!(ran.quiet(), "0\n");
     server.stop();
@@ -48,7 +49,7 @@ fn an_interrupt_gives_the_observation_back() {
     for signal in ["INT", "TERM"] {
         let scratch = Scratch::new();
         let log = scratch.text("log");
-        let server = Server::with(&["--log", &log]);
+        let server = Server::with(&format!("--log {log}"));
         let mut running = Running::start(&["observe", &server.path("count"), "--json"]);
         assert_eq!(event(&running.line())["event"], "state");
         running.signal(signal);
@@ -72,9 +73,9 @@ fn an_interrupt_gives_the_observation_back() {
 fn programs_read_each_event_as_an_object() {
     let server = Server::start();
     let count = server.path("count");
-    let mut running = Running::start(&["observe", &count, "--count", "2", "--json"]);
+    let mut running = Running::start(&format!("observe {count} --count 2 --json"));
     let first = event(&running.line());
-    carob(&["post", &count]).quiet();
+    carob(&format!("post {count}")).quiet();
     let ran = running.finish();
     assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
     let [_, second, ended] = &ran.json()[..] else {
@@ -102,7 +103,7 @@ fn programs_read_each_event_as_an_object() {
 fn unobservable_resource_is_printed_and_reported() {
     let server = Server::start();
     let hello = server.path("hello");
-    let ran = carob(&["observe", &hello]);
+    let ran = carob(&format!("observe {hello}"));
     assert_eq!(
         (ran.code, ran.stdout()),
         (Some(1), "hello, this is 32 bytes of text\n")
@@ -112,7 +113,7 @@ fn unobservable_resource_is_printed_and_reported() {
         "{ran:?}"
     );
     // One state was all that was asked for.
-    let ran = carob(&["observe", &hello, "--count", "1"]);
+    let ran = carob(&format!("observe {hello} --count 1"));
     assert_eq!(
         (ran.code, ran.stdout()),
         (Some(0), "hello, this is 32 bytes of text\n")
@@ -126,10 +127,10 @@ fn a_file_is_followed_through_its_changes_until_it_is_deleted() {
     let scratch = Scratch::new();
     let folder = scratch.text("");
     scratch.with("file.txt", "one");
-    let server = Server::with(&["--dir", &folder, "--writable"]);
+    let server = Server::with(&format!("--dir {folder} --writable"));
     let file = server.path("file.txt");
     let mut listing = Running::start(&["observe", &server.path(""), "--json"]);
-    let mut running = Running::start(&["observe", &file]);
+    let mut running = Running::start(&format!("observe {file}"));
     assert_eq!(running.line(), "one");
     assert!(
         event(&listing.line())["payload"]
@@ -147,9 +148,9 @@ fn a_file_is_followed_through_its_changes_until_it_is_deleted() {
             .contains("other.txt")
     );
     let source = scratch.with("source", &large);
-    carob(&["put", &file, "--file", &source]);
+    carob(&format!("put {file} --file {source}"));
     assert_eq!(running.line(), large);
-    carob(&["delete", &file]);
+    carob(&format!("delete {file}"));
     let ran = running.finish();
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("4.04 Not Found"), "{}", ran.stderr);
@@ -159,7 +160,7 @@ fn a_file_is_followed_through_its_changes_until_it_is_deleted() {
 fn slow_a_server_that_falls_silent_makes_what_is_known_stale() {
     let server = Server::start();
     let uri = server.path("time");
-    let mut running = Running::start(&["observe", &uri, "--json"]);
+    let mut running = Running::start(&format!("observe {uri} --json"));
     assert_eq!(event(&running.line())["event"], "state");
     let address = server.uri.trim_start_matches("coap://").to_owned();
     drop(server);
@@ -171,7 +172,7 @@ fn slow_a_server_that_falls_silent_makes_what_is_known_stale() {
         assert_eq!(event["event"], "state");
     }
     // It goes on as soon as there is a server again.
-    let _server = Server::at(&address, &[]);
+    let _server = Server::at(&address, "");
     while event(&running.line())["event"] != "state" {}
 }
 
@@ -179,7 +180,7 @@ fn slow_a_server_that_falls_silent_makes_what_is_known_stale() {
 fn without_a_reader_the_observation_ends() {
     let scratch = Scratch::new();
     let log = scratch.text("log");
-    let server = Server::with(&["--log", &log]);
+    let server = Server::with(&format!("--log {log}"));
     let uri = server.path("time");
     let script = format!(
         "'{}' observe '{uri}' | head -n 1",

@@ -4,7 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::commands::harness::{Scratch, Server, carob};
+use crate::commands::harness::{Server, carob};
+use crate::process::Scratch;
 
 /// What is at an `http://ADDRESS/PATH`.
 fn fetch(uri: &str) -> String {
@@ -36,7 +37,7 @@ fn expect(uri: &str, line: &str) {
 
 #[test]
 fn a_server_tells_prometheus_what_was_asked_of_it() {
-    let server = Server::with(&["--metrics", "127.0.0.1:0"]);
+    let server = Server::with("--metrics 127.0.0.1:0");
     let metrics = server.metrics.clone().unwrap();
     for _ in 0..3 {
         carob(&["get", &server.path("hello")]).quiet();
@@ -54,7 +55,7 @@ fn a_server_tells_prometheus_what_was_asked_of_it() {
 fn a_proxy_tells_of_both_its_sides() {
     let origin = Server::start();
     let route = format!("/there={}", origin.uri);
-    let proxy = Server::proxy(&["--route", &route, "--metrics", "127.0.0.1:0"]);
+    let proxy = Server::proxy(&format!("--route {route} --metrics 127.0.0.1:0"));
     let metrics = proxy.metrics.clone().unwrap();
     carob(&["get", &proxy.path("there/hello")]).quiet();
     for line in [
@@ -70,7 +71,7 @@ fn a_proxy_tells_of_both_its_sides() {
 fn a_port_that_is_taken_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let ran = carob(&["serve", "--bind", "127.0.0.1:0", "--metrics", &address]);
+    let ran = carob(&format!("serve --bind 127.0.0.1:0 --metrics {address}"));
     let text = ran.refused(4);
     assert!(
         text.contains(&address) && text.contains("--metrics"),
@@ -80,13 +81,13 @@ fn a_port_that_is_taken_is_named() {
 
 #[test]
 fn health_is_where_it_was_asked_for() {
-    let server = Server::with(&["--health", "/health"]);
+    let server = Server::with("--health /health");
     let text = carob(&["get", &server.path("health")]).quiet().to_owned();
     assert!(text.starts_with("ok\nuptime "), "{text}");
     let json = carob(&["get", &server.path("health"), "--accept", "json"]);
     assert!(json.quiet().contains("\"state\":\"ok\""), "{json:?}");
     carob(&["get", &Server::start().path("health")]).refused(1);
-    let wrong = carob(&["serve", "--health", "health"]);
+    let wrong = carob("serve --health health");
     assert!(wrong.refused(2).contains("such as /health"), "{wrong:?}");
 }
 

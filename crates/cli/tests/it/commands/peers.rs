@@ -3,7 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
 
-use crate::commands::harness::{Scratch, Server, carob, carob_with};
+use crate::commands::harness::{Server, carob, carob_with};
+use crate::process::Scratch;
 
 /// Responds to each CON with a piggybacked response of this code and rest; the URI.
 fn responder(code: u8, rest: Vec<u8>) -> String {
@@ -30,7 +31,7 @@ fn diagnostic_text_is_shown_with_escapes() {
         (b"one\ntwo\n", r"one\ntwo"),
     ] {
         let uri = responder(0x80, [&[0xff], text].concat());
-        let ran = carob(&["get", &uri]);
+        let ran = carob(&format!("get {uri}"));
         let expected = format!("answered 4.00 Bad Request: {shown}\n");
         assert!(ran.refused(1).ends_with(&expected), "{ran:?}");
     }
@@ -47,7 +48,7 @@ fn rejected_replies_are_named() {
         ),
     ] {
         let uri = responder(0x45, rest);
-        let ran = carob(&["get", &uri, "--deadline", "500ms"]);
+        let ran = carob(&format!("get {uri} --deadline 500ms"));
         let error = ran.refused(4);
         assert!(error.contains(problem), "{error}");
         assert!(!error.contains("did not respond"), "{error}");
@@ -57,7 +58,7 @@ fn rejected_replies_are_named() {
 
 #[test]
 fn datagrams_that_are_too_long_are_answered_and_shown() {
-    let server = Server::with(&["-v"]);
+    let server = Server::with("-v");
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = server.path("").replace("coap://", "");
     socket.connect(address.trim_end_matches('/')).unwrap();
@@ -82,7 +83,7 @@ fn text_of_an_abort_is_shown() {
             let _ = stream.write_all(b"\x00\xe1\xc0\xe5\xffno tenant 7");
         }
     });
-    let ran = carob(&["get", &uri]);
+    let ran = carob(&format!("get {uri}"));
     let expected = "the peer aborted the connection: no tenant 7";
     assert!(ran.refused(4).contains(expected), "{ran:?}");
 }
@@ -91,14 +92,14 @@ fn text_of_an_abort_is_shown() {
 fn list_of_links_may_end_with_a_comma() {
     let list = b"</a>;rt=x,</b>,";
     let uri = responder(0x45, [&[0xc1, 40, 0xff], &list[..]].concat());
-    let ran = carob(&["discover", &uri, "--raw"]);
+    let ran = carob(&format!("discover {uri} --raw"));
     assert_eq!(ran.stdout(), "</a>;rt=x,\n</b>\n");
     assert!(ran.stderr.contains("ends with a comma"), "{ran:?}");
 }
 
 #[test]
 fn link_local_address_needs_a_zone() {
-    let ran = carob(&["get", "coap://[fe80::1]/"]);
+    let ran = carob("get coap://[fe80::1]/");
     let error = ran.refused(4);
     assert!(error.contains("needs the zone of its interface"), "{error}");
     assert!(error.contains("%25"), "{error}");
@@ -127,18 +128,9 @@ fn hang_up_reads_keys_and_certificates_again() {
     };
     let ((cert, key), (new_cert, new_key)) = (certified("cert"), certified("new"));
     let keys = scratch.with("keys.txt", "sensor:secret\n");
-    let server = Server::with(&[
-        "--dtls",
-        "127.0.0.1:0",
-        "--psk-file",
-        &keys,
-        "--tls",
-        "127.0.0.1:0",
-        "--cert",
-        &cert,
-        "--key",
-        &key,
-    ]);
+    let server = Server::with(&format!(
+        "--dtls 127.0.0.1:0 --psk-file {keys} --tls 127.0.0.1:0 --cert {cert} --key {key}"
+    ));
     let dtls = server.over("coaps", "hello");
     let by_key = |identity: &str, key: &str| {
         let arguments = ["get", &dtls, "--psk-identity", identity];
@@ -146,7 +138,7 @@ fn hang_up_reads_keys_and_certificates_again() {
     };
     let tls = server.over("coaps+tcp", "hello");
     let tls = tls.replace("127.0.0.1", "localhost");
-    let by_certificate = |ca: &str| carob(&["get", &tls, "--ca", ca]);
+    let by_certificate = |ca: &str| carob(&format!("get {tls} --ca {ca}"));
     by_key("sensor", "secret").quiet();
     by_certificate(&cert).quiet();
     // A file that cannot be used changes nothing.
@@ -178,7 +170,7 @@ fn keys_that_others_can_read_give_a_warning() {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
         std::fs::set_permissions(&keys, mode).unwrap();
         let uri = "coaps://127.0.0.1:1/";
-        carob(&["get", uri, "--psk-file", &keys]).stderr
+        carob(&format!("get {uri} --psk-file {keys}")).stderr
     };
     assert!(!read(0o640).contains("all users can read"));
     assert!(read(0o644).contains("all users can read"));
@@ -232,16 +224,9 @@ fn server_shows_failed_tls_handshakes() {
     let cert = scratch.with("cert.pem", made.cert.pem());
     let key = scratch.with("key.pem", made.signing_key.serialize_pem());
     let log = scratch.text("log.jsonl");
-    let server = Server::with(&[
-        "--tls",
-        "127.0.0.1:0",
-        "--cert",
-        &cert,
-        "--key",
-        &key,
-        "--log",
-        &log,
-    ]);
+    let server = Server::with(&format!(
+        "--tls 127.0.0.1:0 --cert {cert} --key {key} --log {log}"
+    ));
     // The client does not trust the certificate.
     carob(&["get", &server.over("coaps+tcp", "hello")]).refused(4);
     let ran = server.stop();
@@ -265,15 +250,9 @@ fn certificates_that_cannot_be_used_are_refused_at_the_start() {
     let old = scratch.with("old.pem", expired.pem());
     let key = scratch.with("key.pem", other.serialize_pem());
     for (cert, problem) in [(&cert, "cannot be used"), (&old, "expired")] {
-        let ran = carob(&[
-            "serve",
-            "--dtls",
-            "127.0.0.1:0",
-            "--cert",
-            cert,
-            "--key",
-            &key,
-        ]);
+        let ran = carob(&format!(
+            "serve --dtls 127.0.0.1:0 --cert {cert} --key {key}"
+        ));
         assert!(ran.refused(1).contains(problem), "{ran:?}");
     }
 }

@@ -17,7 +17,7 @@ fn first_timer(server: &Server, arguments: &[&str]) -> f64 {
 fn list_has_line_per_profile_and_show_a_reason_per_value() {
     let ran = carob(&["profiles"]);
     let text = ran.quiet();
-    let all: Value = serde_json::from_str(carob(&["profiles", "--json"]).quiet()).unwrap();
+    let all: Value = serde_json::from_str(carob("profiles --json").quiet()).unwrap();
     let names: Vec<&str> = (all.as_array().unwrap().iter())
         .map(|profile| profile["name"].as_str().unwrap())
         .collect();
@@ -25,7 +25,7 @@ fn list_has_line_per_profile_and_show_a_reason_per_value() {
     for profile in all.as_array().unwrap() {
         let name = profile["name"].as_str().unwrap();
         assert!(text.contains(&format!("\n{name} ")), "{name} in {text}");
-        let explained = carob(&["profiles", name]);
+        let explained = carob(&format!("profiles {name}"));
         let explained = explained.quiet();
         for reason in profile["reasons"].as_array().unwrap() {
             let (of, why) = (&reason["of"], reason["why"].as_str().unwrap());
@@ -73,15 +73,13 @@ fn a_profile_sets_timers_and_a_controller_goes_over_it() {
 
 #[test]
 fn blocks_are_the_profiles_unless_told() {
-    let server = Server::with(&["--profile", "thread"]);
-    let asked = |arguments: &[&str]| {
+    let server = Server::with("--profile thread");
+    let asked = |more: &str| {
         let uri = server.path(".well-known/core");
-        let all = [&["get", &uri, "-v"], arguments].concat();
-        let ran = carob(&all);
-        ran.stderr.clone()
+        carob(&format!("get {uri} -v {more}")).stderr
     };
-    let by_server = asked(&[]);
+    let by_server = asked("");
     assert!(by_server.contains("Block2=0/1/64 "), "{by_server}");
-    let smaller = asked(&["--profile", "thread", "--block-size", "32"]);
+    let smaller = asked("--profile thread --block-size 32");
     assert!(smaller.contains("Block2=0/0/32 "), "{smaller}");
 }

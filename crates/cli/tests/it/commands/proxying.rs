@@ -1,11 +1,12 @@
 //! `carob proxy`, and clients that ask one.
 
-use crate::commands::harness::{Scratch, Server, carob};
+use crate::commands::harness::{Server, carob};
+use crate::process::Scratch;
 
 #[test]
 fn a_forward_proxy_asks_whom_it_may() {
     let server = Server::start();
-    let proxy = Server::proxy(&["--allow", "127.0.0.1"]);
+    let proxy = Server::proxy("--allow 127.0.0.1");
     let hello = server.path("hello");
     let through = carob(&["get", &hello, "--proxy", &proxy.uri]);
     assert_eq!(through.quiet(), "hello, this is 32 bytes of text\n");
@@ -28,7 +29,7 @@ fn a_forward_proxy_asks_whom_it_may() {
     assert!(refused.contains("5.05 Proxying Not Supported"), "{refused}");
     let http = carob(&["get", "http://127.0.0.1/", "--proxy", &proxy.uri]);
     assert!(http.refused(5).contains("5.05"), "{http:?}");
-    let secure = carob(&["get", "coaps+tcp://h/", "--proxy", "coap://192.0.2.1"]);
+    let secure = carob("get coaps+tcp://h/ --proxy coap://192.0.2.1");
     let said = secure.refused(2);
     assert!(
         said.contains("not secure") && said.contains("hint:"),
@@ -39,26 +40,14 @@ fn a_forward_proxy_asks_whom_it_may() {
 
 #[test]
 fn reverse_proxy_uses_separate_settings_for_each_side() {
-    let server = Server::with(&["--tcp", "127.0.0.1:0"]);
+    let server = Server::with("--tcp 127.0.0.1:0");
     let over_tcp = format!("/t={}", server.over("coap+tcp", ""));
     let over_udp = format!("/u={}", server.uri);
     let origin = server.uri.replace("coap://", "");
     let of_origin = format!("{origin}=fasor");
-    let proxy = Server::proxy(&[
-        "--route",
-        &over_tcp,
-        "--route",
-        &over_udp,
-        "--cc",
-        "cocoa-plus",
-        "--origin-cc",
-        "cocoa-03",
-        "--origin-cc",
-        &of_origin,
-        "--origin-block-size",
-        "64",
-        "-v",
-    ]);
+    let proxy = Server::proxy(&format!(
+        "--route {over_tcp} --route {over_udp} --cc cocoa-plus --origin-cc cocoa-03 --origin-cc {of_origin} --origin-block-size 64 -v"
+    ));
     for route in ["t", "u"] {
         let hello = carob(&["get", &proxy.path(&format!("{route}/hello"))]);
         assert_eq!(hello.quiet(), "hello, this is 32 bytes of text\n");
@@ -89,9 +78,9 @@ fn slow_both_sides_may_be_secured_by_keys() {
     let through = proxy
         .over("coaps", "s/hello")
         .replace("localhost", "127.0.0.1");
-    let secure = carob(&["get", &through, "--psk-file", &keys]);
+    let secure = carob(&format!("get {through} --psk-file {keys}"));
     assert_eq!(secure.quiet(), "hello, this is 32 bytes of text\n");
-    let stranger = Server::proxy(&["--route", &route]);
+    let stranger = Server::proxy(&format!("--route {route}"));
     let refused = carob(&["get", &stranger.path("s/hello")]);
     assert!(
         refused.refused(5).contains("5.02 Bad Gateway"),
@@ -101,7 +90,7 @@ fn slow_both_sides_may_be_secured_by_keys() {
 
 #[test]
 fn proxy_without_routes_or_with_bad_ones_names_the_remedy() {
-    let nothing = carob(&["proxy", "--bind", "127.0.0.1:0"]);
+    let nothing = carob("proxy --bind 127.0.0.1:0");
     assert!(nothing.refused(2).contains("--allow"), "{nothing:?}");
     for (option, wrong, says) in [
         ("--route", "a=coap://h", "PATH=URI"),
@@ -110,10 +99,10 @@ fn proxy_without_routes_or_with_bad_ones_names_the_remedy() {
         ("--origin-cc", "h=fasor", "ADDRESS:PORT=NAME"),
         ("--hop-limit", "0", "1..=255"),
     ] {
-        let ran = carob(&["proxy", option, wrong]);
+        let ran = carob(&format!("proxy {option} {wrong}"));
         assert!(ran.refused(2).contains(says), "{wrong}: {ran:?}");
     }
-    let unknown = carob(&["proxy", "--allow", "h", "--origin-cc", "cocoa-3"]);
+    let unknown = carob("proxy --allow h --origin-cc cocoa-3");
     assert!(
         unknown.refused(2).contains("did you mean \"cocoa-03\""),
         "{unknown:?}"

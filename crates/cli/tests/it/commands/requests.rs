@@ -5,7 +5,8 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::commands::harness::{Ran, Scratch, Server, carob, carob_reading, command};
+use crate::commands::harness::{Ran, Server, carob, carob_reading, command};
+use crate::process::Scratch;
 
 /// The value of an answer's option.
 fn option<'a>(answer: &'a Value, name: &str) -> Option<&'a Value> {
@@ -25,7 +26,10 @@ fn every_method_with_a_body_is_answered_what_it_sent() {
         ("patch", "2.04"),
         ("ipatch", "2.04"),
     ] {
-        assert_eq!(carob(&[method, &echo, "some text"]).quiet(), "some text");
+        assert_eq!(
+            carob(&format!("{method} {echo} 'some text'")).quiet(),
+            "some text"
+        );
         let ran = carob(&[method, &echo, "{}", "--format", "json", "--json"]);
         assert_eq!(ran.code, Some(0));
         let [answer] = &ran.json()[..] else {
@@ -72,7 +76,7 @@ fn body_from_stdin_or_from_file_with_format_by_extension() {
 
 #[test]
 fn a_format_nobody_knows_is_refused_with_those_that_are_known() {
-    let ran = carob(&["get", "coap://127.0.0.1", "--accept", "jsno"]);
+    let ran = carob("get coap://127.0.0.1 --accept jsno");
     let error = ran.refused(2);
     assert!(
         error.contains("did you mean \"json\"") && error.contains("senml+cbor"),
@@ -89,7 +93,7 @@ fn tokens_are_as_long_as_they_are_asked_for_and_servers_take() {
         token.split(' ').next().unwrap_or_default().len() / 2
     };
     for (length, code) in [("0", 0), ("3", 0), ("20", 0), ("64", 0), ("300", 1)] {
-        let ran = carob(&["get", &hello, "-v", "--token-length", length]);
+        let ran = carob(&format!("get {hello} -v --token-length {length}"));
         let lines: Vec<_> = ran.stderr.lines().collect();
         let expected: usize = length.parse().unwrap();
         assert_eq!(
@@ -99,7 +103,7 @@ fn tokens_are_as_long_as_they_are_asked_for_and_servers_take() {
         );
         assert_eq!(ran.code, Some(code), "{ran:?}");
     }
-    let wrong = carob(&["get", &hello, "--token-length", "1025"]);
+    let wrong = carob(&format!("get {hello} --token-length 1025"));
     assert!(wrong.refused(2).contains("0 to 1024"), "{wrong:?}");
 }
 
@@ -107,25 +111,14 @@ fn tokens_are_as_long_as_they_are_asked_for_and_servers_take() {
 fn options_travel_as_they_were_given() {
     let server = Server::start();
     let hello = server.path("hello");
-    let ran = carob(&[
-        "get",
-        &hello,
-        "-v",
-        "--option",
-        "65000=0x00ff",
-        "--option",
-        "65002=a b",
-        "--option",
-        "Hop-Limit=16",
-        "--accept",
-        "text",
-        "--non",
-    ]);
+    let ran = carob(&format!(
+        "get {hello} -v --option 65000=0x00ff --option '65002=a b' --option Hop-Limit=16 --accept text --non"
+    ));
     let sent = ran.stderr.lines().find(|line| line.contains('→')).unwrap();
     assert!(sent.contains("NON GET"), "{sent}");
     let options = "Uri-Path=hello Hop-Limit=16 Accept=text/plain 65000=00ff 65002=612062";
     assert!(sent.ends_with(options), "{sent}");
-    let misplaced = carob(&["get", &hello, "--option", "Max-Age=60"]);
+    let misplaced = carob(&format!("get {hello} --option Max-Age=60"));
     assert!(
         misplaced
             .refused(2)
@@ -133,7 +126,7 @@ fn options_travel_as_they_were_given() {
         "{misplaced:?}"
     );
     // An unknown critical option is refused by the server (RFC 7252 5.4.1).
-    let critical = carob(&["get", &hello, "--option", "65001=x"]);
+    let critical = carob(&format!("get {hello} --option 65001=x"));
     assert!(
         critical.refused(1).contains("4.02 Bad Option"),
         "{critical:?}"
@@ -182,7 +175,7 @@ fn q_block_carries_downloads_files_and_stdin() {
 fn conditions_are_kept() {
     let scratch = Scratch::new();
     let folder = scratch.text("");
-    let server = Server::with(&["--dir", &folder, "--writable"]);
+    let server = Server::with(&format!("--dir {folder} --writable"));
     let file = server.path("file.txt");
     let put =
         |text: &str, condition: &[&str]| carob(&[&["put", &file, text], condition].concat()).code;
@@ -193,11 +186,11 @@ fn conditions_are_kept() {
     );
     assert_eq!(put("one", &["--if-none-match"]), Some(0));
     assert_eq!(put("two", &["--if-none-match"]), Some(1));
-    let ran = carob(&["get", &file, "--json"]);
+    let ran = carob(&format!("get {file} --json"));
     let answer = &ran.json()[0];
     let etag = option(answer, "ETag").unwrap().as_str().unwrap();
     assert_eq!(answer["payload"], "one");
-    let known = carob(&["get", &file, "--etag", etag]);
+    let known = carob(&format!("get {file} --etag {etag}"));
     assert_eq!(
         (known.code, known.stdout(), &*known.stderr),
         (Some(0), "", "2.03 Valid\n")
@@ -207,22 +200,28 @@ fn conditions_are_kept() {
         put("two", &["--if-match", "0011", "--if-match", etag]),
         Some(0)
     );
-    assert_eq!(carob(&["get", &file, "--etag", etag]).quiet(), "two");
-    assert_eq!(carob(&["delete", &file, "--if-match", etag]).code, Some(1));
-    assert_eq!(carob(&["delete", &file, "--if-match", "any"]).code, Some(0));
+    assert_eq!(carob(&format!("get {file} --etag {etag}")).quiet(), "two");
+    assert_eq!(
+        carob(&format!("delete {file} --if-match {etag}")).code,
+        Some(1)
+    );
+    assert_eq!(
+        carob(&format!("delete {file} --if-match any")).code,
+        Some(0)
+    );
 }
 
 #[test]
 fn several_uris_run_in_order_and_worst_exit_code_wins() {
     let server = Server::start();
     let [hello, missing, count] = ["hello", "missing", "count"].map(|path| server.path(path));
-    let ran = carob(&["get", &hello, &count]);
+    let ran = carob(&format!("get {hello} {count}"));
     assert_eq!(
         ran.quiet(),
         "hello, this is 32 bytes of text\n0",
         "bodies and nothing else"
     );
-    let ran = carob(&["get", &hello, &missing, &count]);
+    let ran = carob(&format!("get {hello} {missing} {count}"));
     assert_eq!(ran.code, Some(1));
     assert_eq!(
         ran.stdout(),
@@ -235,7 +234,7 @@ fn several_uris_run_in_order_and_worst_exit_code_wins() {
         "{}",
         ran.stderr
     );
-    let ran = carob(&["get", &missing, &hello, &count, "--json"]);
+    let ran = carob(&format!("get {missing} {hello} {count} --json"));
     assert_eq!(ran.code, Some(1));
     let answers = ran.json();
     let codes: Vec<_> = answers
@@ -256,12 +255,12 @@ fn several_uris_run_in_order_and_worst_exit_code_wins() {
 fn of_several_uris_a_bad_one_is_found_before_the_first_is_asked() {
     let server = Server::start();
     let count = server.path("count");
-    let ran = carob(&["delete", &count, "coap:/nonsense"]);
+    let ran = carob(&format!("delete {count} coap:/nonsense"));
     assert!(ran.refused(2).contains("bad URI"), "{ran:?}");
-    let ran = carob(&["get", "localhost/hello"]);
+    let ran = carob("get localhost/hello");
     let hint = "did you mean coap://localhost/hello?";
     assert!(ran.refused(2).contains(hint), "{ran:?}");
-    let ran = carob(&["get", &count, &count, "-o", "file"]);
+    let ran = carob(&format!("get {count} {count} -o file"));
     assert!(
         ran.refused(2).contains("-o takes the body of one URI"),
         "{ran:?}"
@@ -275,7 +274,7 @@ fn what_cannot_be_reached_is_told_to_programs_too() {
     drop(unused);
     let uri = format!("coap://{address}");
     for command in ["get", "ping"] {
-        let ran = carob(&[command, &uri, "--json", "--timing"]);
+        let ran = carob(&format!("{command} {uri} --json --timing"));
         assert_eq!(ran.code, Some(4), "{ran:?}");
         let answer = &ran.json()[0];
         assert_eq!(answer["uri"], *uri);
@@ -362,7 +361,7 @@ fn a_reader_that_has_had_enough_is_no_error() {
 fn what_was_created_is_told_with_its_code() {
     let scratch = Scratch::new();
     let folder = scratch.text("");
-    let server = Server::with(&["--dir", &folder, "--writable"]);
+    let server = Server::with(&format!("--dir {folder} --writable"));
     let ran = carob(&["put", &server.path("new"), "x"]);
     assert_eq!(
         (ran.code, ran.stdout(), &*ran.stderr),
@@ -386,16 +385,16 @@ fn slow_no_response_request_ends_with_its_ack() {
         assert_eq!(answer["unanswered"], true);
         assert_eq!(answer["attempts"], 1);
     }
-    let ran = carob(&["put", &echo, "some text", "--no-response"]);
+    let ran = carob(&format!("put {echo} 'some text' --no-response"));
     assert!(ran.stderr.contains("as No-Response requested"), "{ran:?}");
     // Errors are still reported, and so are responses that come all the same.
-    let ran = carob(&["get", &nothing, "--no-response=2xx"]);
+    let ran = carob(&format!("get {nothing} --no-response=2xx"));
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    let ran = carob(&["get", &nothing, "--no-response=4xx,5xx", "--json"]);
+    let ran = carob(&format!("get {nothing} --no-response=4xx,5xx --json"));
     assert_eq!(
         (ran.code, &ran.json()[0]["unanswered"]),
         (Some(0), &true.into())
     );
-    let ran = carob(&["get", &echo, "--no-response=3xx"]);
+    let ran = carob(&format!("get {echo} --no-response=3xx"));
     assert_eq!(ran.code, Some(2), "{ran:?}");
 }

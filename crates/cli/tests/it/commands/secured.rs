@@ -3,7 +3,8 @@
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
-use crate::commands::harness::{Scratch, Server, carob, carob_with};
+use crate::commands::harness::{Server, carob, carob_with};
+use crate::process::Scratch;
 
 const KEYS: &str = "# two devices\nsensor:correct horse\n0x0001:0x0102030405060708\n";
 
@@ -13,18 +14,9 @@ fn serve(scratch: &Scratch) -> (Server, String, String) {
     let cert = scratch.with("cert.pem", made.cert.pem());
     let key = scratch.with("key.pem", made.signing_key.serialize_pem());
     let keys = scratch.with("keys.txt", KEYS);
-    let any = "127.0.0.1:0";
-    let arguments = [
-        "--dtls",
-        any,
-        "--psk-file",
-        &keys,
-        "--cert",
-        &cert,
-        "--key",
-        &key,
-    ];
-    (Server::with(&arguments), keys, cert)
+    let credentials = format!("--psk-file {keys} --cert {cert} --key {key}");
+    let server = Server::with(&format!("--dtls 127.0.0.1:0 {credentials}"));
+    (server, keys, cert)
 }
 
 #[test]
@@ -58,17 +50,9 @@ fn what_is_secured_is_shown_and_captured_readably() {
     let (server, keys, _) = serve(&scratch);
     let file = scratch.text("x.pcapng");
     let uri = server.over("coaps", "hello");
-    let ran = carob(&[
-        "get",
-        &uri,
-        "--psk-file",
-        &keys,
-        "--psk-identity",
-        "sensor",
-        "-v",
-        "--pcap",
-        &file,
-    ]);
+    let ran = carob(&format!(
+        "get {uri} --psk-file {keys} --psk-identity sensor -v --pcap {file}"
+    ));
     let lines: Vec<_> = ran.stderr.lines().collect();
     assert_eq!(lines.len(), 2, "{lines:#?}");
     assert!(lines[0].contains("coaps GET") && lines[0].contains("Uri-Path=hello"));
@@ -135,7 +119,7 @@ fn slow_psk_from_file_or_environment_and_errors_with_remedy() {
         said.contains("--psk-file") && said.contains("CAROB_PSK"),
         "{said}"
     );
-    let said = carob(&["get", &uri, "--psk-file", &keys])
+    let said = carob(&format!("get {uri} --psk-file {keys}"))
         .refused(2)
         .to_owned();
     assert!(
@@ -143,14 +127,14 @@ fn slow_psk_from_file_or_environment_and_errors_with_remedy() {
         "{said}"
     );
     let bad = scratch.with("bad.txt", "sensor:key\nsecret\n");
-    let said = carob(&["get", &uri, "--psk-file", &bad])
+    let said = carob(&format!("get {uri} --psk-file {bad}"))
         .refused(1)
         .to_owned();
     assert!(
         said.contains("line 2") && !said.contains("secret"),
         "{said}"
     );
-    let said = carob(&["get", &uri]).refused(4).to_owned();
+    let said = carob(&format!("get {uri}")).refused(4).to_owned();
     assert!(
         said.contains("certificate of the peer is not trusted"),
         "{said}"
@@ -159,7 +143,7 @@ fn slow_psk_from_file_or_environment_and_errors_with_remedy() {
 
 #[test]
 fn dtls_server_without_credentials_does_not_start() {
-    let said = carob(&["serve", "--bind", "127.0.0.1:0", "--dtls", "127.0.0.1:0"])
+    let said = carob("serve --bind 127.0.0.1:0 --dtls 127.0.0.1:0")
         .refused(2)
         .to_owned();
     assert!(
@@ -175,7 +159,7 @@ fn timing_tells_the_state_of_a_peer_over_dtls_and_over_tcp() {
     let scratch = Scratch::new();
     let keys = scratch.with("keys.txt", KEYS);
     let any = "127.0.0.1:0";
-    let server = Server::with(&["--dtls", any, "--psk-file", &keys, "--tcp", any]);
+    let server = Server::with(&format!("--dtls {any} --psk-file {keys} --tcp {any}"));
     let credentials = ["--psk-file", &*keys, "--psk-identity", "sensor"];
     for scheme in ["coaps", "coap+tcp"] {
         let uri = server.over(scheme, "hello");

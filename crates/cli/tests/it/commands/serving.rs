@@ -4,17 +4,18 @@ use std::net::UdpSocket;
 
 use serde_json::Value;
 
-use crate::commands::harness::{Scratch, Server, carob};
+use crate::commands::harness::{Server, carob};
+use crate::process::Scratch;
 
 #[test]
 fn posts_add_to_the_count() {
     let server = Server::start();
     let count = server.path("count");
-    assert_eq!(carob(&["get", &count]).quiet(), "0");
-    assert_eq!(carob(&["post", &count]).quiet(), "1");
-    assert_eq!(carob(&["post", &count, "41"]).quiet(), "42");
-    assert_eq!(carob(&["get", &count]).quiet(), "42");
-    let refused = carob(&["post", &count, "many"]);
+    assert_eq!(carob(&format!("get {count}")).quiet(), "0");
+    assert_eq!(carob(&format!("post {count}")).quiet(), "1");
+    assert_eq!(carob(&format!("post {count} 41")).quiet(), "42");
+    assert_eq!(carob(&format!("get {count}")).quiet(), "42");
+    let refused = carob(&format!("post {count} many"));
     assert!(
         refused
             .refused(1)
@@ -44,7 +45,7 @@ fn copies_are_counted_in_an_option_that_both_sides_know() {
         assert!(request.contains(&option), "{request}");
         assert_eq!(answer.contains(&option), echoed, "{answer}");
     }
-    let wrong = carob(&["get", "coap://[::1]", "--count-option", "65000"]);
+    let wrong = carob("get coap://[::1] --count-option 65000");
     assert!(wrong.refused(2).contains("such as 65052"), "{wrong:?}");
 }
 
@@ -72,14 +73,14 @@ fn sensors_come_in_the_format_asked_for() {
         assert_eq!(records[0]["u"], "Cel");
     }
     for accept in ["60", "112"] {
-        let ran = carob(&["get", &sensors, "--accept", accept]);
+        let ran = carob(&format!("get {sensors} --accept {accept}"));
         assert_eq!(
             ran.bytes[..3],
             [0x82, 0xa4, 0x21],
             "two records, the first with bn"
         );
     }
-    let xml = carob(&["get", &sensors, "--accept", "application/xml"]);
+    let xml = carob(&format!("get {sensors} --accept application/xml"));
     assert!(xml.refused(1).contains("4.06 Not Acceptable"), "{xml:?}");
 }
 
@@ -116,9 +117,9 @@ fn an_interrupted_server_ends_well() {
 
 #[test]
 fn slow_unvalidated_source_is_challenged_then_served() {
-    let server = Server::with(&["--amplification-limit", "127.0.0.0/8=on"]);
+    let server = Server::with("--amplification-limit 127.0.0.0/8=on");
     let large = server.path("large");
-    let ran = carob(&["get", &large, "-v"]);
+    let ran = carob(&format!("get {large} -v"));
     assert_eq!((ran.code, ran.bytes.len()), (Some(0), 1 << 20), "{ran:?}");
     assert_eq!(
         ran.stderr.matches(" 4.01 Unauthorized").count(),
@@ -144,15 +145,15 @@ fn slow_unvalidated_source_is_challenged_then_served() {
         said.contains("off by default for 127.0.0.1; 0 challenged"),
         "{said}"
     );
-    let wrong = carob(&["serve", "--amplification-limit", "127.0.0.0/40=on"]);
+    let wrong = carob("serve --amplification-limit 127.0.0.0/40=on");
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
 }
 
 #[test]
 fn limits_are_set_by_their_names() {
-    let server = Server::with(&["--limit", "observers=0", "--limit", "upload-bytes=1KiB"]);
+    let server = Server::with("--limit observers=0 --limit upload-bytes=1KiB");
     let time = server.path("time");
-    let refused = carob(&["observe", &time, "--count", "2"]);
+    let refused = carob(&format!("observe {time} --count 2"));
     assert_eq!(refused.code, Some(1), "no room to observe: {refused:?}");
     let scratch = Scratch::new();
     let body = scratch.with("body", [7; 2_000]);
@@ -161,8 +162,8 @@ fn limits_are_set_by_their_names() {
     let rate = ["--limit", "request_rate=1", "--limit", "request_burst=1"];
     let server = Server::with(&rate);
     let hello = server.path("hello");
-    assert_eq!(carob(&["get", &hello]).code, Some(0));
-    let refused = carob(&["get", &hello]);
+    assert_eq!(carob(&format!("get {hello}")).code, Some(0));
+    let refused = carob(&format!("get {hello}"));
     assert!(refused.refused(1).contains("4.29"), "{refused:?}");
 }
 
@@ -188,13 +189,13 @@ fn a_wrong_limit_is_an_error_that_names_what_is_accepted() {
 
 #[test]
 fn all_limits_are_listed_for_people_and_for_programs() {
-    let listed = carob(&["serve", "--limits"]);
+    let listed = carob("serve --limits");
     let text = listed.quiet();
     assert!(
         text.contains("observers=32768\n    Observers of this endpoint"),
         "{text}"
     );
-    let all = carob(&["serve", "--limits", "--json"]).json();
+    let all = carob("serve --limits --json").json();
     assert!(all.len() > 35, "{}", all.len());
     for limit in &all {
         let name = limit["name"].as_str().unwrap();
@@ -210,7 +211,7 @@ fn a_budget_over_all_peers_or_over_those_with_a_prefix() {
         let ran = carob(&["get", &server.path("hello")]);
         assert_eq!(ran.code, Some(0), "{given}: {ran:?}");
     }
-    let wrong = carob(&["serve", "--aggregate=everywhere"]);
+    let wrong = carob("serve --aggregate=everywhere");
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
     assert!(wrong.stderr.contains("192.0.2.0/24"), "{}", wrong.stderr);
 }
@@ -218,13 +219,18 @@ fn a_budget_over_all_peers_or_over_those_with_a_prefix() {
 #[cfg(target_os = "linux")]
 #[test]
 fn several_sockets_share_one_port_and_what_is_counted() {
-    let server = Server::with(&["--sockets", "3"]);
+    let server = Server::with("--sockets 3");
     let count = server.path("count");
     // Each from a port of its own, and so to any of them.
     for _ in 0..12 {
-        assert!(carob(&["post", &count]).quiet().parse::<u32>().is_ok());
+        assert!(
+            carob(&format!("post {count}"))
+                .quiet()
+                .parse::<u32>()
+                .is_ok()
+        );
     }
-    assert_eq!(carob(&["get", &count]).quiet(), "12");
+    assert_eq!(carob(&format!("get {count}")).quiet(), "12");
 }
 
 #[test]

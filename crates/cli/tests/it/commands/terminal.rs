@@ -1,6 +1,7 @@
 //! What people see, on a terminal.
 
-use crate::commands::harness::{Running, Scratch, Server, carob, on_terminal};
+use crate::commands::harness::{Running, Server, carob, on_terminal};
+use crate::process::Scratch;
 
 fn without_colours(arguments: &[&str]) -> String {
     let (_, text) = on_terminal(arguments, &[("NO_COLOR", "1")], 80);
@@ -33,7 +34,7 @@ fn json_and_cbor_are_laid_out() {
 ]
 "#
     );
-    let piped = carob(&["get", &sensors]);
+    let piped = carob(&format!("get {sensors}"));
     assert_eq!(without_colours(&["get", &sensors, "--raw"]), piped.quiet());
     assert!(!piped.quiet().contains('\n'));
 }
@@ -67,7 +68,7 @@ fn what_a_terminal_would_obey_is_not_shown_to_it() {
     scratch.with("evil.txt", evil);
     scratch.with("evil.json", format!("[\"{evil}\"]"));
     scratch.with("evil.cbor", [&[0x6a], evil.as_bytes()].concat());
-    let server = Server::with(&["--dir", &folder]);
+    let server = Server::with(&format!("--dir {folder}"));
     for name in ["evil.txt", "evil.json", "evil.cbor"] {
         for verb in ["get", "observe"] {
             let text = without_colours(&[verb, &server.path(name)]);
@@ -114,7 +115,7 @@ fn json_is_one_line_for_programs_and_pretty_on_a_terminal() {
     assert_eq!(carob(&arguments).quiet().lines().count(), 1);
     // Events stay lines, so that they can be followed.
     let uri = server.path("count");
-    let mut running = Running::start(&["observe", &uri, "--json"]);
+    let mut running = Running::start(&format!("observe {uri} --json"));
     running.line();
     let events = without_colours(&["observe", &uri, "--json", "--count", "1"]);
     assert_eq!(events.lines().count(), 2, "{events}");

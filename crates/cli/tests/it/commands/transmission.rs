@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::commands::harness::{LIMIT, Server, carob};
 
 /// Runs a request to a host that never answers; the times at which its datagrams arrived.
-fn arrivals(arguments: &[&str]) -> Vec<Instant> {
+fn arrivals(verb: &str, others: &str) -> Vec<Instant> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     socket.set_read_timeout(Some(LIMIT)).unwrap();
@@ -25,10 +25,7 @@ fn arrivals(arguments: &[&str]) -> Vec<Instant> {
         }
     });
     let uri = format!("coap://{address}/");
-    let [verb, others @ ..] = arguments else {
-        panic!("no command");
-    };
-    let ran = carob(&[&[*verb, &uri], others].concat());
+    let ran = carob(&format!("{verb} {uri} {others}"));
     assert_eq!(ran.code, Some(3), "{ran:?}");
     let end = UdpSocket::bind("127.0.0.1:0").unwrap();
     end.send_to(&[], address).unwrap();
@@ -37,16 +34,18 @@ fn arrivals(arguments: &[&str]) -> Vec<Instant> {
 
 #[test]
 fn requests_are_retransmitted_as_often_and_as_soon_as_asked_for() {
-    let timeout = ["--ack-timeout", "100ms", "--max-retransmit", "2"];
-    for verb in [
-        &["get"][..],
-        &["put", "x"],
-        &["post", "x"],
-        &["delete"],
-        &["observe"],
-        &["ping"],
+    for (verb, body) in [
+        ("get", ""),
+        ("put", "x"),
+        ("post", "x"),
+        ("delete", ""),
+        ("observe", ""),
+        ("ping", ""),
     ] {
-        let arrived = arrivals(&[verb, &timeout].concat());
+        let arrived = arrivals(
+            verb,
+            &format!("{body} --ack-timeout 100ms --max-retransmit 2"),
+        );
         assert_eq!(arrived.len(), 3, "{verb:?}");
         let first = arrived[1] - arrived[0];
         // Up to ACK_RANDOM_FACTOR (1.5) times ACK_TIMEOUT; a busy machine is late. By default it is
@@ -58,45 +57,32 @@ fn requests_are_retransmitted_as_often_and_as_soon_as_asked_for() {
 
 #[test]
 fn explicit_options_override_the_profile_and_are_shown() {
-    let nb_iot = [
-        "--profile",
-        "nb-iot",
-        "--ack-timeout",
-        "100ms",
-        "--deadline",
-        "2s",
-    ];
-    let arrived = arrivals(&[&["get"][..], &nb_iot, &["--max-retransmit", "0"]].concat());
+    let nb_iot = "--profile nb-iot --ack-timeout 100ms --deadline 2s";
+    let arrived = arrivals("get", &format!("{nb_iot} --max-retransmit 0"));
     assert_eq!(arrived.len(), 1);
     let server = Server::start();
     let hello = server.path("hello");
-    let parameters = |arguments: &[&str]| {
-        let ran = carob(&[&["get", &hello, "--json", "--timing"], arguments].concat());
+    let parameters = |more: &str| {
+        let ran = carob(&format!("get {hello} --json --timing {more}"));
         ran.json().remove(0)["timing"]["parameters"].clone()
     };
-    let default = parameters(&[]);
+    let default = parameters("");
     assert_eq!(default["nstart"], 1);
     assert_eq!(default["ack_timeout_ms"], 2_000.0);
     assert_eq!(default["max_retransmit"], 4);
-    let profile = parameters(&["--profile", "nb-iot"]);
-    let changed = parameters(&["--profile", "nb-iot", "--nstart", "4"]);
+    let profile = parameters("--profile nb-iot");
+    let changed = parameters("--profile nb-iot --nstart 4");
     assert_ne!(profile, default);
     assert_eq!(changed["nstart"], 4);
     assert_eq!(changed["ack_timeout_ms"], profile["ack_timeout_ms"]);
     assert_eq!(changed["max_retransmit"], profile["max_retransmit"]);
     let line = "NSTART 4, ACK_TIMEOUT 500 ms, MAX_RETRANSMIT 4";
     for shown in ["-v", "--timing"] {
-        let ran = carob(&[
-            "get",
-            &hello,
-            "--nstart",
-            "4",
-            "--ack-timeout",
-            "500ms",
-            shown,
-        ]);
+        let ran = carob(&format!(
+            "get {hello} --nstart 4 --ack-timeout 500ms {shown}"
+        ));
         assert!(ran.stderr.contains(line), "{shown}: {ran:?}");
-        let ran = carob(&["get", &hello, shown]);
+        let ran = carob(&format!("get {hello} {shown}"));
         assert!(!ran.stderr.contains("NSTART"), "{shown}: {ran:?}");
     }
 }

@@ -2,7 +2,8 @@
 
 use std::net::{TcpListener, UdpSocket};
 
-use crate::commands::harness::{LIMIT, Scratch, carob};
+use crate::commands::harness::{LIMIT, carob};
+use crate::process::Scratch;
 
 /// Runs a command that is refused with this code; its stderr.
 #[track_caller]

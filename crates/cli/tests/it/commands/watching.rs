@@ -10,7 +10,8 @@ use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use serde_json::Value;
 
-use crate::commands::harness::{LIMIT, Running, Scratch, Server, carob};
+use crate::commands::harness::{LIMIT, Running, Server, carob};
+use crate::process::Scratch;
 
 /// A server that does not answer the first copy of the first message, and all later ones with 2.05.
 fn deaf_at_first() -> SocketAddr {
@@ -53,9 +54,7 @@ fn event_logs_and_captures_are_their_owners_alone() {
 fn slow_a_lost_message_shows_in_every_view() {
     let (address, scratch) = (deaf_at_first(), Scratch::new());
     let (uri, log) = (format!("coap://{address}"), scratch.text("log"));
-    let ran = carob(&[
-        "get", &uri, "-v", "--timing", "--log", &log, "--cc", "cocoa-03",
-    ]);
+    let ran = carob(&format!("get {uri} -v --timing --log {log} --cc cocoa-03"));
     assert_eq!((ran.code, ran.stdout()), (Some(0), "heard"));
     let lines: Vec<_> = ran.stderr.lines().collect();
     let [original, again, answer, timing, peer] = &lines[..] else {
@@ -106,7 +105,7 @@ fn slow_a_lost_message_shows_in_every_view() {
 fn slow_timing_is_told_to_programs_in_milliseconds() {
     let address = deaf_at_first();
     let uri = format!("coap://{address}");
-    let ran = carob(&["get", &uri, "--json", "--timing", "--cc", "cocoa-03"]);
+    let ran = carob(&format!("get {uri} --json --timing --cc cocoa-03"));
     let answer = &ran.json()[0];
     assert_eq!(
         (&answer["attempts"], &answer["retransmissions"]),
@@ -139,7 +138,7 @@ fn slow_timing_is_told_to_programs_in_milliseconds() {
 fn slow_each_block_is_an_exchange() {
     let server = Server::start();
     let uri = server.path("large");
-    let ran = carob(&["get", &uri, "--timing", "--json", "--block-size", "512"]);
+    let ran = carob(&format!("get {uri} --timing --json --block-size 512"));
     assert_eq!(ran.json()[0]["timing"]["exchanges"], 2_048);
     assert_eq!(ran.json()[0]["bytes"], 1 << 20);
 }
@@ -207,7 +206,7 @@ fn capture(bytes: &[u8]) -> Vec<Packet> {
 fn client_and_server_captures_hold_the_same_messages() {
     let scratch = Scratch::new();
     let (ours, theirs) = (scratch.text("client"), scratch.text("server"));
-    let server = Server::with(&["--pcap", &theirs]);
+    let server = Server::with(&format!("--pcap {theirs}"));
     let address: SocketAddr = server.uri["coap://".len()..].parse().unwrap();
     let before = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -260,7 +259,7 @@ fn unwritable_files_are_found_before_sending() {
 
 #[test]
 fn a_server_shows_what_it_is_asked() {
-    let server = Server::with(&["-v", "--log", "-"]);
+    let server = Server::with("-v --log -");
     carob(&["get", &server.path("hello")]).quiet();
     let ran = server.stop();
     let lines: Vec<_> = ran.stderr.lines().collect();

@@ -4,7 +4,8 @@ use std::fs;
 use std::net::UdpSocket;
 use std::process::Command;
 
-use crate::commands::harness::{Scratch, Server, carob, carob_with, on_terminal, plain};
+use crate::commands::harness::{Server, carob, carob_with, on_terminal, plain};
+use crate::process::Scratch;
 
 const COLUMNS: usize = 80;
 
@@ -23,7 +24,7 @@ fn wide(shown: &str) -> Vec<String> {
 fn commands() -> Vec<Vec<String>> {
     let scratch = Scratch::new();
     let folder = scratch.text("man");
-    assert_eq!(carob(&["man", "--dir", &folder]).code, Some(0));
+    assert_eq!(carob(&format!("man --dir {folder}")).code, Some(0));
     let pages = fs::read_dir(&folder).unwrap();
     let words = |name: String| -> Vec<String> {
         let name = name.strip_suffix(".1").unwrap();
@@ -65,12 +66,8 @@ fn short_help_has_options_and_long_help_has_examples() {
         assert!(short.lines().count() < long.lines().count());
     }
     // Options that only maintainers need are in the long help.
-    assert!(!carob(&["cc", "list", "-h"]).quiet().contains("--markdown"));
-    assert!(
-        carob(&["cc", "list", "--help"])
-            .quiet()
-            .contains("--markdown")
-    );
+    assert!(!carob("cc list -h").quiet().contains("--markdown"));
+    assert!(carob("cc list --help").quiet().contains("--markdown"));
 }
 
 #[test]
@@ -211,14 +208,14 @@ fn color_overrides_the_terminal_and_the_environment() {
     let ran = carob_with(&always, &[("NO_COLOR", "1")]);
     assert!(ran.stdout().contains("\x1b[32mholds"));
     // The parser's errors, too.
-    let wrong = carob(&["lab", "claims", "--no-such-option", "--color", "always"]);
+    let wrong = carob("lab claims --no-such-option --color always");
     assert!(wrong.refused(2).contains("\x1b["), "{wrong:?}");
     assert!(
-        !carob(&["lab", "claims", "--no-such-option"])
+        !carob("lab claims --no-such-option")
             .refused(2)
             .contains('\x1b')
     );
-    let unknown = carob(&["lab", "list", "--color", "blue"]);
+    let unknown = carob("lab list --color blue");
     assert!(
         unknown.refused(2).contains("auto, always, never"),
         "{unknown:?}"
@@ -229,16 +226,7 @@ fn color_overrides_the_terminal_and_the_environment() {
 fn a_silent_peer_shows_retransmissions_and_the_next_timeout() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let uri = format!("coap://{}/x", silent.local_addr().unwrap());
-    let line = [
-        "get",
-        &uri,
-        "--ack-timeout",
-        "200ms",
-        "--max-retransmit",
-        "2",
-        "--deadline",
-        "20s",
-    ];
+    let line = format!("get {uri} --ack-timeout 200ms --max-retransmit 2 --deadline 20s");
     let (code, shown) = on_terminal(&line, &[], COLUMNS);
     assert_eq!(code, Some(3), "{shown:?}");
     assert!(
@@ -259,7 +247,7 @@ fn a_silent_peer_shows_retransmissions_and_the_next_timeout() {
 #[test]
 fn bash_completes_controllers_profiles_and_scenarios() {
     let scratch = Scratch::new();
-    let script = scratch.with("carob.bash", carob(&["completions", "bash"]).quiet());
+    let script = scratch.with("carob.bash", carob("completions bash").quiet());
     let completed = |words: &[&str]| -> Vec<String> {
         let program = format!(
             "source {script}; COMP_WORDS=({}); COMP_CWORD={}; _carob carob '{}' '{}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",

@@ -175,7 +175,7 @@ impl Client {
         ask: &Ask<'_>,
     ) -> Result<Answer, String> {
         let payload = ask.payload.map(|bytes| scratch.with("request", bytes));
-        let output = scratch.file("response");
+        let output = scratch.path("response");
         let _ = fs::remove_file(&output);
         let uri = to.uri(ask.path);
         let mut command = self.command(ask, &uri, to.transport);

@@ -52,7 +52,7 @@ pub(crate) fn our_proxy(scratch: &Scratch) -> (Running, u16) {
 
 /// A GET by their client through a proxy; the body.
 fn their_get(peer: Peer, scratch: &Scratch, proxy: &str, uri: &str) -> Vec<u8> {
-    let output = scratch.file("through");
+    let output = scratch.path("through");
     let _ = fs::remove_file(&output);
     let mut command = match peer {
         Peer::Libcoap => {
@@ -184,7 +184,7 @@ fn through_theirs(peer: Peer) {
     assert_eq!(posted.trim_end(), "42");
     let body = pattern(100_000);
     assert!(server.place("large.bin", &body));
-    let copy = scratch.file("copy");
+    let copy = scratch.path("copy");
     let mut command = carob();
     command.args(["get", &to.uri("large.bin"), "--proxy", &proxy, "-o"]);
     run(command.arg(&copy), &scratch);

@@ -87,10 +87,10 @@ impl Certificates {
         static TEXTS: OnceLock<[String; 4]> = OnceLock::new();
         let [authority, certificate, key, stranger] = TEXTS.get_or_init(make);
         Self {
-            authority: scratch.with("ca.pem", authority.as_bytes()),
-            certificate: scratch.with("cert.pem", certificate.as_bytes()),
-            key: scratch.with("key.pem", key.as_bytes()),
-            stranger: scratch.with("stranger.pem", stranger.as_bytes()),
+            authority: scratch.with("ca.pem", authority).into(),
+            certificate: scratch.with("cert.pem", certificate).into(),
+            key: scratch.with("key.pem", key).into(),
+            stranger: scratch.with("stranger.pem", stranger).into(),
         }
     }
 }

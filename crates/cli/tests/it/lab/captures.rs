@@ -1,6 +1,7 @@
 //! Packets of a run as a file.
 
-use crate::lab::folder::{Folder, STREAM};
+use crate::lab::STREAM;
+use crate::process::Scratch;
 
 /// Packets of a pcapng file: time in microseconds, and bytes from the IP header on.
 fn packets(file: &std::path::Path) -> Vec<(u64, Vec<u8>)> {
@@ -28,18 +29,11 @@ fn packets(file: &std::path::Path) -> Vec<(u64, Vec<u8>)> {
 
 #[test]
 fn capture_of_run_has_whole_packets_at_virtual_times() {
-    let folder = Folder::new("pcap");
+    let folder = Scratch::new();
     for (algorithm, protocol, first) in [("tcp-newreno", 6, 48), ("default", 17, 38)] {
-        let run = [
-            "lab",
-            "run",
-            "thesis/long-1c-low-14100",
-            "--algorithm",
-            algorithm,
-        ];
-        let rest = ["--seed", "1", "--pcap", "run.pcapng", "--json"];
-        let rows = folder.lines(&[&run[..], &rest].concat());
-        let all = packets(&folder.0.join("run.pcapng"));
+        let run = format!("lab run thesis/long-1c-low-14100 --algorithm {algorithm} --seed 1");
+        let rows = folder.lines(&format!("{run} --pcap run.pcapng --json"));
+        let all = packets(&folder.path("run.pcapng"));
         assert!(all.len() > 600, "{algorithm}: {}", all.len());
         assert!(all.is_sorted_by(|a, b| a.0 <= b.0));
         assert!(
@@ -58,18 +52,8 @@ fn capture_of_run_has_whole_packets_at_virtual_times() {
             "{algorithm}: {span} {fct}"
         );
     }
-    let several = [
-        "lab",
-        "run",
-        "thesis/long-1c-low-2500",
-        "--seed",
-        "1",
-        "--pcap",
-        "all.pcapng",
-    ];
-    let output = folder.carob(&several);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("a capture is of one run"));
-    let output = folder.carob(&["lab", "run", STREAM, "--pcap", "all.pcapng"]);
-    assert_eq!(output.status.code(), Some(2), "it takes --seed");
+    let error = folder.refuses("lab run thesis/long-1c-low-2500 --seed 1 --pcap all.pcapng");
+    assert!(error.contains("a capture is of one run"), "{error}");
+    // It takes --seed.
+    folder.refuses(&format!("lab run {STREAM} --pcap all.pcapng"));
 }

@@ -2,17 +2,18 @@
 
 use serde_json::Value;
 
-use crate::lab::folder::Folder;
+use crate::process::Scratch;
 
-fn json(folder: &Folder, arguments: &[&str]) -> Value {
-    let all = [&["lab", "compare", "--json"], arguments].concat();
-    folder.lines(&all).remove(0)
+fn json(folder: &Scratch, arguments: &str) -> Value {
+    folder
+        .lines(&format!("lab compare --json {arguments}"))
+        .remove(0)
 }
 
 #[test]
 fn nightly_no_arguments_print_nb_iot_result_without_report() {
-    let folder = Folder::new("compare-bare");
-    let text = folder.says(&[]);
+    let folder = Scratch::new();
+    let text = folder.says("");
     for part in [
         "Link: nb-iot: 30 kbit/s down, 60 kbit/s up, round trip 630 ms, 0.5 % lost down, 0.7 % up",
         "\nUse ",
@@ -41,8 +42,8 @@ fn nightly_no_arguments_print_nb_iot_result_without_report() {
 
 #[test]
 fn nightly_suggestions_are_commands_that_succeed() {
-    let folder = Folder::new("compare-next");
-    let text = folder.says(&["lab", "compare", "--link", "umts", "--traffic", "command"]);
+    let folder = Scratch::new();
+    let text = folder.says("lab compare --link umts --traffic command");
     let (_, next) = text.split_once("Next:\n").expect("suggestions");
     let commands = next
         .lines()
@@ -50,29 +51,16 @@ fn nightly_suggestions_are_commands_that_succeed() {
     let commands: Vec<&str> = commands.collect();
     assert_eq!(commands.len(), 6, "{next}");
     for command in &commands[..3] {
-        let words: Vec<&str> = command.split(' ').collect();
-        assert!(folder.says(&words).contains("Traffic: "), "{command}");
+        assert!(folder.says(*command).contains("Traffic: "), "{command}");
     }
 }
 
 #[test]
 fn json_has_the_link_the_ranking_and_the_recommendation() {
-    let folder = Folder::new("compare-json");
-    let numbers = [
-        "--down",
-        "60kbit/s",
-        "--up",
-        "20 kbit/s",
-        "--rtt",
-        "0.3s",
-        "--loss",
-        "5%",
-        "--buffer",
-        "14kB",
-        "--traffic",
-        "command",
-    ];
-    let answer = json(&folder, &numbers);
+    let folder = Scratch::new();
+    let numbers =
+        "--down 60kbit/s --up '20 kbit/s' --rtt 0.3s --loss 5% --buffer 14kB --traffic command";
+    let answer = json(&folder, numbers);
     assert_eq!(answer["link"]["down_bps"], 60_000);
     assert_eq!(answer["link"]["rtt_us"], 300_000);
     assert_eq!(answer["link"]["loss_ppm"], 50_000);
@@ -88,30 +76,29 @@ fn json_has_the_link_the_ranking_and_the_recommendation() {
     // The same in a file.
     let file = "[link]\ndown = \"60 kbit/s\"\nup = \"20 kbit/s\"\nrtt = \"300 ms\"\n\
                 loss = \"5 %\"\nbuffer = \"14000 B\"\n";
-    std::fs::write(folder.0.join("my.toml"), file).expect("a file");
-    let from_file = ["--link", "my.toml", "--traffic", "command"];
-    let fleet = ["--clients", "20000", "--cell", "1"];
-    let from_file = json(&folder, &[&from_file[..], &fleet].concat());
+    std::fs::write(folder.path("my.toml"), file).expect("a file");
+    let from_file = "--link my.toml --traffic command --clients 20000 --cell 1";
+    let from_file = json(&folder, from_file);
     assert_eq!(from_file["ranked"], answer["ranked"]);
     assert_eq!(from_file["traffic"]["cells"], 20_000);
 }
 
 #[test]
 fn nightly_options_override_the_values_of_a_named_link() {
-    let folder = Folder::new("compare-override");
-    let command = ["--traffic", "command", "--loss", "5%"];
-    let named = json(&folder, &[&["--link", "umts"][..], &command].concat());
+    let folder = Scratch::new();
+    let command = "--traffic command --loss 5%";
+    let named = json(&folder, &format!("--link umts {command}"));
     assert_eq!(named["link"]["name"], "umts, changed");
     assert_eq!(named["link"]["loss_ppm"], 50_000);
     assert_eq!(named["link"]["down_bps"], 348_000);
     // Without a link they override those of the default one.
-    let unnamed = json(&folder, &command);
+    let unnamed = json(&folder, command);
     assert_eq!(unnamed["link"]["loss_ppm"], 50_000);
     assert_eq!(unnamed["link"]["rtt_us"], 630_000);
     let text = "[link]\ndown = \"1 Mbit/s\"\nup = \"1 Mbit/s\"\nloss = \"1 %\"\n";
-    std::fs::write(folder.0.join("my.toml"), text).expect("a file");
-    let file = ["--link", "my.toml", "--rtt", "1s", "--buffer", "9kB"];
-    let own = json(&folder, &[&file[..], &["--traffic", "command"]].concat());
+    std::fs::write(folder.path("my.toml"), text).expect("a file");
+    let file = "--link my.toml --rtt 1s --buffer 9kB --traffic command";
+    let own = json(&folder, file);
     assert_eq!(own["link"]["rtt_us"], 1_000_000);
     assert_eq!(own["link"]["buffer_bytes"], 9_000);
     assert_eq!(own["link"]["loss_ppm"], 10_000);
@@ -119,25 +106,25 @@ fn nightly_options_override_the_values_of_a_named_link() {
 
 #[test]
 fn scenario_runs_over_a_link_file_and_a_built_in_link() {
-    let folder = Folder::new("run-link");
+    let folder = Scratch::new();
     let text = "# Fitted.\n[link]\ndown = \"90000 bit/s\"\nup = \"40000 bit/s\"\nrtt = \"70000 us\"\njitter = \"5000 us\"\nloss = \"2.5 %\"\nloss_burst = \"1.20\"\nmtu = \"1280 B\"\n";
-    std::fs::write(folder.0.join("fitted.toml"), text).expect("a file");
-    let run = |link: &str, set: &[&str]| {
-        let run = ["lab", "run", "carob/default", "--seeds", "3", "--json"];
-        folder.lines(&[&run[..], &["--link", link], set].concat())
+    std::fs::write(folder.path("fitted.toml"), text).expect("a file");
+    let run = |more: &str| {
+        folder.lines(&format!(
+            "lab run carob/default --seeds 3 --json --link {more}"
+        ))
     };
-    let fitted = run("fitted.toml", &[]);
+    let fitted = run("fitted.toml");
     // One cell: the errors that the scenario sweeps are replaced by the link's.
     assert_eq!(fitted.len(), 3, "a row for each algorithm");
     let time = |rows: &[Value]| rows[0]["metrics"]["fct_s"]["p50"].as_f64();
-    let slow = run("gprs", &[]);
+    let slow = run("gprs");
     assert!(time(&slow) > time(&fitted), "{slow:?} {fitted:?}");
-    let faster = run("gprs", &["--set", "link.down.rate=800 kbit/s"]);
+    let faster = run("gprs --set 'link.down.rate=800 kbit/s'");
     assert!(time(&faster) < time(&slow), "{faster:?} {slow:?}");
-    let run = ["lab", "run", "carob/default", "--link"];
-    let error = folder.refuses(&[&run[..], &["thread"]].concat());
+    let error = folder.refuses("lab run carob/default --link thread");
     assert!(error.contains("thread is a mesh"), "{error}");
-    let error = folder.refuses(&[&run[..], &["5g"]].concat());
+    let error = folder.refuses("lab run carob/default --link 5g");
     assert!(
         error.contains("unknown link") && error.contains("gprs"),
         "{error}"
@@ -146,39 +133,25 @@ fn scenario_runs_over_a_link_file_and_a_built_in_link() {
 
 #[test]
 fn nightly_weights_and_traffic_of_ones_own_change_the_costs() {
-    let folder = Folder::new("compare-own");
+    let folder = Scratch::new();
     let traffic = "[workload]\nkind = \"exchanges\"\nrequests = 5\nresponse = \"100 B\"\n";
-    std::fs::write(folder.0.join("poll.toml"), traffic).expect("a file");
-    let own = json(
-        &folder,
-        &["--link", "umts", "--traffic", "poll.toml", "--clients", "3"],
-    );
+    std::fs::write(folder.path("poll.toml"), traffic).expect("a file");
+    let own = json(&folder, "--link umts --traffic poll.toml --clients 3");
     assert_eq!(own["traffic"]["clients"], 3);
-    let time = json(
-        &folder,
-        &[
-            "--link",
-            "umts",
-            "--traffic",
-            "poll.toml",
-            "--weight",
-            "time=500",
-        ],
-    );
+    let time = json(&folder, "--link umts --traffic poll.toml --weight time=500");
     assert!(time["weights"][0].as_f64() > own["weights"][0].as_f64());
-    let sleepy = ["--traffic", "command", "--sleepy", "20s", "--link", "lte-m"];
-    let answer = json(&folder, &sleepy);
+    let answer = json(&folder, "--traffic command --sleepy 20s --link lte-m");
     let default = &answer["ranked"][0]["measured"];
     assert!(default["time_s"].as_f64() > Some(5.0), "{default}");
 }
 
 #[test]
 fn wrong_arguments_name_the_place_and_the_remedy() {
-    let folder = Folder::new("compare-wrong");
-    std::fs::write(folder.0.join("bad.toml"), "[link]\nspeed = 3\n").expect("a file");
+    let folder = Scratch::new();
+    std::fs::write(folder.path("bad.toml"), "[link]\nspeed = 3\n").expect("a file");
     for (arguments, parts) in [
         (
-            &["--link", "5g"][..],
+            "--link 5g",
             &[
                 "unknown link \"5g\"",
                 "nb-iot, nb-iot-connected",
@@ -186,33 +159,29 @@ fn wrong_arguments_name_the_place_and_the_remedy() {
             ][..],
         ),
         (
-            &["--traffic", "video"],
+            "--traffic video",
             &["unknown traffic \"video\"", "firmware, command"],
         ),
-        (&["--down", "60kbit/s"], &["up is missing", "both rates"]),
+        ("--down 60kbit/s", &["up is missing", "both rates"]),
+        ("--down 60 --up 1kbit/s", &["down is \"60\"", "kbit/s"]),
+        ("--weight speed=3", &["time, tail, undelivered"]),
+        ("--weight time=-3", &["expected a name and percent"]),
         (
-            &["--down", "60", "--up", "1kbit/s"],
-            &["down is \"60\"", "kbit/s"],
-        ),
-        (&["--weight", "speed=3"], &["time, tail, undelivered"]),
-        (&["--weight", "time=-3"], &["expected a name and percent"]),
-        (
-            &["--link", "bad.toml"],
+            "--link bad.toml",
             &["bad.toml", "unknown key speed", "loss_burst"],
         ),
         (
-            &["--clients", "5000"],
+            "--clients 5000",
             &["--clients 5000 is more than 1000", "such as --cell 200"],
         ),
-        (&["--cell", "2000"], &["2000 is not in 1..=1000"]),
+        ("--cell 2000", &["2000 is not in 1..=1000"]),
         (
-            &["--link", "thread", "--loss", "3%"],
+            "--link thread --loss 3%",
             &["thread is a mesh, which has no loss", "a link with rates"],
         ),
-        (&["--loss", "3"], &["loss is \"3\"", "2 %"]),
+        ("--loss 3", &["loss is \"3\"", "2 %"]),
     ] {
-        let all = [&["lab", "compare"], arguments].concat();
-        let error = folder.refuses(&all);
+        let error = folder.refuses(&format!("lab compare {arguments}"));
         for part in parts {
             assert!(error.contains(part), "{part} in {error}");
         }

@@ -15,8 +15,7 @@ use carob_sim::link::{DirectionSpec, LinkSpec, Replay, TraceEnd, TraceStart};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use serde_json::Value;
 
-use crate::commands::harness::Scratch;
-use crate::lab::folder::Folder;
+use crate::process::Scratch;
 use crate::skipped;
 
 const PORT: u16 = 5_683;
@@ -315,23 +314,19 @@ fn slow_an_emulated_scenario_has_the_figures_of_the_simulated_one() {
         skipped("emulated links need the right to make namespaces and TUN devices (root)");
         return;
     }
-    let folder = Folder::new("emulated");
+    let folder = Scratch::new();
     let rows = |verb: &str, cell: &str| -> Option<Value> {
-        let set = ["--set", "response=5 kB", "--json"];
-        let all = [
-            &["lab", verb, cell, "--seeds", "2", "-a", "default"][..],
-            &set,
-        ]
-        .concat();
-        let output = folder.carob(&all);
-        let error = String::from_utf8_lossy(&output.stderr);
-        if error.contains("the run is refused") {
-            skipped(&format!("an emulated run on a busy machine: {error}"));
+        let run = format!("lab {verb} {cell} --seeds 2 -a default --set 'response=5 kB' --json");
+        let ran = folder.carob(&run);
+        if ran.stderr.contains("the run is refused") {
+            skipped(&format!(
+                "an emulated run on a busy machine: {}",
+                ran.stderr
+            ));
             return None;
         }
-        assert!(output.status.success(), "{error}");
-        let text = String::from_utf8_lossy(&output.stdout);
-        Some(serde_json::from_str(text.lines().next()?).expect("a row"))
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        Some(ran.json().remove(0))
     };
     // A server that works for two seconds at most on a datagram, by the same draws.
     let cell = "stress/path-off-server-0-2s";

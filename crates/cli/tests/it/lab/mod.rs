@@ -3,7 +3,6 @@
 mod captures;
 mod compare;
 mod emulated;
-pub(crate) mod folder;
 mod new;
 mod next;
 mod notifications;
@@ -15,3 +14,15 @@ mod sweep;
 mod tcp;
 mod wireless;
 mod wrong;
+
+use serde_json::Value;
+
+/// Names of an object's members.
+pub(crate) fn keys(value: &Value) -> Vec<&str> {
+    let object = value.as_object().expect("an object");
+    object.keys().map(String::as_str).collect()
+}
+
+pub(crate) const NONE: &str = "thesis/long-1c-none-2500";
+pub(crate) const HIGH: &str = "thesis/long-1c-high-2500";
+pub(crate) const STREAM: &str = "thesis/long-1c-none-28200";

@@ -4,36 +4,27 @@ use std::collections::BTreeSet;
 
 use carob_lab::scenario::{Scenario, builtin};
 
-use crate::lab::folder::Folder;
+use crate::commands::harness::{Ran, Words as _, command};
+use crate::process::Scratch;
 
 /// The suggested commands in what was printed, as words.
 fn suggested(text: &str) -> Vec<Vec<String>> {
     let (_, next) = text.split_once("\nNext:\n").expect("suggestions");
     let lines = next.lines().filter_map(|line| line.strip_prefix("  "));
     lines
-        .map(|line| words(line.split("  ").next().expect("a command")))
+        .map(|line| {
+            let command = line.split("  ").next().expect("a command");
+            let mut words = command.words();
+            assert_eq!(words.remove(0), "carob", "{command}");
+            words
+        })
         .collect()
-}
-
-/// The words of a command as a shell reads them, without its first, which is `carob`.
-fn words(command: &str) -> Vec<String> {
-    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
-    for c in command.chars().chain([' ']) {
-        match c {
-            '\'' => quoted = !quoted,
-            ' ' if !quoted => words.push(std::mem::take(&mut word)),
-            c => word.push(c),
-        }
-    }
-    assert_eq!(words.remove(0), "carob", "{command}");
-    words
 }
 
 /// Executes what is suggested after a run of `name` with `more`, with one seed where the line leaves it
 /// open; a line that was `done` before is not repeated.
-fn execute(folder: &Folder, name: &str, more: &[&str], done: &mut BTreeSet<Vec<String>>) -> usize {
-    let run = [&["lab", "run", name, "--seeds", "1"], more].concat();
-    let suggested = suggested(&folder.says(&run));
+fn execute(folder: &Scratch, name: &str, more: &str, done: &mut BTreeSet<Vec<String>>) -> usize {
+    let suggested = suggested(&folder.says(&format!("lab run {name} --seeds 1 {more}")));
     assert!(suggested.len() > 1, "{name}");
     for line in &suggested {
         let mut words = line.clone();
@@ -45,10 +36,8 @@ fn execute(folder: &Folder, name: &str, more: &[&str], done: &mut BTreeSet<Vec<S
             }
         }
         if done.insert(words.clone()) {
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let output = folder.carob(&words);
-            let error = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{name} suggests {line:?}: {error}");
+            let ran = folder.carob(&words);
+            assert_eq!(ran.code, Some(0), "{name} suggests {line:?}: {ran:?}");
         }
     }
     suggested.len()
@@ -68,26 +57,20 @@ fn first_cell(file: &builtin::BuiltIn) -> String {
 // Of every scenario a cell is run: whole families take many minutes, and suggest the same settings.
 #[test]
 fn nightly_every_suggestion_is_valid_for_every_scenario() {
-    let folder = Folder::new("next");
+    let folder = Scratch::new();
     let mut done = BTreeSet::new();
     for file in builtin::ALL {
-        execute(&folder, &first_cell(file), &["--no-report"], &mut done);
+        execute(&folder, &first_cell(file), "--no-report", &mut done);
     }
 }
 
 #[test]
 fn suggestions_keep_the_settings_and_algorithms_of_the_run() {
-    let folder = Folder::new("next-set");
+    let folder = Scratch::new();
     let cells = "thesis/long-1c-*-2500";
-    let more = [
-        "-a",
-        "default,fasor",
-        "--set",
-        "down.rate=60 kbit/s",
-        "--no-report",
-    ];
-    execute(&folder, cells, &more, &mut BTreeSet::new());
-    let text = folder.says(&[&["lab", "run", cells, "--seeds", "1"], &more[..]].concat());
+    let more = "-a default,fasor --set 'down.rate=60 kbit/s' --no-report";
+    execute(&folder, cells, more, &mut BTreeSet::new());
+    let text = folder.says(&format!("lab run {cells} --seeds 1 {more}"));
     let lines = suggested(&text);
     assert!(
         lines[0].contains(&"down.rate=60 kbit/s".to_owned()),
@@ -97,27 +80,20 @@ fn suggestions_keep_the_settings_and_algorithms_of_the_run() {
 
 #[test]
 fn a_program_that_is_not_on_the_path_says_how_to_put_it_there() {
-    let folder = Folder::new("next-path");
-    let run = [
-        "lab",
-        "run",
-        "thesis/exchange-udp",
-        "--seeds",
-        "1",
-        "--no-report",
-    ];
+    let folder = Scratch::new();
     let with_path = |path: &std::path::Path| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_carob"));
-        let output = command
-            .args(run)
-            .current_dir(&folder.0)
+        let mut command = command("lab run thesis/exchange-udp --seeds 1 --no-report");
+        let ran: Ran = command
+            .current_dir(folder.path(""))
             .env("PATH", path)
-            .output();
-        String::from_utf8(output.expect("it runs").stdout).expect("text")
+            .output()
+            .expect("it runs")
+            .into();
+        ran.stdout().to_owned()
     };
     let own = std::path::Path::new(env!("CARGO_BIN_EXE_carob"));
     let own = own.parent().expect("a folder");
     let hint = format!("export PATH=\"{}:$PATH\"", own.display());
-    assert!(with_path(&folder.0).contains(&hint));
+    assert!(with_path(&folder.path("")).contains(&hint));
     assert!(!with_path(own).contains("export PATH"));
 }

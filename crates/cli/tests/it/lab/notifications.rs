@@ -1,14 +1,14 @@
 //! Servers that tell crowds.
 
-use crate::lab::folder::Folder;
+use crate::process::Scratch;
 
 #[test]
 fn notifications_are_told_in_numbers_and_figures_of_their_own() {
-    let folder = Folder::new("notifications");
+    let folder = Scratch::new();
     let cell = "nonobserve/umts-1s-25S3n";
-    let few = ["--seeds", "10", "--set", "duration=1 min", "--no-report"];
-    let run = |more: &[&str]| folder.says(&[&["lab", "run", cell], &few[..], more].concat());
-    let table = run(&[]).replace("\n  ", " ");
+    let few = "--seeds 10 --set 'duration=1 min'";
+    let run = |more: &str| folder.says(&format!("lab run {cell} {few} --no-report {more}"));
+    let table = run("").replace("\n  ", " ");
     for part in [
         "PDR",
         "ratio",
@@ -20,7 +20,7 @@ fn notifications_are_told_in_numbers_and_figures_of_their_own() {
         assert!(table.contains(part), "{part}: {table}");
     }
     assert!(!table.contains("median s"), "{table}");
-    let rows = folder.lines(&[&["lab", "run", cell, "--json"], &few[..4]].concat());
+    let rows = folder.lines(&format!("lab run {cell} --json {few}"));
     let of = |row: usize, metric: &str| rows[row]["metrics"][metric]["mean"].as_f64();
     let [default, observe] = [of(0, "pdr"), of(1, "pdr")].map(|pdr| pdr.expect("a share"));
     // 75 packets meet a buffer of 50; Observe sends one of nine.
@@ -29,10 +29,11 @@ fn notifications_are_told_in_numbers_and_figures_of_their_own() {
         "{default} {observe}"
     );
     assert_eq!(of(0, "notifications"), Some(60.0 * 75.0));
-    let pdr = run(&["--svg", "bars"]);
+    let pdr = run("--svg bars");
     assert!(pdr.starts_with("<svg") && pdr.contains(">pdr<"), "{pdr}");
-    let set = ["--set", "message=16 B", "--set", "token_bytes=8"];
-    let refused = folder.refuses(&[&["lab", "run", cell], &set[..]].concat());
+    let refused = folder.refuses(&format!(
+        "lab run {cell} --set 'message=16 B' --set token_bytes=8"
+    ));
     assert!(
         refused.contains("workload.message") && refused.contains("at least 22 bytes"),
         "{refused}"
@@ -41,19 +42,12 @@ fn notifications_are_told_in_numbers_and_figures_of_their_own() {
 
 #[test]
 fn a_report_of_notifications_has_their_figures() {
-    let folder = Folder::new("notifications-report");
-    let set = ["--set", "duration=30 s", "--set", "subscribers=5"];
-    let run = [
-        "lab",
-        "run",
-        "nonobserve/umts",
-        "--seeds",
-        "1",
-        "--report",
-        "r.html",
-    ];
-    folder.says(&[&run[..], &set].concat());
-    let html = std::fs::read_to_string(folder.0.join("r.html")).expect("a report");
+    let folder = Scratch::new();
+    let set = "--set 'duration=30 s' --set subscribers=5";
+    folder.says(&format!(
+        "lab run nonobserve/umts --seeds 1 --report r.html {set}"
+    ));
+    let html = std::fs::read_to_string(folder.path("r.html")).expect("a report");
     assert!(html.contains("pdr by cell and algorithm") && html.contains("pdr against"));
     assert!(!html.contains("Completion times") && !html.contains("NaN"));
 }

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use crate::lab::folder::{Folder, keys};
+use crate::lab::keys;
+use crate::process::Scratch;
 
 #[test]
 fn slow_reproduce_shows_print_beside_ours_with_verdicts() {
-    let folder = Folder::new("reproduce");
-    let text = folder.says(&["lab", "reproduce", "thesis"]);
+    let folder = Scratch::new();
+    let text = folder.says("lab reproduce thesis");
     for part in [
         "Laura Pesola: ",
         "long-1c-high-2500",
@@ -26,8 +27,8 @@ fn slow_reproduce_shows_print_beside_ours_with_verdicts() {
 
 #[test]
 fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
-    let folder = Folder::new("reproduce-json");
-    let rows = folder.lines(&["lab", "reproduce", "thesis", "--json"]);
+    let folder = Scratch::new();
+    let rows = folder.lines("lab reproduce thesis --json");
     let fields = [
         "algorithm",
         "measured",
@@ -78,15 +79,15 @@ fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
 
 #[test]
 fn slow_reproduce_runs_again_with_another_number_of_seeds() {
-    let folder = Folder::new("reproduce-fresh");
-    let text = folder.says(&["lab", "reproduce", "thesis", "--seeds", "3"]);
+    let folder = Scratch::new();
+    let text = folder.says("lab reproduce thesis --seeds 3");
     assert!(text.contains("thesis/long, 3 seeds, run in "), "{text}");
 }
 
 #[test]
 fn reproduce_ranks_algorithms_in_wireless_networks() {
-    let folder = Folder::new("reproduce-networks");
-    let text = folder.says(&["lab", "reproduce", "cocoaplus"]);
+    let folder = Scratch::new();
+    let text = folder.says("lab reproduce cocoaplus");
     for part in [
         "Table 2, settling times in seconds",
         "Table 3, PDR in per cent",
@@ -98,7 +99,7 @@ fn reproduce_ranks_algorithms_in_wireless_networks() {
         !text.contains("STALE") && !text.contains("not run"),
         "{text}"
     );
-    let rows = folder.lines(&["lab", "reproduce", "cocoaplus", "--json"]);
+    let rows = folder.lines("lab reproduce cocoaplus --json");
     assert_eq!(rows.len(), 2 * 8 * 3);
     let plus = rows.iter().find(|row| {
         row["table"] == 3
@@ -111,14 +112,11 @@ fn reproduce_ranks_algorithms_in_wireless_networks() {
     assert_eq!(plus["row"]["metric"], "pdr");
     assert!(plus["measured"].is_number() && plus["measured_gap_ci95"].is_number());
     for (arguments, why) in [
-        (["cocoaplus", "--set", "mac.csma=contiki28"], "contiki28"),
-        (
-            ["thesis", "--set", "block=64 B"],
-            "carob lab run thesis/long",
-        ),
-        (["rpl", "--seeds", "1"], "prints no table of results"),
+        ("cocoaplus --set mac.csma=contiki28", "contiki28"),
+        ("thesis --set 'block=64 B'", "carob lab run thesis/long"),
+        ("rpl --seeds 1", "prints no table of results"),
     ] {
-        let error = folder.refuses(&[&["lab", "reproduce"], &arguments[..]].concat());
+        let error = folder.refuses(&format!("lab reproduce {arguments}"));
         assert!(error.contains(why), "{error}");
     }
 }

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use crate::lab::folder::{Folder, HIGH, NONE, keys};
+use crate::lab::{HIGH, NONE, keys};
+use crate::process::Scratch;
 
 #[test]
 fn run_json_has_exactly_the_fields_of_the_machine_interface() {
-    let folder = Folder::new("json");
-    let rows = folder.lines(&["lab", "run", NONE, "--seeds", "3", "--json"]);
+    let folder = Scratch::new();
+    let rows = folder.lines(&format!("lab run {NONE} --seeds 3 --json"));
     let algorithms = ["default", "cocoa-001", "tcp-newreno", "tcp-bbr1"];
     assert_eq!(rows.len(), algorithms.len());
     for (row, algorithm) in rows.iter().zip(algorithms) {
@@ -38,10 +39,9 @@ fn run_json_has_exactly_the_fields_of_the_machine_interface() {
 
 #[test]
 fn each_adds_seed_and_trace_hash_and_hash_adds_hashes() {
-    let folder = Folder::new("each");
-    let algorithm = ["--algorithm", "default"];
-    let run = ["lab", "run", NONE, "--seeds", "2", "--json"];
-    let each = folder.lines(&[&run[..], &algorithm, &["--each"]].concat());
+    let folder = Scratch::new();
+    let run = format!("lab run {NONE} --seeds 2 --json --algorithm default");
+    let each = folder.lines(&format!("{run} --each"));
     let fields = [
         "algorithm",
         "cell",
@@ -53,7 +53,7 @@ fn each_adds_seed_and_trace_hash_and_hash_adds_hashes() {
     assert_eq!((keys(&each[0]), each.len()), (fields.to_vec(), 2));
     assert_eq!((&each[0]["seed"], &each[1]["seed"]), (&1.into(), &2.into()));
     assert_ne!(each[0]["trace_hash"], each[1]["trace_hash"]);
-    let hashed = folder.lines(&[&run[..], &algorithm, &["--hash"]].concat());
+    let hashed = folder.lines(&format!("{run} --hash"));
     for hash in ["scenario_hash", "trace_hash"] {
         assert_eq!(hashed[0][hash].as_str().map(str::len), Some(16), "{hash}");
     }
@@ -61,19 +61,11 @@ fn each_adds_seed_and_trace_hash_and_hash_adds_hashes() {
 
 #[test]
 fn seed_replays_same_trace_on_any_number_of_threads() {
-    let folder = Folder::new("seed");
+    let folder = Scratch::new();
     let run = |threads: &str| {
-        let arguments = [
-            "lab",
-            "run",
-            HIGH,
-            "--seed",
-            "7",
-            "--threads",
-            threads,
-            "--no-report",
-        ];
-        let text = folder.says(&arguments);
+        let text = folder.says(&format!(
+            "lab run {HIGH} --seed 7 --threads {threads} --no-report"
+        ));
         let line = text
             .lines()
             .find(|l| l.contains("cocoa-001"))
@@ -85,38 +77,20 @@ fn seed_replays_same_trace_on_any_number_of_threads() {
         (hash.len(), run("1"), run("2")),
         (16, hash.clone(), hash.clone())
     );
-    let each = [
-        "lab",
-        "run",
-        HIGH,
-        "--seeds",
-        "7",
-        "--algorithm",
-        "cocoa-001",
-        "--each",
-        "--json",
-    ];
     // Among many seeds it is the same run.
+    let each = format!("lab run {HIGH} --seeds 7 --algorithm cocoa-001 --each --json");
     assert_eq!(folder.lines(&each)[6]["trace_hash"], *hash);
     assert_eq!(folder.files(), [""; 0]);
 }
 
 #[test]
 fn header_states_faults_and_server_where_there_are_any() {
-    let folder = Folder::new("header");
+    let folder = Scratch::new();
     let run = |set: &str| {
         let name = "carob/faults-outage";
-        folder.says(&[
-            "lab",
-            "run",
-            name,
-            "--seeds",
-            "1",
-            "--algorithm",
-            "default",
-            "--set",
-            set,
-        ])
+        folder.says(&format!(
+            "lab run {name} --seeds 1 --algorithm default --set '{set}'"
+        ))
     };
     let plain = run("workload.requests=5");
     let faults = "\nFaults: outage 10 s, outage interval 20 s, outage duration 3 s\n";
@@ -128,48 +102,33 @@ fn header_states_faults_and_server_where_there_are_any() {
 
 #[test]
 fn set_changes_what_is_run() {
-    let folder = Folder::new("set");
-    let median = |set: &[&str]| {
-        let run = [
-            "lab",
-            "run",
-            NONE,
-            "--seed",
-            "1",
-            "--algorithm",
-            "default",
-            "--json",
-        ];
-        let row = folder.lines(&[&run[..], set].concat()).remove(0);
+    let folder = Scratch::new();
+    let median = |set: &str| {
+        let run = format!("lab run {NONE} --seed 1 --algorithm default --json {set}");
+        let row = folder.lines(&run).remove(0);
         row["metrics"]["fct_s"]["p50"].as_f64().expect("a number")
     };
-    let usual = median(&[]);
+    let usual = median("");
     assert!((usual - 285.7).abs() < 1.5, "{usual}");
-    let half = median(&["--set", "workload.response=51200 B"]);
+    let half = median("--set 'workload.response=51200 B'");
     assert!((half - usual / 2.0).abs() < 1.0, "{half}");
     // 85 ms more each way, 400 times.
-    let far = median(&["--set", "extra_delay=100 ms"]);
+    let far = median("--set 'extra_delay=100 ms'");
     assert!((far - usual - 68.0).abs() < 0.5, "{far}");
 }
 
 #[test]
 fn run_writes_a_report_that_needs_nothing_else() {
-    let folder = Folder::new("report");
-    let text = folder.says(&[
-        "lab",
-        "run",
-        HIGH,
-        "--seeds",
-        "5",
-        "--algorithm",
-        "default,cocoa-03",
-    ]);
+    let folder = Scratch::new();
+    let text = folder.says(&format!(
+        "lab run {HIGH} --seeds 5 --algorithm default,cocoa-03"
+    ));
     assert!(
         text.contains("Report: reports/thesis-long-1c-high-2500.html\n"),
         "{text}"
     );
     assert!(text.contains("Next:\n  carob lab run "), "{text}");
-    let file = folder.0.join("reports/thesis-long-1c-high-2500.html");
+    let file = folder.path("reports/thesis-long-1c-high-2500.html");
     let html = std::fs::read_to_string(file).expect("the report");
     assert!(html.starts_with("<!DOCTYPE html>") && html.contains("<svg class=\"figure\""));
     for outside in ["<script ", "<link", "@import", "src="] {
@@ -182,38 +141,24 @@ fn run_writes_a_report_that_needs_nothing_else() {
 
 #[test]
 fn a_report_goes_where_it_is_told() {
-    let folder = Folder::new("report-file");
-    let run = [
-        "lab",
-        "run",
-        HIGH,
-        "--seed",
-        "3",
-        "--json",
-        "--report",
-        "deep/er.html",
-    ];
-    folder.says(&run);
-    let html = std::fs::read_to_string(folder.0.join("deep/er.html")).expect("the report");
+    let folder = Scratch::new();
+    folder.says(&format!(
+        "lab run {HIGH} --seed 3 --json --report deep/er.html"
+    ));
+    let html = std::fs::read_to_string(folder.path("deep/er.html")).expect("the report");
     assert!(html.contains("Blocks over time") && html.contains("Timers"));
-    let output = folder.carob(&[
-        "lab",
-        "run",
-        NONE,
-        "--seed",
-        "1",
-        "--report",
-        "deep/er.html/x",
-    ]);
-    assert_eq!(output.status.code(), Some(1));
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(error.contains("cannot write deep/er.html/x"), "{error}");
+    let ran = folder.carob(&format!("lab run {NONE} --seed 1 --report deep/er.html/x"));
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(
+        ran.stderr.contains("cannot write deep/er.html/x"),
+        "{ran:?}"
+    );
 }
 
 #[test]
 fn csv_has_a_line_per_metric() {
-    let folder = Folder::new("csv");
-    let text = folder.says(&["lab", "run", NONE, "--seeds", "2", "--csv"]);
+    let folder = Scratch::new();
+    let text = folder.says(&format!("lab run {NONE} --seeds 2 --csv"));
     let lines: Vec<&str> = text.lines().collect();
     assert!(
         lines[0]
@@ -229,13 +174,13 @@ fn csv_has_a_line_per_metric() {
 
 #[test]
 fn a_scenario_of_ones_own_runs_from_its_file() {
-    let folder = Folder::new("own");
+    let folder = Scratch::new();
     let text = "about = \"Mine.\"\nstudy = \"mine\"\nfamily = \"link\"\ncell = \"link-{error}\"\n\
         [sweep]\nerror = [\"none\", \"low\"]\n[run]\nalgorithms = [\"default\"]\nseeds = 2\n\
         [workload]\nkind = \"blockwise-get\"\nresponse = \"1 kB\"\n\
         [link]\ndown.rate = \"30 kbit/s\"\nup.rate = \"60 kbit/s\"\n";
-    std::fs::write(folder.0.join("link.toml"), text).expect("a file");
-    let rows = folder.lines(&["lab", "run", "link.toml", "--json"]);
+    std::fs::write(folder.path("link.toml"), text).expect("a file");
+    let rows = folder.lines("lab run link.toml --json");
     assert_eq!(
         (rows.len(), &rows[1]["scenario"]),
         (2, &"mine/link-low".into())
@@ -248,21 +193,20 @@ fn a_scenario_of_ones_own_runs_from_its_file() {
     );
 
     let wrong = text.replace("down.rate", "down.rat");
-    std::fs::write(folder.0.join("link.toml"), wrong).expect("a file");
-    let error = folder.refuses(&["lab", "run", "link.toml"]);
+    std::fs::write(folder.path("link.toml"), wrong).expect("a file");
+    let error = folder.refuses("lab run link.toml");
     assert!(error.contains("link.toml:14:"), "{error}");
     assert!(
         error.contains("did you mean \"link.down.rate\"?"),
         "{error}"
     );
-    let output = folder.carob(&["lab", "run", "missing.toml"]);
-    assert_eq!(output.status.code(), Some(1));
+    folder.carob("lab run missing.toml").refused(1);
 }
 
 #[test]
 fn slow_default_scenario_compares_and_suggests_next_steps() {
-    let folder = Folder::new("default");
-    let text = folder.says(&["lab", "run"]);
+    let folder = Scratch::new();
+    let text = folder.says("lab run");
     for part in [
         "carob/default-high",
         "With error high, ",
@@ -276,20 +220,21 @@ fn slow_default_scenario_compares_and_suggests_next_steps() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    assert!(folder.0.join("reports/carob-default.html").exists());
+    assert!(folder.path("reports/carob-default.html").exists());
     // `carob lab run` is the same, and its rows are what `--json` prints.
-    let rows = folder.lines(&["lab", "run", "--json", "--seeds", "2"]);
+    let rows = folder.lines("lab run --json --seeds 2");
     assert_eq!(rows.len(), 4 * 3);
 }
 
 #[test]
 fn an_event_log_has_every_endpoint_and_changes_nothing() {
-    let folder = Folder::new("log");
+    let folder = Scratch::new();
     let words = "lab run thesis/long-1c-low-2500 --algorithm cocoa-03 --seed 7 --json --each";
-    let plain: Vec<&str> = words.split(' ').collect();
-    let logged: Vec<&str> = plain.iter().copied().chain(["--log", "log"]).collect();
-    assert_eq!(folder.says(&plain), folder.says(&logged));
-    let text = std::fs::read_to_string(folder.0.join("log")).expect("the log");
+    assert_eq!(
+        folder.says(words),
+        folder.says(&format!("{words} --log log"))
+    );
+    let text = std::fs::read_to_string(folder.path("log")).expect("the log");
     let read = |line: &str| serde_json::from_str(line).expect("nothing but JSON");
     let lines: Vec<Value> = text.lines().map(read).collect();
     let of = |host: u64, event: &str| {
@@ -306,10 +251,9 @@ fn an_event_log_has_every_endpoint_and_changes_nothing() {
 
 #[test]
 fn patterns_run_several_cells_with_many_controllers() {
-    let folder = Folder::new("patterns");
+    let folder = Scratch::new();
     let cells = "thesis/long-1c-*-2500";
-    let arguments = ["lab", "run", cells, "-a", "cocoa-*,fasor", "--seeds", "1"];
-    let text = folder.says(&arguments);
+    let text = folder.says(&format!("lab run {cells} -a cocoa-*,fasor --seeds 1"));
     let header = text.lines().find(|line| line.starts_with("algorithm"));
     let header = header.expect("a table of medians");
     for error in ["none", "low", "medium", "high"] {
@@ -319,32 +263,33 @@ fn patterns_run_several_cells_with_many_controllers() {
         assert!(text.lines().any(|l| l.starts_with(line)), "{line}: {text}");
     }
     assert!(text.contains(&format!("carob lab run '{cells}'")), "{text}");
-    let report = folder.0.join("reports/thesis-long-1c-all-2500.html");
+    let report = folder.path("reports/thesis-long-1c-all-2500.html");
     let report = std::fs::read_to_string(report).expect("a report");
     assert!(report.contains("Medians of flow completion times") && report.contains("cocoa-strong"));
 
-    let error = folder.refuses(&["lab", "show", cells]);
+    let error = folder.refuses(&format!("lab show {cells}"));
     assert!(
         error.contains("a pattern, where one cell is meant"),
         "{error}"
     );
-    let error = folder.refuses(&["lab", "run", "thesis/long-9c-*"]);
+    let error = folder.refuses("lab run thesis/long-9c-*");
     assert!(error.contains("unknown cell \"long-9c-*\""), "{error}");
-    let error = folder.refuses(&["lab", "run", cells, "-a", "kokoa-*"]);
+    let error = folder.refuses(&format!("lab run {cells} -a kokoa-*"));
     assert!(error.contains("unknown controller \"kokoa-*\""), "{error}");
 }
 
 #[test]
 fn changed_settings_show_in_heading_cells_report_and_its_name() {
-    let folder = Folder::new("changed");
-    let run = ["lab", "run", "carob/default", "--seeds", "2"];
-    let plain = folder.says(&run);
+    let folder = Scratch::new();
+    let run = "lab run carob/default --seeds 2";
+    let plain = folder.says(run);
     assert!(
         plain.contains("published s") && plain.contains("2 seeds: not enough to rank"),
         "{plain}"
     );
-    let set = ["--set", "response=20 kB", "--set", "down.rate=60 kbit/s"];
-    let text = folder.says(&[&run[..], &set].concat());
+    let text = folder.says(&format!(
+        "{run} --set 'response=20 kB' --set 'down.rate=60 kbit/s'"
+    ));
     for part in [
         "carob/default with down.rate 60 kbit/s, response 20000 B: ",
         "a download of 20 kB over",
@@ -357,7 +302,7 @@ fn changed_settings_show_in_heading_cells_report_and_its_name() {
     }
     assert!(!text.contains("published s"), "{text}");
     let report = "reports/carob-default-response-20-kB-down.rate-60-kbit-s.html";
-    let html = std::fs::read_to_string(folder.0.join(report)).expect("the report");
+    let html = std::fs::read_to_string(folder.path(report)).expect("the report");
     for part in [
         "Published values of Pesola 2020 are left out",
         "60 kbit/s, 400 ms",
@@ -366,23 +311,13 @@ fn changed_settings_show_in_heading_cells_report_and_its_name() {
         assert!(html.contains(part), "{part}");
     }
     assert!(!html.contains("Pesola:"), "no diamonds of another link");
-    assert!(folder.0.join("reports/carob-default.html").exists());
+    assert!(folder.path("reports/carob-default.html").exists());
 }
 
 #[test]
 fn a_profile_and_its_parameters_are_in_the_table() {
-    let folder = Folder::new("profile");
-    let run = [
-        "lab",
-        "run",
-        "carob/default",
-        "-a",
-        "default,nb-iot",
-        "--seeds",
-        "1",
-        "--no-report",
-    ];
-    let text = folder.says(&run);
+    let folder = Scratch::new();
+    let text = folder.says("lab run carob/default -a default,nb-iot --seeds 1 --no-report");
     assert!(text.contains("Transmission parameters differ: "), "{text}");
     assert!(
         text.contains("max_retransmit 20 (default), 5 (nb-iot)"),
@@ -392,14 +327,14 @@ fn a_profile_and_its_parameters_are_in_the_table() {
 
 #[test]
 fn clients_on_a_shared_link_have_rates_not_completion_times() {
-    let folder = Folder::new("fairness");
-    let text = folder.says(&["lab", "run", "carob/fairness", "--seeds", "1"]);
+    let folder = Scratch::new();
+    let text = folder.says("lab run carob/fairness --seeds 1");
     assert!(
         text.contains("received bit/s") && !text.contains("median s"),
         "{text}"
     );
     assert!(!text.contains("Not every transfer"), "{text}");
-    let html = std::fs::read_to_string(folder.0.join("reports/carob-fairness.html"));
+    let html = std::fs::read_to_string(folder.path("reports/carob-fairness.html"));
     let html = html.expect("the report");
     assert!(!html.contains("Typical transfers"));
     assert!(html.contains("Received rates"));

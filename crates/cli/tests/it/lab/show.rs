@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use crate::lab::folder::{Folder, NONE};
+use crate::lab::NONE;
+use crate::process::Scratch;
 
 #[test]
 fn slow_list_groups_scenarios_by_study_and_names_the_studies() {
-    let folder = Folder::new("list");
-    let text = folder.says(&["lab", "list"]);
+    let folder = Scratch::new();
+    let text = folder.says("lab list");
     assert!(
         text.contains("Laura Pesola: \"An Experimental Evaluation"),
         "{text}"
@@ -18,7 +19,7 @@ fn slow_list_groups_scenarios_by_study_and_names_the_studies() {
     );
     let studies = ["Betzler", "Pesola", "Lee, ", "Vallati"];
     assert!(studies.iter().all(|author| text.contains(author)), "{text}");
-    let all: Value = serde_json::from_str(&folder.says(&["lab", "list", "--json"])).expect("JSON");
+    let all: Value = serde_json::from_str(&folder.says("lab list --json")).expect("JSON");
     let long = all
         .as_array()
         .expect("an array")
@@ -35,8 +36,8 @@ fn slow_list_groups_scenarios_by_study_and_names_the_studies() {
 
 #[test]
 fn show_tells_every_key_with_unit_and_origin() {
-    let folder = Folder::new("show");
-    let text = folder.says(&["lab", "show", NONE, "--set", "block=64 B"]);
+    let folder = Scratch::new();
+    let text = folder.says(&format!("lab show {NONE} --set 'block=64 B'"));
     let line = |key: &str| {
         let found = text.lines().find(|line| line.trim_start().starts_with(key));
         found
@@ -58,16 +59,9 @@ fn show_tells_every_key_with_unit_and_origin() {
 
 #[test]
 fn show_marks_changed_constants_for_programs_too() {
-    let folder = Folder::new("show-json");
-    let arguments = [
-        "lab",
-        "show",
-        "thesis/long",
-        "--json",
-        "--set",
-        "cc.k_weak=4",
-    ];
-    let shown: Value = serde_json::from_str(&folder.says(&arguments)).expect("JSON");
+    let folder = Scratch::new();
+    let show = "lab show thesis/long --json --set cc.k_weak=4";
+    let shown: Value = serde_json::from_str(&folder.says(show)).expect("JSON");
     assert_eq!(shown["cells"].as_array().map(Vec::len), Some(32));
     let cocoa = &shown["algorithms"][1];
     let k_weak = &cocoa["constants"]["k_weak"];

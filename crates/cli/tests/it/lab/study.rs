@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::folder::Folder;
+use crate::process::Scratch;
 
 const STUDY: &str = "\
 short_name = \"mine\"
@@ -74,10 +74,10 @@ delay = \"100 ms\"
 }
 
 /// A study whose expected values are its own, to within `median` of the measured ones.
-pub(crate) fn study(name: &str) -> Folder {
-    let folder = Folder::new(name);
-    fs::create_dir_all(folder.0.join("mine/scenarios")).expect("a folder");
-    fs::create_dir_all(folder.0.join("mine/rules")).expect("a folder");
+pub(crate) fn study() -> Scratch {
+    let folder = Scratch::new();
+    fs::create_dir_all(folder.path("mine/scenarios")).expect("a folder");
+    fs::create_dir_all(folder.path("mine/rules")).expect("a folder");
     for (file, text) in [
         ("study.toml", STUDY.to_owned()),
         (
@@ -95,7 +95,7 @@ pub(crate) fn study(name: &str) -> Folder {
             "[default]\np50 = \"5 %\"\nmax = \"5 %\"\n".to_owned(),
         ),
     ] {
-        fs::write(folder.0.join("mine").join(file), text).expect("a file");
+        fs::write(folder.path("mine").join(file), text).expect("a file");
     }
     folder
 }
@@ -109,8 +109,8 @@ fast-1,default,fct_s,max,9.5
 
 #[test]
 fn a_study_in_a_folder_is_run_and_judged() {
-    let folder = study("judge");
-    let lines = folder.lines(&["lab", "judge", "mine", "--json"]);
+    let folder = study();
+    let lines = folder.lines("lab judge mine --json");
     let verdicts: Vec<&str> = lines
         .iter()
         .map(|line| line["verdict"].as_str().expect("a verdict"))
@@ -127,10 +127,10 @@ fn a_study_in_a_folder_is_run_and_judged() {
     );
     let measured = lines[0]["measured"].as_f64().expect("it was run");
     assert!((2.0..2.1).contains(&measured), "{measured}");
-    let text = folder.says(&["lab", "judge", "mine", "--seeds", "3"]);
+    let text = folder.says("lab judge mine --seeds 3");
     assert!(text.starts_with("mine: Two links; 3 seeds"), "{text}");
-    fs::remove_file(folder.0.join("mine/study.toml")).expect("a file");
-    let unnamed = folder.says(&["lab", "judge", "mine", "--seeds", "3"]);
+    fs::remove_file(folder.path("mine/study.toml")).expect("a file");
+    let unnamed = folder.says("lab judge mine --seeds 3");
     assert!(unnamed.starts_with("mine; 3 seeds"), "{unnamed}");
     assert!(text.contains("fast-1  default    fct_s   p50"), "{text}");
     assert!(
@@ -141,12 +141,12 @@ fn a_study_in_a_folder_is_run_and_judged() {
 
 #[test]
 fn inconsistent_study_is_refused_with_place_and_remedy() {
-    let folder = study("judge-wrong");
+    let folder = study();
     let wrong = |file: &str, text: &str| {
-        let path = folder.0.join("mine").join(file);
+        let path = folder.path("mine").join(file);
         let before = fs::read_to_string(&path).expect("a file");
         fs::write(&path, text).expect("a file");
-        let error = folder.refuses(&["lab", "judge", "mine"]);
+        let error = folder.refuses("lab judge mine");
         fs::write(&path, before).expect("a file");
         error
     };
@@ -192,7 +192,7 @@ fn inconsistent_study_is_refused_with_place_and_remedy() {
         let error = wrong(file, &text);
         assert!(error.contains(place) && error.contains(remedy), "{error}");
     }
-    let error = folder.refuses(&["lab", "judge", "nothing"]);
+    let error = folder.refuses("lab judge nothing");
     assert!(error.contains("nothing/scenarios") && error.contains("scenarios/NAME.toml"));
 }
 
@@ -228,10 +228,10 @@ within = \"5 %\"
 
 #[test]
 fn open_settings_of_a_study_in_a_folder_are_calibrated() {
-    let folder = study("calibrate");
-    fs::write(folder.0.join("mine/open.toml"), OPEN_SETTINGS).expect("a file");
-    fs::write(folder.0.join("mine/baseline.toml"), BASELINE).expect("a file");
-    let text = folder.says(&["lab", "calibrate", "mine"]);
+    let folder = study();
+    fs::write(folder.path("mine/open.toml"), OPEN_SETTINGS).expect("a file");
+    fs::write(folder.path("mine/baseline.toml"), BASELINE).expect("a file");
+    let text = folder.says("lab calibrate mine");
     for line in [
         "300 ms  300 ms ",
         "0 %     0 %  excluded",
@@ -240,27 +240,26 @@ fn open_settings_of_a_study_in_a_folder_are_calibrated() {
         assert!(text.contains(line), "{line}: {text}");
     }
     let json: serde_json::Value =
-        serde_json::from_str(&folder.says(&["lab", "calibrate", "mine", "--json"]))
-            .expect("a JSON object");
+        serde_json::from_str(&folder.says("lab calibrate mine --json")).expect("a JSON object");
     let chosen = json["interpretation"].as_u64().expect("an index");
     let point = &json["points"][usize::try_from(chosen).expect("small")];
     assert_eq!(point["values"], serde_json::json!([2]));
-    let page = folder.says(&["lab", "calibrate", "mine", "--markdown"]);
+    let page = folder.says("lab calibrate mine --markdown");
     assert!(
         page.contains("| delay | 20 ms; 100 ms; 300 ms | 300 ms | 300 ms |"),
         "{page}"
     );
     fs::write(
-        folder.0.join("mine/baseline.toml"),
+        folder.path("mine/baseline.toml"),
         BASELINE.replace("fast-1", "fast-7"),
     )
     .expect("a file");
-    let error = folder.refuses(&["lab", "calibrate", "mine"]);
+    let error = folder.refuses("lab calibrate mine");
     assert!(
         error.contains("mine: baseline.toml: no scenario has the cell \"fast-7\""),
         "{error}"
     );
-    let error = folder.refuses(&["lab", "calibrate", "nobody"]);
+    let error = folder.refuses("lab calibrate nobody");
     assert!(
         error.contains("no study to calibrate: nobody") && error.contains("retrycount"),
         "{error}"

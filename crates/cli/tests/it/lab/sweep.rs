@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::folder::Folder;
+use crate::process::Scratch;
 
 const SWEEP: &str = "\
 title = \"Rates\"
@@ -30,16 +30,16 @@ quantities = [\"mean(retransmissions, default, default-none)\"]
 decimals = 1
 ";
 
-fn folder(name: &str) -> Folder {
-    let folder = Folder::new(name);
-    fs::write(folder.0.join("rates.toml"), SWEEP).expect("a file");
+fn folder() -> Scratch {
+    let folder = Scratch::new();
+    fs::write(folder.path("rates.toml"), SWEEP).expect("a file");
     folder
 }
 
 #[test]
 fn sweep_has_row_per_setting_and_column_per_quantity() {
-    let folder = folder("sweep");
-    let table = folder.says(&["lab", "sweep", "rates.toml"]);
+    let folder = folder();
+    let table = folder.says("lab sweep rates.toml");
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines[0], "# Rates");
     assert_eq!(lines.len(), 5 + 2 + 4, "{table}");
@@ -49,17 +49,9 @@ fn sweep_has_row_per_setting_and_column_per_quantity() {
         "{table}"
     );
     // The same numbers as the runs that a row stands for.
-    let json = folder.lines(&["lab", "sweep", "rates.toml", "--json"]);
-    let rows = folder.lines(&[
-        "lab",
-        "run",
-        "carob/default-none",
-        "--seeds",
-        "2",
-        "--set",
-        "down.rate=60 kbit/s",
-        "--json",
-    ]);
+    let json = folder.lines("lab sweep rates.toml --json");
+    let rows =
+        folder.lines("lab run carob/default-none --seeds 2 --set 'down.rate=60 kbit/s' --json");
     let of = |algorithm: &str| {
         let row = rows.iter().find(|row| row["algorithm"] == algorithm);
         row.expect("it was run")["metrics"].clone()
@@ -75,7 +67,7 @@ fn sweep_has_row_per_setting_and_column_per_quantity() {
 
 #[test]
 fn a_wrong_sweep_is_refused_with_its_line_and_remedy() {
-    let folder = folder("sweep-wrong");
+    let folder = folder();
     for (from, to, place, remedy) in [
         ("down.rate", "down.ratio", "line 10: ", "`carob lab keys`"),
         (
@@ -92,8 +84,8 @@ fn a_wrong_sweep_is_refused_with_its_line_and_remedy() {
             "`carob lab list`",
         ),
     ] {
-        fs::write(folder.0.join("wrong.toml"), SWEEP.replace(from, to)).expect("a file");
-        let error = folder.refuses(&["lab", "sweep", "wrong.toml"]);
+        fs::write(folder.path("wrong.toml"), SWEEP.replace(from, to)).expect("a file");
+        let error = folder.refuses("lab sweep wrong.toml");
         assert!(error.contains("wrong.toml: "), "{error}");
         assert!(error.contains(place) && error.contains(remedy), "{error}");
     }
@@ -101,8 +93,8 @@ fn a_wrong_sweep_is_refused_with_its_line_and_remedy() {
 
 #[test]
 fn every_metric_of_a_result_is_in_the_dictionary_with_its_unit() {
-    let folder = folder("metrics");
-    let dictionary = folder.lines(&["lab", "metrics", "--json"]);
+    let folder = folder();
+    let dictionary = folder.lines("lab metrics --json");
     let unit = |name: &str| {
         let found = dictionary.iter().find(|metric| metric["name"] == name);
         found.map(|metric| metric["unit"].as_str().expect("text").to_owned())
@@ -125,7 +117,7 @@ fn every_metric_of_a_result_is_in_the_dictionary_with_its_unit() {
             assert!(unit(name).is_some(), "{name}");
         }
     }
-    let csv = folder.says(&["lab", "metrics", "--csv"]);
+    let csv = folder.says("lab metrics --csv");
     assert_eq!(csv.lines().next(), Some("name,unit,meaning,of"));
     assert_eq!(csv.lines().count(), dictionary.len() + 1);
 }
@@ -153,11 +145,10 @@ set = [\"copies=free\"]
 
 #[test]
 fn claims_sweep_has_the_verdicts_of_lab_claims() {
-    let folder = Folder::new("sweep-claims");
-    fs::write(folder.0.join("clients.toml"), CLAIMS).expect("a file");
-    let claims = ["lab", "claims", "retrycount", "--part", "clients"];
-    let set = ["--seeds", "1", "--set", "copies=free", "--json"];
-    let judged = folder.lines(&[&claims[..], &set[..]].concat());
+    let folder = Scratch::new();
+    fs::write(folder.path("clients.toml"), CLAIMS).expect("a file");
+    let claims = "lab claims retrycount --part clients --seeds 1 --set copies=free --json";
+    let judged = folder.lines(claims);
     let count = |verdict: &str| judged.iter().filter(|j| j["verdict"] == verdict).count();
     let find = |id: &str| judged.iter().find(|j| j["id"] == id).expect("the claim");
     let value = find("retrycount-01")["checks"][0]["measured"]["value"].as_f64();
@@ -173,12 +164,12 @@ fn claims_sweep_has_the_verdicts_of_lab_claims() {
         value.expect("a number"),
         verdict.trim_start_matches("holds-")
     );
-    let sweep = ["lab", "sweep", "clients.toml"];
-    let table = folder.says(&sweep);
+    let sweep = "lab sweep clients.toml";
+    let table = folder.says(sweep);
     assert_eq!(table.lines().last(), Some(&*row), "{table}");
-    let json = folder.lines(&[&sweep[..], &["--json"]].concat());
+    let json = folder.lines(&format!("{sweep} --json"));
     assert_eq!(json[1]["set"][0], "copies=free");
-    let text = folder.says(&[&sweep[..], &["--csv"]].concat());
+    let text = folder.says(&format!("{sweep} --csv"));
     let csv = carob_lab::csv::Table::read(&text).expect("a table");
     let first = (0..csv.len()).find(|&row| {
         csv.cell(row, "settings") == Some("copies=free")
@@ -186,11 +177,11 @@ fn claims_sweep_has_the_verdicts_of_lab_claims() {
     });
     assert_eq!(csv.number(first.expect("a row"), "value"), value);
     fs::write(
-        folder.0.join("clients.toml"),
+        folder.path("clients.toml"),
         CLAIMS.replace("copies=free", "copies=cheap"),
     )
     .expect("a file");
-    let error = folder.refuses(&sweep);
+    let error = folder.refuses(sweep);
     assert!(
         error.contains("clients.toml: ") && error.contains("copies"),
         "{error}"

@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
-use crate::lab::folder::{Folder, STREAM};
+use crate::lab::STREAM;
+use crate::process::Scratch;
 
 #[test]
 fn transfers_over_tcp_have_their_metrics_beside_print() {
-    let folder = Folder::new("tcp");
-    let run = ["lab", "run", STREAM, "--seeds", "2"];
-    let rows = folder.lines(&[&run[..], &["--json"]].concat());
+    let folder = Scratch::new();
+    let run = format!("lab run {STREAM} --seeds 2");
+    let rows = folder.lines(&format!("{run} --json"));
     let names: Vec<&Value> = rows.iter().map(|row| &row["algorithm"]).collect();
     assert_eq!(names, ["tcp-newreno", "tcp-bbr1"]);
     for row in &rows {
@@ -33,27 +34,19 @@ fn transfers_over_tcp_have_their_metrics_beside_print() {
         .zip(again.as_f64())
         .map(|(all, again)| all - again);
     assert_eq!(new, Some(402.0));
-    let text = folder.says(&[&run[..], &["--report", "tcp.html"]].concat());
+    let text = folder.says(&format!("{run} --report tcp.html"));
     assert!(
         text.contains("tcp-newreno") && text.contains("95.14"),
         "{text}"
     );
-    let html = std::fs::read_to_string(folder.0.join("tcp.html")).expect("a report");
+    let html = std::fs::read_to_string(folder.path("tcp.html")).expect("a report");
     assert!(html.contains("Sequence numbers over time") && html.contains("Box plots"));
 }
 
 #[test]
 fn tcp_settings_are_shown_set_and_misspellings_suggested() {
-    let folder = Folder::new("tcp-set");
-    let show = [
-        "lab",
-        "show",
-        STREAM,
-        "--set",
-        "rto_max=60 s",
-        "--set",
-        "tcp.sack=true",
-    ];
+    let folder = Scratch::new();
+    let show = format!("lab show {STREAM} --set 'rto_max=60 s' --set tcp.sack=true");
     let text = folder.says(&show);
     assert!(
         text.contains("tcp.rto_max 60 s (changed)") && text.contains("tcp.sack true (changed)")
@@ -62,8 +55,7 @@ fn tcp_settings_are_shown_set_and_misspellings_suggested() {
         text.contains("tcp.mss 256,") && text.contains("tcp.bbr_era 2016"),
         "{text}"
     );
-    let shown: Value =
-        serde_json::from_str(&folder.says(&[&show[..], &["--json"]].concat())).expect("JSON");
+    let shown = &folder.lines(&format!("{show} --json"))[0];
     let newreno = &shown["algorithms"][2];
     assert_eq!(
         (&newreno["name"], &newreno["transport"]),
@@ -73,26 +65,14 @@ fn tcp_settings_are_shown_set_and_misspellings_suggested() {
     assert_eq!(newreno["constants"]["ack_delay"]["value"], "200 ms");
     assert_eq!(shown["algorithms"][0]["transport"], "udp");
 
-    let output = folder.carob(&["lab", "run", STREAM, "--set", "tcp.sakc=true"]);
-    assert_eq!(output.status.code(), Some(2));
-    let error = String::from_utf8_lossy(&output.stderr);
+    let error = folder.refuses(&format!("lab run {STREAM} --set tcp.sakc=true"));
     assert!(error.contains("did you mean \"tcp.sack\"?"), "{error}");
 
-    let hash = |set: &[&str]| {
-        let run = [
-            "lab",
-            "run",
-            STREAM,
-            "--algorithm",
-            "tcp-newreno",
-            "--seed",
-            "1",
-            "--each",
-            "--json",
-        ];
-        folder.lines(&[&run[..], set].concat())[0]["trace_hash"].clone()
+    let hash = |more: &str| {
+        let run = format!("lab run {STREAM} --algorithm tcp-newreno --seed 1 --each --json {more}");
+        folder.lines(&run)[0]["trace_hash"].clone()
     };
-    assert_eq!(hash(&[]), hash(&["--threads", "1"]));
-    assert_ne!(hash(&[]), hash(&["--set", "tcp.sack=true"]));
-    assert_ne!(hash(&[]), hash(&["--set", "queue=codel"]));
+    assert_eq!(hash(""), hash("--threads 1"));
+    assert_ne!(hash(""), hash("--set tcp.sack=true"));
+    assert_ne!(hash(""), hash("--set queue=codel"));
 }

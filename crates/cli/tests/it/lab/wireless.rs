@@ -1,46 +1,28 @@
 //! Wireless networks.
 
-use crate::lab::folder::Folder;
+use crate::process::Scratch;
 
 #[test]
 fn a_network_is_drawn_with_its_tree_and_others_have_none() {
-    let folder = Folder::new("topology");
+    let folder = Scratch::new();
     let cell = "cocoaplus/mixed-6x6-ideal-1n";
-    let svg = folder.says(&["lab", "show", cell, "--topology"]);
+    let svg = folder.says(&format!("lab show {cell} --topology"));
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
     // 36 nodes, of which root and sink have a look of their own.
     assert!(svg.matches("mesh-node").count() >= 34);
     assert!(svg.contains(">parent<") && svg.contains(" by ETX "));
-    let again = folder.says(&["lab", "show", cell, "--topology", "--seed", "1"]);
+    let again = folder.says(&format!("lab show {cell} --topology --seed 1"));
     assert_eq!(svg, again, "seed 1 is the first");
-    let other = folder.says(&["lab", "show", cell, "--topology", "--seed", "2"]);
+    let other = folder.says(&format!("lab show {cell} --topology --seed 2"));
     assert_ne!(svg, other);
-    let error = folder.refuses(&["lab", "show", "thesis/short", "--topology"]);
+    let error = folder.refuses("lab show thesis/short --topology");
     assert!(error.contains("no wireless network"), "{error}");
 }
 
 #[test]
 fn a_load_of_ones_own_is_what_nodes_make_together() {
-    let folder = Folder::new("load");
-    let lines = folder.lines(&[
-        "lab",
-        "run",
-        "cocoaplus/constant",
-        "--set",
-        "topology=chain",
-        "--set",
-        "link=ideal",
-        "--set",
-        "load=2 kbit/s",
-        "--set",
-        "traffic.gaps=fixed",
-        "--algorithm",
-        "cocoa-plus",
-        "--seed",
-        "1",
-        "--json",
-        "--no-report",
-    ]);
+    let folder = Scratch::new();
+    let lines = folder.lines("lab run cocoaplus/constant --set topology=chain --set link=ideal --set 'load=2 kbit/s' --set traffic.gaps=fixed --algorithm cocoa-plus --seed 1 --json --no-report");
     let [line] = &lines[..] else {
         panic!("one cell, one algorithm: {lines:?}");
     };
@@ -57,7 +39,7 @@ fn a_load_of_ones_own_is_what_nodes_make_together() {
 
 #[test]
 fn a_constrained_link_means_nothing_to_a_network() {
-    let folder = Folder::new("no-link");
-    let refused = folder.refuses(&["lab", "show", "cocoaplus/event", "--set", "buffer=2500 B"]);
+    let folder = Scratch::new();
+    let refused = folder.refuses("lab show cocoaplus/event --set 'buffer=2500 B'");
     assert!(refused.contains("buffer"), "{refused}");
 }

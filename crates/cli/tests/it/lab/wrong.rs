@@ -1,52 +1,59 @@
 //! What is typed wrongly.
 
-use crate::lab::folder::{Folder, NONE};
+use crate::lab::NONE;
+use crate::process::Scratch;
 
 #[test]
 fn wrong_names_find_their_nearest() {
-    let folder = Folder::new("names");
+    let folder = Scratch::new();
     for (arguments, expected) in [
-        (&["thesis/lon"][..], "did you mean \"thesis/long\"?"),
-        (&["long"], "did you mean \"thesis/long\"?"),
+        ("thesis/lon", "did you mean \"thesis/long\"?"),
+        ("long", "did you mean \"thesis/long\"?"),
         (
-            &["thesis/long-1c-non-2500"],
+            "thesis/long-1c-non-2500",
             "did you mean \"long-1c-none-2500\"?",
         ),
         (
-            &[NONE, "--algorithm", "cocoa-3"],
+            "thesis/long-1c-none-2500 --algorithm cocoa-3",
             "--algorithm cocoa-3: unknown controller \"cocoa-3\"; did you mean \"cocoa-03\"?",
         ),
         (
-            &[NONE, "--set", "rto_mx=3 s"],
+            "thesis/long-1c-none-2500 --set 'rto_mx=3 s'",
             "did you mean \"transmission.rto_max\"?",
         ),
         (
-            &[NONE, "--set", "rate=3 kbit/s"],
+            "thesis/long-1c-none-2500 --set 'rate=3 kbit/s'",
             "may be link.down.rate or link.up.rate",
         ),
         (
-            &[NONE, "--set", "cc.k_week=1", "--algorithm", "cocoa-03"],
+            "thesis/long-1c-none-2500 --set cc.k_week=1 --algorithm cocoa-03",
             "cocoa-03 has no constant \"k_week\"",
         ),
-        (&["zzz"], "unknown scenario \"zzz\""),
-        (&[NONE, "--algorithm", "bbr"], "did you mean \"tcp-bbr1\"?"),
-        (&["thesis"], "\"thesis\" is a study, not a scenario"),
-        (&["thesis"], "thesis/long, thesis/nstart-sweep"),
-        (&["thesis/zzz*"], "unknown scenario \"thesis/zzz*\""),
+        ("zzz", "unknown scenario \"zzz\""),
         (
-            &["thesis/zzz*"],
+            "thesis/long-1c-none-2500 --algorithm bbr",
+            "did you mean \"tcp-bbr1\"?",
+        ),
+        ("thesis", "\"thesis\" is a study, not a scenario"),
+        ("thesis", "thesis/long, thesis/nstart-sweep"),
+        ("thesis/zzz*", "unknown scenario \"thesis/zzz*\""),
+        (
+            "thesis/zzz*",
             "the scenarios of thesis are thesis/exchange-tcp",
         ),
         (
-            &[NONE, "--set", "donw.rate=3 kbit/s"],
+            "thesis/long-1c-none-2500 --set 'donw.rate=3 kbit/s'",
             "unknown key \"donw.rate\"; did you mean \"down.rate\"?",
         ),
-        (&[NONE, "--set", "donw.rate=3 kbit/s"], "`carob lab keys`"),
+        (
+            "thesis/long-1c-none-2500 --set 'donw.rate=3 kbit/s'",
+            "`carob lab keys`",
+        ),
     ] {
-        let error = folder.refuses(&[&["lab", "run"], arguments].concat());
+        let error = folder.refuses(&format!("lab run {arguments}"));
         assert!(error.contains(expected), "{arguments:?}: {error}");
     }
-    let error = folder.refuses(&["lab", "reproduce", "thesys"]);
+    let error = folder.refuses("lab reproduce thesys");
     assert!(error.contains("unknown study \"thesys\""), "{error}");
     assert!(
         error.contains("there are: ") && error.contains("thesis"),
@@ -56,7 +63,7 @@ fn wrong_names_find_their_nearest() {
 
 #[test]
 fn wrong_values_name_what_is_expected() {
-    let folder = Folder::new("values");
+    let folder = Scratch::new();
     for (set, expected) in [
         (
             "down.rate=30",
@@ -71,17 +78,17 @@ fn wrong_values_name_what_is_expected() {
         ("buffer=100 B", "too small for a packet of link.mtu (296 B)"),
         ("down.rate", "write key=value"),
     ] {
-        let error = folder.refuses(&["lab", "run", NONE, "--set", set]);
+        let error = folder.refuses(&format!("lab run {NONE} --set '{set}'"));
         assert!(error.contains(expected), "{set}: {error}");
         assert!(error.contains(&format!("--set {set}")), "{set}: {error}");
     }
     for arguments in [
-        &["--seeds", "0"][..],
-        &["--seeds", "2", "--seed", "1"],
-        &["--threads", "0"],
-        &["--json", "--csv"],
-        &["--seeds", "99999999999"],
+        "--seeds 0",
+        "--seeds 2 --seed 1",
+        "--threads 0",
+        "--json --csv",
+        "--seeds 99999999999",
     ] {
-        folder.refuses(&[&["lab", "run", NONE], arguments].concat());
+        folder.refuses(&format!("lab run {NONE} {arguments}"));
     }
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::commands::harness::{Scratch, carob};
+use crate::commands::harness::carob;
 use crate::installed::Peer;
 use crate::interop::bench::{Bench, assert_same, can_run, pattern};
 use crate::interop::clients::{Ask, Client};
 use crate::interop::path::Faults;
+use crate::process::Scratch;
 
 /// 64 blocks with a loss of 10 % a round trip wait some seven times for two to three seconds.
 const LOSSY_LIMIT: Duration = Duration::from_secs(240);
