@@ -155,55 +155,36 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_what_was_asked_is_late() {
-        let sent = sent();
-        assert_eq!(
-            sent.judge(&message(0x60, 0x45, 0, b"ac")),
-            UnexpectedAnswer::Late
-        );
-        assert_eq!(
-            sent.judge(&message(0x50, 0x45, 9, b"ac")),
-            UnexpectedAnswer::Late
-        );
-        assert_eq!(
-            sent.judge(&message(0x40, 0x45, 9, b"ac")),
-            UnexpectedAnswer::Late
-        );
-        assert_eq!(
-            sent.judge(&message(0x60, 0, 0xffff, b"")),
-            UnexpectedAnswer::Late
-        );
-        assert_eq!(
-            sent.judge(&message(0x70, 0, 1, b"")),
-            UnexpectedAnswer::Late
-        );
-    }
+    fn unexpected_answers_are_told_apart_by_type_message_id_and_token() {
+        use UnexpectedAnswer::{Kind, Late, Malformed, MessageId, Nothing, Token};
 
-    #[test]
-    fn a_wrong_message_id_is_told_from_a_wrong_token() {
         let sent = sent();
-        let of = |id, token| sent.judge(&message(0x60, 0x45, id, token));
-        assert_eq!(of(2, b"ad"), UnexpectedAnswer::MessageId, "never used");
-        assert_eq!(of(0, b"ad"), UnexpectedAnswer::MessageId, "another's");
-        assert_eq!(
-            of(5_000, b"zz"),
-            UnexpectedAnswer::MessageId,
-            "neither is ours"
-        );
-        assert_eq!(of(0, b"zz"), UnexpectedAnswer::Token);
-        assert_eq!(of(0, b""), UnexpectedAnswer::Token);
-        assert_eq!(
-            sent.judge(&message(0x50, 0x45, 9, b"zz")),
-            UnexpectedAnswer::Token
-        );
-        assert_eq!(
-            sent.judge(&message(0x60, 0, 2, b"")),
-            UnexpectedAnswer::MessageId
-        );
-        assert_eq!(
-            sent.judge(&message(0x70, 0, 0xfffd, b"")),
-            UnexpectedAnswer::MessageId
-        );
+        for (head, code, id, token, expected) in [
+            // Answers to what was asked, from all that can follow it.
+            (0x60, 0x45, 0, &b"ac"[..], Late),
+            (0x50, 0x45, 9, b"ac", Late),
+            (0x40, 0x45, 9, b"ac", Late),
+            (0x60, 0, 0xffff, b"", Late),
+            (0x70, 0, 1, b"", Late),
+            // A Message ID that was never used, another's, and with a token that is not ours.
+            (0x60, 0x45, 2, b"ad", MessageId),
+            (0x60, 0x45, 0, b"ad", MessageId),
+            (0x60, 0x45, 5_000, b"zz", MessageId),
+            (0x60, 0, 2, b"", MessageId),
+            (0x70, 0, 0xfffd, b"", MessageId),
+            (0x60, 0x45, 0, b"zz", Token),
+            (0x60, 0x45, 0, b"", Token),
+            (0x50, 0x45, 9, b"zz", Token),
+            // What cannot be an answer.
+            (0x60, 0x01, 0, b"ac", Kind),
+            (0x50, 0x01, 0, b"ac", Kind),
+            (0x40, 0, 9, b"", Nothing),
+        ] {
+            let message = message(head, code, id, token);
+            assert_eq!(sent.judge(&message), expected, "{message:x?}");
+        }
+        assert_eq!(sent.judge(b"\x44\x45"), Malformed);
+        assert_eq!(sent.judge(b""), Malformed);
     }
 
     #[test]
@@ -217,25 +198,6 @@ mod tests {
         assert_eq!(of(5, &long(2)), UnexpectedAnswer::MessageId);
         assert_eq!(of(5, &long(3)), UnexpectedAnswer::Token);
         assert_eq!(of(5, &long(1)[1..]), UnexpectedAnswer::Token);
-    }
-
-    #[test]
-    fn what_cannot_be_an_answer_is_said_to_be_so() {
-        let sent = sent();
-        assert_eq!(
-            sent.judge(&message(0x60, 0x01, 0, b"ac")),
-            UnexpectedAnswer::Kind
-        );
-        assert_eq!(
-            sent.judge(&message(0x50, 0x01, 0, b"ac")),
-            UnexpectedAnswer::Kind
-        );
-        assert_eq!(
-            sent.judge(&message(0x40, 0, 9, b"")),
-            UnexpectedAnswer::Nothing
-        );
-        assert_eq!(sent.judge(b"\x44\x45"), UnexpectedAnswer::Malformed);
-        assert_eq!(sent.judge(b""), UnexpectedAnswer::Malformed);
     }
 
     #[test]
