@@ -39,6 +39,15 @@ mod tests {
         crate::testing::scenario("thesis/long", &[])
     }
 
+    /// All runs of the scenario with so many seeds.
+    pub(super) fn plan(scenario: &Scenario, seeds: u64) -> Plan<'_> {
+        let selection = Selection {
+            seeds: Some(seeds),
+            ..Selection::default()
+        };
+        Plan::new(scenario, &selection).expect("a plan")
+    }
+
     /// A replacement of the simulator: flows of random length that depend on the spec only.
     #[allow(
         clippy::unnecessary_wraps,

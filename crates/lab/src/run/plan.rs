@@ -323,17 +323,13 @@ fn nearest_cell(scenario: &Scenario, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::tests::{long, pretend};
+    use crate::run::tests::{long, plan, pretend};
     use crate::scenario::builtin;
 
     #[test]
     fn specifications_are_those_of_their_job_in_any_order() {
         let scenario = long();
-        let selection = Selection {
-            seeds: Some(2),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        let plan = plan(&scenario, 2);
         let specs = LastSpec::new();
         let jobs = plan.jobs();
         let text = |spec: RunSpec| format!("{spec:?}");
@@ -393,11 +389,7 @@ mod tests {
     #[test]
     fn progress_reaches_the_number_of_runs() {
         let scenario = long();
-        let selection = Selection {
-            seeds: Some(2),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        let plan = plan(&scenario, 2);
         let most = AtomicUsize::new(0);
         plan.execute(pretend, |done, all| {
             assert_eq!(all, 128);

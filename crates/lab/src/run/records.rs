@@ -148,16 +148,12 @@ impl Plan<'_> {
 mod tests {
     use super::*;
     use crate::run::Selection;
-    use crate::run::tests::{long, pretend};
+    use crate::run::tests::{long, plan, pretend};
 
     #[test]
     fn records_in_parts_and_through_bytes_give_the_same_rows() {
         let scenario = long();
-        let selection = Selection {
-            seeds: Some(2),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        let plan = plan(&scenario, 2);
         let never = AtomicBool::new(false);
         let part = |runs| {
             let records = plan.records(runs, pretend, &never, |_| {});

@@ -218,7 +218,7 @@ fn trace_hash(hashes: &[u64]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::run::tests::{long, pretend};
+    use crate::run::tests::{long, plan, pretend};
     use crate::run::{Plan, Selection};
 
     fn rows_with(threads: usize) -> String {
@@ -244,11 +244,7 @@ mod tests {
     #[test]
     fn rows_have_the_shape_of_the_machine_interface() {
         let scenario = long();
-        let selection = Selection {
-            seeds: Some(3),
-            ..Selection::default()
-        };
-        let plan = Plan::new(&scenario, &selection).expect("a plan");
+        let plan = plan(&scenario, 3);
         let outcome = plan.execute(pretend, |_, _| {}).expect("possible");
         let row = serde_json::to_value(&outcome.rows()[10]).expect("plain data");
         assert_eq!(row["scenario"], "thesis/long-1c-low-2500");
