@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::OnceLock;
 use std::time::Instant;
 
 use carob_lab::claims::expression::Reference;
@@ -11,7 +10,6 @@ use carob_lab::scenario::builtin;
 use carob_lab::text::TextTable;
 use carob_studies::claims::{self, ClaimStatus, ClaimStatuses, PARTS, Part, StoredVerdicts};
 use carob_studies::papers;
-use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::claims_index::{self, StudyVerdicts};
@@ -162,16 +160,9 @@ fn compute(part: &Part, args: &ClaimsArgs) -> Result<StoredVerdicts, Failure> {
     making
         .check(&claims::files(part))
         .map_err(|error| Failure::new(Kind::Usage, error))?;
-    // The number of runs is known with the first one done.
-    let bar: OnceLock<ProgressBar> = OnceLock::new();
-    let kept = output::with_threads(args.threads, || {
-        StoredVerdicts::compute(part, making, |_, all| {
-            bar.get_or_init(|| output::progress(all)).inc(1);
-        })
+    let kept = output::with_progress(args.threads, |progress| {
+        StoredVerdicts::compute(part, making, progress)
     })?;
-    if let Some(bar) = bar.get() {
-        bar.finish_and_clear();
-    }
     kept.map_err(|error| Failure::new(Kind::Usage, error))
 }
 
@@ -509,20 +500,21 @@ By [these rules](rules/{rules}.toml), {from}:
     text
 }
 
+/// A list under its heading; nothing without lines.
+fn list(heading: &str, lines: impl Iterator<Item = String>) -> String {
+    let lines: Vec<String> = lines.map(|line| format!("* {line}\n")).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("\n{heading}:\n\n{}", lines.concat())
+}
+
 /// The claims that raw data refutes, as a list.
 fn refuted(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
     let judged = all.iter().flat_map(|kept| &kept.claims);
     let lines = judged.filter_map(|judged| standings.refutation(&judged.id));
-    let lines: Vec<String> = lines
-        .map(|one| format!("* {}, by {}: {}.\n", one.id, one.source, one.reason))
-        .collect();
-    if lines.is_empty() {
-        return String::new();
-    }
-    format!(
-        "\nContradicted by the study's published data:\n\n{}",
-        lines.concat()
-    )
+    let lines = lines.map(|one| format!("{}, by {}: {}.", one.id, one.source, one.reason));
+    list("Contradicted by the study's published data", lines)
 }
 
 /// The claims that depend on something unpublished and do not hold, as a list.
@@ -530,33 +522,20 @@ fn unpublished(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
     let judged = all.iter().flat_map(|kept| &kept.claims);
     let open = judged.filter(|one| standings.standing(one) == ClaimStatus::CannotBeDecided);
     let lines = open.filter_map(|judged| standings.missing(&judged.id));
-    let lines: Vec<String> = lines
-        .map(|one| {
-            format!(
-                "* {}. Unpublished: {}. Reason: {}.\n",
-                one.id, one.missing, one.reason
-            )
-        })
-        .collect();
-    if lines.is_empty() {
-        return String::new();
-    }
-    format!(
-        "\nNot decidable by what the study publishes:\n\n{}",
-        lines.concat()
-    )
+    let lines = lines.map(|one| {
+        format!(
+            "{}. Unpublished: {}. Reason: {}.",
+            one.id, one.missing, one.reason
+        )
+    });
+    list("Not decidable by what the study publishes", lines)
 }
 
 /// The causes of the claims that fail, as a list.
 fn causes(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
     let causes = standings.causes(all.iter().flat_map(|kept| &kept.claims));
-    let lines: Vec<String> = causes
-        .map(|(judged, cause)| format!("* {}. {cause}\n", judged.id))
-        .collect();
-    if lines.is_empty() {
-        return String::new();
-    }
-    format!("\nCauses of claims that fail:\n\n{}", lines.concat())
+    let lines = causes.map(|(judged, cause)| format!("{}. {cause}", judged.id));
+    list("Causes of claims that fail", lines)
 }
 
 #[cfg(test)]

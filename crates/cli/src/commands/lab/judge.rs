@@ -1,7 +1,6 @@
 //! `carob lab judge`: the expected values and claims of a study in a folder.
 
 use std::path::Path;
-use std::sync::OnceLock;
 use std::time::Instant;
 
 use carob_lab::claims::{Judged, Making, Verdict};
@@ -9,7 +8,6 @@ use carob_lab::expected::Comparison;
 use carob_lab::study::{StudyFolder, StudyVerdicts};
 use carob_lab::text::{TextTable, seconds};
 use carob_studies::claims::unit;
-use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::output::{self, json_lines, say, say_table};
@@ -29,16 +27,7 @@ pub(super) fn run(args: &JudgeArgs) -> Result<Outcome, Failure> {
     making
         .check(folder.files())
         .map_err(|error| usage(&error))?;
-    // The number of runs is known with the first one done.
-    let bar: OnceLock<ProgressBar> = OnceLock::new();
-    let verdicts = output::with_threads(args.threads, || {
-        folder.judge(making, |_, all| {
-            bar.get_or_init(|| output::progress(all)).inc(1);
-        })
-    })?;
-    if let Some(bar) = bar.get() {
-        bar.finish_and_clear();
-    }
+    let verdicts = output::with_progress(args.threads, |progress| folder.judge(making, progress))?;
     let verdicts = verdicts.map_err(|error| usage(&error))?;
     if args.json {
         json_lines(values(&folder, &verdicts));

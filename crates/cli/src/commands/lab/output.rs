@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+#[cfg(feature = "studies")]
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use carob_lab::report::Report;
@@ -133,6 +135,22 @@ pub(super) fn with_threads<T: Send>(
 ) -> Result<T, Failure> {
     on_threads(args.threads.map(usize::from), work)
         .ok_or_else(|| Failure::new(Kind::File, "cannot start threads").hint("try --threads 1"))
+}
+
+/// Does `work` in the same way with a progress bar, which begins when the first run tells their number.
+#[cfg(feature = "studies")]
+pub(super) fn with_progress<T: Send>(
+    args: ThreadArgs,
+    work: impl FnOnce(&(dyn Fn(usize, usize) + Sync)) -> T + Send,
+) -> Result<T, Failure> {
+    let bar: OnceLock<ProgressBar> = OnceLock::new();
+    let done = with_threads(args, || {
+        work(&|_, all| bar.get_or_init(|| progress(all)).inc(1))
+    })?;
+    if let Some(bar) = bar.get() {
+        bar.finish_and_clear();
+    }
+    Ok(done)
 }
 
 /// Writes a report and prints its path; `quiet` output gets one only if a file was named.

@@ -2,7 +2,6 @@
 
 mod networks;
 
-use std::sync::OnceLock;
 use std::time::Instant;
 
 use carob_lab::expected::{self, Comparison};
@@ -10,7 +9,6 @@ use carob_lab::statistics::Statistic;
 use carob_lab::study::Study;
 use carob_studies::papers;
 use carob_studies::reproduce::{self, MeasuredRuns, SEEDS, thesis_tolerances};
-use indicatif::ProgressBar;
 
 use super::output::{self, json_lines, raw, say, say_table};
 use crate::args::lab::ReproduceArgs;
@@ -84,16 +82,10 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
 }
 
 fn compute(args: &ReproduceArgs) -> Result<MeasuredRuns, Failure> {
-    // The number of runs is known with the first one done.
-    let bar: OnceLock<ProgressBar> = OnceLock::new();
-    let measured = output::with_threads(args.threads, || {
-        MeasuredRuns::compute(args.seeds.unwrap_or(SEEDS), |_, all| {
-            bar.get_or_init(|| output::progress(all)).inc(1);
-        })
+    let seeds = args.seeds.unwrap_or(SEEDS);
+    let measured = output::with_progress(args.threads, |progress| {
+        MeasuredRuns::compute(seeds, progress)
     })?;
-    if let Some(bar) = bar.get() {
-        bar.finish_and_clear();
-    }
     measured.map_err(|e| Failure::new(Kind::Usage, e))
 }
 

@@ -1,7 +1,6 @@
 //! `carob lab reproduce cocoaplus`: means over wireless networks, and the order of algorithms.
 
 use std::fmt::Write as _;
-use std::sync::OnceLock;
 use std::time::Instant;
 
 use carob_lab::study::Study;
@@ -9,7 +8,6 @@ use carob_studies::papers::{self, PublishedMean};
 use carob_studies::reproduce::networks::{
     self, MeasureError, NETWORK_SEEDS, NetworkComparison, NetworkRuns, printed_tables,
 };
-use indicatif::ProgressBar;
 
 use crate::args::lab::ReproduceArgs;
 use crate::commands::lab::output::{self, json_lines, raw, say, say_table};
@@ -69,17 +67,10 @@ pub(super) fn run(study: &Study, args: &ReproduceArgs) -> Result<Outcome, Failur
 }
 
 fn compute(args: &ReproduceArgs, published: &[PublishedMean]) -> Result<NetworkRuns, Failure> {
-    // The number of runs is known with the first one done.
-    let bar: OnceLock<ProgressBar> = OnceLock::new();
-    let measured = output::with_threads(args.threads, || {
-        let seeds = args.seeds.unwrap_or(NETWORK_SEEDS);
-        NetworkRuns::compute(published, &args.set, seeds, |_, all| {
-            bar.get_or_init(|| output::progress(all)).inc(1);
-        })
+    let seeds = args.seeds.unwrap_or(NETWORK_SEEDS);
+    let measured = output::with_progress(args.threads, |progress| {
+        NetworkRuns::compute(published, &args.set, seeds, progress)
     })?;
-    if let Some(bar) = bar.get() {
-        bar.finish_and_clear();
-    }
     measured.map_err(|why| match why {
         MeasureError::Set(error) => Failure::new(Kind::Usage, error),
         MeasureError::Run(impossible) => Failure::new(Kind::Usage, impossible),
