@@ -6,6 +6,7 @@ use carob::ContentFormat;
 use carob_proto::codec::numbers::ContentFormatDefinition;
 
 use crate::failure::did_you_mean;
+use crate::output;
 
 /// Names that do not follow from a media type.
 const ALIASES: &[(&str, ContentFormat)] = &[
@@ -80,29 +81,11 @@ fn unknown(text: &str) -> String {
     } else {
         format!("; {near}")
     };
-    let all: Vec<_> = names().map(|(name, _)| name).collect();
+    let all = output::filled(names().map(|(name, _)| name), 76).join("\n  ");
     format!(
         "unknown format \"{text}\"{near}\n\n\
-         A format is a number, a media type such as application/cbor, or one of\n{}",
-        filled(&all)
+         A format is a number, a media type such as application/cbor, or one of\n  {all}"
     )
-}
-
-/// Words in lines of 80 columns, two columns in.
-fn filled(words: &[&str]) -> String {
-    const WIDTH: usize = 80;
-    let mut lines = vec![String::new()];
-    for word in words {
-        let line = lines.last().map_or(0, String::len);
-        if line + 1 + word.len() > WIDTH - 2 {
-            lines.push(String::new());
-        }
-        if let Some(line) = lines.last_mut() {
-            line.push_str(if line.is_empty() { "  " } else { " " });
-            line.push_str(word);
-        }
-    }
-    lines.join("\n")
 }
 
 #[cfg(test)]

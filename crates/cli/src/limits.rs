@@ -131,7 +131,8 @@ pub(crate) fn list(as_json: bool, as_page: bool) -> String {
         {
             _ = writeln!(text, "{name}={default}");
             let width = output::columns().map_or(92, |columns| columns.min(96) - 4);
-            for line in wrapped(&plain(about).replace('`', ""), width) {
+            let about = plain(about).replace('`', "");
+            for line in output::filled(about.split_whitespace(), width) {
                 _ = writeln!(text, "    {line}");
             }
         }
@@ -157,33 +158,8 @@ fn number(number: usize) -> String {
         0 => "0".to_owned(),
         bytes if bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
         bytes if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
-        other => {
-            let digits = other.to_string();
-            let groups: Vec<&str> = digits
-                .as_bytes()
-                .rchunks(3)
-                .rev()
-                .map(|group| std::str::from_utf8(group).unwrap_or_default())
-                .collect();
-            groups.join(",")
-        }
+        other => output::thousands(other as u64),
     }
-}
-
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.len() - 1;
-        if !lines[last].is_empty() && lines[last].len() + 1 + word.len() > width {
-            lines.push(word.to_owned());
-        } else {
-            if !lines[last].is_empty() {
-                lines[last].push(' ');
-            }
-            lines[last].push_str(word);
-        }
-    }
-    lines
 }
 
 #[cfg(test)]
@@ -198,6 +174,5 @@ mod tests {
             numbers,
             ["0", "5", "1,000", "65,536", "64 MiB", "1,234,567"]
         );
-        assert_eq!(wrapped("a bb ccc", 4), ["a bb", "ccc"]);
     }
 }

@@ -125,3 +125,39 @@ pub(crate) fn finish() -> Result<(), Failure> {
         State::Written | State::Reported => Ok(()),
     }
 }
+
+/// Words in lines of at most `width` columns.
+pub(crate) fn filled<'a>(words: impl Iterator<Item = &'a str>, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= width => line.extend([" ", word]),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// `1,234,567`.
+pub(crate) fn thousands(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_fill_lines_up_to_their_width() {
+        assert_eq!(filled("a bb ccc".split(' '), 4), ["a bb", "ccc"]);
+        assert_eq!(filled("too-long a".split(' '), 4), ["too-long", "a"]);
+    }
+}

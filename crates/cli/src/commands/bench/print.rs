@@ -11,6 +11,8 @@ use carob_bench::{
     Arrivals, BUSY, ErrorKind, Mode, Pace, Percentiles, Plan, Report, limit_by_default,
 };
 
+use crate::output::thousands;
+
 /// A line on stderr while the load runs, if that is a terminal.
 pub(super) struct Progress(ProgressBar);
 
@@ -263,19 +265,6 @@ fn cpu(lines: &mut Lines, report: &Report) {
             "source ports ran out: some Message IDs recurred too early",
         );
     }
-}
-
-/// `1,234,567`.
-fn thousands(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (place, digit) in digits.char_indices() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Three digits that count, or all before the point.
