@@ -4,7 +4,8 @@
 //! Confirmable blocks are acknowledged one by one. NON blocks are reported in sets of MAX_PAYLOADS; the
 //! controller's timer takes the place of NON_TIMEOUT, its window and pacing the place of the wait between
 //! sets. A report names the transmission that caused it: missing blocks sent before that one are lost,
-//! those sent after it may still arrive, unless more than a round trip has passed.
+//! those sent after it may still arrive, unless the server reports by its timer and more than a round trip
+//! has passed.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -376,6 +377,14 @@ impl Client {
             || (causal && !upload.sender.is_sent() && elapsed < receive_timeout);
         let (mut also, mut recent, mut lost) = (0_u32, 0_u32, 0_u64);
         let before = upload.reference.replace(reference.at);
+        // The latest departure that the server can have waited for: its first report by timer leaves
+        // NON_RECEIVE_TIMEOUT after the named block arrives, and later ones name the same block.
+        let first_timer = reference.at + receive_timeout;
+        let awaited = if before == Some(reference.at) {
+            now
+        } else {
+            first_timer
+        };
         let outstanding: Vec<(u32, u32)> = (upload.sender.outstanding().iter())
             .map(|(block, exchange)| (*block, *exchange))
             .collect();
@@ -387,8 +396,8 @@ impl Client {
             let transmission = carrier.transmission_of(exchange, block);
             let sent_before = transmission.is_some_and(|sent| sent.at < reference.at);
             if report.missing.contains(&block) {
-                // One sent later is lost if it had the time to arrive before the report.
-                let is_due = sent_before || carrier.is_report_due(now, exchange);
+                // One sent later is lost if the server waited for it, and it had the time to arrive.
+                let is_due = sent_before || carrier.is_report_due(now, awaited, exchange);
                 if !is_due || !carrier.is_reported(exchange) {
                     continue;
                 }

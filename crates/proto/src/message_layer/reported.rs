@@ -282,14 +282,15 @@ impl Carrier {
         exchange.is_some_and(Exchange::is_reported)
     }
 
-    /// Returns whether a message left so long ago that a report of now would know of it.
-    pub(crate) fn is_report_due(&self, now: Instant, index: u32) -> bool {
+    /// Returns whether a message left by `until`, and so long ago that a report of now would know of it.
+    pub(crate) fn is_report_due(&self, now: Instant, until: Instant, index: u32) -> bool {
         let Some(exchange) = self.exchanges.get(index as usize) else {
             return false;
         };
         let due = self.peers[exchange.peer].report_delay();
+        let is_due = |at: Instant| at <= until && now.since(at) >= due;
         let sent = exchange.transmissions.last();
-        exchange.is_presumed_received() && sent.is_some_and(|sent| now.since(sent.at) >= due)
+        exchange.is_presumed_received() && sent.is_some_and(|sent| is_due(sent.at))
     }
 
     /// The transmission of a block; `None` while it is queued.

@@ -354,6 +354,29 @@ fn few_blocks_leave_while_reports_are_late() {
 }
 
 #[test]
+fn a_late_report_repeats_no_block_that_was_repeated_since() {
+    let mut client = config("carob");
+    client.q_block.receive_timeout = millis(10);
+    let mut net = net_with(client, config("carob"));
+    net.send_with(upload("x", 60), sending(On, false));
+    net.run_for(millis(315));
+    net.server_dead = true;
+    assert_eq!(net.sent_by_client().len(), 30, "blocks 0 to 29 in order");
+    // The server reports late that block 12 is missing, after blocks 20 and 21.
+    let times = |net: &mut Net, id: u16, named: usize| {
+        let report = non(Code::REQUEST_ENTITY_INCOMPLETE, id).token_of(net.sent_by_client()[named]);
+        net.inject_to_client(&report.option(12, &[1, 16]).payload(&[12]).bytes());
+        net.run_for(millis(100));
+        let sent = blocks(&net.sent_by_client(), OptionNumber::Q_BLOCK1);
+        sent.iter().filter(|block| block.1 == 12).count()
+    };
+    net.run_for(millis(15));
+    assert_eq!(times(&mut net, 1, 20), 2, "block 12 left before 20");
+    assert_eq!(times(&mut net, 2, 21), 2, "its repetition left after 21");
+    assert_eq!(times(&mut net, 3, 21), 3, "no block arrived after 21");
+}
+
+#[test]
 fn a_multicast_request_with_q_block2_is_ignored() {
     let mut net = net();
     net.app.resources.insert("x".into(), "s".into());
