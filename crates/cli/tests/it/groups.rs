@@ -4,6 +4,8 @@
 #![cfg(target_os = "linux")]
 use std::process::{Command, Output};
 
+use crate::commands::harness::Parts as _;
+
 /// Two hosts, 10.9.0.1 (here, on `v0`) and 10.9.0.2 (`there`, on `v1`).
 const NETWORK: &str = r#"
 set -e
@@ -84,9 +86,7 @@ fn slow_every_member_is_shown_with_who_it_is() {
     let mut parts = shown.split("----\n");
     let first = parts.next().unwrap_or_default();
     assert!(first.starts_with("exit 3\n"), "{shown}{errors}");
-    for host in ["10.9.0.1:5683 after", "10.9.0.2:5683 after"] {
-        assert!(first.contains(host), "{shown}{errors}");
-    }
+    first.has(&["10.9.0.1:5683 after", "10.9.0.2:5683 after"]);
     assert_eq!(first.matches("hello, this is 32 bytes").count(), 2);
     let objects: Vec<serde_json::Value> = parts
         .next()
@@ -101,7 +101,7 @@ fn slow_every_member_is_shown_with_who_it_is() {
     assert_eq!(lists.matches("</time>").count(), 2, "{shown}{errors}");
     let nobody = parts.next().unwrap_or_default();
     assert!(nobody.contains("no member of the group"), "{shown}{errors}");
-    assert!(nobody.contains("--interface"), "{nobody}");
+    nobody.has(&["--interface"]);
 }
 
 #[test]

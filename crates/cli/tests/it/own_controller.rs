@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::commands::harness::{Ran, Words as _};
+use crate::commands::harness::{Parts as _, Ran, Words as _};
 use crate::lab::study::study;
 use crate::process::Scratch;
 
@@ -98,8 +98,7 @@ fn nightly_contract_test_of_new_crate_explains_a_breach() {
         "start.parameters.ack_timeout + start.now.since(Instant::ZERO).scale(Ratio::new(1, 9))",
     );
     let message = violation(&folder).join("\n");
-    assert!(message.contains("differ in: first timer"), "{message}");
-    assert!(message.contains("equal events and draws"), "{message}");
+    message.has(&["differ in: first timer", "equal events and draws"]);
 }
 
 #[test]
@@ -140,10 +139,7 @@ fn nightly_controller_of_own_crate_runs_in_the_lab() {
     assert!(tuned > own, "longer timers: {tuned} s, {own} s");
 
     let shown = says(&folder, "cc show my-cc");
-    assert!(
-        shown.stdout().contains("source: src/lib.rs of my-cc"),
-        "{shown:?}"
-    );
+    shown.stdout().has(&["source: src/lib.rs of my-cc"]);
     let costs = says(&folder, "lab compare --link lte-m --traffic command --all");
     let mut lines = costs.stdout().lines();
     assert!(lines.any(|line| line.starts_with("my-cc ")), "{costs:?}");
@@ -153,7 +149,7 @@ fn nightly_controller_of_own_crate_runs_in_the_lab() {
         [[column]]\nname = \"median, s\"\nquantities = [\"p50(fct_s, my-cc, default-none)\"]\ndecimals = 0\n";
     fs::write(folder.path("own.toml"), sweep).expect("a file");
     let table = says(&folder, "lab sweep own.toml");
-    assert!(table.stdout().contains("| 285 |"), "{table:?}");
+    table.stdout().has(&["| 285 |"]);
 
     let judged = study();
     let rules = "[[claim]]\nid = \"own-001\"\nabout = \"Own timers recover from losses\"\n\
@@ -175,13 +171,13 @@ fn new_crate_is_refused_for_a_taken_name_or_folder() {
     let folder = Scratch::new();
     for name in ["default", "nb-iot", "Mine"] {
         let error = folder.refuses(&format!("cc new {name}"));
-        assert!(error.contains("such as my-cc"), "{error}");
+        error.has(&["such as my-cc"]);
     }
     fs::create_dir(folder.path("mine")).expect("a folder");
     fs::write(folder.path("mine/file"), "").expect("a file");
     let error = folder.refuses("cc new mine");
-    assert!(error.contains("the folder has files"), "{error}");
+    error.has(&["the folder has files"]);
     let error = folder.refuses("cc new other --carob mine");
-    assert!(error.contains("no checkout of carob"), "{error}");
+    error.has(&["no checkout of carob"]);
     assert_eq!(folder.files(), ["mine"]);
 }

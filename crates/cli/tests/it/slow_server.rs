@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::commands::harness::Parts as _;
 use crate::process::Scratch;
 
 /// A server that is as slow as it takes for congestion to begin between 25 and 50 clients, and that
@@ -12,13 +13,13 @@ const SLOW: &str = "--set 'service=60 ms' --set receive_queue=1000";
 fn a_run_says_how_many_requests_were_answered_and_how_fast() {
     let folder = Scratch::new();
     let text = folder.says("lab run retrycount/clients-100 --seeds 2 --no-report");
-    for word in ["answers/s", "answered", "at once", "per second of a run"] {
-        assert!(text.contains(word), "{word}: {text}");
-    }
-    assert!(
-        text.contains("--set 'service=60 ms' --set receive_queue=1000"),
-        "{text}"
-    );
+    text.has(&[
+        "answers/s",
+        "answered",
+        "at once",
+        "per second of a run",
+        "--set 'service=60 ms' --set receive_queue=1000",
+    ]);
     // What other scenarios print has none of this.
     let other = "lab run thesis/long-1c-none-2500 --seeds 2 --no-report";
     assert!(!folder.says(other).contains("answers/s"));
@@ -64,7 +65,7 @@ fn lines_are_of_swept_numbers_and_say_so_where_there_is_none() {
     assert!(lines.starts_with("<svg") && lines.contains("throughput_rps (1/s) against clients"));
     let none = "lab run thesis/long-1c-none-2500 --svg lines --seeds 2 --no-report";
     let error = folder.refuses(none);
-    assert!(error.contains("differ in a number"), "{error}");
+    error.has(&["differ in a number"]);
 }
 
 #[test]
@@ -96,10 +97,7 @@ fn what_a_server_cannot_be_is_refused_with_the_remedy() {
     let folder = Scratch::new();
     let run = "lab run retrycount/clients-10";
     let error = folder.refuses(&format!("{run} --algorithm tcp-newreno"));
-    assert!(
-        error.contains("over TCP") && error.contains("server.service out"),
-        "{error}"
-    );
+    error.has(&["over TCP", "server.service out"]);
     for (set, expected) in [
         ("receive_queue=0", "from 1 to 65536"),
         ("server.copies=maybe", "cost or free"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::relay::{Relay, Shape};
 use super::shaped::{server_address, serving};
-use crate::commands::harness::{Ran, carob};
+use crate::commands::harness::{Parts as _, Ran, carob};
 use crate::process::Scratch;
 
 /// A path with this delay and share of losses each way, in parts per million.
@@ -65,8 +65,8 @@ fn trial_stays_with_the_first_where_nothing_is_lost() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let text = ran.stdout();
     assert!(text.starts_with("Stay with default"), "{text}");
-    assert!(text.contains("carob lab compare --link"), "{text}");
-    assert!(ran.stderr.contains("at most 22 requests"), "{}", ran.stderr);
+    text.has(&["carob lab compare --link"]);
+    ran.stderr.has(&["at most 22 requests"]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn trial_says_what_is_wrong_before_it_begins() {
     let server = serving(&scratch, 64);
     let uri = format!("{}/nothing", server.uri.trim_end_matches('/'));
     let ran = carob(&format!("try {uri} -o {prefix}"));
-    assert!(ran.stderr.contains("4.04"), "{ran:?}");
+    ran.stderr.has(&["4.04"]);
     assert_ne!(ran.code, Some(0));
 }
 

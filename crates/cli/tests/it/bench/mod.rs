@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::commands::harness::{Running, Server};
+use crate::commands::harness::{Parts as _, Running, Server};
 use crate::process::Scratch;
 use report::{adds_up, bench, count, flawless, report};
 use responder::Responder;
@@ -335,7 +335,7 @@ fn distribution_and_server_cpu_time_on_request() {
         (value - report["latency_us"]["max"].as_f64().unwrap()).abs() < 1e-3,
         "{last}"
     );
-    assert!(text.contains("#[Mean    ="), "{text}");
+    text.has(&["#[Mean    ="]);
 }
 
 #[test]
@@ -345,13 +345,11 @@ fn the_table_names_what_was_done_and_what_came_of_it() {
     let ran = bench(&format!("{uri}/hello --requests 1200"));
     // Progress is for terminals.
     let said = ran.quiet();
-    for part in [
+    said.has(&[
         "/hello: 16 outstanding over 16 ports, CON, default",
         "requests              1,200\n",
         "answered 2.xx       1,200\n",
         "p99.9",
         "generator's CPU",
-    ] {
-        assert!(said.contains(part), "no {part:?} in\n{said}");
-    }
+    ]);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::commands::harness::{Ran, carob, carob_reading, command};
+use crate::commands::harness::{Parts as _, Ran, carob, carob_reading, command};
 use crate::process::Scratch;
 
 /// What `carob` prints in a folder, if it succeeds and says nothing on stderr.
@@ -43,7 +43,7 @@ fn the_list_has_a_line_for_each_controller_and_its_family_once() {
 fn an_explanation_has_source_family_suggestions_and_constants() {
     let ran = carob("cc show cocoa-001");
     let text = ran.quiet();
-    for there in [
+    text.has(&[
         "cocoa-001: ",
         "\nfamily: cocoa, with ",
         "\nsource: Pesola 2020",
@@ -51,30 +51,26 @@ fn an_explanation_has_source_family_suggestions_and_constants() {
         "\nsuggests timers of at most 32 s",
         "\n  k_weak ",
         "\nits timers: carob cc trace --demo -a cocoa-001\n",
-    ] {
-        assert!(text.contains(there), "{there} in {text}");
-    }
+    ]);
 }
 
 #[test]
 fn a_wrong_name_finds_those_that_are_near() {
     let ran = carob("cc show cocoa-3");
     let said = ran.refused(2);
-    assert!(said.contains("unknown controller \"cocoa-3\""), "{said}");
-    assert!(said.contains("did you mean \"cocoa-03\""), "{said}");
+    said.has(&[
+        "unknown controller \"cocoa-3\"",
+        "did you mean \"cocoa-03\"",
+    ]);
     let ran = carob("cc show nothing-like-it-at-all");
     let said = ran.refused(2);
-    assert!(
-        said.contains("hint: `carob cc list` explains all"),
-        "{said}"
-    );
+    said.has(&["hint: `carob cc list` explains all"]);
     let ran = trace("rtt 1 s", &["-a", "cocoa-3"]);
     let said = ran.refused(2);
-    assert!(
-        said.contains("--algorithm cocoa-3: unknown controller"),
-        "{said}"
-    );
-    assert!(said.contains("did you mean \"cocoa-03\""), "{said}");
+    said.has(&[
+        "--algorithm cocoa-3: unknown controller",
+        "did you mean \"cocoa-03\"",
+    ]);
 }
 
 #[test]
@@ -127,7 +123,7 @@ fn seed_draws_equally_for_controllers_and_settings_apply() {
     let capped = with(&["-a", "default", "--set", "rto_max=6 s", "--dither", "low"]);
     assert!(totals(&capped, "default").ends_with(" 6.00"), "{capped}");
     let fewer = with(&["-a", "default", "--set", "max_retransmit=3"]);
-    assert!(fewer.contains("4✗"), "{fewer}");
+    fewer.has(&["4✗"]);
 }
 
 #[test]
@@ -170,19 +166,14 @@ fn the_story_is_told_in_a_table_and_a_figure() {
     let scratch = Scratch::new();
     let text = in_folder(&scratch, &["cc", "trace", "--demo"]);
     assert!(text.starts_with("demo: "), "{text}");
-    for there in [
+    text.has(&[
         "steady",
         "one loss",
         "full buffer",
         "dead link",
         "idle 300 s",
-    ] {
-        assert!(text.contains(there), "{there} in {text}");
-    }
-    assert!(
-        text.contains("\nFigure: reports/trace-demo.svg\n"),
-        "{text}"
-    );
+    ]);
+    text.has(&["\nFigure: reports/trace-demo.svg\n"]);
     let figure = String::from_utf8(scratch.read("reports/trace-demo.svg")).unwrap();
     assert!(figure.starts_with("<svg") && figure.contains("<style>"));
     assert!(figure.contains(">default</text>") && figure.contains(">cocoa-03</text>"));
@@ -223,16 +214,10 @@ fn what_is_wrong_with_a_script_is_said_with_file_and_line() {
     let expected =
         format!("{file}:2: found \"fast\", expected a time with its unit, such as 400 ms");
     assert!(said.contains(&expected), "{said}");
-    assert!(
-        said.contains("hint: `carob cc trace --help` lists the words"),
-        "{said}"
-    );
+    said.has(&["hint: `carob cc trace --help` lists the words"]);
     let ran = trace("idel 1 s", &[]);
-    assert!(
-        ran.refused(2).contains("stdin:1: found \"idel\""),
-        "{ran:?}"
-    );
-    assert!(ran.refused(2).contains("did you mean idle?"), "{ran:?}");
+    ran.refused(2)
+        .has(&["stdin:1: found \"idel\"", "did you mean idle?"]);
     let binary = scratch.with("binary", [b"rtt 1 s\n", &[0xff, 0xfe, b'\n'][..]].concat());
     let ran = carob(&format!("cc trace {binary}"));
     assert!(
@@ -240,13 +225,10 @@ fn what_is_wrong_with_a_script_is_said_with_file_and_line() {
             .contains(&format!("{binary}:2: found bytes that are no text"))
     );
     let ran = carob(&["cc", "trace", &scratch.text("missing")]);
-    assert!(ran.refused(1).contains("cannot read"), "{ran:?}");
+    ran.refused(1).has(&["cannot read"]);
     for both in [&["cc", "trace"][..], &["cc", "trace", "--demo", &file]] {
         assert_eq!(carob(both).code, Some(2), "{both:?}");
     }
     let ran = trace("rtt 1 s", &["--set", "cc.k_weka=4"]);
-    assert!(
-        ran.refused(2).contains("did you mean cc.k_weak?"),
-        "{ran:?}"
-    );
+    ran.refused(2).has(&["did you mean cc.k_weak?"]);
 }

@@ -105,6 +105,21 @@ pub(crate) fn command(words: &(impl Words + ?Sized)) -> Command {
     command
 }
 
+/// Texts that are checked by their parts.
+pub(crate) trait Parts {
+    /// Checks that the text has all of these parts; a failure shows it.
+    fn has(&self, parts: &[&str]);
+}
+
+impl Parts for str {
+    #[track_caller]
+    fn has(&self, parts: &[&str]) {
+        for part in parts {
+            assert!(self.contains(part), "no {part:?} in {self}");
+        }
+    }
+}
+
 /// Runs `carob` to its end.
 #[track_caller]
 pub(crate) fn carob(words: &(impl Words + ?Sized)) -> Ran {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::commands::harness::{Server, carob};
+use crate::commands::harness::{Parts as _, Server, carob};
 use crate::process::Scratch;
 
 /// The commands that `carob --help` lists.
@@ -123,9 +123,7 @@ fn completions_know_commands_and_options() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let ran = carob(&format!("completions {shell}"));
         let script = ran.quiet();
-        for word in ["observe", "if-none-match", "pcap"] {
-            assert!(script.contains(word), "{shell}: {word}");
-        }
+        script.has(&["observe", "if-none-match", "pcap"]);
     }
     let scratch = Scratch::new();
     let script = scratch.with("carob.bash", carob("completions bash").quiet());
@@ -141,7 +139,7 @@ fn each_command_has_a_manual_page() {
     assert_eq!((ran.code, ran.stdout()), (Some(0), ""));
     for verb in verbs() {
         let page = String::from_utf8(scratch.read(&format!("man/carob-{verb}.1"))).unwrap();
-        assert!(page.contains(&format!(".TH carob-{verb} 1")), "{page}");
+        page.has(&[&format!(".TH carob-{verb} 1")]);
     }
     assert!(carob(&["man"]).quiet().contains(".TH carob 1"));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::commands::harness::{Running, Server, carob};
+use crate::commands::harness::{Parts as _, Running, Server, carob};
 use crate::process::Scratch;
 
 fn event(line: &str) -> Value {
@@ -108,10 +108,7 @@ fn unobservable_resource_is_printed_and_reported() {
         (ran.code, ran.stdout()),
         (Some(1), "hello, this is 32 bytes of text\n")
     );
-    assert!(
-        ran.stderr.contains("is not observable, or no longer"),
-        "{ran:?}"
-    );
+    ran.stderr.has(&["is not observable, or no longer"]);
     // One state was all that was asked for.
     let ran = carob(&format!("observe {hello} --count 1"));
     assert_eq!(
@@ -119,7 +116,7 @@ fn unobservable_resource_is_printed_and_reported() {
         (Some(0), "hello, this is 32 bytes of text\n")
     );
     let ran = carob(&["observe", &server.path("missing")]);
-    assert!(ran.refused(1).contains("4.04 Not Found"), "{ran:?}");
+    ran.refused(1).has(&["4.04 Not Found"]);
 }
 
 #[test]
@@ -153,7 +150,7 @@ fn a_file_is_followed_through_its_changes_until_it_is_deleted() {
     carob(&format!("delete {file}"));
     let ran = running.finish();
     assert_eq!(ran.code, Some(1));
-    assert!(ran.stderr.contains("4.04 Not Found"), "{}", ran.stderr);
+    ran.stderr.has(&["4.04 Not Found"]);
 }
 
 #[test]

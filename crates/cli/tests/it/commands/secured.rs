@@ -3,7 +3,7 @@
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
-use crate::commands::harness::{Server, carob, carob_with};
+use crate::commands::harness::{Parts as _, Server, carob, carob_with};
 use crate::process::Scratch;
 
 const KEYS: &str = "# two devices\nsensor:correct horse\n0x0001:0x0102030405060708\n";
@@ -105,27 +105,17 @@ fn slow_psk_from_file_or_environment_and_errors_with_remedy() {
     let said = carob_with(&ask, &[("CAROB_PSK", "wrong horse")])
         .refused(4)
         .to_owned();
-    assert!(
-        said.contains("does not accept the pre-shared key of identity \"sensor\""),
-        "{said}"
-    );
-    assert!(
-        said.contains("hint: check the identity and its key"),
-        "{said}"
-    );
+    said.has(&[
+        "does not accept the pre-shared key of identity \"sensor\"",
+        "hint: check the identity and its key",
+    ]);
     assert!(!said.contains("horse"), "no key is shown: {said}");
     let said = carob(&ask).refused(2).to_owned();
-    assert!(
-        said.contains("--psk-file") && said.contains("CAROB_PSK"),
-        "{said}"
-    );
+    said.has(&["--psk-file", "CAROB_PSK"]);
     let said = carob(&format!("get {uri} --psk-file {keys}"))
         .refused(2)
         .to_owned();
-    assert!(
-        said.contains("it has 2 keys") && said.contains("--psk-identity"),
-        "{said}"
-    );
+    said.has(&["it has 2 keys", "--psk-identity"]);
     let bad = scratch.with("bad.txt", "sensor:key\nsecret\n");
     let said = carob(&format!("get {uri} --psk-file {bad}"))
         .refused(1)
@@ -135,10 +125,7 @@ fn slow_psk_from_file_or_environment_and_errors_with_remedy() {
         "{said}"
     );
     let said = carob(&format!("get {uri}")).refused(4).to_owned();
-    assert!(
-        said.contains("certificate of the peer is not trusted"),
-        "{said}"
-    );
+    said.has(&["certificate of the peer is not trusted"]);
 }
 
 #[test]
@@ -146,12 +133,9 @@ fn dtls_server_without_credentials_does_not_start() {
     let said = carob("serve --bind 127.0.0.1:0 --dtls 127.0.0.1:0")
         .refused(2)
         .to_owned();
-    assert!(
-        said.contains("needs pre-shared keys, a certificate, or both"),
-        "{said}"
-    );
+    said.has(&["needs pre-shared keys, a certificate, or both"]);
     let hint = "hint: give --psk-file FILE, or --cert FILE and --key FILE";
-    assert!(said.contains(hint), "{said}");
+    said.has(&[hint]);
 }
 
 #[test]

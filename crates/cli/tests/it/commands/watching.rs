@@ -10,7 +10,7 @@ use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use serde_json::Value;
 
-use crate::commands::harness::{LIMIT, Running, Server, carob};
+use crate::commands::harness::{LIMIT, Parts as _, Running, Server, carob};
 use crate::process::Scratch;
 
 /// A server that does not answer the first copy of the first message, and all later ones with 2.05.
@@ -60,26 +60,17 @@ fn slow_a_lost_message_shows_in_every_view() {
     let [original, again, answer, timing, peer] = &lines[..] else {
         panic!("{lines:#?}")
     };
-    assert!(
-        original.contains(&format!("→ {address} CON GET mid ")),
-        "{original}"
-    );
+    original.has(&[&format!("→ {address} CON GET mid ")]);
     assert!(
         original.contains("(timer ") && !original.contains("retransmission"),
         "{original}"
     );
-    assert!(again.contains("(retransmission 1, timer "), "{again}");
-    assert!(
-        answer.contains(&format!("← {address} ACK 2.05 Content mid ")),
-        "{answer}"
-    );
+    again.has(&["(retransmission 1, timer "]);
+    answer.has(&[&format!("← {address} ACK 2.05 Content mid ")]);
     assert!(answer.ends_with(" 5 bytes"), "{answer}");
     let mid = |line: &str| line.split(" mid ").nth(1).unwrap()[..5].to_owned();
     assert_eq!((mid(original), mid(again)), (mid(answer), mid(answer)));
-    assert!(
-        timing.contains("1 exchange, 1 retransmission, first RTO "),
-        "{timing}"
-    );
+    timing.has(&["1 exchange, 1 retransmission, first RTO "]);
     assert!(peer.starts_with(&format!("{address} now: ")), "{peer}");
 
     let log = scratch.read("log");
@@ -154,7 +145,7 @@ fn the_bytes_of_each_message_are_shown_if_asked_for_twice() {
         .filter(|line| line.contains("0000  "))
         .collect();
     assert_eq!(dumped.len(), 2, "{}", ran.stderr);
-    assert!(ran.stderr.contains("ytes of text."), "{}", ran.stderr);
+    ran.stderr.has(&["ytes of text."]);
 }
 
 /// A packet of a capture: when, which way, from where to where, and its CoAP message.
@@ -252,7 +243,7 @@ fn unwritable_files_are_found_before_sending() {
     let missing = Scratch::new().text("missing/file");
     for flag in ["--log", "--pcap"] {
         let ran = carob(&["post", &server.path("count"), flag, &missing]);
-        assert!(ran.refused(1).contains("cannot write"), "{ran:?}");
+        ran.refused(1).has(&["cannot write"]);
     }
     assert_eq!(carob(&["get", &server.path("count")]).quiet(), "0");
 }

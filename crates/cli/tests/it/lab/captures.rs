@@ -1,5 +1,6 @@
 //! Packets of a run as a file.
 
+use crate::commands::harness::Parts as _;
 use crate::lab::STREAM;
 use crate::process::Scratch;
 
@@ -53,7 +54,7 @@ fn capture_of_run_has_whole_packets_at_virtual_times() {
         );
     }
     let error = folder.refuses("lab run thesis/long-1c-low-2500 --seed 1 --pcap all.pcapng");
-    assert!(error.contains("a capture is of one run"), "{error}");
+    error.has(&["a capture is of one run"]);
     // It takes --seed.
     folder.refuses(&format!("lab run {STREAM} --pcap all.pcapng"));
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::commands::harness::Parts as _;
 use crate::process::Scratch;
 
 fn json(folder: &Scratch, arguments: &str) -> Value {
@@ -14,7 +15,7 @@ fn json(folder: &Scratch, arguments: &str) -> Value {
 fn nightly_no_arguments_print_nb_iot_result_without_report() {
     let folder = Scratch::new();
     let text = folder.says("");
-    for part in [
+    text.has(&[
         "Link: nb-iot: 30 kbit/s down, 60 kbit/s up, round trip 630 ms, 0.5 % lost down, 0.7 % up",
         "\nUse ",
         "of default CoAP's (95 % interval",
@@ -23,9 +24,7 @@ fn nightly_no_arguments_print_nb_iot_result_without_report() {
         "carob_cc::algorithms::",
         "controllers are left out",
         "\nNext:\n  carob lab compare --all\n",
-    ] {
-        assert!(text.contains(part), "{part} in {text}");
-    }
+    ]);
     let mut lines = text.lines();
     assert!(
         lines.any(|line| line.starts_with("  carob get ") && line.contains("--cc ")),
@@ -123,12 +122,9 @@ fn scenario_runs_over_a_link_file_and_a_built_in_link() {
     let faster = run("gprs --set 'link.down.rate=800 kbit/s'");
     assert!(time(&faster) < time(&slow), "{faster:?} {slow:?}");
     let error = folder.refuses("lab run carob/default --link thread");
-    assert!(error.contains("thread is a mesh"), "{error}");
+    error.has(&["thread is a mesh"]);
     let error = folder.refuses("lab run carob/default --link 5g");
-    assert!(
-        error.contains("unknown link") && error.contains("gprs"),
-        "{error}"
-    );
+    error.has(&["unknown link", "gprs"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::commands::harness::Parts as _;
 use crate::process::Scratch;
 
 #[test]
@@ -10,13 +11,10 @@ fn a_new_scenario_runs_at_once() {
     let said = folder.says("lab new meters");
     assert!(said.starts_with("meters.toml is written\n"), "{said}");
     let said = folder.says("lab run meters.toml --seeds 2 --no-report");
-    assert!(
-        said.contains("own/meters-none") && said.contains("own/meters-medium"),
-        "{said}"
-    );
+    said.has(&["own/meters-none", "own/meters-medium"]);
     let again = folder.carob("lab new meters.toml");
     let error = again.refused(1);
-    assert!(error.contains("meters.toml exists already"), "{error}");
+    error.has(&["meters.toml exists already"]);
 }
 
 #[test]

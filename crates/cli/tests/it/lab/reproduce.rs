@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::commands::harness::Parts as _;
 use crate::lab::keys;
 use crate::process::Scratch;
 
@@ -9,16 +10,14 @@ use crate::process::Scratch;
 fn slow_reproduce_shows_print_beside_ours_with_verdicts() {
     let folder = Scratch::new();
     let text = folder.says("lab reproduce thesis");
-    for part in [
+    text.has(&[
         "Laura Pesola: ",
         "long-1c-high-2500",
         "cocoa-001 (cc.vbf_on=init-dithered)",
         "nearest to print in",
         "Note: tcp-bbr1 in long-1c-none-2500, ",
         "25 % or p25-p75",
-    ] {
-        assert!(text.contains(part), "{part} in {text}");
-    }
+    ]);
     assert!(
         !text.contains("STALE") && !text.contains("Undecided"),
         "{text}"
@@ -81,20 +80,18 @@ fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
 fn slow_reproduce_runs_again_with_another_number_of_seeds() {
     let folder = Scratch::new();
     let text = folder.says("lab reproduce thesis --seeds 3");
-    assert!(text.contains("thesis/long, 3 seeds, run in "), "{text}");
+    text.has(&["thesis/long, 3 seeds, run in "]);
 }
 
 #[test]
 fn reproduce_ranks_algorithms_in_wireless_networks() {
     let folder = Scratch::new();
     let text = folder.says("lab reproduce cocoaplus");
-    for part in [
+    text.has(&[
         "Table 2, settling times in seconds",
         "Table 3, PDR in per cent",
         "CoCoA+ has a higher PDR than default CoAP in 7 of 8 published rows",
-    ] {
-        assert!(text.contains(part), "{part}\n{text}");
-    }
+    ]);
     assert!(
         !text.contains("STALE") && !text.contains("not run"),
         "{text}"
@@ -117,6 +114,6 @@ fn reproduce_ranks_algorithms_in_wireless_networks() {
         ("rpl --seeds 1", "prints no table of results"),
     ] {
         let error = folder.refuses(&format!("lab reproduce {arguments}"));
-        assert!(error.contains(why), "{error}");
+        error.has(&[why]);
     }
 }

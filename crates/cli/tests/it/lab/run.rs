@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::commands::harness::Parts as _;
 use crate::lab::{HIGH, NONE, keys};
 use crate::process::Scratch;
 
@@ -94,10 +95,10 @@ fn header_states_faults_and_server_where_there_are_any() {
     };
     let plain = run("workload.requests=5");
     let faults = "\nFaults: outage 10 s, outage interval 20 s, outage duration 3 s\n";
-    assert!(plain.contains(faults), "{plain}");
+    plain.has(&[faults]);
     assert!(!plain.contains("\nServer: "), "{plain}");
     let busy = run("server.service=20 ms");
-    assert!(busy.contains("\nServer: service 20 ms"), "{busy}");
+    busy.has(&["\nServer: service 20 ms"]);
 }
 
 #[test]
@@ -123,11 +124,10 @@ fn run_writes_a_report_that_needs_nothing_else() {
     let text = folder.says(&format!(
         "lab run {HIGH} --seeds 5 --algorithm default,cocoa-03"
     ));
-    assert!(
-        text.contains("Report: reports/thesis-long-1c-high-2500.html\n"),
-        "{text}"
-    );
-    assert!(text.contains("Next:\n  carob lab run "), "{text}");
+    text.has(&[
+        "Report: reports/thesis-long-1c-high-2500.html\n",
+        "Next:\n  carob lab run ",
+    ]);
     let file = folder.path("reports/thesis-long-1c-high-2500.html");
     let html = std::fs::read_to_string(file).expect("the report");
     assert!(html.starts_with("<!DOCTYPE html>") && html.contains("<svg class=\"figure\""));
@@ -149,10 +149,7 @@ fn a_report_goes_where_it_is_told() {
     assert!(html.contains("Blocks over time") && html.contains("Timers"));
     let ran = folder.carob(&format!("lab run {NONE} --seed 1 --report deep/er.html/x"));
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(
-        ran.stderr.contains("cannot write deep/er.html/x"),
-        "{ran:?}"
-    );
+    ran.stderr.has(&["cannot write deep/er.html/x"]);
 }
 
 #[test]
@@ -195,11 +192,7 @@ fn a_scenario_of_ones_own_runs_from_its_file() {
     let wrong = text.replace("down.rate", "down.rat");
     std::fs::write(folder.path("link.toml"), wrong).expect("a file");
     let error = folder.refuses("lab run link.toml");
-    assert!(error.contains("link.toml:14:"), "{error}");
-    assert!(
-        error.contains("did you mean \"link.down.rate\"?"),
-        "{error}"
-    );
+    error.has(&["link.toml:14:", "did you mean \"link.down.rate\"?"]);
     folder.carob("lab run missing.toml").refused(1);
 }
 
@@ -207,7 +200,7 @@ fn a_scenario_of_ones_own_runs_from_its_file() {
 fn slow_default_scenario_compares_and_suggests_next_steps() {
     let folder = Scratch::new();
     let text = folder.says("lab run");
-    for part in [
+    text.has(&[
         "carob/default-high",
         "With error high, ",
         "(95 % interval ",
@@ -217,9 +210,7 @@ fn slow_default_scenario_compares_and_suggests_next_steps() {
         "Report: reports/carob-default.html\n",
         "Next:\n",
         "carob lab reproduce thesis",
-    ] {
-        assert!(text.contains(part), "{part} in {text}");
-    }
+    ]);
     assert!(folder.path("reports/carob-default.html").exists());
     // `carob lab run` is the same, and its rows are what `--json` prints.
     let rows = folder.lines("lab run --json --seeds 2");
@@ -257,25 +248,22 @@ fn patterns_run_several_cells_with_many_controllers() {
     let header = text.lines().find(|line| line.starts_with("algorithm"));
     let header = header.expect("a table of medians");
     for error in ["none", "low", "medium", "high"] {
-        assert!(header.contains(&format!("error {error}")), "{header}");
+        header.has(&[&format!("error {error}")]);
     }
     for line in ["cocoa-03 ", "cocoa-strong ", "fasor "] {
         assert!(text.lines().any(|l| l.starts_with(line)), "{line}: {text}");
     }
-    assert!(text.contains(&format!("carob lab run '{cells}'")), "{text}");
+    text.has(&[&format!("carob lab run '{cells}'")]);
     let report = folder.path("reports/thesis-long-1c-all-2500.html");
     let report = std::fs::read_to_string(report).expect("a report");
     assert!(report.contains("Medians of flow completion times") && report.contains("cocoa-strong"));
 
     let error = folder.refuses(&format!("lab show {cells}"));
-    assert!(
-        error.contains("a pattern, where one cell is meant"),
-        "{error}"
-    );
+    error.has(&["a pattern, where one cell is meant"]);
     let error = folder.refuses("lab run thesis/long-9c-*");
-    assert!(error.contains("unknown cell \"long-9c-*\""), "{error}");
+    error.has(&["unknown cell \"long-9c-*\""]);
     let error = folder.refuses(&format!("lab run {cells} -a kokoa-*"));
-    assert!(error.contains("unknown controller \"kokoa-*\""), "{error}");
+    error.has(&["unknown controller \"kokoa-*\""]);
 }
 
 #[test]
@@ -283,10 +271,7 @@ fn changed_settings_show_in_heading_cells_report_and_its_name() {
     let folder = Scratch::new();
     let run = "lab run carob/default --seeds 2";
     let plain = folder.says(run);
-    assert!(
-        plain.contains("published s") && plain.contains("2 seeds: not enough to rank"),
-        "{plain}"
-    );
+    plain.has(&["published s", "2 seeds: not enough to rank"]);
     let text = folder.says(&format!(
         "{run} --set 'response=20 kB' --set 'down.rate=60 kbit/s'"
     ));
@@ -303,13 +288,11 @@ fn changed_settings_show_in_heading_cells_report_and_its_name() {
     assert!(!text.contains("published s"), "{text}");
     let report = "reports/carob-default-response-20-kB-down.rate-60-kbit-s.html";
     let html = std::fs::read_to_string(folder.path(report)).expect("the report");
-    for part in [
+    html.has(&[
         "Published values of Pesola 2020 are left out",
         "60 kbit/s, 400 ms",
         "scenario: 102400 B",
-    ] {
-        assert!(html.contains(part), "{part}");
-    }
+    ]);
     assert!(!html.contains("Pesola:"), "no diamonds of another link");
     assert!(folder.path("reports/carob-default.html").exists());
 }
@@ -318,11 +301,10 @@ fn changed_settings_show_in_heading_cells_report_and_its_name() {
 fn a_profile_and_its_parameters_are_in_the_table() {
     let folder = Scratch::new();
     let text = folder.says("lab run carob/default -a default,nb-iot --seeds 1 --no-report");
-    assert!(text.contains("Transmission parameters differ: "), "{text}");
-    assert!(
-        text.contains("max_retransmit 20 (default), 5 (nb-iot)"),
-        "{text}"
-    );
+    text.has(&[
+        "Transmission parameters differ: ",
+        "max_retransmit 20 (default), 5 (nb-iot)",
+    ]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::commands::harness::Parts as _;
 use crate::lab::NONE;
 use crate::process::Scratch;
 
@@ -9,14 +10,11 @@ use crate::process::Scratch;
 fn slow_list_groups_scenarios_by_study_and_names_the_studies() {
     let folder = Scratch::new();
     let text = folder.says("lab list");
-    assert!(
-        text.contains("Laura Pesola: \"An Experimental Evaluation"),
-        "{text}"
-    );
-    assert!(
-        text.contains("  thesis/long\n") && text.contains("  carob/default\n"),
-        "{text}"
-    );
+    text.has(&[
+        "Laura Pesola: \"An Experimental Evaluation",
+        "  thesis/long\n",
+        "  carob/default\n",
+    ]);
     let studies = ["Betzler", "Pesola", "Lee, ", "Vallati"];
     assert!(studies.iter().all(|author| text.contains(author)), "{text}");
     let all: Value = serde_json::from_str(&folder.says("lab list --json")).expect("JSON");

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::commands::harness::Parts as _;
 use crate::process::Scratch;
 
 const STUDY: &str = "\
@@ -132,11 +133,10 @@ fn a_study_in_a_folder_is_run_and_judged() {
     fs::remove_file(folder.path("mine/study.toml")).expect("a file");
     let unnamed = folder.says("lab judge mine --seeds 3");
     assert!(unnamed.starts_with("mine; 3 seeds"), "{unnamed}");
-    assert!(text.contains("fast-1  default    fct_s   p50"), "{text}");
-    assert!(
-        text.contains("mine-003  a tenth of the packets is lost"),
-        "{text}"
-    );
+    text.has(&[
+        "fast-1  default    fct_s   p50",
+        "mine-003  a tenth of the packets is lost",
+    ]);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn inconsistent_study_is_refused_with_place_and_remedy() {
         ),
     ] {
         let error = wrong(file, &text);
-        assert!(error.contains(place) && error.contains(remedy), "{error}");
+        error.has(&[place, remedy]);
     }
     let error = folder.refuses("lab judge nothing");
     assert!(error.contains("nothing/scenarios") && error.contains("scenarios/NAME.toml"));
@@ -232,36 +232,25 @@ fn open_settings_of_a_study_in_a_folder_are_calibrated() {
     fs::write(folder.path("mine/open.toml"), OPEN_SETTINGS).expect("a file");
     fs::write(folder.path("mine/baseline.toml"), BASELINE).expect("a file");
     let text = folder.says("lab calibrate mine");
-    for line in [
+    text.has(&[
         "300 ms  300 ms ",
         "0 %     0 %  excluded",
         "100 %     0 %  robust",
-    ] {
-        assert!(text.contains(line), "{line}: {text}");
-    }
+    ]);
     let json: serde_json::Value =
         serde_json::from_str(&folder.says("lab calibrate mine --json")).expect("a JSON object");
     let chosen = json["interpretation"].as_u64().expect("an index");
     let point = &json["points"][usize::try_from(chosen).expect("small")];
     assert_eq!(point["values"], serde_json::json!([2]));
     let page = folder.says("lab calibrate mine --markdown");
-    assert!(
-        page.contains("| delay | 20 ms; 100 ms; 300 ms | 300 ms | 300 ms |"),
-        "{page}"
-    );
+    page.has(&["| delay | 20 ms; 100 ms; 300 ms | 300 ms | 300 ms |"]);
     fs::write(
         folder.path("mine/baseline.toml"),
         BASELINE.replace("fast-1", "fast-7"),
     )
     .expect("a file");
     let error = folder.refuses("lab calibrate mine");
-    assert!(
-        error.contains("mine: baseline.toml: no scenario has the cell \"fast-7\""),
-        "{error}"
-    );
+    error.has(&["mine: baseline.toml: no scenario has the cell \"fast-7\""]);
     let error = folder.refuses("lab calibrate nobody");
-    assert!(
-        error.contains("no study to calibrate: nobody") && error.contains("retrycount"),
-        "{error}"
-    );
+    error.has(&["no study to calibrate: nobody", "retrycount"]);
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::commands::harness::Parts as _;
 use crate::process::Scratch;
 
 const SWEEP: &str = "\
@@ -86,8 +87,7 @@ fn a_wrong_sweep_is_refused_with_its_line_and_remedy() {
     ] {
         fs::write(folder.path("wrong.toml"), SWEEP.replace(from, to)).expect("a file");
         let error = folder.refuses("lab sweep wrong.toml");
-        assert!(error.contains("wrong.toml: "), "{error}");
-        assert!(error.contains(place) && error.contains(remedy), "{error}");
+        error.has(&["wrong.toml: ", place, remedy]);
     }
 }
 
@@ -182,8 +182,5 @@ fn claims_sweep_has_the_verdicts_of_lab_claims() {
     )
     .expect("a file");
     let error = folder.refuses(sweep);
-    assert!(
-        error.contains("clients.toml: ") && error.contains("copies"),
-        "{error}"
-    );
+    error.has(&["clients.toml: ", "copies"]);
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::commands::harness::Parts as _;
 use crate::lab::STREAM;
 use crate::process::Scratch;
 
@@ -35,10 +36,7 @@ fn transfers_over_tcp_have_their_metrics_beside_print() {
         .map(|(all, again)| all - again);
     assert_eq!(new, Some(402.0));
     let text = folder.says(&format!("{run} --report tcp.html"));
-    assert!(
-        text.contains("tcp-newreno") && text.contains("95.14"),
-        "{text}"
-    );
+    text.has(&["tcp-newreno", "95.14"]);
     let html = std::fs::read_to_string(folder.path("tcp.html")).expect("a report");
     assert!(html.contains("Sequence numbers over time") && html.contains("Box plots"));
 }
@@ -51,10 +49,7 @@ fn tcp_settings_are_shown_set_and_misspellings_suggested() {
     assert!(
         text.contains("tcp.rto_max 60 s (changed)") && text.contains("tcp.sack true (changed)")
     );
-    assert!(
-        text.contains("tcp.mss 256,") && text.contains("tcp.bbr_era 2016"),
-        "{text}"
-    );
+    text.has(&["tcp.mss 256,", "tcp.bbr_era 2016"]);
     let shown = &folder.lines(&format!("{show} --json"))[0];
     let newreno = &shown["algorithms"][2];
     assert_eq!(
@@ -66,7 +61,7 @@ fn tcp_settings_are_shown_set_and_misspellings_suggested() {
     assert_eq!(shown["algorithms"][0]["transport"], "udp");
 
     let error = folder.refuses(&format!("lab run {STREAM} --set tcp.sakc=true"));
-    assert!(error.contains("did you mean \"tcp.sack\"?"), "{error}");
+    error.has(&["did you mean \"tcp.sack\"?"]);
 
     let hash = |more: &str| {
         let run = format!("lab run {STREAM} --algorithm tcp-newreno --seed 1 --each --json {more}");

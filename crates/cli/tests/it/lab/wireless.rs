@@ -1,5 +1,6 @@
 //! Wireless networks.
 
+use crate::commands::harness::Parts as _;
 use crate::process::Scratch;
 
 #[test]
@@ -16,7 +17,7 @@ fn a_network_is_drawn_with_its_tree_and_others_have_none() {
     let other = folder.says(&format!("lab show {cell} --topology --seed 2"));
     assert_ne!(svg, other);
     let error = folder.refuses("lab show thesis/short --topology");
-    assert!(error.contains("no wireless network"), "{error}");
+    error.has(&["no wireless network"]);
 }
 
 #[test]
@@ -41,5 +42,5 @@ fn a_load_of_ones_own_is_what_nodes_make_together() {
 fn a_constrained_link_means_nothing_to_a_network() {
     let folder = Scratch::new();
     let refused = folder.refuses("lab show cocoaplus/event --set 'buffer=2500 B'");
-    assert!(refused.contains("buffer"), "{refused}");
+    refused.has(&["buffer"]);
 }

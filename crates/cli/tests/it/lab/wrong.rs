@@ -1,5 +1,6 @@
 //! What is typed wrongly.
 
+use crate::commands::harness::Parts as _;
 use crate::lab::NONE;
 use crate::process::Scratch;
 
@@ -54,11 +55,7 @@ fn wrong_names_find_their_nearest() {
         assert!(error.contains(expected), "{arguments:?}: {error}");
     }
     let error = folder.refuses("lab reproduce thesys");
-    assert!(error.contains("unknown study \"thesys\""), "{error}");
-    assert!(
-        error.contains("there are: ") && error.contains("thesis"),
-        "{error}"
-    );
+    error.has(&["unknown study \"thesys\"", "there are: ", "thesis"]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::{
 use carob_proto::codec::Code;
 
 use super::{methods, observe::SILENCE, observe::Subject};
+use crate::commands::harness::Parts as _;
 use crate::interop::{
     bench::{Bench, SMALL, assert_same, pattern},
     clients::{self, Ask, Client, Connection},
@@ -369,7 +370,7 @@ pub(crate) fn insist(bench: &Bench) {
         });
         assert!(tolerant.is_ok(), "{tolerant:?}");
         let error = strict.expect_err("it has no CSM").to_string();
-        assert!(error.contains("CSM"), "{error}");
+        error.has(&["CSM"]);
     } else {
         let peer = Client::Of(bench.peer());
         let get = Ask::new("get", "hello")
