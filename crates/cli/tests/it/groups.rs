@@ -8,8 +8,6 @@ use crate::commands::harness::Parts as _;
 
 /// Two hosts, 10.9.0.1 (here, on `v0`) and 10.9.0.2 (`there`, on `v1`).
 const NETWORK: &str = r#"
-set -e
-folder=$(mktemp -d -p "$PWD"); trap 'rm -r $folder' EXIT; cd $folder
 ip link set lo up
 ip link add v0 type veth peer name v1
 ip addr add 10.9.0.1/24 dev v0; ip link set v0 up
@@ -26,9 +24,16 @@ while ip -6 addr show tentative | grep -q tentative || there ip -6 addr show ten
 do sleep 0.1; done
 "#;
 
-/// Runs a script in that network; nothing if this machine does not let us make one, or has not all
-/// the programs it needs, unless both are required.
+/// Runs a script in that network.
 fn run(needs: &[&str], script: &str) -> Option<Output> {
+    isolated(needs, &format!("{NETWORK}\n{script}"))
+}
+
+/// Runs a script in a folder and a network of its own; nothing if this machine does not let us make
+/// one, or has not all the programs it needs, unless both are required.
+pub(crate) fn isolated(needs: &[&str], script: &str) -> Option<Output> {
+    const FOLDER: &str =
+        "set -e; folder=$(mktemp -d -p $PWD); trap 'rm -r $folder' EXIT; cd $folder";
     let required = std::env::var_os("CAROB_REQUIRE_PEERS").is_some();
     let there = |program: &&&str| {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -43,7 +48,7 @@ fn run(needs: &[&str], script: &str) -> Option<Output> {
     if missing.is_some() || !may() {
         assert!(!required, "no network can be made: {missing:?} is missing");
         crate::skipped(
-            "tests of groups need unshare, nsenter, ip and the right to make networks (root)",
+            "tests of networks need unshare, nsenter, ip and the right to make networks (root)",
         );
         return None;
     }
@@ -52,7 +57,7 @@ fn run(needs: &[&str], script: &str) -> Option<Output> {
         // With process IDs of its own, all ends that it has started.
         .args(["50", "unshare", "--net", "--pid", "--fork", "--mount-proc"])
         .args(["--kill-child", "bash", "-c"])
-        .arg(format!("{NETWORK}\n{script}"))
+        .arg(format!("{FOLDER}\n{script}"))
         .env("CAROB", env!("CARGO_BIN_EXE_carob"))
         .output()
         .unwrap();

@@ -1,10 +1,9 @@
 //! A forward-proxy and its own host, in a network namespace that the test makes.
 #![cfg(target_os = "linux")]
 
-use std::process::Command;
+use crate::groups::isolated;
 
 const SCRIPT: &str = r#"
-set -e
 ip link set lo up
 ip addr add 192.0.2.10/24 dev lo
 $CAROB serve --bind 192.0.2.10:5700 > serve & $CAROB serve --bind 127.0.0.1:5700 > local &
@@ -20,23 +19,9 @@ ask coap://192.0.2.10:5700/hello 5684
 
 #[test]
 fn other_addresses_of_proxy_host_need_an_explicit_rule() {
-    let may = Command::new("unshare")
-        .args(["--net", "ip", "link"])
-        .output();
-    if !may.is_ok_and(|ran| ran.status.success()) {
-        eprintln!("skipped: needs unshare and ip, and the right to make networks");
+    let Some(output) = isolated(&[], SCRIPT) else {
         return;
-    }
-    let folder = format!("{}/proxy-own-host", env!("CARGO_TARGET_TMPDIR"));
-    std::fs::create_dir_all(&folder).unwrap();
-    let output = Command::new("timeout")
-        .current_dir(&folder)
-        // With process IDs of its own, all ends that it has started.
-        .args(["50", "unshare", "--net", "--pid", "--fork", "--mount-proc"])
-        .args(["--kill-child", "bash", "-c", SCRIPT])
-        .env("CAROB", env!("CARGO_BIN_EXE_carob"))
-        .output()
-        .unwrap();
+    };
     let stdout = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<&str> = stdout
         .lines()
@@ -49,5 +34,4 @@ fn other_addresses_of_proxy_host_need_an_explicit_rule() {
         assert!(refused.contains("5.05"), "{output:?}");
     }
     assert!(named.starts_with("hello"), "{output:?}");
-    let _ = std::fs::remove_dir_all(&folder);
 }
