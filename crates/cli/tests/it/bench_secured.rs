@@ -35,10 +35,7 @@ impl Serving {
         let scratch = Scratch::new();
         let folder = scratch.text("");
         let keys = scratch.with("keys.txt", b"device:secret-1\n");
-        let names = vec!["127.0.0.1".to_owned()];
-        let made = rcgen::generate_simple_self_signed(names).unwrap();
-        let certificate = scratch.with("cert.pem", made.cert.pem());
-        let key = scratch.with("key.pem", made.signing_key.serialize_pem());
+        let [certificate, key] = scratch.certified("cert", "127.0.0.1");
         let credentials = format!("--psk-file {keys} --cert {certificate} --key {key}");
         let server = Server::with(&format!(
             "--writable --dtls 127.0.0.1:0 --dir {folder} {credentials}"
@@ -210,8 +207,7 @@ fn slow_what_is_wrong_with_a_session_is_said_as_get_says_it() {
     let serving = Serving::start();
     let wrong_keys = serving.scratch.with("wrong.txt", b"device:guessed\n");
     let unknown = serving.scratch.with("unknown.txt", b"nobody:secret-1\n");
-    let other = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    let other = serving.scratch.with("other.pem", other.cert.pem());
+    let [other, _] = serving.scratch.certified("other", "127.0.0.1");
     let closed = format!("coaps://127.0.0.1:{}", crate::process::free_port());
     let uri = &serving.uri;
     let key = |path: &str| format!("--psk-file {path}");
@@ -250,9 +246,7 @@ fn slow_silent_server_is_given_up_after_the_timeout() {
 #[test]
 fn a_server_that_has_other_suites_only_is_said_to_be_one() {
     let scratch = Scratch::new();
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    let certificate = scratch.with("cert.pem", made.cert.pem());
-    let key = scratch.with("key.pem", made.signing_key.serialize_pem());
+    let [certificate, key] = scratch.certified("cert", "127.0.0.1");
     let keys = scratch.with("keys.txt", b"device:secret-1\n");
     let server = Server::with(&format!(
         "--dtls 127.0.0.1:0 --cert {certificate} --key {key}"

@@ -42,6 +42,14 @@ impl Scratch {
         self.text(name)
     }
 
+    /// Writes a self-signed certificate of a host and its key; their paths as arguments.
+    pub(crate) fn certified(&self, name: &str, host: &str) -> [String; 2] {
+        let made = rcgen::generate_simple_self_signed(vec![host.to_owned()]).unwrap();
+        let key = made.signing_key.serialize_pem();
+        [(".pem", made.cert.pem()), (".key", key)]
+            .map(|(end, text)| self.with(&format!("{name}{end}"), text))
+    }
+
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(&path).unwrap();

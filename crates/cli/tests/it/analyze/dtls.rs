@@ -43,9 +43,7 @@ fn serving(scratch: &Scratch) -> (Server, String, String) {
     let body = vec![b'x'; BLOCKS as usize * 64];
     fs::write(format!("{folder}/body.bin"), body).expect("a file");
     let keys = scratch.with("keys.txt", "device:secret-1\nother:0x0102\n");
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a key");
-    let cert = scratch.with("cert.pem", made.cert.pem());
-    let key = scratch.with("key.pem", made.signing_key.serialize_pem());
+    let [cert, key] = scratch.certified("cert", "localhost");
     let server = Server::with(&format!(
         "--dir {folder} --dtls 127.0.0.1:0 --psk-file {keys} --cert {cert} --key {key}"
     ));

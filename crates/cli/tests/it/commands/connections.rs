@@ -7,9 +7,7 @@ const SCHEMES: [&str; 4] = ["coap+tcp", "coaps+tcp", "coap+ws", "coaps+ws"];
 
 /// A server that takes every kind of connection, and the file that says whom to trust.
 fn serve(scratch: &Scratch) -> (Server, String) {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let cert = scratch.with("cert.pem", made.cert.pem());
-    let key = scratch.with("key.pem", made.signing_key.serialize_pem());
+    let [cert, key] = scratch.certified("cert", "localhost");
     let any = "127.0.0.1:0";
     let arguments = [
         "--tcp", any, "--tls", any, "--ws", any, "--wss", any, "--cert", &cert, "--key", &key,

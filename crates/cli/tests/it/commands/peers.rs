@@ -117,15 +117,8 @@ fn hang_up_does_not_end_a_server() {
 #[test]
 fn hang_up_reads_keys_and_certificates_again() {
     let scratch = Scratch::new();
-    let certified = |name: &str| {
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let cert = scratch.with(&format!("{name}.pem"), made.cert.pem());
-        (
-            cert,
-            scratch.with(&format!("{name}.key"), made.signing_key.serialize_pem()),
-        )
-    };
-    let ((cert, key), (new_cert, new_key)) = (certified("cert"), certified("new"));
+    let [cert, key] = scratch.certified("cert", "localhost");
+    let [new_cert, new_key] = scratch.certified("new", "localhost");
     let keys = scratch.with("keys.txt", "sensor:secret\n");
     let server = Server::with(&format!(
         "--dtls 127.0.0.1:0 --psk-file {keys} --tls 127.0.0.1:0 --cert {cert} --key {key}"
@@ -212,9 +205,7 @@ fn server_shows_failed_handshakes() {
 #[test]
 fn server_shows_failed_tls_handshakes() {
     let scratch = Scratch::new();
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let cert = scratch.with("cert.pem", made.cert.pem());
-    let key = scratch.with("key.pem", made.signing_key.serialize_pem());
+    let [cert, key] = scratch.certified("cert", "localhost");
     let log = scratch.text("log.jsonl");
     let server = Server::with(&format!(
         "--tls 127.0.0.1:0 --cert {cert} --key {key} --log {log}"

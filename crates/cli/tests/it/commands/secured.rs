@@ -10,9 +10,7 @@ const KEYS: &str = "# two devices\nsensor:correct horse\n0x0001:0x01020304050607
 
 /// A server that takes keys and has a certificate; the files with the keys and whom to trust.
 fn serve(scratch: &Scratch) -> (Server, String, String) {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let cert = scratch.with("cert.pem", made.cert.pem());
-    let key = scratch.with("key.pem", made.signing_key.serialize_pem());
+    let [cert, key] = scratch.certified("cert", "localhost");
     let keys = scratch.with("keys.txt", KEYS);
     let credentials = format!("--psk-file {keys} --cert {cert} --key {key}");
     let server = Server::with(&format!("--dtls 127.0.0.1:0 {credentials}"));
