@@ -41,11 +41,7 @@ mod tests {
 
     /// All runs of the scenario with so many seeds.
     pub(super) fn plan(scenario: &Scenario, seeds: u64) -> Plan<'_> {
-        let selection = Selection {
-            seeds: Some(seeds),
-            ..Selection::default()
-        };
-        Plan::new(scenario, &selection).expect("a plan")
+        Plan::new(scenario, &crate::testing::seeds(seeds, None)).expect("a plan")
     }
 
     /// A replacement of the simulator: flows of random length that depend on the spec only.
