@@ -599,7 +599,7 @@ def loss_process():
 ABLATION = ROOT / "crates/cc/results/ablation.csv"
 CHANGES = ["", "alpha=1/4", "beta=1/8", "tolerance=1/8", "tolerance=1/2", "memory=30 s", "memory=240 s", "steady=2", "steady=8",
            "time_threshold=5/4", "time_threshold=3/2", "gap_repairs=0", "gap_repairs=1", "gap_repairs=4", "initial_window=3",
-           "initial_window=12", "loss_factor=7/10", "loss_period=8", "loss_period=32", "quiet_period=4", "quiet_period=16", "shared=1/4",
+           "initial_window=12", "loss_factor=7/10", "loss_period=8", "loss_period=32", "caution=16", "caution=128", "shared=1/4",
            "shared=3/4", "fraction=8", "fraction=32", "rate_limit=1", "rate_limit=3/2", "compete=false", "pacing=false"]
 #: Cell, seeds, further settings; and how its metrics are shown.
 ABLATION_CELLS = {

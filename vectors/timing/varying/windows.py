@@ -77,7 +77,7 @@ class Carob:
         self.b, self.stepped, self.second = 0, 0, False
         self.silences, self.silent_at = 0, 0
         self.round, self.rounds, self.best = Round(), 0, [0] * 4
-        self.hold = self.low = self.shared = self.quiet = 0
+        self.hold = self.low = self.shared = self.caution = 0
         self.usual = self.judged = self.judged_lost = 0
         self.high, self.swings = 0, [None, None]
         self.answers, self.reports = 0, False
@@ -269,8 +269,7 @@ class Carob:
             self.slow_start(r, size + also)
         if seen[latest] >= self.round.answers:
             self.rounds += 1
-            if self.round.full:
-                self.end_round(now)
+            self.end_round(now)
             self.round = Round(now, self.answers)
 
     def on_ambiguous(self, now, since, retransmissions):
@@ -332,15 +331,19 @@ class Carob:
     def end_round(self, now):
         turn, m, base = self.round, self.m, self.base
         delivered, lost, (least, _) = turn.delivered, turn.lost, turn.bounds
+        if not turn.full:
+            if lost >= 2 * m:
+                self.losses(turn)  # 7
+            return
+        self.caution = max(self.caution - 1, 0)  # 1
         time = max(now - turn.began, 1)
-        self.best[self.rounds % 4] = delivered  # 1
-        if self.rates[0] and delivered >= 2 * m:  # 2
+        self.best[self.rounds % 4] = delivered  # 2
+        if self.rates[0] and delivered >= 2 * m:  # 3
             self.add_rate(delivered, time)
         rate = (delivered + lost) * SECOND // time
-        unknown = not self.c and (base >= 3 * SECOND or least - base > self.target())  # 3
+        unknown = not self.c and (base >= 3 * SECOND or least - base > self.target())  # 4
         below = self.phase != SLOW_START and rate < nearest(self.c, 2)
         self.shared = min(self.shared + 1, 8) if self.phase != COMPETE and (unknown or below) else 0
-        self.quiet = 0 if lost else self.quiet + delivered  # 4
         self.compete(rate, least)  # 5
         if self.phase == DELAY:  # 6
             self.delay(least, lost)
@@ -355,6 +358,10 @@ class Carob:
         if self.rounds > 4:  # 8
             self.w = min(self.w, 2 * max(self.best) + 2 * m)
         self.w = max(self.w, m // 16 if self.in_use else 2 * m)
+
+    def above(self, eighths):
+        wide = self.top - self.base
+        return wide > self.target() // 2 and self.srtt - self.base > eighths * (wide // 8)
 
     def compete(self, rate, least):
         base = self.base
@@ -377,17 +384,21 @@ class Carob:
     def delay(self, least, lost):
         m, base, t = self.m, self.base, self.t()
         q = least - base
-        if q > t:
+        telling = base < 3 * SECOND or self.rttvar < (self.top - base) // 4
+        remains = self.caution > 0 and self.above(2) and telling
+        if q > t or remains:
             self.low = 0
-            deep = least > 2 * (base + t) and self.quiet < 8 * m
-            floor = m if deep else 2 * m
+            one = remains or (self.caution > 0 and least > 2 * (base + t))
+            floor = m if one else 2 * m
             if self.w <= floor:
                 self.hold = 0
                 if not lost:
-                    self.w = min(self.w + (self.w // 8 if deep else m // 2), floor)
+                    self.w = min(self.w + (self.w // 8 if one else m // 2), floor)
             elif self.hold == 0:
                 self.w = min(self.w, max(self.w * (base + t // 4) // least, self.w // 2, floor))
                 self.hold = 2
+        elif self.caution > 0:
+            self.w += max(max(self.w, m) // 16, 1)
         elif self.w < 2 * m:
             self.w += 0 if lost else m // 4
         elif self.shared >= 2:
@@ -397,7 +408,7 @@ class Carob:
             self.w += max(self.w // 8, m) if self.low >= 3 else m
 
     def losses(self, turn):
-        m, base, t, (least, greatest) = self.m, self.base, self.t(), turn.bounds
+        m = self.m
         self.judged += turn.delivered + turn.lost
         self.judged_lost += turn.lost
         judged, lost = self.judged, self.judged_lost
@@ -405,13 +416,13 @@ class Carob:
             self.judged = self.judged_lost = 0
         elif lost < 2 * m:
             return
-        above = least > base + t and greatest > base + 2 * t
-        upper = self.top > base + self.target() // 2 and least > base + (self.top - base) // 2
+        long = self.above(4)
         share = 255 * lost // judged
-        if not (above or upper or self.shared >= 2):
-            self.usual = (7 * self.usual + share + 7) // 8
-        elif share > 2 * self.usual + 16 and self.phase != COMPETE:
-            self.w = max(self.w // 2, 0 if above or upper else min(self.w, m))
+        if not long and (self.c or self.rounds > 16):
+            self.usual = (3 * self.usual + share + 3) // 4
+        elif (long or self.shared >= 2) and share > 2 * self.usual + 16 and self.phase != COMPETE:
+            self.w = max(self.w // 2, 0 if long and self.c else min(self.w, m))
+            self.caution = 64 if long else self.caution
             self.phase, self.hold = DELAY, 2
             self.judged = self.judged_lost = 0
 

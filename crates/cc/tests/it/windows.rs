@@ -273,7 +273,7 @@ fn nightly_a_thousand_windows_of_the_second_implementation_agree() {
 
 #[test]
 fn every_constant_of_windows_shows_in_a_script() {
-    let text = scripts(24);
+    let text = scripts(80);
     for change in [
         ("alpha", "1/4"),
         ("beta", "1/8"),
@@ -285,7 +285,7 @@ fn every_constant_of_windows_shows_in_a_script() {
         ("initial_window", "5"),
         ("loss_factor", "2/3"),
         ("loss_period", "12"),
-        ("quiet_period", "12"),
+        ("caution", "32"),
         ("shared", "1/3"),
         ("fraction", "12"),
         ("compete", "false"),

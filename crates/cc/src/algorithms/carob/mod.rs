@@ -51,8 +51,8 @@ constants! {
         loss_factor: Ratio,
         /// messages over which losses are counted before the window reacts
         loss_period: u8,
-        /// messages without a loss after which a deep queue permits two outstanding messages
-        quiet_period: u8,
+        /// rounds after losses behind a long queue in which the window keeps the queue short
+        caution: u8,
         /// share of the capacity below which a sender takes losses for congestion
         shared: Ratio,
         /// least window as a part of a message, and growth per round on a shared path as a part of the window
@@ -130,7 +130,7 @@ impl Family for Carob {
             initial_window: 6,
             loss_factor: Ratio::new(1, 2),
             loss_period: 16,
-            quiet_period: 8,
+            caution: 64,
             shared: Ratio::new(1, 2),
             fraction: 16,
             compete: true,

@@ -31,6 +31,10 @@ impl Path {
         (self.srtt > 0).then_some(self.srtt)
     }
 
+    pub(super) fn deviation(&self) -> u32 {
+        self.deviation
+    }
+
     /// The least round trip: the path without a queue.
     pub(super) fn base(&self) -> Option<u32> {
         let least = self.least;

@@ -1,4 +1,4 @@
-//! Exhaustive scripts: every order of events up to a depth, from six states, and the invariants after each event.
+//! Exhaustive scripts: every order of events up to a depth, from eight states, and the invariants after each event.
 #![expect(clippy::disallowed_types, reason = "of the set only the size is used")]
 
 extern crate std;
@@ -325,7 +325,7 @@ fn visit(world: &World, depth: u32, script: &mut Vec<u8>, seen: &mut HashSet<(u3
 }
 
 /// The states from which scripts begin: new, slow start, delay without and with losses, competition, silence.
-fn roots() -> [World; 6] {
+fn roots() -> [World; 8] {
     let begun = |messages: usize, lost: fn(usize) -> bool| {
         let mut carob = carob();
         transfer(&mut carob, messages, lost);
@@ -349,12 +349,21 @@ fn roots() -> [World; 6] {
         assert_eq!(carob.transfer.mode(), "compete");
         World::new(carob, at(90_000))
     };
+    let cautious = || {
+        let mut carob = carob();
+        transfer(&mut carob, 100, |_| false);
+        rounds(&mut carob, 60_000, 2_000, &[0, 0, 0, 1, 1]);
+        assert!(carob.transfer.caution() > 0);
+        World::new(carob, at(71_000))
+    };
     [
         World::new(carob(), at(0)),
         begun(8, |_| false),
         begun(100, |_| false),
         begun(100, |number| number % 5 == 3),
+        begun(40, |number| number % 3 == 1),
         competing(),
+        cautious(),
         silence(),
     ]
 }
@@ -377,5 +386,6 @@ fn every_script_of_five_events_keeps_the_invariants() {
 
 #[test]
 fn nightly_every_script_of_ten_events_keeps_the_invariants() {
-    assert!(explore(10) > 10_000_000);
+    let states = explore(10);
+    assert!(states > 10_000_000, "{states} states");
 }

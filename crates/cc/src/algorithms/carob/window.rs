@@ -25,8 +25,51 @@ const STANDING: u8 = 3;
 /// Doublings of the timeout of the path from which on two messages are sent again at each.
 const TWO_PROBES: u8 = 3;
 
+/// Eighths of what the path ever had, on average: of a long queue, and of one that remains.
+const LONG: u32 = 4;
+const REMAINING: u32 = 2;
+
+/// Rounds after which losses may be usual although the capacity is unknown.
+const LEARNING: u32 = 16;
+
 /// Losses beyond twice the usual share that show a full queue, of 255.
 const EXCESS: u8 = 16;
+
+/// Round trips of the path in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Trips {
+    base: u32,
+    smoothed: u32,
+    deviation: u32,
+    greatest: u32,
+}
+
+impl Trips {
+    fn of(path: &Path, latest: u32) -> Self {
+        Self {
+            base: path.base().unwrap_or(latest),
+            smoothed: path.srtt().unwrap_or(latest),
+            deviation: path.deviation(),
+            greatest: path.greatest(),
+        }
+    }
+
+    fn range(self) -> u32 {
+        self.greatest.saturating_sub(self.base)
+    }
+
+    /// Returns whether a remaining queue may be told from a path whose long round trips vary by themselves.
+    fn tells_queue(self) -> bool {
+        self.base < NEAR.end || self.deviation < self.range() / 4
+    }
+
+    /// Returns whether the smoothed round trip is above so many eighths of the way from least to greatest,
+    /// if these show a queue: they are further apart than half the target.
+    fn exceed(self, eighths: u32, target: u32) -> bool {
+        let range = self.range();
+        range > target / 2 && self.smoothed.saturating_sub(self.base) > range / 8 * eighths
+    }
+}
 
 /// The relation of a reply to its transfer.
 #[derive(Clone, Copy, Debug)]
@@ -164,8 +207,8 @@ pub(super) struct Transfer {
     /// Bytes of the current loss period, and how many were lost.
     judged: u32,
     judged_lost: u32,
-    /// Bytes delivered since the last loss.
-    quiet: u32,
+    /// Rounds left in which the queue is kept short, after losses while it was long.
+    cautious: u8,
     last_sent: Instant,
     last_answered: Instant,
     silent_at: Clock,
@@ -206,6 +249,12 @@ impl Transfer {
     #[cfg(test)]
     pub(super) fn losses(&self) -> u32 {
         self.round.lost.saturating_add(self.judged_lost)
+    }
+
+    /// Rounds left of caution.
+    #[cfg(test)]
+    pub(super) fn caution(&self) -> u8 {
+        self.cautious
     }
 
     /// The window in messages; none before the first answer.
@@ -356,7 +405,8 @@ impl Transfer {
         if !self.competing && path.forget(constants, outcome.now) {
             self.rate = [0, self.rate[0]];
         }
-        let base = path.base().unwrap_or(outcome.round_trip);
+        let trips = Trips::of(path, outcome.round_trip);
+        let base = trips.base;
         self.unit = outcome.bytes.max(self.unit - self.unit / 8).max(1);
         self.deliver(outcome.delivered());
         self.backoff = 0;
@@ -392,7 +442,7 @@ impl Transfer {
         // Wrapping: the bytes delivered since the message was sent.
         let passed = outcome.delivered_then.wrapping_sub(self.round.delivered);
         if passed < u32::MAX / 2 {
-            self.end_round(outcome.now, base, path.greatest(), constants);
+            self.end_round(outcome.now, trips, constants);
         }
     }
 
@@ -474,11 +524,12 @@ impl Transfer {
         }
     }
 
-    fn end_round(&mut self, now: Instant, base: u32, greatest: u32, constants: &CarobConstants) {
+    fn end_round(&mut self, now: Instant, trips: Trips, constants: &CarobConstants) {
         self.rounds = self.rounds.wrapping_add(1);
-        let round = self.round;
+        let (round, base) = (self.round, trips.base);
         let delivered = self.delivered.wrapping_sub(round.delivered);
         if round.full {
+            self.cautious = self.cautious.saturating_sub(1);
             let place = usize::try_from(self.rounds).unwrap_or_default() % REMEMBERED;
             self.deliveries[place] = delivered;
             self.measure_round(now, delivered);
@@ -495,17 +546,14 @@ impl Transfer {
             } else {
                 0
             };
-            if self.round.lost > 0 {
-                self.quiet = 0;
-            } else {
-                self.quiet = self.quiet.saturating_add(delivered);
-            }
             self.detect_competitor(base, few, constants);
             if self.slow_start_over {
-                self.adapt(delivered, base, constants);
+                self.adapt(delivered, trips, constants);
             }
-            self.obey_losses(delivered, base, greatest, constants);
+            self.obey_losses(delivered, trips, constants);
             self.bound(constants);
+        } else if round.lost >= self.unit.saturating_mul(2) {
+            self.obey_losses(delivered, trips, constants);
         }
         self.round = Round {
             began: now.into(),
@@ -558,9 +606,12 @@ impl Transfer {
     }
 
     /// Changes the window after a round.
-    fn adapt(&mut self, delivered: u32, base: u32, constants: &CarobConstants) {
+    fn adapt(&mut self, delivered: u32, trips: Trips, constants: &CarobConstants) {
+        let base = trips.base;
         let queue = self.round.least.saturating_sub(base);
         let target = self.scaled_target(base, constants);
+        let cautious = self.cautious > 0;
+        let crowded = cautious && trips.exceed(REMAINING, self.target(base, constants)) && trips.tells_queue();
         if self.competing {
             if self.round.lost.saturating_mul(32) > delivered {
                 if self.hold == 0 {
@@ -570,15 +621,15 @@ impl Transfer {
             } else {
                 self.window = self.window.saturating_add(self.unit);
             }
-        } else if queue > target {
-            self.adapt_to_queue(base, target, constants);
+        } else if queue > target || crowded {
+            self.adapt_to_queue(base, target, crowded);
             self.low = 0;
-        } else if self.window < self.unit.saturating_mul(2) {
+        } else if self.window < self.unit.saturating_mul(2) && !cautious {
             if self.round.lost == 0 {
                 self.window = self.window.saturating_add(self.unit / 4);
             }
-        } else if self.is_shared() {
-            let part = self.window / u32::from(constants.fraction);
+        } else if cautious || self.is_shared() {
+            let part = self.window.max(self.unit) / u32::from(constants.fraction);
             self.window = self.window.saturating_add(part.max(1));
         } else {
             self.low = if queue < target / 2 {
@@ -596,12 +647,11 @@ impl Transfer {
     }
 
     /// Lowers the window to the target of the queueing delay, but not below two messages: the delay of
-    /// one may be the path's. Behind a deep queue, longer than the path itself, it is one message unless
-    /// none was lost for a while. A window that losses made smaller grows back.
-    fn adapt_to_queue(&mut self, base: u32, target: u32, constants: &CarobConstants) {
+    /// one may be the path's. After losses behind a long queue it is one message while a queue remains, or
+    /// while it is longer than the path itself. A window that losses made smaller grows back.
+    fn adapt_to_queue(&mut self, base: u32, target: u32, crowded: bool) {
         let deep = self.round.least > base.saturating_add(target).saturating_mul(2);
-        let quiet = self.quiet >= self.unit.saturating_mul(u32::from(constants.quiet_period));
-        let room = if deep && !quiet { 1 } else { 2 };
+        let room = if crowded || (deep && self.cautious > 0) { 1 } else { 2 };
         let floor = self.unit.saturating_mul(room);
         if self.window <= floor {
             let part = if room == 2 { self.unit / 2 } else { self.window / 8 };
@@ -617,32 +667,31 @@ impl Transfer {
         }
     }
 
-    /// Lowers the window after losses, if the queue persists (above twice the target, or in the upper
-    /// half of what the path ever had) and more is lost than in rounds without a queue.
-    fn obey_losses(&mut self, delivered: u32, base: u32, greatest: u32, constants: &CarobConstants) {
+    /// Lowers the window after losses, if the queue is long and more is lost than while it is not. That is
+    /// learned once the capacity is known or after some rounds: before, a full queue may look like an
+    /// empty one.
+    fn obey_losses(&mut self, delivered: u32, trips: Trips, constants: &CarobConstants) {
         let Some((lost, all)) = self.count_losses(delivered, constants) else {
             return;
         };
         let share = u8::try_from(scaled(lost, 255, all)).unwrap_or(u8::MAX);
-        let target = self.scaled_target(base, constants);
-        let (least, most) = (self.round.least, self.round.greatest);
-        let above = least > base.saturating_add(target)
-            && most > base.saturating_add(target.saturating_mul(2));
-        let upper = greatest > base.saturating_add(self.target(base, constants) / 2)
-            && least > base + greatest.saturating_sub(base) / 2;
-        let usual = self.quiet_loss.saturating_mul(2).saturating_add(EXCESS);
-        if !(above || upper || self.is_shared()) {
-            let quiet = u16::from(self.quiet_loss) * 7 + u16::from(share);
-            self.quiet_loss = u8::try_from(quiet.div_ceil(8)).unwrap_or(u8::MAX);
+        let long = trips.exceed(LONG, self.target(trips.base, constants));
+        if !long && (self.capacity() > 0 || self.rounds > LEARNING) {
+            let usual = u16::from(self.quiet_loss) * 3 + u16::from(share);
+            self.quiet_loss = u8::try_from(usual.div_ceil(4)).unwrap_or(u8::MAX);
             return;
         }
-        if share > usual && !self.competing {
+        let usual = self.quiet_loss.saturating_mul(2).saturating_add(EXCESS);
+        if (long || self.is_shared()) && share > usual && !self.competing {
             self.slow_start_over = true;
-            // Without a persistent queue it is never slower than one message at a time.
-            let least = if above || upper { 0 } else { self.window.min(self.unit) };
+            // It is slower than one message at a time only where a queue and the capacity show that it may.
+            let least = if long && self.capacity() > 0 { 0 } else { self.window.min(self.unit) };
             self.window = constants.loss_factor.down(self.window).max(least);
             (self.judged, self.judged_lost) = (0, 0);
             self.hold = HOLD;
+            if long {
+                self.cautious = constants.caution;
+            }
         }
     }
 
