@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::process::Scratch;
 
 /// Longer than anything here takes on a busy machine.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(5);
 
 /// What a command said and how it ended.
