@@ -202,8 +202,8 @@ pub(super) struct Transfer {
     expired_at: Clock,
     /// Messages that may still be sent again at this step of the back-off.
     probes: u8,
-    /// The share of losses in rounds without a queue, of 255.
-    quiet_loss: u8,
+    /// The share of losses while the queue is not long, of 255.
+    usual_loss: u8,
     /// Bytes of the current loss period, and how many were lost.
     judged: u32,
     judged_lost: u32,
@@ -677,11 +677,11 @@ impl Transfer {
         let share = u8::try_from(scaled(lost, 255, all)).unwrap_or(u8::MAX);
         let long = trips.exceed(LONG, self.target(trips.base, constants));
         if !long && (self.capacity() > 0 || self.rounds > LEARNING) {
-            let usual = u16::from(self.quiet_loss) * 3 + u16::from(share);
-            self.quiet_loss = u8::try_from(usual.div_ceil(4)).unwrap_or(u8::MAX);
+            let usual = u16::from(self.usual_loss) * 3 + u16::from(share);
+            self.usual_loss = u8::try_from(usual.div_ceil(4)).unwrap_or(u8::MAX);
             return;
         }
-        let usual = self.quiet_loss.saturating_mul(2).saturating_add(EXCESS);
+        let usual = self.usual_loss.saturating_mul(2).saturating_add(EXCESS);
         if (long || self.is_shared()) && share > usual && !self.competing {
             self.slow_start_over = true;
             // It is slower than one message at a time only where a queue and the capacity show that it may.
