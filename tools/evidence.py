@@ -46,7 +46,7 @@ def digits(value):
     return f"{value:.{places}f}"
 
 
-# Stress suite: every controller in every cell of `carob lab run 'stress/*'`.
+# Stress suite: every controller in every cell of the five scenarios `stress/`.
 
 STRESS = {
     "capacity": "Capacity falls for three minutes",
