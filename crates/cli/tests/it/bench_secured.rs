@@ -1,5 +1,5 @@
-//! `carob bench` over DTLS: against `carob serve` with a key and with a certificate, in every mode, and
-//! against servers that know another key, that are not trusted, and that do not answer.
+//! `carob bench` over DTLS: against `carob serve` with a pre-shared key and with a certificate, and against servers
+//! with another key, without trust, or silent.
 #![cfg(unix)]
 #![allow(
     clippy::disallowed_methods,
@@ -49,12 +49,12 @@ impl Serving {
         }
     }
 
-    /// Words for a load with the key.
+    /// Arguments for a load with the pre-shared key.
     fn by_key(&self, rest: &str) -> String {
         format!("{}/{rest} --psk-file {}", self.uri, self.keys)
     }
 
-    /// Words for a load that trusts the certificate.
+    /// Arguments for a load that trusts the server's certificate.
     fn by_certificate(&self, rest: &str) -> String {
         format!("{}/{rest} --ca {}", self.uri, self.certificate)
     }
@@ -91,7 +91,7 @@ fn slow_psk_and_certificate_sessions_carry_requests() {
 }
 
 #[test]
-fn slow_bodies_go_through_sessions_like_requests() {
+fn slow_dtls_sessions_carry_block_wise_bodies() {
     let serving = Serving::start();
     let report = flawless(&serving.by_key("large --mode block --ports 2 --requests 2"));
     is_secured(&report, "key", KEY_SUITE);
@@ -102,9 +102,9 @@ fn slow_bodies_go_through_sessions_like_requests() {
 }
 
 #[test]
-fn a_fresh_source_port_has_a_session_of_its_own() {
+fn each_source_port_has_one_dtls_session() {
     let serving = Serving::start();
-    // The first session of each port is made before the load.
+    // Ports open their first session before the load starts.
     for (words, expected) in [
         ("--ports 2 --port-messages 10 --requests 100", 7..=9),
         ("--ports 2 --port-messages 1 --requests 40", 38..=38),
@@ -120,7 +120,7 @@ fn a_fresh_source_port_has_a_session_of_its_own() {
     }
 }
 
-/// Loads a server that is ended and started again meanwhile, over two ports; the report.
+/// Returns the report of a load over two ports whose server is restarted.
 fn over_a_restart(end: impl FnOnce(Server)) -> Value {
     let serving = Serving::start();
     let port = serving.uri.rsplit(':').next().unwrap().to_owned();
@@ -144,10 +144,10 @@ fn over_a_restart(end: impl FnOnce(Server)) -> Value {
 #[test]
 fn slow_session_closed_by_server_is_renewed_at_once() {
     let report = over_a_restart(|server| {
-        // It says goodbye in every session.
+        // A graceful stop sends close_notify in each session.
         server.stop();
     });
-    // What waited for an answer did not wait for long.
+    // No pending request waits for its timeout.
     assert!(report["errors"]["timeout"].is_null(), "{report}");
 }
 
@@ -177,7 +177,7 @@ fn slow_every_session_is_closed_so_that_the_server_keeps_none() {
         flawless(&format!("{uri}/hello {words} --psk-file {keys}"));
         let began = Instant::now();
         loop {
-            // Metrics are a second old at most.
+            // Metrics are cached for up to one second.
             let text = fetch(&metrics);
             let done = told(&text, "carob_handshakes_total{outcome=\"done\"");
             let left = told(&text, "carob_sessions{scheme=\"coaps\"}");
@@ -190,7 +190,7 @@ fn slow_every_session_is_closed_so_that_the_server_keeps_none() {
     }
 }
 
-/// A page over HTTP.
+/// Fetches a page over HTTP.
 fn fetch(url: &str) -> String {
     use std::io::{Read as _, Write as _};
     let rest = url.strip_prefix("http://").unwrap();
@@ -203,7 +203,7 @@ fn fetch(url: &str) -> String {
 }
 
 #[test]
-fn slow_what_is_wrong_with_a_session_is_said_as_get_says_it() {
+fn slow_session_errors_match_those_of_get() {
     let serving = Serving::start();
     let wrong_keys = serving.scratch.with("wrong.txt", b"device:guessed\n");
     let unknown = serving.scratch.with("unknown.txt", b"nobody:secret-1\n");
@@ -238,13 +238,13 @@ fn slow_silent_server_is_given_up_after_the_timeout() {
     let began = Instant::now();
     let ran = bench(&format!("{uri} --timeout 1500ms --psk-file {keys}"));
     let said = ran.refused(4);
-    // One at once, one after a second.
+    // One ClientHello at once, one after DTLS's initial timeout of 1 s.
     said.has(&["no reply to any of 2 transmissions"]);
     assert!(began.elapsed() >= Duration::from_millis(1_500), "{said}");
 }
 
 #[test]
-fn a_server_that_has_other_suites_only_is_said_to_be_one() {
+fn cipher_suite_mismatch_is_reported() {
     let scratch = Scratch::new();
     let [certificate, key] = scratch.certified("cert", "127.0.0.1");
     let keys = scratch.with("keys.txt", b"device:secret-1\n");

@@ -1,5 +1,4 @@
-//! `carob serve --dir` as clients see it: what methods answer, conditions (RFC 7252 5.10.8), entity tags, several
-//! writers.
+//! `carob serve --dir`: methods, conditional requests (RFC 7252 5.10.8), entity tags and concurrent writers.
 #![cfg(unix)]
 
 use std::fs;
@@ -13,10 +12,10 @@ use carob::{Body, Client, Code, ContentFormat, OptionNumber, Reply};
 use tokio::io::AsyncWriteExt as _;
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// Clients that write at once, and the time for which they compete.
+/// Number of concurrent writers, and how long they compete.
 const CLIENTS: usize = 8;
 const CONTEST: Duration = Duration::from_secs(1);
-/// Larger than what is read whole, so that the file is read block by block.
+/// Larger than the limit for reading a file whole, so that it is read block by block.
 const LARGE: usize = 100_000;
 
 struct Serving {
@@ -33,7 +32,6 @@ impl Serving {
         Self::of(folder, "")
     }
 
-    /// Serves a folder, with more options.
     fn of(folder: Scratch, options: &str) -> Self {
         let server = Server::with(&format!("--writable --dir {} {options}", folder.text("")));
         Self {
@@ -67,7 +65,7 @@ fn tag(reply: &Reply) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_method_s_success_has_its_own_code() {
+async fn each_method_has_its_success_code() {
     let serving = Serving::start();
     let put = |body: &'static str| serving.request(Code::PUT, "new").body(body);
     assert_eq!(send(put("one")).await.code, Code::CREATED);
@@ -78,13 +76,17 @@ async fn a_method_s_success_has_its_own_code() {
     assert_eq!(send(delete()).await.code, Code::DELETED);
     assert!(!serving.folder.path("new").exists());
     let again = send(delete()).await.code;
-    assert_eq!(again, Code::DELETED, "what was not there is deleted, too");
+    assert_eq!(
+        again,
+        Code::DELETED,
+        "deleting an absent file succeeds, too"
+    );
     let echo = serving.request(Code::POST, "echo").body("x");
     assert_eq!(send(echo).await.code, Code::CHANGED);
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_refused_with_a_code_that_fits() {
+async fn refused_writes_have_the_fitting_error_code() {
     let serving = Serving::start();
     let put = |path: &str| serving.request(Code::PUT, path).body("x");
     assert_eq!(send(put("no/such/folder")).await.code, Code::NOT_FOUND);
@@ -94,7 +96,7 @@ async fn what_cannot_be_written_is_refused_with_a_code_that_fits() {
 }
 
 #[tokio::test]
-async fn reading_twice_changes_nothing() {
+async fn get_is_safe() {
     let serving = Serving::start();
     let get = || serving.request(Code::GET, "note.txt");
     let (one, two) = (send(get()).await, send(get()).await);
@@ -102,7 +104,7 @@ async fn reading_twice_changes_nothing() {
 }
 
 #[tokio::test]
-async fn if_match_lets_only_a_known_state_be_changed() {
+async fn if_match_guards_against_lost_updates() {
     let serving = Serving::start();
     let old = tag(&send(serving.request(Code::GET, "note.txt")).await);
     assert_eq!(
@@ -118,7 +120,7 @@ async fn if_match_lets_only_a_known_state_be_changed() {
         serving.put("note.txt", "third", Some(&old)).await,
         Code::PRECONDITION_FAILED
     );
-    // Empty: whatever is there, but something.
+    // An empty If-Match matches any existing representation (RFC 7252 5.10.8.1).
     assert_eq!(
         serving.put("note.txt", "third", Some(b"")).await,
         Code::CHANGED
@@ -188,7 +190,7 @@ async fn known_etag_is_answered_2_03_with_etag_only() {
 }
 
 #[tokio::test]
-async fn a_file_has_one_format() {
+async fn content_format_of_a_file_is_fixed() {
     let serving = Serving::start();
     let get = |format| serving.request(Code::GET, "note.txt").accept(format);
     let reply = send(get(ContentFormat::TEXT_PLAIN)).await;
@@ -206,7 +208,7 @@ async fn a_file_has_one_format() {
 #[tokio::test]
 async fn file_above_rlimit_is_refused_and_server_continues() {
     let folder = Scratch::new();
-    // In blocks of 512 or 1,024 bytes, as the shell has it.
+    // The shell's unit is 512 or 1,024 bytes.
     let limited = ["sh", "-c", "ulimit -f 100; exec \"$@\"", "sh"];
     let server = Server::under(&limited, &["--writable", "--dir", &folder.text("")]);
     let client = Client::new().unwrap();
@@ -226,11 +228,11 @@ async fn uploads_hold_so_many_bytes_on_disk() {
     let put = |bytes| serving.request(Code::PUT, "file").body(vec![7; bytes]);
     assert_eq!(send(put(2 * LARGE)).await.code, Code::SERVICE_UNAVAILABLE);
     let fits = send(put(LARGE)).await.code;
-    assert_eq!(fits, Code::CREATED, "what was held is given back");
+    assert_eq!(fits, Code::CREATED, "the quota was not released");
 }
 
 #[tokio::test]
-async fn dotfiles_are_neither_read_nor_written_unless_asked_for() {
+async fn dotfiles_are_hidden_by_default() {
     for (options, read, written) in [
         ("", Code::NOT_FOUND, Code::NOT_FOUND),
         ("--hidden", Code::CONTENT, Code::CREATED),
@@ -253,7 +255,7 @@ async fn dotfiles_are_neither_read_nor_written_unless_asked_for() {
 async fn a_large_file_can_be_read_while_two_clients_replace_it() {
     let serving = Serving::start();
     let began = Instant::now();
-    // A second, or as long as a busy machine needs for two writes of each.
+    // At least two writes by each client, which a busy machine may not finish in a second.
     let is_over =
         move |written| began.elapsed() > Duration::from_secs(if written > 1 { 1 } else { 30 });
     let uri = format!("{}/rewritten", serving.uri);
@@ -309,7 +311,7 @@ async fn requests_for_files_occupy_few_threads() {
     let codes = requests.join_all().await;
     let served = codes.iter().filter(|code| **code == Code::CONTENT).count();
     assert!(served > 100, "{served}");
-    // Threads that were started for blocking work stay for some seconds.
+    // Idle threads of the blocking pool live for some seconds, so that they are still counted.
     let status = format!("/proc/{}/status", serving.server.id());
     let status = fs::read_to_string(status).unwrap();
     let threads = status
@@ -319,7 +321,7 @@ async fn requests_for_files_occupy_few_threads() {
     assert!(threads <= 24, "{threads} threads");
 }
 
-/// Increments a number with If-Match until the contest is over; the acknowledged increments.
+/// Increments a number with If-Match until `until`; returns the number of acknowledged increments.
 async fn increment(uri: String, until: Instant) -> u64 {
     let client = Client::new().unwrap();
     let mut acknowledged = 0;
@@ -378,14 +380,14 @@ async fn one_of_eight_clients_creates_a_file() {
     }
 }
 
-/// A block-wise PUT whose last block is held back: the writer end of its body, and the response.
+/// A block-wise PUT without its last block: the writer of its body, and the pending response.
 struct Held {
     body: tokio::io::DuplexStream,
     response: tokio::task::JoinHandle<Reply>,
 }
 
 impl Held {
-    /// Sends all but the last block.
+    /// Sends all blocks but the last.
     async fn begin(uri: &str, fill: u8, condition: (OptionNumber, Vec<u8>)) -> Self {
         let (mut body, reader) = tokio::io::duplex(64 << 10);
         let client = Client::new().unwrap();
@@ -402,7 +404,7 @@ impl Held {
     }
 }
 
-/// Waits until the server has begun so many uploads.
+/// Waits until the server has started this number of uploads.
 async fn begun(folder: &Path, count: usize) {
     let until = Instant::now() + LIMIT;
     let uploads = || {
@@ -417,7 +419,7 @@ async fn begun(folder: &Path, count: usize) {
 }
 
 #[tokio::test]
-async fn the_later_of_two_uploads_with_one_if_match_is_refused() {
+async fn second_of_two_uploads_with_one_if_match_is_refused() {
     let serving = Serving::start();
     let (path, uri) = (serving.folder.path("file"), format!("{}/file", serving.uri));
     fs::write(&path, "first").unwrap();
@@ -432,7 +434,7 @@ async fn the_later_of_two_uploads_with_one_if_match_is_refused() {
 }
 
 #[tokio::test]
-async fn the_later_of_two_uploads_with_if_none_match_is_refused() {
+async fn second_of_two_uploads_with_if_none_match_is_refused() {
     let serving = Serving::start();
     let (path, uri) = (serving.folder.path("file"), format!("{}/file", serving.uri));
     let condition = || (OptionNumber::IF_NONE_MATCH, Vec::new());

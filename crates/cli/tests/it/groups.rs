@@ -1,12 +1,12 @@
-//! Groups as a user asks them, on a network of two hosts that the test makes: two namespaces and a
-//! wire between them. With libcoap's programs at either end, too.
+//! Multicast requests between two hosts (network namespaces joined by a veth pair), also with libcoap's client and
+//! server.
 
 #![cfg(target_os = "linux")]
 use std::process::{Command, Output};
 
 use crate::commands::harness::Parts as _;
 
-/// Two hosts, 10.9.0.1 (here, on `v0`) and 10.9.0.2 (`there`, on `v1`).
+/// Two hosts: 10.9.0.1 on `v0` (this namespace) and 10.9.0.2 on `v1` (namespace `there`).
 const NETWORK: &str = r#"
 ip link set lo up
 ip link add v0 type veth peer name v1
@@ -24,13 +24,12 @@ while ip -6 addr show tentative | grep -q tentative || there ip -6 addr show ten
 do sleep 0.1; done
 "#;
 
-/// Runs a script in that network.
 fn run(needs: &[&str], script: &str) -> Option<Output> {
     isolated(needs, &format!("{NETWORK}\n{script}"))
 }
 
-/// Runs a script in a folder and a network of its own; nothing if this machine does not let us make
-/// one, or has not all the programs it needs, unless both are required.
+/// Runs a script in a temporary folder and a new network namespace. Returns nothing if namespaces are not permitted
+/// or a program is missing, unless both are required.
 pub(crate) fn isolated(needs: &[&str], script: &str) -> Option<Output> {
     const FOLDER: &str =
         "set -e; folder=$(mktemp -d -p $PWD); trap 'rm -r $folder' EXIT; cd $folder";
@@ -54,7 +53,7 @@ pub(crate) fn isolated(needs: &[&str], script: &str) -> Option<Output> {
     }
     let output = Command::new("timeout")
         .current_dir(env!("CARGO_TARGET_TMPDIR"))
-        // With process IDs of its own, all ends that it has started.
+        // In a PID namespace, processes that the script leaves behind end with it.
         .args(["50", "unshare", "--net", "--pid", "--fork", "--mount-proc"])
         .args(["--kill-child", "bash", "-c"])
         .arg(format!("{FOLDER}\n{script}"))
@@ -69,7 +68,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn slow_every_member_is_shown_with_who_it_is() {
+fn slow_multicast_get_shows_each_member_with_its_address() {
     let Some(output) = run(
         &[],
         r"
@@ -110,7 +109,7 @@ fn slow_every_member_is_shown_with_who_it_is() {
 }
 
 #[test]
-fn libcoap_and_we_are_members_of_each_others_groups() {
+fn multicast_interoperates_with_libcoap() {
     let Some(output) = run(
         &["coap-client-notls", "coap-server-notls"],
         r"

@@ -1,7 +1,7 @@
-//! The peers, and whether they are installed; `cargo xtask peers` and the tests share this file.
+//! Other implementations of CoAP, and whether they are installed. Shared by `cargo xtask peers` and the tests.
 //!
-//! What is built or downloaded for a peer lies in a folder of its own below [`directory`], with a
-//! stamp: the text of everything it was made from. As long as the stamp is the same, it is current.
+//! Builds and downloads of a peer are in a folder below [`directory`], with a stamp: the text of all its sources.
+//! The folder is current while the stamp is equal.
 
 use std::{
     env, fs, io,
@@ -17,11 +17,11 @@ pub(crate) enum Peer {
     GoCoap,
 }
 
-/// What libcoap's package brings and the tests start.
+/// Programs of libcoap's package that the tests start.
 const LIBCOAP_PROGRAMS: [&str; 4] = [
     "coap-client-notls",
     "coap-server-notls",
-    // Over TLS; what is built on GnuTLS sends no more than 16 KiB at once.
+    // For TLS: those built on GnuTLS send at most 16 KiB at once.
     "coap-client-openssl",
     "coap-server-openssl",
 ];
@@ -43,7 +43,7 @@ impl Peer {
         }
     }
 
-    /// Where our programs for it are, in the repository.
+    /// The folder in the repository with the programs on the peer's library.
     pub(crate) fn sources(self, root: &Path) -> PathBuf {
         let folder = match self {
             Self::Libcoap => "",
@@ -54,12 +54,12 @@ impl Peer {
         root.join("crates/cli/tests/it/interop").join(folder)
     }
 
-    /// Where what is built or downloaded for it goes.
+    /// The folder for builds and downloads of the peer.
     pub(crate) fn built(self, root: &Path) -> PathBuf {
         directory(root).join(self.name().to_lowercase())
     }
 
-    /// Whether it can be run, and is what its sources would give today.
+    /// Whether the peer is installed and up to date with its sources.
     pub(crate) fn is_current(self, root: &Path) -> bool {
         match self {
             Self::Libcoap => LIBCOAP_PROGRAMS.into_iter().all(is_on_path),
@@ -74,7 +74,7 @@ impl Peer {
         self.built(root).join("stamp")
     }
 
-    /// The text of everything that what is built depends on.
+    /// The text of all sources that the installation depends on.
     ///
     /// # Errors
     /// When a source cannot be read.
@@ -83,7 +83,7 @@ impl Peer {
         let mut files = Vec::new();
         match self {
             Self::Libcoap => {}
-            // The scripts run from where they are; only the library is installed.
+            // The scripts run in place; only the library is installed.
             Self::Aiocoap => files.push(sources.join("requirements.txt")),
             Self::Californium | Self::GoCoap => collect(&sources, &mut files)?,
         }
@@ -98,12 +98,12 @@ impl Peer {
     }
 }
 
-/// `CAROB_PEERS_DIR`, or `target/peers` below the repository.
+/// `CAROB_PEERS_DIR`, by default `target/peers` in the repository.
 pub(crate) fn directory(root: &Path) -> PathBuf {
     env::var_os("CAROB_PEERS_DIR").map_or_else(|| root.join("target/peers"), PathBuf::from)
 }
 
-/// Every file below a folder, but for those an editor hides.
+/// Collects every file below a folder except hidden ones.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

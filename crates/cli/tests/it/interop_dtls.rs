@@ -1,9 +1,8 @@
-//! `coaps://` against libcoap, built on OpenSSL and on GnuTLS, against go-coap and Californium, both
-//! ways: keys, certificates on one side and on both, and with libcoap all of it through loss and
-//! duplication.
+//! DTLS interoperability, as client and as server: with libcoap on OpenSSL and on GnuTLS, go-coap and Californium. Covers
+//! pre-shared keys, server and client certificates, and with libcoap also loss and duplication.
 //!
-//! A library that is missing is named as skipped, unless `CAROB_REQUIRE_PEERS=1`, which makes its
-//! absence a failure. The results are in `docs/evidence/interoperability.md`.
+//! Cases of a missing library are skipped, unless `CAROB_REQUIRE_PEERS=1`, which makes them fail. Results:
+//! `docs/evidence/interoperability.md`.
 #![cfg(unix)]
 
 use std::path::PathBuf;
@@ -26,7 +25,7 @@ const LOSSY: Faults = Faults {
     reordering: 0,
 };
 
-/// Credentials of the two ends.
+/// Credentials of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {
     Key,
@@ -34,7 +33,7 @@ enum Proof {
     Both,
 }
 
-/// A proof and its files. Both ends have one certificate.
+/// Credentials and their files. Both ends use the same certificate.
 struct Setting {
     proof: Proof,
     faults: Faults,
@@ -59,13 +58,13 @@ impl Setting {
         self.faults.loss > 0
     }
 
-    /// Adds the certificate and its key under the names of a program's options.
+    /// Adds certificate and key under a program's option names.
     fn add_certificate(&self, command: &mut Command, [certificate, key]: [&str; 2]) {
         command.arg(certificate).arg(&self.files.certificate);
         command.arg(key).arg(&self.files.key);
     }
 
-    /// Our server, and the port at which it takes DTLS.
+    /// Starts Carob's server; returns its DTLS port.
     fn our_server(&self) -> (Running, u16) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
         command.args(["serve", "--json", "--bind", "127.0.0.1:0"]);
@@ -85,7 +84,7 @@ impl Setting {
         (server, port.expect("a port"))
     }
 
-    /// Our client, about to ask.
+    /// Carob's client for a request to `uri`.
     fn our_client(&self, uri: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
         command.args(["get", uri, "--cc", "cocoa-plus"]);
@@ -99,7 +98,7 @@ impl Setting {
         command
     }
 
-    /// A path to this port, if it is to lose anything, and the port to send to.
+    /// Starts a path to this port if the setting has loss; returns the port to send to.
     fn through(&self, port: u16, seed: u64) -> (Option<Path>, u16) {
         let path = self
             .is_lossy()
@@ -109,7 +108,7 @@ impl Setting {
     }
 }
 
-/// Runs a program to its end; its output.
+/// Runs a program to completion; returns its output.
 fn output(command: &mut Command) -> String {
     let ran = command.output().expect("the program starts");
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();
@@ -118,7 +117,7 @@ fn output(command: &mut Command) -> String {
     format!("{text}\n{said}")
 }
 
-/// libcoap's programs on a library, as client and as server.
+/// Tests libcoap on a TLS library as client and as server.
 fn libcoap(library: &str, proof: Proof, faults: Faults) {
     let mut programs = ["client", "server"]
         .map(|end| format!("coap-{end}-{library}"))
@@ -149,7 +148,7 @@ fn libcoap_asks(library: &str, setting: &Setting) {
         }
         command
     };
-    // Its client gives a handshake some five seconds, which is less than two losses may take.
+    // libcoap's client gives up a handshake after about five seconds; two losses may take longer.
     let tries = if setting.is_lossy() { 6 } else { 1 };
     let succeeds = |arguments: &[&str], resource: &str, expected: &str| {
         (0..tries).any(|seed| {
@@ -164,7 +163,7 @@ fn libcoap_asks(library: &str, setting: &Setting) {
 }
 
 fn libcoap_answers(library: &str, setting: &Setting) {
-    // It takes DTLS at the second port.
+    // libcoap serves DTLS on the second port.
     let port = free_ports(2);
     let mut command = Command::new(format!("coap-server-{library}"));
     command.args(["-A", "127.0.0.1", "-p", &port.to_string()]);
@@ -178,14 +177,14 @@ fn libcoap_answers(library: &str, setting: &Setting) {
         Proof::Key => {}
     }
     let _server = Running::start(&mut command, &setting.scratch, "server");
-    // It says nothing when it is ready; a request to a server that is not ready is repeated.
+    // The server prints nothing when it is ready. A request that is too early is retransmitted.
     std::thread::sleep(Duration::from_millis(500));
     let (_path, port) = setting.through(port + 1, 20);
     let hello = output(&mut setting.our_client(&format!("coaps://127.0.0.1:{port}/")));
     assert!(hello.contains(LIBCOAP_HELLO), "{hello}");
 }
 
-/// The programs of this project on another library, as client and as server.
+/// Tests the program on another library as client and as server.
 fn programs(peer: Peer, proof: Proof) {
     if !can_run(&[peer]) {
         return;
@@ -197,7 +196,7 @@ fn programs(peer: Peer, proof: Proof) {
 
 fn program_asks(peer: Peer, setting: &Setting) {
     let (_server, port) = setting.our_server();
-    // A body of many blocks, too.
+    // Also a block-wise body.
     for (resource, length) in [("hello", HELLO.len() + 1), ("large", 1 << 20)] {
         let uri = format!("coaps://127.0.0.1:{port}/{resource}");
         let body = setting.scratch.with(resource, b"");
@@ -228,7 +227,7 @@ fn program_answers(peer: Peer, setting: &Setting) {
         command.arg("--client-ca").arg(&setting.files.authority);
     }
     let _server = Running::start(&mut command, &setting.scratch, "server");
-    // Neither says when it listens. The system refuses earlier requests.
+    // The servers print nothing when they are ready; earlier requests fail with ECONNREFUSED.
     let uri = format!("coaps://127.0.0.1:{port}/hello");
     let hello = (0..100).find_map(|_| {
         let ran = setting.our_client(&uri).output().expect("it runs");

@@ -1,4 +1,4 @@
-//! Memory of a server whose clients ask for much over connections and read nothing.
+//! Memory of a server with connections that request large bodies and never read.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::process::{Running, Scratch, answers_ping, free_port};
 
-/// KiB that a server may hold at most: `unsent_bytes` (64 MiB), 30 MiB of the program in a debug build,
-/// and what stands between the engine and the writers of connections.
+/// Limit of resident memory in KiB: `unsent_bytes` (64 MiB), 30 MiB for the program in a debug build, and buffers
+/// between the endpoint and the connections' writers.
 const HIGHEST: u64 = (64 + 30 + 36) << 10;
 
 fn start(scratch: &Scratch, name: &str, port: u16, arguments: &[&str]) -> Running {
@@ -22,7 +22,7 @@ fn start(scratch: &Scratch, name: &str, port: u16, arguments: &[&str]) -> Runnin
     running
 }
 
-/// Connections that each say in one write that they take all, and ask for this path 32 times.
+/// Opens connections that send a CSM without size limit and 32 requests for `path` in one write.
 fn ask_and_read_nothing(port: u16, path: &[&str], connections: usize) -> Vec<TcpStream> {
     // Max-Message-Size 2^32 - 1 and Block-Wise-Transfer.
     let mut bytes = vec![0x60, 0xe1, 0x24, 0xff, 0xff, 0xff, 0xff, 0x20];
@@ -38,14 +38,14 @@ fn ask_and_read_nothing(port: u16, path: &[&str], connections: usize) -> Vec<Tcp
     }
     let connect = |_| {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-        // A connection may have been ended before it has asked.
+        // The server may already have closed the connection.
         let _ = stream.write_all(&bytes);
         stream
     };
     (0..connections).map(connect).collect()
 }
 
-/// The most that a process has held, in KiB.
+/// Peak resident memory of a process in KiB.
 fn highest(running: &Running) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", running.id()));
     let status = status.expect("it runs");
@@ -63,7 +63,7 @@ fn is_within_its_limit(running: &Running, port: u16) {
     assert!(highest < HIGHEST, "{} MiB", highest >> 10);
 }
 
-/// Returns whether a request over UDP is answered within ten seconds, on whatever busy machine.
+/// Returns whether a request over UDP is answered within ten seconds.
 fn is_served(port: u16) -> bool {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     socket.connect(("127.0.0.1", port)).expect("loopback");
@@ -84,12 +84,12 @@ fn non_reading_connections_stay_within_unsent_bytes() {
     drop(streams);
 }
 
-/// WebSocket connections that ask for `/large` 32 times, and read only that they were let in.
+/// Opens WebSocket connections that request `/large` 32 times and read the handshake response only.
 fn ask_over_websocket(port: u16, connections: usize) -> Vec<TcpStream> {
     const UPGRADE: &str = "GET /.well-known/coap HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
         Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
         Sec-WebSocket-Protocol: coap\r\nSec-WebSocket-Version: 13\r\n\r\n";
-    // Binary frames, masked with 0: Max-Message-Size 2^32 - 1 and Block-Wise-Transfer, then requests.
+    // Binary frames masked with 0: a CSM with Max-Message-Size 2^32 - 1 and Block-Wise-Transfer, then requests.
     let frame = |message: &[u8]| {
         let head = [0x82, 0x80 | message.len() as u8, 0, 0, 0, 0];
         [&head, message].concat()
@@ -108,7 +108,7 @@ fn ask_over_websocket(port: u16, connections: usize) -> Vec<TcpStream> {
             answer.extend(byte);
         }
         assert!(answer.starts_with(b"HTTP/1.1 101"));
-        // A connection may have been ended before it has asked.
+        // The server may already have closed the connection.
         let _ = stream.write_all(&bytes);
         stream
     };
@@ -128,7 +128,7 @@ fn websocket_connections_stay_within_unsent_bytes() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn neither_do_those_that_ask_a_proxy_for_what_it_has_cached() {
+fn cached_proxy_responses_stay_within_unsent_bytes() {
     let (scratch, port, origin) = (Scratch::new(), free_port(), free_port());
     let tcp = format!("127.0.0.1:{port}");
     let _origin = start(&scratch, "serve", origin, &[]);

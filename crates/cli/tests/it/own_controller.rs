@@ -1,4 +1,4 @@
-//! A crate of one's own with a controller, as `carob cc new` writes it.
+//! Controller crates created by `carob cc new`.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::commands::harness::{Parts as _, Ran, Words as _};
 use crate::lab::study::study;
 use crate::process::Scratch;
 
-/// A new crate in a folder of the test, with the dependencies of this workspace.
+/// Creates a crate in a temporary folder, patched to the workspace's dependencies.
 fn new_crate() -> Scratch {
     let folder = Scratch::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -20,12 +20,12 @@ fn new_crate() -> Scratch {
     folder
 }
 
-/// Cargo in the crate, offline, with the compiled dependencies of this workspace.
+/// Runs Cargo in the crate, offline, reusing the workspace's compiled dependencies.
 fn cargo(folder: &Scratch, arguments: &[&str]) -> Output {
     let target = Path::new(env!("CARGO_BIN_EXE_carob")).ancestors().nth(2);
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = Command::new(cargo);
-    // Those of the test's own package; build scripts that read them would run again.
+    // Variables of the test's package would trigger build scripts that read them.
     let of_cargo =
         |(name, _): &(String, String)| name.starts_with("CARGO_") && name != "CARGO_HOME";
     for (name, _) in std::env::vars().filter(of_cargo) {
@@ -41,7 +41,6 @@ fn cargo(folder: &Scratch, arguments: &[&str]) -> Output {
         .expect("cargo starts")
 }
 
-/// The message of the contract test.
 fn violation(folder: &Scratch) -> Vec<String> {
     let output = cargo(folder, &["test", "--no-default-features"]);
     assert!(!output.status.success(), "the controller is broken");
@@ -60,7 +59,7 @@ fn change(folder: &Scratch, from: &str, to: &str) {
 }
 
 #[test]
-fn nightly_contract_test_of_new_crate_explains_a_breach() {
+fn nightly_contract_test_of_new_crate_explains_a_violation() {
     let folder = new_crate();
     let output = cargo(&folder, &["test", "--no-default-features"]);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -80,7 +79,7 @@ fn nightly_contract_test_of_new_crate_explains_a_breach() {
     let last = message.last().expect("a line");
     assert!(last.starts_with("  repeat    .seeds("), "{last}");
 
-    // The calls in the last line repeat it.
+    // The reported calls replay the violation.
     let calls = last.split_whitespace().nth(1).expect("the calls");
     let path = folder.path("my-cc/tests/contract.rs");
     let test = fs::read_to_string(&path).expect("the test");

@@ -1,8 +1,7 @@
-//! One script, played in the simulator and over real sockets: the protocol events are the same.
+//! The same script in the simulator and over real sockets yields the same protocol events.
 //!
-//! What differs by nature is left out: times, addresses, and which Message IDs were drawn, of which
-//! only sameness within one endpoint is kept. Losses are made by a relay between the real sockets,
-//! datagram for datagram where the simulator makes them.
+//! Times, addresses and the values of Message IDs differ and are not compared; equality of IDs within an endpoint is.
+//! A relay between the real sockets drops the same datagrams as the simulator.
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,14 +20,14 @@ use crate::interop::wire::Side;
 
 const SLOW: Duration = Duration::from_millis(400);
 
-/// Timers short enough for a test and long against what loopback takes.
+/// Timeouts short enough for a test and long compared with loopback round trips.
 fn parameters() -> TransmissionParameters {
     let mut parameters = TransmissionParameters::DEFAULT;
     parameters.ack_timeout = Micros::from_millis(700);
     parameters
 }
 
-/// A trace as it must be everywhere.
+/// A trace reduced to comparable events.
 fn comparable(traces: &[Trace]) -> Vec<String> {
     let mut ids = BTreeMap::new();
     let line = |trace: &Trace| {
@@ -56,7 +55,7 @@ fn logging(log: &Log) -> Config {
         .on_every_trace(move |trace| log.lock().expect("no test panics with it").push(*trace))
 }
 
-/// The server's application, which answers as the simulator's does.
+/// The server application; responds like the simulator's.
 #[derive(Clone, Default)]
 struct App {
     resources: Arc<Mutex<BTreeMap<String, Bytes>>>,
@@ -122,7 +121,7 @@ fn path_of(request: &Request) -> String {
     segments.join("/")
 }
 
-/// Waits until nothing is under way at either end.
+/// Waits until neither end has pending exchanges.
 async fn quiet(client: &Client, server: &Client) {
     loop {
         let mut busy = false;
@@ -137,14 +136,14 @@ async fn quiet(client: &Client, server: &Client) {
     }
 }
 
-/// What the real world makes of a script: the events of client and server.
+/// Runs a script over real sockets; returns the events of client and server.
 async fn perform(steps: &[Step]) -> (Vec<Trace>, Vec<Trace>) {
     let (client_log, server_log) = <(Log, Log)>::default();
     let app = App {
         confirmed: Notifier::confirmable(),
         ..App::default()
     };
-    // One notifier for each resource; the first sends CON, the other NON.
+    // One notifier per resource: the first sends CON, the second NON.
     let server = Server::builder()
         .bind("127.0.0.1:0")
         .config(logging(&server_log))
@@ -190,7 +189,7 @@ async fn perform(steps: &[Step]) -> (Vec<Trace>, Vec<Trace>) {
                     app.confirmed
                         .changed_for(move |request| path_of(request) == path);
                 }
-                // The handler is called first; only what it answers is an exchange.
+                // The handler runs first; only its response is an exchange.
                 match observations.get_mut(path) {
                     Some(observation) => drop(observation.next().await),
                     None => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -340,7 +339,7 @@ fn observations_are_the_same() {
 }
 
 #[test]
-fn slow_what_is_lost_and_sent_again_is_the_same() {
+fn slow_loss_and_retransmission_are_the_same() {
     let path = || "light".to_owned();
     compare(vec![
         lose(true, 1),

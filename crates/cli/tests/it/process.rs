@@ -1,4 +1,4 @@
-//! Programs that a test starts: bounded in time, and ended with the test.
+//! Child processes with time limits, killed with the test.
 
 use std::{
     fs::{self, File},
@@ -29,12 +29,12 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// The path as an argument.
+    /// The path of a file as an argument.
     pub(crate) fn text(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// Writes a file that only its owner may read: the command warns of others' keys. Its path as an argument.
+    /// Writes a file with mode 0600, because the command warns about readable keys; returns its path as an argument.
     pub(crate) fn with(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
         fs::write(self.path(name), contents).unwrap();
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -42,7 +42,7 @@ impl Scratch {
         self.text(name)
     }
 
-    /// Writes a self-signed certificate of a host and its key; their paths as arguments.
+    /// Writes a self-signed certificate for a host and its key; returns their paths as arguments.
     pub(crate) fn certified(&self, name: &str, host: &str) -> [String; 2] {
         let made = rcgen::generate_simple_self_signed(vec![host.to_owned()]).unwrap();
         let key = made.signing_key.serialize_pem();
@@ -60,7 +60,7 @@ impl Scratch {
         fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// Names of its files, in order.
+    /// Sorted names of the files.
     pub(crate) fn files(&self) -> Vec<String> {
         let names = fs::read_dir(&self.0)
             .unwrap()
@@ -79,14 +79,14 @@ impl Drop for Scratch {
     }
 }
 
-/// A program in the background; it is killed when the value goes.
+/// A background process, killed on drop.
 pub(crate) struct Running {
     child: Child,
     output: PathBuf,
 }
 
 impl Running {
-    /// Starts a command whose stdout and stderr go to files, so that no pipe can fill up.
+    /// Starts a command with stdout and stderr redirected to files: a full pipe would block it.
     pub(crate) fn start(command: &mut Command, scratch: &Scratch, name: &str) -> Self {
         let output = scratch.path(&format!("{name}.out"));
         let stdout = File::create(&output).expect("the scratch folder is writable");
@@ -100,7 +100,6 @@ impl Running {
         Self { child, output }
     }
 
-    /// The number of its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -114,7 +113,7 @@ impl Running {
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    /// Everything the program said, for a failing test's message.
+    /// All output, for failure messages.
     pub(crate) fn said(&self) -> String {
         format!(
             "stdout: {}\nstderr: {}",
@@ -123,7 +122,7 @@ impl Running {
         )
     }
 
-    /// Waits until `ready` holds, for at most `limit`.
+    /// Waits until `ready` holds, at most `limit`.
     pub(crate) fn wait_until(&mut self, limit: Duration, mut ready: impl FnMut(&Self) -> bool) {
         let deadline = Instant::now() + limit;
         while !ready(self) {
@@ -139,7 +138,7 @@ impl Running {
         }
     }
 
-    /// Waits for the program's end, for at most `limit`.
+    /// Waits for the process to exit, at most `limit`.
     pub(crate) fn finish(&mut self, limit: Duration) -> ExitStatus {
         let deadline = Instant::now() + limit;
         loop {
@@ -171,15 +170,14 @@ fn tail(text: &str) -> String {
     text.chars().skip(skip).collect()
 }
 
-/// A port of 127.0.0.1 that nobody uses, for UDP and TCP.
+/// A free port of 127.0.0.1 for UDP and TCP.
 ///
-/// Counted upwards below the range the kernel hands out by itself, so that neither another test nor
-/// some client's source port takes it before the server does.
+/// Taken below the kernel's ephemeral range, so that no client's source port takes it before the server binds it.
 pub(crate) fn free_port() -> u16 {
     free_ports(1)
 }
 
-/// The first of so many ports in a row that nobody uses.
+/// The first of `wanted` consecutive free ports.
 pub(crate) fn free_ports(wanted: u16) -> u16 {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 10_000;
@@ -198,9 +196,9 @@ pub(crate) fn free_ports(wanted: u16) -> u16 {
     panic!("no free port between {FIRST} and {}", FIRST + COUNT);
 }
 
-/// Whether something answers an empty confirmable message on `port` (a CoAP ping: RFC 7252 4.3).
+/// Whether an endpoint replies to a CoAP ping (RFC 7252 4.3) on `port`.
 ///
-/// The answer should be a Reset; go-coap sends an acknowledgement.
+/// The reply should be a Reset; go-coap sends an acknowledgement.
 pub(crate) fn answers_ping(port: u16) -> bool {
     let ping = [0x40, 0x00, 0x13, 0x37];
     let Ok(socket) = UdpSocket::bind("127.0.0.1:0") else {

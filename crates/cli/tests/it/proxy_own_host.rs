@@ -1,4 +1,4 @@
-//! A forward-proxy and its own host, in a network namespace that the test makes.
+//! A forward-proxy and the other addresses of its host, in a network namespace.
 #![cfg(target_os = "linux")]
 
 use crate::groups::isolated;

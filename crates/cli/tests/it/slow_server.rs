@@ -1,16 +1,15 @@
-//! Clients of a slow server, as people and programs meet them in the lab.
+//! Scenarios with a slow server: `retrycount/*`.
 
 use serde_json::Value;
 
 use crate::commands::harness::Parts as _;
 use crate::process::Scratch;
 
-/// A server that is as slow as it takes for congestion to begin between 25 and 50 clients, and that
-/// drops nothing.
+/// A server that gets congested between 25 and 50 clients and drops nothing.
 const SLOW: &str = "--set 'service=60 ms' --set receive_queue=1000";
 
 #[test]
-fn a_run_says_how_many_requests_were_answered_and_how_fast() {
+fn run_of_slow_server_prints_response_rates() {
     let folder = Scratch::new();
     let text = folder.says("lab run retrycount/clients-100 --seeds 2 --no-report");
     text.has(&[
@@ -20,13 +19,13 @@ fn a_run_says_how_many_requests_were_answered_and_how_fast() {
         "per second of a run",
         "--set 'service=60 ms' --set receive_queue=1000",
     ]);
-    // What other scenarios print has none of this.
+    // Other scenarios do not print response rates.
     let other = "lab run thesis/long-1c-none-2500 --seeds 2 --no-report";
     assert!(!folder.says(other).contains("answers/s"));
 }
 
 #[test]
-fn json_has_what_became_of_requests_and_the_server() {
+fn json_has_request_and_server_metrics() {
     let run = format!("lab run retrycount/clients-100 --seeds 2 {SLOW} --json");
     let rows = Scratch::new().lines(&run);
     assert_eq!(rows.len(), 4);
@@ -51,13 +50,13 @@ fn json_has_what_became_of_requests_and_the_server() {
         (&default["algorithm"], &count["algorithm"]),
         (&"default".into(), &"rtt-count".into())
     );
-    // Three in four datagrams that the server works on are copies of what it has answered.
+    // Three in four processed datagrams are retransmissions of answered requests.
     assert!(mean(default, "server_repeated_ratio") > 0.6);
     assert!(mean(count, "throughput_rps") > 2.0 * mean(default, "throughput_rps"));
 }
 
 #[test]
-fn lines_are_of_swept_numbers_and_say_so_where_there_is_none() {
+fn line_chart_needs_a_swept_number() {
     let folder = Scratch::new();
     let run = "lab run retrycount/clients --svg lines --metric throughput_rps";
     let few = "--seeds 2 --algorithm default,rtt-count --no-report";
@@ -79,7 +78,7 @@ fn slow_claims_have_stored_verdicts_by_interpretation() {
         .collect();
     assert_eq!(ids.len(), 11);
     assert!(kept.iter().all(|claim| claim["stale"] == false));
-    // The link before calibration: nothing is congested.
+    // With the link before its calibration, nothing is congested.
     let link = "--set 'down.rate=100 kbit/s' --set 'up.rate=100 kbit/s'";
     let fast = folder.lines(&format!("{claims} --seeds 2 {link}"));
     let verdict = |claims: &[Value]| {
@@ -93,7 +92,7 @@ fn slow_claims_have_stored_verdicts_by_interpretation() {
 }
 
 #[test]
-fn what_a_server_cannot_be_is_refused_with_the_remedy() {
+fn invalid_server_settings_name_the_remedy() {
     let folder = Scratch::new();
     let run = "lab run retrycount/clients-10";
     let error = folder.refuses(&format!("{run} --algorithm tcp-newreno"));

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::commands::harness::{Parts as _, Server, carob};
 use crate::process::Scratch;
 
-/// A capture and a log of a download of 1024 blocks over loopback.
+/// Returns the capture and the event log of a download of 1024 blocks over loopback.
 fn download(scratch: &Scratch) -> [String; 2] {
     let server = Server::start();
     let [pcap, log] = ["get.pcapng", "get.jsonl"].map(|name| scratch.text(name));
@@ -114,7 +114,7 @@ fn nightly_compare_reads_the_link_file_and_the_capture() {
 }
 
 #[test]
-fn files_that_are_no_captures_are_refused_with_the_next_step() {
+fn files_other_than_captures_are_refused_with_the_next_step() {
     let scratch = Scratch::new();
     let text = scratch.with("notes.txt", "no capture\n");
     let ran = carob(&format!("analyze '{text}'"));
@@ -127,7 +127,7 @@ fn files_that_are_no_captures_are_refused_with_the_next_step() {
     let ran = carob(&format!("lab compare --link '{text}'"));
     assert_eq!(ran.code, Some(2));
     ran.stderr.has(&["unknown link"]);
-    // A capture without a packet.
+    // A pcap file header without packets.
     let empty = scratch.text("empty.pcap");
     let mut header = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
     header.extend([0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 101, 0, 0, 0]);
@@ -145,7 +145,7 @@ fn files_that_are_no_captures_are_refused_with_the_next_step() {
 }
 
 #[test]
-fn messages_of_dtls_sessions_are_analysed_from_our_own_captures() {
+fn captures_of_dtls_clients_are_analysed_decrypted() {
     let scratch = Scratch::new();
     let keys = scratch.with("keys.txt", "device:secret\n");
     let server = Server::with(&format!("--dtls 127.0.0.1:0 --psk-file {keys}"));

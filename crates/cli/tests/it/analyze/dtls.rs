@@ -1,4 +1,4 @@
-//! Captures of DTLS sessions of real programs, decrypted with pre-shared keys and key logs.
+//! Captures of DTLS sessions decrypted with pre-shared keys and key logs.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ fn shape(loss_ppm: u32) -> Shape {
     }
 }
 
-/// Where a server takes DTLS.
+/// The address of the server's DTLS socket.
 fn secured(server: &Server) -> SocketAddr {
     let uri = server.over("coaps", "");
     let port = uri.trim_end_matches('/').rsplit(':').next();
@@ -36,7 +36,7 @@ fn of(file: &[u8], secrets: DtlsSecrets) -> Analysis {
     analyze(file, &Options::default().secrets(secrets)).expect("a capture")
 }
 
-/// A server of a file in [`BLOCKS`] blocks of 64 B, with a key and a certificate; and its CA.
+/// A server with a key, a certificate and a file of [`BLOCKS`] blocks of 64 B; also returns the CA and the key file.
 fn serving(scratch: &Scratch) -> (Server, String, String) {
     let folder = scratch.text("served");
     fs::create_dir_all(&folder).expect("a folder");
@@ -69,7 +69,7 @@ fn check(found: &Analysis) {
 }
 
 #[test]
-fn pre_shared_key_decrypts_our_own_session_with_losses() {
+fn pre_shared_key_decrypts_a_lossy_session() {
     let scratch = Scratch::new();
     let (server, file, _) = serving(&scratch);
     let relay = Relay::start(secured(&server), shape(40_000), 4);
@@ -84,7 +84,7 @@ fn pre_shared_key_decrypts_our_own_session_with_losses() {
     let found = of(&capture, keys());
     check(&found);
     assert!(found.requests.retransmissions > 0);
-    // Without keys, with a wrong one, and without the handshake.
+    // Not decrypted without keys, with a wrong key, or without the handshake.
     let none = of(&capture, DtlsSecrets::default());
     assert_eq!(none.requests.exchanges, 0);
     assert_eq!(
@@ -101,7 +101,6 @@ fn pre_shared_key_decrypts_our_own_session_with_losses() {
     let stranger = DtlsSecrets::default().pre_shared_key("stranger", "x");
     let dtls = of(&capture, stranger).contents.dtls;
     assert!(dtls.without_key > BLOCKS && dtls.decrypted == 0, "{dtls:?}");
-    // The command.
     let capture = scratch.with("capture.pcapng", capture);
     let ran = carob(&format!("analyze {capture} --psk-file {file} --json"));
     let found: serde_json::Value = serde_json::from_str(ran.quiet()).expect("an object");
@@ -109,7 +108,7 @@ fn pre_shared_key_decrypts_our_own_session_with_losses() {
     assert!(found["requests"]["answered"].as_u64() >= Some(BLOCKS));
 }
 
-/// Position of the first packet with a handshake message of this type behind 28 bytes of IPv4 and UDP.
+/// Index of the first packet with a handshake message of this type; IPv4 and UDP headers take 28 bytes.
 fn handshake(packets: &[(Flag, Vec<u8>)], kind: u8) -> usize {
     let is_it = |(_, packet): &(Flag, Vec<u8>)| {
         let record = &packet[packet.len().min(28)..];
@@ -129,7 +128,7 @@ fn handshake_captured_out_of_order_is_decrypted() {
     let more = ["--psk-identity", "device", "--block-size", "64"];
     let ran = carob(&[&arguments[..], &more].concat());
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    // The client's key exchange (16) before the server's hello (2); that before the client's with a cookie.
+    // ClientKeyExchange (16) before ServerHello (2), then ServerHello before the ClientHello with the cookie.
     for (later, is_next) in [(16, false), (2, true)] {
         let capture = relay.capture_in_order(true, |packets| {
             let from = handshake(packets, later);

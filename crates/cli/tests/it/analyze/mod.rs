@@ -1,4 +1,4 @@
-//! `carob analyze`, and `carob lab compare` on captures; `carob try` over the same paths.
+//! `carob analyze`, and `carob lab compare` and `carob try` on the same captures and paths.
 
 mod commands;
 mod dtls;

@@ -1,5 +1,5 @@
-//! Captures of real programs in two network namespaces, joined by a shaped link of the emulator,
-//! beside the truth about each packet.
+//! Captures of CoAP programs in two network namespaces over an emulated link, compared with the known fate of each
+//! packet.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -29,15 +29,15 @@ use crate::process::Scratch;
 pub(super) const PORT: u16 = 5_683;
 const BLOCK: &str = "64";
 const BODY_BYTES: usize = 100 * 64;
-/// Longest time of a client, and of a server's start.
+/// Limit for a client's run and for a server's start.
 const LIMIT: Duration = Duration::from_secs(180);
-/// Bytes of the headers of IPv4 and UDP.
+/// Bytes of the IPv4 and UDP headers.
 const HEADER_BYTES: usize = 28;
 
-/// Interfaces of a link in the emulator's capture: the server's end, and the client's.
+/// Interfaces in the emulator's capture: the server's end, then the client's.
 const INTERFACES: [Side; 2] = [Side::Server, Side::Client];
 
-/// A link with losses and, every twelve seconds, a delay beyond the initial timeouts of RFC 7252.
+/// A lossy link. Every twelve seconds its delay exceeds the initial timeouts of RFC 7252.
 fn link(seed: u64) -> LinkConfig {
     let row = |at: u64, delay: u64| TraceRow {
         at: carob_cc::time::Duration::from_millis(at),
@@ -70,7 +70,7 @@ fn link(seed: u64) -> LinkConfig {
     LinkConfig::new(spec, seed, "link")
 }
 
-/// A packet between the peers, seen at one end.
+/// A packet captured at one end.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     /// Index of the link.
@@ -90,7 +90,7 @@ impl Seen {
         (self.end == Side::Client) == self.is_sent
     }
 
-    /// The port of the client, and the Message ID.
+    /// Identifies an exchange: the client's port and the Message ID.
     fn exchange(&self) -> (u16, u16) {
         let short = |at: usize| u16::from_be_bytes([self.packet[at], self.packet[at + 1]]);
         let port = if self.is_of_client() { 20 } else { 22 };
@@ -98,7 +98,6 @@ impl Seen {
     }
 }
 
-/// All packets of the emulator's capture.
 pub(super) fn packets(file: &[u8]) -> Vec<Seen> {
     let mut reader = PcapNgReader::new(file).expect("a pcapng file");
     let mut seen = Vec::new();
@@ -121,14 +120,14 @@ pub(super) fn packets(file: &[u8]) -> Vec<Seen> {
     seen
 }
 
-/// A datagram that was sent, and when it arrived at the other end.
+/// A datagram and its arrival time at the other end; none if lost.
 #[derive(Clone, Debug)]
 struct Fate {
     seen: Seen,
     arrived_us: Option<u64>,
 }
 
-/// Fates of the datagrams that one end sent, by the model of the link, which draws the same losses again.
+/// Fates of the datagrams from one end. The link model is deterministic, so it repeats the same losses.
 fn fates(all: &[Seen], from: Side, link: &LinkConfig) -> Vec<Fate> {
     let sent = all.iter().filter(|one| one.end == from && one.is_sent);
     let mut arrived = all.iter().filter(|one| one.end != from && !one.is_sent);
@@ -161,7 +160,7 @@ fn fates(all: &[Seen], from: Side, link: &LinkConfig) -> Vec<Fate> {
     fates
 }
 
-/// The truth about all exchanges. The server answers each transmission that arrives.
+/// Ground truth of all exchanges. The server answers each transmission that arrives.
 fn truth(all: &[Seen], link: &LinkConfig) -> Truth {
     let mut truth = Truth::default();
     let mut exchanges: BTreeMap<(u16, u16), [Vec<Fate>; 2]> = BTreeMap::new();
@@ -195,7 +194,7 @@ fn truth(all: &[Seen], link: &LinkConfig) -> Truth {
     truth
 }
 
-/// The capture at one end.
+/// The capture file of one end.
 pub(super) fn capture(all: &[Seen], end: Side) -> Vec<u8> {
     let mut file = CaptureFile::new(FileLayout::Pcapng);
     for packet in all.iter().filter(|one| one.end == end) {
@@ -209,12 +208,11 @@ pub(super) fn capture(all: &[Seen], end: Side) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// A program that ends with the value.
+/// A child process, killed on drop.
 pub(super) struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -230,7 +228,7 @@ pub(super) fn start(emulator: &Emulator, side: Side, command: &mut Command) -> P
     Program(child.expect("a namespace").expect("a program"))
 }
 
-/// Waits until a socket of the server's end has CoAP's port; nothing is sent for it.
+/// Waits until CoAP's port is bound in the server's namespace. A probe packet would appear in the capture.
 pub(super) fn wait_for_server(emulator: &Emulator) {
     let is_bound = || {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
@@ -259,7 +257,7 @@ fn server_command(server: Client, scratch: &Scratch, address: IpAddr) -> Command
             let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
             let bind = format!("{address}:{port}");
             command.args(["serve", "--bind", &bind, "--dir", &folder]);
-            // Otherwise each block is requested twice: first without, then with Echo (RFC 9175).
+            // Echo (RFC 9175) would add an exchange per block.
             command.args(["--amplification-limit", "10.0.0.0/8=off"]);
             command
         }
@@ -276,7 +274,7 @@ fn server_command(server: Client, scratch: &Scratch, address: IpAddr) -> Command
     }
 }
 
-/// The commands of a client that move a body of [`BODY_BYTES`] in blocks.
+/// Commands with which a client moves a body of [`BODY_BYTES`] block-wise.
 fn client_commands(
     client: Client,
     server: Client,
@@ -292,7 +290,7 @@ fn client_commands(
     let seconds = LIMIT.as_secs().to_string();
     let mut commands = Vec::new();
     if server == Client::Of(Peer::Libcoap) {
-        // A PUT creates the resource.
+        // libcoap's server has no such resource until a PUT creates it.
         let body = scratch.with("body", vec![b'x'; BODY_BYTES]);
         let mut put = Command::new(env!("CARGO_BIN_EXE_carob"));
         put.args(["put", &uri, "--file", &body, "--block-size", BLOCK]);
@@ -319,8 +317,8 @@ fn client_commands(
     commands
 }
 
-/// Moves a body between two peers over a link of a seed, and compares the analysis of the capture at the
-/// client with the truth. Returns by how many spurious retransmissions it is wrong, and of how many.
+/// Moves a body over the link drawn from `seed` and compares the analysis of the client's capture with the ground
+/// truth. Returns the error in spurious retransmissions and the number of retransmissions.
 fn move_body(client: Client, server: Client, seed: u64) -> (u64, u64) {
     let about = format!("{client:?} from {server:?}");
     let scratch = Scratch::new();
@@ -341,11 +339,11 @@ fn move_body(client: Client, server: Client, seed: u64) -> (u64, u64) {
         let status = running.0.wait().expect("its end");
         assert!(status.success(), "{about}: {command:?}: {status}");
     }
-    // The last late packets.
+    // Delayed packets are still in flight.
     thread::sleep(Duration::from_secs(3));
     drop(serving);
     match emulator.finish() {
-        // Packets that a busy machine delivers late are late in the captures and in the truth.
+        // A late delivery is late in the capture and in the ground truth alike.
         Ok(_) | Err(carob_emu::Error::Refused(carob_emu::Refusal::Late { .. })) => {}
         Err(error) => panic!("{about}: {error}"),
     }
@@ -386,8 +384,8 @@ fn move_bodies(peers: &[(Client, Client)]) {
         let ended = threads.into_iter().map(thread::ScopedJoinHandle::join);
         ended.map(|one| one.expect("a comparison")).collect()
     });
-    // Each pair has few, so they count together. With 95 % right, two standard deviations more are wrong
-    // in one sample of 40.
+    // Single pairs have too few retransmissions, so they are pooled. The bound is 95 % plus two standard deviations:
+    // about one run in 40 fails by chance.
     let (wrong, of) = all
         .iter()
         .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));

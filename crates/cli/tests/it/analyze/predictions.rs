@@ -1,5 +1,5 @@
-//! Completion times that `carob lab compare` predicts from a capture of default CoAP, beside those measured
-//! with real sockets over the same emulated link.
+//! Completion times that `carob lab compare` predicts from a capture of default CoAP, checked against real sockets
+//! over the same emulated link.
 #![cfg(target_os = "linux")]
 
 use std::fmt::Write as _;
@@ -20,22 +20,22 @@ use super::namespaces::{PORT, Program, capture, packets, start, wait_for_server}
 use crate::process::Scratch;
 use crate::skipped;
 
-/// Bytes that a session uploads.
+/// Bytes uploaded per session.
 const UPLOAD_BYTES: usize = 8_000;
-/// Bytes that a session downloads.
+/// Bytes downloaded per session.
 const SESSION_BYTES: usize = 16_000;
-/// Short requests of a session.
+/// Short requests per session.
 const SHORT_REQUESTS: usize = 10;
-/// Ratio of a predicted to a measured time, at most, and the inverse at least.
+/// Largest accepted ratio of predicted to measured time, and of measured to predicted.
 const AGREEMENT: f64 = 1.2;
 
-/// A link, the body to predict, and how much is measured.
+/// A link, the body to predict and the number of measurements.
 struct Case {
     link: Link,
     bytes: usize,
     /// Sessions in the capture.
     sessions: usize,
-    /// Emulated links at a time, and downloads over each.
+    /// Emulated links in parallel, and downloads over each.
     lanes: usize,
     downloads: usize,
 }
@@ -77,7 +77,7 @@ impl Case {
     }
 }
 
-/// Links over which downloads are predicted and then measured, at the same time.
+/// Slow links; their downloads are measured in parallel.
 fn slow_links() -> Vec<Case> {
     let own = WrittenLink {
         down: Some("20 kbit/s".to_owned()),
@@ -88,7 +88,7 @@ fn slow_links() -> Vec<Case> {
         ..WrittenLink::default()
     };
     let own = Link::read("satellite", &own).expect("a link");
-    // The rates and delays of Pesola 2020, 4.1, her error low and her buffer.
+    // Rates, delays and buffer of Pesola 2020, 4.1, with low error.
     let cell = WrittenLink {
         down: Some("30 kbit/s".to_owned()),
         up: Some("60 kbit/s".to_owned()),
@@ -98,7 +98,7 @@ fn slow_links() -> Vec<Case> {
         ..WrittenLink::default()
     };
     let cell = Link::read("pesola-2020", &cell).expect("a link");
-    // The sessions of each take some six minutes.
+    // Sessions over either link take about six minutes.
     vec![
         Case::of(cell, 16_384, 9),
         Case::built_in("lte-m", 65_536, 40),
@@ -108,7 +108,7 @@ fn slow_links() -> Vec<Case> {
     ]
 }
 
-/// A fast link, for which the machine should have nothing else to do.
+/// A fast link. Its times are valid on an idle machine only.
 fn lan() -> Case {
     Case {
         lanes: 4,
@@ -117,7 +117,7 @@ fn lan() -> Case {
     }
 }
 
-/// Emulated links with this configuration; a busy machine delivers late, and the results show it.
+/// Emulates the links. Late deliveries are tolerated: the results show them.
 fn emulator(links: Vec<LinkConfig>, file: Option<std::path::PathBuf>) -> Emulator {
     let config = Config {
         mtu_bytes: 1_500,
@@ -134,7 +134,7 @@ fn finish(emulator: Emulator) {
     }
 }
 
-/// Runs `carob` at the client's end, and returns what it printed.
+/// Runs `carob` in the client's namespace and returns its stdout.
 fn client(emulator: &Emulator, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
     command.args(arguments).stdin(Stdio::null());
@@ -149,7 +149,7 @@ fn client(emulator: &Emulator, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A server at the server's end of all links, of files of these sizes that can be written.
+/// A server behind all links with writable files of these sizes.
 fn serve(emulator: &Emulator, scratch: &Scratch, sizes: &[usize]) -> Program {
     let folder = scratch.text("served");
     fs::create_dir_all(&folder).expect("a folder");
@@ -160,14 +160,14 @@ fn serve(emulator: &Emulator, scratch: &Scratch, sizes: &[usize]) -> Program {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
     let bind = format!("0.0.0.0:{PORT}");
     command.args(["serve", "--bind", &bind, "--dir", &folder, "--writable"]);
-    // Otherwise each client repeats its first request with Echo (RFC 9175).
+    // Echo (RFC 9175) would add an exchange to each client's first request.
     command.args(["--amplification-limit", "10.0.0.0/8=off"]);
     let serving = start(emulator, Side::Server, &mut command);
     wait_for_server(emulator);
     serving
 }
 
-/// Sessions of default CoAP over a link: short requests, a download and an upload, in blocks of 1,024 B.
+/// Runs sessions of default CoAP: short requests, a download and an upload, in blocks of 1,024 B.
 fn sessions(emulator: &Emulator, index: usize, count: usize, scratch: &Scratch) {
     let address = IpAddr::from(emulator.link(index).address(Side::Server));
     let uri = |path: &str| format!("coap://{address}/{path}");
@@ -193,7 +193,7 @@ fn sessions(emulator: &Emulator, index: usize, count: usize, scratch: &Scratch) 
     }
 }
 
-/// Captures of default CoAP at the clients' ends of the links, as files.
+/// Writes one capture file per link, taken at the client's end with default CoAP.
 fn captures(cases: &[&Case], scratch: &Scratch) -> Vec<String> {
     let path = scratch.path("all.pcapng");
     let links = cases.iter().zip(1..).map(|(case, seed)| case.config(seed));
@@ -220,7 +220,7 @@ fn captures(cases: &[&Case], scratch: &Scratch) -> Vec<String> {
     cases.iter().enumerate().map(file).collect()
 }
 
-/// An answer of `carob lab compare`: a predicted time in seconds with the options of `carob get`.
+/// One prediction of `carob lab compare`: seconds, and the options for `carob get`.
 struct Prediction {
     seconds: f64,
     options: Vec<String>,
@@ -257,7 +257,7 @@ fn predictions(case: &Case, file: &str) -> (Value, [Prediction; 2]) {
     (answer["link"].clone(), each)
 }
 
-/// Seconds of all downloads with these options, each lane on a link of its own.
+/// Seconds of each download with these options. Each lane has a separate link.
 fn downloads(
     emulator: &Emulator,
     lanes: std::ops::Range<usize>,
@@ -304,7 +304,7 @@ fn downloads(
     })
 }
 
-/// Mean, and half of its 95 % interval by the normal distribution.
+/// Mean and half of its 95 % interval (normal approximation).
 fn mean(times: &[f64]) -> (f64, f64) {
     let count = times.len() as f64;
     let mean = times.iter().sum::<f64>() / count;
@@ -312,7 +312,7 @@ fn mean(times: &[f64]) -> (f64, f64) {
     (mean, 1.96 * (squares / (count - 1.0) / count).sqrt())
 }
 
-/// Three significant digits.
+/// Formats a value with three significant digits.
 fn digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -321,7 +321,7 @@ fn digits(value: f64) -> String {
     format!("{value:.*}", places.clamp(0, 6) as usize)
 }
 
-/// Downloads by default CoAP and by the recommended configuration.
+/// Times of downloads with default CoAP and with the recommended configuration.
 fn measure(case: &Case, predicted: &[Prediction; 2], scratch: &Scratch) -> [Vec<f64>; 2] {
     let links = (0..2 * case.lanes as u64).map(|seed| case.config(100 + seed));
     let emulator = emulator(links.collect(), None);
@@ -335,7 +335,7 @@ fn measure(case: &Case, predicted: &[Prediction; 2], scratch: &Scratch) -> [Vec<
     times
 }
 
-/// The row of a link, and the ratio of the times predicted and measured for the recommended configuration.
+/// The table row of a link, and the ratio of predicted to measured time for the recommended configuration.
 fn row(
     case: &Case,
     fitted: &Value,
@@ -349,7 +349,7 @@ fn row(
         case.bytes,
         case.link.about()
     );
-    // A String takes every write.
+    // Writing to a String cannot fail.
     let _ = write!(
         row,
         "{} and {} kbit/s, {} ms, jitter {} ms, {} %",
@@ -375,7 +375,7 @@ fn row(
     (row + " |", ratio)
 }
 
-/// Predicts and measures downloads over these links, and prints their rows. Fails for a ratio beyond the agreement.
+/// Predicts and measures downloads over these links and prints their rows. Panics beyond [`AGREEMENT`].
 fn predict_and_measure(cases: &[Case]) {
     if !carob_emu::check().can_run() {
         skipped("emulated links need the right to make namespaces and TUN devices (root)");
@@ -437,6 +437,6 @@ fn nightly_capture_over_an_emulated_link_predicts_downloads() {
     let (fitted, predicted) = predictions(&case, &files[0]);
     let times = measure(&case, &predicted, &scratch);
     let (row, ratio) = row(&case, &fitted, &predicted, &times);
-    // Other tests run at the same time, on the same processors.
+    // Wider than `AGREEMENT`: other tests share the processors.
     assert!((1.0 / 1.35..=1.35).contains(&ratio), "{ratio}: {row}");
 }

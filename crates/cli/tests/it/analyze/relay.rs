@@ -1,4 +1,4 @@
-//! A shaped path between a client and a server over real sockets, with the truth about each packet.
+//! A UDP relay with delay, rate, jitter and loss that records the fate of each packet.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -14,20 +14,20 @@ use crate::interop::path::Draws;
 
 /// Bytes of IPv4 and UDP headers.
 const HEADER_BYTES: u64 = 28;
-/// How often a thread looks whether it is to end.
+/// Poll interval for the stop flag.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Path of both directions: towards the server, towards the client.
+/// Path parameters; arrays are indexed by direction: to the server, to the client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// Delay each way, and the most that is added to it.
+    /// One-way delay, and the largest jitter added to it.
     pub(super) delay: Duration,
     pub(super) jitter: Duration,
     /// Rates in bit/s; 0 for no limit.
     pub(super) rates: [u64; 2],
     /// Losses in parts per million.
     pub(super) losses: [u32; 2],
-    /// Share of packets that take longer, in parts per million, and by how much.
+    /// Share of delayed packets in parts per million, and their extra delay.
     pub(super) slow: (u32, Duration),
 }
 
@@ -36,24 +36,24 @@ pub(super) struct Shape {
 struct Passed {
     way: usize,
     arrived: Duration,
-    /// When it left; none if it was lost.
+    /// Departure time; none if lost.
     left: Option<Duration>,
     payload: Vec<u8>,
 }
 
-/// Totals over all exchanges.
+/// Ground truth over all exchanges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Truth {
     pub(super) exchanges: u64,
     pub(super) retransmissions: u64,
     pub(super) spurious: u64,
     pub(super) round_trips: Vec<Duration>,
-    /// Packets and lost ones by direction.
+    /// Packets by direction.
     pub(super) packets: [u64; 2],
     pub(super) lost: [u64; 2],
 }
 
-/// Relays until the value goes.
+/// A running relay, stopped on drop.
 pub(super) struct Relay {
     pub(super) address: SocketAddr,
     passed: Arc<Mutex<Vec<Passed>>>,
@@ -61,7 +61,7 @@ pub(super) struct Relay {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// When the link of a direction is free, and when its last packet leaves.
+/// The bottleneck of one direction: when it is idle again, and when its last packet departs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queue {
     free: Duration,
@@ -73,7 +73,7 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Shape {
-    /// Time at which a packet leaves; none if it is lost. Packets keep their order, as in a queue.
+    /// Departure time of a packet; none if it is lost. The order of packets is kept (FIFO).
     fn departure(
         &self,
         way: usize,
@@ -124,7 +124,7 @@ fn receive(
 }
 
 impl Relay {
-    /// Starts a path to this server; `seed` is of its losses and delays.
+    /// Starts a relay to this server. `seed` draws losses and delays.
     pub(super) fn start(server: SocketAddr, shape: Shape, seed: u64) -> Self {
         let bind = || UdpSocket::bind("127.0.0.1:0").expect("a port");
         let (near, far) = (bind(), bind());
@@ -142,7 +142,7 @@ impl Relay {
             let (began, mut draws) = (Instant::now(), Draws(seed));
             let mut queues = [Queue::default(); 2];
             let mut client = None;
-            // Packets under way, by when they leave and their place in the log.
+            // Packets in flight, by departure time and index in the log.
             let mut waiting: BTreeMap<(Duration, usize), (SocketAddr, Vec<u8>)> = BTreeMap::new();
             while !stopped.load(Ordering::Relaxed) {
                 let next = waiting.keys().next().map(|key| began + key.0);
@@ -172,9 +172,9 @@ impl Relay {
                     }
                     let ((_, place), (to, payload)) = entry.remove_entry();
                     let socket = if to == server { &far } else { &near };
-                    // Before the answer to it can arrive.
+                    // Recorded before the send, so that no reply is logged earlier.
                     log.lock().expect("the log")[place].left = Some(began.elapsed());
-                    // A peer that has gone receives nothing.
+                    // The peer may have exited.
                     let _ = socket.send_to(&payload, to);
                 }
             }
@@ -191,12 +191,12 @@ impl Relay {
         self.passed.lock().expect("the log").clone()
     }
 
-    /// The packets as they are seen at the client or at the server, as a capture.
+    /// The capture at the client's or at the server's end.
     pub(super) fn capture(&self, at_client: bool) -> Vec<u8> {
         self.capture_in_order(at_client, |_| {})
     }
 
-    /// A capture whose packets a function has put in another order; their times stay in order.
+    /// Like [`Relay::capture`], with packets reordered by a function; timestamps stay sorted.
     pub(super) fn capture_in_order(
         &self,
         at_client: bool,
@@ -219,8 +219,8 @@ impl Relay {
             };
             if let Some(at) = at {
                 let mut packet = udp_packet(from, to, 64, &passed.payload);
-                // Without an identification, a message and its retransmission that a busy machine releases
-                // together look like one packet captured twice.
+                // A distinct IP identification: otherwise a message and its retransmission released at the same time look
+                // like one packet captured twice.
                 packet[4..6].copy_from_slice(&number.to_be_bytes());
                 seen.push((micros(at), flag, packet));
             }
@@ -237,7 +237,7 @@ impl Relay {
         file.into_bytes()
     }
 
-    /// The truth about all exchanges that the client began. The server answers each transmission.
+    /// Ground truth of all exchanges that the client started. The server answers each transmission.
     pub(super) fn truth(&self) -> Truth {
         let mut truth = Truth::default();
         let mut exchanges: BTreeMap<u16, [Vec<Passed>; 2]> = BTreeMap::new();
@@ -250,7 +250,7 @@ impl Relay {
         for [copies, replies] in exchanges.into_values() {
             truth.exchanges += 1;
             truth.retransmissions += copies.len() as u64 - 1;
-            // Transmissions in the order in which the server received and answered them.
+            // Indices of transmissions in the order of their arrival at the server.
             let mut delivered: Vec<usize> = (0..copies.len())
                 .filter(|i| copies[*i].left.is_some())
                 .collect();
@@ -281,7 +281,7 @@ impl Drop for Relay {
 }
 
 impl Truth {
-    /// The round trip at or below which this share lies.
+    /// Quantile of the round-trip time.
     pub(super) fn quantile(&self, share: f64) -> Duration {
         let rank = (share * self.round_trips.len() as f64).ceil() as usize;
         self.round_trips[rank.clamp(1, self.round_trips.len()) - 1]

@@ -1,4 +1,4 @@
-//! Captures of real programs over a shaped path, beside the truth.
+//! Captures over a shaped path, compared with the ground truth.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ pub(super) fn server_address(server: &Server) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port.expect("a port")))
 }
 
-/// A server of a file of this size, `body.bin`.
+/// A server with a file `body.bin` of this size.
 pub(super) fn serving(scratch: &Scratch, bytes: usize) -> Server {
     let folder = scratch.text("served");
     fs::create_dir_all(&folder).expect("a folder");
@@ -24,8 +24,8 @@ pub(super) fn serving(scratch: &Scratch, bytes: usize) -> Server {
     Server::with(&format!("--dir {folder}"))
 }
 
-/// Compares an analysis with the truth: percentiles within 5 %, losses within two points, every
-/// retransmission. Returns by how many the spurious ones differ.
+/// Checks an analysis: percentiles within 5 %, losses within two points, retransmissions exact. Returns the error in
+/// spurious retransmissions.
 pub(super) fn check(found: &Analysis, truth: &Truth, about: &str) -> u64 {
     let requests = &found.requests;
     assert_eq!(found.place, Place::Client, "{about}");
@@ -61,7 +61,7 @@ pub(super) fn check(found: &Analysis, truth: &Truth, about: &str) -> u64 {
     spurious.abs_diff(truth.spurious)
 }
 
-/// Checks that spurious retransmissions are right in 95 % of all.
+/// Requires 95 % of retransmissions to be classified correctly.
 fn check_spurious(wrong: u64, retransmissions: u64) {
     assert!(
         wrong * 20 <= retransmissions,
@@ -94,7 +94,7 @@ fn nightly_round_trips_and_losses_match_those_of_both_peers() {
         "get {uri} -o {body} --block-size 64 --ack-timeout 100ms --max-retransmit 8 --pcap {pcap}"
     ));
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    // The last late packets.
+    // Delayed packets are still in flight.
     std::thread::sleep(Duration::from_millis(400));
     let truth = relay.truth();
     assert!(
@@ -104,7 +104,7 @@ fn nightly_round_trips_and_losses_match_those_of_both_peers() {
     let at_client = relay.capture(true);
     let wrong = check(&of(&at_client), &truth, "capture of the path");
     check_spurious(wrong, truth.retransmissions);
-    // Both ends: losses of each direction.
+    // Captures of both ends give the losses of each direction.
     let mut both = Analyzer::new(Options::default());
     both.read(&at_client[..]).expect("a capture");
     both.read(&relay.capture(false)[..]).expect("a capture");
@@ -119,7 +119,7 @@ fn nightly_round_trips_and_losses_match_those_of_both_peers() {
             loss.share
         );
     }
-    // The client's own capture; replies after its end are not in it.
+    // The client's own capture lacks replies that arrive after its end.
     let own = fs::read(&pcap).expect("the capture");
     let found = analyze(&own[..], &Options::default()).expect("a capture");
     assert_eq!(found.requests.retransmissions, truth.retransmissions);

@@ -10,7 +10,7 @@ use super::shaped::{server_address, serving};
 use crate::commands::harness::{Parts as _, Ran, carob};
 use crate::process::Scratch;
 
-/// A path with this delay and share of losses each way, in parts per million.
+/// A path with this one-way delay in milliseconds and loss in parts per million.
 fn path(delay: u64, loss: u32) -> Shape {
     Shape {
         delay: Duration::from_millis(delay),
@@ -21,7 +21,7 @@ fn path(delay: u64, loss: u32) -> Shape {
     }
 }
 
-/// Runs a trial of at most so many pairs over a path.
+/// Runs `carob try` with a limit on the number of pairs.
 fn trial(scratch: &Scratch, shape: Shape, pairs: u32, more: &str) -> Ran {
     let server = serving(scratch, 64);
     let relay = Relay::start(server_address(&server), shape, 11);
@@ -38,7 +38,7 @@ fn answer(ran: &Ran) -> Value {
 }
 
 #[test]
-fn slow_trial_recommends_carob_where_packets_are_lost() {
+fn slow_trial_recommends_carob_on_a_lossy_path() {
     let scratch = Scratch::new();
     let answer = answer(&trial(&scratch, path(10, 80_000), 80, "--json"));
     assert_eq!(answer["recommended"], "carob", "{answer}");
@@ -47,7 +47,7 @@ fn slow_trial_recommends_carob_where_packets_are_lost() {
     assert_eq!(before["requests"], carob["requests"], "{answer}");
     let ratio = carob["ratio"]["high"].as_f64().expect("a ratio");
     assert!(ratio < 1.0, "{answer}");
-    // What it wrote is read by the analyser and the comparison.
+    // `carob lab compare` accepts the link file that the trial wrote.
     let link = std::fs::read_to_string(scratch.text("trial.toml")).expect("a link");
     let loss = link
         .lines()
@@ -59,7 +59,7 @@ fn slow_trial_recommends_carob_where_packets_are_lost() {
 }
 
 #[test]
-fn trial_stays_with_the_first_where_nothing_is_lost() {
+fn trial_keeps_default_on_a_lossless_path() {
     let scratch = Scratch::new();
     let ran = trial(&scratch, path(5, 0), 10, "");
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -70,7 +70,7 @@ fn trial_stays_with_the_first_where_nothing_is_lost() {
 }
 
 #[test]
-fn trial_says_what_is_wrong_before_it_begins() {
+fn trial_validates_its_arguments_first() {
     let scratch = Scratch::new();
     let prefix = scratch.text("trial");
     let wrong = |more: &str| {
@@ -85,7 +85,7 @@ fn trial_says_what_is_wrong_before_it_begins() {
         "a name nearby"
     );
     assert!(wrong("--pairs 1").contains("not in 2..=100000"));
-    // A server that never answers; without the deadline a request is given up after 93 s.
+    // Never answers. Without the deadline, the client gives up after MAX_TRANSMIT_WAIT (93 s).
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let uri = format!("coap://{}/x", silent.local_addr().expect("its address"));
     let began = std::time::Instant::now();
@@ -99,7 +99,7 @@ fn trial_says_what_is_wrong_before_it_begins() {
     assert_ne!(ran.code, Some(0));
 }
 
-/// The measured ratio of `carob` to `default`, and that of the comparison for the fitted link, with nothing set.
+/// Cost ratio of `carob` to `default` as measured, and as compared for the fitted link with default settings.
 fn beside_comparison(shape: Shape) -> (Value, f64) {
     let scratch = Scratch::new();
     let measured = answer(&trial(&scratch, shape, 150, "--json"));

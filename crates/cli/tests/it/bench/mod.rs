@@ -1,5 +1,4 @@
-//! `carob bench` against servers that answer rightly, wrongly and not at all: what it counts adds
-//! up. Nothing here is about how fast anything is.
+//! `carob bench` against correct, faulty and silent servers: counters are consistent. Speed is not tested.
 #![cfg(unix)]
 #![allow(
     clippy::disallowed_methods,
@@ -36,7 +35,7 @@ fn slow_requests_of_every_kind_are_answered_and_add_up() {
         "hello --cc cocoa-03",
         "hello --rate 500/s",
         "hello --rate 500/s --arrivals poisson --threads 2 --outstanding 50 --ports 3",
-        // A server remembers every POST for EXCHANGE_LIFETIME, and has room for so many.
+        // Bounded: the server keeps the ID of each POST for EXCHANGE_LIFETIME (RFC 7252 4.5).
         "echo --mode post --payload hi --requests 20000",
         "echo --mode post --bytes 1000 --requests 100",
     ] {
@@ -47,7 +46,7 @@ fn slow_requests_of_every_kind_are_answered_and_add_up() {
 }
 
 #[test]
-fn slow_bodies_are_counted_whole_and_by_their_bytes() {
+fn slow_block_wise_bodies_count_once_with_their_bytes() {
     let server = Server::writable();
     let uri = &server.uri;
     for words in ["", "--nstart 8", "--threads 2", "--block-size 512"] {
@@ -75,7 +74,7 @@ fn slow_bodies_are_counted_whole_and_by_their_bytes() {
 }
 
 #[test]
-fn a_number_of_requests_is_exactly_that_many() {
+fn requests_option_is_an_exact_count() {
     let server = Server::writable();
     let uri = &server.uri;
     for words in ["", "--threads 3", "--rate 1000/s", "--outstanding 40"] {
@@ -86,7 +85,7 @@ fn a_number_of_requests_is_exactly_that_many() {
 }
 
 #[test]
-fn an_impossible_rate_is_not_sent_and_says_so() {
+fn unattainable_rate_is_reported() {
     let server = Server::writable();
     let uri = &server.uri;
     let words = format!("{uri}/hello --rate 5000000/s --duration 300ms --warm-up 0s");
@@ -98,7 +97,7 @@ fn an_impossible_rate_is_not_sent_and_says_so() {
 }
 
 #[test]
-fn a_refusal_is_counted_by_its_code_and_sets_the_exit_code() {
+fn error_responses_are_counted_by_code_and_set_the_exit_code() {
     let server = Server::writable();
     let uri = &server.uri;
     let (report, code) = report(&format!("{uri}/nothing-here --requests 20"));
@@ -148,7 +147,7 @@ fn slow_silent_server_ends_run_after_timeout_with_count() {
 }
 
 #[test]
-fn a_wrong_token_is_no_answer_and_is_counted() {
+fn response_with_wrong_token_is_counted() {
     let server = Responder::start(|request| vec![request.answer().with_token(b"!?")]);
     let (report, code) = report(&format!(
         "{} --timeout 300ms --ports 2 --requests 2",
@@ -160,7 +159,7 @@ fn a_wrong_token_is_no_answer_and_is_counted() {
 }
 
 #[test]
-fn a_wrong_message_id_is_no_answer_and_is_counted() {
+fn response_with_wrong_message_id_is_counted() {
     let server = Responder::start(|request| vec![request.answer().with_id(request.id() ^ 0x8000)]);
     let (report, code) = report(&format!(
         "{} --timeout 300ms --ports 2 --requests 2",
@@ -172,11 +171,11 @@ fn a_wrong_message_id_is_no_answer_and_is_counted() {
 }
 
 #[test]
-fn what_is_no_answer_at_all_is_counted_beside_those_that_are() {
+fn malformed_and_late_messages_are_counted() {
     let server = Responder::start(|request| {
         let mut noise = request.answer();
         noise.bytes.truncate(3);
-        // A GET in an acknowledgement, and a late copy of the right answer.
+        // A GET in an acknowledgement, and a delayed duplicate of the response.
         let mut kind = request.answer();
         kind.bytes[1] = 0x01;
         vec![noise, kind, request.answer(), request.answer()]
@@ -184,21 +183,21 @@ fn what_is_no_answer_at_all_is_counted_beside_those_that_are() {
     let report = report(&format!("{} --ports 1 --requests 5", server.uri())).0;
     assert_eq!(report["answered"], 5, "{report}");
     let messages = &report["messages"];
-    // The last answer's copy may come when nobody listens any more.
+    // The duplicate of the last response may arrive after the socket is closed.
     assert!((4..=5).contains(&count(&messages["late"])), "{report}");
     assert_eq!(messages["wrong"]["malformed"], 5, "{report}");
     assert_eq!(messages["wrong"]["kind"], 5, "{report}");
 }
 
 #[test]
-fn a_rejected_request_is_an_error_of_its_own() {
+fn reset_is_counted_as_an_error() {
     let server = Responder::start(|request| vec![request.reset()]);
     let (report, code) = report(&format!("{} --ports 2 --requests 6", server.uri()));
     assert_eq!((code, &report["errors"]["reset"]), (4, &6.into()));
 }
 
 #[test]
-fn slow_what_is_lost_is_sent_again_by_the_message_layer() {
+fn slow_lost_requests_are_retransmitted() {
     let mut seen = std::collections::BTreeSet::new();
     let server = Responder::start(move |request| {
         let again = !seen.insert((request.from, request.id()));
@@ -214,7 +213,7 @@ fn slow_what_is_lost_is_sent_again_by_the_message_layer() {
 }
 
 #[test]
-fn a_body_of_another_length_under_the_same_etag_is_an_error() {
+fn body_of_another_length_under_the_same_etag_is_an_error() {
     let mut count = 0_u8;
     let server = Responder::start(move |request| {
         count += 1;
@@ -225,13 +224,13 @@ fn a_body_of_another_length_under_the_same_etag_is_an_error() {
         "{} --mode block --ports 1 --requests 6",
         server.uri()
     ));
-    // One byte, one byte, then two, two, two, three.
+    // Lengths 1, 1, 2, 2, 2, 3: only the first two agree.
     assert_eq!((code, &report["answered"]), (0, &2.into()));
     assert_eq!(report["errors"]["body_differs"], 4, "{report}");
 }
 
 #[test]
-fn an_open_loop_counts_the_time_that_requests_wait_to_be_sent() {
+fn open_loop_latency_includes_the_send_delay() {
     let mut first = true;
     let server = Responder::start(move |request| {
         if core::mem::take(&mut first) {
@@ -241,7 +240,7 @@ fn an_open_loop_counts_the_time_that_requests_wait_to_be_sent() {
     });
     let words = format!("{} --ports 1 --requests 40", server.uri());
     let report = flawless(&format!("{words} --rate 100/s --outstanding 1"));
-    // Meant for 0, 10, ... 390 ms, and held back until 400 ms.
+    // Scheduled at 0, 10, ... 390 ms; the first response at 400 ms delays all others.
     let latency = &report["latency_us"];
     assert!(latency["p50"].as_f64().unwrap() >= 190e3, "{report}");
     assert!(count(&report["open_loop"]["late"]) >= 38, "{report}");
@@ -268,12 +267,12 @@ fn a_source_port_is_replaced_before_its_message_ids_recur() {
     assert_eq!(ids.len(), 205, "a Message ID came twice from one port");
     let of_port = ids.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len);
     assert!(of_port.clone().all(|count| count <= 10), "{ids:?}");
-    // Eleven and ten, or eleven each, as the two lanes happened to share the work.
+    // How the two lanes share the work varies.
     assert!((21..=22).contains(&of_port.count()), "{ids:?}");
 }
 
 #[test]
-fn wrong_usage_is_refused_with_what_to_do_instead() {
+fn usage_errors_of_bench_name_the_remedy() {
     for words in [
         "coap://127.0.0.1/ --mode upload",
         "coap://127.0.0.1/ --bytes 5",
@@ -289,7 +288,7 @@ fn wrong_usage_is_refused_with_what_to_do_instead() {
 }
 
 #[test]
-fn ctrl_c_prints_what_was_measured_so_far() {
+fn ctrl_c_prints_partial_results() {
     let server = Server::writable();
     let uri = &server.uri;
     let words = format!("bench {uri}/hello --duration 60s --warm-up 0s --json");
@@ -313,7 +312,7 @@ fn distribution_and_server_cpu_time_on_request() {
     let uri = &server.uri;
     let words = format!("{uri}/hello --requests 500 --histogram {}", file.display());
     let server = if cfg!(target_os = "linux") {
-        // Any process will do, and this one is there.
+        // Any live process will do.
         format!("--server-pid {}", std::process::id())
     } else {
         String::new()
@@ -339,11 +338,11 @@ fn distribution_and_server_cpu_time_on_request() {
 }
 
 #[test]
-fn the_table_names_what_was_done_and_what_came_of_it() {
+fn table_shows_the_load_and_its_results() {
     let server = Server::writable();
     let uri = &server.uri;
     let ran = bench(&format!("{uri}/hello --requests 1200"));
-    // Progress is for terminals.
+    // stderr is empty: progress is shown on terminals only.
     let said = ran.quiet();
     said.has(&[
         "/hello: 16 outstanding over 16 ports, CON, default",

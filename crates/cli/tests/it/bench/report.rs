@@ -1,15 +1,14 @@
-//! What `carob bench` says, and what must hold of it whatever happened.
+//! Runs `carob bench` and checks invariants of its report.
 
 use serde_json::Value;
 
 use crate::commands::harness::{Ran, carob};
 
-/// What the command says, run with these words.
 pub(crate) fn bench(words: &str) -> Ran {
     carob(&format!("bench {words}"))
 }
 
-/// Its JSON, with its exit code.
+/// Returns the JSON report and the exit code.
 pub(crate) fn report(words: &str) -> (Value, i32) {
     let ran = bench(&format!("{words} --json"));
     let report: Value = serde_json::from_str(ran.stdout())
@@ -18,7 +17,7 @@ pub(crate) fn report(words: &str) -> (Value, i32) {
     (report, ran.code.unwrap())
 }
 
-/// The report of a run in which all went well.
+/// The report of a run without errors.
 pub(crate) fn flawless(words: &str) -> Value {
     let (report, code) = report(words);
     assert_eq!(code, 0, "{words}: {report}");
@@ -34,7 +33,7 @@ pub(crate) fn count(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("{value}: no count"))
 }
 
-/// What must hold whatever happened.
+/// Checks that the counters of a report are consistent.
 pub(crate) fn adds_up(words: &str, report: &Value) {
     let sum = |of: &Value, keep: &dyn Fn(&str) -> bool| -> u64 {
         let all = of.as_object().unwrap().iter();

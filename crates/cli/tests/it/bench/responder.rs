@@ -1,4 +1,4 @@
-//! A server that answers as a test wants it to, rightly or wrongly: datagrams in, datagrams out.
+//! A scripted server: maps each request datagram to any number of responses, correct or faulty.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// A datagram, in or out.
+/// A datagram and its peer.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) from: SocketAddr,
@@ -14,7 +14,6 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Its Message ID.
     pub(crate) fn id(&self) -> u16 {
         u16::from_be_bytes([self.bytes[2], self.bytes[3]])
     }
@@ -29,7 +28,7 @@ impl Message {
         Self { from, bytes }
     }
 
-    /// The right answer: 2.05 in the acknowledgement, or NON to a NON.
+    /// A correct response: 2.05, piggybacked on a CON, NON to a NON.
     pub(crate) fn answer(&self) -> Self {
         let kind = if self.bytes[0] & 0x30 == 0 {
             0x60
@@ -41,12 +40,11 @@ impl Message {
         self.reply([&head, token].concat())
     }
 
-    /// A rejection.
+    /// A Reset for this message.
     pub(crate) fn reset(&self) -> Self {
         self.reply(vec![0x70, 0, self.bytes[2], self.bytes[3]])
     }
 
-    /// The same with another token.
     pub(crate) fn with_token(mut self, token: &[u8]) -> Self {
         let rest = self.bytes.split_off(4 + self.token().len());
         self.bytes.truncate(4);
@@ -56,13 +54,12 @@ impl Message {
         self
     }
 
-    /// The same with another Message ID.
     pub(crate) fn with_id(mut self, id: u16) -> Self {
         self.bytes[2..4].copy_from_slice(&id.to_be_bytes());
         self
     }
 
-    /// The same with an ETag (option 4) and a payload.
+    /// Adds an ETag (option 4) and a payload.
     pub(crate) fn with_etag_and_payload(mut self, etag: &[u8], payload: &[u8]) -> Self {
         self.bytes.push(0x40 | etag.len() as u8);
         self.bytes.extend_from_slice(etag);
@@ -72,7 +69,7 @@ impl Message {
     }
 }
 
-/// The server; it ends with the value.
+/// A running responder, stopped on drop.
 pub(crate) struct Responder {
     address: SocketAddr,
     end: Arc<AtomicBool>,
@@ -80,7 +77,7 @@ pub(crate) struct Responder {
 }
 
 impl Responder {
-    /// Answers each datagram with those that `answer` makes of it.
+    /// Replies to each datagram with those that `answer` returns.
     pub(crate) fn start(mut answer: impl FnMut(&Message) -> Vec<Message> + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket
@@ -97,7 +94,7 @@ impl Responder {
                 };
                 let bytes = buffer[..length].to_vec();
                 for message in answer(&Message { from, bytes }) {
-                    // Who asked may have gone.
+                    // The client may have exited.
                     let _ = socket.send_to(&message.bytes, message.from);
                 }
             }

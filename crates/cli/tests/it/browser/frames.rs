@@ -1,5 +1,5 @@
-//! Pages in frames of one page, opened by headless Chromium without the connections that it makes by itself.
-//! The probe of each page posts what it found to the page around it.
+//! Opens pages in frames of one page in headless Chromium, with its background connections disabled.
+//! A probe script in each page posts its findings to the parent page.
 
 use std::fs;
 use std::path::Path;
@@ -7,9 +7,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Opens files of a folder, each in a frame of a width in pixels. `data` is the folder of Chromium's profile,
-/// `budget_ms` the virtual time that pages have, and `is_dark` the colours that the reader prefers. Returns what
-/// the probes posted.
+/// Opens files of a folder, each in a frame of the given width in pixels, and returns the posted findings. `data` is
+/// Chromium's profile folder, `budget_ms` the virtual time budget of the pages, and `is_dark` the preferred colour
+/// scheme.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub(super) fn open(
         })
         .collect();
     let frames = frames.concat();
-    // The listener comes first: a small page may post before the last frame is read.
+    // The listener precedes the frames: a small page may post before the last frame is parsed.
     let page = format!(
         "<!DOCTYPE html><body><pre id=\"found\"></pre><script>\
          addEventListener('message', (event) => {{\
@@ -51,7 +51,6 @@ pub(super) fn open(
         .args(["--dump-dom", &format!("file://{}", around.display())])
         .output()
         .map_err(|error| format!("chromium does not start: {error}"));
-    // The folder is left as it was; what the page says was read.
     let _ = fs::remove_file(&around);
     let page = String::from_utf8(output?.stdout).map_err(|_| "chromium printed no text")?;
     let found = page.split_once("<pre id=\"found\">");

@@ -12,7 +12,7 @@ use crate::process::Scratch;
 const PROBE: &str = include_str!("probe.js");
 const WIDTHS: [u32; 2] = [375, 1440];
 const DARK: [bool; 2] = [false, true];
-/// Runs whose reports have box plots, ratios, transfers and a long table; a crowd; a mesh.
+/// Runs whose reports cover box plots, ratios, transfers, a long table, a fleet and a mesh.
 const RUNS: [&[&str]; 3] = [
     &[
         "thesis/long-*",
@@ -27,9 +27,9 @@ const RUNS: [&[&str]; 3] = [
     &["rpl/pint-idle", "--seeds", "2"],
 ];
 
-/// Longest report, with figures, values and script.
+/// Size limit of a report with figures, values and script.
 const BYTES_MAX: usize = 400_000;
-/// Bytes that intervals of ten seeds add to a report with 27 rows.
+/// Bytes that the intervals of ten seeds add to a report with 27 rows.
 const INTERVAL_BYTES: usize = 40_000;
 
 fn is_missing() -> bool {
@@ -45,7 +45,7 @@ fn is_missing() -> bool {
     missing
 }
 
-/// A report with the probe: what a browser finds in it goes to the page around the frame.
+/// Adds the probe script, which posts its findings to the parent page.
 fn probed(html: &str) -> String {
     let errors = "<script>window.probeErrors = [];\
                   addEventListener('error', (event) => probeErrors.push(event.message));</script>";
@@ -53,7 +53,7 @@ fn probed(html: &str) -> String {
         .replacen("</body>", &format!("<script>{PROBE}</script></body>"), 1)
 }
 
-/// Opens each file at each width, in light or dark colours; returns the reports of the probe.
+/// Opens each file at each width and returns the findings.
 fn open(folder: &Scratch, files: &[String], is_dark: bool) -> Vec<Value> {
     let at_widths = |file| WIDTHS.map(|width| (file, width));
     let frames: Vec<(&str, u32)> = files
@@ -72,9 +72,9 @@ fn numbers(values: &Value) -> Vec<f64> {
         .collect()
 }
 
-/// Routes change all the time under its loads. The scenario's ten seeds add intervals to the report of two.
+/// Routes change all the time under these loads. Two seeds are run; [`INTERVAL_BYTES`] accounts for intervals of ten.
 #[test]
-fn nightly_a_report_of_routes_that_change_is_short() {
+fn nightly_report_of_changing_routes_is_short() {
     let folder = Scratch::new();
     let report = "report.html";
     folder.says(&format!("lab run rpl/pint-rpl --seeds 2 --report {report}"));
@@ -149,7 +149,7 @@ fn nightly_reports_work_at_both_widths() {
     assert_eq!(long.count(), views, "one report has a long table");
 }
 
-/// Texts and marks stand out from a page in light or dark colours.
+/// Checks contrast ratios in light or dark colours.
 fn colours_fit(page: &Value, is_dark: bool) {
     assert_eq!(page["dark"], is_dark, "{page}");
     let number = |name: &str| page[name].as_f64().unwrap_or(f64::INFINITY);
@@ -159,7 +159,7 @@ fn colours_fit(page: &Value, is_dark: bool) {
     assert!(number("markContrast") >= 3.0, "{page}");
 }
 
-/// Legends hide series, buttons change scales, and a drag zooms; all of it goes back.
+/// Legends hide series, buttons change scales and a drag zooms; each is undone.
 fn charts_change(page: &Value) {
     let list = |name: &str| page[name].as_array().expect("a list").clone();
     assert!(!list("scales").is_empty(), "{page}");

@@ -5,7 +5,7 @@ use crate::process::Scratch;
 
 const SCHEMES: [&str; 4] = ["coap+tcp", "coaps+tcp", "coap+ws", "coaps+ws"];
 
-/// A server that takes every kind of connection, and the file that says whom to trust.
+/// A server with TCP, TLS and WebSocket listeners, and the CA file for its clients.
 fn serve(scratch: &Scratch) -> (Server, String) {
     let [cert, key] = scratch.certified("cert", "localhost");
     let any = "127.0.0.1:0";
@@ -34,7 +34,7 @@ fn every_scheme_is_understood() {
 }
 
 #[test]
-fn a_message_over_a_connection_is_shown_without_what_it_has_not() {
+fn messages_over_connections_have_no_type_or_message_id() {
     let scratch = Scratch::new();
     let (server, _) = serve(&scratch);
     let ran = carob(&["get", &server.over("coap+tcp", "hello"), "-v"]);
@@ -46,7 +46,7 @@ fn a_message_over_a_connection_is_shown_without_what_it_has_not() {
 }
 
 #[test]
-fn a_capture_of_connections_is_cut_into_segments_in_order() {
+fn capture_of_tls_connection_has_decrypted_payload() {
     let scratch = Scratch::new();
     let (server, ca) = serve(&scratch);
     let file = scratch.text("x.pcapng");
@@ -63,7 +63,7 @@ fn a_capture_of_connections_is_cut_into_segments_in_order() {
     ])
     .quiet();
     let capture = scratch.read("x.pcapng");
-    // What was encrypted on the wire is readable here, after at most as many bytes as were sent.
+    // The capture has the decrypted payload.
     assert!(capture.len() > 1 << 20);
     assert!(
         capture
@@ -73,7 +73,7 @@ fn a_capture_of_connections_is_cut_into_segments_in_order() {
 }
 
 #[test]
-fn who_is_not_trusted_is_refused_with_a_remedy() {
+fn untrusted_certificate_error_names_the_remedy() {
     let scratch = Scratch::new();
     let (server, _) = serve(&scratch);
     let ran = carob(&["get", &server.over("coaps+tcp", "hello")]);
@@ -88,7 +88,7 @@ fn who_is_not_trusted_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn tls_without_a_certificate_is_wrong_usage() {
+fn tls_without_a_certificate_is_a_usage_error() {
     let ran = carob("serve --bind 127.0.0.1:0 --tls 127.0.0.1:0");
     ran.refused(2).has(&["--cert"]);
 }

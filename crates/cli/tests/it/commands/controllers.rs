@@ -1,11 +1,11 @@
-//! `carob cc`: the controllers, listed, explained and compared.
+//! `carob cc`: listing, explanation and comparison of controllers.
 
 use serde_json::Value;
 
 use crate::commands::harness::{Parts as _, Ran, carob, carob_reading, command};
 use crate::process::Scratch;
 
-/// What `carob` prints in a folder, if it succeeds and says nothing on stderr.
+/// Stdout of `carob` in a folder; it must succeed with an empty stderr.
 fn in_folder(scratch: &Scratch, arguments: &[&str]) -> String {
     let output = command(arguments)
         .current_dir(scratch.path(""))
@@ -16,7 +16,7 @@ fn in_folder(scratch: &Scratch, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A replay of a script on stdin, without a figure.
+/// Runs `carob cc trace` on a script, without a figure.
 fn trace(script: &str, arguments: &[&str]) -> Ran {
     let all = [&["cc", "trace", "-", "--no-figure"], arguments].concat();
     carob_reading(&all, script.as_bytes())
@@ -55,7 +55,7 @@ fn an_explanation_has_source_family_suggestions_and_constants() {
 }
 
 #[test]
-fn a_wrong_name_finds_those_that_are_near() {
+fn unknown_controller_suggests_similar_names() {
     let ran = carob("cc show cocoa-3");
     let said = ran.refused(2);
     said.has(&[
@@ -77,9 +77,9 @@ fn a_wrong_name_finds_those_that_are_near() {
 fn a_script_becomes_a_table_of_timers() {
     let script = "rtt 1 s\nlost 1, rtt 1 s\nrtt 3.5 s # too late for 2 s\nfail\n";
     let ran = trace(script, &["-a", "default,cocoa-03", "--dither", "low"]);
-    // cocoa-03 by hand: (2 + 1 + 2)/2 = 2.5; a weak sample of 2.5 + 1 s makes 3.5 + 1.75 = 5.25, and
-    // 3/4 x 2.5 + 1/4 x 5.25 = 3.1875; another of 3.5 s makes 3.5 + 1.3125, so 3.59375. That times
-    // 1.5 for each of four further transmissions takes 47.39 s, after which it has aged to 1 + 3.59375/2.
+    // RTO of cocoa-03: (2 + 1 + 2)/2 = 2.5 at first. A weak sample of 2.5 + 1 s gives 3.5 + 1.75 = 5.25, so the RTO
+    // is 3/4 x 2.5 + 1/4 x 5.25 = 3.1875. Another of 3.5 s gives 3.5 + 1.3125, so 3.59375. Four backoffs by 1.5
+    // take 47.39 s, after which the RTO has aged to 1 + 3.59375/2.
     let expected = "\
 stdin: 4 exchanges; every random draw is the low end of its range
 
@@ -127,7 +127,7 @@ fn seed_draws_equally_for_controllers_and_settings_apply() {
 }
 
 #[test]
-fn programs_get_objects_and_values() {
+fn trace_is_available_as_json_and_csv() {
     let script = "phase a, b\nrtt 3 s\nidle 10 s\nnotify, rtt 1 s\n";
     let arguments = ["-a", "default,cocoa-03", "--dither", "low"];
     let rows = trace(script, &[&arguments[..], &["--json"]].concat()).json();
@@ -162,7 +162,7 @@ fn programs_get_objects_and_values() {
 }
 
 #[test]
-fn the_story_is_told_in_a_table_and_a_figure() {
+fn demo_prints_a_table_and_draws_a_figure() {
     let scratch = Scratch::new();
     let text = in_folder(&scratch, &["cc", "trace", "--demo"]);
     assert!(text.starts_with("demo: "), "{text}");
@@ -178,7 +178,7 @@ fn the_story_is_told_in_a_table_and_a_figure() {
     assert!(figure.starts_with("<svg") && figure.contains("<style>"));
     assert!(figure.contains(">default</text>") && figure.contains(">cocoa-03</text>"));
 
-    // Every controller there is has its panel.
+    // `-a all` draws one panel per controller.
     let named = scratch.text("all.svg");
     in_folder(
         &scratch,
@@ -193,7 +193,7 @@ fn the_story_is_told_in_a_table_and_a_figure() {
 }
 
 #[test]
-fn every_event_is_in_the_table_if_asked_for() {
+fn each_option_lists_all_events() {
     let short = trace("rtt 1 s x 90", &["-a", "default"]);
     assert!(
         short
@@ -206,7 +206,7 @@ fn every_event_is_in_the_table_if_asked_for() {
 }
 
 #[test]
-fn what_is_wrong_with_a_script_is_said_with_file_and_line() {
+fn script_errors_have_file_and_line() {
     let scratch = Scratch::new();
     let file = scratch.with("path.txt", "rtt 1 s\nrtt fast\n");
     let ran = carob(&format!("cc trace {file}"));

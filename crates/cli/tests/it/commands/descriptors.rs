@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::commands::harness::{Server, carob};
 use crate::process::Scratch;
 
-/// Returns whether there is a `prlimit` here.
+/// Returns whether `prlimit` is installed.
 fn can_limit() -> bool {
     let ran = Command::new("prlimit").arg("--version").output();
     let there = ran.is_ok_and(|ran| ran.status.success());
@@ -19,9 +19,9 @@ fn can_limit() -> bool {
     there
 }
 
-/// GET /large, whose answer is longer than what the system takes of it.
+/// GET /large: the response exceeds the socket's send buffer.
 const GET: &[u8] = b"\x60\x01\xb5large";
-/// The empty CSM that begins a connection (RFC 8323 5.3).
+/// The empty CSM that starts a connection (RFC 8323 5.3).
 const CSM: [u8; 2] = [0x00, 0xe1];
 
 #[test]
@@ -61,12 +61,12 @@ fn connections_of_one_host_leave_others_connections_and_files() {
         .parse()
         .unwrap();
     let at = SocketAddr::from(([127, 0, 0, 1], port));
-    // More than there are descriptors; those that the server closes are closed here, too, as a host
-    // with ever new ones would.
+    // More than RLIMIT_NOFILE allows. The server closes some of them; the test keeps its ends open like a host that
+    // keeps connecting.
     let mut held: Vec<TcpStream> = Vec::new();
     for _ in 0..400 {
         let mut stream = connect_from([127, 0, 0, 2], at);
-        // It may be refused already.
+        // The server may have closed it already.
         let _ = stream.write_all(&[&CSM[..], GET].concat());
         held.push(stream);
     }
@@ -76,14 +76,14 @@ fn connections_of_one_host_leave_others_connections_and_files() {
     let hello = carob(&format!("get {uri} --deadline 10s"));
     assert!(hello.quiet().starts_with("hello"), "over a connection");
     assert!(began.elapsed() < Duration::from_secs(5));
-    // The server keeps as many as its descriptors allow.
+    // Bounded by the server's descriptors.
     let open = held.iter_mut().map(is_open).filter(|open| *open).count();
     assert!((10..=96).contains(&open), "{open} are open");
     let ran = server.stop();
     assert!(!ran.stderr.contains("Too many open files"), "{ran:?}");
 }
 
-/// A connection from another address of this host.
+/// Connects from another loopback address.
 fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -99,7 +99,7 @@ fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Descriptors that a process has open.
+/// Number of open descriptors of the server.
 fn open_files(server: &Server) -> usize {
     let all = fs::read_dir(format!("/proc/{}/fd", server.id()));
     all.unwrap().count()
@@ -118,13 +118,13 @@ fn is_open(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn the_first_lack_of_descriptors_is_told_and_only_that() {
+fn running_out_of_descriptors_is_reported_once() {
     if !can_limit() {
         return;
     }
     let tcp = ["--tcp", "127.0.0.1:0"];
     let needed = open_files(&Server::with(&tcp));
-    // One connection, and not even the reserve is there.
+    // Leaves one descriptor for connections and none for the reserve.
     let limit = format!("--nofile={0}:{0}", needed + 1);
     let server = Server::under(&["prlimit", &limit], &tcp);
     let uri = server.over("coap+tcp", "hello");
@@ -139,7 +139,7 @@ fn the_first_lack_of_descriptors_is_told_and_only_that() {
         .unwrap();
     let connect = |_| TcpStream::connect(("127.0.0.1", port)).unwrap();
     let held: Vec<TcpStream> = (0..8).map(connect).collect();
-    // The server tries again ten times a second.
+    // accept is retried every 100 ms: without rate limiting there would be ten messages.
     std::thread::sleep(Duration::from_secs(1));
     let ran = server.stop();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Members of JSON output are all in the documentation (`docs/reference/json.md`).
+//! Members of JSON output are documented in `docs/reference/json.md`.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::harness::{Server, carob};
 
-/// Objects whose members are data: metrics, errors by kind, codes, values of a controller, swept keys.
+/// Objects with data as member names: metrics, error kinds, codes, controller values, swept keys.
 const DATA: [&str; 8] = [
     "metrics",
     "errors",
@@ -23,7 +23,7 @@ fn documentation() -> String {
     std::fs::read_to_string(page).expect("the page is there")
 }
 
-/// The members of a value and of those in it.
+/// Collects member names recursively.
 fn members(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) => {

@@ -1,4 +1,4 @@
-//! Starts the built binary, with bounded waits.
+//! Runs the built binary with bounded waits.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use crate::process::Scratch;
 
-/// Longer than anything here takes on a busy machine.
+/// Upper bound for any single wait, for busy machines.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(5);
 
-/// What a command said and how it ended.
+/// Output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -27,21 +27,21 @@ impl Ran {
         core::str::from_utf8(&self.bytes).expect("text on stdout")
     }
 
-    /// Stdout of a command that succeeded and said nothing on stderr.
+    /// Stdout of a command that succeeded with an empty stderr.
     #[track_caller]
     pub(crate) fn quiet(&self) -> &str {
         assert_eq!((self.code, &*self.stderr), (Some(0), ""), "{self:?}");
         self.stdout()
     }
 
-    /// Stdout as one JSON value a line.
+    /// Stdout parsed as one JSON value per line.
     #[track_caller]
     pub(crate) fn json(&self) -> Vec<serde_json::Value> {
         let read = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
         self.stdout().lines().map(read).collect()
     }
 
-    /// Stderr of a command that failed with this code and said nothing on stdout.
+    /// Stderr of a command that failed with this code and an empty stdout.
     #[track_caller]
     pub(crate) fn refused(&self, code: i32) -> &str {
         assert_eq!((self.code, self.stdout()), (Some(code), ""), "{self:?}");
@@ -49,7 +49,7 @@ impl Ran {
     }
 }
 
-/// The words of a command line: separate, or in one text as people type it, with quotes around words with spaces.
+/// Arguments: a list of words, or one line with quotes around words with spaces.
 pub(crate) trait Words {
     fn words(&self) -> Vec<String>;
 }
@@ -105,9 +105,9 @@ pub(crate) fn command(words: &(impl Words + ?Sized)) -> Command {
     command
 }
 
-/// Texts that are checked by their parts.
+/// Substring assertions.
 pub(crate) trait Parts {
-    /// Checks that the text has all of these parts; a failure shows it.
+    /// Asserts that the text contains all of these parts.
     fn has(&self, parts: &[&str]);
 }
 
@@ -120,20 +120,20 @@ impl Parts for str {
     }
 }
 
-/// Runs `carob` to its end.
+/// Runs `carob` to completion.
 #[track_caller]
 pub(crate) fn carob(words: &(impl Words + ?Sized)) -> Ran {
     carob_reading(words, b"")
 }
 
-/// Runs it with these in its environment.
+/// Runs `carob` with additional environment variables.
 #[track_caller]
 pub(crate) fn carob_with(words: &(impl Words + ?Sized), environment: &[(&str, &str)]) -> Ran {
     let ran = command(words).envs(environment.iter().copied()).output();
     ran.expect("the command starts").into()
 }
 
-/// Commands that are run in the folder, for as long as they take.
+/// Commands in the folder, without a time limit.
 impl Scratch {
     #[track_caller]
     pub(crate) fn carob(&self, words: &(impl Words + ?Sized)) -> Ran {
@@ -141,13 +141,13 @@ impl Scratch {
         ran.expect("the command starts").into()
     }
 
-    /// Stdout of a command that succeeds and says nothing on stderr.
+    /// Stdout of a command that succeeds with an empty stderr.
     #[track_caller]
     pub(crate) fn says(&self, words: &(impl Words + ?Sized)) -> String {
         self.carob(words).quiet().to_owned()
     }
 
-    /// Stdout of such a command, a JSON value a line.
+    /// The same, parsed as one JSON value per line.
     #[track_caller]
     pub(crate) fn lines(&self, words: &(impl Words + ?Sized)) -> Vec<serde_json::Value> {
         let ran = self.carob(words);
@@ -155,29 +155,29 @@ impl Scratch {
         ran.json()
     }
 
-    /// Stderr of a command that is used wrongly.
+    /// Stderr of a command that exits with the usage error code (2).
     #[track_caller]
     pub(crate) fn refuses(&self, words: &(impl Words + ?Sized)) -> String {
         self.carob(words).refused(2).to_owned()
     }
 }
 
-/// Runs it with this on stdin.
+/// Runs `carob` with this input on stdin.
 #[track_caller]
 pub(crate) fn carob_reading(words: &(impl Words + ?Sized), stdin: &[u8]) -> Ran {
     let mut running = Running::start(words);
     let mut input = running.child.stdin.take().unwrap();
-    // A command that does not read its stdin may be gone already.
+    // The command may exit without reading stdin.
     let _ = input.write_all(stdin);
     drop(input);
     running.finish()
 }
 
-/// Bytes behind the output of a command on a terminal.
+/// Marks the end of a command's output on a terminal.
 #[cfg(unix)]
 const MARK: &[u8] = b"\0end\0";
 
-/// Runs a command on a terminal of that many columns; returns its exit code and its output.
+/// Runs a command on a pseudo-terminal with this number of columns; returns its exit code and output.
 #[cfg(unix)]
 pub(crate) fn on_terminal(
     words: &(impl Words + ?Sized),
@@ -200,7 +200,7 @@ pub(crate) fn on_terminal(
         .stderr(side())
         .spawn()
         .unwrap();
-    // The end of the last writer may discard what was not read yet: a mark behind the output ends it.
+    // Closing the last writer may discard unread output, so the reader stops at a mark instead.
     let (mut slave, mut master) = (fs::File::from(pty.slave), fs::File::from(pty.master));
     let reader = thread::spawn(move || {
         let (mut shown, mut chunk) = (Vec::new(), [0; 4_096]);
@@ -220,7 +220,7 @@ pub(crate) fn on_terminal(
     (code, text.replace("\r\n", "\n"))
 }
 
-/// Text without escape sequences (CSI).
+/// Strips escape sequences (CSI).
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
@@ -232,7 +232,7 @@ pub(crate) fn plain(text: &str) -> String {
     plain + rest
 }
 
-/// A command under way; killed when the value goes.
+/// A running command, killed on drop.
 pub(crate) struct Running {
     child: Child,
     stdout: Receiver<Vec<u8>>,
@@ -280,7 +280,7 @@ impl Running {
         }
     }
 
-    /// The next line of stdout, without its end.
+    /// The next line of stdout without its line feed.
     #[track_caller]
     pub(crate) fn line(&mut self) -> String {
         let Ok(line) = self.stdout.recv_timeout(LIMIT) else {
@@ -292,14 +292,14 @@ impl Running {
         String::from_utf8(line).unwrap().trim_end().to_owned()
     }
 
-    /// Sends it a signal by name, such as `INT`.
+    /// Sends a signal by name, such as `INT`.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         let kill = Command::new("kill").args(["-s", name, &id]).status();
         assert!(kill.unwrap().success());
     }
 
-    /// Waits for its end.
+    /// Waits for the command to exit.
     #[track_caller]
     pub(crate) fn finish(mut self) -> Ran {
         let status = self.wait();
@@ -333,14 +333,14 @@ impl Drop for Running {
     }
 }
 
-/// `carob serve` on a port of its own.
+/// `carob serve` on a free port.
 pub(crate) struct Server {
     running: Running,
-    /// Without a slash at the end.
+    /// Without a trailing slash.
     pub(crate) uri: String,
-    /// Where it takes connections.
+    /// URIs of its connection and DTLS listeners.
     also: Vec<String>,
-    /// Where its metrics are, if it tells them.
+    /// URL of its metrics, if it exports them.
     pub(crate) metrics: Option<String>,
     /// The folder of [`Server::writable`].
     folder: Option<Scratch>,
@@ -351,7 +351,7 @@ impl Server {
         Self::with("")
     }
 
-    /// With more arguments.
+    /// Starts a server with additional arguments.
     #[track_caller]
     pub(crate) fn with(words: &(impl Words + ?Sized)) -> Self {
         Self::at("127.0.0.1:0", words)
@@ -362,7 +362,7 @@ impl Server {
         Self::of("serve", address, words)
     }
 
-    /// With a folder for uploads, the current one of a test without files of its own.
+    /// Starts a server that accepts uploads into a temporary folder.
     #[track_caller]
     pub(crate) fn writable() -> Self {
         let folder = Scratch::new();
@@ -371,7 +371,7 @@ impl Server {
         server
     }
 
-    /// `carob proxy` on a port of its own.
+    /// `carob proxy` on a free port.
     #[track_caller]
     pub(crate) fn proxy(words: &(impl Words + ?Sized)) -> Self {
         Self::of("proxy", "127.0.0.1:0", words)
@@ -393,7 +393,6 @@ impl Server {
         Self::run(Running::spawn(command))
     }
 
-    /// Its process ID.
     pub(crate) fn id(&self) -> u32 {
         self.running.child.id()
     }
@@ -417,7 +416,7 @@ impl Server {
         format!("{}/{path}", self.uri)
     }
 
-    /// The same over a connection of this scheme, by the name that certificates are for.
+    /// A URI of this scheme with the host name of the certificates.
     #[track_caller]
     pub(crate) fn over(&self, scheme: &str, path: &str) -> String {
         let begins = format!("{scheme}://");
@@ -429,7 +428,7 @@ impl Server {
         format!("{}/{path}", uri.replace("127.0.0.1", "localhost"))
     }
 
-    /// Where it takes DTLS sessions, by its address.
+    /// The URI of its DTLS listener, by address.
     pub(crate) fn secured(&self) -> &str {
         let found = self.also.iter().find(|uri| uri.starts_with("coaps://"));
         found.unwrap().trim_end_matches('/')
@@ -439,7 +438,7 @@ impl Server {
         self.running.signal(name);
     }
 
-    /// Stops it as Ctrl-C does.
+    /// Stops the server with SIGINT.
     #[track_caller]
     pub(crate) fn stop(self) -> Ran {
         self.running.signal("INT");

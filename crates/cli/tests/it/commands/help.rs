@@ -1,4 +1,4 @@
-//! The help: what it shows must be so.
+//! Help texts and their examples.
 
 use std::fs;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::commands::harness::{Parts as _, Server, carob};
 use crate::process::Scratch;
 
-/// The commands that `carob --help` lists.
+/// Commands listed by `carob --help`.
 fn verbs() -> Vec<String> {
     let help = carob("--help");
     let listed = |line: &str| {
@@ -20,7 +20,7 @@ fn verbs() -> Vec<String> {
     commands.lines().filter_map(listed).collect()
 }
 
-/// The examples in a command's help.
+/// Examples in the help of a command.
 fn examples(arguments: &[&str]) -> Vec<String> {
     let ran = carob(&[arguments, &["--help"]].concat());
     let text = ran.quiet();
@@ -49,7 +49,7 @@ fn every_command_is_listed_in_a_group_and_has_examples() {
 }
 
 #[test]
-fn slow_every_example_runs_as_it_is_printed() {
+fn slow_every_example_in_help_runs() {
     let scratch = Scratch::new();
     let served = scratch.text("served");
     fs::create_dir_all(&served).unwrap();
@@ -74,12 +74,12 @@ fn slow_every_example_runs_as_it_is_printed() {
     );
     assert!(all.len() > 30, "{all:#?}");
     for example in all {
-        // The test's server has a port of its own, and there must be no second one at 5683.
+        // Port 5683 may be in use, so the example runs against the test's server.
         let line = example.replace("coap://127.0.0.1", "coap://localhost");
         let line = line.replace("coap://localhost", &server.uri);
         let line = line.replace("coap+tcp://localhost/", &over_tcp);
         let line = line.replace("coaps://localhost/", &over_dtls);
-        // A port of its own, and one that needs no rights.
+        // Ports that need no privileges and are free.
         let line = line.replace("--tcp --ws [::]:8080", "--tcp 127.0.0.1:0 --ws 127.0.0.1:0");
         let line = line.replace("sudo carob lab emulate", "carob lab emulate --help; true");
         let line = line.replace("discover localhost", &format!("discover {}", server.uri));
@@ -107,7 +107,7 @@ fn slow_every_example_runs_as_it_is_printed() {
             .unwrap();
         let code = output.status.code();
         let stderr = String::from_utf8_lossy(&output.stderr);
-        // `timeout` says with 124 that it had to end what serves for ever.
+        // `timeout` exits with 124 after it stopped a server.
         let ended_well = code == Some(0) || line.starts_with("timeout") && code == Some(124);
         assert!(ended_well, "{example}: {code:?}: {stderr}");
     }

@@ -1,4 +1,4 @@
-//! The client commands and the server as people and programs meet them: stdout, stderr, exit code.
+//! Client and server commands: stdout, stderr and exit codes.
 #![cfg(unix)]
 mod connections;
 mod controllers;

@@ -1,4 +1,4 @@
-//! `carob observe`: states as they come, and how it ends.
+//! `carob observe`: notifications and termination.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -12,7 +12,7 @@ fn event(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-/// The names of the events in a log.
+/// Event names in a log.
 fn events(log: &[u8]) -> Vec<String> {
     let text = core::str::from_utf8(log).unwrap();
     let name = |line| event(line)["event"].as_str().unwrap().to_owned();
@@ -20,7 +20,7 @@ fn events(log: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn each_state_is_a_line_and_the_count_ends_it() {
+fn notifications_are_lines_and_count_ends_the_observation() {
     let server = Server::start();
     let count = server.path("count");
     let mut running = Running::start(&format!("observe {count} --count 3"));
@@ -32,7 +32,7 @@ fn each_state_is_a_line_and_the_count_ends_it() {
 }
 
 #[test]
-fn it_ends_when_its_time_is_over_and_lets_the_server_know() {
+fn duration_option_cancels_the_observation() {
     let scratch = Scratch::new();
     let log = scratch.text("log");
     let server = Server::with(&format!("--log {log}"));
@@ -45,7 +45,7 @@ fn it_ends_when_its_time_is_over_and_lets_the_server_know() {
 }
 
 #[test]
-fn an_interrupt_gives_the_observation_back() {
+fn sigint_cancels_the_observation() {
     for signal in ["INT", "TERM"] {
         let scratch = Scratch::new();
         let log = scratch.text("log");
@@ -70,7 +70,7 @@ fn an_interrupt_gives_the_observation_back() {
 }
 
 #[test]
-fn programs_read_each_event_as_an_object() {
+fn json_events_are_objects() {
     let server = Server::start();
     let count = server.path("count");
     let mut running = Running::start(&format!("observe {count} --count 2 --json"));
@@ -109,7 +109,7 @@ fn unobservable_resource_is_printed_and_reported() {
         (Some(1), "hello, this is 32 bytes of text\n")
     );
     ran.stderr.has(&["is not observable, or no longer"]);
-    // One state was all that was asked for.
+    // --count 1 is satisfied by the response to the registration.
     let ran = carob(&format!("observe {hello} --count 1"));
     assert_eq!(
         (ran.code, ran.stdout()),
@@ -120,7 +120,7 @@ fn unobservable_resource_is_printed_and_reported() {
 }
 
 #[test]
-fn a_file_is_followed_through_its_changes_until_it_is_deleted() {
+fn file_observation_ends_when_the_file_is_deleted() {
     let scratch = Scratch::new();
     let folder = scratch.text("");
     scratch.with("file.txt", "one");
@@ -135,7 +135,7 @@ fn a_file_is_followed_through_its_changes_until_it_is_deleted() {
             .unwrap()
             .contains("file.txt")
     );
-    // Larger than what is read at once, and than a notification.
+    // Larger than the read buffer and than a notification.
     let large = "x".repeat(100_000);
     carob(&["put", &server.path("other.txt"), "nothing to do with it"]);
     assert!(
@@ -154,7 +154,7 @@ fn a_file_is_followed_through_its_changes_until_it_is_deleted() {
 }
 
 #[test]
-fn slow_a_server_that_falls_silent_makes_what_is_known_stale() {
+fn slow_silent_server_makes_the_representation_stale() {
     let server = Server::start();
     let uri = server.path("time");
     let mut running = Running::start(&format!("observe {uri} --json"));
@@ -168,13 +168,13 @@ fn slow_a_server_that_falls_silent_makes_what_is_known_stale() {
         }
         assert_eq!(event["event"], "state");
     }
-    // It goes on as soon as there is a server again.
+    // The observation is re-established with a new server at the same port.
     let _server = Server::at(&address, "");
     while event(&running.line())["event"] != "state" {}
 }
 
 #[test]
-fn without_a_reader_the_observation_ends() {
+fn closed_pipe_ends_the_observation() {
     let scratch = Scratch::new();
     let log = scratch.text("log");
     let server = Server::with(&format!("--log {log}"));
@@ -198,5 +198,5 @@ fn without_a_reader_the_observation_ends() {
         }
         sleep(Duration::from_millis(50));
     }
-    panic!("the server was not told");
+    panic!("the server received no cancellation");
 }

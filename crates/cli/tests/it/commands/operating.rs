@@ -1,4 +1,4 @@
-//! What servers tell those who look after them.
+//! Metrics, health checks and the systemd unit.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::commands::harness::{Parts as _, Server, carob};
 use crate::process::Scratch;
 
-/// What is at an `http://ADDRESS/PATH`.
+/// Fetches `http://ADDRESS/PATH`.
 fn fetch(uri: &str) -> String {
     let rest = uri.strip_prefix("http://").unwrap();
     let (address, path) = rest.split_once('/').unwrap();
@@ -19,7 +19,7 @@ fn fetch(uri: &str) -> String {
     response
 }
 
-/// Waits for a line in the page.
+/// Waits for a line of the metrics page.
 fn expect(uri: &str, line: &str) {
     let began = Instant::now();
     loop {
@@ -36,7 +36,7 @@ fn expect(uri: &str, line: &str) {
 }
 
 #[test]
-fn a_server_tells_prometheus_what_was_asked_of_it() {
+fn server_exports_request_metrics() {
     let server = Server::with("--metrics 127.0.0.1:0");
     let metrics = server.metrics.clone().unwrap();
     for _ in 0..3 {
@@ -52,7 +52,7 @@ fn a_server_tells_prometheus_what_was_asked_of_it() {
 }
 
 #[test]
-fn a_proxy_tells_of_both_its_sides() {
+fn proxy_exports_metrics_of_both_sides() {
     let origin = Server::start();
     let route = format!("/there={}", origin.uri);
     let proxy = Server::proxy(&format!("--route {route} --metrics 127.0.0.1:0"));
@@ -68,7 +68,7 @@ fn a_proxy_tells_of_both_its_sides() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn metrics_address_in_use_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let ran = carob(&format!("serve --bind 127.0.0.1:0 --metrics {address}"));
@@ -80,7 +80,7 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn health_is_where_it_was_asked_for() {
+fn health_option_sets_the_path() {
     let server = Server::with("--health /health");
     let text = carob(&["get", &server.path("health")]).quiet().to_owned();
     assert!(text.starts_with("ok\nuptime "), "{text}");
@@ -97,7 +97,7 @@ fn read(path: &str) -> String {
 }
 
 #[test]
-fn the_unit_of_systemd_starts_a_server() {
+fn systemd_unit_starts_a_server() {
     let unit = read("packaging/carob.service");
     let line = unit
         .lines()
@@ -121,7 +121,7 @@ fn the_unit_of_systemd_starts_a_server() {
 }
 
 #[test]
-fn the_guide_names_metrics_that_there_are() {
+fn documented_metrics_exist() {
     let names = read("crates/carob/src/metrics/names.md");
     let page = read("docs/operate/metrics.md");
     let words = page.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');

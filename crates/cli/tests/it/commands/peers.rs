@@ -1,4 +1,4 @@
-//! Peers that are faulty or use what few use, and how their replies are shown.
+//! Faulty peers and rare features, and how their replies are shown.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
@@ -6,11 +6,11 @@ use std::net::{TcpListener, UdpSocket};
 use crate::commands::harness::{Parts as _, Server, carob, carob_with};
 use crate::process::Scratch;
 
-/// Responds to each CON with a piggybacked response of this code and rest; the URI.
+/// Starts a server that piggybacks this code and body on each ACK; returns its URI.
 fn responder(code: u8, rest: Vec<u8>) -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let uri = format!("coap://{}", socket.local_addr().unwrap());
-    // It ends with the test program.
+    // The thread ends with the process.
     std::thread::spawn(move || {
         let mut buffer = [0; 2_048];
         while let Ok((_, from)) = socket.recv_from(&mut buffer) {
@@ -57,7 +57,7 @@ fn rejected_replies_are_named() {
 }
 
 #[test]
-fn datagrams_that_are_too_long_are_answered_and_shown() {
+fn oversized_datagrams_are_answered_and_shown() {
     let server = Server::with("-v");
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = server.path("").replace("coap://", "");
@@ -72,14 +72,14 @@ fn datagrams_that_are_too_long_are_answered_and_shown() {
 }
 
 #[test]
-fn text_of_an_abort_is_shown() {
+fn diagnostic_payload_of_abort_is_shown() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let uri = format!("coap+tcp://{}/", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let _ = stream.read(&mut [0; 4_096]);
-            // A CSM, then Abort with a payload.
+            // A CSM, then Abort (7.05) with a diagnostic payload.
             let _ = stream.write_all(b"\x00\xe1\xc0\xe5\xffno tenant 7");
         }
     });
@@ -105,7 +105,7 @@ fn link_local_address_needs_a_zone() {
 }
 
 #[test]
-fn hang_up_does_not_end_a_server() {
+fn sighup_does_not_stop_a_server() {
     let server = Server::start();
     server.signal("HUP");
     std::thread::sleep(std::time::Duration::from_millis(100));
@@ -115,7 +115,7 @@ fn hang_up_does_not_end_a_server() {
 }
 
 #[test]
-fn hang_up_reads_keys_and_certificates_again() {
+fn sighup_reloads_keys_and_certificates() {
     let scratch = Scratch::new();
     let [cert, key] = scratch.certified("cert", "localhost");
     let [new_cert, new_key] = scratch.certified("new", "localhost");
@@ -133,7 +133,7 @@ fn hang_up_reads_keys_and_certificates_again() {
     let by_certificate = |ca: &str| carob(&format!("get {tls} --ca {ca}"));
     by_key("sensor", "secret").quiet();
     by_certificate(&cert).quiet();
-    // A file that cannot be used changes nothing.
+    // An unusable file leaves the current keys in place.
     std::fs::write(&keys, "no colon\n").unwrap();
     server.signal("HUP");
     std::thread::sleep(std::time::Duration::from_millis(100));
@@ -210,7 +210,7 @@ fn server_shows_failed_tls_handshakes() {
     let server = Server::with(&format!(
         "--tls 127.0.0.1:0 --cert {cert} --key {key} --log {log}"
     ));
-    // The client does not trust the certificate.
+    // The client does not trust the self-signed certificate.
     carob(&["get", &server.over("coaps+tcp", "hello")]).refused(4);
     let ran = server.stop();
     ran.stderr.has(&["carob: handshake with "]);

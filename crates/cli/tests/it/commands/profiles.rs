@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::commands::harness::{Parts as _, Server, carob};
 
-/// The first timer in seconds, as `--timing` tells it of a request.
+/// The first timeout in seconds, read from `--timing`.
 fn first_timer(server: &Server, arguments: &[&str]) -> f64 {
     let uri = server.path("hello");
     let ran = carob(&[&["get", &uri, "--json", "--timing"], arguments].concat());
@@ -38,7 +38,7 @@ fn list_has_line_per_profile_and_show_a_reason_per_value() {
 }
 
 #[test]
-fn a_wrong_profile_is_refused_with_those_there_are() {
+fn unknown_profile_error_lists_the_profiles() {
     for command in [
         &["profiles", "lte-n"][..],
         &["get", "coap://localhost/", "--profile", "lte-n"],
@@ -57,13 +57,13 @@ fn a_wrong_profile_is_refused_with_those_there_are() {
 }
 
 #[test]
-fn a_profile_sets_timers_and_a_controller_goes_over_it() {
+fn controller_option_overrides_the_profile() {
     let server = Server::start();
     let timer = first_timer(&server, &["--profile", "nb-iot"]);
     assert!((9.0..=13.5).contains(&timer), "{timer}");
     let timer = first_timer(&server, &["--profile", "lan"]);
     assert!((1.0..=1.5).contains(&timer), "{timer}");
-    // default draws from ACK_TIMEOUT on, which stays the profile's.
+    // `--cc default` replaces the controller; ACK_TIMEOUT stays the profile's.
     let timer = first_timer(&server, &["--profile", "nb-iot", "--cc", "default"]);
     assert!((9.0..=13.5).contains(&timer), "{timer}");
     let timer = first_timer(&server, &[]);
@@ -71,7 +71,7 @@ fn a_profile_sets_timers_and_a_controller_goes_over_it() {
 }
 
 #[test]
-fn blocks_are_the_profiles_unless_told() {
+fn block_size_option_overrides_the_profile() {
     let server = Server::with("--profile thread");
     let asked = |more: &str| {
         let uri = server.path(".well-known/core");

@@ -1,10 +1,10 @@
-//! `carob proxy`, and clients that ask one.
+//! `carob proxy` and its clients.
 
 use crate::commands::harness::{Parts as _, Server, carob};
 use crate::process::Scratch;
 
 #[test]
-fn a_forward_proxy_asks_whom_it_may() {
+fn forward_proxy_serves_allowed_hosts_only() {
     let server = Server::start();
     let proxy = Server::proxy("--allow 127.0.0.1");
     let hello = server.path("hello");
@@ -61,7 +61,7 @@ fn reverse_proxy_uses_separate_settings_for_each_side() {
 }
 
 #[test]
-fn slow_both_sides_may_be_secured_by_keys() {
+fn slow_proxy_uses_pre_shared_keys_on_both_sides() {
     let scratch = Scratch::new();
     let keys = scratch.with("keys", "proxy:0x0123456789abcdef\n");
     let secured = ["--dtls", "127.0.0.1:0", "--psk-file", &*keys];

@@ -1,4 +1,4 @@
-//! `carob get` and its like: what is sent, what is shown, how it ends.
+//! `carob get`, `put`, `post` and the like: requests, output and exit codes.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::commands::harness::{Parts as _, Ran, Server, carob, carob_reading, command};
 use crate::process::Scratch;
 
-/// The value of an answer's option.
+/// The value of an option in a response.
 fn option<'a>(answer: &'a Value, name: &str) -> Option<&'a Value> {
     let options = answer["options"].as_array().unwrap();
     let found = options.iter().find(|option| option["name"] == name)?;
@@ -16,7 +16,7 @@ fn option<'a>(answer: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn every_method_with_a_body_is_answered_what_it_sent() {
+fn every_method_with_a_body_is_echoed() {
     let server = Server::start();
     let echo = server.path("echo");
     for (method, code) in [
@@ -75,14 +75,14 @@ fn body_from_stdin_or_from_file_with_format_by_extension() {
 }
 
 #[test]
-fn a_format_nobody_knows_is_refused_with_those_that_are_known() {
+fn unknown_content_format_error_lists_known_formats() {
     let ran = carob("get coap://127.0.0.1 --accept jsno");
     let error = ran.refused(2);
     error.has(&["did you mean \"json\"", "senml+cbor"]);
 }
 
 #[test]
-fn tokens_are_as_long_as_they_are_asked_for_and_servers_take() {
+fn token_length_option_sets_the_token_length() {
     let server = Server::start();
     let hello = server.path("hello");
     let token = |line: &str| {
@@ -105,7 +105,7 @@ fn tokens_are_as_long_as_they_are_asked_for_and_servers_take() {
 }
 
 #[test]
-fn options_travel_as_they_were_given() {
+fn option_values_are_sent_unchanged() {
     let server = Server::start();
     let hello = server.path("hello");
     let ran = carob(&format!(
@@ -163,7 +163,7 @@ fn q_block_carries_downloads_files_and_stdin() {
 }
 
 #[test]
-fn conditions_are_kept() {
+fn if_match_if_none_match_and_etag_are_sent() {
     let scratch = Scratch::new();
     let folder = scratch.text("");
     let server = Server::with(&format!("--dir {folder} --writable"));
@@ -173,7 +173,7 @@ fn conditions_are_kept() {
     assert_eq!(
         put("one", &["--if-match", "any"]),
         Some(1),
-        "there is nothing yet"
+        "no representation exists yet"
     );
     assert_eq!(put("one", &["--if-none-match"]), Some(0));
     assert_eq!(put("two", &["--if-none-match"]), Some(1));
@@ -243,7 +243,7 @@ fn several_uris_run_in_order_and_worst_exit_code_wins() {
 }
 
 #[test]
-fn of_several_uris_a_bad_one_is_found_before_the_first_is_asked() {
+fn invalid_uri_is_found_before_the_first_request() {
     let server = Server::start();
     let count = server.path("count");
     let ran = carob(&format!("delete {count} coap:/nonsense"));
@@ -256,7 +256,7 @@ fn of_several_uris_a_bad_one_is_found_before_the_first_is_asked() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_told_to_programs_too() {
+fn json_reports_unreachable_servers() {
     let unused = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = unused.local_addr().unwrap();
     drop(unused);
@@ -279,7 +279,7 @@ fn what_cannot_be_reached_is_told_to_programs_too() {
 }
 
 #[test]
-fn pings_name_whom_they_reached() {
+fn ping_prints_the_address() {
     let server = Server::start();
     let host = server.uri.strip_prefix("coap://").unwrap();
     let ran = carob(&["ping", &server.uri, host]);
@@ -292,7 +292,7 @@ fn pings_name_whom_they_reached() {
 }
 
 #[test]
-fn a_file_is_written_whole_and_never_by_an_error() {
+fn output_file_is_replaced_only_on_success() {
     let (server, scratch) = (Server::start(), Scratch::new());
     let file = scratch.text("large.bin");
     assert_eq!(
@@ -331,7 +331,7 @@ fn partial_files_of_killed_processes_are_removed() {
 }
 
 #[test]
-fn a_reader_that_has_had_enough_is_no_error() {
+fn closed_pipe_is_not_an_error() {
     let server = Server::start();
     let mut child = command(&["get", &server.path("large")])
         .stdout(Stdio::piped())
@@ -346,7 +346,7 @@ fn a_reader_that_has_had_enough_is_no_error() {
 }
 
 #[test]
-fn what_was_created_is_told_with_its_code() {
+fn created_response_shows_its_code() {
     let scratch = Scratch::new();
     let folder = scratch.text("");
     let server = Server::with(&format!("--dir {folder} --writable"));
@@ -375,7 +375,7 @@ fn slow_no_response_request_ends_with_its_ack() {
     }
     let ran = carob(&format!("put {echo} 'some text' --no-response"));
     ran.stderr.has(&["as No-Response requested"]);
-    // Errors are still reported, and so are responses that come all the same.
+    // Errors are still reported, and so are responses that arrive anyway.
     let ran = carob(&format!("get {nothing} --no-response=2xx"));
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let ran = carob(&format!("get {nothing} --no-response=4xx,5xx --json"));

@@ -8,7 +8,7 @@ use crate::process::Scratch;
 
 const KEYS: &str = "# two devices\nsensor:correct horse\n0x0001:0x0102030405060708\n";
 
-/// A server that takes keys and has a certificate; the files with the keys and whom to trust.
+/// A server with pre-shared keys and a certificate; returns the key file and the CA file.
 fn serve(scratch: &Scratch) -> (Server, String, String) {
     let [cert, key] = scratch.certified("cert", "localhost");
     let keys = scratch.with("keys.txt", KEYS);
@@ -43,7 +43,7 @@ fn slow_every_verb_goes_over_dtls_with_a_key_or_a_certificate() {
 }
 
 #[test]
-fn what_is_secured_is_shown_and_captured_readably() {
+fn decrypted_messages_are_shown_and_captured() {
     let scratch = Scratch::new();
     let (server, keys, _) = serve(&scratch);
     let file = scratch.text("x.pcapng");
@@ -58,7 +58,7 @@ fn what_is_secured_is_shown_and_captured_readably() {
     let capture = scratch.read("x.pcapng");
     let text = b"hello, this is 32 bytes of text";
     assert!(capture.windows(text.len()).any(|bytes| bytes == text));
-    // On an interface that says so, each with the port that it came from or went to.
+    // On an interface for decrypted packets, with the ports of both ends.
     let mut reader = PcapNgReader::new(&capture[..]).unwrap();
     let mut seen = Vec::new();
     while let Some(block) = reader.next_block() {
@@ -81,7 +81,7 @@ fn what_is_secured_is_shown_and_captured_readably() {
             .output();
         tshark.ok().filter(|ran| ran.status.success())
     };
-    // Where Wireshark is, it reads them as CoAP.
+    // If installed, tshark dissects the decrypted packets as CoAP.
     if let Some(ran) = read(&["_ws.col.Protocol", "coap.code", "exported_pdu.dst_port"]) {
         let text = String::from_utf8_lossy(&ran.stdout);
         let [request, response] = &text.lines().collect::<Vec<_>>()[..] else {
@@ -107,7 +107,7 @@ fn slow_psk_from_file_or_environment_and_errors_with_remedy() {
         "does not accept the pre-shared key of identity \"sensor\"",
         "hint: check the identity and its key",
     ]);
-    assert!(!said.contains("horse"), "no key is shown: {said}");
+    assert!(!said.contains("horse"), "the error shows the key: {said}");
     let said = carob(&ask).refused(2).to_owned();
     said.has(&["--psk-file", "CAROB_PSK"]);
     let said = carob(&format!("get {uri} --psk-file {keys}"))
@@ -137,7 +137,7 @@ fn dtls_server_without_credentials_does_not_start() {
 }
 
 #[test]
-fn timing_tells_the_state_of_a_peer_over_dtls_and_over_tcp() {
+fn timing_shows_peer_state_over_dtls_and_tcp() {
     let scratch = Scratch::new();
     let keys = scratch.with("keys.txt", KEYS);
     let any = "127.0.0.1:0";

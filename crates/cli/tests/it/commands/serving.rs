@@ -22,7 +22,7 @@ fn posts_add_to_the_count() {
 }
 
 #[test]
-fn copies_are_counted_in_an_option_that_both_sides_know() {
+fn retransmission_count_option_needs_support_on_both_sides() {
     let other = ["--count-option", "65084"];
     for (serve, get, number, echoed) in [
         (&[][..], &[][..], 65_052, true),
@@ -47,7 +47,7 @@ fn copies_are_counted_in_an_option_that_both_sides_know() {
 }
 
 #[test]
-fn the_time_is_a_moment_in_utc() {
+fn time_resource_is_in_utc() {
     let server = Server::start();
     let ran = carob(&["get", &server.path("time")]);
     let text = ran.quiet().trim_end();
@@ -56,7 +56,7 @@ fn the_time_is_a_moment_in_utc() {
 }
 
 #[test]
-fn sensors_come_in_the_format_asked_for() {
+fn sensors_resource_honours_accept() {
     let server = Server::start();
     let sensors = server.path("sensors");
     for accept in [
@@ -82,7 +82,7 @@ fn sensors_come_in_the_format_asked_for() {
 }
 
 #[test]
-fn what_can_be_observed_is_listed_as_such() {
+fn observable_resources_have_attribute_obs() {
     let scratch = Scratch::new();
     let folder = scratch.text("");
     for (arguments, root) in [
@@ -107,7 +107,7 @@ fn what_can_be_observed_is_listed_as_such() {
 }
 
 #[test]
-fn an_interrupted_server_ends_well() {
+fn sigint_stops_the_server() {
     let ran = Server::start().stop();
     assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
 }
@@ -132,7 +132,7 @@ fn slow_unvalidated_source_is_challenged_then_served() {
         "by default"
     );
     assert!(report["messages"]["challenged"].as_u64().unwrap() > 0);
-    // Not on loopback without the option.
+    // Loopback sources are exempt by default.
     let server = Server::start();
     let ran = carob(&["get", &server.path("large"), "-v"]);
     assert!(!ran.stderr.contains(" 4.01 Unauthorized"));
@@ -162,7 +162,7 @@ fn limits_are_set_by_their_names() {
 }
 
 #[test]
-fn a_wrong_limit_is_an_error_that_names_what_is_accepted() {
+fn invalid_limit_error_names_accepted_values() {
     for verb in [&["serve"][..], &["proxy", "--route", "/=coap://localhost"]] {
         for (given, said) in [
             (
@@ -182,7 +182,7 @@ fn a_wrong_limit_is_an_error_that_names_what_is_accepted() {
 }
 
 #[test]
-fn all_limits_are_listed_for_people_and_for_programs() {
+fn limits_are_listed_as_text_and_json() {
     let listed = carob("serve --limits");
     let text = listed.quiet();
     text.has(&["observers=32768\n    Observers of this endpoint"]);
@@ -196,7 +196,7 @@ fn all_limits_are_listed_for_people_and_for_programs() {
 }
 
 #[test]
-fn a_budget_over_all_peers_or_over_those_with_a_prefix() {
+fn aggregate_option_accepts_all_or_a_prefix() {
     for given in ["--aggregate", "--aggregate=127.0.0.0/8", "--aggregate=all"] {
         let server = Server::with(&[given]);
         let ran = carob(&["get", &server.path("hello")]);
@@ -209,10 +209,10 @@ fn a_budget_over_all_peers_or_over_those_with_a_prefix() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn several_sockets_share_one_port_and_what_is_counted() {
+fn several_sockets_share_one_port_and_state() {
     let server = Server::with("--sockets 3");
     let count = server.path("count");
-    // Each from a port of its own, and so to any of them.
+    // Each request has a new source port, so that the kernel spreads them over the sockets.
     for _ in 0..12 {
         assert!(
             carob(&format!("post {count}"))
@@ -225,7 +225,7 @@ fn several_sockets_share_one_port_and_what_is_counted() {
 }
 
 #[test]
-fn sockets_that_cannot_share_a_port_are_refused_with_the_reason() {
+fn sockets_option_is_validated() {
     let bind = ["serve", "--bind", "127.0.0.1:0"];
     let none = carob(&[&bind[..], &["--sockets", "0"]].concat());
     none.stderr

@@ -1,11 +1,11 @@
-//! Standard output that cannot be written, and one whose reader has gone away.
+//! Unwritable standard output and closed pipes.
 
 use std::fs::{File, OpenOptions};
 use std::process::Stdio;
 
 use crate::commands::harness::{Server, command};
 
-/// Every command that prints, with the URI of a server where it needs one.
+/// Every command that prints; `uri` is a server for those that need one.
 fn commands(uri: &str) -> Vec<Vec<String>> {
     let hello = format!("{uri}/hello");
     let count = format!("{uri}/count");
@@ -53,7 +53,7 @@ fn commands(uri: &str) -> Vec<Vec<String>> {
     all.iter().map(owned).collect()
 }
 
-/// Runs a command with this stdout; its exit code and stderr.
+/// Runs a command with this stdout; returns its exit code and stderr.
 fn ends(arguments: &[String], stdout: Stdio) -> (Option<i32>, String) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut command = command(&arguments);
@@ -79,7 +79,7 @@ fn slow_every_command_fails_if_stdout_cannot_be_written() {
 }
 
 #[test]
-fn slow_a_closed_pipe_is_no_error() {
+fn slow_closed_pipe_is_not_an_error_for_any_command() {
     let server = Server::start();
     for arguments in commands(&server.uri) {
         let serves = matches!(&*arguments[0], "serve" | "proxy");

@@ -1,4 +1,4 @@
-//! What people see, on a terminal.
+//! Output on a terminal.
 
 use crate::commands::harness::{Parts as _, Running, Server, carob, on_terminal};
 use crate::process::Scratch;
@@ -10,7 +10,7 @@ fn without_colours(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn json_and_cbor_are_laid_out() {
+fn json_and_cbor_are_pretty_printed() {
     let server = Server::start();
     let sensors = server.path("sensors");
     assert_eq!(
@@ -48,7 +48,7 @@ fn links_have_a_line_each() {
 }
 
 #[test]
-fn colours_are_for_terminals_that_want_them() {
+fn colours_are_used_on_terminals_only() {
     let server = Server::start();
     let arguments = ["get", &server.path("sensors"), "-v"];
     let (_, coloured) = on_terminal(&arguments, &[], 200);
@@ -62,7 +62,7 @@ fn colours_are_for_terminals_that_want_them() {
 }
 
 #[test]
-fn what_a_terminal_would_obey_is_not_shown_to_it() {
+fn control_characters_are_escaped() {
     let scratch = Scratch::new();
     let (folder, evil) = (scratch.text(""), "\x1b]0;title\x07");
     scratch.with("evil.txt", evil);
@@ -82,7 +82,7 @@ fn what_a_terminal_would_obey_is_not_shown_to_it() {
 }
 
 #[test]
-fn states_come_with_their_time_and_number() {
+fn notifications_are_shown_with_time_and_number() {
     let server = Server::start();
     let text = without_colours(&["observe", &server.path("count"), "--count", "1"]);
     let [time, number, state] = text.split_whitespace().collect::<Vec<_>>()[..] else {
@@ -96,7 +96,7 @@ fn states_come_with_their_time_and_number() {
 }
 
 #[test]
-fn several_answers_are_told_apart_by_their_uris() {
+fn responses_of_several_uris_are_labelled() {
     let server = Server::start();
     let [hello, count] = ["hello", "count"].map(|path| server.path(path));
     let text = without_colours(&["get", &hello, &count]);
@@ -110,7 +110,7 @@ fn json_is_one_line_for_programs_and_pretty_on_a_terminal() {
     let arguments = ["get", &server.path("count"), "--json"];
     assert!(without_colours(&arguments).lines().count() > 10);
     assert_eq!(carob(&arguments).quiet().lines().count(), 1);
-    // Events stay lines, so that they can be followed.
+    // Events stay one per line, also on a terminal.
     let uri = server.path("count");
     let mut running = Running::start(&format!("observe {uri} --json"));
     running.line();

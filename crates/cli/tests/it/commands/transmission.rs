@@ -1,5 +1,4 @@
-//! `--nstart`, `--ack-timeout` and `--max-retransmit`: what they change on the wire, and where they
-//! are shown.
+//! Effects of `--nstart`, `--ack-timeout` and `--max-retransmit` on the wire and in the output.
 
 use std::net::UdpSocket;
 use std::thread;
@@ -7,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::commands::harness::{LIMIT, Server, carob};
 
-/// Runs a request to a host that never answers; the times at which its datagrams arrived.
+/// Sends a request to a silent host; returns the arrival times of its datagrams.
 fn arrivals(verb: &str, others: &str) -> Vec<Instant> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
@@ -17,7 +16,7 @@ fn arrivals(verb: &str, others: &str) -> Vec<Instant> {
         let mut buffer = [0; 1_500];
         loop {
             match socket.recv_from(&mut buffer) {
-                // The test's own datagram ends it.
+                // An empty datagram from the test marks the end.
                 Ok((0, _)) => return arrivals,
                 Ok(_) => arrivals.push(Instant::now()),
                 Err(error) => panic!("{error}"),
@@ -33,7 +32,7 @@ fn arrivals(verb: &str, others: &str) -> Vec<Instant> {
 }
 
 #[test]
-fn requests_are_retransmitted_as_often_and_as_soon_as_asked_for() {
+fn ack_timeout_and_max_retransmit_options_set_transmissions() {
     for (verb, body) in [
         ("get", ""),
         ("put", "x"),
@@ -48,8 +47,7 @@ fn requests_are_retransmitted_as_often_and_as_soon_as_asked_for() {
         );
         assert_eq!(arrived.len(), 3, "{verb:?}");
         let first = arrived[1] - arrived[0];
-        // Up to ACK_RANDOM_FACTOR (1.5) times ACK_TIMEOUT; a busy machine is late. By default it is
-        // 2 to 3 s.
+        // ACK_TIMEOUT times up to ACK_RANDOM_FACTOR (1.5), plus slack for a busy machine. The default would be 2 to 3 s.
         let expected = Duration::from_millis(80)..Duration::from_millis(1_500);
         assert!(expected.contains(&first), "{verb:?}: {first:?}");
     }

@@ -1,18 +1,18 @@
-//! Wrong usage: what failed, what is accepted, and what to try next.
+//! Usage errors: message, accepted values and remedy.
 
 use std::net::{TcpListener, UdpSocket};
 
 use crate::commands::harness::{LIMIT, Parts as _, carob};
 use crate::process::Scratch;
 
-/// Runs a command that is refused with this code; its stderr.
+/// Stderr of a command that fails with this code.
 #[track_caller]
 fn refused(code: i32, arguments: &[&str]) -> String {
     carob(arguments).refused(code).to_owned()
 }
 
 #[test]
-fn a_folder_that_cannot_be_served_is_an_error() {
+fn folder_that_is_missing_or_a_file_is_an_error() {
     let scratch = Scratch::new();
     for path in [scratch.text("missing"), scratch.with("file", "x")] {
         let said = refused(1, &["serve", "--bind", "127.0.0.1:0", "--dir", &path]);
@@ -46,7 +46,7 @@ fn a_refused_connection_names_transport_and_port() {
 }
 
 #[test]
-fn a_wrong_port_to_listen_at_is_wrong_usage() {
+fn invalid_listen_port_is_a_usage_error() {
     for command in ["serve", "proxy"] {
         for option in ["--bind", "--tcp", "--dtls"] {
             let said = refused(2, &[command, option, "127.0.0.1:70000"]);
@@ -81,13 +81,16 @@ fn a_pre_shared_key_needs_coaps() {
 }
 
 #[test]
-fn unknown_names_are_refused_with_those_that_are_near() {
+fn unknown_names_suggest_similar_ones() {
     let said = refused(2, &["get", "coap://[::1]/", "--cc", "cocoa-3"]);
     said.has(&[
         "--cc: unknown controller \"cocoa-3\"",
         "did you mean \"cocoa-03\"?",
     ]);
-    assert!(said.matches('"').count() <= 8, "at most three: {said}");
+    assert!(
+        said.matches('"').count() <= 8,
+        "more than three suggestions: {said}"
+    );
     said.has(&["hint: `carob cc list` explains all"]);
     let said = refused(2, &["get", "coap://[::1]/", "--option", "Hop-Limt=1"]);
     said.has(&["unknown option \"Hop-Limt\"; did you mean \"Hop-Limit\""]);

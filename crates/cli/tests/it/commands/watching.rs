@@ -1,4 +1,4 @@
-//! What the commands tell of the wire: `-v`, `--timing`, event logs and captures.
+//! Diagnostics: `-v`, `--timing`, event logs and captures.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::thread;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::commands::harness::{LIMIT, Parts as _, Running, Server, carob};
 use crate::process::Scratch;
 
-/// A server that does not answer the first copy of the first message, and all later ones with 2.05.
+/// A server that drops the first transmission and answers all later ones with 2.05.
 fn deaf_at_first() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(LIMIT)).unwrap();
@@ -38,7 +38,7 @@ fn deaf_at_first() -> SocketAddr {
 }
 
 #[test]
-fn event_logs_and_captures_are_their_owners_alone() {
+fn event_logs_and_captures_are_readable_by_the_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let (server, scratch) = (Server::start(), Scratch::new());
     let (log, pcap) = (scratch.text("log"), scratch.text("pcap"));
@@ -51,7 +51,7 @@ fn event_logs_and_captures_are_their_owners_alone() {
 }
 
 #[test]
-fn slow_a_lost_message_shows_in_every_view() {
+fn slow_retransmission_is_shown_in_every_view() {
     let (address, scratch) = (deaf_at_first(), Scratch::new());
     let (uri, log) = (format!("coap://{address}"), scratch.text("log"));
     let ran = carob(&format!("get {uri} -v --timing --log {log} --cc cocoa-03"));
@@ -86,14 +86,14 @@ fn slow_a_lost_message_shows_in_every_view() {
         (&lines[0]["retransmissions"], &lines[1]["retransmissions"]),
         (&0.into(), &1.into())
     );
-    // The timer of the first copy is the time to the second.
+    // The first timeout is the delay between the two transmissions.
     let micros = |n: usize, key: &str| lines[n][key].as_u64().unwrap();
     let waited = micros(1, "at_us") - micros(0, "at_us");
     assert!(waited >= micros(0, "timeout_us"), "{waited}");
 }
 
 #[test]
-fn slow_timing_is_told_to_programs_in_milliseconds() {
+fn slow_json_timing_is_in_milliseconds() {
     let address = deaf_at_first();
     let uri = format!("coap://{address}");
     let ran = carob(&format!("get {uri} --json --timing --cc cocoa-03"));
@@ -135,7 +135,7 @@ fn slow_each_block_is_an_exchange() {
 }
 
 #[test]
-fn the_bytes_of_each_message_are_shown_if_asked_for_twice() {
+fn double_verbose_shows_message_bytes() {
     let server = Server::start();
     let ran = carob(&["get", &server.path("hello"), "-vv"]);
     assert_eq!(ran.stdout(), "hello, this is 32 bytes of text\n");
@@ -148,7 +148,7 @@ fn the_bytes_of_each_message_are_shown_if_asked_for_twice() {
     ran.stderr.has(&["ytes of text."]);
 }
 
-/// A packet of a capture: when, which way, from where to where, and its CoAP message.
+/// A captured packet.
 struct Packet {
     time: Duration,
     inbound: bool,
@@ -221,7 +221,7 @@ fn client_and_server_captures_hold_the_same_messages() {
     assert_eq!(
         request.from.ip(),
         address.ip(),
-        "what the system sends from, not [::]"
+        "the source address, not [::]"
     );
     let message = MessageView::parse(&request.message).unwrap();
     assert_eq!(message.code(), Code::GET);
@@ -249,7 +249,7 @@ fn unwritable_files_are_found_before_sending() {
 }
 
 #[test]
-fn a_server_shows_what_it_is_asked() {
+fn verbose_server_shows_requests() {
     let server = Server::with("-v --log -");
     carob(&["get", &server.path("hello")]).quiet();
     let ran = server.stop();

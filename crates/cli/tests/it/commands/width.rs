@@ -1,4 +1,4 @@
-//! Output on a terminal of 80 columns; colours; names that shells complete.
+//! Output on 80 columns, colours and shell completion.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -9,10 +9,9 @@ use crate::process::Scratch;
 
 const COLUMNS: usize = 80;
 
-/// Lines that are wider than the terminal.
 fn wide(shown: &str) -> Vec<String> {
     let text = plain(shown);
-    // A progress bar is replaced by what follows a carriage return.
+    // A progress bar is overwritten by the text after a carriage return.
     let lines = text
         .lines()
         .map(|line| line.rsplit('\r').next().unwrap_or_default());
@@ -20,7 +19,7 @@ fn wide(shown: &str) -> Vec<String> {
     wide.map(str::to_owned).collect()
 }
 
-/// The words of every command, from the names of the manual pages.
+/// Every command with its subcommands, from the names of the manual pages.
 fn commands() -> Vec<Vec<String>> {
     let scratch = Scratch::new();
     let folder = scratch.text("man");
@@ -62,7 +61,7 @@ fn short_help_has_options_and_long_help_has_examples() {
         short.has(&["--help` has examples and details."]);
         assert!(short.lines().count() < long.lines().count());
     }
-    // Options that only maintainers need are in the long help.
+    // Options for maintainers are in the long help only.
     assert!(!carob("cc list -h").quiet().contains("--markdown"));
     assert!(carob("cc list --help").quiet().contains("--markdown"));
 }
@@ -144,7 +143,7 @@ fn nightly_output_of_every_command_fits_80_columns() {
     }
 }
 
-/// Arguments of a command that prints a table of so many runs for each algorithm.
+/// Arguments of a command that prints a table with this number of seeds.
 const fn table_of(seeds: &str) -> [&str; 6] {
     [
         "lab",
@@ -157,7 +156,7 @@ const fn table_of(seeds: &str) -> [&str; 6] {
 }
 
 #[test]
-fn a_narrow_terminal_leaves_out_columns_that_a_pipe_has() {
+fn narrow_terminal_omits_columns() {
     let line = table_of("10");
     let (_, shown) = on_terminal(&line, &[], COLUMNS);
     shown.has(&["Left out for want of width: p10 s,"]);
@@ -200,7 +199,7 @@ fn color_overrides_the_terminal_and_the_environment() {
     assert!(carob(&always).quiet().contains("\x1b[32mholds"));
     let ran = carob_with(&always, &[("NO_COLOR", "1")]);
     assert!(ran.stdout().contains("\x1b[32mholds"));
-    // The parser's errors, too.
+    // Parser errors are coloured, too.
     let wrong = carob("lab claims --no-such-option --color always");
     wrong.refused(2).has(&["\x1b["]);
     assert!(
@@ -223,7 +222,7 @@ fn a_silent_peer_shows_retransmissions_and_the_next_timeout() {
         "retransmission 1 of 2, next in 1 s",
         "retransmission 2 of 2, gives up in ",
     ]);
-    // The error is last, on a line of its own.
+    // The error replaces the progress line.
     let last = shown.rsplit('\r').next().unwrap_or_default();
     assert!(!last.contains("retransmission 2 of 2"), "{shown:?}");
     let piped = carob(&line);

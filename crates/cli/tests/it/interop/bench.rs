@@ -1,4 +1,4 @@
-//! One client, one server and the path between them, and what a case may do with them.
+//! A client, a server and the path between them, with the operations that cases use.
 
 use std::{borrow::Cow, cell::OnceCell, env};
 
@@ -16,10 +16,10 @@ use crate::{installed::Peer, process::Scratch};
 
 pub(crate) const SMALL: &[u8] = b"a payload that fits one datagram";
 
-/// Chosen so that both directions lose and duplicate something among their first sixty datagrams.
+/// With this seed, both directions lose and duplicate a datagram among their first sixty.
 const SEED: u64 = 11;
 
-/// Who talks to whom, with a folder for their files.
+/// Client, server and path, with a folder for their files.
 pub(crate) struct Bench {
     client: Client,
     pub(crate) server: Server,
@@ -28,7 +28,7 @@ pub(crate) struct Bench {
     pub(crate) scratch: Scratch,
 }
 
-/// Runs a case in a column, or notes why it is not run.
+/// Runs a case in a column, or records why it is skipped.
 pub(crate) fn run(column: Column, case: &'static str) {
     let table = match column.transport {
         Transport::Udp => &matrix::DATAGRAMS,
@@ -40,7 +40,7 @@ pub(crate) fn run(column: Column, case: &'static str) {
     });
 }
 
-/// Whether all of the peers are here; names those that are not.
+/// Whether all of these peers are installed; prints those that are not.
 pub(crate) fn can_run(peers: &[Peer]) -> bool {
     let required = env::var_os("CAROB_REQUIRE_PEERS").is_some_and(|value| value == "1");
     let missing = peers.iter().filter(|peer| !peer.is_current(root()));
@@ -55,12 +55,12 @@ pub(crate) fn can_run(peers: &[Peer]) -> bool {
 }
 
 impl Bench {
-    /// A client of one implementation and a server of another, over UDP.
+    /// Starts a client of one implementation and a server of another, over UDP.
     pub(crate) fn of(client: Client, server: Client) -> Self {
         Self::with(Transport::Udp, client, server, &[])
     }
 
-    /// The same client and another server of the same implementation, with more arguments.
+    /// The same client with another server of the same implementation and more arguments.
     pub(crate) fn with_server(&self, more: &[&str]) -> Self {
         Self::with(self.server.transport, self.client, self.server.whose, more)
     }
@@ -77,7 +77,7 @@ impl Bench {
         }
     }
 
-    /// From now on, requests go through a path with these faults in both directions.
+    /// Routes requests through a path with these faults in both directions.
     pub(crate) fn interpose(&self, faults: Faults) {
         self.path
             .get_or_init(|| Path::start(self.server.port, faults, SEED));
@@ -87,7 +87,7 @@ impl Bench {
         self.path.get().expect("the case interposed a path")
     }
 
-    /// From now on, connections go through a relay; the server hears `prefix` first, once.
+    /// Routes connections through a relay that first sends `prefix` to the server, once.
     pub(crate) fn relay_after(&self, prefix: &[u8]) -> &Relay {
         self.relay
             .get_or_init(|| Relay::start(self.server.port, prefix))
@@ -97,7 +97,7 @@ impl Bench {
         self.relay_after(&[])
     }
 
-    /// The peer's implementation, whichever side it is on.
+    /// The peer's implementation, client or server.
     pub(crate) fn peer(&self) -> Peer {
         match (self.client, self.server.whose) {
             (Client::Of(peer), _) | (_, Client::Of(peer)) => peer,
@@ -117,7 +117,7 @@ impl Bench {
         Certificates::write(&self.scratch)
     }
 
-    /// Where the client sends its requests: to the path or relay, if there is one.
+    /// The address for the client's requests: the path or relay, if there is one.
     pub(crate) fn to(&self) -> To {
         let path = self.path.get().map(Path::port);
         let port = path.or_else(|| self.relay.get().map(Relay::port));
@@ -127,42 +127,42 @@ impl Bench {
         }
     }
 
-    /// Asks through the path or relay, if there is one.
+    /// Sends a request through the path or relay, if there is one.
     pub(crate) fn ask(&self, ask: &Ask<'_>) -> Answer {
         self.client.ask(&self.scratch, self.to(), ask)
     }
 
-    /// Asks likewise; what the client said, if it got no answer.
+    /// The same; on failure, returns the client's output.
     pub(crate) fn try_ask(&self, ask: &Ask<'_>) -> Result<Answer, String> {
         self.client.try_ask(&self.scratch, self.to(), ask)
     }
 
-    /// Asks the server itself, to see what became of an earlier request.
+    /// Sends a request without the path, for example to read back a stored payload.
     pub(crate) fn ask_directly(&self, ask: &Ask<'_>) -> Answer {
         self.client.ask(&self.scratch, self.server.to(), ask)
     }
 
-    /// Sends a request by our own client, whichever the case's client is. Expects a 2.xx.
+    /// Sends a request with Carob's client, whichever client the case tests. Expects 2.xx.
     pub(crate) fn ask_aside(&self, ask: &Ask<'_>) -> Answer {
         let answer = Client::Carob.ask(&self.scratch, self.server.to(), ask);
         assert!(answer.is_success(), "{ask:?} failed\n{}", answer.said);
         answer
     }
 
-    /// Asks, and has to get a 2.xx.
+    /// Sends a request and expects 2.xx.
     pub(crate) fn succeed(&self, ask: &Ask<'_>) -> Answer {
         let answer = self.ask(ask);
         assert!(answer.is_success(), "{ask:?} failed\n{}", answer.said);
         answer
     }
 
-    /// Asks, and has to get this code.
+    /// Sends a request and expects this code.
     pub(crate) fn refuse(&self, ask: &Ask<'_>, code: &str) {
         let answer = self.ask(ask);
         assert_eq!(answer.code, code, "{ask:?}\n{}", answer.said);
     }
 
-    /// The links the client finds, with or without a filter, in their order.
+    /// Discovered links in order of appearance, optionally filtered.
     pub(crate) fn discover(&self, filter: Option<&str>) -> String {
         if self.client == Client::Carob {
             return clients::discover(&self.scratch, self.server.port, filter);
@@ -175,32 +175,32 @@ impl Bench {
         String::from_utf8(answer.payload).expect("links are text")
     }
 
-    /// Observes until there are `count` representations, through the path if there is one.
+    /// Starts an observation of `count` representations, through the path if there is one.
     pub(crate) fn watch(&self, path: &str, count: usize, cancel: Cancel) -> Watching {
         Watching::start(self.client, &self.scratch, self.to(), path, count, cancel)
     }
 
-    /// Starts the server that has crashed.
+    /// Restarts the server after a crash.
     pub(crate) fn resume_server(&self) {
         self.server.resume(&self.scratch);
     }
 
-    /// Pings the server with our own client, which has to hear from it.
+    /// Pings the server with Carob's client and expects a reply.
     pub(crate) fn ping(&self) {
         clients::ping(Client::Carob, &self.scratch, To::udp(self.server.port));
     }
 
-    /// Has the client ping the server, through the relay if there is one.
+    /// Pings the server with the case's client, through the relay if there is one.
     pub(crate) fn ping_over_connection(&self) {
         clients::ping(self.client, &self.scratch, self.to());
     }
 
-    /// Puts something under the store's path and checks that it was accepted.
+    /// Stores a payload and expects success.
     pub(crate) fn store(&self, payload: &[u8]) {
         self.succeed(&Ask::new("put", self.server.paths.store).payload(payload));
     }
 
-    /// Checks what the server holds, on its disk where it has one.
+    /// Checks the stored representation, on disk if the server has a folder.
     pub(crate) fn assert_stored(&self, expected: &[u8]) {
         let found = if self.server.has_folder() {
             self.server.stored().expect("the file exists")
@@ -216,9 +216,9 @@ impl Bench {
         assert_same(&found, expected);
     }
 
-    /// A resource of so many bytes: its path and its contents.
+    /// Creates a resource of `length` bytes; returns its path and contents.
     ///
-    /// It comes another way than by the client's upload wherever the server has such a way.
+    /// If the server can, it creates the resource without an upload by the client.
     pub(crate) fn source(&self, length: usize) -> (Cow<'static, str>, Vec<u8>) {
         let contents = pattern(length);
         let store = self.server.paths.store;
@@ -233,7 +233,7 @@ impl Bench {
         (path, contents)
     }
 
-    /// A resource that can be had as JSON and not as CBOR, and what it then is.
+    /// A resource that is available as JSON but not as CBOR; returns its path and body.
     pub(crate) fn negotiable(&self) -> (&'static str, &'static [u8]) {
         if let Some(path) = self.server.paths.negotiate {
             return (path, br#"{"as":"json"}"#);
@@ -243,7 +243,7 @@ impl Bench {
         (path, json)
     }
 
-    /// The entity tag of what the server holds, as our own client sees it.
+    /// The entity tag of the current representation, read with Carob's client.
     pub(crate) fn etag(&self, path: &str) -> Vec<u8> {
         let answer = self.ask_aside(&Ask::new("get", path));
         answer.etag.expect("the response has an entity tag")
@@ -260,7 +260,7 @@ pub(crate) fn assert_same(found: &[u8], expected: &[u8]) {
     assert_eq!(first, None, "first byte that differs");
 }
 
-/// Bytes without a period that a block size could hide in; the peers' `/large` has the same.
+/// Bytes whose period is no block size, so that misplaced blocks are noticed; `/large` of the peers is equal.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length as u32)
         .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)

@@ -1,4 +1,4 @@
-//! The cases: requests, and the assertions after them.
+//! Interoperability cases: requests and assertions.
 
 #[path = "cases/copies.rs"]
 pub(crate) mod copies;
@@ -21,9 +21,9 @@ pub(crate) mod transfers;
 
 use crate::interop::bench::Bench;
 
-/// Hands the list of all cases to a macro: a test's name, its row in the table, what is done.
+/// Passes the list of all cases to a macro: test name, table row, function.
 ///
-/// A new case is a line here. Where a peer cannot do it, `offers.toml` says why.
+/// To add a case, add a line. `offers.toml` lists the peers that cannot run it, with reasons.
 macro_rules! for_each_case {
     ($then:ident $($before:tt)*) => {
         $then! {
@@ -67,7 +67,7 @@ macro_rules! for_each_case {
     };
 }
 
-/// The same for what is tried over connections (RFC 8323).
+/// The same for cases over connections (RFC 8323).
 macro_rules! for_each_stream_case {
     ($then:ident $($before:tt)*) => {
         $then! {
@@ -97,10 +97,10 @@ macro_rules! for_each_stream_case {
     };
 }
 
-/// One thing that must work.
+/// One interoperability case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
-    /// The test's name, which is also the key in results.
+    /// The test's name, and the key in results.
     pub(crate) name: &'static str,
     /// The row in the table.
     pub(crate) title: &'static str,
@@ -113,13 +113,12 @@ macro_rules! list {
     };
 }
 
-/// All cases over datagrams, in the order of the table.
+/// All cases over UDP, in the order of the table.
 pub(crate) const CASES: &[Case] = for_each_case!(list);
 
-/// All cases over connections, likewise.
+/// All cases over connections, in the order of the table.
 pub(crate) const STREAM_CASES: &[Case] = for_each_stream_case!(list);
 
-/// The case of a name.
 pub(crate) fn named(name: &str) -> &'static Case {
     let found = CASES
         .iter()

@@ -1,4 +1,4 @@
-//! The clients: ours and the peers', each one request a process.
+//! Clients of Carob and the peers; each request is one process.
 
 use std::{ffi::OsString, fmt::Write as _, fs, path::Path, process::Command, time::Duration};
 
@@ -8,11 +8,11 @@ use crate::{
     process::{Running, Scratch},
 };
 
-/// Enough for a request over loopback on a busy machine.
+/// Limit for a request over loopback on a busy machine.
 const LIMIT: Duration = Duration::from_secs(90);
-/// How long a client may outlive the time it was given for an answer.
+/// How long a client may run beyond its response timeout.
 const GRACE: Duration = Duration::from_secs(10);
-/// The number of the option (RFC 7967 2).
+/// Option number of No-Response (RFC 7967 2).
 const NO_RESPONSE: u16 = 258;
 
 /// One request.
@@ -32,19 +32,19 @@ pub(crate) struct Ask<'a> {
     limit: Duration,
 }
 
-/// How a client makes its connection.
+/// Variants of connection setup.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Connection {
-    /// As one does, trusting the authority of the test's certificates.
+    /// Default: trusts the CA of the test's certificates.
     Usual,
-    /// Without a CSM, with a client that can do without.
+    /// Sends no CSM, if the client can omit it.
     WithoutCsm,
-    /// Trusting an authority that has nothing to do with the server.
+    /// Trusts another CA than the server's.
     TrustingStrangers,
 }
 
 impl<'a> Ask<'a> {
-    /// `get`, `put`, `post`, `delete`, `fetch`, `patch` or `ipatch`, and a path without its first slash.
+    /// `method` in lower case, such as `ipatch`; `path` without its leading slash.
     pub(crate) fn new(method: &'static str, path: &'a str) -> Self {
         Self {
             method,
@@ -88,19 +88,19 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Of the state that is known already.
+    /// The entity tag of a cached representation.
     pub(crate) fn etag(self, etag: &'a [u8]) -> Self {
         let etag = Some(etag);
         Self { etag, ..self }
     }
 
-    /// Sets the block size to request.
+    /// Sets the requested block size.
     pub(crate) fn block_size(self, bytes: u16) -> Self {
         let block_size = Some(bytes);
         Self { block_size, ..self }
     }
 
-    /// An option by its number.
+    /// Adds an option by number.
     pub(crate) fn option(self, number: u16, value: &'a [u8]) -> Self {
         let option = Some((number, value));
         Self { option, ..self }
@@ -110,7 +110,7 @@ impl<'a> Ask<'a> {
         Self { connection, ..self }
     }
 
-    /// The longest wait for the answer.
+    /// Sets the response timeout.
     pub(crate) fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
@@ -118,20 +118,20 @@ impl<'a> Ask<'a> {
 
 impl core::fmt::Debug for Ask<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        // What a failing test needs; the payload may be a mebibyte.
+        // Without the payload, which may be a mebibyte.
         write!(f, "{} {}", self.method, self.path)
     }
 }
 
-/// What came of a request that was answered at all.
+/// A response as reported by the client.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// As in `2.05`; just `2` where the client does not tell which success it was.
+    /// Such as `2.05`, or `2` if the client reports only that the request succeeded.
     pub(crate) code: String,
     pub(crate) payload: Vec<u8>,
-    /// Where the client tells it.
+    /// None if the client does not report it.
     pub(crate) etag: Option<Vec<u8>>,
-    /// What the client printed, for a failing test's message.
+    /// The client's output, for failure messages.
     pub(crate) said: String,
 }
 
@@ -140,13 +140,13 @@ impl Answer {
         self.code.starts_with('2')
     }
 
-    /// Whether the code is this 2.xx, as far as the client tells.
+    /// Whether the code is this 2.xx, as far as the client reports it.
     pub(crate) fn succeeded_with(&self, code: &str) -> bool {
         self.code == code || self.code == "2"
     }
 }
 
-/// Whose client asks; also, whose server answers.
+/// An implementation, as client or server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Client {
     Carob,
@@ -161,13 +161,13 @@ impl Client {
         }
     }
 
-    /// Runs the client to its end, which has to get an answer.
+    /// Runs the client to completion and expects a response.
     pub(crate) fn ask(self, scratch: &Scratch, to: To, ask: &Ask<'_>) -> Answer {
         self.try_ask(scratch, to, ask)
             .unwrap_or_else(|said| panic!("{ask:?} was not answered: {said}"))
     }
 
-    /// Runs the client to its end; what it said, if it got no answer.
+    /// Runs the client to completion; without a response, returns its output.
     pub(crate) fn try_ask(
         self,
         scratch: &Scratch,
@@ -190,7 +190,7 @@ impl Client {
         }
         command.arg(output_to).arg(&output);
         if self == Self::Of(Peer::Libcoap) {
-            // It takes no options after the URI.
+            // libcoap's client accepts no options after the URI.
             command.arg(&uri);
         }
         let mut running = Running::start(&mut command, scratch, "client");
@@ -198,11 +198,11 @@ impl Client {
         let (stdout, stderr) = (running.stdout(), running.stderr());
         let unanswered = || format!("{status}\n{}", running.said());
         let code = match self {
-            // Exit codes of the command: an error response is an answer, silence is not.
+            // 0, 1 and 5 report a response, the others none.
             Self::Carob if matches!(status.code(), Some(0 | 1 | 5)) => {
                 return told_by_carob(&stdout, &output, running.said()).ok_or_else(unanswered);
             }
-            // It exits with 0 whatever happens, and tells only codes of errors.
+            // libcoap's client always exits with 0 and reports codes of errors only.
             Self::Of(Peer::Libcoap) if status.success() => {
                 code_line(&stderr).unwrap_or_else(|| "2".to_owned())
             }
@@ -217,8 +217,8 @@ impl Client {
         })
     }
 
-    /// The client's command for a request. libcoap's client has options of its own, and names few of CoAP's; those of
-    /// this project on the peers' libraries (README.md here) are named as those of `carob`.
+    /// The client's command line. libcoap's client has its own option names; the programs on the peers' libraries use
+    /// those of `carob` (see README.md).
     fn command(self, ask: &Ask<'_>, uri: &str, transport: Transport) -> Command {
         let is_libcoap = self == Self::Of(Peer::Libcoap);
         let seconds = ask.limit.as_secs().to_string();
@@ -241,7 +241,7 @@ impl Client {
             std::iter::once(name.to_owned()).chain(value).collect()
         };
         if let Some(etag) = ask.if_match {
-            // The empty value stands for any state (RFC 7252 5.10.8.1).
+            // The empty value matches any representation (RFC 7252 5.10.8.1).
             let is_any = self == Self::Carob && etag.is_empty();
             let tag = if is_any { "any".to_owned() } else { hex(etag) };
             command.args(option("--if-match", Some(tag), 1, etag));
@@ -253,7 +253,7 @@ impl Client {
             command.args(option("--etag", Some(hex(etag)), 4, etag));
         }
         match ask.option {
-            // Told so, it does not wait for what cannot come.
+            // With its named option, `carob` does not wait for a response.
             Some((NO_RESPONSE, [2])) if self == Self::Carob => {
                 command.arg("--no-response=2xx");
             }
@@ -272,7 +272,7 @@ impl Client {
             command.args([name, &format.to_string()]);
         }
         let block = match ask.block_size {
-            // Over connections libcoap is to send as much at once as the server takes.
+            // Over connections, libcoap is to use messages as large as the server accepts.
             _ if is_libcoap && transport != Transport::Udp => None,
             None if is_libcoap => Some(1024),
             block => block,
@@ -281,14 +281,14 @@ impl Client {
             let name = if is_libcoap { "-b" } else { "--block-size" };
             command.args([name, &bytes.to_string()]);
         }
-        // Californium never sends one.
+        // Californium's client never sends a CSM.
         if ask.connection == Connection::WithoutCsm && self == Self::Of(Peer::GoCoap) {
             command.arg("--no-csm");
         }
         command
     }
 
-    /// Tells the client whom to trust, over TLS.
+    /// Adds the trusted CA for TLS.
     pub(crate) fn trust(
         self,
         command: &mut Command,
@@ -313,8 +313,8 @@ impl Client {
     }
 }
 
-/// Asks for `first` and then, on the same connection and without waiting, `count` times for `then`;
-/// what came, in its order, as `first 2.05` or `then 2.05`.
+/// Requests `first` and then, pipelined on the same connection, `count` times `then`. Returns the responses in order
+/// of arrival, as `first 2.05` or `then 2.05`.
 pub(crate) fn many(
     peer: Peer,
     scratch: &Scratch,
@@ -333,7 +333,7 @@ pub(crate) fn many(
     running.stdout().lines().map(str::to_owned).collect()
 }
 
-/// Has a client ping, which fails when nobody answers.
+/// Sends a ping; panics without a reply.
 pub(crate) fn ping(client: Client, scratch: &Scratch, to: To) {
     let mut command = match client {
         Client::Carob => Command::new(env!("CARGO_BIN_EXE_carob")),
@@ -346,7 +346,7 @@ pub(crate) fn ping(client: Client, scratch: &Scratch, to: To) {
     assert!(status.success(), "{status}\n{}", running.said());
 }
 
-/// Runs `carob discover` and returns the links it prints.
+/// Links printed by `carob discover`.
 pub(crate) fn discover(scratch: &Scratch, port: u16, filter: Option<&str>) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
     command.args(["discover", &format!("127.0.0.1:{port}"), "--raw"]);
@@ -359,7 +359,7 @@ pub(crate) fn discover(scratch: &Scratch, port: u16, filter: Option<&str>) -> St
     running.stdout()
 }
 
-/// The first line that begins with a response code.
+/// The first line that starts with a response code.
 pub(crate) fn code_line(text: &str) -> Option<String> {
     let code = text.lines().find_map(|line| match line.as_bytes() {
         [b'2' | b'4' | b'5', b'.', tens, ones, ..] if (*tens, *ones) <= (b'3', b'9') => {
@@ -370,7 +370,7 @@ pub(crate) fn code_line(text: &str) -> Option<String> {
     code.map(str::to_owned)
 }
 
-/// The answer in the JSON object that `carob` prints.
+/// Parses the JSON output of `carob`.
 fn told_by_carob(stdout: &str, output: &Path, said: String) -> Option<Answer> {
     let told: serde_json::Value = serde_json::from_str(stdout).ok()?;
     let options = told["options"].as_array()?;
@@ -383,12 +383,12 @@ fn told_by_carob(stdout: &str, output: &Path, said: String) -> Option<Answer> {
     })
 }
 
-/// What stands on a line behind `etag`.
+/// The entity tag on a line that starts with `etag`.
 fn etag_line(text: &str) -> Option<Vec<u8>> {
     bytes(text.lines().find_map(|line| line.strip_prefix("etag "))?)
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Decodes hexadecimal digits.
 pub(crate) fn bytes(digits: &str) -> Option<Vec<u8>> {
     let digits = digits.as_bytes().chunks(2);
     digits
@@ -403,7 +403,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// libcoap's example client for a transport.
+/// libcoap's example client for this transport.
 pub(crate) fn libcoap_client(transport: Transport) -> Command {
     if transport.is_secure() {
         Command::new("coap-client-openssl")
@@ -412,7 +412,7 @@ pub(crate) fn libcoap_client(transport: Transport) -> Command {
     }
 }
 
-/// The repository's folder.
+/// The root of the repository.
 pub(crate) fn root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package
@@ -421,8 +421,7 @@ pub(crate) fn root() -> &'static Path {
         .expect("this package is two folders down")
 }
 
-/// A peer's `client` or `server`: libcoap's own, or one of ours; or the one of ours for the
-/// plugtests, `plugtest`.
+/// A peer's `client`, `server` or `plugtest` program: libcoap's own, or the one on the peer's library.
 pub(crate) fn program(peer: Peer, name: &str) -> Command {
     let built = peer.built(root());
     match peer {
@@ -442,7 +441,7 @@ pub(crate) fn program(peer: Peer, name: &str) -> Command {
             path.push(":");
             path.push(built.join("lib/*"));
             let mut command = Command::new("java");
-            // What starts fastest: one compiler, and the collector with the fewest threads.
+            // For a fast start: one compiler tier and the serial collector.
             command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"]);
             command.arg(path).arg(class);
             command

@@ -1,4 +1,4 @@
-//! Clients and servers on our library, in threads of the tests: for what the command has no words.
+//! In-process clients and servers on the library, for features without a command-line option.
 
 use std::{
     net::SocketAddr,
@@ -18,7 +18,7 @@ use crate::interop::transport::{Certificates, To, Transport, pem};
 const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) const HELLO: &str = "hello from a server in the test";
 
-/// Runs something to its end on a runtime of its own.
+/// Runs a future on a current-thread runtime.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().build().expect("a runtime");
@@ -28,7 +28,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     })
 }
 
-/// Config of a client or server; `strict` demands a CSM.
+/// Configuration with the test's certificates; `strict` requires a CSM.
 pub(crate) fn settings(certificates: &Certificates, strict: bool) -> Config {
     let tls = ClientTls::new().trust_pem(&pem(&certificates.authority));
     Config::new()
@@ -41,8 +41,8 @@ pub(crate) fn client(certificates: &Certificates, strict: bool) -> Client {
     builder.open().expect("a socket")
 }
 
-/// A server with `/hello` and `/reverse`. The latter requests `/hello` from its client over the same
-/// connection, and answers with the response.
+/// A server with `/hello` and `/reverse`. The latter requests `/hello` from its client over the same connection and
+/// returns the response.
 async fn server(transport: Transport, certificates: &Certificates, strict: bool) -> Server {
     let own = Arc::new(OnceLock::<Client>::new());
     let asks = Arc::clone(&own);
@@ -99,7 +99,7 @@ async fn server(transport: Transport, certificates: &Certificates, strict: bool)
     server
 }
 
-/// A server of ours that asks a peer's server to ask it back; what comes of it.
+/// Starts a Carob server that prompts a peer's server to send it a request; returns the response.
 pub(crate) fn ask_to_be_asked(to: To, certificates: &Certificates) -> String {
     block_on(async {
         let server = server(to.transport, certificates, false).await;
@@ -110,7 +110,7 @@ pub(crate) fn ask_to_be_asked(to: To, certificates: &Certificates) -> String {
     })
 }
 
-/// A server in a thread.
+/// A server in a background thread.
 pub(crate) struct InProcess {
     pub(crate) to: To,
     stop: Option<tokio::sync::oneshot::Sender<()>>,

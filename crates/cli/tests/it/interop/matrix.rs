@@ -1,4 +1,4 @@
-//! Results of the cases, and the tables that are made of them when all are in.
+//! Results of all cases, written as tables after the last case.
 
 use std::{
     collections::BTreeMap,
@@ -22,14 +22,14 @@ use crate::interop::{
 };
 use crate::plugtest;
 
-/// Who asks: the peer's client our server, or our client the peer's server.
+/// Peer's client with Carob's server, or the reverse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Direction {
     TheirClient,
     OurClient,
 }
 
-/// A peer over a transport in one direction: a column of a table. Without a peer, both sides are Carob's.
+/// A table column: peer, transport and direction. Without a peer, both sides are Carob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Column {
     pub(crate) peer: Option<Peer>,
@@ -66,7 +66,7 @@ impl Column {
         }
     }
 
-    /// The peer, and its transport where there are several.
+    /// The peer, and the transport unless the peer has one only.
     fn peer_and_transport(self) -> String {
         let peer = self.peer.map_or("", Peer::name);
         match self.transport {
@@ -87,22 +87,22 @@ pub(crate) enum Outcome {
     Failed,
     /// The peer is not installed.
     Skipped,
-    /// One of the two cannot do it; the text says why.
+    /// One side does not implement the feature; the text has the reason.
     NotOffered(&'static str),
 }
 
 type Results = BTreeMap<(&'static str, Column), Outcome>;
 
-/// A table of a document: cases, columns, and where the results go.
+/// A table with its cases, columns and results.
 pub(crate) struct Table {
-    /// Variable that names the file for the Markdown.
+    /// Environment variable with the path for the Markdown output.
     variable: &'static str,
-    /// Names of the cases, and the cells in front of their results.
+    /// Case names and the leading cells of their rows.
     pub(crate) cases: fn() -> Vec<(&'static str, String)>,
-    /// Parts of the table: the heading of the first cells, and the columns.
+    /// Table parts: heading of the leading cells, and columns.
     parts: &'static [(&'static str, &'static [Column])],
     heading: fn(Column) -> String,
-    /// A last row counts the results.
+    /// Adds a row with counts.
     is_counted: bool,
     results: Mutex<Results>,
 }
@@ -120,7 +120,7 @@ const fn datagrams(direction: Direction) -> [Column; 4] {
     ]
 }
 
-/// Columns of the connections that peers offer; WebSocket is aiocoap's alone.
+/// Columns over connections; of the peers, only aiocoap implements WebSocket.
 const fn connections(direction: Direction) -> [Column; 10] {
     [
         Column::new(Peer::Libcoap, Tcp, direction),
@@ -175,7 +175,7 @@ pub(crate) static PLUGTEST: Table = Table {
     variable: "CAROB_PLUGTEST_TABLE",
     cases: plugtest::cases::rows,
     parts: &[(
-        "case | what it is about | what is checked",
+        "case | subject | checks",
         &[
             plugtest::CAROB,
             plugtest::CALIFORNIUM_SERVER,
@@ -191,9 +191,9 @@ pub(crate) static PLUGTEST: Table = Table {
 
 pub(crate) static TABLES: [&Table; 3] = [&DATAGRAMS, &STREAMS, &PLUGTEST];
 
-/// Prints past the test runner, which keeps what `print!` writes to itself.
+/// Prints directly to stderr; the test runner captures `print!`.
 pub(crate) fn say(text: &str) {
-    // Nobody may be listening; the tests do not depend on it.
+    // stderr may be closed; tests must not fail for it.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
@@ -202,7 +202,7 @@ impl Table {
         self.parts.iter().flat_map(|(_, columns)| *columns).copied()
     }
 
-    /// Runs a case in a column, or notes why it is not run.
+    /// Runs a case in a column, or records why it is skipped.
     pub(crate) fn run(&self, column: Column, case: &'static str, run: impl FnOnce()) {
         if let Some(reason) = offers::not_offered(column, case) {
             return self.record(column, case, Outcome::NotOffered(reason));
@@ -219,8 +219,7 @@ impl Table {
         }
     }
 
-    /// Notes an outcome; the last one to come in writes the table. With a filter on the command line some
-    /// never come in, and there is no table.
+    /// Records an outcome; the last one writes the table. With a test filter some are missing, and no table is written.
     fn record(&self, column: Column, case: &'static str, outcome: Outcome) {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         results.insert((case, column), outcome);
@@ -265,7 +264,7 @@ fn row(text: &mut String, first: &str, cells: &[String]) {
     let _ = writeln!(text, "| {first} | {} |", cells.join(" | "));
 }
 
-/// A cell, which points to a reason; each reason is listed once.
+/// A cell with the number of its reason; equal reasons are listed once.
 fn cell(reasons: &mut Vec<&'static str>, outcome: Outcome) -> String {
     let reason = match outcome {
         Outcome::Passed => return "yes".to_owned(),
@@ -281,7 +280,7 @@ fn cell(reasons: &mut Vec<&'static str>, outcome: Outcome) -> String {
     format!("not offered ({})", index + 1)
 }
 
-/// Results of a column: passed, not offered.
+/// Counts of a column: passed, not offered.
 fn counts(results: &Results, column: Column) -> String {
     let of_column = || results.iter().filter(|((_, of), _)| *of == column);
     let passed = of_column().filter(|(_, outcome)| **outcome == Outcome::Passed);

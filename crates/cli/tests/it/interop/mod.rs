@@ -1,11 +1,10 @@
-//! Our client and server against those of other implementations, both ways.
+//! Interoperability of Carob's client and server with other implementations.
 //!
-//! Peers are started as programs of their own on loopback: libcoap's example client and server, and
-//! programs of ours on aiocoap, Californium and go-coap (README.md in `interop/`). `cargo xtask
-//! peers` installs them; a peer that is missing is named as skipped, unless `CAROB_REQUIRE_PEERS=1`,
-//! which makes its absence a failure. With `CAROB_INTEROP_TABLE=FILE` the table of a whole run over UDP,
-//! with `CAROB_STREAMS_TABLE=FILE` the one over TCP, TLS and WebSocket (RFC 8323), is also written as
-//! Markdown. The ETSI plugtests, in `plugtest/`, use the same peers.
+//! Peers run as separate processes on loopback: libcoap's example client and server, and programs on aiocoap,
+//! Californium and go-coap (README.md in `interop/`). `cargo xtask peers` installs them. Cases of a missing peer are
+//! skipped, unless `CAROB_REQUIRE_PEERS=1`, which makes them fail. `CAROB_INTEROP_TABLE=FILE` writes the results over
+//! UDP as Markdown, `CAROB_STREAMS_TABLE=FILE` those over TCP, TLS and WebSocket (RFC 8323). The ETSI plugtests in
+//! `plugtest/` use the same peers.
 pub(crate) mod bench;
 #[macro_use]
 mod cases;
@@ -38,7 +37,7 @@ macro_rules! tests {
     };
 }
 
-/// The tests of one peer: each case once with its client and once with its server.
+/// Tests of a peer: each case with its client and with its server.
 macro_rules! interop {
     ($module:ident, $peer:ident) => {
         mod $module {
@@ -57,7 +56,7 @@ interop!(interop_aiocoap, Aiocoap);
 interop!(interop_californium, Californium);
 interop!(interop_gocoap, GoCoap);
 
-/// The tests of one peer over connections: likewise.
+/// Tests of a peer over connections: each case with its client and with its server.
 macro_rules! streams {
     ($module:ident, $peer:ident, $transport:ident) => {
         mod $module {
@@ -82,7 +81,6 @@ streams!(interop_californium_tls, Californium, Tls);
 streams!(interop_gocoap_tcp, GoCoap, Tcp);
 streams!(interop_gocoap_tls, GoCoap, Tls);
 
-/// `carob try` on servers of the peers, over a lossy path.
 mod interop_trial {
     use crate::installed::Peer;
     use crate::interop::cases::transfers::trial;
@@ -103,10 +101,10 @@ mod interop_trial {
     }
 }
 
-/// The peers among themselves: when this fails, the path or the peers are at fault, not Carob.
+/// Peers among themselves: a failure here is one of the path or the peers, not of Carob.
 mod interop_harness {
     #[test]
-    fn peers_reach_each_other_through_the_lossy_path() {
+    fn peers_interoperate_through_the_lossy_path() {
         crate::interop::cases::transfers::peers_alone();
     }
 }

@@ -1,4 +1,4 @@
-//! Cases that are not run in a column, and why: `offers.toml`.
+//! Cases that are skipped in a column, with reasons, from `offers.toml`.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ struct Offers {
     row: Vec<Row>,
 }
 
-/// Empty lists stand for everything.
+/// An exception. An empty list matches everything.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -37,7 +37,7 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     offers.row
 });
 
-/// Why a case is not run in a column; `None` when it is.
+/// The reason why a case is skipped in a column; `None` if it runs.
 pub(crate) fn not_offered(column: Column, case: &str) -> Option<&'static str> {
     let has = |list: &[String], name: &str| list.is_empty() || list.iter().any(|one| one == name);
     let peer = column.peer?.name();
@@ -60,7 +60,7 @@ mod tests {
     use crate::interop::matrix::TABLES;
 
     #[test]
-    fn every_exception_is_about_a_case_and_a_column_there_are() {
+    fn every_exception_names_an_existing_case_and_column() {
         let peers = Peer::ALL.map(Peer::name);
         let over: Vec<_> = TABLES
             .iter()

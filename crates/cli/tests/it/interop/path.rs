@@ -1,5 +1,4 @@
-//! The UDP path between clients and a server: it records every datagram, and loses, duplicates and reorders
-//! some.
+//! A UDP relay between clients and a server that records every datagram and loses, duplicates and reorders some.
 
 use std::{
     fmt,
@@ -11,25 +10,25 @@ use std::{
 
 use super::wire::{Frame, Message, Seen, Side, Wire};
 
-/// Pause while nothing arrives.
+/// Sleep between polls of idle sockets.
 const PAUSE: Duration = Duration::from_millis(1);
-/// The longest time for which a datagram is held back.
+/// Longest delay of a reordered datagram.
 const HELD_MAX: Duration = Duration::from_millis(25);
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// Faults of one direction, in thousandths of its datagrams.
+/// Fault rates of one direction in thousandths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) loss: u16,
     pub(crate) duplication: u16,
-    /// Held back until the next datagram has gone.
+    /// Delayed until the next datagram has passed.
     pub(crate) reordering: u16,
 }
 
-/// Selects datagrams to lose.
+/// Selects datagrams to drop.
 type Loses = Box<dyn FnMut(Side, &Message) -> bool + Send>;
 
-/// SplitMix64: small, and the same on every machine.
+/// SplitMix64: small and platform-independent.
 pub(crate) struct Draws(pub(crate) u64);
 
 impl Draws {
@@ -42,7 +41,7 @@ impl Draws {
     }
 }
 
-/// One direction: its faults, its random stream, and the datagram that is held back.
+/// State of one direction: faults, random stream, and the delayed datagram.
 struct Lane {
     faults: Faults,
     random: Draws,
@@ -59,13 +58,13 @@ struct State {
     since: Instant,
     wire: Wire,
     loses: Vec<Loses>,
-    /// Datagrams that are no messages; records of DTLS are not.
+    /// Datagrams that are no CoAP messages; DTLS records are not counted.
     malformed: usize,
     lanes: [Lane; 2],
     stopped: bool,
 }
 
-/// The datagrams that have passed, and the faults to come; clones share them.
+/// Recorded datagrams and scheduled faults; clones share them.
 #[derive(Clone)]
 pub(crate) struct Record(Arc<Mutex<State>>);
 
@@ -102,7 +101,7 @@ impl Record {
         state.wire.clone()
     }
 
-    /// Loses the next `count` datagrams that are selected.
+    /// Drops the next `count` datagrams that are selected.
     pub(crate) fn lose(
         &self,
         mut count: usize,
@@ -115,7 +114,7 @@ impl Record {
         }));
     }
 
-    /// Records a datagram; those that leave the path now, in their order.
+    /// Records a datagram; returns those to forward now, in order.
     fn pass(&self, from: Side, datagram: &[u8]) -> Vec<Vec<u8>> {
         let mut state = self.lock();
         let State {
@@ -127,7 +126,7 @@ impl Record {
             ..
         } = &mut *state;
         let lane = &mut lanes[from as usize];
-        // Three draws whatever happens: the rate of one fault does not shift the pattern of the others.
+        // Always three draws, so that the rate of one fault does not shift the pattern of the others.
         let Faults {
             loss,
             duplication,
@@ -159,7 +158,7 @@ impl Record {
         out
     }
 
-    /// A datagram that no other has followed in time.
+    /// A delayed datagram whose time is over.
     fn overdue(&self, from: Side) -> Option<Vec<u8>> {
         let held = &mut self.lock().lanes[from as usize].held;
         let overdue = held.take_if(|(_, since)| since.elapsed() >= HELD_MAX);
@@ -167,7 +166,7 @@ impl Record {
     }
 }
 
-/// A running path; it ends when the value goes.
+/// A running relay, stopped on drop.
 #[derive(Debug)]
 pub(crate) struct Path {
     port: u16,
@@ -176,7 +175,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Starts a path to `127.0.0.1:server` with these faults in both directions.
+    /// Starts a relay to `127.0.0.1:server` with these faults in both directions.
     pub(crate) fn start(server: u16, faults: Faults, seed: u64) -> Self {
         let clients = socket();
         let port = clients.local_addr().expect("it is bound").port();
@@ -198,12 +197,12 @@ impl Path {
         &self.record
     }
 
-    /// The messages to the server; datagrams that are no messages are left out.
+    /// CoAP messages to the server.
     pub(crate) fn to_server(&self) -> Seen {
         self.record.lock().wire.seen(Side::Client)
     }
 
-    /// The messages to the clients, likewise.
+    /// CoAP messages to the clients.
     pub(crate) fn to_client(&self) -> Seen {
         self.record.lock().wire.seen(Side::Server)
     }
@@ -224,8 +223,8 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// Passes datagrams on. Each client has a socket towards the server, as behind a NAT. An error of a
-/// socket looks like loss: a server that is gone is one.
+/// Relays datagrams. Each client gets its own socket towards the server, as behind a NAT. Socket errors count as
+/// loss: the server may have exited.
 fn run(clients: &UdpSocket, server: u16, record: &Record) {
     let mut all: Vec<(SocketAddr, UdpSocket)> = Vec::new();
     let mut last = [0; 2];
@@ -266,7 +265,7 @@ fn run(clients: &UdpSocket, server: u16, record: &Record) {
 mod tests {
     use super::*;
 
-    /// What leaves a path of a thousand numbers.
+    /// Sends a thousand numbered datagrams; returns those that pass.
     fn passed(faults: Faults, seed: u64) -> Vec<u32> {
         let record = Record::new(faults, seed);
         let numbers = (0..1000_u32).flat_map(|n| record.pass(Side::Client, &n.to_be_bytes()));

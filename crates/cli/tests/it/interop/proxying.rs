@@ -1,7 +1,7 @@
-//! Proxies: their clients through ours to their servers, and our client through theirs to ours.
+//! Forward-proxies: peers' clients and servers through Carob's proxy, and Carob's through those of the peers.
 //!
-//! Each peer's own command is used where it has an option for a proxy (libcoap, aiocoap); our programs on the
-//! other libraries add Proxy-Uri as an option.
+//! libcoap's and aiocoap's own commands have an option for a proxy; the programs on the other libraries send
+//! Proxy-Uri as an option.
 
 use std::{fs, process::Command, time::Duration};
 
@@ -36,7 +36,7 @@ fn ready(command: &mut Command, port: u16, scratch: &Scratch) -> Running {
     running
 }
 
-/// Ours, which may ask this host, and its port.
+/// Starts Carob's proxy with this host allowed; returns its port.
 pub(crate) fn our_proxy(scratch: &Scratch) -> (Running, u16) {
     let port = free_port();
     let mut command = carob();
@@ -50,7 +50,7 @@ pub(crate) fn our_proxy(scratch: &Scratch) -> (Running, u16) {
     (ready(&mut command, port, scratch), port)
 }
 
-/// A GET by their client through a proxy; the body.
+/// A GET by the peer's client through a proxy; returns the body.
 fn their_get(peer: Peer, scratch: &Scratch, proxy: &str, uri: &str) -> Vec<u8> {
     let output = scratch.path("through");
     let _ = fs::remove_file(&output);
@@ -84,7 +84,7 @@ fn their_get(peer: Peer, scratch: &Scratch, proxy: &str, uri: &str) -> Vec<u8> {
     };
     run(&mut command, scratch);
     if peer == Peer::Libcoap && !output.exists() {
-        // Under load its client gave up without an answer in one of nine runs.
+        // Under load, libcoap's client gave up without a response in one of nine runs.
         run(&mut command, scratch);
     }
     fs::read(&output).expect("the client wrote what it got")
@@ -103,7 +103,7 @@ fn through_ours(peer: Peer) {
     let uri = server.to().uri(server.paths.hello);
     let got = their_get(peer, &scratch, &proxy, &uri);
     assert_eq!(got.trim_ascii_end(), direct.payload.trim_ascii_end());
-    // In blocks, on both sides; aiocoap's command adds to what it prints.
+    // Block-wise on both sides; aiocoap's command adds to its output.
     let body = pattern(100_000);
     let path = if let Some(large) = server.paths.large {
         format!("{large}?{}", body.len())
@@ -113,8 +113,8 @@ fn through_ours(peer: Peer) {
         server.paths.store.to_owned()
     };
     if peer == Peer::GoCoap {
-        // It asks for the second block of a separate response in an Acknowledgement of code 0.01 (go-coap 3.3.6), so
-        // the proxy must have the body in its cache and answer at once.
+        // go-coap 3.3.6 requests the second block of a separate response in an Acknowledgement with code 0.01, so the
+        // proxy must have the body cached and answer at once.
         let uri = server.to().uri(&path);
         run(
             carob().args(["get", &uri, "--proxy", &proxy, "--raw"]),
@@ -125,13 +125,13 @@ fn through_ours(peer: Peer) {
         let got = their_get(peer, &scratch, &proxy, &server.to().uri(&path));
         assert_same(&got, &body);
     }
-    // Somebody whom the proxy may not ask.
+    // A host that is not allowed.
     let refused = carob()
         .args(["get", "coap://127.0.0.2/", "--proxy", &proxy])
         .output()
         .expect("it runs");
     assert_eq!(refused.status.code(), Some(5));
-    // Observed at their server through our proxy, by our client.
+    // Observation of the peer's server through Carob's proxy.
     let observed = run(
         carob()
             .args(["observe", &server.to().uri(server.paths.short_lived)])
@@ -141,7 +141,7 @@ fn through_ours(peer: Peer) {
     assert!(!observed.is_empty());
 }
 
-/// Our client, through a proxy of theirs, to our server.
+/// Carob's client through the peer's proxy to Carob's server.
 fn through_theirs(peer: Peer) {
     if !can_run(&[peer]) {
         return;
@@ -192,31 +192,31 @@ fn through_theirs(peer: Peer) {
 }
 
 #[test]
-fn libcoap_through_ours() {
+fn libcoap_through_carob_proxy() {
     through_ours(Peer::Libcoap);
 }
 
 #[test]
-fn aiocoap_through_ours() {
+fn aiocoap_through_carob_proxy() {
     through_ours(Peer::Aiocoap);
 }
 
 #[test]
-fn californium_through_ours() {
+fn californium_through_carob_proxy() {
     through_ours(Peer::Californium);
 }
 
 #[test]
-fn go_coap_through_ours() {
+fn go_coap_through_carob_proxy() {
     through_ours(Peer::GoCoap);
 }
 
 #[test]
-fn ours_through_libcoap() {
+fn carob_through_libcoap_proxy() {
     through_theirs(Peer::Libcoap);
 }
 
 #[test]
-fn ours_through_aiocoap() {
+fn carob_through_aiocoap_proxy() {
     through_theirs(Peer::Aiocoap);
 }

@@ -1,4 +1,4 @@
-//! A relay of connections that remembers what went through, and can cut them.
+//! A TCP relay that records both directions and can cut connections.
 
 use std::{
     io::{Read as _, Write as _},
@@ -14,27 +14,27 @@ use std::{
 use carob_proto::codec::{BlockValue, Code, FrameReader, Framing, MessageView, OptionNumber};
 
 const TICK: Duration = Duration::from_millis(10);
-/// Bytes remembered of each direction of a connection; a test's largest body is a mebibyte.
+/// Bytes recorded per direction of a connection; the largest test body is a mebibyte.
 const REMEMBERED_MAX: usize = 8 << 20;
 
-/// Max-Message-Size, of a CSM (RFC 8323 5.3.1).
+/// Option number of Max-Message-Size in a CSM (RFC 8323 5.3.1).
 const MAX_MESSAGE_SIZE: OptionNumber = OptionNumber(2);
 
-/// A message that went through.
+/// A relayed message.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) code: Code,
-    /// Of the whole message, to a few bytes.
+    /// Length of the whole message in bytes, approximately.
     pub(crate) bytes: usize,
     pub(crate) payload: usize,
     pub(crate) observe: Option<u32>,
-    /// Of Block1 or Block2, whichever says how the payload is cut.
+    /// Block1 or Block2, whichever describes the payload.
     pub(crate) block: Option<BlockValue>,
-    /// In a CSM.
+    /// Max-Message-Size, if the message is a CSM.
     pub(crate) max_message_size: Option<u32>,
 }
 
-/// One connection, as far as it went.
+/// A connection and its recorded bytes.
 #[derive(Default)]
 struct Passed {
     to_server: Vec<u8>,
@@ -45,11 +45,11 @@ struct Passed {
 #[derive(Default)]
 struct State {
     connections: Vec<Passed>,
-    /// Put in front of what the first client says.
+    /// Inserted before the first client's bytes.
     prefix: Vec<u8>,
 }
 
-/// Stands between client and server until the value goes.
+/// A running relay, stopped on drop.
 pub(crate) struct Relay {
     port: u16,
     state: Arc<Mutex<State>>,
@@ -58,7 +58,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Relays to this port of 127.0.0.1; `prefix` is what the server hears first, once.
+    /// Relays to this port of 127.0.0.1 and first sends `prefix` to the server, once.
     pub(crate) fn start(server: u16, prefix: &[u8]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its address").port();
@@ -89,7 +89,7 @@ impl Relay {
         self.port
     }
 
-    /// Ends all connections, on both sides.
+    /// Closes all connections on both sides.
     pub(crate) fn cut(&self) {
         for passed in &mut lock(&self.state).connections {
             end(passed);
@@ -100,21 +100,21 @@ impl Relay {
         lock(&self.state).connections.len()
     }
 
-    /// The messages of all connections, to the server.
+    /// Messages to the server, of all connections.
     pub(crate) fn to_server(&self) -> Vec<Message> {
         let state = lock(&self.state);
         let all = state.connections.iter();
         all.flat_map(|passed| messages(&passed.to_server)).collect()
     }
 
-    /// The messages of all connections, to the client.
+    /// Messages to the client, of all connections.
     pub(crate) fn to_client(&self) -> Vec<Message> {
         let state = lock(&self.state);
         let all = state.connections.iter();
         all.flat_map(|passed| messages(&passed.to_client)).collect()
     }
 
-    /// What began the first connection, to the server and to the client, as text.
+    /// The first bytes of the first connection in each direction, as text.
     pub(crate) fn heads(&self) -> (String, String) {
         let state = lock(&self.state);
         let first = state.connections.first().expect("a connection");
@@ -142,7 +142,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 fn end(passed: &mut Passed) {
     for stream in passed.streams.drain(..) {
-        // It may have ended by itself.
+        // Fails if the peer has already closed it.
         let _ = stream.shutdown(Shutdown::Both);
     }
 }

@@ -1,4 +1,4 @@
-//! The servers: ours and the peers', each with the resources the cases need.
+//! Servers of Carob and the peers, with the resources that the cases need.
 
 use std::{cell::RefCell, fs, net::TcpStream, path::PathBuf, process::Command, time::Duration};
 
@@ -13,38 +13,38 @@ use crate::{
 
 const READY_LIMIT: Duration = Duration::from_secs(20);
 
-/// Paths of a server under which the cases find what they need.
+/// Resource paths of a server. `None`: the server has no such resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paths {
-    /// GET gives some text.
+    /// GET returns text.
     pub(crate) hello: &'static str,
-    /// GET, PUT and DELETE; nothing is there at first.
+    /// GET, PUT and DELETE; absent at first.
     pub(crate) store: &'static str,
-    /// GET gives its response separately from the acknowledgement.
+    /// GET has a separate response.
     pub(crate) slow: &'static str,
-    /// POST answers with the request's payload, where the server has such a thing.
+    /// POST returns the request's payload.
     pub(crate) echo: Option<&'static str>,
-    /// POST counts and answers with the count, GET gives it, where the server has such a thing.
+    /// POST counts and returns the count; GET returns it.
     pub(crate) counter: Option<&'static str>,
-    /// GET gives the pattern of so many bytes as the query says, where the server has such a thing.
+    /// GET returns a pattern whose length in bytes is in the query.
     pub(crate) large: Option<&'static str>,
-    /// GET gives JSON or text as Accept says, where the server has such a thing.
+    /// GET returns JSON or text, depending on Accept.
     pub(crate) negotiate: Option<&'static str>,
-    /// PATCH appends, iPATCH replaces, where the server has such a thing.
+    /// PATCH appends, iPATCH replaces.
     pub(crate) patch: Option<&'static str>,
-    /// A filter for discovery, and the targets of what matches it.
+    /// A discovery filter and the matching targets.
     pub(crate) filter: (&'static str, &'static [&'static str]),
-    /// POST adds one, GET gives the number and can be observed, where the server has such a thing.
+    /// POST adds one; GET returns the number and is observable.
     pub(crate) count: Option<&'static str>,
-    /// A counter that grows by itself, with NON notifications, where the server has one.
+    /// A counter that increments by itself, with NON notifications.
     pub(crate) ticks: Option<&'static str>,
-    /// 4 KiB of letters that POST shifts, to be observed, where the server has such a thing.
+    /// 4 KiB of letters that POST rotates; observable.
     pub(crate) bulk: Option<&'static str>,
-    /// Changes by itself and is good for a few seconds; it can be observed.
+    /// Changes by itself, with a Max-Age of a few seconds; observable.
     pub(crate) short_lived: &'static str,
-    /// Arguments that make it send no CSM, where it otherwise sends one.
+    /// Arguments that suppress the server's CSM.
     pub(crate) no_csm: Option<&'static [&'static str]>,
-    /// An argument that makes the server notify by NON, where it otherwise does it by CON.
+    /// An argument that switches notifications from CON to NON.
     pub(crate) notifies_by_non: Option<&'static str>,
 }
 
@@ -66,7 +66,7 @@ const CAROB: Paths = Paths {
     notifies_by_non: None,
 };
 
-/// Of libcoap's example server.
+/// libcoap's example server.
 const LIBCOAP: Paths = Paths {
     hello: "",
     store: STORE,
@@ -85,7 +85,7 @@ const LIBCOAP: Paths = Paths {
     notifies_by_non: Some("-N"),
 };
 
-/// Of our servers on the other peers' libraries.
+/// The servers on the other peers' libraries.
 const OURS: Paths = Paths {
     hello: "hello",
     store: STORE,
@@ -109,20 +109,20 @@ const GO_COAP: Paths = Paths {
     ..OURS
 };
 
-/// A server that is ready; it is killed when the value goes.
+/// A running server, killed on drop.
 pub(crate) struct Server {
     pub(crate) whose: Client,
     pub(crate) port: u16,
     pub(crate) transport: Transport,
     pub(crate) paths: Paths,
-    /// The folder behind `paths.store`, where the server has one.
+    /// The folder behind `paths.store`, if there is one.
     folder: Option<PathBuf>,
     more: Vec<String>,
     running: RefCell<Option<Running>>,
 }
 
 impl Server {
-    /// Starts a server, with more arguments than it needs.
+    /// Starts a server with additional arguments and waits until it is ready.
     pub(crate) fn start(
         whose: Client,
         transport: Transport,
@@ -137,7 +137,7 @@ impl Server {
         };
         let server = Self {
             whose,
-            // Some take the port before for what is not asked of them.
+            // Some servers also bind the preceding port.
             port: free_ports(2) + 1,
             transport,
             paths,
@@ -149,12 +149,12 @@ impl Server {
         server
     }
 
-    /// Ends it as a crash would.
+    /// Kills the server.
     pub(crate) fn crash(&self) {
         self.running.take();
     }
 
-    /// Starts it where it was before.
+    /// Restarts it on the same port.
     pub(crate) fn resume(&self, scratch: &Scratch) {
         let port = self.port;
         let mut command = match (self.whose, &self.folder) {
@@ -188,12 +188,12 @@ impl Server {
                 };
                 let files = secure.then(|| Certificates::write(scratch));
                 if peer == Peer::Libcoap {
-                    // TLS is at the next port.
+                    // libcoap serves TLS on the port after `-p`.
                     let port = (port - u16::from(secure)).to_string();
                     // `-d`: a PUT or POST to a new path creates a resource.
                     command.args(["-A", "127.0.0.1", "-p", &port, "-d", "10"]);
                     if let Some(files) = files {
-                        // `-n`: of clients it wants no certificate.
+                        // `-n`: no client certificate required.
                         command.arg("-n").arg("-c").arg(files.certificate);
                         command.arg("-j").arg(files.key);
                     }
@@ -219,7 +219,6 @@ impl Server {
         self.running.replace(Some(running));
     }
 
-    /// Where requests to it go.
     pub(crate) fn to(&self) -> To {
         To {
             transport: self.transport,
@@ -227,12 +226,12 @@ impl Server {
         }
     }
 
-    /// What the server's folder holds under `paths.store`; `None` without a folder or a file.
+    /// The stored file below `paths.store`; `None` without a folder or a file.
     pub(crate) fn stored(&self) -> Option<Vec<u8>> {
         fs::read(self.folder.as_ref()?.join(STORE)).ok()
     }
 
-    /// Puts a file into the server's folder, if it has one; says whether it has.
+    /// Writes a file into the server's folder; returns whether there is one.
     pub(crate) fn place(&self, name: &str, contents: &[u8]) -> bool {
         let Some(folder) = &self.folder else {
             return false;

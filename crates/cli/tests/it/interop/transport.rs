@@ -1,4 +1,4 @@
-//! What messages travel over.
+//! Transports, server addresses and certificates.
 
 use std::{
     fs,
@@ -46,7 +46,7 @@ impl Transport {
     }
 }
 
-/// Where requests go.
+/// Server address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct To {
     pub(crate) transport: Transport,
@@ -61,7 +61,7 @@ impl To {
         }
     }
 
-    /// The URI of a path without its first slash.
+    /// The URI for a path without its leading slash.
     pub(crate) fn uri(self, path: &str) -> String {
         format!(
             "{}://127.0.0.1:{}/{path}",
@@ -71,18 +71,18 @@ impl To {
     }
 }
 
-/// PEM files for TLS: a server's certificate for 127.0.0.1, and the authority that issued it.
+/// PEM files for TLS: a server certificate for 127.0.0.1 with its key, and the issuing CA.
 #[derive(Clone, Debug)]
 pub(crate) struct Certificates {
     pub(crate) authority: PathBuf,
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
-    /// An authority that has issued nothing here.
+    /// A CA that issued none of the certificates.
     pub(crate) stranger: PathBuf,
 }
 
 impl Certificates {
-    /// Writes them; they are the same for all of a run.
+    /// Writes the files; the certificates are generated once per process.
     pub(crate) fn write(scratch: &Scratch) -> Self {
         static TEXTS: OnceLock<[String; 4]> = OnceLock::new();
         let [authority, certificate, key, stranger] = TEXTS.get_or_init(make);

@@ -1,4 +1,4 @@
-//! Observations that go on while a case does something else.
+//! Observations in the background of a case.
 
 use std::{
     process::Command,
@@ -22,27 +22,27 @@ use crate::{
 };
 
 const POLL: Duration = Duration::from_millis(20);
-/// Enough for a notification on a busy machine.
+/// Limit for a notification on a busy machine.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long a client that forgets stays, for its Reset.
+/// How long a client that dropped its observation keeps running to send its Reset.
 const LINGER: Duration = Duration::from_secs(20);
-/// How long libcoap's client observes: it ends by the clock only.
+/// Duration of observations with libcoap's client, which ends by time only.
 const LIBCOAP_SECONDS: u64 = 8;
-/// Longer states are shown by their length and checksum.
+/// Longer representations are shown as length and checksum.
 const TEXT_MAX: usize = 64;
 
-/// How an observer ends.
+/// How an observation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cancel {
-    /// It asks again with Observe 1.
+    /// A GET with Observe 1.
     Get,
-    /// It forgets, and answers the next notification with a Reset.
+    /// A Reset to the next notification.
     Reset,
-    /// It does not get that far.
+    /// Not at all: the client is killed first.
     Never,
 }
 
-/// A client that observes; it is ended when the value goes.
+/// An observing client, killed on drop.
 pub(crate) struct Watching {
     client: Client,
     who: Who,
@@ -54,7 +54,7 @@ enum Who {
 }
 
 impl Watching {
-    /// Observes until there are `count` representations, and then cancels.
+    /// Observes until there are `count` representations, then cancels.
     pub(crate) fn start(
         client: Client,
         scratch: &Scratch,
@@ -65,13 +65,13 @@ impl Watching {
     ) -> Self {
         let uri = to.uri(path);
         let who = if client == Client::Carob && cancel == Cancel::Reset {
-            // The command ends when it no longer observes; a program on the library may go on.
+            // The command exits with its observation, so a library client is used.
             Who::Library(InProcess::start(uri, count))
         } else {
             let mut command = command(client, to.transport, &uri, count, cancel);
             client.trust(&mut command, scratch, to.transport, Connection::Usual);
             if client == Client::Of(Peer::Libcoap) {
-                // It takes no options after the URI.
+                // libcoap's client accepts no options after the URI.
                 command.arg(uri);
             }
             Who::Program(Running::start(&mut command, scratch, "observer"))
@@ -79,21 +79,21 @@ impl Watching {
         Self { client, who }
     }
 
-    /// What has come so far, each as [`line`] has it.
+    /// Representations so far, in the format of [`line`].
     pub(crate) fn states(&self) -> Vec<String> {
         let running = match &self.who {
             Who::Program(running) => running,
             Who::Library(observer) => return observer.states(),
         };
         let text = running.stdout();
-        // What is not a whole line yet is still being written.
+        // An incomplete last line is still being written.
         let whole = text
             .rfind('\n')
             .map_or("", |end| text.get(..end).unwrap_or_default());
         match self.client {
             Client::Carob => whole.lines().filter_map(told_by_carob).collect(),
             Client::Of(peer) => {
-                // A representation may end with a line feed of its own.
+                // A representation may end with a line feed.
                 let lines = whole.lines().filter(|line| !line.is_empty());
                 let told = lines.map(|text| match peer {
                     Peer::Libcoap => line(text.as_bytes()),
@@ -104,7 +104,7 @@ impl Watching {
         }
     }
 
-    /// Waits until so many have come.
+    /// Waits for this number of representations.
     pub(crate) fn wait_for(&self, count: usize) -> Vec<String> {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -122,7 +122,7 @@ impl Watching {
         }
     }
 
-    /// Waits for the client's own end.
+    /// Waits for the client to exit.
     pub(crate) fn finish(&mut self) {
         let Who::Program(running) = &mut self.who else {
             return;
@@ -153,7 +153,7 @@ fn command(
     };
     if peer == Peer::Libcoap {
         let mut command = libcoap_client(transport);
-        // `-w`: each on a line of its own.
+        // `-w`: a line feed after each representation.
         let seconds = LIBCOAP_SECONDS.to_string();
         command.args(["-s", &seconds, "-w"]);
         return command;
@@ -171,14 +171,14 @@ fn command(
     command
 }
 
-/// The state in a line of JSON, if there is one.
+/// The representation in a line of JSON, if there is one.
 fn told_by_carob(event: &str) -> Option<String> {
     let event: serde_json::Value = serde_json::from_str(event).ok()?;
     let payload = event["payload"].as_str();
     (event["event"] == "state").then(|| line(payload.unwrap_or_default().as_bytes()))
 }
 
-/// A representation as a line; README.md here has the rule.
+/// A representation as one line; the format is in README.md.
 pub(crate) fn line(payload: &[u8]) -> String {
     if payload.len() <= TEXT_MAX {
         return String::from_utf8_lossy(payload).into_owned();
@@ -194,7 +194,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// An observer on our library, in a thread.
+/// An observer on the library, in a background thread.
 struct InProcess {
     states: Arc<Mutex<Vec<String>>>,
     stop: Arc<AtomicBool>,
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_representation_is_told_by_its_sum() {
+    fn long_representations_are_shown_as_checksums() {
         let text = b"123456789".repeat(8);
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert!(line(&text).starts_with("72 bytes crc32 "));

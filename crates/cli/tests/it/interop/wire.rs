@@ -1,18 +1,18 @@
-//! What passed between client and server, as messages that cases look at.
+//! Recorded traffic, decoded for assertions.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use carob::{Code, OptionNumber};
 use carob_proto::codec::{BlockValue, MessageId, MessageView, Type};
 
-/// Who sent a datagram.
+/// The sender of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Client,
     Server,
 }
 
-/// A message, read from its datagram.
+/// A decoded message.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) kind: Type,
@@ -21,7 +21,7 @@ pub(crate) struct Message {
     pub(crate) token: Vec<u8>,
     pub(crate) options: Vec<(OptionNumber, Vec<u8>)>,
     pub(crate) payload: Vec<u8>,
-    /// The datagram's length in bytes.
+    /// Length of the datagram in bytes.
     pub(crate) length: usize,
 }
 
@@ -53,7 +53,7 @@ impl Message {
         text.collect()
     }
 
-    /// The only value of an option; nothing if there is none.
+    /// The single value of an option, if present.
     pub(crate) fn option(&self, number: OptionNumber) -> Option<&[u8]> {
         match self.values(number).as_slice() {
             [] => None,
@@ -62,7 +62,7 @@ impl Message {
         }
     }
 
-    /// The same as a number.
+    /// The single value of an option as a uint (RFC 7252 3.2).
     pub(crate) fn number(&self, number: OptionNumber) -> Option<u32> {
         let value = self.option(number)?;
         Some(value.iter().fold(0, |n, byte| n << 8 | u32::from(*byte)))
@@ -123,28 +123,28 @@ impl fmt::Debug for Message {
     }
 }
 
-/// A message on its path.
+/// A recorded message.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
-    /// Since the path was started.
+    /// Time since the start of the path.
     pub(crate) at: Duration,
     pub(crate) from: Side,
-    /// The path did not pass it on.
+    /// Dropped by the path.
     pub(crate) lost: bool,
-    /// The path passed it on twice.
+    /// Forwarded twice by the path.
     pub(crate) duplicated: bool,
     pub(crate) message: Message,
 }
 
-/// Everything that has passed, in order.
+/// All recorded messages in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wire(pub(crate) Vec<Frame>);
 
-/// A request and its response as they passed.
+/// A request and its response.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
     pub(crate) request: Message,
-    /// The first that matches; piggybacked or not.
+    /// The first matching response, piggybacked or separate.
     pub(crate) response: Message,
 }
 
@@ -154,25 +154,24 @@ impl Wire {
         frames.map(|frame| &frame.message)
     }
 
-    /// The client's requests; copies of one are one.
+    /// The client's requests without retransmissions.
     pub(crate) fn requests(&self) -> Vec<&Message> {
         let requests = self.from(Side::Client).filter(|m| m.code.is_request());
         once_each(requests)
     }
 
-    /// The server's responses, notifications included; copies of one are one.
+    /// The server's responses and notifications without retransmissions.
     pub(crate) fn responses(&self) -> Vec<&Message> {
         once_each(self.from(Side::Server).filter(|m| m.code.is_response()))
     }
 
-    /// How often a message with this identity was sent by this side.
+    /// Number of transmissions of this message by one side.
     pub(crate) fn copies(&self, side: Side, like: &Message) -> usize {
         let same = self.from(side).filter(|message| *message == like);
         same.count()
     }
 
-    /// The first response to a request: with its token, and its Message ID if piggybacked
-    /// (RFC 7252 5.3.2).
+    /// The first response to a request: the same token, and the same Message ID if piggybacked (RFC 7252 5.3.2).
     pub(crate) fn response_to(&self, request: &Message) -> Option<&Message> {
         let sent = |frame: &Frame| frame.from == Side::Client && frame.message == *request;
         let start = self.0.iter().position(sent)?;
@@ -186,7 +185,7 @@ impl Wire {
         found.map(|frame| &frame.message)
     }
 
-    /// All requests with their responses, which must all be there.
+    /// All requests with their responses; panics if one is missing.
     pub(crate) fn exchanges(&self) -> Vec<Exchange> {
         let requests = self.requests().into_iter();
         let pairs = requests.map(|request| Exchange {
@@ -199,38 +198,37 @@ impl Wire {
         pairs.collect()
     }
 
-    /// The newest of these.
     pub(crate) fn last_exchange(&self) -> Exchange {
-        self.exchanges().pop().expect("something was asked")
+        self.exchanges().pop().expect("a request")
     }
 
-    /// An empty message of a type about this Message ID.
+    /// An Empty message of this type and Message ID.
     pub(crate) fn empty(&self, side: Side, kind: Type, id: MessageId) -> Option<&Message> {
         self.from(side)
             .find(|m| m.is_empty() && m.kind == kind && m.id == id)
     }
 
-    /// The notifications that carry a token, each once: what the server sent with it by itself.
+    /// Notifications with this token without retransmissions; piggybacked responses are excluded.
     pub(crate) fn notifications(&self, token: &[u8]) -> Vec<&Message> {
         let mut responses = self.responses();
         responses.retain(|m| m.token == token && m.kind != Type::Acknowledgement);
         responses
     }
 
-    /// The frames of one sender.
+    /// The frames of one side.
     pub(crate) fn seen(&self, side: Side) -> Seen {
         let frames = self.0.iter().filter(|frame| frame.from == side);
         Seen(frames.cloned().collect())
     }
 
-    /// The frames after a moment.
+    /// The frames after this time.
     pub(crate) fn after(&self, at: Duration) -> Self {
         let later = self.0.iter().filter(|frame| frame.at > at);
         Self(later.cloned().collect())
     }
 }
 
-/// The frames of one sender, as cases count them.
+/// The frames of one side.
 #[derive(Debug)]
 pub(crate) struct Seen(pub(crate) Vec<Frame>);
 
@@ -239,7 +237,7 @@ impl Seen {
         self.0.iter().filter(|f| f.message.kind == kind).count()
     }
 
-    /// Empty acknowledgements.
+    /// Number of Empty ACKs.
     pub(crate) fn empty_acknowledgements(&self) -> usize {
         let is_empty = |f: &&Frame| f.message.kind == Type::Acknowledgement && f.message.is_empty();
         self.0.iter().filter(is_empty).count()
@@ -253,7 +251,7 @@ impl Seen {
         self.0.iter().filter(|frame| frame.duplicated).count()
     }
 
-    /// Requests by GET with Observe 1 (RFC 7641 3.6).
+    /// Number of GETs with Observe 1 (RFC 7641 3.6).
     pub(crate) fn cancellations(&self) -> usize {
         let requests = self.requests();
         let cancels =
@@ -261,24 +259,23 @@ impl Seen {
         requests.values().filter(cancels).count()
     }
 
-    /// The length of the longest datagram, in bytes.
+    /// Length of the longest datagram in bytes.
     pub(crate) fn longest(&self) -> usize {
         let lengths = self.0.iter().map(|frame| frame.message.length);
         lengths.max().unwrap_or_default()
     }
 
-    /// The requests by Message ID, each distinct text once.
+    /// Distinct requests by Message ID.
     pub(crate) fn requests(&self) -> BTreeMap<MessageId, Vec<Message>> {
         self.by_id(|message| message.code.is_request())
     }
 
-    /// The piggybacked responses, likewise.
+    /// Distinct piggybacked responses by Message ID.
     pub(crate) fn replies(&self) -> BTreeMap<MessageId, Vec<Message>> {
         self.by_id(|message| message.kind == Type::Acknowledgement && !message.is_empty())
     }
 
-    /// Whether a Message ID was answered in two ways: a server that carries out a repeated request again
-    /// may answer it differently.
+    /// Whether one Message ID got two different responses, which shows that a duplicate was executed.
     pub(crate) fn is_contradictory(&self) -> bool {
         self.replies().values().any(|texts| texts.len() > 1)
     }
@@ -306,7 +303,7 @@ fn once_each<'m>(messages: impl Iterator<Item = &'m Message>) -> Vec<&'m Message
     all
 }
 
-/// As a transcript, for a failing test's message.
+/// A transcript for failure messages.
 impl fmt::Display for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for frame in &self.0 {
@@ -326,7 +323,7 @@ impl fmt::Display for Wire {
 mod tests {
     use super::*;
 
-    /// A message of a type, code, Message ID and one-byte token.
+    /// Encodes a message with a token of one byte.
     fn datagram(kind: u8, code: u8, id: u8, token: u8) -> Vec<u8> {
         vec![0x41 | kind << 4, code, 0, id, token]
     }

@@ -1,10 +1,10 @@
-//! Packets of a run as a file.
+//! Captures of simulated runs.
 
 use crate::commands::harness::Parts as _;
 use crate::lab::STREAM;
 use crate::process::Scratch;
 
-/// Packets of a pcapng file: time in microseconds, and bytes from the IP header on.
+/// Packets of a pcapng file: time in microseconds, and bytes from the IP header.
 fn packets(file: &std::path::Path) -> Vec<(u64, Vec<u8>)> {
     let bytes = std::fs::read(file).expect("a capture");
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -41,9 +41,9 @@ fn capture_of_run_has_whole_packets_at_virtual_times() {
             all.iter()
                 .all(|(_, p)| p[0] == 0x45 && p[9] == protocol && p.len() <= 296)
         );
-        // A SYN with its options; a GET.
+        // A SYN with options, or a GET.
         assert_eq!(all[0].1.len(), first, "{algorithm}");
-        // It ends with the run, which began with the client's first packet.
+        // The run starts with the client's first packet and ends with the last.
         let span = (all[all.len() - 1].0 - all[0].0) as f64 / 1e6;
         let fct = rows[0]["metrics"]["fct_s"]["p50"]
             .as_f64()
@@ -55,6 +55,6 @@ fn capture_of_run_has_whole_packets_at_virtual_times() {
     }
     let error = folder.refuses("lab run thesis/long-1c-low-2500 --seed 1 --pcap all.pcapng");
     error.has(&["a capture is of one run"]);
-    // It takes --seed.
+    // --seed selects one run.
     folder.refuses(&format!("lab run {STREAM} --pcap all.pcapng"));
 }

@@ -72,7 +72,7 @@ fn json_has_the_link_the_ranking_and_the_recommendation() {
     assert_eq!(best["excluded"], serde_json::json!([]));
     let of = |one: &Value| one["measured"]["time_s"].as_f64();
     assert!(of(best) < of(&ranked[0]));
-    // The same in a file.
+    // The same link from a file.
     let file = "[link]\ndown = \"60 kbit/s\"\nup = \"20 kbit/s\"\nrtt = \"300 ms\"\n\
                 loss = \"5 %\"\nbuffer = \"14000 B\"\n";
     std::fs::write(folder.path("my.toml"), file).expect("a file");
@@ -90,7 +90,7 @@ fn nightly_options_override_the_values_of_a_named_link() {
     assert_eq!(named["link"]["name"], "umts, changed");
     assert_eq!(named["link"]["loss_ppm"], 50_000);
     assert_eq!(named["link"]["down_bps"], 348_000);
-    // Without a link they override those of the default one.
+    // Without a named link they override the default one.
     let unnamed = json(&folder, command);
     assert_eq!(unnamed["link"]["loss_ppm"], 50_000);
     assert_eq!(unnamed["link"]["rtt_us"], 630_000);
@@ -114,7 +114,7 @@ fn scenario_runs_over_a_link_file_and_a_built_in_link() {
         ))
     };
     let fitted = run("fitted.toml");
-    // One cell: the errors that the scenario sweeps are replaced by the link's.
+    // The scenario sweeps error rates; the file's link has one.
     assert_eq!(fitted.len(), 3, "a row for each algorithm");
     let time = |rows: &[Value]| rows[0]["metrics"]["fct_s"]["p50"].as_f64();
     let slow = run("gprs");
@@ -128,7 +128,7 @@ fn scenario_runs_over_a_link_file_and_a_built_in_link() {
 }
 
 #[test]
-fn nightly_weights_and_traffic_of_ones_own_change_the_costs() {
+fn nightly_custom_weights_and_traffic_change_the_costs() {
     let folder = Scratch::new();
     let traffic = "[workload]\nkind = \"exchanges\"\nrequests = 5\nresponse = \"100 B\"\n";
     std::fs::write(folder.path("poll.toml"), traffic).expect("a file");

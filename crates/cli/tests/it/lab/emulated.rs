@@ -1,4 +1,4 @@
-//! The real-time emulator beside the simulator, and links of trace files beside the values in the files.
+//! The real-time emulator compared with the simulator, and links that replay trace files.
 #![cfg(target_os = "linux")]
 
 use std::io::IoSliceMut;
@@ -19,14 +19,14 @@ use crate::process::Scratch;
 use crate::skipped;
 
 const PORT: u16 = 5_683;
-/// Bytes of the headers of IPv4 and UDP.
+/// Bytes of the IPv4 and UDP headers.
 const HEADER_BYTES: usize = 28;
-/// Longest silence of a link before its last packet counts as received.
+/// A link silent for this long has delivered its last packet.
 const SILENCE: Duration = Duration::from_millis(800);
-/// Each trace is replayed twice.
+/// Repetitions of each trace.
 const CYCLES: u64 = 2;
 
-/// Rows of rates: end in milliseconds and kbit/s.
+/// Rows of the rate trace: end in milliseconds, rate in kbit/s.
 const RATES: [(u64, u64); 5] = [
     (500, 400),
     (1_000, 100),
@@ -42,10 +42,10 @@ time_ms,rate_kbit_s
 1300,800
 1500,200
 ";
-/// Bytes of a packet of the link with rates.
+/// Packet size in bytes on the link with the rate trace.
 const RATE_BYTES: usize = 128;
 
-/// Rows of delays and losses: end in milliseconds, milliseconds, per cent.
+/// Rows of the delay trace: end in milliseconds, delay in milliseconds, loss in per cent.
 const DELAYS: [(u64, u64, u64); 4] = [
     (500, 30, 0),
     (1_000, 150, 0),
@@ -59,18 +59,18 @@ time_ms,delay_ms,loss_percent
 1000,60,30
 1500,30,0
 ";
-/// Interval between packets of the link with delays.
+/// Packet interval on the link with the delay trace.
 const INTERVAL: Duration = Duration::from_millis(2);
-/// Time after a change of the delay in which packets wait for those sent before it.
+/// Time after a decrease of the delay in which packets queue behind earlier, slower ones (order is kept).
 const SETTLING_MS: u64 = 170;
 
-/// Microseconds of the system's clock, which also stamps received datagrams.
+/// Realtime clock in microseconds; the kernel's receive timestamps use the same clock.
 fn now_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.expect("a clock after 1970").as_micros() as i64
 }
 
-/// A link whose direction to the client replays a file.
+/// A link that replays a trace file towards the client.
 fn link(scratch: &Scratch, label: &str, text: &str) -> LinkConfig {
     let file = scratch.with(label, text);
     let (trace, _) = read_file(file.as_ref()).expect("a trace");
@@ -93,7 +93,7 @@ fn link(scratch: &Scratch, label: &str, text: &str) -> LinkConfig {
     LinkConfig::new(spec, 1, label)
 }
 
-/// Begins a link anew, and returns the beginning of its time within a millisecond.
+/// Restarts the link's trace; returns its start time, known within a millisecond.
 fn begin(end: EmulatedLink<'_>, label: &str) -> i64 {
     for _ in 0..100 {
         let before = now_us();
@@ -106,7 +106,7 @@ fn begin(end: EmulatedLink<'_>, label: &str) -> i64 {
     panic!("the engine takes more than a millisecond for each command");
 }
 
-/// Receives until the link is silent. Returns the kernel's time of each datagram, and its number.
+/// Receives until the link is silent. Returns the kernel's timestamp and the number of each datagram.
 fn receive(socket: &UdpSocket) -> Vec<(i64, u32)> {
     let mut received = Vec::new();
     let mut buffer = [0_u8; 2_048];
@@ -130,8 +130,8 @@ fn receive(socket: &UdpSocket) -> Vec<(i64, u32)> {
     }
 }
 
-/// Sends datagrams to the client's end, each with its number, at intervals from the beginning of the
-/// link's time. Returns the beginning, the times of sending, and times and numbers of arrival.
+/// Sends numbered datagrams at intervals from the start of the trace. Returns the start, send times, and arrival times
+/// with numbers.
 fn exchange(
     end: EmulatedLink<'_>,
     label: &str,
@@ -165,14 +165,14 @@ fn exchange(
     })
 }
 
-/// The value at a share of the sorted values.
+/// The quantile of unsorted values.
 fn quantile(values: &[i64], share: f64) -> i64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
     sorted[(share * (sorted.len() - 1) as f64).round() as usize]
 }
 
-/// Bits received in each row, of all cycles: within 5 % or two packets of those of the file.
+/// Checks the bits received per row over all cycles: within 5 % or two packets of the file.
 fn check_rates(end: EmulatedLink<'_>) {
     let packet_bits = RATE_BYTES as u64 * 8;
     let bits_of = |row: usize| {
@@ -186,7 +186,7 @@ fn check_rates(end: EmulatedLink<'_>) {
     let length = RATES[RATES.len() - 1].0 as i64 * 1_000;
     let mut bits = [0_u64; RATES.len()];
     for (at, _) in &received {
-        // The last bit of a packet may arrive with the end of the trace.
+        // The last bit of a packet may arrive at the end of the trace, which is the start of the next cycle.
         let into = ((at - began - 1).max(0) % length) as u64 / 1_000;
         let row = RATES.iter().position(|row| into < row.0);
         bits[row.expect("a time within the trace")] += packet_bits;
@@ -205,8 +205,8 @@ fn check_rates(end: EmulatedLink<'_>) {
     }
 }
 
-/// One-way delays in each row: the median within 2 ms of the file, 90 % within 10 ms, none below it;
-/// losses within nine points.
+/// Checks one-way delays per row: median within 2 ms of the file, 90 % within 10 ms, none shorter; losses within nine
+/// percentage points.
 fn check_delays(end: EmulatedLink<'_>) {
     let length = DELAYS[DELAYS.len() - 1].0;
     let count = Duration::from_millis(length * CYCLES).as_micros() / INTERVAL.as_micros();
@@ -220,7 +220,7 @@ fn check_delays(end: EmulatedLink<'_>) {
         let (mut delays, mut offered, mut lost) = (Vec::new(), 0_u32, 0_u32);
         for (at, arrived) in sent.iter().zip(&arrived) {
             let into = ((at - began).max(0) as u64 / 1_000) % length;
-            // A few milliseconds on either side may belong to the row beside it.
+            // Within a few milliseconds of a boundary, the row is ambiguous.
             if into < start + 5 || into + 5 >= stop {
                 continue;
             }
@@ -249,14 +249,14 @@ fn check_delays(end: EmulatedLink<'_>) {
     }
 }
 
-/// Times of Mahimahi's lines in milliseconds: regular, a pause, and pairs.
+/// Delivery times of a Mahimahi trace in milliseconds: regular, a pause, and pairs.
 fn opportunities() -> Vec<u64> {
     let regular = (0..30).map(|place| 50 + 10 * place);
     let pairs = (0..20).map(|place| 700 + 20 * (place / 2));
     regular.chain(pairs).chain([1_000]).collect()
 }
 
-/// Full packets arrive at the times of the lines: the median within 2 ms, 90 % within 10 ms, none before.
+/// Checks arrivals of full packets against the trace: median within 2 ms, 90 % within 10 ms, none early.
 fn check_opportunities(end: EmulatedLink<'_>) {
     let lines = opportunities();
     let length = lines[lines.len() - 1];
@@ -274,7 +274,7 @@ fn check_opportunities(end: EmulatedLink<'_>) {
         "{} opportunities: least {least} us late, median {median} us, p90 {high} us",
         late.len()
     );
-    // The beginning is known within a millisecond.
+    // The start is known within a millisecond only.
     assert!(least >= -1_000, "{least} us");
     assert!(median < 2_000 && high < 10_000, "{median} us, {high} us");
 }
@@ -328,7 +328,7 @@ fn slow_an_emulated_scenario_has_the_figures_of_the_simulated_one() {
         assert_eq!(ran.code, Some(0), "{ran:?}");
         Some(ran.json().remove(0))
     };
-    // A server that works for two seconds at most on a datagram, by the same draws.
+    // A server with up to two seconds of processing per datagram, drawn from the same seeds.
     let cell = "stress/path-off-server-0-2s";
     let (Some(simulated), Some(emulated)) = (rows("run", cell), rows("emulate", cell)) else {
         return;
@@ -341,7 +341,7 @@ fn slow_an_emulated_scenario_has_the_figures_of_the_simulated_one() {
     }
     let [model, real] = [&simulated, &emulated].map(|row| mean(row, "fct_s").expect("a time"));
     assert!((real / model - 1.0).abs() < 0.2, "{real} s, {model} s");
-    // An endpoint does not know which of its transmissions were lost.
+    // Real endpoints cannot tell which transmissions were lost, so the emulator has no such metrics.
     for metric in ["spurious", "spurious_per_exchange", "useless_share"] {
         assert!(mean(&simulated, metric).is_some(), "{simulated}");
         assert_eq!(mean(&emulated, metric), None, "{metric}");

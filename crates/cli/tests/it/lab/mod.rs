@@ -1,4 +1,4 @@
-//! The lab as people and programs meet it.
+//! Commands of `carob lab`: stdout, stderr and exit codes.
 
 mod captures;
 mod compare;
@@ -17,7 +17,7 @@ mod wrong;
 
 use serde_json::Value;
 
-/// Names of an object's members.
+/// Member names of an object.
 pub(crate) fn keys(value: &Value) -> Vec<&str> {
     let object = value.as_object().expect("an object");
     object.keys().map(String::as_str).collect()

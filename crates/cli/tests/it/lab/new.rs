@@ -18,7 +18,7 @@ fn a_new_scenario_runs_at_once() {
 }
 
 #[test]
-fn a_copy_of_a_scenario_is_compared_with_nothing_published() {
+fn copied_scenario_has_no_published_values() {
     let folder = Scratch::new();
     folder.says("lab new mine --from thesis/long");
     let text = fs::read_to_string(folder.path("mine.toml")).expect("the copy");

@@ -1,4 +1,4 @@
-//! The commands that `carob lab run` suggests.
+//! Next steps suggested by `carob lab run`.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use carob_lab::scenario::{Scenario, builtin};
 use crate::commands::harness::{Ran, Words as _, command};
 use crate::process::Scratch;
 
-/// The suggested commands in what was printed, as words.
+/// The suggested commands, split into words.
 fn suggested(text: &str) -> Vec<Vec<String>> {
     let (_, next) = text.split_once("\nNext:\n").expect("suggestions");
     let lines = next.lines().filter_map(|line| line.strip_prefix("  "));
@@ -21,8 +21,7 @@ fn suggested(text: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Executes what is suggested after a run of `name` with `more`, with one seed where the line leaves it
-/// open; a line that was `done` before is not repeated.
+/// Executes the suggestions after a run of `name`, with one seed unless the line sets it; skips commands in `done`.
 fn execute(folder: &Scratch, name: &str, more: &str, done: &mut BTreeSet<Vec<String>>) -> usize {
     let suggested = suggested(&folder.says(&format!("lab run {name} --seeds 1 {more}")));
     assert!(suggested.len() > 1, "{name}");
@@ -43,7 +42,7 @@ fn execute(folder: &Scratch, name: &str, more: &str, done: &mut BTreeSet<Vec<Str
     suggested.len()
 }
 
-/// The first cell of a scenario that its algorithms run in by default.
+/// The first cell with the scenario's default algorithms.
 fn first_cell(file: &builtin::BuiltIn) -> String {
     let scenario = Scenario::read(file.name, file.text, &[]).expect("a valid one");
     let mut cells = scenario.cells().iter();
@@ -54,7 +53,7 @@ fn first_cell(file: &builtin::BuiltIn) -> String {
     format!("{}/{}", scenario.study(), cell.name)
 }
 
-// Of every scenario a cell is run: whole families take many minutes, and suggest the same settings.
+// One cell per scenario: whole families take many minutes and suggest the same settings.
 #[test]
 fn nightly_every_suggestion_is_valid_for_every_scenario() {
     let folder = Scratch::new();
@@ -79,7 +78,7 @@ fn suggestions_keep_the_settings_and_algorithms_of_the_run() {
 }
 
 #[test]
-fn a_program_that_is_not_on_the_path_says_how_to_put_it_there() {
+fn suggestions_explain_a_missing_path_entry() {
     let folder = Scratch::new();
     let with_path = |path: &std::path::Path| {
         let mut command = command("lab run thesis/exchange-udp --seeds 1 --no-report");

@@ -1,10 +1,10 @@
-//! Servers that tell crowds.
+//! Notification scenarios.
 
 use crate::commands::harness::Parts as _;
 use crate::process::Scratch;
 
 #[test]
-fn notifications_are_told_in_numbers_and_figures_of_their_own() {
+fn notification_scenarios_have_metrics_and_figures() {
     let folder = Scratch::new();
     let cell = "nonobserve/umts-1s-25S3n";
     let few = "--seeds 10 --set 'duration=1 min'";
@@ -22,7 +22,7 @@ fn notifications_are_told_in_numbers_and_figures_of_their_own() {
     let rows = folder.lines(&format!("lab run {cell} --json {few}"));
     let of = |row: usize, metric: &str| rows[row]["metrics"][metric]["mean"].as_f64();
     let [default, observe] = [of(0, "pdr"), of(1, "pdr")].map(|pdr| pdr.expect("a share"));
-    // 75 packets meet a buffer of 50; Observe sends one of nine.
+    // `default` sends 75 packets into a buffer of 50; `observe` sends one notification of nine.
     assert!(
         (0.65..0.67).contains(&default) && observe < 0.15,
         "{default} {observe}"

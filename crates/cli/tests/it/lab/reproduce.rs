@@ -7,7 +7,7 @@ use crate::lab::keys;
 use crate::process::Scratch;
 
 #[test]
-fn slow_reproduce_shows_print_beside_ours_with_verdicts() {
+fn slow_reproduce_compares_published_and_measured_values() {
     let folder = Scratch::new();
     let text = folder.says("lab reproduce thesis");
     text.has(&[
@@ -38,7 +38,7 @@ fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
         "table",
         "verdict",
     ];
-    // Of 52 printed rows 6 are of cocoa-001, which has two readings.
+    // 52 published rows, of which 6 are of cocoa-001, which has two interpretations.
     assert_eq!(rows.len(), (52 + 6) * 8);
     let is_tcp = |row: &Value| {
         row["algorithm"]
@@ -53,14 +53,14 @@ fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
         }
     }
     let medians = rows.iter().filter(|row| row["row"]["statistic"] == "p50");
-    // Error states that fit all columns make default CoAP 16 % slow at high error; 15 % are its rule's.
+    // With fitted error states, default CoAP is 16 % slow at high error; its rule allows 15 %.
     let failing: Vec<_> = medians
         .clone()
         .filter(|row| !is_tcp(row) && row["verdict"] != "holds")
         .map(|row| (&row["algorithm"], &row["row"]["error"]))
         .collect();
     assert_eq!(failing, [(&Value::from("default"), &Value::from("high"))]);
-    // Where a real kernel leaves the thesis, too, the verdict is ours and the note says so.
+    // A deviation that a Linux kernel shows as well is noted as such.
     let high = medians.clone().find(|row| {
         let kind = &row["row"];
         (&row["algorithm"], &kind["error"], &kind["buffer"])

@@ -34,7 +34,7 @@ fn run_json_has_exactly_the_fields_of_the_machine_interface() {
         assert_eq!(statistics, expected);
         assert_eq!(row["metrics"]["fct_s"]["n"], 3);
     }
-    // Programs get no report they did not ask for.
+    // `--json` suppresses the default report.
     assert_eq!(folder.files(), [""; 0]);
 }
 
@@ -78,7 +78,7 @@ fn seed_replays_same_trace_on_any_number_of_threads() {
         (hash.len(), run("1"), run("2")),
         (16, hash.clone(), hash.clone())
     );
-    // Among many seeds it is the same run.
+    // The same run as one of many seeds.
     let each = format!("lab run {HIGH} --seeds 7 --algorithm cocoa-001 --each --json");
     assert_eq!(folder.lines(&each)[6]["trace_hash"], *hash);
     assert_eq!(folder.files(), [""; 0]);
@@ -113,13 +113,13 @@ fn set_changes_what_is_run() {
     assert!((usual - 285.7).abs() < 1.5, "{usual}");
     let half = median("--set 'workload.response=51200 B'");
     assert!((half - usual / 2.0).abs() < 1.0, "{half}");
-    // 85 ms more each way, 400 times.
+    // 85 ms of additional one-way delay for 400 exchanges.
     let far = median("--set 'extra_delay=100 ms'");
     assert!((far - usual - 68.0).abs() < 0.5, "{far}");
 }
 
 #[test]
-fn run_writes_a_report_that_needs_nothing_else() {
+fn run_writes_a_self_contained_report() {
     let folder = Scratch::new();
     let text = folder.says(&format!(
         "lab run {HIGH} --seeds 5 --algorithm default,cocoa-03"
@@ -140,7 +140,7 @@ fn run_writes_a_report_that_needs_nothing_else() {
 }
 
 #[test]
-fn a_report_goes_where_it_is_told() {
+fn report_option_sets_the_path() {
     let folder = Scratch::new();
     folder.says(&format!(
         "lab run {HIGH} --seed 3 --json --report deep/er.html"
@@ -170,7 +170,7 @@ fn csv_has_a_line_per_metric() {
 }
 
 #[test]
-fn a_scenario_of_ones_own_runs_from_its_file() {
+fn scenario_runs_from_a_file() {
     let folder = Scratch::new();
     let text = "about = \"Mine.\"\nstudy = \"mine\"\nfamily = \"link\"\ncell = \"link-{error}\"\n\
         [sweep]\nerror = [\"none\", \"low\"]\n[run]\nalgorithms = [\"default\"]\nseeds = 2\n\
@@ -182,7 +182,7 @@ fn a_scenario_of_ones_own_runs_from_its_file() {
         (rows.len(), &rows[1]["scenario"]),
         (2, &"mine/link-low".into())
     );
-    // What people see works for it too.
+    // Text output works for scenario files, too.
     assert!(
         folder
             .says(&["lab", "run", "./link.toml"])
@@ -212,7 +212,7 @@ fn slow_default_scenario_compares_and_suggests_next_steps() {
         "carob lab reproduce thesis",
     ]);
     assert!(folder.path("reports/carob-default.html").exists());
-    // `carob lab run` is the same, and its rows are what `--json` prints.
+    // `carob lab run` without arguments is the same comparison.
     let rows = folder.lines("lab run --json --seeds 2");
     assert_eq!(rows.len(), 4 * 3);
 }
@@ -232,7 +232,7 @@ fn an_event_log_has_every_endpoint_and_changes_nothing() {
         let matching = |line: &&Value| line["host"] == host && line["event"] == event;
         lines.iter().filter(matching).count()
     };
-    // A body of 400 blocks: each is requested, answered and logged at both ends.
+    // A body of 400 blocks: both ends log each request and response.
     assert_eq!(of(0, "answered"), 400);
     assert!(of(0, "sent") >= 400 && of(1, "received") >= 400);
     assert!(of(1, "replied") >= 400 && of(0, "received") >= 400);

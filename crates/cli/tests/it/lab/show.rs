@@ -33,7 +33,7 @@ fn slow_list_groups_scenarios_by_study_and_names_the_studies() {
 }
 
 #[test]
-fn show_tells_every_key_with_unit_and_origin() {
+fn show_lists_every_key_with_unit_and_origin() {
     let folder = Scratch::new();
     let text = folder.says(&format!("lab show {NONE} --set 'block=64 B'"));
     let line = |key: &str| {

@@ -1,4 +1,4 @@
-//! A study of one's own, in a folder outside the repository.
+//! Studies in a folder outside the repository.
 
 use std::fs;
 
@@ -36,7 +36,7 @@ quantity = \"mean(retransmissions, default, slow-3)\"
 between = [0.1, 50]
 ";
 
-/// Two scenarios: a fast link without losses, and a slow one with them.
+/// Two scenarios: a fast link without loss and a slow one with loss.
 fn scenario(family: &str, clients: u8, rate: &str, error: &str) -> String {
     format!(
         "about = \"A download over the {family} link.\"
@@ -74,7 +74,7 @@ delay = \"100 ms\"
     )
 }
 
-/// A study whose expected values are its own, to within `median` of the measured ones.
+/// A study with expected values; `median` is their tolerance.
 pub(crate) fn study() -> Scratch {
     let folder = Scratch::new();
     fs::create_dir_all(folder.path("mine/scenarios")).expect("a folder");
@@ -101,7 +101,7 @@ pub(crate) fn study() -> Scratch {
     folder
 }
 
-/// Ten blocks, each a round trip of 200 ms and its transmission: 2.05 s; and a wrong value.
+/// Ten blocks take a round trip of 200 ms each plus transmission: 2.05 s. The other value is wrong on purpose.
 const EXPECTED: &str = "\
 cell,algorithm,metric,statistic,value
 fast-1,default,fct_s,p50,2.05
@@ -109,7 +109,7 @@ fast-1,default,fct_s,max,9.5
 ";
 
 #[test]
-fn a_study_in_a_folder_is_run_and_judged() {
+fn study_folder_is_run_and_judged() {
     let folder = study();
     let lines = folder.lines("lab judge mine --json");
     let verdicts: Vec<&str> = lines

@@ -1,4 +1,4 @@
-//! Sweeps from files, and batches in parts.
+//! Sweep files, and batches in parts.
 
 use std::fs;
 
@@ -49,7 +49,7 @@ fn sweep_has_row_per_setting_and_column_per_quantity() {
         lines[10].starts_with("| down.rate=60 kbit/s | `down.rate=60 kbit/s` | "),
         "{table}"
     );
-    // The same numbers as the runs that a row stands for.
+    // Single runs give the same numbers.
     let json = folder.lines("lab sweep rates.toml --json");
     let rows =
         folder.lines("lab run carob/default-none --seeds 2 --set 'down.rate=60 kbit/s' --json");
@@ -67,7 +67,7 @@ fn sweep_has_row_per_setting_and_column_per_quantity() {
 }
 
 #[test]
-fn a_wrong_sweep_is_refused_with_its_line_and_remedy() {
+fn invalid_sweep_is_refused_with_line_and_remedy() {
     let folder = folder();
     for (from, to, place, remedy) in [
         ("down.rate", "down.ratio", "line 10: ", "`carob lab keys`"),

@@ -7,7 +7,7 @@ use crate::lab::STREAM;
 use crate::process::Scratch;
 
 #[test]
-fn transfers_over_tcp_have_their_metrics_beside_print() {
+fn tcp_transfers_are_compared_with_published_values() {
     let folder = Scratch::new();
     let run = format!("lab run {STREAM} --seeds 2");
     let rows = folder.lines(&format!("{run} --json"));

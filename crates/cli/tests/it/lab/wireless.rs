@@ -1,15 +1,15 @@
-//! Wireless networks.
+//! Wireless mesh networks.
 
 use crate::commands::harness::Parts as _;
 use crate::process::Scratch;
 
 #[test]
-fn a_network_is_drawn_with_its_tree_and_others_have_none() {
+fn only_mesh_scenarios_have_a_topology_figure() {
     let folder = Scratch::new();
     let cell = "cocoaplus/mixed-6x6-ideal-1n";
     let svg = folder.says(&format!("lab show {cell} --topology"));
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-    // 36 nodes, of which root and sink have a look of their own.
+    // 36 nodes; root and sink are drawn differently.
     assert!(svg.matches("mesh-node").count() >= 34);
     assert!(svg.contains(">parent<") && svg.contains(" by ETX "));
     let again = folder.says(&format!("lab show {cell} --topology --seed 1"));
@@ -21,7 +21,7 @@ fn a_network_is_drawn_with_its_tree_and_others_have_none() {
 }
 
 #[test]
-fn a_load_of_ones_own_is_what_nodes_make_together() {
+fn load_setting_is_the_total_of_all_nodes() {
     let folder = Scratch::new();
     let lines = folder.lines("lab run cocoaplus/constant --set topology=chain --set link=ideal --set 'load=2 kbit/s' --set traffic.gaps=fixed --algorithm cocoa-plus --seed 1 --json --no-report");
     let [line] = &lines[..] else {
@@ -39,7 +39,7 @@ fn a_load_of_ones_own_is_what_nodes_make_together() {
 }
 
 #[test]
-fn a_constrained_link_means_nothing_to_a_network() {
+fn link_settings_are_refused_for_mesh_networks() {
     let folder = Scratch::new();
     let refused = folder.refuses("lab show cocoaplus/event --set 'buffer=2500 B'");
     refused.has(&["buffer"]);

@@ -1,11 +1,11 @@
-//! What is typed wrongly: each kind of error once. `lab` tests the others.
+//! Invalid arguments of `carob lab`, one per kind of error. The crate `lab` tests the others.
 
 use crate::commands::harness::Parts as _;
 use crate::lab::NONE;
 use crate::process::Scratch;
 
 #[test]
-fn wrong_names_find_their_nearest() {
+fn misspelled_names_suggest_the_nearest() {
     let folder = Scratch::new();
     for (arguments, expected) in [
         ("thesis/lon", "did you mean \"thesis/long\"?"),
@@ -47,7 +47,7 @@ fn wrong_names_find_their_nearest() {
 }
 
 #[test]
-fn wrong_values_name_what_is_expected() {
+fn invalid_values_name_what_is_expected() {
     let folder = Scratch::new();
     for (set, expected) in [
         (

@@ -1,5 +1,5 @@
-//! Console blocks of the documentation, run as printed: each page in a folder and a network namespace of
-//! its own, with the default ports.
+//! Runs the console blocks of the documentation. Each page has a temporary folder and a network namespace, so that
+//! default ports are free.
 //!
 //! `CAROB_UPDATE_PAGES=1 cargo test -p carob-cli --test it pages::` writes the output of today into the
 //! pages instead. A block after `<!-- numbers vary -->` is compared without its numbers, addresses and
@@ -30,7 +30,7 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// Runs the pages of a folder, and compares or updates them.
+/// Runs the pages of a folder; compares or updates their outputs.
 fn run(folder: &str) {
     if !place::is_possible() {
         return;
@@ -89,7 +89,7 @@ macro_rules! folders {
             for folder in folders.map(|folder| folder.expect("a folder").path()) {
                 let name = folder.file_name().and_then(|name| name.to_str());
                 let name = name.expect("names are text").to_owned();
-                // Decisions have no commands.
+                // Architecture decision records have no commands.
                 if folder.is_dir() && name != "adr" && !FOLDERS.contains(&name.as_str()) {
                     let pages = pages(&name);
                     assert!(pages.is_empty(), "{name} has console blocks that are not run");

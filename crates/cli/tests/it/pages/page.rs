@@ -1,6 +1,6 @@
-//! The console blocks of a page and the comparison of outputs.
+//! Console blocks of a page, and comparison of outputs.
 
-/// A command and the output printed below it.
+/// A command and its printed output.
 #[derive(Debug)]
 pub(super) struct Example {
     pub(super) command: String,
@@ -8,19 +8,19 @@ pub(super) struct Example {
     pub(super) varies: Varies,
 }
 
-/// The part of an output that differs from run to run.
+/// Parts of an output that vary from run to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Varies {
-    /// Nothing but the duration of runs.
+    /// Only durations of runs.
     Nothing,
     /// Numbers, addresses and tokens.
     Numbers,
-    /// Those, and up to a third of the lines.
+    /// Numbers, and up to a third of the lines.
     Lines,
 }
 
 impl Varies {
-    /// Reads the line above a block.
+    /// Parses the marker line above a block.
     fn read(line: &str) -> Self {
         match line {
             "<!-- numbers vary -->" => Self::Numbers,
@@ -30,7 +30,7 @@ impl Varies {
     }
 }
 
-/// Parts of a page in their order.
+/// A part of a page, in order.
 enum Part {
     Line(String),
     Example(Example),
@@ -39,12 +39,12 @@ enum Part {
 /// A Markdown page.
 pub(super) struct Page {
     parts: Vec<Part>,
-    /// Name and text of files that the page has its reader save.
+    /// Name and text of the files that readers are asked to save.
     pub(super) files: Vec<(String, String)>,
 }
 
 impl Page {
-    /// Reads a page. Blocks of `cargo` commands are left as they are.
+    /// Parses a page. Blocks of `cargo` commands are kept unchanged.
     pub(super) fn read(text: &str) -> Self {
         let mut parts = Vec::new();
         let mut varies = Varies::Nothing;
@@ -82,7 +82,7 @@ impl Page {
         })
     }
 
-    /// Returns the page with other outputs.
+    /// Returns the page with its outputs replaced.
     pub(super) fn with_outputs(&self, outputs: &[Vec<String>]) -> String {
         let mut outputs = outputs.iter();
         let mut text = String::new();
@@ -118,7 +118,7 @@ fn files(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Returns true if an output is as printed.
+/// Returns whether an output matches the printed one.
 pub(super) fn lines_match(printed: &[String], output: &[String], varies: Varies) -> bool {
     let seen = |line: &String| {
         let line = without_duration(line);
@@ -139,7 +139,7 @@ pub(super) fn lines_match(printed: &[String], output: &[String], varies: Varies)
     3 * found.count() >= 2 * printed.len()
 }
 
-/// A line without its end "in 1.2 s", where it counts runs.
+/// Strips the duration (" in 1.2 s") from lines that count runs.
 fn without_duration(line: &str) -> &str {
     match line.rsplit_once(" in ") {
         Some((counted, time)) if counted.ends_with("run") || counted.ends_with("runs") => {
@@ -149,7 +149,7 @@ fn without_duration(line: &str) -> &str {
     }
 }
 
-/// A line with `#` for each number with its unit, each address of loopback and each token.
+/// Replaces numbers with their units, loopback addresses and tokens by `#`.
 fn without_numbers(line: &str) -> String {
     let units = ["us", "ms", "s", "B", "kB", "MiB"];
     let line = line.replace("[::1]", "127.0.0.1");
@@ -169,7 +169,7 @@ fn without_numbers(line: &str) -> String {
     seen.join(" ")
 }
 
-/// True for numbers, times of day, and tokens in hexadecimal; members of JSON count by their value.
+/// Whether a word is a number, a time of day or a hexadecimal token. Of a JSON member, the value counts.
 fn is_number(word: &str) -> bool {
     let value = word
         .trim_end_matches("\\n")
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_is_compared_but_for_the_time_of_runs() {
+    fn output_is_compared_without_durations() {
         assert!(same("40 runs in 0.1 s", "40 runs in 12.5 s", Nothing));
         assert!(!same("40 runs in 0.1 s", "41 runs in 0.1 s", Nothing));
         assert!(!same("median 4.1 s", "median 4.2 s", Nothing));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_addresses_and_tokens_may_vary_and_words_not() {
+    fn numbers_addresses_and_tokens_may_vary() {
         let printed = " 0.0085 → 127.0.0.1:5683 CON GET token 6d56dc5a (timer 2.66 s)";
         let output = "10.0001 → [::1]:5683 CON GET token 0012aa34 (timer 950 ms)";
         assert!(same(printed, output, Numbers));
@@ -219,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn a_third_of_the_lines_may_vary_where_a_page_says_so() {
+    fn a_third_of_the_lines_may_vary_if_marked() {
         let lines = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert!(lines_match(&lines("a b c"), &lines("a b d e"), Lines));
         assert!(!lines_match(&lines("a b c"), &lines("a d e"), Lines));
     }
 
     #[test]
-    fn outputs_are_replaced_and_all_else_stays() {
+    fn only_outputs_are_replaced() {
         let text = "# A\n\n```console\n$ a\nold\n$ b\n```\n\nEnd.\n";
         let page = Page::read(text);
         let outputs = [vec!["new".to_owned()], vec![]];

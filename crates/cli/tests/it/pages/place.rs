@@ -1,4 +1,4 @@
-//! The folder and the network namespace that the commands of a page run in.
+//! The folder and network namespace for the commands of a page.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,10 +7,10 @@ use std::process::Command;
 
 use super::page::Page;
 
-/// Seconds that a command may take.
+/// Time limit of a command in seconds.
 const LIMIT: u32 = 120;
 
-/// Returns true if this machine permits network namespaces; otherwise the tests are skipped.
+/// Returns whether network namespaces are permitted; otherwise the tests are skipped.
 pub(super) fn is_possible() -> bool {
     let made = Command::new("unshare")
         .args(["--net", "ip", "link"])
@@ -24,7 +24,7 @@ pub(super) fn is_possible() -> bool {
     possible
 }
 
-/// Runs the commands of a page in their order and returns the lines that each prints.
+/// Runs the commands of a page in order; returns the lines printed by each.
 pub(super) fn run(page: &Page) -> Vec<Vec<String>> {
     let folder = tempfile_folder();
     for (name, text) in &page.files {
@@ -54,7 +54,7 @@ pub(super) fn run(page: &Page) -> Vec<Vec<String>> {
                 .collect()
         })
         .collect();
-    // A folder that stays disturbs nobody.
+    // Best effort: a left-over temporary folder is harmless.
     let _ = fs::remove_dir_all(&folder);
     outputs
 }
@@ -69,9 +69,8 @@ fn tempfile_folder() -> std::path::PathBuf {
     folder
 }
 
-/// A script that writes the output of the command number N to `.records/N`. Commands with `&` at the end
-/// are servers: the next one waits until they have printed their lines. A page without a server gets one
-/// if a command names localhost.
+/// A script that writes the output of command N to `.records/N`. Commands that end in `&` are servers: the next command
+/// waits for their lines. Pages without a server get one if a command names localhost.
 fn script(page: &Page) -> String {
     let mut script = String::from("exec < /dev/null\nip link set lo up\n");
     let commands = || page.examples().map(|example| example.command.as_str());
@@ -97,7 +96,7 @@ fn script(page: &Page) -> String {
     script
 }
 
-/// Lines that wait for a number of lines of a server, for at most ten seconds.
+/// Shell lines that wait up to ten seconds for a server's output.
 fn wait_for(record: &str, lines: usize) -> String {
     format!(
         "for n in {{1..1000}}; do [ \"$(wc -l < .records/{record})\" -ge {lines} ] && break; sleep 0.01; done\n"

@@ -1,4 +1,4 @@
-//! One client, one server and the path between them, and what a case may do with them.
+//! A client, a server and the path between them, with the operations that cases use.
 
 use std::{
     cell::RefCell,
@@ -16,13 +16,13 @@ use crate::interop::matrix::{Column, PLUGTEST, say};
 use crate::interop::path::{Faults, Path, Record};
 use crate::interop::wire::{Message, Side, Wire};
 
-/// What no case may take.
+/// Time limit of a case.
 const LIMIT: Duration = Duration::from_secs(90);
-/// The longest wait for something to pass.
+/// Longest wait for a message.
 const PASSING: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(10);
 
-/// A case that begins: who takes part, and what has passed on each of its benches.
+/// A started case: its column, and the traffic on each of its benches.
 #[derive(Debug)]
 pub(crate) struct Start {
     id: &'static str,
@@ -45,18 +45,18 @@ impl Drop for Start {
     }
 }
 
-/// Who talks to whom.
+/// Client, server and path.
 #[derive(Debug)]
 pub(crate) struct Bench {
     setup: Setup,
     client: Client,
     pub(crate) server: Server,
     path: Path,
-    /// Changes the server's resources past the path.
+    /// Changes the server's resources without the path.
     other: Client,
 }
 
-/// Runs a case in a column, or notes why it is not run.
+/// Runs a case in a column, or records why it is skipped.
 pub(crate) fn run(id: &'static str, column: Column) {
     PLUGTEST.run(column, id, || {
         let start = Start {
@@ -75,7 +75,7 @@ pub(crate) fn run(id: &'static str, column: Column) {
 }
 
 impl Start {
-    /// A new client and a new server.
+    /// Starts a new client and a new server.
     pub(crate) async fn bench(&self, setup: Setup) -> Bench {
         let server = Server::start(self.column.server(), setup).await;
         let path = Path::start(server.port, Faults::default(), 1);
@@ -91,12 +91,12 @@ impl Start {
 }
 
 impl Bench {
-    /// Asks through the path.
+    /// Sends a request through the path.
     pub(crate) async fn ask(&self, ask: &Ask) -> Answer {
         self.client.ask(ask, self.path.port(), self.setup).await
     }
 
-    /// Another client asks, past the path.
+    /// Sends a request with another client, without the path.
     pub(crate) async fn other(&self, ask: &Ask) -> Answer {
         self.other.ask(ask, self.server.port, Setup::PLAIN).await
     }
@@ -109,24 +109,24 @@ impl Bench {
         self.client.observe(ask, self.path.port(), self.setup).await
     }
 
-    /// Everything that has passed.
+    /// All recorded messages.
     pub(crate) fn wire(&self) -> Wire {
         self.path.record().wire()
     }
 
-    /// What has passed once it is what is waited for.
+    /// Waits until `find` finds something in the recorded traffic.
     pub(crate) async fn until<T>(&self, what: &str, find: impl Fn(&Wire) -> Option<T>) -> T {
         let deadline = Instant::now() + PASSING;
         loop {
             if let Some(found) = find(&self.wire()) {
                 return found;
             }
-            assert!(Instant::now() < deadline, "waited in vain for {what}");
+            assert!(Instant::now() < deadline, "timeout waiting for {what}");
             sleep(POLL).await;
         }
     }
 
-    /// Loses the next `count` messages of a side that this is about.
+    /// Drops the next `count` messages of a side that match.
     pub(crate) fn lose(
         &self,
         count: usize,
@@ -137,12 +137,12 @@ impl Bench {
         self.path.record().lose(count, which);
     }
 
-    /// Loses everything from now on.
+    /// Drops all further messages.
     pub(crate) fn cut(&self) {
         self.path.record().lose(usize::MAX, |_, _| true);
     }
 
-    /// Waits this long, and gives what passed in that time.
+    /// Waits this long; returns the messages recorded meanwhile.
     pub(crate) async fn meanwhile(&self, time: Duration) -> Wire {
         let before = self.wire().0.last().map(|frame| frame.at);
         sleep(time).await;

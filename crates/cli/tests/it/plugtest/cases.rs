@@ -1,7 +1,7 @@
-//! The cases: the identifiers of the test descriptions, what each is about and what is checked.
+//! The list of cases: identifiers of the test descriptions, subjects and checks.
 //!
-//! There are no TD_COAP_CORE_24 to 30 and no TD_COAP_OBS_03 in the descriptions of CoAP#4; earlier
-//! ones used these numbers for proxies and for what is now TD_COAP_OBS_12.
+//! The descriptions of CoAP#4 have no TD_COAP_CORE_24 to 30 and no TD_COAP_OBS_03. Earlier events used these numbers
+//! for proxies and for today's TD_COAP_OBS_12.
 
 mod basic;
 mod block;
@@ -12,8 +12,8 @@ use std::pin::Pin;
 
 use super::bench::Start;
 
-/// Hands the list of all cases to a macro: a test's name, the identifier, what is done, and two
-/// columns of the table. Everywhere, what the application gets must be what was on the wire.
+/// Passes the list of all cases to a macro: test name, identifier, function, and two columns of the table. All cases
+/// also check that the application's result equals the message on the wire.
 macro_rules! for_each_plugtest {
     ($then:ident $($before:tt)*) => {
         $then! {
@@ -74,7 +74,7 @@ macro_rules! for_each_plugtest {
     };
 }
 
-/// What a case does; it panics when something is not as it must be.
+/// Runs a case; panics on failure.
 type Run = for<'s> fn(&'s Start) -> Pin<Box<dyn Future<Output = ()> + 's>>;
 
 /// One test description.
@@ -102,7 +102,7 @@ macro_rules! list {
 
 for_each_plugtest!(list);
 
-/// Identifiers, and the first cells of the rows.
+/// Identifiers and leading cells of the rows.
 pub(crate) fn rows() -> Vec<(&'static str, String)> {
     let row = |case: &Case| {
         (
@@ -113,7 +113,6 @@ pub(crate) fn rows() -> Vec<(&'static str, String)> {
     CASES.iter().map(row).collect()
 }
 
-/// The case with an identifier.
 pub(crate) fn with_id(id: &str) -> &'static Case {
     let found = CASES.iter().find(|case| case.id == id);
     found.unwrap_or_else(|| panic!("no case is called {id}"))

@@ -1,4 +1,4 @@
-//! Clients: ours through the library's interface, and the peers' through their programs.
+//! Clients: Carob's library, and the peers' programs.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -10,7 +10,7 @@ use super::setup::Setup;
 use crate::installed::Peer;
 use crate::interop::clients::{Client as Who, bytes, hex};
 
-/// The longest wait for one answer or one state.
+/// Longest wait for a response or notification.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A request.
@@ -34,7 +34,7 @@ impl Ask {
         }
     }
 
-    /// A path with its first slash, and perhaps a query.
+    /// A path with its leading slash and an optional query.
     pub(crate) fn get(path: &str) -> Self {
         Self::new(Code::GET, path)
     }
@@ -43,17 +43,17 @@ impl Ask {
         Self::new(Code::DELETE, path)
     }
 
-    /// A PUT of text.
+    /// A PUT with a text payload.
     pub(crate) fn put(path: &str, text: &str) -> Self {
         Self::new(Code::PUT, path).body(0, text)
     }
 
-    /// A POST of text.
+    /// A POST with a text payload.
     pub(crate) fn post(path: &str, text: &str) -> Self {
         Self::new(Code::POST, path).body(0, text)
     }
 
-    /// Text in another format.
+    /// Sets the payload with a Content-Format.
     pub(crate) fn body(mut self, format: u16, text: &str) -> Self {
         let value = if format == 0 {
             vec![]
@@ -90,7 +90,7 @@ impl Ask {
         format!("coap://127.0.0.1:{port}{}", self.path)
     }
 
-    /// As the programs want it, after the client's name.
+    /// The command for the peers' programs, without the client's name.
     fn words(&self, port: u16, setup: Setup) -> String {
         let kind = if self.non { "non" } else { "con" };
         let mut text = format!(
@@ -130,10 +130,10 @@ impl Ask {
     }
 }
 
-/// A response as the application gets it, put together if it came in blocks.
+/// A response as delivered to the application, reassembled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// As in `2.05`.
+    /// Such as `2.05`.
     pub(crate) code: String,
     pub(crate) format: Option<u32>,
     pub(crate) etag: Option<Vec<u8>>,
@@ -159,7 +159,7 @@ impl Answer {
         }
     }
 
-    /// What follows `answer` or `state` in what a program says.
+    /// Parses the text after `answer` or `state` in a program's output.
     fn read(text: &str) -> Self {
         let mut words = text.split(' ');
         let mut answer = Self {
@@ -189,14 +189,14 @@ impl Answer {
     }
 }
 
-/// A client with a port of its own.
+/// A client on a separate port.
 #[derive(Debug)]
 pub(crate) enum Client {
     Ours(carob::Client),
     Theirs(Peer, Task),
 }
 
-/// A resource that a client observes.
+/// An observation.
 #[derive(Debug)]
 pub(crate) enum Watch {
     Ours(carob::client::Observation),
@@ -294,15 +294,15 @@ fn builder(client: &carob::Client, ask: &Ask, port: u16) -> carob::client::Reque
 }
 
 impl Watch {
-    /// The next state, or the last word; nothing if none comes within `limit`.
+    /// The next notification, or the final one; nothing if none arrives within `limit`.
     pub(crate) async fn within(&mut self, limit: Duration) -> Option<Answer> {
         timeout(limit, self.state()).await.unwrap_or_default()
     }
 
-    /// The next state, or the last word.
+    /// The next notification, or the final one.
     pub(crate) async fn next(&mut self) -> Answer {
         let state = self.within(LIMIT).await;
-        state.expect("the application is told a state in time")
+        state.expect("a notification in time")
     }
 
     async fn state(&mut self) -> Option<Answer> {
@@ -324,7 +324,7 @@ impl Watch {
         }
     }
 
-    /// Ends it with a GET that says so.
+    /// Cancels with GET and Observe 1.
     pub(crate) async fn stop(self) {
         match self {
             Self::Ours(observation) => {
@@ -335,14 +335,14 @@ impl Watch {
         }
     }
 
-    /// Forgets it: the next notification is refused.
+    /// Drops the observation; the next notification is rejected.
     pub(crate) async fn forget(self) {
         match self {
             Self::Ours(observation) => drop(observation),
             Self::Theirs(mut told) => {
                 told.add("forget");
                 loop {
-                    // States that were on their way may come first.
+                    // In-flight notifications may come first.
                     let said = told.hear().await;
                     if said == "forgotten" {
                         return;

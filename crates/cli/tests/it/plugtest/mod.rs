@@ -1,14 +1,12 @@
-//! The ETSI CoAP plugtests: core, block, observe and link format (the test descriptions of
-//! CoAP#4, 2014).
+//! The ETSI CoAP plugtests: core, block, observe and link format (test descriptions of CoAP#4, 2014).
 //!
-//! A case is written once, as what a client does and what must then have passed on the wire, and
-//! is run in several columns: our client with our server, ours with a peer's, a peer's with ours.
-//! Client and server talk through `interop/path.rs`, which records every datagram and loses what a case
-//! wants lost. Peers are programs of ours on their libraries; `crates/cli/tests/it/plugtest/README.md` has the table,
-//! which `CAROB_PLUGTEST_TABLE=FILE` writes.
+//! Each case states the client's actions and the expected messages. It runs in several columns: Carob with Carob,
+//! Carob's client with a peer's server, and a peer's client with Carob's server. `interop/path.rs` relays between
+//! them, records every datagram and drops those that a case selects. `crates/cli/tests/it/plugtest/README.md` has the
+//! results, which `CAROB_PLUGTEST_TABLE=FILE` writes.
 //!
-//! Reading order: `cases` (the table), `cases/basic` and the others (the cases), `bench` (what they
-//! may do), `interop/wire.rs` (what they look at).
+//! Reading order: `cases` (the table), `cases/basic` and the others (the cases), `bench` (operations),
+//! `interop/wire.rs` (recorded messages).
 
 mod bench;
 #[macro_use]
@@ -18,7 +16,7 @@ mod program;
 mod servers;
 mod setup;
 
-// The resources of our server are an example of the library's, for people to try clients with.
+// The server's resources are an example of the library, so that other clients can be tried with it.
 #[path = "../../../../carob/examples/plugtest_server/observed.rs"]
 mod observed;
 #[path = "../../../../carob/examples/plugtest_server/resources.rs"]

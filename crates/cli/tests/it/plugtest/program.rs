@@ -1,6 +1,5 @@
-//! A program on a peer's library that makes clients and servers on command; README.md in
-//! `interop/` has its commands. There is one for each peer and the whole run; it ends when its
-//! input does, at the latest with this process.
+//! A program on a peer's library that runs clients and servers on command; the commands are in README.md in
+//! `interop/`. One process per peer serves the whole run and exits when its stdin is closed.
 
 use std::{
     collections::BTreeMap,
@@ -22,12 +21,11 @@ use tokio::{
 use crate::installed::Peer;
 use crate::interop::clients;
 
-/// The longest wait for an answer of the program's; a Java machine has to start first.
+/// Longest wait for a line of the program; includes the start of a Java VM.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Listeners = Arc<Mutex<BTreeMap<String, UnboundedSender<String>>>>;
 
-/// A running program.
 #[derive(Debug)]
 pub(crate) struct Program {
     input: Mutex<ChildStdin>,
@@ -42,7 +40,7 @@ pub(crate) struct Task {
     lines: UnboundedReceiver<String>,
 }
 
-/// The program of a peer, started when it is first asked for.
+/// The program of a peer, started on first use.
 pub(crate) fn of(peer: Peer) -> &'static Program {
     static CALIFORNIUM: OnceLock<Program> = OnceLock::new();
     static AIOCOAP: OnceLock<Program> = OnceLock::new();
@@ -71,18 +69,18 @@ impl Program {
                 let (tag, text) = line.split_once(' ').unwrap_or((&line, ""));
                 let listeners = told.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(listener) = listeners.get(tag) {
-                    // A listener that was dropped needs no more.
+                    // The listener may have been dropped.
                     let _ = listener.send(text.to_owned());
                 }
             }
-            // Everybody who still waits learns that nothing more will come.
+            // Closes the channels, so that pending receivers end.
             told.lock().unwrap_or_else(PoisonError::into_inner).clear();
             let _ = child.wait();
         });
         Self { input, listeners }
     }
 
-    /// Tells it to do something new.
+    /// Sends a command that starts a task.
     pub(crate) fn tell(&'static self, command: &str) -> Task {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let tag = format!("t{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -104,12 +102,12 @@ impl Program {
 }
 
 impl Task {
-    /// What commands about it name it by.
+    /// The task's identifier in commands.
     pub(crate) fn tag(&self) -> &str {
         &self.tag
     }
 
-    /// Another command about the same thing.
+    /// Sends another command for this task.
     pub(crate) fn add(&self, command: &str) {
         let input = self.program.input.lock();
         let mut input = input.unwrap_or_else(PoisonError::into_inner);
@@ -117,14 +115,14 @@ impl Task {
         input.flush().expect("as above");
     }
 
-    /// The next that is said about it.
+    /// The next line of output for this task.
     pub(crate) async fn hear(&mut self) -> String {
         let said = timeout(LIMIT, self.lines.recv()).await;
-        said.expect("the program says something in time")
+        said.expect("a line from the program in time")
             .expect("the program is still there")
     }
 
-    /// Waits until a server is ready; it is not if its port is taken.
+    /// Waits until a server is ready; returns false if its port is in use.
     pub(crate) async fn is_ready(&mut self) -> bool {
         loop {
             let said = self.hear().await;
@@ -136,7 +134,7 @@ impl Task {
         }
     }
 
-    /// Waits until this is said.
+    /// Waits for this line.
     pub(crate) async fn until(&mut self, wanted: &str) {
         loop {
             let said = self.hear().await;

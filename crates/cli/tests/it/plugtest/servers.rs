@@ -1,4 +1,4 @@
-//! Servers with the resources of the plugtests: ours, and the peers' through their programs.
+//! Servers with the plugtest resources: Carob's and the peers' programs.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use super::setup::{SERVER_BLOCK, Setup};
 use crate::interop::clients::Client as Who;
 use crate::process::free_port;
 
-/// How often what changes by itself changes; the plugtests suggest every five seconds.
+/// Interval of changes; the plugtests suggest five seconds.
 pub(crate) const TICK: Duration = Duration::from_millis(400);
 
-/// How often a port is tried, and how long is waited in between.
+/// Attempts to bind a port, and the pause in between.
 const TRIES: u32 = 100;
 const WAIT: Duration = Duration::from_millis(10);
 
-/// A running server; it stops when the value goes.
+/// A running server, stopped on drop.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) port: u16,
@@ -45,7 +45,7 @@ impl Server {
             setup,
             running: None,
         };
-        // Another test may take the port before the peer's program does.
+        // Another test may take the port before the peer's program binds it.
         for _ in 0..TRIES {
             if server.run().await {
                 return server;
@@ -55,7 +55,7 @@ impl Server {
         panic!("every port that was free is taken");
     }
 
-    /// Whether it runs, because its port was free.
+    /// Starts the server; returns false if its port is in use.
     async fn run(&mut self) -> bool {
         let port = self.port;
         let running = match self.who {
@@ -75,7 +75,7 @@ impl Server {
         true
     }
 
-    /// Ends it, and starts another in its place that knows nothing of it.
+    /// Replaces the server by a new one without state.
     pub(crate) async fn reboot(&mut self) {
         if let Some(Running::Theirs(mut told)) = self.running.take() {
             told.add("close");
@@ -90,7 +90,7 @@ impl Server {
         panic!("port {} does not become free", self.port);
     }
 
-    /// How many observe its resources; ours alone can tell.
+    /// Number of observers; known for Carob's server only.
     pub(crate) async fn observers(&self) -> Option<usize> {
         match &self.running {
             Some(Running::Ours(server, _)) => {
@@ -110,7 +110,7 @@ impl Drop for Server {
     }
 }
 
-/// The port may be that of a server that ended a moment ago.
+/// Starts Carob's server. The port may still be in use by a server that has just stopped.
 async fn ours(port: u16, setup: Setup) -> Running {
     let size = BlockSize::from_bytes_at_most(SERVER_BLOCK.into()).expect("a block size");
     for _ in 0..TRIES {

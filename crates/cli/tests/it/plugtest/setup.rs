@@ -1,20 +1,20 @@
-//! What a case wants of its client and server.
+//! Client and server configuration of a case.
 
 use carob::TransmissionParameters;
 
-/// The block size of servers, as the plugtests suggest it: what is large then has several.
+/// The servers' block size, as the plugtests suggest, so that large resources take several blocks.
 pub(crate) const SERVER_BLOCK: u16 = 64;
 
-/// Settings of a case's client and server.
+/// Configuration of a case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
-    /// The client's largest block.
+    /// Largest block size of the client.
     pub(crate) block: u16,
-    /// The client names its block size in its first GET (RFC 7959 2.4).
+    /// Early negotiation: the first GET has Block2 (RFC 7959 2.4).
     pub(crate) early: bool,
-    /// The client's tokens are empty.
+    /// The client uses empty tokens.
     pub(crate) empty_token: bool,
-    /// Timers so short that a case can wait for them.
+    /// Short timeouts, for cases that wait for them.
     pub(crate) impatient: bool,
 }
 
@@ -31,7 +31,7 @@ impl Setup {
         ..Self::PLAIN
     };
 
-    /// The timers where the test has them: ACK_TIMEOUT in milliseconds and MAX_RETRANSMIT.
+    /// ACK_TIMEOUT in milliseconds and MAX_RETRANSMIT.
     pub(crate) fn timers(self) -> (u32, u8) {
         if self.impatient { (150, 3) } else { (2_000, 4) }
     }

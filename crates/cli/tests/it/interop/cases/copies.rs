@@ -1,5 +1,4 @@
-//! Copies of a request told apart, with servers that know nothing of it
-//! (draft-ietf-core-fasor-02 4.4, 4.5).
+//! Matching responses to transmissions (draft-ietf-core-fasor-02 4.4, 4.5), with servers that do not implement the draft.
 
 use std::{
     net::SocketAddr,
@@ -20,18 +19,18 @@ use crate::interop::library;
 use crate::interop::path::Faults;
 
 const REQUESTS: usize = 40;
-/// Doubled with each copy, so that a slow peer has some six seconds.
+/// Doubles with each retransmission, so that a slow peer has about six seconds.
 const FIRST_TIMEOUT: carob_cc::time::Duration = carob_cc::time::Duration::from_millis(200);
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// About every fourth request is repeated.
+/// About every fourth request is retransmitted.
 const LOSSY: Faults = Faults {
     loss: 150,
     duplication: 50,
     reordering: 0,
 };
 
-/// A peer that ignores the option answers all the same, and is not sent it again.
+/// A peer that ignores the option still responds, and the option is not sent again.
 pub(crate) fn by_option(bench: &Bench) {
     ask(bench, CopyTagging::EveryCopy);
     let seen = bench.path().to_server();
@@ -48,11 +47,11 @@ pub(crate) fn by_option(bench: &Bench) {
     let mut replies = replies.values().flatten();
     assert!(
         !replies.any(|reply| reply.option(RETRANSMISSION_COUNT).is_some()),
-        "it knows the option, and the document says that it does not"
+        "the peer knows the option; the documentation says that it does not"
     );
 }
 
-/// A peer answers whichever token it likes of those that a request's copies had.
+/// A peer may respond to any of the tokens of a request's transmissions.
 pub(crate) fn by_token(bench: &Bench) {
     let matches = ask(bench, CopyTagging::Token);
     let seen = bench.path().to_server();
@@ -62,19 +61,19 @@ pub(crate) fn by_token(bench: &Bench) {
     let told = matches
         .iter()
         .any(|(copies, matched)| *copies > 1 && matches!(matched, Matched::Exact(_)));
-    assert!(told, "no answer told its copy: {matches:?}");
-    // libcoap carries out each copy that comes; the others answer all with the first's answer.
-    let anew = bench.server.whose == Client::Of(Peer::Libcoap);
+    assert!(told, "no response identified its transmission: {matches:?}");
+    // libcoap executes each transmission; the others repeat the first response.
+    let reexecutes = bench.server.whose == Client::Of(Peer::Libcoap);
     let seen = bench.path().to_client();
     assert_eq!(
         seen.is_contradictory(),
-        anew,
-        "the document says otherwise of what it answers duplicates with"
+        reexecutes,
+        "the documentation describes other responses to duplicates"
     );
 }
 
-/// Repeats a request through loss and duplication. Returns the controller's evidence for each
-/// answer: the number of copies, and the one answered.
+/// Sends requests through loss and duplication. Returns the controller's evidence for each response: the number of
+/// transmissions, and the one that was matched.
 fn ask(bench: &Bench, counting: CopyTagging) -> Vec<(usize, Matched)> {
     bench.interpose(LOSSY);
     let uri = format!(
@@ -104,7 +103,7 @@ fn ask(bench: &Bench, counting: CopyTagging) -> Vec<(usize, Matched)> {
     heard.clone()
 }
 
-/// Wants copies told apart, and notes what comes of it.
+/// A controller that requests matching and records the result.
 #[derive(Debug)]
 struct Counter {
     counting: CopyTagging,

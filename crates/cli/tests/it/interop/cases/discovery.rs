@@ -1,8 +1,8 @@
-//! What a server says it has (RFC 6690).
+//! Resource discovery (RFC 6690).
 
 use crate::interop::bench::Bench;
 
-/// RFC 6690 4.1: one attribute, whose value may end in an asterisk.
+/// RFC 6690 4.1: filters by one attribute, whose value may end in an asterisk.
 pub(crate) fn filter(bench: &Bench) {
     let (filter, expected) = bench.server.paths.filter;
     let all = bench.discover(None);
@@ -14,7 +14,7 @@ pub(crate) fn filter(bench: &Bench) {
     );
 }
 
-/// What stands between angle brackets, in alphabetical order.
+/// Link targets in alphabetical order.
 fn targets(links: &str) -> Vec<&str> {
     let mut targets: Vec<_> = links
         .split('<')

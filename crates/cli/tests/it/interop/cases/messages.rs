@@ -1,4 +1,4 @@
-//! What happens to single messages: confirmation, separate responses, duplicates.
+//! The message layer: acknowledgements, separate responses, duplicates.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::interop::bench::{Bench, SMALL, assert_same};
 use crate::interop::clients::Ask;
 use crate::interop::path::Faults;
 
-/// RFC 7252 4.3: an empty confirmable message, to be rejected.
+/// RFC 7252 4.3: an Empty Confirmable message is rejected with a Reset.
 pub(crate) fn ping(bench: &Bench) {
     bench.ping();
 }
@@ -24,7 +24,7 @@ pub(crate) fn non(bench: &Bench) {
     );
 }
 
-/// RFC 7252 5.2.2.
+/// RFC 7252 5.2.2: separate responses.
 pub(crate) fn separate(bench: &Bench) {
     bench.interpose(Faults::default());
     let answer = bench.succeed(&Ask::new("get", bench.server.paths.slow));
@@ -34,7 +34,7 @@ pub(crate) fn separate(bench: &Bench) {
         to_client.empty_acknowledgements() >= 1,
         "the response was not separate: {to_client:?}"
     );
-    // A client may say that it has the response before it acknowledges it.
+    // The client may print the response before it acknowledges it.
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
         let to_server = bench.path().to_server();
@@ -47,7 +47,7 @@ pub(crate) fn separate(bench: &Bench) {
     }
 }
 
-/// RFC 7252 4.5.
+/// RFC 7252 4.5: duplicates are not executed.
 pub(crate) fn once(bench: &Bench) {
     let every = Faults {
         duplication: 1000,
@@ -67,8 +67,7 @@ pub(crate) fn once(bench: &Bench) {
     let seen = bench.path().to_client();
     assert!(seen.duplicated() > 0, "nothing was duplicated");
     if bench.server.has_folder() {
-        // Executed twice, a PUT would be answered by Created and then Changed, a DELETE by
-        // Deleted and then Not Found.
+        // Executed twice, PUT would give 2.01 and then 2.04, DELETE 2.02 and then 4.04.
         assert!(
             !seen.is_contradictory(),
             "repeated requests were carried out again: {seen:?}"

@@ -1,4 +1,4 @@
-//! Methods, and the options that decide what they do.
+//! Methods and conditional requests.
 
 use crate::interop::bench::{Bench, SMALL, assert_same};
 use crate::interop::clients::Ask;
@@ -35,24 +35,24 @@ pub(crate) fn delete(bench: &Bench) {
     assert_eq!(bench.server.stored(), None, "the file is still there");
 }
 
-/// RFC 8132 2: a method with a body whose response is as that of GET.
+/// RFC 8132 2: FETCH has a body and the same responses as GET.
 pub(crate) fn fetch(bench: &Bench) {
     let echo = bench.server.paths.echo.expect("offered with /echo only");
     let answer = bench.succeed(&Ask::new("fetch", echo).payload(SMALL));
     assert_same(&answer.payload, SMALL);
 }
 
-/// RFC 8132 3: not idempotent, so that each request has an effect.
+/// RFC 8132 3: PATCH is not idempotent; each request has an effect.
 pub(crate) fn patch(bench: &Bench) {
     assert_patched(bench, "patch", &[SMALL, SMALL].concat());
 }
 
-/// RFC 8132 3: idempotent, so that once more changes nothing.
+/// RFC 8132 3: iPATCH is idempotent; a second request changes nothing.
 pub(crate) fn ipatch(bench: &Bench) {
     assert_patched(bench, "ipatch", SMALL);
 }
 
-/// Patches twice; where nothing is kept, the response shows what arrived.
+/// Sends the patch twice. Without a stored representation, only the response is checked.
 fn assert_patched(bench: &Bench, method: &'static str, expected: &[u8]) {
     if let Some(path) = bench.server.paths.patch {
         for _ in 0..2 {
@@ -67,7 +67,7 @@ fn assert_patched(bench: &Bench, method: &'static str, expected: &[u8]) {
     }
 }
 
-/// RFC 7252 5.10.4: the format requested, or 4.06.
+/// RFC 7252 5.10.4: the requested format, or 4.06.
 pub(crate) fn accept(bench: &Bench) {
     const CBOR: u16 = 60;
     const JSON: u16 = 50;
@@ -77,7 +77,7 @@ pub(crate) fn accept(bench: &Bench) {
     bench.refuse(&Ask::new("get", path).accept(CBOR), "4.06");
 }
 
-/// RFC 7252 5.10.8.2.
+/// RFC 7252 5.10.8.2: If-None-Match.
 pub(crate) fn if_none_match(bench: &Bench) {
     let put = Ask::new("put", bench.server.paths.store).if_none_match();
     bench.succeed(&put.payload(SMALL));
@@ -86,11 +86,11 @@ pub(crate) fn if_none_match(bench: &Bench) {
     bench.assert_stored(SMALL);
 }
 
-/// RFC 7252 5.10.8.1.
+/// RFC 7252 5.10.8.1: If-Match.
 pub(crate) fn if_match(bench: &Bench) {
     let path = bench.server.paths.store;
     let put = Ask::new("put", path).payload(SMALL);
-    // The empty value stands for any state, but there is none yet.
+    // The empty value matches any representation; none exists yet.
     bench.refuse(&put.if_match(b""), "4.12");
     bench.store(b"first");
     let first = bench.etag(path);
@@ -102,7 +102,7 @@ pub(crate) fn if_match(bench: &Bench) {
     bench.assert_stored(SMALL);
 }
 
-/// RFC 7252 5.10.6.2: 2.03 without a body as long as the state is the known one.
+/// RFC 7252 5.10.6.2: 2.03 without a payload while the entity tag matches.
 pub(crate) fn validate(bench: &Bench) {
     let path = bench.server.paths.store;
     bench.store(SMALL);

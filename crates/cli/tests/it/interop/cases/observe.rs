@@ -1,4 +1,4 @@
-//! Resources that are observed (RFC 7641).
+//! Observation (RFC 7641).
 
 use std::{
     cell::Cell,
@@ -16,19 +16,19 @@ use crate::interop::{
     wire::Seen,
 };
 
-/// Time after which a notification would have arrived.
+/// Silence after which no further notification is expected.
 pub(crate) const SILENCE: Duration = Duration::from_millis(700);
 const LIMIT: Duration = Duration::from_secs(30);
 const CHANGES: usize = 3;
 
-/// RFC 7641 3.6: the client says that it has had enough.
+/// RFC 7641 3.6: the client cancels with GET and Observe 1.
 pub(crate) fn cancel_by_get(bench: &Bench) {
     bench.interpose(Faults::default());
     let subject = Subject::number(bench);
     let mut watching = subject.watch(Cancel::Get);
     subject.follow(&watching);
     watching.finish();
-    // The client has gone; its last message may still be on its way through the path.
+    // The client has exited; its last message may still be in flight.
     let deadline = Instant::now() + LIMIT;
     while bench.path().to_server().cancellations() == 0 && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(10));
@@ -38,13 +38,13 @@ pub(crate) fn cancel_by_get(bench: &Bench) {
     assert_silent(bench, &subject);
 }
 
-/// RFC 7641 3.6: the client forgets, and refuses what comes then.
+/// RFC 7641 3.6: the client forgets the observation and rejects the next notification.
 pub(crate) fn cancel_by_reset(bench: &Bench) {
     bench.interpose(Faults::default());
     let subject = Subject::number(bench);
     let watching = subject.watch(Cancel::Reset);
     subject.follow(&watching);
-    // The client has told what it saw, but may need a moment to forget.
+    // The client prints a notification before it drops the observation.
     let deadline = Instant::now() + LIMIT;
     while bench.path().to_server().count(Type::Reset) == 0 {
         assert!(Instant::now() < deadline, "no Reset\n{}", watching.said());
@@ -56,7 +56,7 @@ pub(crate) fn cancel_by_reset(bench: &Bench) {
     assert_eq!(seen.cancellations(), 0, "{seen:?}");
 }
 
-/// RFC 7641 3.5: each notification is acknowledged.
+/// RFC 7641 3.5: each Confirmable notification is acknowledged.
 pub(crate) fn confirmable(bench: &Bench) {
     bench.interpose(Faults::default());
     let subject = Subject::number(bench);
@@ -72,7 +72,7 @@ pub(crate) fn confirmable(bench: &Bench) {
     }
 }
 
-/// RFC 7641 4.5: NON, but for one now and then.
+/// RFC 7641 4.5: notifications are Non-confirmable except for an occasional one.
 pub(crate) fn non_confirmable(bench: &Bench) {
     let again;
     let bench = if let Some(argument) = bench.server.paths.notifies_by_non {
@@ -95,9 +95,9 @@ pub(crate) fn non_confirmable(bench: &Bench) {
     assert!(seen.count(Type::NonConfirmable) >= CHANGES, "{seen:?}");
 }
 
-/// RFC 7959 2.6: the first block is the notification, the others are requested.
+/// RFC 7959 2.6: the notification carries the first block; the client requests the others.
 pub(crate) fn in_blocks(bench: &Bench) {
-    /// One block with a header, a token and options.
+    /// One block with header, token and options.
     const DATAGRAM_MAX: usize = 1024 + 64;
     bench.interpose(Faults::default());
     let subject = Subject::large(bench);
@@ -107,7 +107,7 @@ pub(crate) fn in_blocks(bench: &Bench) {
     assert!(seen.longest() <= DATAGRAM_MAX, "{seen:?}");
 }
 
-/// RFC 7641 3.3.1: after Max-Age the client registers again, with a server that has forgotten it.
+/// RFC 7641 3.3.1: after Max-Age the client registers again with a restarted server.
 pub(crate) fn restart(bench: &Bench) {
     const STATES_MAX: usize = 10_000;
     let watching = bench.watch(bench.server.paths.short_lived, STATES_MAX, Cancel::Never);
@@ -116,7 +116,7 @@ pub(crate) fn restart(bench: &Bench) {
     thread::sleep(SILENCE);
     let before = watching.states().len();
     bench.resume_server();
-    // A GET gets one response; the others come because the client is registered.
+    // A GET gets one response; further ones prove the registration.
     watching.wait_for(before + 3);
 }
 
@@ -129,7 +129,11 @@ fn assert_silent(bench: &Bench, subject: &Subject<'_>) {
     let before = told(bench).0.len();
     subject.change();
     thread::sleep(SILENCE);
-    assert_eq!(told(bench).0.len(), before, "it was told all the same");
+    assert_eq!(
+        told(bench).0.len(),
+        before,
+        "a notification arrived after the cancellation"
+    );
 }
 
 fn assert_ascending(states: &[String]) {
@@ -140,25 +144,24 @@ fn assert_ascending(states: &[String]) {
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
 }
 
-/// What is observed, and how it is changed: by POST, or where the server keeps what it is sent, by
-/// PUT.
+/// An observed resource and how to change it: by POST, or by PUT if the server stores representations.
 pub(crate) struct Subject<'a> {
     bench: &'a Bench,
     pub(crate) path: &'static str,
     counts: bool,
-    /// What it is after so many changes.
+    /// The representation after this number of changes.
     state: fn(usize) -> Vec<u8>,
     changes: Cell<usize>,
 }
 
 impl<'a> Subject<'a> {
-    /// A number that is 0 at first.
+    /// A counter that starts at 0.
     pub(crate) fn number(bench: &'a Bench) -> Self {
         let state = |changes: usize| changes.to_string().into_bytes();
         Self::new(bench, bench.server.paths.count, state)
     }
 
-    /// 4 KiB of letters.
+    /// 4 KiB of letters, which take several blocks.
     fn large(bench: &'a Bench) -> Self {
         const BYTES: usize = 4 << 10;
         let state = |changes| {
@@ -197,12 +200,12 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Observes it until it has changed a few times.
+    /// Observes the resource for [`CHANGES`] changes.
     pub(crate) fn watch(&self, cancel: Cancel) -> Watching {
         self.bench.watch(self.path, 1 + CHANGES, cancel)
     }
 
-    /// Changes it, each time when the observer has seen what it was.
+    /// Changes the resource, each time after the observer has received the previous state.
     pub(crate) fn follow(&self, watching: &Watching) {
         watching.wait_for(1);
         for seen in 2..=1 + CHANGES {

@@ -1,5 +1,4 @@
-//! Options of later documents: Echo and Request-Tag (RFC 9175), No-Response (RFC 7967), Hop-Limit
-//! (RFC 8768).
+//! Echo and Request-Tag (RFC 9175), No-Response (RFC 7967) and Hop-Limit (RFC 8768).
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -18,15 +17,15 @@ use crate::interop::wire::{Message, Seen};
 use crate::process::Running;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Long enough for a response that is sent to have come through the path.
+/// Time in which a response, if sent, passes the path.
 const QUIET: Duration = Duration::from_millis(500);
-/// How long a client waits that waits in vain.
+/// Client limit for requests that get no response.
 const IN_VAIN: Duration = Duration::from_secs(3);
 const BLOCK_BYTES: u16 = 64;
 const BLOCK_SZX: u8 = 2;
 
-/// RFC 9175 2.3: unvalidated clients get at most three times their bytes, and 4.01 with Echo. A
-/// request that repeats the value is answered.
+/// RFC 9175 2.4: an unvalidated client gets at most three times its bytes, and 4.01 with Echo. A request that repeats
+/// the value is served.
 pub(crate) fn echo(bench: &Bench) {
     let bench = bench.with_server(&["--amplification-limit", "127.0.0.0/8=on"]);
     bench.interpose(Faults::default());
@@ -47,7 +46,7 @@ pub(crate) fn echo(bench: &Bench) {
     );
 }
 
-/// RFC 9175 3.5.1: the blocks of a body are not taken for those of one that was broken off.
+/// RFC 9175 3.5.1: blocks of an aborted body are not mixed with those of the next.
 pub(crate) fn request_tag(bench: &Bench) {
     bench.interpose(Faults::default());
     let second = pattern(4096);
@@ -111,7 +110,7 @@ pub(crate) fn request_tag(bench: &Bench) {
     );
 }
 
-/// RFC 7967 2: of a NON nothing at all comes back.
+/// RFC 7967 2: a NON gets no reply.
 pub(crate) fn no_response_to_non(bench: &Bench) {
     let put = Ask::new("put", bench.server.paths.store).non();
     let seen = put_quietly(bench, put);
@@ -121,7 +120,7 @@ pub(crate) fn no_response_to_non(bench: &Bench) {
     assert_eq!(seen.0.len(), 0, "something came back: {seen:?}");
 }
 
-/// RFC 7967 2: of a CON comes an acknowledgement without a response.
+/// RFC 7967 2: a CON gets an Empty ACK and no response.
 pub(crate) fn no_response_to_con(bench: &Bench) {
     let seen = put_quietly(bench, Ask::new("put", bench.server.paths.store));
     let sent = bench.path().to_server();
@@ -132,10 +131,10 @@ pub(crate) fn no_response_to_con(bench: &Bench) {
     );
 }
 
-/// Puts something that no 2.xx is wanted for, and checks that it was stored; what came back.
+/// Puts a representation with No-Response for 2.xx and checks that it was stored; returns the server's messages.
 fn put_quietly(bench: &Bench, put: Ask<'_>) -> Seen {
     bench.interpose(Faults::default());
-    // Whether they wait, and what they then say, is their own affair.
+    // Clients may or may not wait for a response, and exit with different codes.
     let _ = bench.try_ask(&put.payload(SMALL).option(258, &[2]).limit(IN_VAIN));
     let start = Instant::now();
     while bench.path().to_server().requests().is_empty() {
@@ -150,7 +149,7 @@ fn put_quietly(bench: &Bench, put: Ask<'_>) -> Seen {
     seen
 }
 
-/// RFC 8768 3: a server ignores it, a proxy lowers it, and answers 5.08 where it would come to nothing.
+/// RFC 8768 3: an origin server ignores Hop-Limit; a proxy decrements it and returns 5.08 at zero.
 pub(crate) fn hop_limit(bench: &Bench) {
     bench.interpose(Faults::default());
     let arrived = || values(&bench.path().to_server(), OptionNumber::HOP_LIMIT);
@@ -166,7 +165,7 @@ pub(crate) fn hop_limit(bench: &Bench) {
     assert!(code_line(&said).is_none_or(|code| code == "2.05"), "{said}");
     assert_eq!(arrived(), [Some(vec![9])], "{said}");
     let said = get_in_hops(bench, before.port(), 1);
-    // Californium does not know 5.08, and takes it for 5.00 (RFC 7252 5.9).
+    // Californium does not implement 5.08 and treats it as 5.00 (RFC 7252 5.9).
     let unknown = bench.peer() == Peer::Californium;
     let told = if unknown { "5.00" } else { "5.08" };
     assert_eq!(code_line(&said).as_deref(), Some(told), "{said}");
@@ -180,7 +179,7 @@ pub(crate) fn hop_limit(bench: &Bench) {
     );
 }
 
-/// A GET by their client through a proxy, with this Hop-Limit; what the client said.
+/// A GET by the peer's client through a proxy, with this Hop-Limit; returns the client's output.
 fn get_in_hops(bench: &Bench, proxy: u16, hops: u8) -> String {
     let proxy = format!("coap://127.0.0.1:{proxy}");
     let peer = bench.peer();
@@ -197,11 +196,11 @@ fn get_in_hops(bench: &Bench, proxy: u16, hops: u8) -> String {
     let mut running = Running::start(&mut command, &bench.scratch, "client");
     let status = running.finish(LIMIT);
     assert!(status.success(), "{status}\n{}", running.said());
-    // libcoap's client tells codes of errors only, where the others tell none.
+    // libcoap's client prints error codes only, on stderr.
     format!("{}\n{}", running.stdout(), running.stderr())
 }
 
-/// The values of an option in the requests, one for each message ID.
+/// The values of an option in requests, one per Message ID.
 fn values(seen: &Seen, option: OptionNumber) -> Vec<Option<Vec<u8>>> {
     let requests = seen.requests();
     let firsts = requests.values().map(|copies| &copies[0]);

@@ -1,6 +1,6 @@
-//! What goes over connections: TCP, TLS and WebSocket (RFC 8323).
+//! Requests over TCP, TLS and WebSocket (RFC 8323).
 //!
-//! Over TCP a relay sees the messages; over the others the cases see what comes of them.
+//! Over TCP, a relay records the messages; over TLS and WebSocket, only the results are checked.
 
 use std::{
     thread,
@@ -22,11 +22,11 @@ use crate::interop::{
 
 const ONE_MESSAGE_BYTES: usize = 40 << 10;
 const BLOCKS_BYTES: usize = 1 << 20;
-/// Critical, and of the range for experiments.
+/// A critical option from the experimental range.
 const UNKNOWN_CRITICAL: u16 = 65_001;
-/// A CSM with option 1, which is critical and means nothing.
+/// A CSM with option 1, which is critical and undefined.
 const BAD_CSM: &[u8] = &[0x10, 0xe1, 0x10];
-/// Without a CSM (RFC 8323 5.3.1).
+/// Max-Message-Size before a CSM arrives (RFC 8323 5.3.1).
 const BASE_MESSAGE_SIZE: u32 = 1152;
 const LIMIT: Duration = Duration::from_secs(20);
 const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ pub(crate) fn methods(bench: &Bench) {
     methods::put(bench);
     methods::post(bench);
     methods::delete(bench);
-    // Everybody introduces themselves first, if at all.
+    // A CSM comes first, from peers that send one.
     if bench.is_over(Transport::Tcp) {
         let (to_server, to_client) = (bench.relay().to_server(), bench.relay().to_client());
         let ours = if bench.is_our_client() {
@@ -55,14 +55,14 @@ pub(crate) fn more_methods(bench: &Bench) {
     methods::ipatch(bench);
 }
 
-/// RFC 7252 5.4.1.
+/// RFC 7252 5.4.1: an unknown critical option is refused with 4.02.
 pub(crate) fn critical(bench: &Bench) {
     let get = Ask::new("get", bench.server.paths.hello);
     bench.refuse(&get.option(UNKNOWN_CRITICAL, b"x"), "4.02");
     bench.succeed(&get);
 }
 
-/// RFC 8323 5.3.1: more than the base size, because the client's CSM allows it.
+/// RFC 8323 5.3.1: a message above the base size, as the client's CSM permits.
 pub(crate) fn one_message_down(bench: &Bench) {
     let (path, expected) = bench.source(ONE_MESSAGE_BYTES);
     bench.relay();
@@ -83,7 +83,7 @@ pub(crate) fn one_message_up(bench: &Bench) {
     }
 }
 
-/// RFC 8323 6.
+/// RFC 8323 6: block-wise transfer.
 pub(crate) fn blocks_down(bench: &Bench) {
     download(bench, BLOCKS_BYTES);
     assert_in_blocks(bench, &bench.relay().to_client());
@@ -94,7 +94,7 @@ pub(crate) fn blocks_up(bench: &Bench) {
     assert_in_blocks(bench, &bench.relay().to_server());
 }
 
-/// RFC 8323 6: a block of size exponent 7 is several of 1024 bytes.
+/// RFC 8323 6: BERT; a block with size exponent 7 carries several of 1024 bytes.
 pub(crate) fn bert_down(bench: &Bench) {
     download(bench, BLOCKS_BYTES);
     assert_bert(&bench.relay().to_client());
@@ -126,7 +126,7 @@ fn longest(messages: &[Message]) -> usize {
     payloads.max().unwrap_or_default()
 }
 
-/// No message is larger than its receiver said it takes.
+/// Checks that no message exceeds the receiver's Max-Message-Size.
 fn assert_within_limits(bench: &Bench) {
     if !bench.is_over(Transport::Tcp) {
         return;
@@ -162,14 +162,14 @@ fn assert_bert(messages: &[Message]) {
     let (count, bytes) = several.fold((0, 0), |(count, bytes), message| {
         (count + 1, bytes + message.payload)
     });
-    // The last may be a single one.
+    // The last message may carry a single block.
     assert!(
         count > 0 && bytes >= BLOCKS_BYTES - 1024,
         "{count} messages of several blocks, {bytes} bytes in them"
     );
 }
 
-/// RFC 8323 7.
+/// RFC 8323 7: notifications.
 pub(crate) fn notified(bench: &Bench) {
     let subject = Subject::number(bench);
     let watching = subject.watch(Cancel::Never);
@@ -190,7 +190,7 @@ pub(crate) fn cancelled(bench: &Bench) {
     }
 }
 
-/// RFC 8323 3.4 leaves the order of answers to the server; tokens tell them apart.
+/// RFC 8323 3.4: responses may arrive in any order; tokens match them.
 pub(crate) fn many(bench: &Bench) {
     const COUNT: usize = 20;
     bench.relay();
@@ -220,7 +220,7 @@ fn ours_at_once(bench: &Bench, slow: &str, hello: &str, count: usize) -> Vec<Str
             })
         };
         ask("first", slow);
-        // The first has to be the first on the wire.
+        // So that the first request is the first on the wire.
         tokio::time::sleep(Duration::from_millis(200)).await;
         for _ in 0..count {
             ask("then", hello);
@@ -233,7 +233,7 @@ fn ours_at_once(bench: &Bench, slow: &str, hello: &str, count: usize) -> Vec<Str
     })
 }
 
-/// RFC 8323 5.4.
+/// RFC 8323 5.4: Ping and Pong.
 pub(crate) fn ping(bench: &Bench) {
     bench.relay();
     bench.ping_over_connection();
@@ -244,11 +244,11 @@ pub(crate) fn ping(bench: &Bench) {
     }
 }
 
-/// RFC 8323 5.5: the client says that it goes, and the connection ends.
+/// RFC 8323 5.5: the client sends Release, and the connection ends.
 pub(crate) fn release(bench: &Bench) {
     bench.relay();
     if bench.is_our_client() {
-        // The command just ends, which closes the connection, too.
+        // The command closes the connection without Release, so a library client is used.
         let (certificates, uri) = (
             bench.certificates(),
             bench.to().uri(bench.server.paths.hello),
@@ -268,14 +268,14 @@ pub(crate) fn release(bench: &Bench) {
             .last()
             .is_some_and(|last| last.code == Code::RELEASE)
     });
-    // Nobody took it for a failure.
+    // The server did not treat Release as an error.
     let to_client = bench.relay().to_client();
     assert!(to_client.iter().all(|message| message.code != Code::ABORT));
     bench.succeed(&Ask::new("get", bench.server.paths.hello));
 }
 
-/// RFC 8323 5.3, 5.6: the server hears something critical that it does not know, and ends the
-/// connection with an Abort. A GET may be sent again on another.
+/// RFC 8323 5.3, 5.6: the server ends the connection with Abort after an unknown critical option in a CSM. The
+/// client may retry a GET on a new connection.
 pub(crate) fn abort(bench: &Bench) {
     bench.relay_after(BAD_CSM);
     let get = Ask::new("get", bench.server.paths.hello);
@@ -283,7 +283,7 @@ pub(crate) fn abort(bench: &Bench) {
         bench.succeed(&get);
         assert!(bench.relay().connections() > 1, "it was not made again");
     } else {
-        // Whether the client tries again is its affair; its next request has a new connection.
+        // Clients may or may not retry; the next request opens a new connection.
         let _ = bench.try_ask(&get.limit(REFUSAL_LIMIT));
         bench.succeed(&get);
     }
@@ -291,7 +291,7 @@ pub(crate) fn abort(bench: &Bench) {
     assert!(to_client.iter().any(|message| message.code == Code::ABORT));
 }
 
-/// RFC 8323 7.4: observations end with their connection; who wants to go on registers again.
+/// RFC 8323 7.4: observations end with their connection; the client registers again.
 pub(crate) fn lost(bench: &Bench) {
     const STATES_MAX: usize = 10_000;
     bench.relay();
@@ -303,8 +303,11 @@ pub(crate) fn lost(bench: &Bench) {
     let before = watching.states().len();
     subject.change();
     watching.wait_for(before + 1);
-    assert!(bench.relay().connections() > 1, "it was not made again");
-    // The registration answered with the state; what comes now comes of being on the list.
+    assert!(
+        bench.relay().connections() > 1,
+        "the client did not reconnect"
+    );
+    // The registration's response has the current state; a later one proves the registration.
     let before = watching.states().len();
     subject.change();
     watching.wait_for(before + 1);
@@ -325,7 +328,7 @@ pub(crate) fn reverse(bench: &Bench) {
     }
 }
 
-/// RFC 8323 5.3 demands a CSM; Carob gets on without, unless told otherwise.
+/// RFC 8323 5.3 requires a CSM; Carob tolerates its absence unless `strict` is set.
 pub(crate) fn no_csm(bench: &Bench) {
     let again;
     let bench = if let Some(arguments) = bench.server.paths.no_csm {
@@ -385,19 +388,19 @@ pub(crate) fn insist(bench: &Bench) {
     }
 }
 
-/// RFC 8323 9.2: a server whose certificate nobody vouches for gets no request.
+/// RFC 8323 9.2: a server with an untrusted certificate gets no request.
 pub(crate) fn stranger(bench: &Bench) {
     let get = Ask::new("get", bench.server.paths.hello).limit(REFUSAL_LIMIT);
     match bench.try_ask(&get.connection(Connection::TrustingStrangers)) {
         Err(_) => {}
-        // libcoap's client says nothing of failures but in words.
+        // libcoap's client reports failures as text only, with exit code 0.
         Ok(answer) => assert_same(&answer.payload, b""),
     }
     let answer = bench.succeed(&get);
     assert!(!answer.payload.is_empty(), "{}", answer.said);
 }
 
-/// RFC 8323 4.1.
+/// RFC 8323 4.1: the WebSocket opening handshake.
 pub(crate) fn websocket(bench: &Bench) {
     bench.relay();
     bench.succeed(&Ask::new("get", bench.server.paths.hello));

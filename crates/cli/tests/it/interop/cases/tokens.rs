@@ -1,4 +1,4 @@
-//! Tokens of more than 8 bytes, with servers that know nothing of them (RFC 8974 2.2.2).
+//! Extended tokens with servers that do not implement them (RFC 8974 2.2.2).
 
 use std::time::Duration;
 
@@ -14,8 +14,7 @@ use crate::interop::path::Faults;
 const LIMIT: Duration = Duration::from_secs(60);
 const LONG: u16 = 20;
 
-/// A request with a long token is rejected, or dropped, and goes again with a short one; all later ones
-/// have such.
+/// A request with an extended token is rejected or dropped, and repeated with a short one, like all later ones.
 pub(crate) fn long(bench: &Bench) {
     bench.interpose(Faults::default());
     let uri = format!(
@@ -44,9 +43,9 @@ pub(crate) fn long(bench: &Bench) {
     assert_eq!(
         lengths,
         [8, 8, 8, LONG.into()],
-        "it takes long tokens, and the document says that it does not"
+        "the peer accepts long tokens; the documentation says that it does not"
     );
-    // Who drops what it cannot read departs from RFC 7252 4.2.
+    // RFC 7252 4.2 requires a Reset for unreadable messages; only libcoap sends it.
     let resets = usize::from(bench.server.whose == Client::Of(Peer::Libcoap));
     assert_eq!(bench.path().to_client().count(Type::Reset), resets);
 }

@@ -1,4 +1,4 @@
-//! Bodies of many blocks (RFC 7959), on a good path and on a bad one.
+//! Block-wise transfers (RFC 7959), with and without loss.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::interop::clients::{Ask, Client};
 use crate::interop::path::Faults;
 use crate::process::Scratch;
 
-/// 64 blocks with a loss of 10 % a round trip wait some seven times for two to three seconds.
+/// 64 blocks at 10 % loss per round trip time out about seven times, for two to three seconds each.
 const LOSSY_LIMIT: Duration = Duration::from_secs(240);
 
 const LARGE_BYTES: usize = 1 << 20;
@@ -23,7 +23,7 @@ const LOSSY: Faults = Faults {
     reordering: 20,
 };
 
-/// RFC 7959 2.4: the client names a size in its first request.
+/// RFC 7959 2.4: early negotiation of the block size.
 pub(crate) fn small_blocks(bench: &Bench) {
     const BLOCK: u16 = 64;
     /// Header, token and options in front of a block.
@@ -71,8 +71,8 @@ pub(crate) fn lossy_up(bench: &Bench) {
     }
 }
 
-/// `carob try` on a peer's server through the lossy path: every request is answered, and the controllers are
-/// compared. Each request is one exchange, because a timer costs 2 to 3 s.
+/// `carob try` on a peer's server through the lossy path: every request is answered and the controllers are compared.
+/// Each request has one exchange, because each timeout costs 2 to 3 s.
 pub(crate) fn trial(peer: Peer) {
     if !can_run(&[peer]) {
         return;
@@ -105,7 +105,7 @@ pub(crate) fn trial(peer: Peer) {
     assert!(ratio("low") <= ratio("value") && ratio("value") <= ratio("high"));
 }
 
-/// libcoap's client against aiocoap's server through the path, without any code of Carob's.
+/// libcoap's client with aiocoap's server through the path, as a check of the path alone.
 pub(crate) fn peers_alone() {
     if !can_run(&[Peer::Libcoap, Peer::Aiocoap]) {
         return;
@@ -123,7 +123,7 @@ fn upload_through_loss(bench: &Bench) {
     assert_faults(bench);
 }
 
-/// The path must have done what the case is about.
+/// Checks that the path lost and duplicated datagrams in both directions.
 fn assert_faults(bench: &Bench) {
     for seen in [bench.path().to_server(), bench.path().to_client()] {
         assert!(

@@ -1,4 +1,4 @@
-//! TD_COAP_CORE: single requests and their responses.
+//! TD_COAP_CORE: requests and responses.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ use crate::plugtest::{
 
 const SENT: &str = "what the client sends";
 
-/// What the application gets is what was on the wire.
+/// Checks that the application's result equals the message on the wire.
 pub(super) fn assert_displayed(answer: &Answer, response: &Message) {
     assert_eq!(answer.code, response.code.to_string());
     assert_eq!(answer.format, response.format());
     assert_eq!(answer.payload, response.payload);
 }
 
-/// A Content-Format, and a body.
+/// Checks for 2.05 with a Content-Format and a payload.
 fn assert_content(response: &Message) {
     assert_eq!(response.code, Code::CONTENT);
     assert!(response.format().is_some(), "no format");
     assert!(!response.payload.is_empty(), "no body");
 }
 
-/// RFC 7252 5.5: a body says what it is.
+/// RFC 7252 5.5: a payload should have a Content-Format.
 fn assert_format_if_body(response: &Message) {
     assert!(
         response.payload.is_empty() || response.format().is_some(),
@@ -37,7 +37,7 @@ fn assert_format_if_body(response: &Message) {
     );
 }
 
-/// Asks, and checks that the response came in the acknowledgement (RFC 7252 5.2.1).
+/// Sends a request and checks that the response is piggybacked (RFC 7252 5.2.1).
 async fn piggybacked(bench: &Bench, ask: &Ask) -> (Exchange, Answer) {
     let answer = bench.ask(ask).await;
     let exchange = bench.wire().last_exchange();
@@ -53,8 +53,7 @@ async fn piggybacked(bench: &Bench, ask: &Ask) -> (Exchange, Answer) {
     (exchange, answer)
 }
 
-/// Asks in a NON, and checks that the response is one and nothing was acknowledged
-/// (RFC 7252 5.2.3).
+/// Sends a NON request; checks that the response is NON, too, without acknowledgements (RFC 7252 5.2.3).
 async fn unconfirmed(bench: &Bench, ask: &Ask) -> Exchange {
     let answer = bench.ask(ask).await;
     let wire = bench.wire();
@@ -78,13 +77,13 @@ fn assert_path(request: &Message, segments: &[&str]) {
     assert_eq!(request.texts(OptionNumber::URI_PATH), segments);
 }
 
-/// A body is sent with its format.
+/// Checks that a request with a payload has a Content-Format.
 fn assert_sends(request: &Message) {
     assert_eq!(request.format(), Some(0));
     assert_eq!(request.payload, SENT.as_bytes());
 }
 
-/// What another client finds at a path is what was sent.
+/// Checks with another client that the payload was stored.
 async fn assert_arrived(bench: &Bench, path: &str) {
     assert_eq!(bench.other(&Ask::get(path)).await.text(), SENT);
 }
@@ -152,8 +151,7 @@ pub(super) async fn post_non(start: &Start) {
     assert_arrived(&bench, "/location1/location2/location3").await;
 }
 
-/// Asks for what takes a while, and checks that the acknowledgement came first and the response
-/// was acknowledged (RFC 7252 5.2.2).
+/// Requests a slow resource; checks for an Empty ACK, then a separate response that is acknowledged (RFC 7252 5.2.2).
 async fn separately(bench: &Bench) -> Exchange {
     let answer = bench.ask(&Ask::get("/separate")).await;
     let exchange = bench.wire().last_exchange();
@@ -245,7 +243,7 @@ pub(super) async fn lossy(start: &Start) {
 }
 
 pub(super) async fn lossy_separate(start: &Start) {
-    // The request, its acknowledgement, the response; and two acknowledgements of that.
+    // Lost in turn: the request, its acknowledgement, the response, and two acknowledgements of the response.
     type Which = fn(&Message) -> bool;
     let request: Which = |message| message.code == Code::GET;
     let empty: Which = |message| message.code.is_empty();
@@ -259,7 +257,7 @@ pub(super) async fn lossy_separate(start: &Start) {
         let bench = start.bench(Setup::IMPATIENT).await;
         bench.lose(count, side, which);
         let exchange = separately(&bench).await;
-        // All that is still to be repeated is repeated, or not any more.
+        // Wait until all retransmissions are over.
         let Exchange { request, response } = &exchange;
         bench
             .until("an acknowledgement that arrives", |wire| {
@@ -269,7 +267,7 @@ pub(super) async fn lossy_separate(start: &Start) {
                 Some(())
             })
             .await;
-        // A copy may have been on its way already.
+        // A retransmission may still be in flight.
         sleep(Duration::from_millis(200)).await;
         let later = bench.meanwhile(Duration::from_millis(1_500)).await;
         assert_eq!(later.copies(Side::Client, request), 0, "still asking");
@@ -334,7 +332,7 @@ pub(super) async fn accept(start: &Start) {
     assert_ne!(ids[0], ids[1]);
 }
 
-/// A GET, and the entity tag of what it gives.
+/// A GET response and its entity tag.
 async fn tag_of(bench: &Bench, path: &str) -> (Vec<u8>, Answer) {
     let (exchange, answer) = piggybacked(bench, &Ask::get(path)).await;
     assert_eq!(exchange.request.option(OptionNumber::ETAG), None);

@@ -1,4 +1,4 @@
-//! TD_COAP_BLOCK: bodies in blocks (RFC 7959).
+//! TD_COAP_BLOCK: block-wise transfers (RFC 7959).
 
 use std::fmt::Write as _;
 
@@ -12,11 +12,11 @@ use crate::plugtest::{
     setup::{SERVER_BLOCK, Setup},
 };
 
-/// Bytes of `/large`.
+/// Length of `/large` in bytes.
 const LARGE_BYTES: usize = 1_280;
 
-/// Text of several blocks and a bit, whose every line is another. It is too long for one datagram,
-/// for servers that else do not think of blocks.
+/// Text with distinct lines that takes several blocks. Too long for one datagram, which forces servers into block-wise
+/// transfer.
 fn long_text() -> String {
     (0..130).fold(String::new(), |mut text, line| {
         let _ = writeln!(text, "line {line:03}."); // a String takes every write
@@ -24,9 +24,8 @@ fn long_text() -> String {
     })
 }
 
-/// A response's body, block by block: each request continues where the last block ended, and each
-/// block has the size in its option (RFC 7959 2.3, 2.4). `exchanges` begins with the one that has the
-/// first block.
+/// Reassembles a response: each request continues after the last block, and each block has the size in its option
+/// (RFC 7959 2.3, 2.4). The first exchange has the first block.
 pub(super) fn download(exchanges: &[Exchange], code: Code) -> Vec<u8> {
     let mut body: Vec<u8> = Vec::new();
     let mut longest = usize::MAX;
@@ -34,7 +33,7 @@ pub(super) fn download(exchanges: &[Exchange], code: Code) -> Vec<u8> {
         assert_eq!(response.code, code);
         let block = response.block(OptionNumber::BLOCK2).expect("a Block2");
         if let Some(asked) = request.block(OptionNumber::BLOCK2) {
-            assert!(!asked.more, "Block2 in a request says nothing of more");
+            assert!(!asked.more, "Block2 in a request with the M bit");
             assert_eq!(asked.offset(), body.len(), "not the next block");
             assert!(asked.szx.bytes() <= longest, "a larger block is asked for");
             longest = asked.szx.bytes();
@@ -55,7 +54,7 @@ pub(super) fn download(exchanges: &[Exchange], code: Code) -> Vec<u8> {
     body
 }
 
-/// Full blocks, but for the last.
+/// Checks that all blocks but the last are full.
 fn assert_payload(block: BlockValue, bytes: usize) {
     if block.more {
         assert_eq!(bytes, block.szx.bytes(), "not a full block");
@@ -64,8 +63,8 @@ fn assert_payload(block: BlockValue, bytes: usize) {
     }
 }
 
-/// A request's body, block by block, each accepted (RFC 7959 2.3, 2.5). Gives it with the number of
-/// blocks; `code` is that of the last response.
+/// Reassembles a request body whose blocks are all accepted (RFC 7959 2.3, 2.5); also returns the number of blocks.
+/// The last response has this `code`.
 fn upload(wire: &Wire, code: Code) -> (Vec<u8>, usize) {
     let mut body: Vec<u8> = Vec::new();
     let mut longest = usize::MAX;
@@ -86,7 +85,7 @@ fn upload(wire: &Wire, code: Code) -> (Vec<u8>, usize) {
         if last {
             assert_eq!((response.code, taken.more), (code, false));
         } else {
-            // Atomic; a server that takes each block for itself would say 2.04 and no more.
+            // Atomic processing uses 2.31; per-block processing gives 2.04 without M (RFC 7959 2.3).
             let atomic = (response.code, taken.more) == (Code::CONTINUE, true);
             assert!(atomic || (response.code, taken.more) == (Code::CHANGED, false));
         }
@@ -173,7 +172,7 @@ pub(super) async fn post_creates(start: &Start) {
     assert_eq!((location.len(), &*location[0]), (2, "large-create"));
     assert!(location.iter().all(|segment| !segment.contains('/')));
     assert_eq!(answer.location_path, location);
-    // The same client finds there what it sent.
+    // The same client reads the created resource.
     let there = bench
         .ask(&Ask::get(&format!("/{}", location.join("/"))))
         .await;
@@ -192,7 +191,7 @@ pub(super) async fn post_both_ways(start: &Start) {
     let (body, blocks) = upload(&wire, Code::CHANGED);
     assert_eq!(body, ask.payload());
     let exchanges = wire.exchanges();
-    // The last response to the body is the first with a block of its own.
+    // The last response to an uploaded block has the first block of the response body.
     let response = download(&exchanges[blocks - 1..], Code::CHANGED);
     let capitals = long_text().to_uppercase();
     assert_eq!(response, capitals.as_bytes());

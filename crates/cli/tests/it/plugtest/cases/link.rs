@@ -12,7 +12,7 @@ use crate::plugtest::{
 const CORE: &str = "/.well-known/core";
 const LINK_FORMAT: u32 = 40;
 
-/// Asks for a list of links, and gives what the application got.
+/// Requests a list of links; returns the application's result.
 async fn list(bench: &Bench, path: &str) -> String {
     let before = bench.wire().exchanges().len();
     let answer = bench.ask(&Ask::get(path)).await;
@@ -24,7 +24,7 @@ async fn list(bench: &Bench, path: &str) -> String {
     assert_eq!(first.response.code, Code::CONTENT);
     assert_eq!(first.response.format(), Some(LINK_FORMAT));
     assert_eq!((&*answer.code, answer.format), ("2.05", Some(LINK_FORMAT)));
-    // A long list comes in several blocks.
+    // A long list takes several blocks.
     let sent = exchanges.iter().flat_map(|e| e.response.payload.clone());
     assert_eq!(answer.payload, sent.collect::<Vec<_>>());
     answer.text().to_owned()
@@ -46,7 +46,7 @@ fn words(link: &Link<'_>, attribute: &str) -> Vec<String> {
     words.map(|word| word.to_str().into_owned()).collect()
 }
 
-/// Discovers with a query, and gives the text to look at.
+/// Requests a filtered list of links.
 async fn filtered(start: &Start, query: &str) -> String {
     let bench = start.bench(Setup::PLAIN).await;
     list(&bench, &format!("{CORE}?{query}")).await

@@ -1,4 +1,4 @@
-//! TD_COAP_OBS: observing (RFC 7641).
+//! TD_COAP_OBS: observation (RFC 7641).
 
 use std::time::Duration;
 
@@ -17,24 +17,24 @@ use crate::plugtest::{
 };
 
 const OBS: &str = "/obs";
-/// Long enough for three changes.
+/// Time for three changes.
 const THREE_TICKS: Duration = TICK.saturating_mul(3);
-/// Longer than the longest gap between copies of an impatient server, and three changes.
+/// Longer than the longest retransmission gap of a server with short timers, plus three changes.
 const LONG_SILENCE: Duration = Duration::from_millis(2_500);
 
-/// Notifications to a client as they passed, with the registration before them.
+/// A registration and its notifications.
 struct Observing {
     registration: Exchange,
     watch: Watch,
 }
 
-/// Registers, and checks both messages (RFC 7641 2, 3.1, 4.1).
+/// Registers; checks request and response (RFC 7641 2, 3.1, 4.1).
 async fn register(bench: &Bench, path: &str) -> Observing {
     let before = bench.wire().requests().len();
     let mut watch = bench.observe(&Ask::get(path)).await;
     let registration = registration(bench, before).await;
     let answer = watch.next().await;
-    // Of a large state, the first block is here; the case looks at the others.
+    // For a large representation, this is the first block only.
     assert!(answer.payload.starts_with(&registration.response.payload));
     Observing {
         registration,
@@ -42,7 +42,7 @@ async fn register(bench: &Bench, path: &str) -> Observing {
     }
 }
 
-/// The exchange after so many requests: a registration as it must be.
+/// Waits for the registration after `before` requests and checks it.
 async fn registration(bench: &Bench, before: usize) -> Exchange {
     let registration = bench
         .until("a registration that is answered", |wire| {
@@ -66,35 +66,34 @@ async fn registration(bench: &Bench, before: usize) -> Exchange {
     registration
 }
 
-/// RFC 7641 3.4: whether a number is newer than another that came less than 128 s before.
+/// RFC 7641 3.4: whether a notification is fresher than one received less than 128 s before.
 fn is_newer(new: u32, old: u32) -> bool {
     let ahead = new.wrapping_sub(old) & 0xff_ffff;
     (1..1 << 23).contains(&ahead)
 }
 
 impl Observing {
-    /// The notifications so far.
+    /// Notifications so far.
     fn notifications(&self, bench: &Bench) -> Vec<Message> {
         let wire = bench.wire();
         let all = wire.notifications(&self.registration.request.token);
         all.into_iter().cloned().collect()
     }
 
-    /// Checks a notification that tells a state.
+    /// Checks a notification.
     fn assert_tells(&self, message: &Message, kind: Type) {
         assert_eq!((message.kind, message.code), (kind, Code::CONTENT));
         assert_eq!(message.format(), self.registration.response.format());
         assert!(message.observe().is_some(), "no Observe");
     }
 
-    /// Waits until `count` more notifications reach the application, and checks them:
-    /// numbers that rise, and an acknowledgement of each that is confirmable.
+    /// Waits for `count` more notifications: the numbers increase, and each Confirmable one is acknowledged.
     async fn told(&mut self, bench: &Bench, count: usize, kind: Type) {
         for _ in 0..count {
             let answer = self.watch.next().await;
             let all = self.notifications(bench);
             let told = all.iter().find(|m| m.payload == answer.payload);
-            let told = told.expect("what is told was on the wire");
+            let told = told.expect("the notification on the wire");
             assert_displayed(&answer, told);
         }
         let all = self.notifications(bench);
@@ -106,7 +105,7 @@ impl Observing {
             newest = number;
         }
         for message in all.iter().filter(|m| m.kind == Type::Confirmable) {
-            // One that is lost may be followed by a newer state instead of repeated.
+            // A lost notification may be superseded by a fresher one instead of retransmitted.
             let frames = bench.wire().0;
             if frames.iter().any(|f| f.message == *message && !f.lost) {
                 acknowledged(bench, message).await;
@@ -114,7 +113,7 @@ impl Observing {
         }
     }
 
-    /// Waits for the last word: confirmable, and without Observe (RFC 7641 4.2).
+    /// Waits for the final notification: Confirmable and without Observe (RFC 7641 4.2).
     async fn ended(&mut self, bench: &Bench, code: Code) {
         let token = self.registration.request.token.clone();
         let last = bench
@@ -145,7 +144,7 @@ async fn acknowledged(bench: &Bench, message: &Message) {
         .await;
 }
 
-/// Nothing is sent to the client though the resource changes.
+/// Checks that the client gets no messages although the resource changes.
 async fn assert_silence(bench: &Bench, time: Duration) {
     let meanwhile = bench.meanwhile(time).await;
     assert_eq!(meanwhile.responses(), Vec::<&Message>::new());
@@ -194,14 +193,14 @@ pub(super) async fn reboot_of_server(start: &Start) {
     let token = observing.registration.request.token.clone();
 
     bench.server.reboot().await;
-    // What was under way may still come; then nothing, until the client asks.
+    // In-flight messages may still arrive. After that the server is silent until the client registers again.
     sleep(TICK).await;
     let before = bench.wire().requests().len();
     assert_silence(&bench, THREE_TICKS).await;
     let again = registration(&bench, before).await;
     assert_eq!(again.request.token, token, "another token");
-    // The new server may count from anywhere; the client takes what it says all the same.
-    // One that finds it still busy with the answer may be refused, or overtaken by a newer state.
+    // The restarted server may use any Observe number, and the client accepts it. A busy server may refuse the
+    // registration, or a fresher state may overtake its response.
     let next = bench
         .until("an acknowledged notification", |wire| {
             let at = wire.0.iter().position(|f| f.message == again.response)?;
@@ -243,7 +242,7 @@ pub(super) async fn client_off(start: &Start) {
     let sent: Vec<_> = wire.0.iter().filter(|f| f.from == Side::Server).collect();
     let (_, retransmissions) = Setup::IMPATIENT.timers();
     assert!(sent.len() >= 2, "nothing was repeated");
-    // A newer state takes the place of the one that is repeated, and its count (RFC 7641 4.5.2).
+    // A fresher state replaces the retransmitted one and inherits its count (RFC 7641 4.5.2).
     let most = 1 + usize::from(retransmissions);
     assert!(sent.len() <= most, "{} copies", sent.len());
     let numbers: Vec<_> = sent.iter().map(|f| f.message.observe()).collect();
@@ -330,8 +329,8 @@ pub(super) async fn lossy(start: &Start) {
     assert_one_at_a_time(&bench);
 }
 
-/// RFC 7641 4.5: of one observation, a notification follows when the one before has been
-/// acknowledged or its time is up; and what has been followed is not repeated.
+/// RFC 7641 4.5: one notification at a time. The next is sent after the acknowledgement or the timeout, and a superseded
+/// one is not retransmitted.
 fn assert_one_at_a_time(bench: &Bench) {
     let wire = bench.wire();
     let (ack_timeout, _) = Setup::IMPATIENT.timers();
@@ -345,7 +344,7 @@ fn assert_one_at_a_time(bench: &Bench) {
                 assert!(!passed.contains(&message.id), "an old one again");
                 if let Some((id, at)) = active.replace((message.id, frame.at)) {
                     let gap = frame.at.saturating_sub(at);
-                    // Half of it, for clocks on both sides of a busy relay.
+                    // Half of ACK_TIMEOUT, for scheduling delays of the relay.
                     let shortest = Duration::from_millis(u64::from(ack_timeout) / 2);
                     assert!(gap >= shortest, "two at a time, {gap:?} apart");
                     if id != message.id {
@@ -388,14 +387,14 @@ pub(super) async fn stopped(start: &Start) {
     assert_silence(&bench, THREE_TICKS).await;
 }
 
-/// Whether a state that `/obs-large` or `/obs-pumping` tells is of one moment.
+/// Whether a representation of `/obs-large` or `/obs-pumping` is consistent, not mixed from two states.
 fn is_whole(text: &str) -> bool {
     let tick = text.split(' ').nth(1).unwrap_or_default();
     let mut words = text.split_whitespace();
     words.all(|word| word == "tick" || word == tick) && !tick.is_empty()
 }
 
-/// The exchanges that fetch what is left of a state: those after a message, until the last block.
+/// The exchanges after a message that fetch the remaining blocks.
 async fn rest_of(bench: &Bench, first: &Message) -> Vec<Exchange> {
     bench
         .until("the other blocks", |wire| {
@@ -423,7 +422,7 @@ async fn rest_of(bench: &Bench, first: &Message) -> Vec<Exchange> {
         .await
 }
 
-/// A state told in blocks: the first in `first`, an answer to `request`.
+/// Checks a block-wise notification or response; `first` has the first block.
 async fn assert_in_blocks(bench: &Bench, request: &Message, first: &Message) -> Vec<u8> {
     let block = first.block(OptionNumber::BLOCK2).expect("a Block2");
     assert_eq!((block.number, block.more), (0, true));
@@ -456,16 +455,16 @@ pub(super) async fn large(start: &Start) {
 }
 
 pub(super) async fn pumping(start: &Start) {
-    /// Registrations and notifications to look at before giving up.
+    /// Upper bound of registrations and notifications to look at.
     const TRIES: usize = 8;
     let bench = start.bench(Setup::PLAIN).await;
     let in_blocks = |m: &Message| m.block(OptionNumber::BLOCK2).is_some_and(|b| b.more);
-    // Registered and notified, in one message and in several.
+    // Indices: registered or notified; in one message or block-wise.
     let mut seen = [[false; 2]; 2];
     for round in 0..TRIES {
         let mut observing = register(&bench, "/obs-pumping").await;
         seen[0][usize::from(in_blocks(&observing.registration.response))] = true;
-        // Two changes or three, so that the next round begins with the other size.
+        // Two or three changes, so that the next registration gets the other size.
         for _ in 0..2 + round % 2 {
             let told = observing.watch.next().await;
             assert!(is_whole(told.text()), "{}", told.text());
