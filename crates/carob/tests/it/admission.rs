@@ -1,5 +1,5 @@
-//! One slow peer or handler delays nobody else, and none takes all of a server: each defence, and with
-//! `source_share` and `unvalidated_share` at 100 the attack that succeeds without it.
+//! Admission control: a slow peer or handler does not delay others, and no source occupies a whole server. With
+//! `source_share` and `unvalidated_share` at 100 the same attacks succeed.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use carob::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// A request of few bytes, with a token of two and one segment of a path.
+/// A request with a token of two bytes and one Uri-Path.
 fn datagram(first: u8, code: Code, id: u16, observe: bool, path: &str) -> Vec<u8> {
     let [high, low] = id.to_be_bytes();
     let mut bytes = vec![first | 2, code.0, high, low, 0xaa, 0xbb];
-    // Observe is 6, Uri-Path 11.
+    // Option numbers: Observe 6, Uri-Path 11.
     if observe {
         bytes.extend_from_slice(&[0x60, 0x50 | path.len() as u8]);
     } else {
@@ -27,7 +27,7 @@ fn datagram(first: u8, code: Code, id: u16, observe: bool, path: &str) -> Vec<u8
     bytes
 }
 
-/// A socket with a source address of its own: a test can use all of 127.0.0.0/8.
+/// A socket with a distinct source address in 127.1.0.0/16.
 fn socket(host: u16) -> UdpSocket {
     let [high, low] = host.to_be_bytes();
     let address = SocketAddr::from(([127, 1, high, low], 0));
@@ -45,7 +45,7 @@ fn shares(source: usize, unvalidated: usize) -> Config {
     })
 }
 
-/// The longest that a request took, and how many failed, while `client` asks for `uri` so often.
+/// Sends `requests` GETs in sequence; returns the longest response time and the number of failures.
 async fn ask(client: &Client, uri: &str, requests: usize) -> (Duration, usize) {
     let (mut longest, mut failed) = (Duration::ZERO, 0);
     for _ in 0..requests {
@@ -57,7 +57,7 @@ async fn ask(client: &Client, uri: &str, requests: usize) -> (Duration, usize) {
     (longest, failed)
 }
 
-/// What an honest client that asks for `/slow` is answered while others occupy a server's handlers.
+/// Response codes of an honest client's requests to `/slow` while other hosts occupy the handlers.
 async fn beside_greedy(settings: Config, hosts: u16) -> (Code, Code) {
     let (server, uri) = start(resources().config(settings).handlers(20)).await;
     let to = server.local_address();
@@ -83,19 +83,19 @@ async fn handlers_are_shared() {
         let (ok, busy) = (Code::CONTENT, Code::SERVICE_UNAVAILABLE);
         assert_eq!(beside_greedy(shares(50, 100), 1).await, (ok, ok));
         assert_eq!(beside_greedy(shares(100, 100), 1).await, (busy, ok));
-        // Many sources, none of which answers a challenge.
+        // Sources without address validation.
         assert_eq!(beside_greedy(shares(50, 75), 40).await, (ok, ok));
         assert_eq!(beside_greedy(shares(50, 100), 40).await, (busy, ok));
     })
     .await;
 }
 
-/// All that is read in one turn, and on one thread, where handlers run only if the server lets them.
+/// A burst that is read in one go on a single thread, where handlers run only if the server yields.
 #[tokio::test]
-async fn handlers_that_take_no_time_are_not_refused_for_their_number() {
+async fn burst_of_fast_handlers_is_not_refused() {
     const REQUESTS: u16 = 200;
     limited(async {
-        // One source may have 80 at once.
+        // source_share: one source may run 80 handlers at once.
         let (server, _) = start(resources().handlers(160)).await;
         let asking = socket(1);
         for id in 0..REQUESTS {
@@ -119,7 +119,7 @@ async fn handlers_that_take_no_time_are_not_refused_for_their_number() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_a_slow_handler_delays_nobody_else() {
+async fn slow_handler_does_not_delay_others() {
     limited(async {
         let sleeping = |_: Request| async {
             tokio::time::sleep(Duration::from_secs(10)).await;
@@ -152,7 +152,7 @@ async fn slow_a_slow_handler_delays_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn observers_that_acknowledge_nothing_delay_no_others() {
+async fn silent_observers_do_not_delay_others() {
     limited(async {
         let changes = carob::server::Notifier::confirmable();
         let state = get(|_: Request| async { "state" }).observable(&changes);
@@ -180,7 +180,7 @@ async fn observers_that_acknowledge_nothing_delay_no_others() {
     .await;
 }
 
-/// A framed GET with a token of one byte, over TCP.
+/// A GET over TCP with a token of one byte.
 fn framed(path: &str) -> Vec<u8> {
     let mut bytes = vec![((1 + path.len()) as u8) << 4 | 1, Code::GET.0, 7];
     bytes.push(0xb0 | path.len() as u8);
@@ -213,7 +213,7 @@ async fn non_reading_peers_delay_no_others_and_are_bounded() {
             let tcp = server.local_address();
             let mut deaf = Vec::new();
             for _ in 0..40 {
-                // A peer whose buffer holds little, which says that it takes much and reads nothing.
+                // A small receive buffer, a large Max-Message-Size, and no reads.
                 let socket = TcpSocket::new_v4().expect("a socket");
                 socket.set_recv_buffer_size(4_096).expect("a size");
                 let mut stream = socket.connect(tcp).await.expect("it is taken");
@@ -285,7 +285,7 @@ async fn handshakes_that_never_end_keep_nobody_waiting() {
             "{:?}",
             began.elapsed()
         );
-        // Those that were given up are closed, and no more than the limit are left.
+        // Handshakes that timed out are closed; the others are at most the limit.
         let mut open = 0;
         for stream in &mut silent {
             let mut byte = [0];
@@ -323,7 +323,7 @@ async fn one_source_does_not_take_all_connections() {
                     .bind(([127, 3, 0, 1], 0).into())
                     .expect("loopback has it");
                 let mut stream: TcpStream = socket.connect(address).await.expect("it is taken");
-                // What is under way keeps a connection from being closed for another.
+                // An idle connection could be closed in favour of another, so each has a pending request.
                 let _ = stream.write_all(&[0, 0xe1]).await;
                 let _ = stream.write_all(&framed("never")).await;
                 greedy.push(stream);
@@ -338,7 +338,7 @@ async fn one_source_does_not_take_all_connections() {
     .await;
 }
 
-/// The second hello of a handshake from here, with the cookie that the server has given.
+/// The second ClientHello, with the cookie from HelloVerifyRequest.
 fn second_hello(socket: &UdpSocket, server: SocketAddr, n: u8) -> Vec<u8> {
     let mut buffer = [0; 2_048];
     let hello = crate::secured::hello(n, &[], 0);
@@ -347,14 +347,14 @@ fn second_hello(socket: &UdpSocket, server: SocketAddr, n: u8) -> Vec<u8> {
     crate::secured::hello(n, &buffer[length - 32..length], 1)
 }
 
-/// What that is answered: the server's random number.
+/// Sends the second ClientHello; returns the random of the ServerHello.
 fn server_hello(socket: &UdpSocket, server: SocketAddr, second: &[u8]) -> [u8; 32] {
     let mut buffer = [0; 2_048];
     while socket.recv_from(&mut buffer).is_ok() {}
     socket.send_to(second, server).expect("loopback");
     let (_, _) = socket.recv_from(&mut buffer).expect("an answer");
     assert_eq!(buffer[13], 2, "ServerHello");
-    // After the headers of its record and its message, and the version.
+    // Behind the record header, the handshake header and the version.
     *buffer[27..].first_chunk().expect("32 bytes")
 }
 
@@ -375,7 +375,7 @@ async fn one_source_does_not_begin_all_dtls_handshakes() {
                 greedy.send_to(&second, address).expect("loopback");
                 assert!(greedy.recv_from(&mut [0; 2_048]).is_ok(), "it begins");
             }
-            // One that is there still is gone on with, one that was dropped begins anew.
+            // An existing handshake continues with the same random; a dropped one starts over with another.
             let again = server_hello(&slow, address, &second);
             assert_eq!(again == begun, survives, "with a share of {share} %");
         }
@@ -384,7 +384,7 @@ async fn one_source_does_not_begin_all_dtls_handshakes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_too_often_is_told_so_and_others_are_served() {
+async fn request_rate_limit_gives_4_29_to_one_source_only() {
     limited(async {
         let settings = Config::new().engine(|config| {
             (config.limits.request_rate, config.limits.request_burst) = (50, 50);

@@ -1,4 +1,4 @@
-//! One budget for all observers of a server, over real sockets.
+//! One congestion budget for all observers of a server, over real sockets.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use crate::common::{client, limited, start};
 use carob::server::{Notifier, Request, get};
 use carob::{Config, Prefix, Server};
 
-/// Whether a message that begins with this byte is a CON; nothing if it is neither CON nor NON.
+/// Whether a message with this first byte is Confirmable; none for ACK and RST.
 fn confirmable(first: u8) -> Option<bool> {
     match first >> 4 & 3 {
         0 => Some(true),
@@ -17,8 +17,8 @@ fn confirmable(first: u8) -> Option<bool> {
     }
 }
 
-/// Changes a resource of 40 observers; says how many of the notifications were CON, and when the
-/// first and the last left.
+/// Notifies 40 observers of a change; returns the number of CON notifications and the time between the first and the
+/// last notification.
 async fn told(settings: Config) -> (usize, Duration) {
     let confirmed = Arc::new(AtomicUsize::new(0));
     let left = Arc::new(Mutex::new(Vec::new()));
@@ -59,11 +59,11 @@ async fn told(settings: Config) -> (usize, Duration) {
 }
 
 #[tokio::test]
-async fn observers_of_one_budget_are_told_one_by_one() {
+async fn observers_of_one_budget_are_notified_one_by_one() {
     let (confirmed, _) = told(Config::new()).await;
     assert_eq!(confirmed, 0, "without a budget");
     let mut first = Config::new().aggregate(Prefix::ALL);
-    // Of which a notification takes a second, before its round trip is known.
+    // One notification's bytes take a second while the round-trip time is unknown.
     first = first.engine(|config| config.aggregate.initial_window = 64);
     let (confirmed, took) = told(first).await;
     assert_eq!(confirmed, 5, "one of eight");

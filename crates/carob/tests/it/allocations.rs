@@ -1,7 +1,7 @@
-//! Allocations of a server for a request to fixed content, after its tables have grown: none over UDP,
-//! and a fixed number over TCP and DTLS.
+//! Allocations of a server per request for fixed content, in steady state: none over UDP, a fixed number over TCP and
+//! DTLS.
 //!
-//! Each server has a thread of its own, whose allocations it counts.
+//! Each server runs on its own thread, which has a separate counter.
 #![allow(
     unsafe_code,
     reason = "an allocator can only be written so; it adds a count to the system's"
@@ -23,7 +23,7 @@ use crate::secured::{device, keys};
 struct Counting;
 
 thread_local! {
-    /// The counter of this thread, if its allocations count.
+    /// Counter of this thread, if its allocations are counted.
     static COUNTER: Cell<Option<&'static AtomicU64>> = const { Cell::new(None) };
 }
 
@@ -33,22 +33,22 @@ fn count() {
     }
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged.
+// SAFETY: all calls are forwarded to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: same contract as the caller's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: same contract as the caller's.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: same contract as the caller's.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -56,22 +56,22 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations of a server for one request over a connection, after the first ones.
+/// Allocations per request over TCP in steady state.
 const PER_TCP_REQUEST: u64 = 2;
 
-/// Allocations of a server for one request in a DTLS session.
+/// Allocations per request in a DTLS session.
 const PER_DTLS_REQUEST: u64 = 6;
 
-/// Allocations beyond those of the requests: tables that still grow, retransmissions on a busy machine.
+/// Tolerance for tables that still grow, and for retransmissions on a busy machine.
 const SLACK: u64 = 100;
 
-/// A confirmable GET of /hello with this Message ID.
+/// A Confirmable GET of /hello with this Message ID.
 fn get(id: u16) -> Vec<u8> {
     let [high, low] = id.to_be_bytes();
     [&[0x44, 0x01, high, low, 1, 2, 3, 4, 0xb5][..], b"hello"].concat()
 }
 
-/// Asks `requests` times, one after the other.
+/// Sends GETs in sequence.
 fn ask(socket: &UdpSocket, server: SocketAddr, first: u16, requests: u16) {
     let mut buffer = [0; 64];
     for n in 0..requests {
@@ -83,7 +83,7 @@ fn ask(socket: &UdpSocket, server: SocketAddr, first: u16, requests: u16) {
     }
 }
 
-/// Asks several times at once, so that the answers leave as a run.
+/// Sends GETs in bursts of eight, so that responses are sent in batches.
 fn ask_at_once(socket: &UdpSocket, server: SocketAddr, first: u16, bursts: u16) {
     const BURST: u16 = 8;
     let mut buffer = [0; 64];
@@ -100,7 +100,7 @@ fn ask_at_once(socket: &UdpSocket, server: SocketAddr, first: u16, bursts: u16) 
     }
 }
 
-/// A server on a thread of its own: its address and its counter.
+/// Starts a server on a new thread; returns its address and counter.
 fn start(builder: fn() -> ServerBuilder) -> (SocketAddr, &'static AtomicU64) {
     let counter: &AtomicU64 = Box::leak(Box::default());
     let (tell, told) = mpsc::channel();
@@ -110,7 +110,7 @@ fn start(builder: fn() -> ServerBuilder) -> (SocketAddr, &'static AtomicU64) {
             .build()
             .unwrap();
         runtime.block_on(async {
-            // A small memory for duplicates, so that the test sees it full and turning over.
+            // Small, so that the test fills the duplicate table and evicts from it.
             let config = Config::new().engine(|config| config.limits.dedup_idempotent = 256);
             let builder = builder().resource("/hello", fixed("hello"));
             let server = builder.config(config).start().await.unwrap();
@@ -129,7 +129,7 @@ fn slow_fixed_content_costs_no_allocation_over_udp() {
     socket
         .set_read_timeout(Some(Duration::from_secs(5)))
         .unwrap();
-    // Tables grow to their size, and once more where they must make up for what was removed.
+    // Tables grow to their size, and once more for removed entries.
     ask(&socket, address, 0, 20_000);
     ask_at_once(&socket, address, 40_000, 400);
     let before = counter.load(Ordering::Relaxed);
@@ -139,7 +139,7 @@ fn slow_fixed_content_costs_no_allocation_over_udp() {
     assert_eq!(counter.load(Ordering::Relaxed) - before, 0);
 }
 
-/// Requests over a connection, one after the other; a response ends with the content.
+/// Sends GETs in sequence over TCP; a response ends with the content.
 fn ask_over_tcp(stream: &mut TcpStream, requests: u32) {
     const GET: &[u8] = b"\x64\x01\x01\x02\x03\x04\xb5hello";
     let mut buffer = [0; 256];

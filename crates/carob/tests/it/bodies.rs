@@ -1,4 +1,4 @@
-//! Bodies of many blocks, both ways, whole and streamed.
+//! Block-wise and streamed bodies in both directions.
 
 use crate::common::{client, client_with, impatient, large, limited, resources, start};
 use carob::server::{Refusal, Request, Resource};
@@ -7,7 +7,7 @@ use carob::{Body, Code, Config, Error, QBlockMode};
 const MEBIBYTE: usize = 1 << 20;
 
 #[tokio::test]
-async fn a_mebibyte_comes_down_whole() {
+async fn downloads_a_mebibyte() {
     let (_server, uri) = start(resources()).await;
     let reply = limited(client().get(format!("{uri}/large")).send())
         .await
@@ -16,7 +16,7 @@ async fn a_mebibyte_comes_down_whole() {
 }
 
 #[tokio::test]
-async fn a_mebibyte_comes_down_as_a_stream() {
+async fn streams_a_mebibyte_down() {
     let (_server, uri) = start(resources()).await;
     let mut reply = limited(client().get(format!("{uri}/large")).send_streaming())
         .await
@@ -38,7 +38,7 @@ async fn a_mebibyte_comes_down_as_a_stream() {
 }
 
 #[tokio::test]
-async fn a_streamed_refusal_is_an_error_with_its_diagnostic() {
+async fn streamed_error_response_has_its_diagnostic_payload() {
     let no = |_: Request| async { Refusal::forbidden("no log for you") };
     let builder = resources().resource("/closed", Resource::new().get(no));
     let (_server, uri) = start(builder).await;
@@ -65,7 +65,7 @@ async fn a_streamed_refusal_is_an_error_with_its_diagnostic() {
 }
 
 #[tokio::test]
-async fn slow_a_handler_gives_its_body_part_by_part() {
+async fn slow_handler_generates_its_body_block_by_block() {
     let (_server, uri) = start(resources()).await;
     let reply = limited(client().get(format!("{uri}/parts")).send())
         .await
@@ -74,7 +74,7 @@ async fn slow_a_handler_gives_its_body_part_by_part() {
 }
 
 #[tokio::test]
-async fn a_mebibyte_goes_up_and_comes_back() {
+async fn uploads_a_mebibyte_that_is_echoed() {
     let (_server, uri) = start(resources()).await;
     let request = client().post(format!("{uri}/echo")).body(large(MEBIBYTE));
     let reply = limited(request.send()).await.unwrap();
@@ -83,7 +83,7 @@ async fn a_mebibyte_goes_up_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_mebibyte_goes_up_from_a_reader_and_is_taken_block_by_block() {
+async fn streams_a_mebibyte_up_from_a_reader() {
     let (_server, uri) = start(resources()).await;
     let body = Body::reader(std::io::Cursor::new(large(MEBIBYTE)));
     let reply = limited(client().put(format!("{uri}/count")).body(body).send())
@@ -97,7 +97,7 @@ async fn a_mebibyte_goes_up_from_a_reader_and_is_taken_block_by_block() {
 }
 
 #[tokio::test]
-async fn a_body_is_pushed_piece_by_piece() {
+async fn upload_body_can_be_written_in_pieces() {
     let (_server, uri) = start(resources()).await;
     let (sender, body) = Body::channel();
     let pushing = tokio::spawn(async move {
@@ -123,7 +123,7 @@ async fn a_short_streamed_body_needs_no_blocks() {
 }
 
 #[tokio::test]
-async fn any_range_can_be_read_alone() {
+async fn requests_a_byte_range() {
     let (_server, uri) = start(resources()).await;
     let client = client();
     let whole = large(MEBIBYTE);
@@ -152,7 +152,7 @@ async fn any_range_can_be_read_alone() {
 }
 
 #[tokio::test]
-async fn a_failing_source_fails_the_request() {
+async fn failing_body_reader_fails_the_request() {
     struct Failing;
     impl tokio::io::AsyncRead for Failing {
         fn poll_read(
@@ -175,7 +175,7 @@ async fn a_failing_source_fails_the_request() {
 }
 
 #[tokio::test]
-async fn server_lost_during_body_is_a_clear_error() {
+async fn download_from_a_stopped_server_fails() {
     let (server, uri) = start(resources()).await;
     let client = client_with(Config::new().parameters(impatient()));
     let mut reply = limited(client.get(format!("{uri}/large")).send_streaming())
@@ -201,7 +201,7 @@ async fn server_lost_during_body_is_a_clear_error() {
 }
 
 #[tokio::test]
-async fn an_upload_to_a_server_that_dies_fails_too() {
+async fn upload_to_a_stopped_server_fails() {
     let (server, uri) = start(resources()).await;
     let client = client_with(Config::new().parameters(impatient()));
     let (sender, body) = Body::channel();
@@ -220,7 +220,7 @@ async fn an_upload_to_a_server_that_dies_fails_too() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_early_stops_the_transfer() {
+async fn dropping_the_body_stops_the_transfer() {
     let (_server, uri) = start(resources()).await;
     let client = client();
     let mut reply = limited(client.get(format!("{uri}/large")).send_streaming())
@@ -242,7 +242,7 @@ async fn streamed_upload_blocks_are_one_body_despite_observe() {
     let (server, _) = start(resources()).await;
     let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     socket.connect(server.local_address()).await.unwrap();
-    // PUT /count with Observe and the first block of 16 bytes; then the last, without Observe.
+    // PUT /count with Observe and the first block of 16 bytes, then the last block without Observe.
     let first = b"\x40\x03\x00\x01\x60\x55count\xd1\x03\x08\xff0123456789abcdef";
     let last = b"\x40\x03\x00\x02\xb5count\xd1\x03\x10\xffghij";
     let mut codes = Vec::new();
@@ -256,7 +256,7 @@ async fn streamed_upload_blocks_are_one_body_despite_observe() {
 }
 
 #[tokio::test]
-async fn bodies_by_q_block_arrive_both_ways() {
+async fn q_block_bodies_in_both_directions() {
     let (_server, uri) = start(resources()).await;
     for confirmable in [true, false] {
         let request = client()
@@ -271,7 +271,7 @@ async fn bodies_by_q_block_arrive_both_ways() {
 }
 
 #[tokio::test]
-async fn q_block_is_rejected_where_it_is_disabled() {
+async fn q_block_is_rejected_if_disabled() {
     let config = Config::new().engine(|engine| engine.q_block.accept = false);
     let (_server, uri) = start(resources().config(config)).await;
     let upload = |mode| {

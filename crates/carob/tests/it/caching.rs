@@ -1,6 +1,6 @@
-//! A client that keeps responses: when it asks, and what it asks.
+//! The client cache: freshness, validation and invalidation.
 //!
-//! Time is stepped forward between requests; while they are under way it passes by itself.
+//! The clock is advanced between requests and runs normally during them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use carob::{
     Server, TimeSource,
 };
 
-/// What a test server was asked, and what it answers.
+/// Received requests, and the state that determines responses.
 #[derive(Default)]
 struct Seen {
     asked: AtomicU64,
@@ -87,7 +87,6 @@ async fn send(request: RequestBuilder) -> Reply {
     limited(request.send()).await.unwrap()
 }
 
-/// Lets time pass.
 async fn pass(secs: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(secs)).await;
@@ -95,7 +94,7 @@ async fn pass(secs: u64) {
 }
 
 #[tokio::test]
-async fn what_is_fresh_is_answered_without_a_message() {
+async fn fresh_response_is_served_from_the_cache() {
     let seen = Arc::default();
     let (_server, uri) = start(server(&seen)).await;
     let (client, uri) = (caching(), format!("{uri}/state"));
@@ -123,7 +122,7 @@ async fn what_is_fresh_is_answered_without_a_message() {
 }
 
 #[tokio::test]
-async fn what_is_stale_is_validated_and_sent_only_if_it_has_changed() {
+async fn stale_response_is_validated_by_etag() {
     let seen: Arc<Seen> = Arc::default();
     let (_server, uri) = start(server(&seen)).await;
     let (client, uri) = (caching(), format!("{uri}/state"));
@@ -189,7 +188,7 @@ async fn unsafe_request_invalidates_cached_responses() {
 }
 
 #[tokio::test]
-async fn the_server_is_asked_in_any_case_on_request() {
+async fn reload_always_sends_a_request() {
     let seen = Arc::default();
     let (_server, uri) = start(server(&seen)).await;
     let (client, uri) = (caching(), format!("{uri}/state"));
@@ -208,7 +207,7 @@ async fn the_server_is_asked_in_any_case_on_request() {
 }
 
 #[tokio::test]
-async fn who_validates_by_itself_is_left_alone() {
+async fn explicit_etag_or_range_bypasses_the_cache() {
     let seen = Arc::default();
     let (_server, uri) = start(server(&seen)).await;
     let (client, uri) = (caching(), format!("{uri}/state"));
@@ -226,7 +225,7 @@ async fn who_validates_by_itself_is_left_alone() {
 }
 
 #[tokio::test]
-async fn fetches_are_kept_by_their_bodies() {
+async fn fetch_responses_are_cached_by_request_body() {
     let seen = Arc::default();
     let (_server, uri) = start(server(&seen)).await;
     let (client, uri) = (caching(), format!("{uri}/fetch"));
@@ -243,7 +242,7 @@ async fn fetches_are_kept_by_their_bodies() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_when_to_come_back_is_not_asked_before() {
+async fn too_many_requests_response_is_cached_for_max_age() {
     let seen = Arc::default();
     let (_server, uri) = start(server(&seen)).await;
     let (client, uri) = (caching(), format!("{uri}/busy"));
@@ -260,7 +259,7 @@ async fn a_server_that_says_when_to_come_back_is_not_asked_before() {
 }
 
 #[tokio::test]
-async fn a_body_of_many_blocks_is_kept_and_given_whole_or_as_a_stream() {
+async fn block_wise_body_is_cached_and_streamed() {
     let seen = Arc::default();
     let (_server, uri) = start(server(&seen)).await;
     let (client, uri) = (caching(), format!("{uri}/large"));
@@ -301,7 +300,7 @@ async fn without_a_cache_every_request_is_sent() {
     assert_eq!(seen.asked(), 3);
 }
 
-/// The representation of the next notification.
+/// The next notification.
 async fn next(observation: &mut Observation) -> Reply {
     loop {
         match limited(observation.next()).await.unwrap().unwrap() {
@@ -313,7 +312,7 @@ async fn next(observation: &mut Observation) -> Reply {
 }
 
 #[tokio::test]
-async fn what_an_observation_tells_answers_requests() {
+async fn notifications_update_the_cache() {
     let seen: Arc<Seen> = Arc::default();
     let (_server, uri) = start(server(&seen)).await;
     let (client, uri) = (caching(), format!("{uri}/state"));
@@ -331,13 +330,13 @@ async fn what_an_observation_tells_answers_requests() {
         assert!(!found.options.contains(OptionNumber::OBSERVE));
         assert_eq!(seen.asked(), state + 1, "as often as there was a state");
     }
-    // A stale representation is revalidated.
+    // The observation has ended, so that the representation expires and is revalidated.
     pass(31).await;
     assert_eq!(send(client.get(&uri)).await.origin, Origin::Validated);
 }
 
 #[tokio::test]
-async fn own_changes_are_fetched_until_notified() {
+async fn own_changes_invalidate_until_the_next_notification() {
     let seen: Arc<Seen> = Arc::default();
     let (_server, uri) = start(server(&seen)).await;
     let (client, uri) = (caching(), format!("{uri}/state"));

@@ -1,4 +1,4 @@
-//! Entity tags: what a client has already, and in which state it wants something done.
+//! Entity tags and conditional requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ async fn send(request: RequestBuilder) -> Reply {
     limited(request.send()).await.unwrap()
 }
 
-/// A value that can be there or not; its tag counts its changes.
+/// An optional value; its entity tag counts the changes.
 #[derive(Default)]
 struct Cell {
     changes: AtomicU64,
@@ -112,7 +112,7 @@ fn server() -> ServerBuilder {
 }
 
 #[tokio::test]
-async fn who_has_the_current_state_gets_2_03_without_it() {
+async fn matching_etag_gets_2_03() {
     let (_server, uri) = start(server()).await;
     let (client, uri) = (client(), format!("{uri}/cell"));
     send(client.put(&uri).body("one")).await;
@@ -144,7 +144,7 @@ async fn who_has_the_current_state_gets_2_03_without_it() {
 }
 
 #[tokio::test]
-async fn a_request_is_carried_out_only_in_the_state_it_names() {
+async fn if_match_and_if_none_match_are_checked_by_the_server() {
     let (_server, uri) = start(server()).await;
     let (client, uri) = (client(), format!("{uri}/cell"));
     let put = |text: &'static str| client.put(&uri).body(text);
@@ -185,7 +185,7 @@ async fn a_request_is_carried_out_only_in_the_state_it_names() {
 }
 
 #[tokio::test]
-async fn an_upload_is_refused_before_its_body_is_taken() {
+async fn failed_precondition_is_sent_before_the_body() {
     let (_server, uri) = start(server()).await;
     let (client, uri) = (client(), format!("{uri}/upload"));
     let put = || {
@@ -203,7 +203,7 @@ async fn an_upload_is_refused_before_its_body_is_taken() {
 }
 
 #[tokio::test]
-async fn conditions_that_nobody_checks_are_refused_not_ignored() {
+async fn unsupported_conditions_are_refused() {
     let (_server, uri) = start(server()).await;
     let client = client();
     for method in [Code::GET, Code::PUT] {
@@ -216,7 +216,7 @@ async fn conditions_that_nobody_checks_are_refused_not_ignored() {
 }
 
 #[tokio::test]
-async fn the_state_of_fixed_content_is_known() {
+async fn fixed_content_has_an_etag() {
     let (_server, uri) = start(server()).await;
     let client = client();
     let code = |path: &str, number, value: &[u8]| {
@@ -232,7 +232,7 @@ async fn the_state_of_fixed_content_is_known() {
 }
 
 #[tokio::test]
-async fn who_tells_the_state_may_refuse_instead() {
+async fn etag_handler_may_refuse_the_request() {
     let (_server, uri) = start(server()).await;
     let request = client().put(format!("{uri}/secret")).option(IF_MATCH, *b"");
     let reply = send(request).await;
@@ -253,8 +253,8 @@ async fn observer_with_current_etag_gets_next_state_with_body() {
     };
     let resource = get(read).observable(&changes);
     let (serving, _) = start(server().resource("/state", resource)).await;
-    // Carob's client sends no ETag in registrations; another client may name the representations it
-    // has. This one also names the next one, which the server sends to all observers alike.
+    // Carob's client sends no ETag in registrations, but others may list their representations. This one also lists
+    // the next one, which the server still sends with its body to all observers alike.
     let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let tags = [0x41, 0, 0x01, 1];
     let register = [&[0x41, 0x01, 0, 1, 7][..], &tags, &[0x20, 0x55], b"state"].concat();
@@ -262,7 +262,7 @@ async fn observer_with_current_etag_gets_next_state_with_body() {
     let address = serving.local_address();
     socket.send_to(&register, address).await.unwrap();
     let length = limited(socket.recv(&mut buffer)).await.unwrap();
-    // 2.03, the tag that is current, a number for Observe, and no body.
+    // 2.03 with ETag 0 and Observe 1, without a payload.
     assert_eq!(buffer[1], Code::VALID.0);
     assert_eq!(buffer[5..length], [0x41, 0, 0x21, 1]);
     state.store(1, Ordering::Relaxed);
@@ -273,12 +273,12 @@ async fn observer_with_current_etag_gets_next_state_with_body() {
 }
 
 #[tokio::test]
-async fn a_later_block_is_not_validated() {
+async fn later_blocks_ignore_the_etag() {
     let parts = |request: Request| async move {
         let wanted = request.wanted();
         let mut response = Response::content(ContentFormat::OCTET_STREAM, "");
         let (range, more) = wanted.slice(5_000).unwrap();
-        // The state changes to that which the client has, in the middle of the body.
+        // The representation changes to the client's one in the middle of the transfer.
         let tag = if wanted.offset == 0 { 1 } else { 2 };
         response.payload = Payload::Part {
             offset: wanted.offset,

@@ -112,7 +112,7 @@ const CONNECTIONS: [Scheme; 4] = [
 ];
 
 #[tokio::test]
-async fn every_scheme_reaches_the_same_resources() {
+async fn all_schemes_reach_the_same_resources() {
     let site = Site::open().await;
     for scheme in [Scheme::Coap].into_iter().chain(CONNECTIONS) {
         let uri = site.uri(scheme, "/hello");
@@ -142,7 +142,7 @@ async fn long_tokens_on_every_supporting_transport() {
         for _ in 0..2 {
             let reply = tokio::time::timeout(LIMIT, site.client.get(site.uri(scheme, "/large")));
             let reply = reply.await.expect("in time").expect("an answer");
-            // A server takes 300 bytes in no datagram; over a connection it has said what it takes.
+            // The UDP server limits tokens to less than 300 bytes; over connections it announced a larger limit in its CSM.
             let code = if scheme == Scheme::Coap {
                 Code::BAD_REQUEST
             } else {
@@ -160,7 +160,7 @@ async fn long_tokens_on_every_supporting_transport() {
 }
 
 #[tokio::test]
-async fn bodies_larger_than_any_message_go_both_ways() {
+async fn block_wise_bodies_over_connections() {
     let site = Site::open().await;
     for scheme in CONNECTIONS {
         let reply = site
@@ -202,7 +202,7 @@ async fn one_connection_carries_many_requests_at_once() {
 }
 
 #[tokio::test]
-async fn observations_last_as_long_as_their_connection_and_longer() {
+async fn observations_over_connections_deliver_notifications() {
     let site = Site::open().await;
     for scheme in CONNECTIONS {
         let asked = site.client.get(site.uri(scheme, "/state")).observe();
@@ -231,7 +231,7 @@ async fn a_ping_is_answered() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_said_at_once() {
+async fn refused_connection_fails_at_once() {
     let client = Client::new().expect("it opens");
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = free.local_addr().expect("bound").port();
@@ -239,7 +239,7 @@ async fn nobody_listening_is_said_at_once() {
     let error = client
         .get(format!("coap+tcp://127.0.0.1:{port}/"))
         .await
-        .expect_err("nobody");
+        .expect_err("no listener");
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
     assert!(
         error
@@ -249,7 +249,7 @@ async fn nobody_listening_is_said_at_once() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_trusts_is_refused_with_the_reason() {
+async fn untrusted_certificate_is_refused_with_the_reason() {
     let site = Site::open().await;
     let (other, _) = authority();
     let tls = ClientTls::new()
@@ -286,7 +286,7 @@ async fn a_certificate_of_another_name_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_may_ask_clients_who_they_are() {
+async fn server_may_require_client_certificates() {
     let (chain, identity) = authority();
     let tls = ServerTls::new(identity.clone())
         .clients_pem(chain.as_bytes())
@@ -314,7 +314,7 @@ async fn a_server_may_ask_clients_who_they_are() {
 }
 
 #[tokio::test]
-async fn what_is_no_coap_ends_the_connection_and_not_the_server() {
+async fn garbage_closes_the_connection_only() {
     let site = Site::open().await;
     let mut stream = TcpStream::connect(site.address(Scheme::CoapTcp))
         .await
@@ -340,7 +340,7 @@ async fn what_is_no_coap_ends_the_connection_and_not_the_server() {
 }
 
 #[tokio::test]
-async fn a_peer_that_is_no_coap_server_is_named_as_such() {
+async fn peer_without_coap_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     tokio::spawn(async move {
@@ -360,7 +360,7 @@ async fn a_peer_that_is_no_coap_server_is_named_as_such() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_away_fails_what_is_under_way() {
+async fn closed_connection_fails_pending_requests() {
     let site = Site::open().await;
     let uri = site.uri(Scheme::CoapTcp, "/never");
     let asked = tokio::spawn(site.client.get(uri).into_future());
@@ -378,12 +378,12 @@ async fn a_server_that_goes_away_fails_what_is_under_way() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_lost_is_made_again() {
+async fn lost_connection_is_reestablished() {
     let site = Site::open().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     let behind = site.address(Scheme::CoapTcp);
-    // A relay that breaks its first connection after a while.
+    // A relay that cuts its first connection.
     tokio::spawn(async move {
         let mut first = true;
         loop {
@@ -407,9 +407,9 @@ async fn a_connection_that_was_lost_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_server_asks_its_client_over_the_clients_connection() {
+async fn server_sends_requests_over_the_clients_connection() {
     let site = Site::open().await;
-    // The client is a server, too: what connects is its own endpoint for TCP.
+    // Without UDP: the client's TCP endpoint also serves.
     let device = Server::builder()
         .without_datagrams()
         .bind_tcp("127.0.0.1:0")
@@ -453,19 +453,19 @@ async fn a_server_asks_its_client_over_the_clients_connection() {
 }
 
 #[tokio::test]
-async fn slow_a_peer_that_takes_nothing_fills_no_memory() {
+async fn slow_non_reading_peer_is_bounded_in_memory() {
     let site = Site::open().await;
     let mut stream = TcpStream::connect(site.address(Scheme::CoapTcp))
         .await
         .expect("connects");
-    // Requests for 200 kB each, from somebody who reads nothing: CSM, then GET /large.
+    // Requests for 200 kB each without reading: CSM, then GET /large.
     let mut ask = vec![0x00, 0xe1];
     for _ in 0..2_000 {
         ask.extend_from_slice(&[0x60, 0x01, 0xb5, b'l', b'a', b'r', b'g', b'e']);
     }
     let wrote = tokio::time::timeout(Duration::from_secs(2), stream.write_all(&ask)).await;
     drop(wrote);
-    // The server serves others all the same.
+    // Other clients are still served.
     let reply = site
         .client
         .get(site.uri(Scheme::CoapTcp, "/hello"))

@@ -1,4 +1,4 @@
-//! `/.well-known/core`: the list of resources, and queries for some of them.
+//! `/.well-known/core`: the list of resources and filtering (RFC 6690).
 
 use crate::common::{client, client_with, limited, start};
 use carob::link_format::Links;
@@ -20,7 +20,7 @@ fn sensors() -> carob::server::ServerBuilder {
 }
 
 #[tokio::test]
-async fn a_query_picks_resources() {
+async fn query_filters_resources() {
     let (_server, uri) = start(sensors()).await;
     let all = ask(&uri, "").await;
     assert_eq!(
@@ -47,7 +47,7 @@ async fn a_query_picks_resources() {
 }
 
 #[tokio::test]
-async fn a_query_that_nothing_matches_gives_an_empty_list() {
+async fn query_without_matches_gives_an_empty_list() {
     let (_server, uri) = start(sensors()).await;
     for query in ["?rt=none", "?foo=*", "?href=/secret"] {
         let reply = ask(&uri, query).await;
@@ -85,14 +85,14 @@ async fn a_long_list_comes_in_blocks_filtered_or_not() {
 }
 
 #[tokio::test]
-async fn a_list_of_ones_own_takes_its_place() {
+async fn custom_resource_replaces_the_list() {
     let own = Resource::new().fixed("mine");
     let (_server, uri) = start(sensors().resource("/.well-known/core", own)).await;
     assert_eq!(ask(&uri, "").await.text(), Some("mine"));
 }
 
 #[tokio::test]
-async fn the_list_comes_in_the_link_format_only() {
+async fn list_has_the_link_format_only() {
     let (_server, uri) = start(sensors()).await;
     let request = |format| {
         client()

@@ -1,4 +1,4 @@
-//! What goes wrong, and what is said about it.
+//! Errors and their messages.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use carob::{Client, Code, Config, Error, Server};
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_closed_port_is_known_at_once() {
+async fn closed_port_fails_at_once() {
     let peer = closed_port();
     let began = Instant::now();
     let error = limited(client().get(format!("coap://{peer}/")).send())
@@ -35,7 +35,7 @@ async fn a_closed_port_is_known_at_once() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_closed_port_does_not_disturb_requests_to_others() {
+async fn closed_port_does_not_affect_requests_to_others() {
     let (_server, uri) = start(resources()).await;
     let client = client();
     let slow = client.get(format!("{uri}/slow"));
@@ -47,7 +47,7 @@ async fn a_closed_port_does_not_disturb_requests_to_others() {
             Err(Error::Unreachable { .. })
         ));
         let reply = limited(client.get(format!("{uri}/hello")).send()).await;
-        // The slow one is outstanding; with NSTART 1 this one waits for nothing but its turn.
+        // With NSTART 1 this request is queued behind the slow one; refused requests do not affect it.
         assert_eq!(reply.unwrap().text(), Some("hello"));
     }
     assert_eq!(
@@ -57,7 +57,7 @@ async fn a_closed_port_does_not_disturb_requests_to_others() {
 }
 
 #[tokio::test]
-async fn silence_ends_after_the_last_copy_and_the_error_counts_them() {
+async fn timeout_error_has_the_number_of_transmissions() {
     let (_peer, address) = silent_peer();
     let client = client_with(Config::new().parameters(impatient()));
     let error = limited(client.get(format!("coap://{address}/")).send())
@@ -87,7 +87,7 @@ async fn a_deadline_ends_the_wait() {
 }
 
 #[tokio::test]
-async fn a_host_that_does_not_resolve_is_named() {
+async fn unresolvable_host_is_named() {
     let error = limited(client().get("coap://no-such-host.invalid/x").send())
         .await
         .unwrap_err();
@@ -102,7 +102,7 @@ async fn a_host_that_does_not_resolve_is_named() {
 }
 
 #[tokio::test]
-async fn a_bad_uri_is_named_with_the_place() {
+async fn uri_error_has_the_position() {
     let error = limited(client().get("coap://host:70000/x").send())
         .await
         .unwrap_err();
@@ -115,7 +115,7 @@ async fn a_bad_uri_is_named_with_the_place() {
 }
 
 #[tokio::test]
-async fn an_unknown_controller_is_named_with_the_known_ones() {
+async fn unknown_controller_error_lists_known_ones() {
     let error = Config::new()
         .controller_named("cocoa-99")
         .unwrap_err()
@@ -147,7 +147,7 @@ async fn a_port_in_use_is_named_with_a_remedy() {
 }
 
 #[tokio::test]
-async fn the_address_of_a_group_cannot_be_bound() {
+async fn multicast_address_cannot_be_bound() {
     let error = Server::builder()
         .bind("224.0.1.187:0")
         .start()
@@ -164,7 +164,7 @@ async fn a_full_queue_refuses_at_once() {
     let (_peer, address) = silent_peer();
     let client = client_with(Config::new().engine(|config| config.limits.queue = 2));
     let uri = format!("coap://{address}/");
-    // One is outstanding (NSTART is 1) and two wait.
+    // One request is outstanding (NSTART 1) and two are queued.
     let waiting: Vec<_> = (0..3)
         .map(|_| tokio::spawn(client.get(&uri).timeout(Duration::from_secs(2)).send()))
         .collect();
@@ -208,7 +208,7 @@ async fn a_dropped_request_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_closed_client_says_so() {
+async fn closed_client_fails_requests() {
     let client = client();
     let other = client.clone();
     limited(client.shutdown(Duration::ZERO)).await;
@@ -219,7 +219,7 @@ async fn a_closed_client_says_so() {
 }
 
 #[tokio::test]
-async fn rubbish_is_survived() {
+async fn malformed_datagrams_are_ignored() {
     let (server, uri) = start(resources()).await;
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut state = 1_u32;

@@ -1,4 +1,4 @@
-//! The examples, run.
+//! Runs the examples.
 
 #[path = "../../examples/counter.rs"]
 #[allow(dead_code, reason = "its `main` belongs to the program")]
@@ -13,7 +13,7 @@ use carob::client::Update;
 use carob::{Code, Server};
 
 #[test]
-fn the_counter_counts_refuses_and_is_observed() {
+fn counter_example_counts_and_is_observable() {
     in_time(async {
         let resource = counter::Counter::default().resource();
         let builder = Server::builder()
@@ -49,7 +49,7 @@ fn the_counter_counts_refuses_and_is_observed() {
 }
 
 #[tokio::test]
-async fn the_gateway_polls_downloads_observes_and_times_out() {
+async fn gateway_example_polls_downloads_and_observes() {
     limited(Box::pin(async {
         let links = [
             gateway::Link::NbIot,
@@ -73,7 +73,7 @@ async fn the_gateway_polls_downloads_observes_and_times_out() {
         readings.sort_by(f64::total_cmp);
         assert_eq!((readings, unanswered), (vec![1.5, 2.5, 3.5], vec![silent]));
 
-        // Each peer has the controller of its link.
+        // Each peer has the controller that belongs to its link.
         let mut gauges = Vec::new();
         for (device, _) in &devices {
             let of_peer = client.gauges(*device).await.unwrap();

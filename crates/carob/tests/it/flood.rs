@@ -1,7 +1,7 @@
-//! A small flood from 10,000 source addresses of loopback: with the defences everybody is served meanwhile
-//! and afterwards and no table is fuller than it may be; without them those who came first have it all.
+//! A small flood from 10,000 loopback addresses. With the defences, honest clients are served during and after it and
+//! tables stay within their limits; without them the first sources occupy everything.
 //!
-//! `cargo xtask long flood` makes a large one, against a process of its own.
+//! `cargo xtask long flood` runs a large one against a separate process.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use carob::server::{Notifier, Request, Resource, get};
 use carob::{Code, Config};
 
 const SOURCES: u32 = 10_000;
-/// Sources that send before the server is waited for: what they send fits its socket.
+/// Sources per batch; their datagrams fit into the server's socket buffer.
 const TOGETHER: u32 = 24;
 const FIRST: u32 = 0x7f20_0000;
 
-/// One of each kind: what costs a server a place in each of its tables.
+/// One datagram of each kind that takes an entry in one of the server's tables.
 fn datagrams() -> Vec<Vec<u8>> {
-    // Each with a Message ID of its own, or it would be taken for a copy of another.
+    // Distinct Message IDs: equal ones would be duplicates.
     let mut id = 0;
     let mut message = |first: u8, code: u8, rest: &[u8]| {
         id += 1;
@@ -31,7 +31,7 @@ fn datagrams() -> Vec<Vec<u8>> {
         message(0x50, 2, b"\xb4echo\xffx"),
         message(0x40, 2, b"\xb4echo\xffx"),
         message(0x40, 1, b"\x60\x55state"),
-        // Block1 0, more, of 16 bytes.
+        // Block1 0/M/16.
         message(0x40, 3, b"\xb4echo\xd1\x03\x08\xff0123456789abcdef"),
         vec![0xff, 0x13, 0x37],
     ]
@@ -55,8 +55,8 @@ fn flood(to: SocketAddr) {
     wait_for(&pinging, to);
 }
 
-/// Returns when the server has read what was sent to it. What the system drops from a full socket
-/// depends on how busy the machine is, and says nothing about the server.
+/// Waits until the server has read all datagrams. Drops by a full socket buffer would depend on the machine's load and
+/// not on the server.
 fn wait_for(pinging: &UdpSocket, to: SocketAddr) {
     const PING: [u8; 4] = [0x40, 0, 0, 1];
     for _ in 0..20 {
@@ -68,8 +68,7 @@ fn wait_for(pinging: &UdpSocket, to: SocketAddr) {
     panic!("the server reads nothing any more");
 }
 
-/// Success of an honest client's requests after a flood: one to a handler, a POST, an observation,
-/// and a body in blocks.
+/// Success of an honest client after a flood: a request to a handler, a POST, an observation and a block-wise body.
 async fn afterwards(unvalidated_share: usize) -> [bool; 4] {
     let settings = Config::new().engine(|config| {
         let limits = &mut config.limits;
@@ -100,9 +99,9 @@ async fn afterwards(unvalidated_share: usize) -> [bool; 4] {
         served += usize::from(reply.is_ok_and(|reply| reply.text() == Some("hello")));
     }
     assert!(waits.len() > 2, "{waits:?}");
-    assert_eq!(served, waits.len(), "what is in memory is always answered");
+    assert_eq!(served, waits.len(), "fixed content was not served");
     waits.sort_unstable();
-    // Later than by a copy, which leaves after 2 s at the earliest (RFC 7252 4.8).
+    // A later response would have been to a retransmission, which is sent after 2 s at the earliest (RFC 7252 4.8).
     let p99 = waits[(waits.len() * 99).div_ceil(100) - 1];
     assert!(p99 < Duration::from_secs(2), "{p99:?} of {}", waits.len());
     let usage = server.client().usage().await.expect("it runs");
@@ -122,7 +121,7 @@ async fn afterwards(unvalidated_share: usize) -> [bool; 4] {
     let observes = match observed {
         Ok(mut observation) => {
             let mut told = true;
-            // The first may be the state with which it began.
+            // The first notification may be the state of the registration.
             for _ in 0..2 {
                 changes.changed();
                 let next = tokio::time::timeout(Duration::from_secs(2), observation.next());
@@ -141,7 +140,7 @@ async fn afterwards(unvalidated_share: usize) -> [bool; 4] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_everybody_is_served_after_a_flood() {
+async fn slow_clients_are_served_after_a_flood() {
     limited(async {
         assert_eq!(afterwards(75).await, [true; 4]);
     })
@@ -149,7 +148,7 @@ async fn slow_everybody_is_served_after_a_flood() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_without_its_defences_a_server_is_full_after_a_flood() {
+async fn slow_flood_fills_a_server_without_limits() {
     limited(async {
         assert_eq!(afterwards(100).await, [false; 4]);
     })

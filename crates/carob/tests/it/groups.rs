@@ -1,4 +1,4 @@
-//! Groups over real sockets (RFC 7252 8): on the loopback interface, where the system knows them.
+//! Multicast requests over real sockets (RFC 7252 8), on the loopback interface.
 
 #![cfg(target_os = "linux")]
 
@@ -11,7 +11,7 @@ use carob::server::{Request, get};
 use carob::{Client, Config, Error, Group, Response, Server};
 use carob_proto::endpoint::Leisure;
 
-/// A socket that shares its port with others, as members on one host must.
+/// A socket with SO_REUSEADDR, as needed by several members on one host.
 fn shared(v6: bool, port: u16) -> UdpSocket {
     use socket2::{Domain, Socket, Type};
     let domain = if v6 { Domain::IPV6 } else { Domain::IPV4 };
@@ -29,14 +29,13 @@ fn shared(v6: bool, port: u16) -> UdpSocket {
     socket.into()
 }
 
-/// Whether the loopback interface takes datagrams to groups of IPv6, as it does where somebody has
-/// given it the route.
+/// Whether the loopback interface sends IPv6 multicast, which needs a route that an administrator has added.
 fn routes_ipv6_groups() -> bool {
     let to: SocketAddr = "[ff02::fd%1]:9".parse().unwrap();
     shared(true, 0).send_to(b"", to).is_ok()
 }
 
-/// Members answer within a millisecond for each byte, so that tests need not wait.
+/// A leisure of one millisecond per byte, for short tests.
 fn soon() -> Config {
     Config::new().leisure(Leisure::Estimated {
         members: 1,
@@ -82,8 +81,8 @@ async fn texts(client: &Client, uri: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn slow_members_of_both_families_answer_and_the_stream_ends() {
-    // A loopback interface has no route for groups of IPv6.
+async fn slow_ipv4_and_ipv6_members_respond_until_the_leisure_ends() {
+    // Loopback has no route for IPv6 multicast by default.
     let mut all = vec![
         (false, "224.0.1.187%lo", "224.0.1.187"),
         (true, "224.0.1.187%lo", "224.0.1.187"),
@@ -102,7 +101,7 @@ async fn slow_members_of_both_families_answer_and_the_stream_ends() {
         let uri = format!("coap://{host}:{port}/whoami");
         assert_eq!(texts(&client, &uri).await, ["one", "two"], "{group}");
         assert!(began.elapsed() >= Duration::from_millis(1_400));
-        // Errors stay at home.
+        // Errors are not sent in response to multicast requests (RFC 7252 8.1).
         let uri = format!("coap://{host}:{port}/error");
         assert!(texts(&client, &uri).await.is_empty(), "{group}");
     }
@@ -118,8 +117,8 @@ async fn a_large_representation_comes_whole() {
 }
 
 #[tokio::test]
-async fn only_groups_that_were_joined_are_heard() {
-    // The system hands a group's datagrams to every socket of the port once anybody has joined.
+async fn only_joined_groups_are_served() {
+    // Linux delivers multicast datagrams to all sockets of the port once any socket has joined the group.
     let socket = shared(false, 0);
     let port = socket.local_addr().unwrap().port();
     let _other = member(socket, "224.0.1.188%lo", "other").await;
@@ -129,7 +128,7 @@ async fn only_groups_that_were_joined_are_heard() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_said() {
+async fn invalid_multicast_requests_are_errors() {
     let bound = Server::builder()
         .bind("127.0.0.1:0")
         .join("224.0.1.187".parse().unwrap());

@@ -1,5 +1,4 @@
-//! What handshakes cost a server is bounded, however many others begin: each defence, and the attack that
-//! succeeds without it.
+//! Limits on the cost of handshakes: each defence, and the attack that succeeds without it.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,7 +11,7 @@ use carob::{Config, Server, ServerTls, SessionLimits};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpSocket;
 
-/// A client that is there and begins handshakes that it does not go on with.
+/// A client with a validated address that starts handshakes and abandons them.
 struct Greedy {
     socket: UdpSocket,
     server: SocketAddr,
@@ -34,14 +33,13 @@ impl Greedy {
         }
     }
 
-    /// What answers a hello: the first message of this kind that has not been heard before. Servers
-    /// repeat theirs.
+    /// The first new response of this type to a hello; servers retransmit theirs.
     fn answer(&mut self, hello: &[u8], kind: u8) -> Option<Vec<u8>> {
         self.socket.send_to(hello, self.server).expect("loopback");
         let mut buffer = [0; 2_048];
         while let Ok((length, _)) = self.socket.recv_from(&mut buffer) {
             let datagram = buffer[..length].to_vec();
-            // After the header of its record and its own, and the version: a cookie or a random number.
+            // Behind the record header, the handshake header and the version: the cookie or the random.
             if datagram[13] == kind && self.heard.insert(datagram[27..59].to_vec()) {
                 return Some(datagram);
             }
@@ -49,7 +47,7 @@ impl Greedy {
         None
     }
 
-    /// Begins a handshake, of those with certificates; whether the server goes along.
+    /// Starts a handshake with certificates; returns whether the server takes part.
     fn begins(&mut self) -> bool {
         self.begun += 1;
         let mut random = [0; 32];
@@ -97,14 +95,17 @@ async fn slow_handshakes_of_many_leave_time_to_who_has_a_session() {
         let known = device();
         let uri = format!("coaps://{address}/hello");
         assert!(known.get(&uri).await.is_ok());
-        // A quarter of a second at once, and then hardly any.
+        // A burst of a quarter of a second of CPU time, then hardly any.
         let mut many = Greedy::new(1, address);
         let most = 100_000;
         while many.begun < most && many.begins() {}
-        assert!(many.begun < most, "there is no end to it");
-        let reply = known.get(&uri).await.expect("who has a session is served");
+        assert!(many.begun < most, "no limit was reached");
+        let reply = known
+            .get(&uri)
+            .await
+            .expect("a response in the existing session");
         assert_eq!(reply.text(), Some("hello"));
-        // Without a share there is no end to it.
+        // Without a share of CPU time, handshakes are not limited.
         let settings = Config::new().sessions(limits.handshake_work(100));
         let (_server, address) = serve_with(dtls(), settings).await;
         let mut more = Greedy::new(1, address);
@@ -143,7 +144,7 @@ async fn tls_handshake_rate_applies_per_source() {
                 let closed = tokio::time::timeout(Duration::from_millis(100), read).await;
                 open += usize::from(closed.is_err());
             }
-            // One more if a second has passed meanwhile.
+            // The token bucket may refill by one or two meanwhile.
             assert!(
                 (kept..=kept + 2).contains(&open),
                 "{open} with a rate of {rate}"
@@ -182,7 +183,7 @@ async fn slow_tls_handshakes_leave_time_to_open_connections() {
             let settings = || Config::new().tls(authority.trust());
             let known = client_with(settings());
             assert!(known.get(&uri).await.is_ok());
-            // A quarter of a second at once, and then hardly any.
+            // A burst of a quarter of a second of CPU time, then hardly any.
             let most = if work == 1 {
                 10_000
             } else {
@@ -197,7 +198,7 @@ async fn slow_tls_handshakes_leave_time_to_open_connections() {
             let reply = known
                 .get(&uri)
                 .await
-                .expect("who has a connection is served");
+                .expect("a response on the existing connection");
             assert_eq!(reply.text(), Some("hello"));
         }
     })

@@ -1,5 +1,5 @@
-//! How connections begin, seen from the other side of the wire: TLS, ALPN, WebSocket, and what a
-//! client without a server answers (RFC 8323 3.3, 4, 8.2, 9).
+//! Connection setup as seen by the peer: TLS, ALPN, WebSocket, and responses of a client without a server
+//! (RFC 8323 3.3, 4, 8.2, 9).
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ async fn limited<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, what).await.expect("in time")
 }
 
-/// A certificate for "localhost", its key, both as PEM.
+/// A certificate for "localhost" and its key as PEM.
 fn certificate() -> (String, String) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]);
     let made = made.expect("a certificate");
@@ -40,7 +40,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// A TLS server of somebody else's that knows these protocols.
+/// A TLS acceptor independent of Carob with these ALPN protocols.
 fn foreign_server(chain: &str, key: &str, alpn: &[&[u8]]) -> TlsAcceptor {
     let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).map(|c| c.expect("PEM"));
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
@@ -62,7 +62,7 @@ fn client_trusting(chain: &str) -> Client {
         .expect("it opens")
 }
 
-/// What our client says to a TLS server at this address that knows these protocols.
+/// The result of a Carob client's request to a TLS server with these ALPN protocols.
 async fn asked_at(address: &str, alpn: &'static [&'static [u8]]) -> Result<(), Error> {
     let (chain, key) = certificate();
     let listener = TcpListener::bind(address).await.expect("a port");
@@ -73,7 +73,7 @@ async fn asked_at(address: &str, alpn: &'static [&'static [u8]]) -> Result<(), E
         let Ok(mut stream) = acceptor.accept(stream).await else {
             return;
         };
-        // CSM, and to the GET that follows the client's, 2.05 with its token of 8 bytes.
+        // A CSM; then 2.05 with the token of 8 bytes from the GET that follows the client's CSM.
         stream.write_all(&[0x00, 0xe1]).await.expect("written");
         let mut got = Vec::new();
         let mut reader = FrameReader::new(Framing::Stream, 2_000);
@@ -102,7 +102,7 @@ async fn asked_at(address: &str, alpn: &'static [&'static [u8]]) -> Result<(), E
 }
 
 #[tokio::test]
-async fn a_client_offers_coap_and_goes_on_if_it_is_selected() {
+async fn client_offers_alpn_coap_and_continues_if_selected() {
     asked_at("127.0.0.1:0", &[b"h2", b"coap"])
         .await
         .expect("an answer");
@@ -117,7 +117,7 @@ async fn client_without_alpn_at_other_port_than_5684_closes() {
 #[tokio::test]
 async fn at_5684_a_server_may_be_without_alpn_but_not_refuse_it() {
     asked_at("127.0.0.84:5684", &[]).await.expect("an answer");
-    // With another protocol only, the server answers no_application_protocol.
+    // Without a common protocol, the server sends no_application_protocol.
     let error = asked_at("127.0.0.85:5684", &[b"h2"])
         .await
         .expect_err("refused");
@@ -139,7 +139,7 @@ async fn serve_tls() -> (Server, SocketAddr, String) {
     (server, address, chain)
 }
 
-/// The protocol that our server selects of these.
+/// The ALPN protocol selected by Carob's server.
 async fn selected(
     address: SocketAddr,
     chain: &str,
@@ -161,7 +161,7 @@ async fn selected(
         .connect(name, stream)
         .await?;
     let selected = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
-    // With TLS 1.3 a refusal may come after the handshake.
+    // In TLS 1.3, the alert may arrive after the client's handshake has completed.
     let mut first = [0; 2];
     stream.read_exact(&mut first).await?;
     Ok(selected)
@@ -180,10 +180,10 @@ async fn server_selects_alpn_coap_and_refuses_other_protocols() {
 }
 
 #[tokio::test]
-async fn our_server_speaks_no_tls_before_1_2() {
+async fn tls_before_1_2_is_refused() {
     let (_server, address, _) = serve_tls().await;
     let mut stream = TcpStream::connect(address).await.expect("connects");
-    // A ClientHello of TLS 1.1: one cipher suite, no extensions.
+    // ClientHello of TLS 1.1 with one cipher suite and no extensions.
     let mut hello = vec![0x16, 3, 1, 0, 45, 1, 0, 0, 41, 3, 2];
     hello.extend_from_slice(&[7; 32]);
     hello.extend_from_slice(&[0, 0, 2, 0xc0, 0x13, 1, 0]);
@@ -202,7 +202,7 @@ async fn our_server_speaks_no_tls_before_1_2() {
 }
 
 #[tokio::test]
-async fn for_coaps_ws_tls_comes_first() {
+async fn coaps_ws_starts_with_tls() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     let client = Client::new().expect("it opens");
@@ -215,15 +215,15 @@ async fn for_coaps_ws_tls_comes_first() {
     let mut first = [0; 6];
     limited(stream.read_exact(&mut first))
         .await
-        .expect("it says something");
-    // A record of a handshake, and in it a ClientHello.
+        .expect("a reply");
+    // A handshake record (22) with a ClientHello (1).
     assert_eq!((first[0], first[5]), (0x16, 1));
     drop(stream);
     assert!(limited(asked).await.expect("it ran").is_err());
 }
 
-/// What a client of ours offers in the handshake of a WebSocket, and then sends; its server says
-/// nothing at all for so long.
+/// Accepts a WebSocket from a Carob client and stays silent for `silence`; returns the offered path and subprotocol, and
+/// the client's messages.
 async fn offered(silence: Duration) -> (String, String, Vec<Message>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -278,10 +278,10 @@ async fn websocket_uses_well_known_coap_and_subprotocol() {
 }
 
 #[tokio::test]
-async fn a_silent_peer_is_asked_by_coap_and_not_by_websocket() {
+async fn silent_peer_gets_coap_pings_and_no_websocket_pings() {
     let (.., messages) = offered(Duration::from_millis(350)).await;
     let pings = messages.iter().filter(|message| message.is_ping()).count();
-    // Code 7.02 is the second byte of a CoAP message.
+    // The code is the second byte: 7.02 is Ping.
     let asked = messages
         .iter()
         .any(|message| matches!(message, Message::Binary(bytes) if bytes.get(1) == Some(&0xe2)));
@@ -289,7 +289,7 @@ async fn a_silent_peer_is_asked_by_coap_and_not_by_websocket() {
 }
 
 #[tokio::test]
-async fn a_websocket_without_the_subprotocol_or_elsewhere_is_refused() {
+async fn websocket_needs_subprotocol_and_path() {
     let server = Server::builder()
         .without_datagrams()
         .bind_ws("127.0.0.1:0")
@@ -375,7 +375,7 @@ async fn client_without_server_responds_5_01() {
     let uri = format!("{}://127.0.0.1:{port}/", Scheme::CoapTcp);
     let asked = tokio::spawn(client.get(uri).into_future());
     let (mut stream, _) = limited(listener.accept()).await.expect("a client");
-    // CSM, and a GET with token 2a.
+    // A CSM, and a GET with token 2a.
     stream
         .write_all(&[0x00, 0xe1, 0x01, 0x01, 0x2a])
         .await
@@ -384,7 +384,7 @@ async fn client_without_server_responds_5_01() {
     let mut got = Vec::new();
     let code = limited(async {
         loop {
-            stream.read_buf(&mut got).await.expect("it says something");
+            stream.read_buf(&mut got).await.expect("a reply");
             reader.push(&got);
             got.clear();
             while let Some(message) = reader.next().expect("well formed") {

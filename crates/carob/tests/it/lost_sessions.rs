@@ -1,4 +1,4 @@
-//! DTLS sessions that the server has lost: a restart, another address of the client, another server.
+//! DTLS sessions lost by the server: restart, NAT rebinding, another server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,11 +10,10 @@ use carob_proto::endpoint::{Failure, SessionEnd};
 
 /// Shorter than the first timeout of [`impatient`], 50 to 75 ms.
 const IMPATIENCE: Duration = Duration::from_millis(45);
-/// Requests that may fail before the client begins a new session.
+/// Failed requests after which the client starts a new session.
 const BOUND: usize = 3;
 
-/// A client whose request timeout is shorter than its retransmissions, and its session through a
-/// relay.
+/// A client with a session through a relay; its request timeout is shorter than its retransmission timeout.
 async fn with_session(server: SocketAddr) -> (Client, Between, String) {
     let between = Between::new(server, Box::new(|_, datagram| vec![datagram.to_vec()]));
     let dtls = ClientDtls::new().psk(key("device-1", "secret-1"));
@@ -24,8 +23,8 @@ async fn with_session(server: SocketAddr) -> (Client, Between, String) {
     (client, between, uri)
 }
 
-/// The requests that fail before one succeeds, each ended after [`IMPATIENCE`] by its own timeout or
-/// by its caller. The one after the bound may take longer, since it includes a handshake.
+/// Number of failed requests before a success. Each is ended after [`IMPATIENCE`] by its timeout or by dropping it. The
+/// request after the bound may take longer, since it includes a handshake.
 async fn failures(client: &Client, uri: &str, dropped: bool) -> usize {
     for failed in 0..BOUND {
         let request = client.get(uri);
@@ -50,7 +49,7 @@ fn restarted_server_is_reached_although_requests_time_out_early() {
         for dropped in [false, true] {
             let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
             let (client, between, uri) = with_session(address).await;
-            // The server that now answers knows nothing of the session and sends no close_notify.
+            // The new server does not know the session and sends no close_notify.
             let (_other, address) = serve(ServerDtls::new().keys(keys())).await;
             between.move_to(address);
             assert_eq!(failures(&client, &uri, dropped).await, BOUND);
@@ -76,7 +75,10 @@ fn ended_session_is_followed_by_a_new_one() {
     in_time(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let client = device();
-        assert!(!client.end_session(address).await, "there is none yet");
+        assert!(
+            !client.end_session(address).await,
+            "a session exists already"
+        );
         let uri = format!("coaps://{address}");
         client
             .get(format!("{uri}/hello"))

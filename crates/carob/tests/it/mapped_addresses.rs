@@ -1,4 +1,4 @@
-//! IPv4-mapped IPv6 addresses (RFC 4291 2.5.5.2) in URIs, as peers and of servers.
+//! IPv4-mapped IPv6 addresses (RFC 4291 2.5.5.2) in URIs, as peer addresses and as bind addresses.
 
 use std::net::SocketAddr;
 
@@ -7,13 +7,13 @@ use crate::secured::{Authority, device, keys, serve};
 use carob::server::{Notifier, Request, fixed, get};
 use carob::{Client, Config, PeerConfig, Proxy, Server, ServerDtls, ServerTls};
 
-/// `[::ffff:127.0.0.1]:PORT` of an address on loopback.
+/// Formats a loopback address as `[::ffff:127.0.0.1]:PORT`.
 fn mapped(address: SocketAddr) -> String {
     format!("[::ffff:127.0.0.1]:{}", address.port())
 }
 
 #[test]
-fn udp_replies_are_matched() {
+fn replies_from_mapped_addresses_are_matched() {
     in_time(async {
         let (server, _) = start(resources()).await;
         let authority = mapped(server.local_address());
@@ -34,7 +34,7 @@ fn udp_replies_are_matched() {
 }
 
 #[test]
-fn observation_goes_on() {
+fn observation_of_mapped_address_continues() {
     in_time(async {
         let notifier = Notifier::new();
         let state = get(|_: Request| async { "state" }).observable(&notifier);
@@ -53,7 +53,7 @@ fn observation_goes_on() {
 }
 
 #[test]
-fn dtls_session_is_used() {
+fn mapped_address_uses_the_dtls_session() {
     in_time(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let device = device();
@@ -66,7 +66,7 @@ fn dtls_session_is_used() {
 }
 
 #[test]
-fn connections_are_made() {
+fn mapped_address_uses_tcp_and_websocket() {
     in_time(async {
         let authority = Authority::new();
         let identity = authority.issue("127.0.0.1", |_| {});
@@ -88,7 +88,7 @@ fn connections_are_made() {
 }
 
 #[test]
-fn proxy_reaches_origin() {
+fn proxy_reaches_origin_at_mapped_address() {
     in_time(async {
         let (origin, _) = start(resources()).await;
         let origin = format!("coap://{}", mapped(origin.local_address()));
@@ -108,7 +108,7 @@ fn proxy_reaches_origin() {
 }
 
 #[test]
-fn server_listens_at_the_ipv4_address() {
+fn mapped_bind_address_listens_on_ipv4() {
     in_time(async {
         let server = Server::builder()
             .bind("[::ffff:127.0.0.1]:0")

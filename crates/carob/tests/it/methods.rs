@@ -1,4 +1,4 @@
-//! Every method and kind of message, over loopback.
+//! Methods and message types over loopback.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -80,7 +80,7 @@ async fn slow_response_is_separate_and_not_requested_again() {
         .await
         .unwrap();
     assert_eq!(reply.text(), Some("at last"));
-    // The server acknowledges after 100 ms, so impatience costs copies until then, not later.
+    // The server acknowledges after 100 ms, so the client retransmits at most twice.
     assert!(sent.load(Ordering::Relaxed) <= 3);
 }
 
@@ -124,7 +124,7 @@ async fn missing_disallowed_and_unacceptable_have_their_codes() {
 }
 
 #[tokio::test]
-async fn a_method_that_nobody_knows_is_not_allowed_anywhere() {
+async fn unknown_method_gets_4_05() {
     let (_server, uri) = start(resources()).await;
     let unknown = Code(30);
     for path in ["hello", "echo", "nowhere"] {
@@ -135,7 +135,7 @@ async fn a_method_that_nobody_knows_is_not_allowed_anywhere() {
 }
 
 #[tokio::test]
-async fn a_handler_tells_where_what_it_made_is() {
+async fn created_response_has_location_options() {
     let made = |_: Request| async {
         let mut response = carob::Response::new(Code::CREATED);
         for segment in ["things", "7"] {
@@ -160,7 +160,7 @@ async fn a_handler_tells_where_what_it_made_is() {
 }
 
 #[tokio::test]
-async fn a_refused_request_is_not_made_again() {
+async fn error_response_is_not_retried() {
     let count = Arc::new(AtomicU32::new(0));
     for code in [
         Code::UNAUTHORIZED,
@@ -175,13 +175,14 @@ async fn a_refused_request_is_not_made_again() {
         let (_server, uri) = start(resources().resource("/no", get(refuse))).await;
         let reply = limited(client().get(format!("{uri}/no")).send()).await;
         assert_eq!(reply.unwrap().code, code);
+        // A retry would arrive within this time on loopback.
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         assert_eq!(count.swap(0, Ordering::Relaxed), 1, "{code}");
     }
 }
 
 #[tokio::test]
-async fn fixed_content_heeds_conditions() {
+async fn fixed_content_honours_conditions() {
     let mut tagged = carob::Response::content(ContentFormat::TEXT_PLAIN, "text");
     tagged.options.push(OptionNumber::ETAG, b"v1").unwrap();
     let builder = resources().resource("/tagged", carob::server::fixed(tagged));
@@ -238,7 +239,7 @@ async fn a_client_validates_what_it_has_by_its_entity_tag() {
 }
 
 #[tokio::test]
-async fn who_wants_no_response_gets_none_and_does_not_wait() {
+async fn no_response_option_suppresses_the_response() {
     let (server, uri) = start(resources()).await;
     let client = client();
     let put = || client.put(format!("{uri}/echo")).body("a body");
@@ -256,7 +257,7 @@ async fn who_wants_no_response_gets_none_and_does_not_wait() {
     let missing = client.get(format!("{uri}/missing"));
     let sent = limited(missing.no_response(NoResponse::SUCCESS).send_no_response()).await;
     assert_eq!(sent.unwrap().map(|reply| reply.code), Some(Code::NOT_FOUND));
-    // The wait for what may still come is the application's to choose.
+    // With a timeout, the client waits for errors, which are not suppressed.
     let update = put().no_response(NoResponse::SUCCESS);
     let began = std::time::Instant::now();
     let sent = limited(
@@ -271,7 +272,7 @@ async fn who_wants_no_response_gets_none_and_does_not_wait() {
 }
 
 #[tokio::test]
-async fn tokens_are_drawn_from_the_systems_entropy_and_never_again() {
+async fn tokens_are_unique_and_random() {
     let (server, uri) = start(resources()).await;
     let tokens = Arc::new(std::sync::Mutex::new(Vec::new()));
     for _ in 0..2 {
@@ -300,7 +301,7 @@ async fn tokens_are_drawn_from_the_systems_entropy_and_never_again() {
         tokens.len(),
         "none was used twice, by either"
     );
-    // Every bit is as often 1 as 0: 400 draws leave 140 to 260 less than once in a million runs.
+    // With 400 unbiased draws, a bit is 1 less than 140 or more than 260 times in fewer than one run in a million.
     for bit in 0..64 {
         let ones = tokens
             .iter()

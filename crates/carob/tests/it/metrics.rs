@@ -1,4 +1,4 @@
-//! What is scraped is what has happened.
+//! Exported metrics match the traffic.
 #![cfg(feature = "prometheus")]
 
 use std::net::{SocketAddr, UdpSocket};
@@ -10,13 +10,13 @@ use carob::{Client, Config};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The value of a series, by its name and labels as they are printed.
+/// The value of a series, given by name and labels as exported.
 fn value(text: &str, series: &str) -> Option<f64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(series));
     rest.and_then(|rest| rest.strip_prefix(' ')?.parse().ok())
 }
 
-/// Sends these bytes there and reads until the other side closes.
+/// Sends a request and reads until the connection is closed.
 async fn http(to: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(to).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -32,7 +32,7 @@ async fn listening(prometheus: &Prometheus) -> SocketAddr {
     address
 }
 
-/// Scrapes until the series have these values, in the form in which they are exposed.
+/// Scrapes until the series have these values, in the exposition format.
 async fn expect(at: SocketAddr, expected: &str) -> String {
     let began = Instant::now();
     loop {
@@ -56,7 +56,7 @@ async fn expect(at: SocketAddr, expected: &str) -> String {
 }
 
 #[test]
-fn requests_made_are_requests_counted() {
+fn requests_are_counted_on_both_sides() {
     in_time(async {
         let prometheus = Prometheus::new();
         let _guard = metrics::set_default_local_recorder(prometheus.recorder());
@@ -88,10 +88,10 @@ fn requests_made_are_requests_counted() {
             "#,
         )
         .await;
-        // 64 ms and more of a handler that sleeps, none of it in the buckets below.
+        // The handler sleeps for at least 64 ms, so lower buckets are empty.
         let below = "carob_handler_seconds_bucket{scheme=\"coap\",le=\"0.032768\"}";
         assert_eq!(value(&text, below), Some(0.0), "{text}");
-        // What has ended is gone from the gauges, and stays in the counters.
+        // Gauges drop to zero; counters keep their values.
         server.shutdown(Duration::from_secs(1)).await;
         drop(client);
         expect(
@@ -108,18 +108,18 @@ fn requests_made_are_requests_counted() {
 }
 
 #[test]
-fn copies_that_are_lost_and_copies_that_come_twice_are_counted() {
+fn retransmissions_and_duplicates_are_counted() {
     in_time(async {
         let prometheus = Prometheus::new();
         let _guard = metrics::set_default_local_recorder(prometheus.recorder());
         let at = listening(&prometheus).await;
-        // Nobody answers here: three copies, three timers, the last of which ends it.
+        // A silent peer: three transmissions and three timeouts.
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
         let settings = Config::new().parameters(crate::common::impatient());
         let client = Client::builder().config(settings).open().unwrap();
         let uri = format!("coap://{}/x", silent.local_addr().unwrap());
         assert!(client.get(&uri).await.is_err());
-        // And here one message comes three times, and one that is none.
+        // One message three times, and one that is malformed.
         let (server, _) = crate::common::start(crate::common::resources()).await;
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let hello = [&[0x40, 1, 0, 7, 0xb5][..], b"hello"].concat();
@@ -172,7 +172,7 @@ fn sessions_and_connections_are_counted() {
         let client = Client::builder().config(settings).open().unwrap();
         client.get(format!("coaps://{dtls}/hello")).await.unwrap();
         client.get(format!("coap+tcp://{tcp}/hello")).await.unwrap();
-        // Both sides are in this process; the garbage is at the TLS port.
+        // Both endpoints are in this process; the garbage goes to the TLS port.
         expect(
             at,
             r#"
@@ -194,10 +194,10 @@ fn sessions_and_connections_are_counted() {
     });
 }
 
-/// Linux counts datagrams that find no room.
+/// Drops of a full receive buffer; only Linux reports them.
 #[cfg(target_os = "linux")]
 #[test]
-fn datagrams_that_the_system_drops_are_counted() {
+fn datagrams_dropped_by_the_kernel_are_counted() {
     in_time(async {
         let prometheus = Prometheus::new();
         let _guard = metrics::set_default_local_recorder(prometheus.recorder());
@@ -205,7 +205,7 @@ fn datagrams_that_the_system_drops_are_counted() {
         let builder = crate::common::resources().config(settings);
         let (server, _) = crate::common::start(builder).await;
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-        // The server shares our thread, so it reads none of them yet.
+        // The server shares this thread and does not run until the next await.
         for _ in 0..2_000 {
             sender
                 .send_to(&[0x60, 0, 0, 0], server.local_address())
@@ -235,7 +235,7 @@ fn datagrams_that_the_system_drops_are_counted() {
 }
 
 #[test]
-fn who_asks_for_something_else_is_told_so() {
+fn other_http_requests_get_errors() {
     in_time(async {
         let prometheus = Prometheus::new();
         let at = listening(&prometheus).await;
@@ -259,7 +259,7 @@ fn who_asks_for_something_else_is_told_so() {
 }
 
 #[test]
-fn silent_connections_keep_no_scraper_out_and_are_closed() {
+fn silent_connections_do_not_block_scrapers() {
     in_time(async {
         let at = listening(&Prometheus::new()).await;
         let mut silent = Vec::new();
@@ -275,7 +275,7 @@ fn silent_connections_keep_no_scraper_out_and_are_closed() {
         assert!(scraped.expect("at once").contains("carob_build_info"));
         for mut stream in silent {
             let mut rest = Vec::new();
-            // It is closed or reset, with nothing said.
+            // Closed or reset without a response.
             let read = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest));
             let closed = read.await.expect("it is closed after two seconds");
             assert!(closed.is_err() || rest.is_empty(), "{rest:?}");

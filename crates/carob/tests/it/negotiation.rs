@@ -1,4 +1,4 @@
-//! Formats: which one a client gets, and which ones a server takes.
+//! Content negotiation: Accept and Content-Format.
 
 use crate::common::{client, limited, start};
 use carob::server::{Request, Resource, fixed, get};
@@ -50,7 +50,7 @@ async fn get_in(uri: &str, path: &str, accept: Option<ContentFormat>) -> Reply {
 }
 
 #[tokio::test]
-async fn accept_chooses_and_without_it_the_first_is_taken() {
+async fn accept_selects_the_format_and_the_first_is_default() {
     let (_server, uri) = start(server()).await;
     for (path, accept, format) in [
         ("/handlers", None, JSON),
@@ -76,7 +76,7 @@ async fn accept_chooses_and_without_it_the_first_is_taken() {
 }
 
 #[tokio::test]
-async fn a_format_that_is_not_there_is_not_acceptable() {
+async fn unavailable_format_gets_4_06() {
     let (_server, uri) = start(server()).await;
     for path in ["/handlers", "/fixed", "/mixed"] {
         let reply = get_in(&uri, path, Some(ContentFormat::EXI)).await;
@@ -85,14 +85,14 @@ async fn a_format_that_is_not_there_is_not_acceptable() {
 }
 
 #[tokio::test]
-async fn an_error_is_not_given_the_format_of_an_answer() {
+async fn error_response_has_no_content_format() {
     let (_server, uri) = start(server()).await;
     let reply = get_in(&uri, "/fails", None).await;
     assert_eq!((reply.code, reply.format()), (Code::NOT_FOUND, None));
 }
 
 #[tokio::test]
-async fn a_body_in_a_format_that_is_not_taken_is_refused() {
+async fn unsupported_content_format_gets_4_15() {
     let (_server, uri) = start(server()).await;
     let send = |method, format: Option<ContentFormat>| {
         let mut request = client()
@@ -112,12 +112,12 @@ async fn a_body_in_a_format_that_is_not_taken_is_refused() {
     assert_eq!(
         send(Code::PATCH, None).await,
         Code::CHANGED,
-        "its format is not told"
+        "the request has no Content-Format"
     );
     assert_eq!(
         send(Code::PUT, Some(JSON)).await,
         Code::CHANGED,
-        "nothing was said of PUT"
+        "PUT accepts any format"
     );
     assert_eq!(send(Code::POST, Some(JSON)).await, Code::METHOD_NOT_ALLOWED);
 }
@@ -142,8 +142,7 @@ async fn handler_without_format_replaces_earlier_ones() {
         .get(|_| async { "new" });
     let (_server, uri) = start(server().resource("/new", resource)).await;
     assert_eq!(get_in(&uri, "/new", None).await.text(), Some("new"));
-    // The handler's text is not JSON, so a request that accepts only JSON gets 4.06 (RFC 7252
-    // 5.10.4).
+    // The handler returns text, so Accept with JSON gets 4.06 (RFC 7252 5.10.4).
     let refused = get_in(&uri, "/new", Some(JSON)).await;
     assert_eq!(refused.code, Code::NOT_ACCEPTABLE);
 }

@@ -1,4 +1,4 @@
-//! Observing over real sockets: a server that tells, clients that listen, and restarts.
+//! Observation over real sockets, with restarts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use carob::client::{Observation, Update};
 use carob::server::{Notifier, Request, Resource, ServerBuilder, get};
 use carob::{Client, Code, Config, ContentFormat, OptionNumber, Response, Server};
 
-/// A counter that can be observed.
+/// An observable counter.
 #[derive(Clone, Default)]
 struct Counter {
     value: Arc<AtomicU32>,
-    /// How often its handler was called.
+    /// Number of handler calls.
     calls: Arc<AtomicU32>,
     changes: Notifier,
 }
@@ -54,7 +54,7 @@ impl Counter {
     }
 }
 
-/// A server of `/thing`, which is there while `alive` is 1.
+/// A server with `/thing`, which exists while `alive` is 1.
 fn mortal(alive: &Arc<AtomicU32>, changes: &Notifier) -> ServerBuilder {
     let alive = Arc::clone(alive);
     let handler = move |_: Request| {
@@ -80,7 +80,7 @@ async fn observe(client: &Client, uri: &str) -> Observation {
     observation
 }
 
-/// The next state as a number; what is said between is passed over.
+/// The next notification as a number; other updates are skipped.
 async fn number(observation: &mut Observation) -> u32 {
     loop {
         match observation.next().await.unwrap().unwrap() {
@@ -91,13 +91,13 @@ async fn number(observation: &mut Observation) -> u32 {
     }
 }
 
-/// Waits until the observation tells this.
+/// Waits for this notification.
 async fn until(observation: &mut Observation, wanted: u32) {
     while number(observation).await != wanted {}
 }
 
 #[test]
-fn every_observer_is_told_each_change() {
+fn every_observer_gets_each_change() {
     in_time(async {
         for counter in [Counter::default(), Counter::confirmable()] {
             let (_server, uri) = counter.serve().await;
@@ -119,7 +119,7 @@ fn every_observer_is_told_each_change() {
 }
 
 #[test]
-fn those_who_observe_the_same_share_one_registration() {
+fn equal_observations_share_one_registration() {
     in_time(async {
         let counter = Counter::default();
         let (server, uri) = counter.serve().await;
@@ -135,8 +135,7 @@ fn those_who_observe_the_same_share_one_registration() {
         for observation in &mut all {
             assert_eq!(number(observation).await, 1);
         }
-        // A late observer receives the newest representation, and the end of one does not affect
-        // the others.
+        // A late observer gets the newest representation; dropping one does not affect the others.
         let mut late = client.get(&uri).observe().await.unwrap();
         assert_eq!(number(&mut late).await, 1);
         drop(all.pop());
@@ -146,14 +145,14 @@ fn those_who_observe_the_same_share_one_registration() {
         assert_eq!(number(&mut late).await, 2);
         assert_eq!(number(&mut all[0]).await, 2);
         assert_eq!(observers().await, 1);
-        // The last one ends it; and then it can begin anew.
+        // Dropping the last one cancels the observation. Afterwards a new one can start.
         drop(late);
         let last = all.pop().unwrap().stop().await.unwrap().unwrap();
         assert_eq!(last.text(), Some("2"));
         assert_eq!(observers().await, 0);
         let again = observe(&client, &uri).await;
         assert_eq!(observers().await, 1);
-        // Of another query, or another client, there is another.
+        // Another query or another client needs a new registration.
         let _other = observe(&client, &format!("{uri}?x")).await;
         let _stranger = observe(&crate::common::client(), &uri).await;
         assert_eq!(observers().await, 3);
@@ -162,7 +161,7 @@ fn those_who_observe_the_same_share_one_registration() {
 }
 
 #[test]
-fn those_who_share_an_observation_share_its_end() {
+fn shared_observations_end_together() {
     in_time(async {
         let (alive, changes) = (Arc::new(AtomicU32::new(1)), Notifier::new());
         let builder = mortal(&alive, &changes);
@@ -180,7 +179,7 @@ fn those_who_share_an_observation_share_its_end() {
 }
 
 #[test]
-fn requests_that_differ_are_told_what_they_asked_for() {
+fn different_requests_have_separate_observations() {
     in_time(async {
         let changes = Notifier::new();
         let handler = |request: Request| async move {
@@ -252,7 +251,7 @@ fn dropped_observation_is_deregistered_at_next_change() {
 }
 
 #[test]
-fn stopping_takes_it_off_at_once() {
+fn stop_cancels_the_observation_at_once() {
     in_time(async {
         let counter = Counter::default();
         let (server, uri) = counter.serve().await;
@@ -264,7 +263,7 @@ fn stopping_takes_it_off_at_once() {
 }
 
 #[test]
-fn a_resource_that_is_gone_ends_its_observations() {
+fn removed_resource_ends_its_observations() {
     in_time(async {
         let (alive, changes) = (Arc::new(AtomicU32::new(1)), Notifier::new());
         let builder = mortal(&alive, &changes);
@@ -280,7 +279,7 @@ fn a_resource_that_is_gone_ends_its_observations() {
 }
 
 #[test]
-fn a_handler_that_panics_ends_the_observation_and_nothing_else() {
+fn panicking_handler_ends_its_observation_only() {
     in_time(async {
         let changes = Notifier::new();
         let calls = AtomicU32::new(0);
@@ -303,7 +302,7 @@ fn a_handler_that_panics_ends_the_observation_and_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_observed_is_told_once() {
+fn unobservable_resource_responds_once() {
     in_time(async {
         let (_server, uri) = start(crate::common::resources()).await;
         let mut observation = client()
@@ -335,10 +334,10 @@ fn only_get_and_fetch_observe() {
 }
 
 #[test]
-fn slow_an_observation_survives_a_restart_of_the_server() {
+fn slow_observation_survives_a_server_restart() {
     in_time(async {
         let counter = Counter::default();
-        // A resource that promises one second; so silence is noticed soon.
+        // Max-Age 1, so that silence is noticed soon.
         let value = Arc::clone(&counter.value);
         let handler = move |_: Request| {
             let mut response = Response::content(
@@ -362,7 +361,7 @@ fn slow_an_observation_survives_a_restart_of_the_server() {
         tokio::time::sleep(Duration::from_millis(50)).await;
         counter.set(2);
         let (_server, _) = serve(address).await;
-        // Stale after a second, and renewed 5 to 15 s later.
+        // Stale after Max-Age; the client registers again 5 to 15 s later (RFC 7641 3.3.1).
         let mut stale = 0;
         loop {
             match observation.next().await.unwrap().unwrap() {
@@ -396,7 +395,7 @@ fn shutting_the_client_down_ends_its_observations() {
 }
 
 #[test]
-fn a_large_state_is_told_whole() {
+fn block_wise_notification_is_reassembled() {
     in_time(async {
         let counter = Counter::default();
         let value = Arc::clone(&counter.value);
@@ -419,7 +418,7 @@ fn a_large_state_is_told_whole() {
 }
 
 #[test]
-fn a_peer_is_seen_at_a_glance() {
+fn peer_summary_has_state_and_timers() {
     in_time(async {
         let counter = Counter::confirmable();
         let (server, uri) = counter.serve().await;

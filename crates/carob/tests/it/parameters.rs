@@ -1,4 +1,4 @@
-//! Parameters and controllers: per endpoint, per peer, per request, and of one's own.
+//! Parameters and controllers per endpoint, per peer and per request, and custom controllers.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use carob_cc::evidence::{Expired, Start};
 use carob_cc::random::Random;
 use carob_proto::trace::TraceEvent;
 
-/// How long a client waits for a peer that says nothing.
+/// Time until a client gives up on a silent peer.
 async fn patience(client: &carob::Client, peer: SocketAddr) -> Duration {
     let began = Instant::now();
     let request = client
@@ -25,7 +25,7 @@ async fn patience(client: &carob::Client, peer: SocketAddr) -> Duration {
 const SHORT: Duration = Duration::from_millis(800);
 
 #[tokio::test]
-async fn a_peers_parameters_come_before_the_endpoints() {
+async fn peer_parameters_override_those_of_the_endpoint() {
     let ((_one, patient), (_two, hurried)) = (silent_peer(), silent_peer());
     let client =
         client_with(Config::new().peer(hurried, PeerConfig::new().parameters(impatient())));
@@ -38,7 +38,7 @@ async fn a_peers_parameters_come_before_the_endpoints() {
     assert!(patience(&client, patient).await < SHORT);
 }
 
-/// Transmissions of one request by peer, until the client gives up.
+/// Number of transmissions of a request until the client gives up.
 async fn transmissions(config: Config, peer: SocketAddr, set: Option<PeerConfig>) -> usize {
     let sent = Arc::new(AtomicU32::new(0));
     let counted = sent.clone();
@@ -55,13 +55,13 @@ async fn transmissions(config: Config, peer: SocketAddr, set: Option<PeerConfig>
     sent.load(Ordering::Relaxed) as usize
 }
 
-/// Suggests a MAX_RETRANSMIT of 3.
+/// A controller that suggests MAX_RETRANSMIT 3.
 fn three_retransmissions() -> PeerConfig {
     (PeerConfig::new().controller_named("cocoa-004-as-run")).expect("it is registered")
 }
 
 #[tokio::test]
-async fn a_peers_controller_brings_the_parameters_it_suggests() {
+async fn suggested_parameters_of_a_peer_controller_apply() {
     let (_socket, peer) = silent_peer();
     let short = carob_cc::time::Duration::from_millis(5);
     let quick = Config::new().engine(|engine| engine.parameters.ack_timeout = short);
@@ -71,7 +71,7 @@ async fn a_peers_controller_brings_the_parameters_it_suggests() {
     let set = Some(three_retransmissions());
     assert_eq!(transmissions(quick, peer, set).await, 4);
 
-    // Explicit parameters come first: those of the endpoint, and those of the peer.
+    // Explicit parameters override suggestions: those of the endpoint, and those of the peer.
     let set = Some(three_retransmissions());
     let explicit = Config::new().parameters(impatient());
     assert_eq!(transmissions(explicit, peer, set).await, 3);
@@ -84,7 +84,7 @@ async fn a_peers_controller_brings_the_parameters_it_suggests() {
 }
 
 #[tokio::test]
-async fn a_requests_parameters_come_before_all_others() {
+async fn request_parameters_override_all_others() {
     let (_peer, address) = silent_peer();
     let mut patient = TransmissionParameters::DEFAULT;
     patient.ack_timeout = carob_cc::time::Duration::from_secs(60);
@@ -122,7 +122,7 @@ async fn a_controller_learns_and_can_be_read() {
     );
 }
 
-/// A controller that counts requests for a first timeout.
+/// A controller that counts calls for the initial timeout.
 #[derive(Debug)]
 struct Counting(Arc<AtomicU32>);
 
@@ -138,7 +138,7 @@ impl Controller for Counting {
 }
 
 #[tokio::test]
-async fn a_controller_of_ones_own_is_asked() {
+async fn custom_controller_is_used() {
     let (_server, uri) = start(resources()).await;
     let asked = Arc::new(AtomicU32::new(0));
     let shared = asked.clone();
@@ -169,7 +169,7 @@ async fn requests_per_host_obey_nstart_and_hosts_are_independent() {
     );
 }
 
-/// The first timers of the requests of a client, by peer.
+/// Initial timeouts of a client's requests, by peer.
 type Timers = Arc<Mutex<Vec<(SocketAddr, Duration)>>>;
 
 fn noting(settings: Config) -> (Config, Timers) {
@@ -189,7 +189,7 @@ fn noting(settings: Config) -> (Config, Timers) {
 }
 
 #[tokio::test]
-async fn profiles_are_of_an_endpoint_or_of_a_peer() {
+async fn profile_applies_to_endpoint_or_peer() {
     let ((_one, slow), (_two, fast), (_three, mesh)) =
         (silent_peer(), silent_peer(), silent_peer());
     let settings = Config::new().profile_named("nb-iot").unwrap();
@@ -214,7 +214,7 @@ async fn profiles_are_of_an_endpoint_or_of_a_peer() {
 }
 
 #[test]
-fn what_is_set_after_a_profile_goes_over_it() {
+fn later_settings_override_a_profile() {
     let settings = Config::new()
         .profile(TransmissionProfile::NbIot)
         .block_size(carob::BlockSize::MAX)

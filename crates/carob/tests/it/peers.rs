@@ -1,4 +1,4 @@
-//! State and settings of a client's peers, over every transport.
+//! State and configuration of peers over every transport.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use carob_cc::controller::Gauge;
 use crate::common::{impatient, in_time};
 use crate::secured::{builder, client_with, key, keys};
 
-/// A server over DTLS, TCP and WebSocket.
+/// A server with DTLS, TCP and WebSocket listeners.
 async fn serve() -> Server {
     builder()
         .bind_dtls("127.0.0.1:0", ServerDtls::new().keys(keys()))
@@ -36,7 +36,7 @@ async fn hello(client: &Client, scheme: Scheme, peer: SocketAddr) {
 }
 
 #[test]
-fn a_peer_over_dtls_has_a_state_and_readings() {
+fn dtls_peer_has_state_and_gauges() {
     in_time(async {
         let server = serve().await;
         let peer = address(&server, Scheme::Coaps);
@@ -55,7 +55,7 @@ fn a_peer_over_dtls_has_a_state_and_readings() {
 }
 
 #[test]
-fn a_peer_over_a_connection_has_a_state_without_timers() {
+fn connection_peer_has_state_without_timers() {
     in_time(async {
         let server = serve().await;
         for (count, scheme) in [Scheme::CoapTcp, Scheme::CoapWs].into_iter().enumerate() {
@@ -95,7 +95,7 @@ fn peer_controller_applies_to_dtls_before_and_after_start() {
         before.set_peer(peer, choice()).await.unwrap();
         hello(&before, Scheme::Coaps, peer).await;
         assert!(has_srtt(before.gauges(peer).await));
-        // The endpoint is there, its peer is another.
+        // The DTLS endpoint exists already, the peer is new.
         let after = client();
         let other = serve().await;
         hello(&after, Scheme::Coaps, address(&other, Scheme::Coaps)).await;
@@ -106,7 +106,7 @@ fn peer_controller_applies_to_dtls_before_and_after_start() {
 }
 
 #[test]
-fn a_controller_for_a_peer_with_a_connection_is_an_error() {
+fn controller_for_a_connection_peer_is_an_error() {
     in_time(async {
         let server = serve().await;
         let peer = address(&server, Scheme::CoapTcp);

@@ -1,4 +1,4 @@
-//! Refusals from a handler's `?` to the client's.
+//! Refusals returned by handlers with `?`, as seen by the client.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ async fn refusal_text_of_handler_reaches_client_error() {
 }
 
 #[tokio::test]
-async fn programs_find_code_text_and_time_in_the_error() {
+async fn error_has_code_diagnostic_and_time() {
     let (_server, uri) = start(server()).await;
     let error = ask(&uri, "/busy").await.unwrap_err();
     let Error::Response {
@@ -98,7 +98,7 @@ async fn programs_find_code_text_and_time_in_the_error() {
 }
 
 #[tokio::test]
-async fn a_long_text_is_cut() {
+async fn long_diagnostic_payload_is_truncated() {
     let (_server, uri) = start(server()).await;
     let error = ask(&uri, "/long").await.unwrap_err();
     let Error::Response {

@@ -1,4 +1,4 @@
-//! Which resource answers, and what it learns from the URI.
+//! Routing of requests to resources, and path parameters.
 
 use crate::common::{client, limited, start};
 use carob::server::{Request, Resource, Upload, fixed, get};
@@ -48,7 +48,7 @@ async fn ask(uri: &str, path: &str) -> (Code, String) {
 }
 
 #[tokio::test]
-async fn a_handler_learns_what_its_parameters_stand_for() {
+async fn handler_gets_path_parameters() {
     let (_server, uri) = start(server()).await;
     for (path, answer) in [
         ("/sensors/all", "all of them"),
@@ -69,7 +69,7 @@ async fn a_handler_learns_what_its_parameters_stand_for() {
 }
 
 #[tokio::test]
-async fn a_handler_gets_the_rest_of_a_path() {
+async fn wildcard_gets_the_rest_of_the_path() {
     let (_server, uri) = start(server()).await;
     for (path, answer) in [
         ("/files", "rest "),
@@ -91,7 +91,7 @@ async fn a_handler_gets_the_rest_of_a_path() {
 }
 
 #[tokio::test]
-async fn an_upload_of_many_blocks_goes_to_a_path_with_a_parameter() {
+async fn block_wise_upload_to_a_path_with_parameter() {
     let (_server, uri) = start(server()).await;
     let body = Body::reader(std::io::Cursor::new(vec![7; 5_000]));
     let request = client().put(format!("{uri}/upload/blob")).body(body);
@@ -107,7 +107,7 @@ async fn only_literal_paths_are_listed() {
 }
 
 #[tokio::test]
-async fn a_path_that_cannot_be_served_is_an_error_that_says_why() {
+async fn invalid_path_pattern_error_has_the_reason() {
     let builder = server().resource("/a/*/b", fixed("x"));
     assert_eq!(
         builder.start().await.unwrap_err().to_string(),

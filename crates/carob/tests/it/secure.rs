@@ -1,4 +1,4 @@
-//! CoAP over DTLS, both sides in one process: who may talk with whom, and what is said if not.
+//! CoAP over DTLS: authentication, errors and sessions.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn handshake(result: Result<carob::Reply, Error>) -> HandshakeError {
 }
 
 #[test]
-fn a_key_that_both_know_secures_requests_and_names_who_asks() {
+fn pre_shared_key_authenticates_the_client() {
     in_time(async {
         let (server, address) = serve(ServerDtls::new().keys(keys()).hint("carob")).await;
         let first = device();
@@ -57,7 +57,7 @@ fn bodies_by_q_block_cross_dtls() {
             .confirmable(false)
             .q_block(QBlockMode::On);
         assert_eq!(large.await.expect("a response").bytes().len(), 20_000);
-        // Rejected as a whole, after all of its blocks.
+        // 4.05 after all blocks of the body.
         let upload = device
             .put(format!("coaps://{address}/large"))
             .body(vec![7; 20_000])
@@ -106,7 +106,7 @@ fn certificates_are_checked_on_both_sides() {
 }
 
 #[test]
-fn a_server_is_trusted_for_its_name_and_its_time_only() {
+fn server_certificate_is_checked_for_name_and_validity() {
     in_time(async {
         let authority = Authority::new();
         let trusting = || client(ClientDtls::new().certificates(authority.trust()));
@@ -212,7 +212,7 @@ fn health_over_dtls_has_the_sessions() {
 }
 
 #[test]
-fn without_a_suite_that_both_know_there_is_no_session() {
+fn no_common_cipher_suite_is_an_error() {
     in_time(async {
         let (_keys, address) = serve(ServerDtls::new().keys(keys())).await;
         let by_certificate = client(ClientDtls::new().certificates(Authority::new().trust()));
@@ -269,13 +269,13 @@ fn absent_peer_is_reported_by_icmp_or_timeout() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named_with_the_remedy() {
+fn unusable_credentials_error_names_the_remedy() {
     in_time(async {
         let error = crate::secured::builder()
             .bind_dtls("127.0.0.1:0", ServerDtls::new())
             .start()
             .await
-            .expect_err("there is nothing to secure it with");
+            .expect_err("no credentials are configured");
         assert!(
             error.report().to_string().contains("pre-shared keys"),
             "{error}"
@@ -358,7 +358,7 @@ async fn after_handshake(
         .start()
         .await
         .expect("a free port is bound");
-    // The client of a server's own address is first of all one over DTLS.
+    // `server.client()` is the server's DTLS endpoint in client role.
     let asks = server.client();
     let uri = format!("coaps://{}/hello", between.address);
     assert!(asks.get(uri).await.is_ok());
@@ -374,8 +374,8 @@ fn handshake_uses_controller_timer_and_gives_it_the_rtt() {
         let delay = Duration::from_millis(60);
         let limit = carob_cc::time::Duration::from_millis(1_500);
         let mut seen = Vec::new();
-        // A busy machine may delay the packets of one handshake, so one of five has to be in time. Without its
-        // round-trip time the RTO is at least 2 s each time.
+        // A busy machine may delay packets, so one of five handshakes has to be in time. Without an RTT sample from the
+        // handshake, the RTO would be at least 2 s.
         for _ in 0..5 {
             let (round_trip, rto, retransmissions) = after_handshake(address, delay).await;
             assert!(round_trip >= delay.into(), "{round_trip:?}");
@@ -397,7 +397,7 @@ fn client_renews_session_that_server_forgot() {
         let asks = client_with(Config::new().dtls(dtls).parameters(impatient()));
         let uri = format!("coaps://{address}/hello");
         assert!(asks.get(&uri).await.is_ok());
-        // It says goodbye, so the client knows.
+        // The shutdown sends close_notify.
         server.shutdown(Duration::from_secs(1)).await;
         let again = crate::secured::builder()
             .bind_dtls(address, ServerDtls::new().keys(keys()))
@@ -407,7 +407,7 @@ fn client_renews_session_that_server_forgot() {
         assert!(asks.get(&uri).await.is_ok());
         drop(again);
         tokio::time::sleep(Duration::from_millis(50)).await;
-        // One that lost its memory says nothing: a request fails, and the next finds a new session.
+        // A server that lost its state sends nothing: one request fails, and the next starts a new session.
         let (_third, forgetful) = serve(ServerDtls::new().keys(keys())).await;
         let mut forget = false;
         let switch = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -416,7 +416,7 @@ fn client_renews_session_that_server_forgot() {
             forgetful,
             Box::new(move |_, datagram| {
                 forget |= seen.load(std::sync::atomic::Ordering::Relaxed);
-                // Records of the first session are lost.
+                // Records of the first session are dropped.
                 let hello = datagram.first() == Some(&22);
                 let lost = forget && !hello && seen.load(std::sync::atomic::Ordering::Relaxed);
                 if hello {
@@ -433,10 +433,7 @@ fn client_renews_session_that_server_forgot() {
         assert!(asks.get(&uri).await.is_ok());
         switch.store(true, std::sync::atomic::Ordering::Relaxed);
         assert!(asks.get(&uri).await.is_err(), "no answer comes");
-        assert!(
-            asks.get(&uri).await.is_ok(),
-            "in a new session there is one"
-        );
+        assert!(asks.get(&uri).await.is_ok(), "a reply in the new session");
     });
 }
 
@@ -475,7 +472,7 @@ async fn client_with_chain_for_dtls_is_refused_when_opened() {
     }
 }
 
-/// `openssl s_server` over DTLS with a certificate and those after it; killed when dropped.
+/// `openssl s_server` over DTLS with a certificate chain; killed on drop.
 struct OpenSsl {
     child: std::process::Child,
     folder: std::path::PathBuf,
@@ -538,7 +535,7 @@ fn whole_server_chain_leads_to_trusted_root() {
         };
         let asks = trusting(&authority);
         let uri = format!("coaps://{address}/hello");
-        // It may not be there yet. Once it is there is a session, in which it speaks no CoAP.
+        // The server may not be up yet. It speaks no CoAP, so that the session ends in a timeout.
         loop {
             match asks.get(&uri).await.expect_err("no CoAP") {
                 Error::Timeout { .. } => break,

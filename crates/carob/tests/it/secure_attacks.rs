@@ -1,4 +1,4 @@
-//! What others can do to CoAP over DTLS from outside, and that it leads nowhere.
+//! Attacks by outsiders on CoAP over DTLS.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ fn socket() -> UdpSocket {
 #[tokio::test(flavor = "multi_thread")]
 async fn unvalidated_client_hello_gets_less_and_leaves_no_state() {
     limited(async {
-        // Room for one handshake: whatever was kept of a forged hello would take it.
+        // Space for one handshake: state kept for a forged hello would occupy it.
         let limits = SessionLimits::new().handshakes(1);
         let (server, address) = serve_with(
             ServerDtls::new().keys(keys()),
@@ -36,7 +36,7 @@ async fn unvalidated_client_hello_gets_less_and_leaves_no_state() {
                 let hello = hello(round, &[], 0);
                 sent += hello.len();
                 socket.send_to(&hello, address).expect("loopback");
-                // A cookie that is made up is as good as none.
+                // A guessed cookie is not accepted.
                 let guessed = crate::secured::hello(round, &[round; 32], 1);
                 sent += guessed.len();
                 socket.send_to(&guessed, address).expect("loopback");
@@ -57,7 +57,7 @@ async fn unvalidated_client_hello_gets_less_and_leaves_no_state() {
             assert!(socket.recv_from(&mut buffer).is_err(), "and no more");
         }
         assert!(came <= sent, "{came} bytes for {sent}");
-        // The cookie of one address is of no use to another.
+        // A cookie is bound to the address.
         let thief = socket();
         for cookie in &cookies[..16] {
             thief
@@ -67,8 +67,11 @@ async fn unvalidated_client_hello_gets_less_and_leaves_no_state() {
             assert_eq!((buffer[13], length), (3, 60), "no ServerHello");
         }
         let peers = server.client().peers().await.expect("it runs");
-        assert!(peers.is_empty(), "nothing is kept: {peers:?}");
-        // With its own it begins; and that, too, is given up for others.
+        assert!(
+            peers.is_empty(),
+            "state was kept for forged hellos: {peers:?}"
+        );
+        // With its own cookie a handshake starts; it is evicted when others need the slot.
         let reply = device().get(format!("coaps://{address}/who")).await;
         assert_eq!(reply.expect("an answer").text(), Some("device-1"));
         let own = &cookies[0];
@@ -91,7 +94,7 @@ async fn unvalidated_client_hello_gets_less_and_leaves_no_state() {
 }
 
 #[test]
-fn a_record_is_taken_once() {
+fn replayed_records_are_dropped() {
     in_time(async {
         let posts = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&posts);
@@ -105,7 +108,7 @@ fn a_record_is_taken_once() {
             .start()
             .await
             .expect("a free port is bound");
-        // Every record of either side comes five times, later ones after all earlier ones once more.
+        // Each record of either side arrives five times, also after later ones.
         let mut seen: Vec<Vec<u8>> = Vec::new();
         let between = Between::new(
             server.local_address(),
@@ -126,7 +129,7 @@ fn a_record_is_taken_once() {
     });
 }
 
-/// A datagram of each kind that anybody can make.
+/// One datagram of each kind that an outsider can forge.
 fn forgeries() -> Vec<Vec<u8>> {
     let record = |kind: u8, epoch: u8, body: &[u8]| {
         let mut record = vec![kind, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, 1, 0];
@@ -160,7 +163,7 @@ fn forgeries() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn forged_datagrams_change_nothing_in_a_session() {
+fn forged_datagrams_do_not_affect_a_session() {
     in_time(async {
         let (server, address) = serve(ServerDtls::new().keys(keys())).await;
         let heard = Arc::new(Mutex::new(0));
@@ -170,7 +173,7 @@ fn forged_datagrams_change_nothing_in_a_session() {
                 address,
                 Box::new(move |_, datagram| {
                     let mut all = Vec::new();
-                    // Once application data goes, both sides get forty of each.
+                    // Forty of each forgery precede every record of application data, in both directions.
                     if datagram.first() == Some(&23) {
                         *live.lock().expect("no panic") += 1;
                         for _ in 0..40 {
@@ -205,8 +208,8 @@ fn client_hello_keeps_live_session_until_handshake_completes() {
         let seen = Arc::clone(&begun);
         let mut cookie: Option<Vec<u8>> = None;
         let mut live = false;
-        // Somebody who reads what goes to the client says hello from its address, first with no
-        // cookie, then with the one that it was sent; only the key is missing.
+        // An on-path observer sends hellos from the client's address, first without and then with the valid cookie; only the
+        // key is missing.
         let between = Between::new(
             address,
             Box::new(move |up, datagram| {
@@ -237,7 +240,7 @@ fn client_hello_keeps_live_session_until_handshake_completes() {
         }
         assert!(
             begun.load(Ordering::Relaxed) > 0,
-            "another handshake has begun"
+            "a second handshake started"
         );
     });
 }
@@ -249,8 +252,7 @@ fn new_session_of_restarted_client_replaces_the_old_one() {
         let bound = socket();
         let local: SocketAddr = bound.local_addr().expect("bound");
         drop(bound);
-        // Two clients, one after the other, from one port; the first does not say goodbye, because
-        // what it says last is lost.
+        // Two clients in sequence on one port; the close_notify of the first is lost.
         let between = Between::new(
             address,
             Box::new(|up, datagram| {
@@ -305,7 +307,7 @@ fn lru_session_is_closed_with_alert_at_the_limit() {
 }
 
 #[test]
-fn a_session_that_nobody_uses_is_closed_on_both_sides() {
+fn idle_session_is_closed_on_both_sides() {
     in_time(async {
         let limits = SessionLimits::new().idle(Duration::from_millis(100));
         let (_server, address) = serve_with(
@@ -322,14 +324,13 @@ fn a_session_that_nobody_uses_is_closed_on_both_sides() {
 }
 
 #[test]
-fn a_response_comes_secured_or_not_at_all() {
+fn plaintext_response_is_ignored() {
     in_time(async {
         let (_server, address) = serve(ServerDtls::new().keys(keys())).await;
         let plain = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&plain);
         let mut lost = 0;
-        // What the server says is lost after the handshake, and an answer in the clear is put in its
-        // place.
+        // After the handshake, the server's datagrams are replaced by a plaintext response.
         let between = Between::new(
             address,
             Box::new(move |up, datagram| {

@@ -7,7 +7,7 @@ use carob::server::{Request, Resource, get};
 use carob::{Client, Code, Config, ContentFormat, Server, ShutdownOutcome};
 
 #[tokio::test]
-async fn a_handler_that_panics_answers_5_00_and_the_server_lives_on() {
+async fn panicking_handler_gives_5_00() {
     let (_server, uri) = start(resources()).await;
     let client = client();
     let reply = limited(client.get(format!("{uri}/panic")).send())
@@ -21,7 +21,7 @@ async fn a_handler_that_panics_answers_5_00_and_the_server_lives_on() {
 }
 
 #[tokio::test]
-async fn handlers_that_wait_or_block_do_not_delay_others() {
+async fn waiting_or_blocking_handlers_do_not_delay_others() {
     let (_server, uri) = start(resources()).await;
     let pending: Vec<_> = ["slow", "never", "blocking"]
         .map(|path| tokio::spawn(client().get(format!("{uri}/{path}")).send()))
@@ -52,7 +52,7 @@ async fn a_blocking_handler_answers() {
 }
 
 #[tokio::test]
-async fn beyond_the_limit_of_handlers_requests_are_answered_5_03() {
+async fn handler_limit_gives_5_03() {
     let (_server, uri) = start(resources().handlers(1)).await;
     let never = tokio::spawn(client().get(format!("{uri}/never")).send());
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -68,7 +68,7 @@ async fn beyond_the_limit_of_handlers_requests_are_answered_5_03() {
 }
 
 #[tokio::test]
-async fn a_shutdown_lets_what_is_under_way_finish() {
+async fn shutdown_waits_for_pending_requests() {
     let (server, uri) = start(resources()).await;
     let slow = tokio::spawn(client().get(format!("{uri}/slow")).send());
     tokio::time::sleep(Duration::from_millis(150)).await;
@@ -90,7 +90,7 @@ async fn a_shutdown_lets_what_is_under_way_finish() {
 }
 
 #[tokio::test]
-async fn a_shutdown_cuts_off_what_takes_too_long() {
+async fn shutdown_times_out() {
     let (server, uri) = start(resources()).await;
     let never = tokio::spawn(client().get(format!("{uri}/never")).send());
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -121,10 +121,10 @@ async fn ipv6_and_ipv4_are_served_by_one_socket() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn an_answer_comes_from_the_address_that_was_asked() {
+async fn response_has_the_destination_address_of_the_request_as_source() {
     let (server, _) = start(resources().bind("0.0.0.0:0")).await;
     let port = server.local_address().port();
-    // The client would not take an answer from elsewhere: 127.0.0.1 is what the system prefers.
+    // The system would reply from 127.0.0.1, which the client does not accept.
     for path in ["hello", "slow"] {
         let reply = limited(
             client()
@@ -138,10 +138,10 @@ async fn an_answer_comes_from_the_address_that_was_asked() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_is_sent_to_a_group_is_ignored() {
+async fn multicast_is_ignored_without_joined_groups() {
     let (server, _) = start(resources().bind("0.0.0.0:0")).await;
     let port = server.local_address().port();
-    // Somebody else hears what is sent to the group, so it does arrive.
+    // A group member proves that the datagrams arrive.
     let witness = tokio::net::UdpSocket::bind("0.0.0.0:0").await.unwrap();
     let witness_port = witness.local_addr().unwrap().port();
     let asker = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
@@ -151,7 +151,7 @@ async fn what_is_sent_to_a_group_is_ignored() {
     asker.set_broadcast(true).unwrap();
     asker.set_nonblocking(true).unwrap();
     let asker = tokio::net::UdpSocket::from_std(asker.into()).unwrap();
-    // A NON GET, a CON GET, a ping, and a NON that is malformed.
+    // A NON GET, a CON GET, a ping, and a malformed NON.
     let get = |first: u8, id: u8| [&[first, 1, 0, id, 7, 0xb5][..], b"hello"].concat();
     let messages = [
         get(0x51, 1),
@@ -179,7 +179,7 @@ async fn what_is_sent_to_a_group_is_ignored() {
 }
 
 #[tokio::test]
-async fn a_server_asks_from_its_own_address() {
+async fn server_sends_requests_from_its_address() {
     let (there, uri) = start(resources().resource(
         "/who",
         get(|request: Request| async move { request.peer().to_string() }),
@@ -197,7 +197,7 @@ async fn a_server_asks_from_its_own_address() {
 }
 
 #[tokio::test]
-async fn dropping_the_last_of_a_client_ends_its_task() {
+async fn dropping_the_last_client_clone_ends_its_task() {
     let tasks = || {
         tokio::runtime::Handle::current()
             .metrics()
@@ -233,7 +233,7 @@ async fn dropping_the_server_closes_its_port() {
 }
 
 #[tokio::test]
-async fn many_clients_are_answered_at_once() {
+async fn many_clients_are_served_concurrently() {
     let (_server, uri) = start(resources()).await;
     let requests: Vec<_> = (0..50)
         .flat_map(|n| {
@@ -254,7 +254,7 @@ async fn many_clients_are_answered_at_once() {
 }
 
 #[tokio::test]
-async fn a_resource_may_demand_that_what_changes_it_is_fresh() {
+async fn resource_may_require_freshness_by_echo() {
     let lock = Resource::new()
         .get(async |_: Request| "locked")
         .put(async |request: Request| {
@@ -272,7 +272,7 @@ async fn a_resource_may_demand_that_what_changes_it_is_fresh() {
     assert_eq!(read.text(), Some("locked"));
     for body in [vec![1; 10], large(5_000)] {
         let reply = limited(client.put(&lock).body(body).send()).await.unwrap();
-        assert_eq!(reply.code, Code::CHANGED, "by a request that was made anew");
+        assert_eq!(reply.code, Code::CHANGED, "sent as a new request");
     }
     drop(server);
 }

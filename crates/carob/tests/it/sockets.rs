@@ -84,7 +84,7 @@ async fn peers_are_served_once_and_notified_at_every_socket() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_in_use_is_not_shared_with_who_has_it() {
+async fn port_in_use_is_not_shared() {
     let builder = || crate::common::resources().sockets(SOCKETS);
     let (server, _) = start(builder()).await;
     let taken = server.local_address();
@@ -115,7 +115,7 @@ fn requests_of_multi_socket_server_use_another_port() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_shared_is_refused_with_the_reason() {
+async fn invalid_multi_socket_configurations_are_refused() {
     let given = UdpSocket::bind(at_any_port()).unwrap();
     let budget = Config::new().aggregate("0.0.0.0/0".parse().unwrap());
     let builder = || Server::builder().bind(at_any_port());

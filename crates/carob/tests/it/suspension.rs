@@ -1,7 +1,6 @@
-//! What an endpoint does when its clock has gone on while nothing of it ran.
+//! Behaviour after the clock has advanced while no code was running.
 //!
-//! That is what CLOCK_BOOTTIME shows after a suspension, and what the runtime's clock shows here when
-//! it is paused and advanced.
+//! CLOCK_BOOTTIME advances so during a suspension. The tests pause and advance the runtime's clock instead.
 
 use std::time::Duration;
 
@@ -9,14 +8,14 @@ use crate::common::{client_with, limited};
 use carob::{Client, Config, TimeSource};
 use tokio::net::UdpSocket;
 
-/// Sleeps as a device does: time passes, and nothing happens meanwhile.
+/// Advances the clock without running anything.
 async fn sleep_through(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
     tokio::time::resume();
 }
 
-/// A peer that says nothing, and a client that has sent it the first copy of a POST.
+/// A silent peer, and a client's POST to it with the first transmission sent.
 async fn asked(client: &Client) -> (UdpSocket, tokio::task::JoinHandle<Result<(), carob::Error>>) {
     let peer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("coap://{}/", peer.local_addr().unwrap());
@@ -29,7 +28,7 @@ async fn asked(client: &Client) -> (UdpSocket, tokio::task::JoinHandle<Result<()
     (peer, request)
 }
 
-/// Whether another copy comes.
+/// Whether a retransmission arrives.
 async fn comes_again(peer: &UdpSocket) -> bool {
     let mut copy = [0; 64];
     let wait = Duration::from_millis(300);
@@ -42,7 +41,7 @@ async fn comes_again(peer: &UdpSocket) -> bool {
 async fn no_retransmission_after_suspension_beyond_the_exchange() {
     let client = client_with(Config::new().time_source(TimeSource::Tokio));
     let (peer, request) = asked(&client).await;
-    // EXCHANGE_LIFETIME is 247 s: the peer may have forgotten the first copy.
+    // EXCHANGE_LIFETIME is 247 s: the peer may have forgotten the Message ID.
     sleep_through(Duration::from_secs(300)).await;
     assert!(!comes_again(&peer).await);
     let error = limited(request).await.unwrap().unwrap_err();
@@ -53,7 +52,7 @@ async fn no_retransmission_after_suspension_beyond_the_exchange() {
 async fn retransmission_after_suspension_within_the_exchange() {
     let client = client_with(Config::new().time_source(TimeSource::Tokio));
     let (peer, request) = asked(&client).await;
-    // The first timer is 3 s at most.
+    // The initial timeout is 3 s at most.
     sleep_through(Duration::from_secs(10)).await;
     assert!(comes_again(&peer).await);
     request.abort();

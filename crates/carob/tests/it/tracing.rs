@@ -1,4 +1,4 @@
-//! What a subscriber of `tracing` sees: a span for each exchange, and one for each handler's call.
+//! Spans of `tracing`: one per exchange and one per handler call.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -11,12 +11,12 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::common::{client, client_with, impatient, limited, resources, silent_peer, start};
 use carob::server::{Request, get};
 
-/// The text written by the subscriber on one thread, for a test to read.
+/// Captured output of the subscriber on one thread.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
 thread_local! {
-    /// The lines of the test that runs on this thread.
+    /// Output of the test on this thread.
     static LISTENING: RefCell<Option<Lines>> = const { RefCell::new(None) };
 }
 
@@ -41,11 +41,10 @@ impl Write for Lines {
 }
 
 impl Lines {
-    /// Listens on this thread until the guard goes.
+    /// Captures output on this thread until the guard is dropped.
     ///
-    /// One subscriber serves the process. A default of the thread would come and go, and `tracing`
-    /// caches for all threads whether anybody listens: a test on another thread could switch this
-    /// one off.
+    /// One global subscriber serves all tests. `tracing` caches for all threads whether a callsite is enabled, so a
+    /// thread-local default in another test could disable this one.
     fn listen(&self) -> Guard {
         static SUBSCRIBER: Once = Once::new();
         SUBSCRIBER.call_once(|| {
@@ -64,7 +63,7 @@ impl Lines {
         Guard
     }
 
-    /// The lines that speak of this.
+    /// Lines that contain this text.
     fn about(&self, what: &str) -> Vec<String> {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let lines = text.lines().filter(|line| line.contains(what));
@@ -73,7 +72,7 @@ impl Lines {
 }
 
 #[tokio::test]
-async fn an_exchange_is_a_span_from_its_first_copy_to_its_answer() {
+async fn exchange_span_lasts_from_first_transmission_to_response() {
     let lines = Lines::default();
     let _listening = lines.listen();
     let (_server, uri) = start(resources()).await;
@@ -85,7 +84,7 @@ async fn an_exchange_is_a_span_from_its_first_copy_to_its_answer() {
     assert!(told[0].contains("exchange{peer=127.0.0.1:") && told[0].contains("sent"));
     assert!(told[0].contains("purpose=Request") && told[0].contains("timeout_ms="));
     assert!(told[1].contains("answered") && told[1].contains("retransmissions=0"));
-    // Both in the span of one Message ID.
+    // Both lines belong to the span of one Message ID.
     let id = |line: &str| {
         line.split("id=")
             .nth(1)
@@ -99,7 +98,7 @@ async fn an_exchange_is_a_span_from_its_first_copy_to_its_answer() {
 }
 
 #[tokio::test]
-async fn silence_is_three_copies_and_an_end() {
+async fn timeout_is_traced_with_three_transmissions() {
     let lines = Lines::default();
     let _listening = lines.listen();
     let (_socket, address) = silent_peer();
@@ -113,7 +112,7 @@ async fn silence_is_three_copies_and_an_end() {
 }
 
 #[tokio::test]
-async fn what_a_handler_says_is_said_in_its_request() {
+async fn handler_events_are_in_the_request_span() {
     let lines = Lines::default();
     let _listening = lines.listen();
     let handler = |_: Request| async {

@@ -1,4 +1,4 @@
-//! Keys are not left in memory that was given back.
+//! Keys are erased before their memory is released.
 #![cfg(target_os = "linux")]
 
 use std::fs::{self, File};
@@ -8,18 +8,18 @@ use std::process::Command;
 use carob::dtls::{PreSharedKey, PskStore};
 
 const LENGTH: usize = 64;
-/// A key is written as this is not.
+/// XORed with keys, so that the test itself has no plain copy.
 const MASK: u8 = 0x2a;
 
-/// Printable bytes, masked: only what is made of them is a key.
+/// A masked key of printable bytes.
 fn masked(seed: u8) -> [u8; LENGTH] {
     let byte = |n: usize| b'A' + ((n * 7 + usize::from(seed) * 11) % 26) as u8;
     std::array::from_fn(|n| byte(n) ^ MASK)
 }
 
-/// Counts occurrences of a key in the memory that this process may write.
+/// Counts occurrences of a key in this process's writable memory.
 fn copies(masked: &[u8; LENGTH]) -> usize {
-    // An allocator writes into the beginning of what it gets back.
+    // The start is skipped: an allocator overwrites it on free.
     let wanted = &masked[24..LENGTH];
     let memory = File::open("/proc/self/mem").unwrap();
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -34,7 +34,7 @@ fn copies(masked: &[u8; LENGTH]) -> usize {
             if memory.read_exact_at(&mut piece[..length], at).is_err() {
                 break;
             }
-            // Masked in place, so that the piece itself is no copy.
+            // Masked in place, so that this buffer is no occurrence itself.
             piece[..length].iter_mut().for_each(|byte| *byte ^= MASK);
             let first = |byte: &&usize| piece[**byte..length].starts_with(wanted);
             let starts = 0..length.saturating_sub(wanted.len() - 1);
@@ -45,7 +45,7 @@ fn copies(masked: &[u8; LENGTH]) -> usize {
     found
 }
 
-/// A file with this key, as `make` uses it, and the file overwritten after.
+/// Calls `make` with a key file, which is overwritten afterwards.
 fn with_file<T>(masked: &[u8; LENGTH], make: impl FnOnce(&str) -> T) -> T {
     let mut file = String::with_capacity(128);
     file.push_str("device:");
@@ -57,16 +57,16 @@ fn with_file<T>(masked: &[u8; LENGTH], make: impl FnOnce(&str) -> T) -> T {
     made
 }
 
-/// Variable of the process that has the key.
+/// Environment variable that marks the child process with the key.
 const ALONE: &str = "CAROB_ZEROIZED_ALONE";
 
-/// In a process of its own: other tests of this binary have hundreds of megabytes, all of which would be read.
+/// Runs in a child process: the test binary's hundreds of megabytes would all be scanned.
 #[test]
-fn slow_a_key_that_was_dropped_is_nowhere_in_memory() {
+fn slow_dropped_key_is_erased_from_memory() {
     if std::env::var_os(ALONE).is_some() {
         return dropped_keys_are_nowhere();
     }
-    let name = "zeroized::slow_a_key_that_was_dropped_is_nowhere_in_memory";
+    let name = "zeroized::slow_dropped_key_is_erased_from_memory";
     let mut alone = Command::new(std::env::current_exe().unwrap());
     let output = alone.env(ALONE, "1").args(["--exact", name]).output();
     let output = output.unwrap();

@@ -1,4 +1,4 @@
-//! A server with a resource of each kind, and clients for it, on loopback.
+//! A server with one resource of each kind, and its clients, on loopback.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::net::SocketAddr;
@@ -9,24 +9,24 @@ use carob::{
     Client, Code, Config, ContentFormat, Payload, Response, Server, TransmissionParameters,
 };
 
-/// What no test may take.
+/// Time limit of a test.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// Runs a test, but not forever.
+/// Runs a test with a time limit.
 pub(crate) async fn limited<T>(test: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, test)
         .await
         .expect("the test takes no longer than its limit")
 }
 
-/// Runs a test on one thread, but not forever.
+/// Runs a test on a current-thread runtime with a time limit.
 pub(crate) fn in_time(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().expect("a runtime");
     runtime.block_on(async { limited(test).await });
 }
 
-/// Parameters under which silence is noticed soon: three copies within some 200 ms.
+/// Short timeouts: three transmissions within about 200 ms.
 pub(crate) fn impatient() -> TransmissionParameters {
     let mut parameters = TransmissionParameters::DEFAULT;
     parameters.ack_timeout = carob_cc::time::Duration::from_millis(20);
@@ -38,7 +38,7 @@ pub(crate) fn large(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i / 251 + i) as u8).collect()
 }
 
-/// Resources of every kind.
+/// One resource of each kind.
 pub(crate) fn resources() -> ServerBuilder {
     Server::builder()
         .bind("127.0.0.1:0")
@@ -79,13 +79,13 @@ pub(crate) fn client_with(settings: Config) -> Client {
         .expect("a client opens")
 }
 
-/// A port that nobody listens on: it was bound a moment ago and is free again.
+/// A port without a listener: it was bound and released.
 pub(crate) fn closed_port() -> SocketAddr {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port is bound");
     socket.local_addr().expect("it is bound")
 }
 
-/// Somebody who listens and says nothing.
+/// A bound socket that never replies.
 pub(crate) fn silent_peer() -> (std::net::UdpSocket, SocketAddr) {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port is bound");
     let address = socket.local_addr().expect("it is bound");
@@ -116,7 +116,7 @@ fn echo() -> Resource {
         })
 }
 
-/// 300,000 bytes, given block by block.
+/// A body of 300,000 bytes that the handler generates block by block.
 async fn parts(request: Request) -> Response {
     let (whole, wanted) = (large(300_000), request.wanted());
     let Some((range, more)) = wanted.slice(whole.len()) else {
@@ -141,7 +141,7 @@ async fn panic(_: Request) -> &'static str {
     panic!("a handler that panics, as the test wants it to")
 }
 
-/// Counts what arrives and tells.
+/// Counts blocks and bytes of an upload.
 async fn count(_: Request, mut upload: Upload) -> Result<Response, Response> {
     let (mut blocks, mut bytes, mut sum) = (0_u64, 0_u64, 0_u64);
     loop {

@@ -1,4 +1,4 @@
-//! What is done to abuse a proxy, and what comes of it.
+//! Attacks on a proxy, and the limits that stop them.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use super::{RequestLog, forwarding, get, started};
 use crate::common::{client, in_time, limited, resources, start};
 
 #[test]
-fn nobody_is_asked_for_others_unless_allowed() {
+fn only_allowed_origins_are_reached() {
     in_time(async {
         let heard = RequestLog::default();
         let hear = heard.clone();
@@ -29,8 +29,7 @@ fn nobody_is_asked_for_others_unless_allowed() {
         let port = origin.local_address().port();
         let client = client();
         let plain = || Proxy::builder().server(Server::builder().bind("127.0.0.1:0"));
-        // By default nobody; and what all names may lead to is not this host, whatever it is
-        // called.
+        // Nothing is allowed by default. The proxy's own host needs an explicit rule, whatever name resolves to it.
         let named = |pattern: &str| plain().allow(pattern.parse().unwrap());
         for pattern in [None, Some("*"), Some("example.org"), Some("10.0.0.0/8")] {
             let builder = pattern.map_or_else(plain, named);
@@ -56,8 +55,8 @@ fn nobody_is_asked_for_others_unless_allowed() {
     });
 }
 
-/// The port of an origin over TCP, for one connection, that answers every request with Observe, options of
-/// these lengths and a body.
+/// Starts an origin over TCP for one connection; returns its port. It answers each request with Observe, options of these
+/// lengths and a body.
 fn origin_with_options(lengths: &'static [usize]) -> u16 {
     use carob_proto::codec::{FrameReader, Framing, MessageView};
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -65,7 +64,7 @@ fn origin_with_options(lengths: &'static [usize]) -> u16 {
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("the proxy connects");
         let mut reader = FrameReader::new(Framing::Stream, 1 << 20);
-        // Max-Message-Size 1 MiB.
+        // CSM with Max-Message-Size 1 MiB.
         stream
             .write_all(&[0x40, 0xe1, 0x23, 0x10, 0, 0])
             .expect("sent");
@@ -111,7 +110,7 @@ fn origin_with_options(lengths: &'static [usize]) -> u16 {
 #[test]
 fn observed_response_with_options_at_and_above_the_limit() {
     in_time(async {
-        // With Observe's 2 bytes and the 14 of their heads, 4,096; and one value that is too long.
+        // Four options sum to 4,096 bytes with their 14 bytes of headers and 2 of Observe; one option is too long alone.
         for lengths in [&[1_020; 4][..], &[1_035]] {
             let port = origin_with_options(lengths);
             let server = Server::builder()
@@ -124,7 +123,7 @@ fn observed_response_with_options_at_and_above_the_limit() {
             let uri = format!("coap+tcp://127.0.0.1:{port}/state");
             let asked = client.get(uri).via(&via).timeout(Duration::from_secs(3));
             let code = match asked.observe().await {
-                // With Max-Age they are longer than a client of ours takes.
+                // Together with Max-Age they exceed the client's limit.
                 Err(error) if lengths.len() > 1 => {
                     assert!(matches!(error, Error::Failed { .. }), "{error:?}");
                     continue;
@@ -141,9 +140,9 @@ fn observed_response_with_options_at_and_above_the_limit() {
 }
 
 #[test]
-fn a_loop_ends_with_the_names_of_who_is_in_it() {
+fn proxy_loop_gives_5_08_with_the_proxies_names() {
     in_time(async {
-        // The port of one must be known before the other is there.
+        // The port of `one` must be known before `two` starts.
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let one = format!("coap://{}", socket.local_addr().unwrap());
         let two = Proxy::builder()
@@ -164,7 +163,11 @@ fn a_loop_ends_with_the_names_of_who_is_in_it() {
         let reply = client.get(format!("{one}/a")).await.unwrap();
         assert_eq!(reply.code, Code::HOP_LIMIT_REACHED);
         let names: Vec<_> = reply.text().unwrap().split(' ').collect();
-        assert_eq!(names.len(), 17, "16 hops, and who would have made the next");
+        assert_eq!(
+            names.len(),
+            17,
+            "16 hops, and the proxy that refused the next"
+        );
         let both = |pair: &[&str]| pair == ["one", "two"];
         assert!(names[..16].chunks(2).all(both), "{names:?}");
         let asked = |value: &[u8]| {
@@ -179,7 +182,7 @@ fn a_loop_ends_with_the_names_of_who_is_in_it() {
         let reply = asked(&[3]).await.unwrap();
         assert_eq!(reply.text(), Some("one two one"));
         assert_eq!(asked(&[0]).await.unwrap().code, Code::BAD_REQUEST);
-        // Lists of links go round no longer than a few hops.
+        // Requests for link lists have a smaller hop limit.
         let list = client.get(format!("{one}/.well-known/core")).await.unwrap();
         assert_eq!(list.code, Code::CONTENT);
     });
@@ -196,7 +199,7 @@ fn a_slow_origin_delays_nobody_else() {
         let (stuck, other) = (client(), client());
         let mut waiting = tokio::task::JoinSet::new();
         for n in 0..10 {
-            // NSTART would have them wait in the client.
+            // One client per request: NSTART would queue them in a single client.
             let request = client().get(format!("{slow}/never?{n}")).via(&uri);
             waiting.spawn(async move { request.await });
         }
@@ -216,8 +219,7 @@ fn a_slow_origin_delays_nobody_else() {
             "{:?}",
             began.elapsed()
         );
-        // A client that goes away leaves its place when the origin's time is up, not before; but
-        // what is in the cache needs none.
+        // Requests of a client that has gone keep their slots until the origin times out. Cached responses need no slot.
         assert_eq!(proxy.usage().requests, 10);
     });
 }
@@ -225,7 +227,7 @@ fn a_slow_origin_delays_nobody_else() {
 #[test]
 fn one_client_does_not_take_all_places() {
     in_time(async {
-        // Four slow origins, so that none of them is what is full.
+        // Four slow origins, so that no limit per origin applies.
         let mut slow = Vec::new();
         for _ in 0..4 {
             slow.push(start(resources()).await);
@@ -236,13 +238,13 @@ fn one_client_does_not_take_all_places() {
             (limits.requests, limits.requests_of_origin) = (20, 10);
             limits.requests_of_client = share;
             let (proxy, uri) = started(forwarding().limits(limits)).await;
-            // From 127.0.0.2, where the honest client is not.
+            // From 127.0.0.2; the honest client uses 127.0.0.1.
             let greedy = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
             let to = proxy.server().local_address();
             for n in 0..40_u8 {
                 let (_, at) = &slow[usize::from(n % 4)];
                 let target = format!("{at}/never?{n}");
-                // Proxy-Uri is 35, its length in an extended byte.
+                // Proxy-Uri (35) with an extended length byte.
                 let mut bytes = vec![0x40, 1, 9, n, 0xdd, 35 - 13, (target.len() - 13) as u8];
                 bytes.extend_from_slice(target.as_bytes());
                 greedy.send_to(&bytes, to).unwrap();
@@ -257,7 +259,7 @@ fn one_client_does_not_take_all_places() {
 }
 
 #[test]
-fn an_origins_patience_is_limited() {
+fn waiting_for_an_origin_is_limited() {
     in_time(async {
         let (_origin, at) = start(resources()).await;
         let mut limits = ProxyLimits::default();
@@ -270,7 +272,7 @@ fn an_origins_patience_is_limited() {
 }
 
 #[tokio::test]
-async fn a_flood_of_distinct_requests_finds_the_cache_no_larger() {
+async fn flood_of_distinct_requests_is_bounded_by_the_cache_limit() {
     const FLOOD: usize = 600;
     limited(async {
         let large = |_: Request| async { Response::new(Code::CONTENT).with_payload(vec![7; 900]) };
@@ -301,9 +303,9 @@ async fn a_flood_of_distinct_requests_finds_the_cache_no_larger() {
 }
 
 #[test]
-fn a_client_cannot_put_into_the_cache_what_others_are_given() {
+fn client_cannot_poison_the_cache() {
     in_time(async {
-        // An origin that answers with what it was sent.
+        // The origin echoes Uri-Host and payload.
         let echo = |request: Request| async move {
             let host = request
                 .options()
@@ -322,14 +324,14 @@ fn a_client_cannot_put_into_the_cache_what_others_are_given() {
             .unwrap();
         let (_proxy, uri) = started(routed).await;
         let client = client();
-        // By another Uri-Host, on a route and to the same address.
+        // Different values of Uri-Host, by route and by URI.
         let evil = client
             .get(format!("{uri}/r/x"))
             .option(OptionNumber::URI_HOST, "evil");
         assert_eq!(
             evil.await.unwrap().text(),
             Some(""),
-            "the origin is not told"
+            "the origin received the forged Uri-Host"
         );
         assert_eq!(
             client.get(format!("{uri}/r/x")).await.unwrap().text(),
@@ -341,7 +343,7 @@ fn a_client_cannot_put_into_the_cache_what_others_are_given() {
             get(&client, &uri, &format!("{at}/x")).await.text(),
             Some("")
         );
-        // By a body that another does not have.
+        // With a different FETCH body.
         let fetch = |body: &'static str| client.fetch(format!("{at}/x")).via(&uri).body(body);
         assert_eq!(fetch("evil").await.unwrap().text(), Some("evil"));
         assert_eq!(fetch("good").await.unwrap().text(), Some("good"));
@@ -361,18 +363,18 @@ fn one_client_does_not_take_all_observations() {
                 "/state",
                 resource(|_: Request| async { "0" }).observable(&changes),
             );
-            // The proxy is one peer of the origin, which has a limit for each.
+            // To the origin, the proxy is a single peer, which has its own limit.
             let settings = Config::new().limit("observers_of_peer", 8).unwrap();
             let (origin, at) = start(origin.config(settings)).await;
             let mut limits = ProxyLimits::default();
             limits.observations_of_client = share;
             let (proxy, uri) = started(forwarding().limits(limits)).await;
-            // From 127.0.0.2, where the honest client is not.
+            // From 127.0.0.2; the honest client uses 127.0.0.1.
             let greedy = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
             let to = proxy.server().local_address();
             for n in 0..16_u8 {
                 let target = format!("{at}/state?{n}");
-                // Observe is 6, Proxy-Uri 35, its length in an extended byte.
+                // Observe (6), Proxy-Uri (35) with an extended length byte.
                 let mut bytes = vec![0x41, 1, 9, n, n, 0x60, 0xdd, 35 - 6 - 13];
                 bytes.push((target.len() - 13) as u8);
                 bytes.extend_from_slice(target.as_bytes());

@@ -1,6 +1,5 @@
-//! A proxy between clients and origins, on loopback: what it passes on (`passing`), what it keeps
-//! and shares (`quota_policy`), what is observed through it (`observing`), and what is done to abuse it
-//! (`attacks`).
+//! A proxy between clients and origins on loopback: forwarding (`passing`), caching and sharing (`sharing`), observation
+//! (`observing`) and abuse (`attacks`).
 mod attacks;
 mod observing;
 mod passing;
@@ -13,7 +12,7 @@ use carob::proxy::ProxyBuilder;
 use carob::server::Request;
 use carob::{Client, Config, OptionNumber, Proxy, Reply, Scheme, Server};
 
-/// What origins were asked.
+/// Requests received by origins.
 #[derive(Clone, Debug, Default)]
 struct RequestLog(Arc<(AtomicU64, Mutex<Vec<Request>>)>);
 
@@ -32,14 +31,14 @@ impl RequestLog {
     }
 }
 
-/// A proxy on loopback that may ask loopback, to be described further.
+/// A builder for a proxy on loopback that may reach loopback.
 fn forwarding() -> ProxyBuilder {
     Proxy::builder()
         .server(Server::builder().bind("127.0.0.1:0"))
         .allow("127.0.0.0/8".parse().unwrap())
 }
 
-/// Starts a proxy; it, and its URI.
+/// Starts a proxy; returns it and its URI.
 async fn started(builder: ProxyBuilder) -> (Proxy, String) {
     let proxy = Box::pin(builder.start())
         .await
@@ -48,7 +47,7 @@ async fn started(builder: ProxyBuilder) -> (Proxy, String) {
     (proxy, uri)
 }
 
-/// The URI of where a proxy takes connections of this kind.
+/// The URI of a proxy's listener for this scheme.
 fn uri_of(proxy: &Proxy, scheme: Scheme) -> String {
     let mut all = proxy.server().addresses().iter();
     let (_, address) = all.find(|(of, _)| *of == scheme).expect("it listens");

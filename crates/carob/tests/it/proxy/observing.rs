@@ -1,4 +1,4 @@
-//! What is observed through a proxy (RFC 7641 5).
+//! Observation through a proxy (RFC 7641 5).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use carob::{Client, Code, ContentFormat, OptionNumber, Proxy, Reply, Response, S
 use super::{age, forwarding, get, started};
 use crate::common::{client, in_time, start};
 
-/// What an origin has to observe.
+/// State of an observable origin.
 #[derive(Clone, Default)]
 struct State {
     number: Arc<AtomicU64>,
@@ -20,7 +20,7 @@ struct State {
 }
 
 impl State {
-    /// `/state` can be observed, `/still` cannot.
+    /// `/state` is observable, `/still` is not.
     fn server(&self) -> ServerBuilder {
         let state = self.clone();
         let read = move |request: Request| {
@@ -104,12 +104,12 @@ fn one_registration_serves_all_clients() {
                 numbers.push(reply.options.uint(OptionNumber::OBSERVE).unwrap());
             }
         }
-        // What is observed is in the cache, too.
+        // Notifications update the cache.
         assert_eq!(
             get(&clients[0], &uri, &uri_of_state).await.text(),
             Some("3")
         );
-        // The last that goes has the origin told.
+        // After the last client, the proxy cancels its registration.
         for observation in all {
             assert_eq!(origin.client().usage().await.unwrap().observers, 1);
             observation.stop().await.unwrap();
@@ -120,7 +120,7 @@ fn one_registration_serves_all_clients() {
 }
 
 #[test]
-fn who_comes_later_is_told_what_is_left_of_max_age() {
+fn late_observer_gets_the_remaining_max_age() {
     in_time(async {
         let here = State::default();
         let (_origin, at) = start(here.server()).await;
@@ -137,7 +137,7 @@ fn who_comes_later_is_told_what_is_left_of_max_age() {
 }
 
 #[test]
-fn what_cannot_be_observed_is_just_read() {
+fn observe_of_unobservable_resource_is_a_plain_get() {
     in_time(async {
         let here = State::default();
         let (_origin, at) = start(here.server()).await;
@@ -151,7 +151,7 @@ fn what_cannot_be_observed_is_just_read() {
 }
 
 #[test]
-fn the_origins_last_word_is_passed_on() {
+fn final_notification_is_forwarded() {
     in_time(async {
         let here = State::default();
         let (_origin, at) = start(here.server()).await;
@@ -170,7 +170,7 @@ fn the_origins_last_word_is_passed_on() {
 }
 
 #[test]
-fn a_route_can_be_observed_and_the_limit_leaves_a_plain_answer() {
+fn route_is_observable_up_to_the_limit() {
     in_time(async {
         let here = State::default();
         let (_origin, at) = start(here.server()).await;

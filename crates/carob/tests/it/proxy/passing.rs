@@ -1,4 +1,4 @@
-//! Requests passed on, and responses passed back.
+//! Forwarding of requests and responses.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::common::{
     start,
 };
 
-/// An origin that tells what it heard.
+/// An origin that logs its requests.
 async fn listening() -> (Server, String, RequestLog) {
     let heard = RequestLog::default();
     let hear = heard.clone();
@@ -32,7 +32,7 @@ async fn listening() -> (Server, String, RequestLog) {
 }
 
 #[test]
-fn the_origin_is_asked_for_its_own_path_one_hop_on() {
+fn route_prefix_is_removed_and_hop_limit_decremented() {
     in_time(async {
         let (_origin, at, heard) = listening().await;
         let (_proxy, proxy) = started(forwarding()).await;
@@ -55,7 +55,7 @@ fn the_origin_is_asked_for_its_own_path_one_hop_on() {
 }
 
 #[test]
-fn a_proxy_uri_is_split_and_its_host_set() {
+fn proxy_uri_is_split_into_options() {
     in_time(async {
         let (origin, _at, heard) = listening().await;
         let builder = forwarding().allow("localhost".parse().unwrap());
@@ -75,7 +75,7 @@ fn a_proxy_uri_is_split_and_its_host_set() {
 }
 
 #[test]
-fn every_transport_leads_to_every_other() {
+fn proxy_translates_between_all_transports() {
     in_time(async {
         let origin = Server::builder()
             .bind("127.0.0.1:0")
@@ -102,7 +102,7 @@ fn every_transport_leads_to_every_other() {
 }
 
 #[tokio::test]
-async fn options_are_passed_on_if_that_is_safe() {
+async fn only_safe_to_forward_options_are_forwarded() {
     const CRITICAL: OptionNumber = OptionNumber(65_001);
     const UNSAFE: OptionNumber = OptionNumber(65_002);
     const ELECTIVE: OptionNumber = OptionNumber(65_004);
@@ -129,7 +129,7 @@ async fn options_are_passed_on_if_that_is_safe() {
         let (_origin, at) = start(origin).await;
         let (_proxy, proxy) = started(forwarding()).await;
         let client = client_with(understanding(&[CRITICAL]));
-        // There, known to nobody on the way.
+        // In the request: unknown to the proxy.
         for number in [CRITICAL, ELECTIVE] {
             let request = client.get(&at).via(&proxy).option(number, "there");
             assert_eq!(request.await.unwrap().code, Code::CONTENT, "{number}");
@@ -140,7 +140,7 @@ async fn options_are_passed_on_if_that_is_safe() {
         let refused = client.get(&at).via(&proxy).option(UNSAFE, "there");
         assert_eq!(refused.await.unwrap().code, Code::BAD_OPTION);
         assert_eq!(heard.count(), asked, "it was not passed on");
-        // And back.
+        // In the response.
         let back = async |what: &str| {
             client
                 .get(format!("{at}/?{what}"))
@@ -160,7 +160,7 @@ async fn options_are_passed_on_if_that_is_safe() {
 }
 
 #[test]
-fn failures_on_the_other_side_have_their_codes() {
+fn origin_failures_have_gateway_error_codes() {
     in_time(async {
         let (_silent, silent) = silent_peer();
         let builder = forwarding().origin_config(Config::new().parameters(impatient()));
@@ -194,7 +194,7 @@ fn failures_on_the_other_side_have_their_codes() {
 }
 
 #[test]
-fn a_request_for_itself_is_a_local_one() {
+fn request_for_the_proxy_itself_is_served_locally() {
     in_time(async {
         let builder = forwarding().host("Proxy.Example.org").server(
             Server::builder()
@@ -215,14 +215,14 @@ fn a_request_for_itself_is_a_local_one() {
                 .option(OptionNumber::PROXY_URI, own.clone());
             assert_eq!(asked.await.unwrap().text(), Some("own"), "{own}");
         }
-        // A host that is left out is that of the proxy.
+        // Without Uri-Host, the host is the proxy itself.
         let asked = client
             .get(format!("{uri}/own"))
             .option(OptionNumber::PROXY_SCHEME, "coap");
         assert_eq!(asked.await.unwrap().text(), Some("own"));
         let absent = get(&client, &uri, &format!("coap://127.0.0.1:{port}/no")).await;
         assert_eq!(absent.code, Code::NOT_FOUND);
-        // It is no excuse for what must be understood.
+        // Unknown critical options are refused for local requests, too.
         let asked = client
             .get(format!("{uri}/own"))
             .option(OptionNumber(65_001), "x");
@@ -231,7 +231,7 @@ fn a_request_for_itself_is_a_local_one() {
 }
 
 #[test]
-fn bodies_go_in_each_sides_own_blocks() {
+fn each_side_has_its_block_size() {
     in_time(async {
         let (_origin, at) = start(resources()).await;
         let builder = forwarding()
@@ -257,7 +257,7 @@ fn bodies_go_in_each_sides_own_blocks() {
 #[test]
 fn q_block_ends_at_the_proxy() {
     in_time(async {
-        // The origin rejects the options.
+        // Q-Block is disabled at the origin.
         let config = Config::new().engine(|engine| engine.q_block.accept = false);
         let (_origin, at) = start(resources().config(config)).await;
         let (_proxy, proxy) = started(forwarding()).await;
@@ -328,7 +328,7 @@ fn each_side_has_its_own_controller() {
             origins.iter().any(|(name, _)| *name == "rto"),
             "{origins:?}"
         );
-        // A second, with a controller of its own.
+        // A second origin with its own controller.
         let (other, at) = start(resources()).await;
         let own = carob::CongestionControl::named("default").unwrap();
         proxy
@@ -352,7 +352,7 @@ fn created() -> Resource {
 }
 
 #[test]
-fn routes_lead_to_their_origins_and_the_longest_counts() {
+fn longest_route_prefix_wins() {
     in_time(async {
         let (_one, one, heard) = listening().await;
         let two = Server::builder()
@@ -386,14 +386,14 @@ fn routes_lead_to_their_origins_and_the_longest_counts() {
         let reply = client.post(format!("{proxy}/b/things")).await.unwrap();
         let located: Vec<_> = reply.options.values(OptionNumber::LOCATION_PATH).collect();
         assert_eq!(located, [&b"b"[..], b"things", b"7"]);
-        // A reverse-proxy is no forward-proxy.
+        // A reverse-proxy refuses Proxy-Uri.
         let reply = get(&client, &proxy, &format!("{one}/a")).await;
         assert_eq!(reply.code, Code::PROXYING_NOT_SUPPORTED);
     });
 }
 
 #[test]
-fn the_links_of_all_origins_are_listed_as_they_are_to_be_had() {
+fn links_of_all_origins_are_listed_with_route_prefix() {
     in_time(async {
         let one = Server::builder().bind("127.0.0.1:0").resource(
             "/t",
@@ -434,7 +434,7 @@ fn the_links_of_all_origins_are_listed_as_they_are_to_be_had() {
 }
 
 #[test]
-fn what_is_secure_is_not_asked_for_in_the_clear() {
+fn secure_uris_need_a_secure_proxy() {
     in_time(async {
         let client = client();
         for secure in [
@@ -450,7 +450,7 @@ fn what_is_secure_is_not_asked_for_in_the_clear() {
             assert!(matches!(error, Error::InsecureProxy { .. }), "{error}");
             assert!(error.remedy().is_some());
         }
-        // On this host nobody listens in between.
+        // Plain CoAP to a proxy on loopback is allowed; this proxy does not support https.
         let (_proxy, proxy) = started(forwarding()).await;
         let reply = get(&client, &proxy, "https://example.org/").await;
         assert_eq!(reply.code, Code::PROXYING_NOT_SUPPORTED);
@@ -458,7 +458,7 @@ fn what_is_secure_is_not_asked_for_in_the_clear() {
 }
 
 #[test]
-fn a_proxy_that_stops_finishes_what_is_under_way() {
+fn shutdown_finishes_pending_requests_of_a_proxy() {
     in_time(async {
         let (_origin, at) = start(resources()).await;
         let (proxy, uri) = started(forwarding()).await;

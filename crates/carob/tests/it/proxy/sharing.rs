@@ -1,4 +1,4 @@
-//! What a proxy keeps, and for whom (RFC 7252 5.6, 5.7.1, 11.2).
+//! The proxy's cache, and its use by several clients (RFC 7252 5.6, 5.7.1, 11.2).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use carob::{
 use super::{RequestLog, age, forwarding, get, started, uri_of};
 use crate::common::{client, in_time, start};
 
-/// An origin whose one resource counts who asks; its answers are fresh for `seconds`.
+/// An origin whose resource counts its requests, with a Max-Age of `seconds`.
 fn counting(heard: &RequestLog, seconds: u64) -> Resource {
     let hear = heard.clone();
     let read = move |request: Request| {
@@ -34,7 +34,7 @@ async fn origin(heard: &RequestLog, seconds: u64) -> (Server, String) {
 }
 
 #[test]
-fn max_age_out_of_the_cache_does_not_grow() {
+fn cached_max_age_decreases() {
     in_time(async {
         let heard = RequestLog::default();
         let (_origin, at) = origin(&heard, 30).await;
@@ -54,7 +54,7 @@ fn max_age_out_of_the_cache_does_not_grow() {
 }
 
 #[test]
-fn what_is_stale_is_validated_and_who_has_it_is_not_sent_it() {
+fn stale_response_is_revalidated_with_the_origin() {
     in_time(async {
         let heard = RequestLog::default();
         let (_origin, at) = origin(&heard, 0).await;
@@ -66,8 +66,7 @@ fn what_is_stale_is_validated_and_who_has_it_is_not_sent_it() {
         assert_eq!((again.code, again.text()), (Code::CONTENT, Some("1")));
         let asked: Vec<_> = heard.last().etags().collect();
         assert_eq!(asked, [ETag::from(7)]);
-        // A client that names the tag receives 2.03, from the proxy or, for a resource that the
-        // proxy has not cached, from the origin.
+        // A client with this entity tag gets 2.03, from the proxy or, for uncached resources, from the origin.
         for path in ["/", "/else"] {
             let request = client.get(format!("{at}{path}")).via(&uri);
             let request = request.option(OptionNumber::ETAG, ETag::from(7).as_slice().to_vec());
@@ -82,7 +81,7 @@ fn what_is_stale_is_validated_and_who_has_it_is_not_sent_it() {
 }
 
 #[test]
-fn a_change_through_the_proxy_makes_what_it_has_stale() {
+fn unsafe_request_through_the_proxy_invalidates_its_cache() {
     in_time(async {
         let heard = RequestLog::default();
         let (_origin, at) = origin(&heard, 60).await;
@@ -96,7 +95,7 @@ fn a_change_through_the_proxy_makes_what_it_has_stale() {
 }
 
 #[test]
-fn what_matters_to_the_origin_is_told_apart() {
+fn cache_key_covers_options_except_no_cache_key() {
     in_time(async {
         let heard = RequestLog::default();
         let (origin, at) = origin(&heard, 60).await;
@@ -105,7 +104,7 @@ fn what_matters_to_the_origin_is_told_apart() {
         let client = client();
         let port = origin.local_address().port();
         let mut texts = Vec::new();
-        // Another Uri-Host, path, query, Accept, and an option that nobody knows.
+        // A different Uri-Host, path, query, Accept, and unknown option.
         for target in [
             format!("{at}/a"),
             format!("coap://localhost:{port}/a"),
@@ -119,14 +118,14 @@ fn what_matters_to_the_origin_is_told_apart() {
         let odd = a().option(OptionNumber(65_000), "x").await.unwrap();
         texts.extend([json, odd].map(|reply| reply.text().unwrap().to_owned()));
         assert_eq!(texts, ["1", "2", "3", "4", "5", "6"]);
-        // What is left out of the key is not (RFC 7252 5.4.6).
+        // NoCacheKey options are not part of the key (RFC 7252 5.4.6).
         let same = a().option(OptionNumber(65_052), [1]).await.unwrap();
         assert_eq!(same.text(), Some("1"));
     });
 }
 
 #[test]
-fn what_is_asked_for_securely_is_not_shared_unless_it_may_be() {
+fn responses_to_secured_requests_are_not_shared() {
     in_time(async {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
@@ -152,11 +151,11 @@ fn what_is_asked_for_securely_is_not_shared_unless_it_may_be() {
         let secure = at_name(uri_of(&proxy, Scheme::CoapsTcp));
         let client = trusting();
         assert_eq!(get(&client, &plain, &at).await.text(), Some("1"));
-        // Neither what others have brought nor what it brings itself.
+        // A secured request uses no cached response and adds none to the cache.
         assert_eq!(get(&client, &secure, &at).await.text(), Some("2"));
         assert_eq!(get(&client, &secure, &at).await.text(), Some("3"));
         assert_eq!(get(&client, &plain, &at).await.text(), Some("1"));
-        // But what it changes is changed for all.
+        // A secured change invalidates the shared response.
         let put = client.put(&at).via(&secure).await.unwrap();
         assert_eq!(put.code, Code::CHANGED);
         get(&client, &plain, &at).await;

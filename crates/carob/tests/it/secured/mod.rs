@@ -1,4 +1,4 @@
-//! Keys, certificates, and both ends of sessions.
+//! Keys, certificates, clients and servers for DTLS tests.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::net::{SocketAddr, UdpSocket};
@@ -18,12 +18,12 @@ pub(crate) fn key(identity: &str, key: &str) -> PreSharedKey {
     PreSharedKey::from_text(identity, key).expect("a key")
 }
 
-/// The keys of two devices.
+/// Pre-shared keys of two devices.
 pub(crate) fn keys() -> PskStore {
     PskStore::from_text("device-1:secret-1\ndevice-2:0x0102030405060708\n").expect("a file")
 }
 
-/// A server that tells who asks.
+/// A server whose `/who` returns the client's identity.
 pub(crate) fn builder() -> ServerBuilder {
     Server::builder()
         .without_datagrams()
@@ -76,7 +76,7 @@ pub(crate) fn device() -> Client {
     client(ClientDtls::new().psk(key("device-1", "secret-1")))
 }
 
-/// Silence is noticed within half a second.
+/// Short timeouts: silence is noticed within half a second.
 pub(crate) fn impatient() -> TransmissionParameters {
     let mut parameters = TransmissionParameters::DEFAULT;
     parameters.ack_timeout = carob_cc::time::Duration::from_millis(50);
@@ -84,7 +84,7 @@ pub(crate) fn impatient() -> TransmissionParameters {
     parameters
 }
 
-/// Who issues certificates.
+/// A certificate authority.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) pem: String,
@@ -113,7 +113,7 @@ impl Authority {
         Identity::from_pem(chain.as_bytes(), key.as_bytes()).expect("PEM")
     }
 
-    /// A certificate with that of its issuer after it, and its key, as PEM.
+    /// A certificate followed by its issuer's, and its key, as PEM.
     pub(crate) fn chain(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
@@ -121,8 +121,7 @@ impl Authority {
         (certificate.pem() + &self.pem, key.serialize_pem())
     }
 
-    /// A certificate by an intermediate authority, with that of the authority after it, and its key, as
-    /// PEM.
+    /// A certificate followed by its intermediate issuer's and the root, and its key, as PEM.
     pub(crate) fn by_intermediate(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
@@ -153,11 +152,11 @@ pub(crate) struct Between {
     pub(crate) address: SocketAddr,
     pub(crate) up: Arc<AtomicU64>,
     pub(crate) down: Arc<AtomicU64>,
-    /// The socket towards the server.
+    /// Socket towards the server.
     inner: Arc<Mutex<UdpSocket>>,
 }
 
-/// The datagrams to forward in place of one, by its direction.
+/// Maps a datagram and its direction to the datagrams to forward.
 pub(crate) type Fate = dyn FnMut(bool, &[u8]) -> Vec<Vec<u8>> + Send;
 
 impl Between {
@@ -175,7 +174,7 @@ impl Between {
         std::thread::spawn(move || {
             let mut client = None;
             let mut buffer = [0; 4_096];
-            // One millisecond each; the thread ends with the test program.
+            // Polls each socket for a millisecond; the thread ends with the process.
             loop {
                 let inner = || inner.lock().expect("no thread panics with it");
                 while let Ok((length, from)) = outer.recv_from(&mut buffer) {
@@ -198,13 +197,13 @@ impl Between {
         between
     }
 
-    /// The address of the client that the server sees.
+    /// The client's address as seen by the server.
     pub(crate) fn client(&self) -> SocketAddr {
         let inner = self.inner.lock().expect("no thread panics with it");
         inner.local_addr().expect("bound")
     }
 
-    /// Sends to `server` from a new port from now on, like a NAT that has lost its mapping.
+    /// Switches to `server` and a new source port, like a NAT that lost its mapping.
     pub(crate) fn move_to(&self, server: SocketAddr) {
         *self.inner.lock().expect("no thread panics with it") = towards(server);
     }
@@ -223,17 +222,17 @@ fn bound() -> UdpSocket {
     socket
 }
 
-/// The first message of a client that libcoap could be: TLS_PSK_WITH_AES_128_CCM_8, no cookie.
+/// The first ClientHello of a client like libcoap: TLS_PSK_WITH_AES_128_CCM_8, no cookie.
 pub(crate) fn hello(random: u8, cookie: &[u8], number: u16) -> Vec<u8> {
-    // Suites, compression, and the extension for extended master secrets.
+    // Cipher suite, compression, and the extended master secret extension.
     let rest = [0, 2, 0xc0, 0xa8, 1, 0, 0, 4, 0, 23, 0, 0];
     hello_with(&[random; 32], cookie, number, &rest)
 }
 
-/// The same of a client that wants TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256.
+/// A ClientHello that offers TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256.
 pub(crate) fn certificate_hello(random: &[u8; 32], cookie: &[u8], number: u16) -> Vec<u8> {
     let mut rest = vec![0, 2, 0xc0, 0x2b, 1, 0, 0, 26];
-    // The curve P-256, its points as they are, signatures by ECDSA with SHA-256 (RFC 8422 5.1).
+    // P-256, uncompressed points, ECDSA with SHA-256 (RFC 8422 5.1).
     rest.extend_from_slice(&[0, 10, 0, 4, 0, 2, 0, 23, 0, 11, 0, 2, 1, 0]);
     rest.extend_from_slice(&[0, 13, 0, 4, 0, 2, 4, 3, 0, 23, 0, 0]);
     hello_with(random, cookie, number, &rest)
