@@ -1,4 +1,4 @@
-//! A server with a resource of one's own: a counter that can be read, set, advanced and observed.
+//! A server with a custom resource: a counter with GET, PUT, POST and Observe.
 //!
 //! `cargo run -p carob --example counter -- 127.0.0.1:5683`, then from another terminal
 //! `carob observe coap://127.0.0.1/count` and `carob post coap://127.0.0.1/count 5`.
@@ -19,19 +19,19 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// GET: the number as text.
+    /// GET: returns the number as text.
     fn read(&self) -> String {
         self.value.load(Ordering::Relaxed).to_string()
     }
 
-    /// PUT: sets it.
+    /// PUT: sets the number.
     fn set(&self, request: &Request) -> Result<Code, Refusal> {
         self.value.store(number(request)?, Ordering::Relaxed);
         self.changes.changed();
         Ok(Code::CHANGED)
     }
 
-    /// POST: adds to it, 1 if nothing is said.
+    /// POST: adds a number, by default 1.
     fn add(&self, request: &Request) -> Result<Code, Refusal> {
         let step = if request.payload().is_empty() {
             1
@@ -55,7 +55,7 @@ impl Counter {
     }
 }
 
-/// The number in a request's body.
+/// Parses the payload.
 fn number(request: &Request) -> Result<i64, Refusal> {
     let text = std::str::from_utf8(request.payload()).unwrap_or_default();
     let number = text.trim().parse();

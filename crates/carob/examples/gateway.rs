@@ -1,8 +1,7 @@
-//! A gateway: it polls 20 devices at once, downloads the log of one in blocks and observes another.
-//! Each kind of link has its own controller.
+//! A gateway that polls 20 devices concurrently, downloads a device's log block-wise and observes another device. Each
+//! kind of link has its own controller.
 //!
-//! `cargo run -p carob --example gateway` starts the devices, too, on ports of the loopback
-//! address. Where the last device should be, nothing responds.
+//! `cargo run -p carob --example gateway` also starts the devices, on loopback ports. The last device never responds.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::future::ready;
@@ -50,7 +49,7 @@ pub(crate) fn client(devices: &[(SocketAddr, Link)]) -> Result<Client, Failure> 
     Ok(Client::builder().config(config).open()?)
 }
 
-/// The reading of a device in degrees.
+/// Reads a device's temperature in degrees.
 async fn reading(client: &Client, device: SocketAddr) -> Result<f64, Failure> {
     let request = client.get(format!("coap://{device}/reading"));
     let reply = request.timeout(Duration::from_secs(2)).await?.success()?;
@@ -83,7 +82,7 @@ pub(crate) async fn poll(
     Ok((readings, silent))
 }
 
-/// The bytes of a device's log, which is read block by block.
+/// Downloads a device's log block by block; returns its length in bytes.
 pub(crate) async fn log_bytes(client: &Client, device: SocketAddr) -> Result<usize, Error> {
     let log = client.get(format!("coap://{device}/log"));
     let mut log = log.send_streaming().await?.success().await?;
@@ -114,7 +113,7 @@ pub(crate) async fn watch_door(
     Ok(())
 }
 
-/// A device: a reading, a log of 200 kB, and a door that counts how often POST opened it.
+/// Starts a device with a reading, a log of 200 kB, and a door counter that POST increments.
 pub(crate) async fn device(number: u32) -> Result<Server, Failure> {
     let (opened, changes) = (Arc::new(AtomicU32::new(0)), Notifier::confirmable());
     let (times, notifier) = (opened.clone(), changes.clone());

@@ -1,4 +1,4 @@
-//! An observation (RFC 7641): the first five states of a resource.
+//! An observation (RFC 7641): prints the first five representations of a resource.
 //!
 //! `cargo run -p carob --example observe -- coap://127.0.0.1/count`, with
 //! `cargo run -p carob --example counter -- 127.0.0.1:5683` in a second terminal, and in a third
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 states += 1;
                 println!("{:?}", reply.text());
             }
-            // The observation registers again by itself.
+            // The client registers again automatically.
             Some(Ok(Update::Stale(error))) => println!("no notification in time: {error:?}"),
             Some(Ok(Update::Ended(reply))) => {
                 println!("ended by the server: {} {:?}", reply.code, reply.text());
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             None => return Ok(()),
         }
     }
-    // Deregisters. Dropping the observation would let the server find out with its next notification.
+    // Cancels the observation. After a drop, the server would learn it from the Reset to its next notification.
     observation.stop().await?;
     Ok(())
 }

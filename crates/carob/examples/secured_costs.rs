@@ -1,5 +1,5 @@
-//! What DTLS costs: CPU time per request beside plain CoAP, and CPU time and memory per session; client
-//! and server in one process, on one thread, over loopback.
+//! Cost of DTLS: CPU time per request compared with plain CoAP, and CPU time and memory per session. Client and server
+//! share one thread and communicate over loopback.
 //!
 //! `cargo run --release -p carob --example secured_costs`
 #![allow(
@@ -16,9 +16,9 @@ use carob::{Client, ClientDtls, ClientTls, Config, PreSharedKey, PskStore, Serve
 type Failure = Box<dyn std::error::Error>;
 
 const REQUESTS: u32 = 20_000;
-/// Sessions with a key. Each is with an address of its own of 127.0.0.0/8.
+/// Sessions with a pre-shared key, each with another address in 127.0.0.0/8.
 const SESSIONS: u8 = 250;
-/// Sessions with a certificate, which must name every address.
+/// Sessions with a certificate, which must list every address.
 const CERTIFIED: u8 = 20;
 
 /// CPU time of this thread.
@@ -28,14 +28,14 @@ fn cpu() -> Duration {
     Duration::from_nanos(first.unwrap_or_default())
 }
 
-/// Bytes of this process in memory.
+/// Resident memory of this process in bytes.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());
     pages.unwrap_or(0_usize) * 4_096
 }
 
-/// Many requests, one after the other, in one session.
+/// Measures requests in sequence in one session.
 async fn requests(client: &Client, uri: &str) -> Result<(), Failure> {
     client.get(uri).await?;
     let used = cpu();
@@ -47,9 +47,9 @@ async fn requests(client: &Client, uri: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Many sessions of one client, with one request in each.
+/// Measures sessions of one client with one request each.
 async fn sessions(what: &str, client: &Client, port: u16, count: u8) -> Result<(), Failure> {
-    // What there is one of, whatever the number of sessions.
+    // A first session pays the one-time costs.
     client
         .get(format!("coaps://127.0.0.1:{port}/hello"))
         .await?;
@@ -60,7 +60,7 @@ async fn sessions(what: &str, client: &Client, port: u16, count: u8) -> Result<(
             .await?;
     }
     let each = cpu().saturating_sub(used) / u32::from(count);
-    // Later rounds find memory that an earlier one has given back.
+    // Later rounds reuse memory released by earlier ones.
     let bytes = resident().saturating_sub(before) / usize::from(count);
     println!("{what}: {each:?} of CPU a session with one request, {bytes} more bytes, both sides");
     Ok(())

@@ -1,8 +1,7 @@
-//! A server with the resources of the ETSI CoAP plugtests, for clients that are to be tried out.
+//! A server with the resources of the ETSI CoAP plugtests, to test clients with.
 //!
-//! `cargo run --example plugtest_server -- 127.0.0.1:5683`; blocks have 64 bytes, and what changes
-//! by itself does so every five seconds, as the plugtests suggest. `crates/cli/tests/it/plugtest/README.md` says what
-//! each resource is for.
+//! `cargo run --example plugtest_server -- 127.0.0.1:5683`. As the plugtests suggest, blocks have 64 bytes and
+//! resources change every five seconds. `crates/cli/tests/it/plugtest/README.md` describes the resources.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 mod observed;

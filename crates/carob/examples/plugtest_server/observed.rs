@@ -1,4 +1,4 @@
-//! Resources that change by themselves and can be observed.
+//! Observable resources that change periodically.
 
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use tokio::time::timeout;
 
 use super::stored::Content;
 
-/// What such a resource shows after so many ticks.
+/// The representation after a number of ticks.
 type Show = fn(u64) -> String;
 
-/// Keeps the resources changing; they stop when it goes.
+/// Tasks that change the resources; aborted on drop.
 pub(crate) type Ticking = JoinSet<()>;
 
-/// A resource that changes at every tick, and by PUT and DELETE. What a request did to it lasts
-/// until the next tick, a whole one later.
+/// A resource that changes at every tick, and by PUT and DELETE. The effect of a request lasts until the next tick, which
+/// restarts with the request.
 #[derive(Clone)]
 pub(crate) struct Observed {
     shared: Arc<Shared>,
@@ -29,7 +29,7 @@ pub(crate) struct Observed {
 
 struct Shared {
     state: Mutex<State>,
-    /// A request has changed it.
+    /// Signals a change by a request.
     requested: Notify,
     show: Show,
 }
@@ -88,7 +88,7 @@ impl Observed {
     }
 
     fn read(&self) -> Result<Response, Refusal> {
-        // Longer than until the next tick: what comes in time is never stale.
+        // Max-Age exceeds the tick, so that notifications arrive before it ends.
         let age = Duration::from_secs(self.tick.as_secs() + 2);
         let state = self.state();
         let content = match &state.by_request {
@@ -99,7 +99,7 @@ impl Observed {
         Ok(content.response().with_max_age(age))
     }
 
-    /// The resource, which changes as long as `ticking` is there.
+    /// The resource; it changes until `ticking` is dropped.
     pub(crate) fn resource(&self, ticking: &mut Ticking) -> Resource {
         ticking.spawn(self.clone().run());
         let (reading, putting, deleting) = (self.clone(), self.clone(), self.clone());

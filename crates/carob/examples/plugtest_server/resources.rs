@@ -1,4 +1,4 @@
-//! The resources that the test descriptions name.
+//! The resources named in the test descriptions.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -13,17 +13,15 @@ use carob::{Code, ContentFormat, Response};
 use super::observed::{Observed, Ticking};
 use super::stored::{Content, Stored};
 
-/// How long `/separate` takes: longer than any server waits before it acknowledges.
+/// Processing time of `/separate`: longer than servers delay an acknowledgement.
 const SEPARATE: Duration = Duration::from_millis(600);
-/// Bytes of `/large`: blocks of 64 give 20 of them.
+/// Length of `/large`: 20 blocks of 64 bytes.
 const LARGE_BYTES: usize = 1_280;
 const LINE_BYTES: usize = 64;
-/// Resources that POST to `/large-create` has made and that are still there. At the limit, the
-/// oldest is forgotten.
+/// Resources created by POST to `/large-create`. At the limit, the oldest is removed.
 const CREATED: usize = 64;
 
-/// Adds all of them; what changes by itself does so every `tick`, as long as the second value is
-/// there.
+/// Adds all resources. Observable ones change every `tick` until the second value is dropped.
 pub(crate) fn all(builder: ServerBuilder, tick: Duration) -> (ServerBuilder, Ticking) {
     let mut ticking = Ticking::new();
     let text = |text: &'static str| Some(Content::text(text));
@@ -49,7 +47,7 @@ pub(crate) fn all(builder: ServerBuilder, tick: Duration) -> (ServerBuilder, Tic
     (observable(builder, tick, &mut ticking), ticking)
 }
 
-/// `/test` also creates something elsewhere.
+/// Adds POST to `/test`, which creates another resource.
 fn create_by_post(test: Resource, created: &Stored) -> Resource {
     let created = created.clone();
     test.post(move |request: Request| {
@@ -61,12 +59,12 @@ fn create_by_post(test: Resource, created: &Stored) -> Resource {
     })
 }
 
-/// Location options as written here always fit.
+/// The literal locations here always fit.
 fn located<E>(response: Result<Response, E>) -> Result<Response, Refusal> {
     response.map_err(|_| Refusal::internal_server_error("the location does not fit"))
 }
 
-/// The query's arguments, one a line.
+/// Returns the query arguments, one per line.
 async fn query(request: Request) -> String {
     let arguments: Vec<_> = request.query().map(String::from_utf8_lossy).collect();
     format!("asked for:\n{}", arguments.join("\n"))
@@ -93,7 +91,7 @@ fn multi_format() -> Resource {
         )
 }
 
-/// Text of so many bytes whose every line says where it is.
+/// Text of `bytes` bytes whose lines contain their number.
 fn lines(bytes: usize) -> String {
     let width = LINE_BYTES - 1;
     let numbered = (0..bytes / LINE_BYTES).map(|i| format!("{:<width$}\n", format!("line {i}")));
@@ -104,7 +102,7 @@ fn large() -> Resource {
     fixed(lines(LARGE_BYTES)).attribute("rt", "block")
 }
 
-/// The body in capitals: long requests get long responses.
+/// Returns the payload in capitals, so that the response is as long as the request.
 async fn upper_case(request: Request) -> Result<Response, Refusal> {
     let text = std::str::from_utf8(request.payload())?.to_uppercase();
     let mut response = Content::text(text).response();
@@ -112,7 +110,7 @@ async fn upper_case(request: Request) -> Result<Response, Refusal> {
     Ok(response)
 }
 
-/// POST creates `/large-create/N`.
+/// Adds `/large-create`, where POST creates `/large-create/N`.
 fn large_create(builder: ServerBuilder) -> ServerBuilder {
     #[derive(Default)]
     struct Created {
@@ -147,8 +145,7 @@ fn large_create(builder: ServerBuilder) -> ServerBuilder {
         .resource("/large-create/{number}", get(read))
 }
 
-/// What the cases about the link format look for: types and interfaces that overlap, and a
-/// collection that lists its members.
+/// Resources for link format cases: overlapping resource types and interfaces, and a collection that lists its members.
 fn links(builder: ServerBuilder) -> ServerBuilder {
     let mut builder = builder;
     for (path, types, interface) in [
@@ -186,13 +183,13 @@ fn short(ticks: u64) -> String {
     format!("tick {ticks}")
 }
 
-/// Four blocks of 64 bytes and a bit, each of them different after each tick.
+/// Slightly more than four blocks of 64 bytes, all different after each tick.
 fn long(ticks: u64) -> String {
     let line = format!("tick {ticks} ");
     line.repeat(270 / line.len())
 }
 
-/// Now one block, now several.
+/// Alternates between one block and several.
 fn pumping(ticks: u64) -> String {
     if ticks.is_multiple_of(2) {
         short(ticks)

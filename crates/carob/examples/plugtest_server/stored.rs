@@ -1,4 +1,4 @@
-//! Resources that hold what was put into them.
+//! Resources that store representations.
 
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ impl Content {
         }
     }
 
-    /// A request's body; text if it does not say.
+    /// A request's payload; text without a Content-Format.
     pub(crate) fn of(request: &Request) -> Self {
         Self {
             format: request
@@ -37,11 +37,11 @@ impl Content {
     }
 }
 
-/// One representation, or none, that can be read, replaced and removed. Clones are the same.
+/// An optional representation that can be read, replaced and removed. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Stored {
     content: Arc<Mutex<Option<Content>>>,
-    /// What is there at first, and again after a DELETE, so that each test finds it.
+    /// Initial representation, restored by DELETE, so that each test finds it.
     initial: Option<Content>,
 }
 
@@ -77,7 +77,7 @@ impl Stored {
             .map(|content| ETag::of(&content.bytes))
     }
 
-    /// GET, PUT and DELETE, conditional if the request says so.
+    /// The resource with GET, PUT and DELETE, all optionally conditional.
     pub(crate) fn resource(&self) -> Resource {
         let (reading, putting, removing, tagged) =
             (self.clone(), self.clone(), self.clone(), self.clone());

@@ -1,4 +1,4 @@
-//! Confirmable requests as fast as they are answered, each answer held against its request.
+//! Confirmable requests at the highest rate, with each response checked against its request.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -13,52 +13,50 @@ use carob_proto::message::{Request, Response};
 use crate::port::{Exchanged, Port, Traffic};
 use crate::{Plan, Tally};
 
-/// Source ports in use at a time.
+/// Source ports in parallel.
 const PORTS: usize = 8;
-/// Requests of one port that wait for their answers, without those that wait for a copy: the answer to one
-/// that was begun [`FRESH`] later has come, so that a datagram was lost. Others take their places
-/// meanwhile, or the load would be what the timers leave of it. A server that does nothing for a
-/// while is sent no more than these.
+/// Active requests per port. A request is inactive once a later one (by [`FRESH`]) was answered: a datagram was lost and
+/// it waits for a retransmission. Without this rule, timeouts would limit the load. While the server pauses, it is sent
+/// no more than these.
 const ACTIVE: usize = 128;
 const FRESH: carob_cc::time::Duration = carob_cc::time::Duration::from_millis(50);
-/// Requests from one port before a new one takes its place: its Message IDs must not come again within
-/// EXCHANGE_LIFETIME.
+/// Requests per port before it is replaced, so that Message IDs do not recur within EXCHANGE_LIFETIME.
 const PORT_REQUESTS: u32 = 60_000;
-/// One request in so many is a PUT, whose answer tells what was sent.
+/// Period of PUTs among the requests; their response repeats the payload.
 const PUT_EVERY: u64 = 8;
-/// Without anything to do, so long until the next look.
+/// Sleep when there is nothing to do.
 const IDLE: Duration = Duration::from_micros(50);
 
-/// What `carob serve` has at /hello.
+/// The representation of `/hello` in `carob serve`.
 const HELLO: &[u8] = b"hello, this is 32 bytes of text\n";
 
-/// A request under way.
+/// A pending request.
 struct Waiting {
     since: Instant,
-    /// The number in the body of a PUT; none of a GET.
+    /// Number in the payload of a PUT; none for a GET.
     number: Option<u64>,
     active: bool,
 }
 
-/// A port with what waits on it.
+/// A source port and its pending requests.
 struct Lane {
     port: Port,
     waiting: BTreeMap<RequestId, Waiting>,
-    /// In the order in which they were begun, as long as they may be fresh.
+    /// Active requests by age.
     begun: VecDeque<(Instant, RequestId)>,
     active: usize,
     asked: u32,
-    /// When the newest was begun of those that are answered.
+    /// Start time of the newest answered request.
     newest: Instant,
 }
 
-/// The load of one thread.
+/// Load of one thread.
 pub(crate) struct Load {
     plan: Plan,
     lanes: Vec<Lane>,
-    /// Ports that have asked enough, until their last answers.
+    /// Replaced ports with pending requests.
     ending: Vec<Lane>,
-    /// When ports were given up, so that the system's choice of a new one can be held against it.
+    /// Time of last use of closed ports, to detect early reuse by the system.
     used: BTreeMap<u16, Instant>,
     places: u64,
     numbers: u64,
@@ -93,7 +91,7 @@ impl Load {
         let mut config = Config::default();
         config.parameters.nstart = u16::MAX;
         config.limits.dedup_idempotent = 1;
-        // A port that the system gives us again too early is held until there is another.
+        // Ports that the system assigns again too early are held until it assigns another.
         let mut early = Vec::new();
         loop {
             let Plan {
@@ -116,7 +114,7 @@ impl Load {
         }
     }
 
-    /// A turn of every port; `asking` for more, or only waiting for what is under way.
+    /// Runs all ports once; with `asking`, also starts requests.
     pub(crate) fn turn(&mut self, now: Instant, asking: bool) -> io::Result<()> {
         let mut arrived = false;
         for index in 0..self.lanes.len() {
@@ -164,19 +162,18 @@ impl Load {
         self.last_answer = Some(now);
     }
 
-    /// Ends the measurement of gaps: a gap without a response is no stall once no more requests are
-    /// sent.
+    /// Stops measuring gaps: without further requests, a gap is no stall.
     pub(crate) fn stop_timing(&mut self) {
         self.last_answer = None;
     }
 
-    /// Requests under way.
+    /// Number of pending requests.
     pub(crate) fn under_way(&self) -> usize {
         let lanes = self.lanes.iter().chain(&self.ending);
         lanes.map(|lane| lane.waiting.len()).sum()
     }
 
-    /// All counts until now.
+    /// All counts so far.
     pub(crate) fn tally(&self) -> Tally {
         let mut tally = self.tally.clone();
         let (mut traffic, mut exchanged) = self.gone;
@@ -191,7 +188,7 @@ impl Load {
 }
 
 impl Lane {
-    /// Requests that wait for a copy give up their places.
+    /// Marks requests that wait for a retransmission as inactive.
     fn age(&mut self) {
         while let Some(&(since, id)) = self.begun.front() {
             if since + FRESH > self.newest {
@@ -217,7 +214,7 @@ impl Lane {
                     .with_path("/echo"),
             };
             let request = request.expect("a short path");
-            // If the engine has no place for it, the answers that come make one.
+            // Without a free slot in the engine, retry after the next response.
             let Ok(id) = self.port.request(now, request, RequestConfig::default()) else {
                 break;
             };
@@ -235,7 +232,7 @@ impl Lane {
         }
     }
 
-    /// Takes the engine's events; whether there was an answer among them.
+    /// Processes the engine's events; returns whether there was a response.
     fn hear(&mut self, tally: &mut Tally) -> bool {
         let mut answered = false;
         while let Some(event) = self.port.event() {

@@ -1,13 +1,12 @@
-//! The load of a soak: confirmable requests at full rate, POSTs that must not run twice, bodies in blocks,
-//! separate responses and observers, all over wires that lose datagrams in both directions.
+//! Load generator of the soak test: Confirmable requests at full rate, non-idempotent POSTs, block-wise bodies, separate
+//! responses and observers, with datagram loss in both directions.
 //!
-//! `cargo run --release -p carob --example soak -- --server 127.0.0.1:5683 --seconds 60` against a
-//! `carob serve`; `cargo xtask long soak` starts both, watches the server and judges. It prints a JSON
-//! object every few seconds and one at the end, which says `"over":true`.
+//! `cargo run --release -p carob --example soak -- --server 127.0.0.1:5683 --seconds 60` runs against a `carob serve`.
+//! `cargo xtask long soak` starts both, monitors the server and evaluates the results. The program prints a JSON object
+//! every few seconds; the last one has `"over":true`.
 //!
-//! Datagrams are lost where this program's engines meet its sockets: what an engine sends is not given
-//! to the socket, what a socket has received is not given to the engine. To the server that is a
-//! network that loses them, and nothing stands between the sockets that would hold back full rate.
+//! Datagrams are dropped between this program's engines and its sockets, in both directions. To the server this looks
+//! like a lossy network, without a relay that would limit the rate.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -35,66 +34,66 @@ use witnesses::Witnesses;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// How often counts are passed on.
+/// Interval of publishing counts to the printing thread.
 const PUBLISH: Duration = Duration::from_millis(100);
-/// How often they are printed.
+/// Interval of printing.
 const PRINT: Duration = Duration::from_secs(5);
-/// What a turn of the witnesses takes at least: notifications wait so long in sockets.
+/// Minimum interval of the witnesses' turns; notifications wait in the sockets meanwhile.
 const WITNESS: Duration = Duration::from_millis(5);
-/// What is under way when the load ends has this long: MAX_TRANSMIT_WAIT (RFC 7252 4.8.2), and more.
+/// Time for pending requests after the load: MAX_TRANSMIT_WAIT (RFC 7252 4.8.2) plus slack.
 const ENDING: Duration = Duration::from_secs(120);
-/// Who missed the last notification asks again when Max-Age has passed (RFC 7641 3.3.1), within this.
+/// Time for all observers to converge. Those that missed the last notification register again after Max-Age (RFC 7641 3.3.1).
 const CONVERGING: Duration = Duration::from_secs(180);
-/// How long goodbyes of observers may take.
+/// Time for observers to deregister.
 const GOODBYE: Duration = Duration::from_secs(60);
 
 const HELP: &str = "soak --server ADDRESS [--seconds N] [--observers N] [--posts PER_SECOND] \
     [--loss SHARE] [--seed N]";
 
-/// What is to be done.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     server: SocketAddr,
-    /// How long the load lasts.
+    /// Duration of the load.
     load: Duration,
     observers: usize,
-    /// POSTs a second, each of which changes what is observed.
+    /// POSTs per second, each of which changes the observed resource.
     posts: u32,
-    /// Of datagrams, in each direction.
+    /// Loss probability per datagram and direction.
     loss: f64,
     seed: u64,
 }
 
-/// What was counted.
+/// Counts.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     answered: u64,
-    /// Requests whose every copy was lost.
+    /// Requests without a response to any transmission.
     timed_out: u64,
-    /// Other failures and wrong answers, by what they were.
+    /// Other failures and wrong responses, by description.
     wrong: BTreeMap<String, u64>,
     longest_gap_us: u64,
     posts: u64,
     posts_failed: u64,
-    /// Sums told to more than one POST.
+    /// Sums returned to more than one POST.
     told_twice: u64,
-    /// Every sum up to this one was in the response to some POST.
+    /// All sums up to this one were returned to a POST.
     told_all_to: i64,
-    /// The sum in the end.
+    /// The final sum.
     sum: Option<i64>,
     bodies: u64,
     separate: u64,
     observers: u64,
     ended: u64,
     notifications: u64,
-    /// Notifications of a state before the one known.
+    /// Notifications of an older state than the last one.
     backwards: u64,
     stale: u64,
     traffic: Traffic,
     exchanged: Exchanged,
 }
 
-/// Kinds of wrong responses counted by their text; further kinds are counted as `other`.
+/// Limit of distinct descriptions in `wrong`; further ones are counted as `other`.
 const WRONG_KINDS: usize = 16;
 
 impl Tally {
@@ -105,7 +104,7 @@ impl Tally {
     }
 
     fn failed(&mut self, failure: Failure) {
-        // Without a response there may have been an acknowledgement, whose answer was lost each time.
+        // NoResponse: acknowledged, but every transmission of the response was lost.
         match failure {
             Failure::TimedOut { .. } | Failure::NoResponse => self.timed_out += 1,
             other => self.wrong(other.to_string()),
@@ -165,7 +164,7 @@ impl Tally {
     }
 }
 
-/// The engines' clock.
+/// Clock of the engines.
 #[derive(Clone, Copy)]
 struct Clock(std::time::Instant);
 
@@ -206,12 +205,12 @@ fn plan() -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// What the threads tell the one that prints.
+/// Results passed to the printing thread.
 #[derive(Default)]
 struct Shared {
     load: Mutex<Tally>,
     witnesses: Mutex<Tally>,
-    /// All requests of the load have ended.
+    /// Set when all requests of the load have ended.
     load_over: AtomicBool,
     over: AtomicBool,
 }
@@ -290,7 +289,7 @@ fn run_load(plan: Plan, clock: Clock, shared: &Shared) -> Result<(), Error> {
     Ok(())
 }
 
-/// What only the end can tell.
+/// Runs the witnesses; returns the final results.
 fn run_witnesses(plan: Plan, clock: Clock, shared: &Shared) -> Result<Value, Error> {
     let mut all = Witnesses::new(plan, clock.now())?;
     let mut published = Duration::ZERO;
@@ -307,7 +306,7 @@ fn run_witnesses(plan: Plan, clock: Clock, shared: &Shared) -> Result<Value, Err
     while clock.elapsed() < plan.load {
         turn(&mut all, true)?;
     }
-    // Requests end, the load's too.
+    // Wait for pending requests of all threads.
     let until = plan.load + ENDING;
     while (all.under_way() > 0 || !shared.load_over.load(Ordering::Acquire))
         && clock.elapsed() < until
@@ -319,7 +318,7 @@ fn run_witnesses(plan: Plan, clock: Clock, shared: &Shared) -> Result<Value, Err
     while all.under_way() > unfinished && clock.elapsed() < until + ENDING {
         turn(&mut all, false)?;
     }
-    // Observers come to know the sum.
+    // Wait until observers have the final sum.
     let sum = all.tally().sum.unwrap_or(-1);
     let began = clock.elapsed();
     let (told, at_once) = all.knowing(sum);
@@ -331,7 +330,7 @@ fn run_witnesses(plan: Plan, clock: Clock, shared: &Shared) -> Result<Value, Err
     let ended = all.tally().ended;
     all.goodbye(clock.now());
     let began = clock.elapsed();
-    // Each is answered, or has timed out.
+    // Each deregistration is answered or times out.
     while all.exchanges() > 0 && clock.elapsed() < began + GOODBYE {
         turn(&mut all, false)?;
     }

@@ -1,4 +1,4 @@
-//! A source port: a socket, an engine, and a wire between them that loses datagrams in both directions.
+//! A source port: a socket and an engine, with datagram loss in between.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,16 +15,16 @@ use carob_proto::message::Request;
 use chacha20::ChaCha8Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-/// Datagrams taken from one socket before the next one has its turn.
+/// Datagrams read from one socket per turn.
 const TURN: usize = 64;
-/// The largest datagram that is read, in bytes.
+/// Size of the receive buffer in bytes.
 const DATAGRAM_BYTES: usize = 2_048;
 
-/// A ChaCha8 stream, for the engine and for the wire.
+/// A ChaCha8 random stream.
 pub(crate) struct Stream(ChaCha8Rng);
 
 impl Stream {
-    /// The same whenever seed and place are.
+    /// The stream of this seed and index.
     pub(crate) fn new(seed: u64, place: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(place);
@@ -38,7 +38,7 @@ impl Random for Stream {
     }
 }
 
-/// What has gone over a wire, and what it has lost.
+/// Datagram counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) sent: u64,
@@ -56,7 +56,7 @@ impl Traffic {
     }
 }
 
-/// What became of an engine's confirmable messages.
+/// Outcomes of an engine's Confirmable messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Exchanged {
     pub(crate) begun: u64,
@@ -72,23 +72,22 @@ impl Exchanged {
     }
 }
 
-/// A source port and its engine.
 pub(crate) struct Port {
     socket: UdpSocket,
     server: SocketAddr,
     endpoint: Endpoint,
     chance: Stream,
-    /// A draw below this is a loss.
+    /// Random draws below this value are losses.
     loss: u64,
     traffic: Traffic,
     due: Option<Instant>,
-    /// What the system had no room for; the number of requests under way bounds it.
+    /// Datagrams that the full socket buffer refused; bounded by the number of pending requests.
     waiting: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
 }
 
 impl Port {
-    /// Opens the next port; `loss` is the share of datagrams lost in each direction.
+    /// Opens a port; `loss` is the probability per datagram and direction.
     pub(crate) fn open(
         server: SocketAddr,
         config: Config,
@@ -116,7 +115,7 @@ impl Port {
         })
     }
 
-    /// Where the system has put it.
+    /// The assigned port number.
     pub(crate) fn number(&self) -> io::Result<u16> {
         Ok(self.socket.local_addr()?.port())
     }
@@ -137,7 +136,7 @@ impl Port {
         self.drain();
     }
 
-    /// Takes what has arrived and does what is due; whether anything had arrived.
+    /// Receives datagrams and handles timeouts; returns whether there were any datagrams.
     pub(crate) fn turn(&mut self, now: Instant) -> io::Result<bool> {
         self.resend()?;
         let mut bytes = [0; DATAGRAM_BYTES];
@@ -178,7 +177,7 @@ impl Port {
         self.endpoint.usage()
     }
 
-    /// All of its own messages together.
+    /// Sum over all peers.
     pub(crate) fn exchanged(&self) -> Exchanged {
         let mut sum = Exchanged::default();
         for of in &self.endpoint.counters().exchanges {
@@ -202,7 +201,7 @@ impl Port {
                     if u64::from(self.chance.next_u32()) < self.loss {
                         self.traffic.sent_lost += 1;
                     } else if !self.waiting.is_empty() || self.socket.send(bytes).is_err() {
-                        // Any other trouble than a full buffer shows when it is sent again.
+                        // Errors other than a full buffer show when it is sent again.
                         self.waiting.push_back(bytes.to_vec());
                     }
                 }

@@ -1,5 +1,5 @@
-//! Those who look at what full load does to others: POSTs that are counted, bodies in blocks, separate
-//! responses, and observers who must know the last state in the end.
+//! Clients that check correctness under full load: counted POSTs, block-wise bodies, separate responses, and observers
+//! that must converge to the final state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,29 +12,29 @@ use carob_proto::message::{Request, Response};
 use crate::port::Port;
 use crate::{Plan, Tally};
 
-/// Ports that POST, and those of bodies and of what answers separately.
+/// Ports for POSTs, and for bodies and separate responses.
 const POSTERS: usize = 4;
 const OTHERS: usize = 4;
-/// Observers that register in one turn.
+/// Registrations per turn.
 const REGISTERING: usize = 16;
-/// Bytes of a body that goes in blocks.
+/// Length of a block-wise body in bytes.
 const BODY: usize = 5_000;
-/// Time between two bodies, and between two requests for what answers after 1.5 s.
+/// Interval of bodies, and of requests with a separate response after 1.5 s.
 const BODY_EVERY: Duration = Duration::from_millis(100);
 const SLOW_EVERY: Duration = Duration::from_millis(250);
 
-/// What a request is for.
+/// Purpose of a request.
 enum Purpose {
     /// POST that adds one; the response carries the sum.
     Count,
-    /// Request with a body, which the response repeats.
+    /// Request whose response repeats this body.
     Body(Vec<u8>),
     Slow,
-    /// GET of the sum.
+    /// Final GET of the sum.
     Sum,
 }
 
-/// Something that happens again and again.
+/// A periodic event.
 struct Every {
     each: Duration,
     next: Instant,
@@ -46,7 +46,7 @@ impl Every {
         Self { each, next }
     }
 
-    /// Whether it is time; what was missed is made up for.
+    /// Whether the event is due; missed ones are caught up.
     fn is_due(&mut self, now: Instant) -> bool {
         let due = self.next <= now;
         if due {
@@ -56,7 +56,7 @@ impl Every {
     }
 }
 
-/// A client that observes the sum, and the newest sum it received.
+/// An observer and the newest sum it received.
 struct Observer {
     port: Port,
     id: Option<RequestId>,
@@ -64,7 +64,7 @@ struct Observer {
     ended: bool,
 }
 
-/// All of them, in one thread.
+/// All witnesses, on one thread.
 pub(crate) struct Witnesses {
     plan: Plan,
     posters: Vec<Port>,
@@ -74,9 +74,9 @@ pub(crate) struct Witnesses {
     posts: Every,
     bodies: Every,
     slow: Every,
-    /// Sums in responses; each may occur once.
+    /// Sums in responses; each must be unique.
     sums: BTreeSet<i64>,
-    /// Every sum up to this one has occurred, so that only larger ones are kept.
+    /// All sums up to this one occurred; only larger ones are in `sums`.
     told: i64,
     tally: Tally,
 }
@@ -118,19 +118,19 @@ impl Witnesses {
         })
     }
 
-    /// Observers that have been told a state, and those of them that know this one.
+    /// Number of observers with a notification, and of those with this sum.
     pub(crate) fn knowing(&self, sum: i64) -> (usize, usize) {
         let told = self.observers.iter().filter(|one| one.knows.is_some());
         let right = self.observers.iter().filter(|one| one.knows == Some(sum));
         (told.count(), right.count())
     }
 
-    /// Requests under way, observations not counted.
+    /// Pending requests without observations.
     pub(crate) fn under_way(&self) -> usize {
         self.waiting.len()
     }
 
-    /// A turn of every port; `asking` for more, or only waiting for what is under way.
+    /// Runs all ports once; with `asking`, also starts requests.
     pub(crate) fn turn(&mut self, now: Instant, asking: bool) -> io::Result<()> {
         self.register(now);
         if asking {
@@ -175,7 +175,7 @@ impl Witnesses {
             }
         }
         while self.bodies.is_due(now) {
-            // One after the other of a port: bodies to one resource take turns (RFC 7959 2.4).
+            // One body per port at a time: bodies to one resource are sequential (RFC 7959 2.4).
             let place = (0..OTHERS).find(|of| self.others[*of].usage().requests == 0);
             let Some(place) = place else { continue };
             self.tally.bodies += 1;
@@ -210,7 +210,7 @@ impl Witnesses {
         }
     }
 
-    /// Asks for the sum, once everything else has ended.
+    /// Requests the final sum after everything else has ended.
     pub(crate) fn ask_sum(&mut self, now: Instant) {
         let request = Request::get().with_path("/count").expect("a short path");
         self.begin(now, 0, request, Purpose::Sum);
@@ -272,14 +272,14 @@ impl Witnesses {
         }
     }
 
-    /// Messages that wait for their answers, on all ports.
+    /// Messages that wait for a reply, on all ports.
     pub(crate) fn exchanges(&self) -> usize {
         let observers = self.observers.iter().map(|observer| &observer.port);
         let ports = self.posters.iter().chain(&self.others).chain(observers);
         ports.map(|port| port.usage().exchanges).sum()
     }
 
-    /// Gives all observations back.
+    /// Cancels all observations.
     pub(crate) fn goodbye(&mut self, now: Instant) {
         for observer in &mut self.observers {
             if let Some(id) = observer.id {
@@ -288,7 +288,7 @@ impl Witnesses {
         }
     }
 
-    /// All counts until now.
+    /// All counts so far.
     pub(crate) fn tally(&self) -> Tally {
         let mut tally = self.tally.clone();
         let observers = self.observers.iter().map(|observer| &observer.port);
