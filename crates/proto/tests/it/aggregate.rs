@@ -1,5 +1,4 @@
-//! Budgets over all peers behind one bottleneck: time and order of transmissions, and no
-//! starvation.
+//! Congestion budgets shared by peers behind one bottleneck: timing, order and fairness.
 
 use std::net::SocketAddr;
 
@@ -13,15 +12,15 @@ use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestCon
 use carob_proto::prefix::Prefix;
 use carob_proto::{Request, Response};
 
-/// An endpoint with many peers, each of which answers after the same time unless it is silent.
+/// An endpoint with many peers that respond after the same delay, or never.
 struct Crowd {
     now: Instant,
     endpoint: Endpoint,
     round_trip: Duration,
     silent: bool,
-    /// The peers from this number on never answer.
+    /// Peers from this number on are silent.
     silent_from: u8,
-    /// What was sent: when, to whom, and whether as CON.
+    /// Transmissions: time, destination, and whether Confirmable.
     sent: Vec<(Instant, SocketAddr, bool)>,
     answers: Vec<(Instant, SocketAddr, Vec<u8>)>,
     failures: Vec<Failure>,
@@ -112,7 +111,7 @@ impl Crowd {
     }
 }
 
-/// The numbers of the peers that were sent to, in order.
+/// Destination numbers in order of transmission.
 fn order(crowd: &Crowd) -> Vec<u8> {
     crowd.sent.iter().map(|(_, to, _)| number(*to)).collect()
 }
@@ -125,7 +124,7 @@ fn number(peer: SocketAddr) -> u8 {
 }
 
 #[test]
-fn requests_to_many_peers_leave_one_by_one_and_all_are_answered() {
+fn requests_to_many_peers_are_sent_one_by_one() {
     let mut crowd = Crowd::new(|_| {});
     for number in 1..=200 {
         crowd.ask(peer(number));
@@ -146,7 +145,7 @@ fn requests_to_many_peers_leave_one_by_one_and_all_are_answered() {
 }
 
 #[test]
-fn without_a_budget_they_leave_at_once() {
+fn without_a_budget_requests_are_sent_at_once() {
     let mut crowd = Crowd::new(|config| config.aggregates.clear());
     for number in 1..=200 {
         crowd.ask(peer(number));
@@ -157,7 +156,7 @@ fn without_a_budget_they_leave_at_once() {
 }
 
 #[test]
-fn who_has_much_to_say_keeps_nobody_waiting() {
+fn peer_with_many_messages_does_not_delay_others() {
     let mut crowd = Crowd::new(|config| config.parameters.nstart = 100);
     for _ in 0..50 {
         crowd.ask(peer(1));
@@ -188,13 +187,13 @@ fn prefixes_have_separate_budgets_and_others_none() {
 }
 
 #[test]
-fn where_nobody_answers_requests_fail_and_the_next_ones_leave() {
+fn silent_peers_release_the_budget_on_timeout() {
     let mut crowd = Crowd::new(|config| config.aggregate.initial_window = 128);
     crowd.silent = true;
     for number in 1..=30 {
         crowd.ask(peer(number));
     }
-    // Ten of 12 bytes are in flight at most, until the first timeout after 2 s at the earliest.
+    // Ten messages of 12 bytes are in flight, until the first timeout after 2 s at the earliest.
     crowd.run_for(millis(1_990));
     assert_eq!(order(&crowd), (1..=10).collect::<Vec<_>>());
     crowd.run_for(seconds(60));
@@ -218,7 +217,7 @@ fn cancelled_request_of_waiting_peer_leaves_no_state() {
     crowd.ask(peer(3));
     crowd.run_for(seconds(10));
     assert_eq!(order(&crowd), [1, 3]);
-    // Its place among the peers is another's in time.
+    // The peer's entry is evicted in time.
     crowd.run_for(seconds(300));
     crowd.ask(peer(4));
     crowd.ask(peer(5));
@@ -251,7 +250,7 @@ fn observed(crowd: &mut Crowd, observers: u8) {
 }
 
 #[test]
-fn of_eight_notifications_to_whomever_one_is_confirmed() {
+fn every_eighth_notification_is_confirmable() {
     let mut crowd = Crowd::new(|_| {});
     observed(&mut crowd, 80);
     let now = crowd.now;
@@ -265,8 +264,8 @@ fn of_eight_notifications_to_whomever_one_is_confirmed() {
     assert_eq!(crowd.endpoint.aggregates().next().unwrap().1.unanswered, 0);
 }
 
-/// Notifies five observers of a new state each second for two minutes, beside silent peers. Returns
-/// the notifications of each observer and the longest time between two of one.
+/// Notifies five observers each second for two minutes, beside silent ones. Returns the number of notifications per
+/// observer and the longest interval between two.
 fn notified_beside(silent: u8, messages: u16) -> (Vec<usize>, Duration) {
     let mut crowd = Crowd::new(|config| config.limits.source_share = 100);
     observed(&mut crowd, 5);

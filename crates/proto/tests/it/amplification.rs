@@ -1,5 +1,5 @@
-//! RFC 7252 11.3, RFC 9175 2.4: who sends in the name of a victim makes us send that no more than
-//! three times as many bytes. Each attack is made with the limit and without it.
+//! RFC 7252 11.3, RFC 9175 2.4: a spoofed source address causes at most three times as many bytes to the victim. Each
+//! attack runs with and without the limit.
 
 use std::net::SocketAddr;
 
@@ -19,7 +19,7 @@ fn victim() -> SocketAddr {
     "192.0.2.66:5683".parse().unwrap()
 }
 
-/// A server, and what it was made to send.
+/// A server and its transmissions.
 struct Target {
     now: Instant,
     server: Endpoint,
@@ -113,7 +113,7 @@ impl Target {
         self.now = end;
     }
 
-    /// Bytes sent for each received, times 100.
+    /// Bytes sent per 100 bytes received.
     fn amplification(&self) -> usize {
         let sent: usize = self.sent.iter().map(|(_, bytes)| bytes.len()).sum();
         sent * 100 / self.received
@@ -129,7 +129,7 @@ impl Target {
     }
 }
 
-/// Makes an attack with the limit and without it; the target of the first.
+/// Runs an attack with and without the limit; returns the limited target.
 fn attack(make: impl Fn(&mut Target)) -> Target {
     let mut open = Target::new(AmplificationLimit::everywhere(false));
     make(&mut open);
@@ -149,7 +149,7 @@ fn attack(make: impl Fn(&mut Target)) -> Target {
     limited
 }
 
-/// A message with a token of two bytes and options as they are on the wire.
+/// A message with a token of two bytes and encoded options.
 fn message(first: u8, code: Code, id: u16, options: &[u8]) -> Vec<u8> {
     let [high, low] = id.to_be_bytes();
     let mut bytes = vec![first | 2, code.0, high, low, 0xaa, 0xbb];
@@ -166,7 +166,7 @@ fn non(code: Code, id: u16, options: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_get_of_a_large_resource() {
+fn spoofed_get_of_a_large_resource() {
     for kind in [con, non] {
         let limited = attack(|target| target.take(victim(), &kind(Code::GET, 1, b"\xb1x")));
         assert_eq!(limited.codes(), [Code::UNAUTHORIZED]);
@@ -175,10 +175,10 @@ fn a_get_of_a_large_resource() {
 }
 
 #[test]
-fn blocks_of_a_large_resource() {
+fn spoofed_requests_for_blocks() {
     attack(|target| {
         for id in 0..100 {
-            // Block2 with blocks of 1024 bytes, each number.
+            // Block2 with each block number, size 1024.
             let number = (id % 5) as u8;
             let options = [0xb1, b'x', 0xc1, number << 4 | 6];
             target.take(victim(), &con(Code::GET, id, &options));
@@ -187,12 +187,12 @@ fn blocks_of_a_large_resource() {
 }
 
 #[test]
-fn a_small_block_is_no_more_than_its_request_allows() {
+fn small_block_is_within_the_amplification_limit() {
     // 16 bytes of payload.
     let mut target = Target::new(AmplificationLimit::default());
     target.take(victim(), &con(Code::GET, 1, &[0xb1, b'x', 0xc1, 0x00]));
     assert!(target.amplification() <= 300);
-    // A longer request may have more: a client that knows no Echo can ask for small blocks.
+    // A longer request permits a longer response, so clients without Echo can request small blocks.
     let mut options = vec![0xb1, b'x', 0x4d, 17];
     options.extend_from_slice(&[b'q'; 30]);
     options.extend_from_slice(&[0x81, 0x00]);
@@ -204,7 +204,7 @@ fn a_small_block_is_no_more_than_its_request_allows() {
 #[test]
 fn a_forged_registration_brings_no_notifications() {
     let limited = attack(|target| {
-        // Observe 0.
+        // Registers with Observe 0.
         target.take(victim(), &con(Code::GET, 1, b"\x60\x55small"));
         for second in 0..100_u64 {
             target.run_for(seconds(5));
@@ -221,13 +221,13 @@ fn a_forged_registration_brings_no_notifications() {
 }
 
 #[test]
-fn duplicates_of_one_request() {
+fn spoofed_duplicates_of_one_request() {
     attack(|target| {
         for _ in 0..100 {
             target.take(victim(), &con(Code::GET, 1, b"\xb1x"));
         }
     });
-    // The answer to a long request, asked for again with short messages of the same ID.
+    // A long request, retransmitted as short messages with the same Message ID.
     let limited = attack(|target| {
         let mut long = con(Code::POST, 1, b"\xb1x\xff");
         long.extend_from_slice(&[0; 300]);
@@ -240,13 +240,13 @@ fn duplicates_of_one_request() {
 }
 
 #[test]
-fn a_separate_response_that_nobody_acknowledges() {
+fn spoofed_request_with_separate_response() {
     for kind in [con, non] {
         let make = |target: &mut Target| {
             target.delay = seconds(1);
             for id in 0..10 {
                 target.take(victim(), &kind(Code::GET, id, b"\xb1x"));
-                // Small enough for one copy, and not for five.
+                // The limit permits one transmission, not five.
                 let small = con(Code::GET, 100 + id, b"\xb5small");
                 target.take(victim(), &small);
             }
@@ -270,7 +270,7 @@ fn a_separate_response_that_nobody_acknowledges() {
     assert_eq!(
         copies(AmplificationLimit::default()),
         2,
-        "what 36 bytes have room for"
+        "three times 36 bytes"
     );
 }
 
@@ -287,7 +287,7 @@ fn post_with_large_response_runs_and_response_is_cut() {
     let mut long = con(Code::POST, 1, b"\xb1x\xff");
     long.extend_from_slice(&[0; 30]);
     target.take(victim(), &long);
-    // As much as there is room for, and how to get the rest.
+    // The first block is as large as the limit permits, with the size for the rest.
     let block = target.last().uint_option(OptionNumber::BLOCK2).unwrap();
     assert_eq!(
         (block >> 4, block & 0xf),
@@ -298,11 +298,11 @@ fn post_with_large_response_runs_and_response_is_cut() {
 }
 
 #[test]
-fn an_error_goes_without_what_it_says_to_people() {
+fn error_omits_its_diagnostic_payload_at_the_limit() {
     let limited = attack(|target| target.take(victim(), &con(Code::GET, 1, b"\xb7missing")));
     assert_eq!(limited.codes(), [Code::NOT_FOUND]);
     assert!(limited.last().payload().is_empty());
-    // A refusal before it is carried out, too: 4.02 for an option of one byte.
+    // The same for errors by the engine: 4.02 for an unknown option of one byte.
     let limited = Target::new(AmplificationLimit::default());
     let mut refused = limited;
     refused.take(victim(), &[0x40, 0x01, 0, 1, 0xd0, 0xff - 5]);
@@ -311,7 +311,7 @@ fn an_error_goes_without_what_it_says_to_people() {
 }
 
 #[test]
-fn the_shortest_request_is_answered_with_a_code_alone() {
+fn shortest_request_gets_a_code_only() {
     let mut target = Target::new(AmplificationLimit::default());
     target.take(victim(), &[0x40, 0x01, 0, 1]);
     assert_eq!(
@@ -321,7 +321,7 @@ fn the_shortest_request_is_answered_with_a_code_alone() {
 }
 
 #[test]
-fn whatever_is_thrown_at_it() {
+fn arbitrary_requests_stay_within_the_amplification_limit() {
     let mut random = Stream(5);
     let corpus: Vec<Vec<u8>> = [
         con(Code::GET, 1, b"\xb1x"),
@@ -366,7 +366,7 @@ fn whatever_is_thrown_at_it() {
     assert!(target.amplification() <= 300);
 }
 
-/// A request with the Echo value that the last challenge gave.
+/// A request with the Echo value of the last challenge.
 fn with_echo(target: &Target, id: u16) -> Vec<u8> {
     let mut options = b"\xb1x\xd8\xe4".to_vec();
     options.extend_from_slice(target.last().option(OptionNumber::ECHO).unwrap());
@@ -374,7 +374,7 @@ fn with_echo(target: &Target, id: u16) -> Vec<u8> {
 }
 
 #[test]
-fn who_answers_the_challenge_gets_all_of_it_from_then_on() {
+fn echo_validates_the_address_for_an_hour() {
     let mut target = Target::new(AmplificationLimit::default());
     target.take(victim(), &con(Code::GET, 1, b"\xb1x"));
     let answer = with_echo(&target, 2);
@@ -383,7 +383,7 @@ fn who_answers_the_challenge_gets_all_of_it_from_then_on() {
     target.take(victim(), &con(Code::GET, 3, b"\xb1x"));
     assert_eq!(target.last().payload().len(), 1_024);
     assert_eq!(target.server.usage().validated, 1);
-    // Another port is another source.
+    // Validation covers one port only.
     let other = SocketAddr::new(victim().ip(), 1);
     target.take(other, &con(Code::GET, 4, b"\xb1x"));
     assert_eq!(target.last().code(), Code::UNAUTHORIZED);
@@ -393,14 +393,14 @@ fn who_answers_the_challenge_gets_all_of_it_from_then_on() {
         Code::UNAUTHORIZED,
         "the value is not its own"
     );
-    // An hour later it must be shown again.
+    // Validation expires after an hour.
     target.run_for(seconds(3_601));
     target.take(victim(), &con(Code::GET, 5, b"\xb1x"));
     assert_eq!(target.last().code(), Code::UNAUTHORIZED);
 }
 
 #[test]
-fn values_are_not_guessed() {
+fn guessed_echo_values_are_refused() {
     let mut target = Target::new(AmplificationLimit::default());
     let mut random = Stream(9);
     target.take(victim(), &con(Code::GET, 0, b"\xb1x"));
@@ -429,7 +429,7 @@ fn handshake_validates_and_full_table_costs_a_round_trip() {
 }
 
 #[test]
-fn sources_nearby_are_not_limited_and_cost_nothing() {
+fn local_sources_are_not_limited_and_take_no_entry() {
     for near in [
         "127.0.0.1:5683",
         "[::1]:5683",
@@ -453,7 +453,7 @@ fn sources_nearby_are_not_limited_and_cost_nothing() {
 }
 
 #[test]
-fn who_has_answered_us_by_a_long_token_need_not_show_it_again() {
+fn response_with_extended_token_validates_the_address() {
     for (length, answer) in [(8, Code::CONTENT), (2, Code::UNAUTHORIZED)] {
         let mut target = Target::with(config(|config| config.token_length = u16::from(length)));
         let asked = target
@@ -472,7 +472,7 @@ fn who_has_answered_us_by_a_long_token_need_not_show_it_again() {
 }
 
 #[test]
-fn requests_of_our_own_are_not_limited() {
+fn own_requests_are_not_limited() {
     let mut target = Target::new(AmplificationLimit::default());
     let request = post("x", pattern(900));
     let asked = (target.server).request(target.now, victim(), request, RequestConfig::default());
@@ -482,7 +482,7 @@ fn requests_of_our_own_are_not_limited() {
 }
 
 #[test]
-fn an_honest_client_reads_and_observes_through_it() {
+fn honest_client_downloads_and_observes_with_limit() {
     let mut net = Net::new(
         Config::default(),
         config(|config| config.amplification_limit = AmplificationLimit::everywhere(true)),
@@ -510,7 +510,7 @@ fn an_honest_client_reads_and_observes_through_it() {
     assert!(matches!(net.responses()[0].payload, Payload::Whole(_)));
 }
 
-/// GET /large by Q-Block2, a whole set, with an elective option of this length.
+/// A NON or CON GET of /large with Q-Block2 for a whole set, padded with an elective option.
 fn set_of_blocks(kind: Type, size: usize, padding: usize) -> Vec<u8> {
     let mut buffer = [0; 1_100];
     let mut writer = Writer::new(
@@ -567,7 +567,7 @@ fn a_set_of_blocks_is_challenged_where_no_limit_holds() {
         assert_eq!(target.codes()[0], Code::UNAUTHORIZED);
         assert!(target.amplification() <= 300, "{kind:?}");
     }
-    // One block is one message, as by Block2.
+    // A single block is one message, as with Block2.
     let mut target = Target::new(AmplificationLimit::default());
     let mut bytes = set_of_blocks(Type::Confirmable, 1_024, 0);
     *bytes.last_mut().unwrap() = 0x06;
@@ -575,7 +575,7 @@ fn a_set_of_blocks_is_challenged_where_no_limit_holds() {
     assert_eq!(target.codes(), [Code::CONTENT]);
 }
 
-/// A block of a body of 32 kB by Q-Block1, 16 B each.
+/// A block of 16 bytes of a body of 32 kB with Q-Block1.
 fn block_of_body(number: u32, id: u16) -> Vec<u8> {
     let mut buffer = [0; 64];
     let mut writer = Writer::new(
@@ -620,7 +620,7 @@ fn reports_of_missing_blocks_keep_the_limit_for_any_prefix() {
     for (_, bytes) in reports {
         let report = MessageView::parse(bytes).unwrap();
         assert_eq!(report.code(), Code::REQUEST_ENTITY_INCOMPLETE);
-        assert!(!report.payload().is_empty(), "it lists what fits");
+        assert!(!report.payload().is_empty(), "the report lists no block");
     }
     let bytes: usize = reports.iter().map(|(_, bytes)| bytes.len()).sum();
     let repeated = target.received - received;

@@ -1,4 +1,4 @@
-//! Block-wise transfer between two endpoints: both directions, both roles, good and bad networks.
+//! Block-wise transfers between two endpoints, on good and bad networks.
 
 use crate::net::wide::wide;
 use crate::net::wire::con;
@@ -49,10 +49,7 @@ fn plain_get_returns_first_block_and_client_continues() {
         .unwrap()
         .uint_option(OptionNumber::SIZE2);
     assert_eq!(size, Some(600));
-    assert_eq!(
-        net.app.executed["big"], 1,
-        "the body is kept, not made anew"
-    );
+    assert_eq!(net.app.executed["big"], 1, "the body was not cached");
     assert!(
         !net.response()
             .unwrap()
@@ -62,7 +59,7 @@ fn plain_get_returns_first_block_and_client_continues() {
 }
 
 #[test]
-fn a_body_of_exactly_one_block_is_not_cut() {
+fn body_of_exactly_one_block_is_one_message() {
     for (length, messages) in [(1023, 1), (1024, 1), (1025, 2)] {
         let mut net = Net::plain();
         net.app.resources.insert("x".into(), pattern(length));
@@ -73,7 +70,7 @@ fn a_body_of_exactly_one_block_is_not_cut() {
 }
 
 #[test]
-fn a_client_names_its_block_size_early_or_late() {
+fn client_negotiates_its_block_size_early_or_late() {
     for early in [true, false] {
         let mut client = with_blocks(64);
         client.negotiate_early = early;
@@ -94,7 +91,7 @@ fn a_client_names_its_block_size_early_or_late() {
 }
 
 #[test]
-fn an_upload_is_cut_and_put_together_once() {
+fn upload_is_block_wise_and_executed_once() {
     let mut net = Net::plain();
     net.send(put("x", pattern(3_000)));
     net.run_for(seconds(1));
@@ -119,8 +116,8 @@ fn an_upload_is_cut_and_put_together_once() {
 
 #[test]
 fn lost_reply_to_last_block_is_repeated() {
-    // The answer to one is too long to be kept with what may be repeated; that to the other is
-    // short, but forgotten, because other requests come meanwhile.
+    // The FETCH response is too long for the duplicate table. The PUT response is short, but evicted by other requests
+    // meanwhile.
     for code in [Code::FETCH, Code::PUT] {
         let mut net = Net::new(
             Config::default(),
@@ -164,14 +161,14 @@ fn bodies_complete_without_space_for_duplicate_last_blocks() {
             assert_eq!(net.response().unwrap().code, Code::CHANGED, "{limit}");
             assert_eq!(net.app.resources["x"], pattern(1_500 + n));
         }
-        // Half of the table at most, beside the one that the ring remembers.
+        // At most half of the table, and one more in the ring.
         let held = net.server.usage().remembered;
         assert!(held <= 1 + limit / 2, "{limit}: {held}");
     }
 }
 
 #[test]
-fn a_server_asks_for_smaller_blocks() {
+fn server_negotiates_smaller_blocks() {
     let mut net = Net::new(Config::default(), with_blocks(128));
     net.send(put("x", pattern(2_500)));
     net.run_for(seconds(5));
@@ -181,7 +178,7 @@ fn a_server_asks_for_smaller_blocks() {
 }
 
 #[test]
-fn a_mebibyte_each_way() {
+fn mebibyte_in_each_direction() {
     let mut net = Net::plain();
     net.delay = millis(1);
     net.send(put("x", pattern(1 << 20)));
@@ -228,7 +225,7 @@ fn a_block_number_of_twenty_bits_and_a_reserved_size() {
 }
 
 #[test]
-fn a_representation_that_never_stands_still_fails() {
+fn download_of_constantly_changing_resource_fails() {
     let mut net = Net::plain();
     net.app.resources.insert("x".into(), pattern(3_000));
     net.send(get("x"));
@@ -242,7 +239,7 @@ fn a_representation_that_never_stands_still_fails() {
 }
 
 #[test]
-fn parts_of_a_response_the_application_cuts_itself() {
+fn application_generates_blocks() {
     let whole = pattern(2_500);
     let mut net = Net::plain();
     net.app.mute = true;
@@ -294,7 +291,7 @@ fn streaming() -> RequestConfig {
 }
 
 #[test]
-fn a_streamed_download_waits_for_its_reader() {
+fn streamed_download_has_backpressure() {
     let mut net = Net::plain();
     net.read_on = false;
     net.app.resources.insert("x".into(), pattern(100_000));
@@ -356,7 +353,7 @@ fn streamed_upload_is_sent_and_delivered_in_chunks() {
 }
 
 #[test]
-fn a_peer_that_dies_in_the_middle_fails_the_transfer() {
+fn silent_peer_fails_the_transfer() {
     for (upload, window) in [(false, 1), (true, 1), (false, 8)] {
         let mut net = Net::new(wide(window, u32::MAX), Config::default());
         net.app.resources.insert("x".into(), pattern(1 << 20));
@@ -396,12 +393,13 @@ fn a_wider_window_has_several_blocks_in_flight() {
 }
 
 #[test]
-fn a_block_that_timed_out_is_requested_again_while_others_come() {
+fn timed_out_block_is_requested_again_while_others_arrive() {
     let is_block_3 = |from_client: bool, bytes: &[u8]| {
         from_client && blocks(&[bytes], OptionNumber::BLOCK2)[0].is_some_and(|(n, ..)| n == 3)
     };
     let body = pattern(1024 * 9);
-    // Five of each request, or four of the other: after 0, 2, 6 and 14 s.
+    // The request times out after five transmissions and is repeated: with success after four (0, 2, 6 and 14 s), or in
+    // vain after five.
     for (seconds_lost, copies, is_whole) in [(70, 9, true), (200, 10, false)] {
         let mut net = Net::new(wide(4, u32::MAX), Config::default());
         net.app.resources.insert("x".into(), body.clone());
@@ -415,7 +413,7 @@ fn a_block_that_timed_out_is_requested_again_while_others_come() {
         if is_whole {
             assert_eq!(net.response().expect("a response").bytes(), &body);
         } else {
-            // Nothing came since the block was requested again.
+            // No block arrived since the repetition.
             assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 5 }));
         }
         assert!(net.client.is_idle());
@@ -438,7 +436,7 @@ fn blocks_that_time_out_together_are_all_requested_again() {
 }
 
 #[test]
-fn a_peer_that_dies_within_a_download_has_one_more_chance() {
+fn silent_peer_in_a_download_is_retried_once() {
     let mut net = Net::new(wide(4, u32::MAX), Config::default());
     net.app.resources.insert("x".into(), pattern(1024 * 64));
     net.send_for(get("x"), millis(50));
@@ -447,14 +445,14 @@ fn a_peer_that_dies_within_a_download_has_one_more_chance() {
     net.run_for(seconds(200));
     assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 5 }));
     let after = net.sent_by_client().len() - before;
-    // Four requests, and the same again, each sent five times; the rest ends with the first failure.
+    // Four requests and their repetition with five transmissions each; the first failure ends the others.
     assert!((20..=40).contains(&after), "{after} sent after its death");
     assert!(net.client.is_idle());
 }
 
 #[test]
-fn a_window_in_bytes_counts_what_the_answers_bring() {
-    // Three requests of some 30 bytes, each expecting 1,040 in answer.
+fn byte_window_counts_expected_responses() {
+    // Three requests of about 30 bytes that expect responses of 1,040 bytes.
     let mut net = Net::new(wide(8, 3_300), Config::default());
     net.app.resources.insert("x".into(), pattern(1024 * 10));
     net.send_for(get("x"), seconds(5));
@@ -496,7 +494,7 @@ fn streamed_download_buffers_at_most_requested_chunks() {
 }
 
 #[test]
-fn the_engine_s_own_options_do_not_reach_the_application() {
+fn engine_options_are_hidden_from_the_application() {
     let mut net = Net::plain();
     net.send(put("x", pattern(3_000)));
     net.run_for(seconds(1));
@@ -532,12 +530,12 @@ fn bodies_survive_loss_duplication_and_reordering() {
 }
 
 #[test]
-fn two_clients_upload_to_one_resource_without_mixing() {
+fn concurrent_uploads_by_two_clients_do_not_mix() {
     let mut net = Net::plain();
     let other = std::net::SocketAddr::from(([10, 0, 0, 3], 40_000));
     net.send(put("x", pattern(2_000)));
     net.run_for(millis(15));
-    // Another client's first block of a body of its own.
+    // The first block of another client's body.
     let mut request = Request::new(Code::PUT)
         .with_path("x")
         .unwrap()

@@ -1,4 +1,4 @@
-//! What the engine promises a controller, and what it does with its advice.
+//! The controller contract: calls made by the engine, and its use of advice.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ struct Seen {
     last: Option<Instant>,
 }
 
-/// A controller that records every call and returns fixed values.
+/// A controller that records all calls and returns fixed values.
 #[derive(Debug)]
 struct Recorder {
     seen: Arc<Mutex<Seen>>,
@@ -39,7 +39,7 @@ struct Advice {
     gap: Duration,
     confirm: bool,
     threshold: Option<Duration>,
-    /// Timeout of the path, doubled by each loss until an answer.
+    /// Timeout of the path; each loss doubles it until a response arrives.
     path_timeout: Duration,
 }
 
@@ -199,7 +199,7 @@ fn calls(seen: &Arc<Mutex<Seen>>) -> Vec<String> {
 }
 
 #[test]
-fn an_exchange_without_loss_is_three_calls() {
+fn exchange_without_loss_makes_three_calls() {
     let (mut net, seen) = recorded(Advice::default());
     net.send(get("x"));
     net.run_for(seconds(10));
@@ -219,7 +219,7 @@ fn retransmitted_exchange_reports_copies_and_late_replies() {
     });
     net.send(get("x"));
     net.run_for(seconds(10));
-    // 20 ms away and back: the second copy leaves at 15 ms; both are answered.
+    // Round trip 40 ms; the retransmission is sent at 15 ms; both are answered.
     let expected = [
         "first running=0",
         "sent n=0 con=true alone=true",
@@ -233,7 +233,7 @@ fn retransmitted_exchange_reports_copies_and_late_replies() {
 }
 
 #[test]
-fn a_dead_peer_is_lost_five_times_and_abandoned_once() {
+fn silent_peer_makes_five_loss_calls_and_one_abandoned() {
     let (mut net, seen) = recorded(Advice::default());
     net.server_dead = true;
     net.send(get("x"));
@@ -249,7 +249,7 @@ fn a_dead_peer_is_lost_five_times_and_abandoned_once() {
 }
 
 #[test]
-fn a_separate_response_is_told_after_its_acknowledgement() {
+fn separate_response_is_reported_after_the_ack() {
     let (mut net, seen) = recorded(Advice::default());
     net.app.delay = seconds(1);
     net.send(get("x"));
@@ -271,8 +271,8 @@ fn cancelled_exchange_is_abandoned_and_queued_one_not_begun() {
     assert_eq!(calls(&seen)[2..], ["abandoned Cancelled n=0"]);
 }
 
-/// Times in ms at which the client sent, if the first of two requests is lost and the second leaves after
-/// 5 ms. An answer takes 20 ms.
+/// Transmission times of the client in ms, if the first of two requests is lost and the second is sent 5 ms later. The
+/// round-trip time is 20 ms.
 fn departures(threshold: Option<Duration>, second: bool) -> Vec<u64> {
     let (mut net, _) = recorded(Advice {
         window: 2,
@@ -296,12 +296,12 @@ fn departures(threshold: Option<Duration>, second: bool) -> Vec<u64> {
 #[test]
 fn later_answer_shows_a_loss_after_the_time_threshold() {
     assert_eq!(departures(None, true), [0, 5, 2_000]);
-    // Looked at after 22, 27.5 and so on; the answer arrives after 25.
+    // The later response arrives at 25 ms; the next check of the threshold is at 27.5 ms.
     assert_eq!(departures(Some(millis(22)), true), [0, 5, 27]);
     assert_eq!(departures(Some(millis(30)), true), [0, 5, 30]);
-    // A long threshold leaves the timer.
+    // A threshold longer than the timer has no effect.
     assert_eq!(departures(Some(seconds(9)), true), [0, 5, 2_000]);
-    // Without a later answer the whole timer counts.
+    // Without a later response, the timer applies.
     assert_eq!(departures(Some(millis(30)), false), [0, 2_000]);
 }
 
@@ -319,8 +319,8 @@ fn path_timeout_lengthens_timers_of_messages_already_sent() {
         net.send(get("x"));
     }
     net.run_for(millis(850));
-    // The first loss doubles the timeout of the path, so the others wait until 200 ms; each of those
-    // losses doubles it again. In a silence one message is sent for each doubling, not all.
+    // The first loss doubles the path's timeout, so that the others wait until 200 ms, and so on. During an outage, one
+    // message is sent per doubling instead of all.
     assert_eq!(net.client_times(), [0, 0, 0, 100, 200, 400].map(millis));
 }
 
@@ -341,8 +341,8 @@ fn timer_lengthened_by_the_path_is_not_served_late() {
     net.run_for(seconds(11));
     net.server_dead = false;
     net.run_for(seconds(150));
-    // The last message waited for the timeout of the path, 24 s, then doubled its own timer. The last
-    // retransmission begins after MAX_TRANSMIT_SPAN, 45 s, though no timer was late.
+    // The last message waited for the path's timeout of 24 s and then doubled its own. Its last retransmission is after
+    // MAX_TRANSMIT_SPAN (45 s), although no timer was served late.
     let times = net.client_times();
     assert_eq!(times[times.len() - 4..], [24, 30, 42, 66].map(seconds));
     let calls = calls(&seen);
@@ -471,7 +471,7 @@ fn pacing_spaces_messages() {
 }
 
 #[test]
-fn a_non_leaves_as_con_when_the_controller_wants_to_hear() {
+fn controller_upgrades_non_to_con() {
     let (mut net, seen) = recorded(Advice {
         confirm: true,
         ..Advice::default()
@@ -485,7 +485,7 @@ fn a_non_leaves_as_con_when_the_controller_wants_to_hear() {
 }
 
 #[test]
-fn a_window_of_nothing_still_lets_one_exchange_go() {
+fn empty_window_permits_one_exchange() {
     let (mut net, _) = recorded(Advice {
         window: 0,
         ..Advice::default()
@@ -500,7 +500,7 @@ fn a_window_of_nothing_still_lets_one_exchange_go() {
 }
 
 #[test]
-fn not_now_reaches_the_controller_with_its_time() {
+fn too_many_requests_reaches_the_controller_with_max_age() {
     for (code, age, expected) in [
         (
             Code::TOO_MANY_REQUESTS,
@@ -531,7 +531,7 @@ fn not_now_reaches_the_controller_with_its_time() {
 }
 
 #[test]
-fn the_cap_cuts_backed_off_timers_only() {
+fn timeout_cap_applies_to_backed_off_timers_only() {
     let (mut net, seen) = recorded(Advice {
         timeout: seconds(5),
         ..Advice::default()
@@ -548,7 +548,7 @@ fn the_cap_cuts_backed_off_timers_only() {
     assert!(calls(&seen).contains(&"abandoned TimedOut n=4".to_owned()));
 }
 
-/// Every controller of the registry gets requests answered and observers told, whatever its pace.
+/// With every registered controller, requests are answered and observers notified.
 #[test]
 fn every_controller_serves_requests_and_notifications() {
     for entry in carob_cc::registry::entries() {
@@ -589,7 +589,7 @@ fn every_controller_serves_requests_and_notifications() {
     }
 }
 
-/// Exchanges begun, and ended by an event of their own.
+/// Numbers of started exchanges and of exchange end events.
 fn begun_and_ended(seen: &Arc<Mutex<Seen>>) -> (usize, usize) {
     let calls = calls(seen);
     let count = |names: &[&str]| {

@@ -1,4 +1,4 @@
-//! What the counters say against what happened.
+//! Counters match the traffic.
 
 use crate::net::{Net, Stream, config, get, put, seconds};
 use carob_cc::evidence::{Kind, Reason};
@@ -29,7 +29,7 @@ fn count(times: &Times) -> u64 {
     times.buckets().iter().map(|bucket| bucket.count).sum()
 }
 
-/// All requests.
+/// Number of requests.
 fn total(requests: &Requests) -> u64 {
     let answers = requests.iter().flat_map(|(_, answers)| answers.iter());
     answers.map(|(_, count)| count).sum()
@@ -64,10 +64,10 @@ fn server_counts_requests_by_method_and_code() {
 }
 
 #[test]
-fn copies_timers_duplicates_and_requests_given_up_are_counted() {
+fn retransmissions_timeouts_duplicates_and_failures_are_counted() {
     let mut net = Net::plain();
     net.app.resources.insert("x".into(), "body".into());
-    // The first answer is lost: one timer runs out, one copy is a duplicate there.
+    // The first response is lost, which causes one timeout, one retransmission and one duplicate.
     net.drop_if = Some(|from_client, _| !from_client);
     net.send_for(get("x"), seconds(1));
     net.drop_if = None;
@@ -89,10 +89,10 @@ fn copies_timers_duplicates_and_requests_given_up_are_counted() {
 }
 
 #[test]
-fn an_answer_to_a_copy_that_was_not_needed_is_counted() {
+fn spurious_retransmission_is_counted() {
     let mut net = Net::plain();
     net.app.resources.insert("x".into(), "body".into());
-    // Longer than the first timer may be: the first copy is answered, and so is the second.
+    // Longer than the initial timeout: both transmissions are answered.
     net.delay = seconds(2);
     net.send_for(get("x"), seconds(60));
     let requests = net.client.counters().of(Kind::Request);
@@ -102,7 +102,7 @@ fn an_answer_to_a_copy_that_was_not_needed_is_counted() {
 }
 
 #[test]
-fn what_is_refused_is_counted_by_reason() {
+fn refusals_are_counted_by_reason() {
     let mut server = Endpoint::new(config(|config| config.limits.incoming = 1), Stream(1));
     let (from, now) = (crate::net::client_address(), carob_cc::time::Instant::ZERO);
     let mut taken = Vec::new();
@@ -142,7 +142,7 @@ fn what_is_refused_is_counted_by_reason() {
 }
 
 #[test]
-fn who_asks_too_often_is_not_counted_as_overload() {
+fn rate_limited_requests_are_not_counted_as_overload() {
     let mut config = Config::default();
     (config.limits.request_rate, config.limits.request_burst) = (1, 1);
     let mut server = Endpoint::new(config, Stream(1));

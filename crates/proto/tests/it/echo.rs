@@ -1,4 +1,4 @@
-//! RFC 9175 2 and 3: challenges, freshness, and Request-Tag.
+//! Echo challenges, freshness and Request-Tag (RFC 9175 2, 3).
 
 use crate::net::{
     Net, Stream, client_address, get, observing, path_of, pattern, put, seconds, sending_with,
@@ -9,17 +9,17 @@ use carob_proto::Response;
 use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::{BodyMode, Config, Endpoint, Event, IncomingId, Output, RequestConfig};
 
-/// A server that executes fresh requests only, and a client.
+/// A server that only executes fresh requests, and a client.
 struct Strict {
     now: Instant,
     client: Endpoint,
     server: Endpoint,
-    /// Bodies of requests that were carried out.
+    /// Payloads of executed requests.
     done: Vec<Vec<u8>>,
-    /// What was sent, the client's first.
+    /// Transmissions; `true` if the client sent it.
     sent: Vec<(bool, Vec<u8>)>,
     events: Vec<Event>,
-    /// The server never finds anything fresh.
+    /// The server rejects all Echo values.
     hostile: bool,
 }
 
@@ -131,7 +131,7 @@ impl Strict {
 }
 
 #[test]
-fn a_challenge_is_answered_by_itself_with_the_value_it_gave() {
+fn client_repeats_challenged_request_with_echo() {
     let mut strict = Strict::new(Config::default());
     strict.ask(put("lock", pattern(10)));
     assert_eq!(strict.code(), Code::CHANGED);
@@ -145,7 +145,7 @@ fn a_challenge_is_answered_by_itself_with_the_value_it_gave() {
     assert_eq!(echoes[1].as_deref(), challenge.option(OptionNumber::ECHO));
     assert_eq!(echoes[1].as_ref().map(Vec::len), Some(8));
     assert_eq!(strict.done, [pattern(10)]);
-    // Another message, with another token (RFC 9175 4).
+    // A new message with a new token (RFC 9175 4).
     let first = MessageView::parse(&strict.sent[0].1).unwrap();
     let second = MessageView::parse(&strict.sent[2].1).unwrap();
     assert_ne!(first.message_id(), second.message_id());
@@ -165,7 +165,7 @@ fn repeated_challenges_end_after_three_requests() {
 #[test]
 fn blockwise_body_is_challenged_once() {
     let mut strict = Strict::new(Config::default());
-    // The server puts the body together before it looks whether it is fresh.
+    // The server checks freshness after the reassembly.
     strict.ask(put("lock", pattern(5_000)));
     assert_eq!(strict.code(), Code::CHANGED);
     assert_eq!(strict.done, [pattern(5_000)]);
@@ -183,7 +183,7 @@ fn blockwise_body_is_challenged_once() {
 }
 
 #[test]
-fn a_streamed_body_is_challenged_where_nothing_of_it_is_lost() {
+fn streamed_response_is_complete_after_a_challenge() {
     let mut strict = Strict::new(Config::default());
     strict.ask_with(
         get("large"),
@@ -197,7 +197,7 @@ fn a_streamed_body_is_challenged_where_nothing_of_it_is_lost() {
 }
 
 #[test]
-fn a_put_that_is_replayed_later_is_not_carried_out() {
+fn replayed_put_is_not_executed() {
     let mut strict = Strict::new(Config::default());
     strict.ask(put("lock", pattern(10)));
     assert_eq!(strict.done.len(), 1);
@@ -208,12 +208,12 @@ fn a_put_that_is_replayed_later_is_not_carried_out() {
             .option(OptionNumber::ECHO)
             .is_some()
     );
-    // The Message ID is forgotten by then, and the server may execute an idempotent PUT twice.
+    // The Message ID has expired, so that the server executes the idempotent PUT a second time unless it checks freshness.
     strict.now += seconds(300);
     strict.deliver(&recorded);
     assert_eq!(strict.done.len(), 1);
     assert_eq!(strict.codes().last(), Some(&Code::UNAUTHORIZED));
-    // Held back for longer than the value is good, likewise.
+    // The same for a request that is delayed beyond the lifetime of its Echo value.
     let mut late = Strict::new(Config::default());
     late.ask(put("lock", pattern(10)));
     let mut held = late.sent[2].1.clone();
@@ -224,7 +224,7 @@ fn a_put_that_is_replayed_later_is_not_carried_out() {
 }
 
 #[test]
-fn a_value_is_no_good_from_elsewhere_or_made_up() {
+fn echo_value_is_bound_to_the_address() {
     let mut strict = Strict::new(Config::default());
     strict.ask(put("lock", pattern(10)));
     let mut recorded = strict.sent[2].1.clone();
@@ -271,7 +271,7 @@ fn echo_value_of_any_response_goes_with_next_request() {
 }
 
 #[test]
-fn an_application_that_sends_echo_itself_is_left_alone() {
+fn echo_option_of_the_application_is_unchanged() {
     let mut strict = Strict::new(Config::default());
     let mut request = put("lock", pattern(10));
     request.options.set(OptionNumber::ECHO, b"mine").unwrap();
@@ -281,7 +281,7 @@ fn an_application_that_sends_echo_itself_is_left_alone() {
 }
 
 #[test]
-fn an_observation_is_begun_and_renewed_through_challenges() {
+fn observation_registers_and_renews_through_challenges() {
     let mut config = Config::default();
     config
         .amplification_limit
@@ -299,7 +299,7 @@ fn an_observation_is_begun_and_renewed_through_challenges() {
     assert_eq!(net.states().last().unwrap(), "two");
 }
 
-/// The Request-Tags of the first blocks that the client sent.
+/// Request-Tags of the client's first blocks.
 fn tags(net: &Net) -> Vec<Option<Vec<u8>>> {
     let first = |bytes: &&[u8]| {
         let message = MessageView::parse(bytes).unwrap();
@@ -324,7 +324,7 @@ fn tags(net: &Net) -> Vec<Option<Vec<u8>>> {
 fn blocks_of_abandoned_body_do_not_mix_with_next_body() {
     let mut net = Net::plain();
     let body = |byte: u8| bytes::Bytes::from(vec![byte; 2_048]);
-    // The second block of the first body is held back on its way, and its client gives up.
+    // The second block of the first body is delayed, and the request is cancelled.
     net.drop_if = Some(|from_client, bytes| {
         let message = MessageView::parse(bytes).unwrap();
         from_client
@@ -336,7 +336,7 @@ fn blocks_of_abandoned_body_do_not_mix_with_next_body() {
     net.run_for(seconds(1));
     let held_back = net.sent_by_client().last().unwrap().to_vec();
     net.client.cancel(net.now, first);
-    // The second body's first block arrives, then what was held back.
+    // The first block of the second body arrives before the delayed one.
     net.send(put("x", body(2)));
     net.run_for(seconds(1));
     net.inject_to_server(&held_back);
@@ -347,12 +347,12 @@ fn blocks_of_abandoned_body_do_not_mix_with_next_body() {
     assert!(stored.iter().all(|byte| byte == &stored[0]), "a mixture");
     assert_eq!(stored[0], 2, "the last word is the second's");
     let sent = tags(&net);
-    assert_eq!(sent.first(), Some(&None), "nothing to be told apart from");
+    assert_eq!(sent.first(), Some(&None), "no other body precedes it");
     assert!(
         sent.iter().skip(1).all(|tag| tag.as_deref() == Some(&[1])),
         "{sent:?}"
     );
-    // Every block has it.
+    // All blocks have the tag.
     let later = net.sent_by_client();
     let last = MessageView::parse(later.last().unwrap()).unwrap();
     assert_eq!(
@@ -363,7 +363,7 @@ fn blocks_of_abandoned_body_do_not_mix_with_next_body() {
 }
 
 #[test]
-fn bodies_that_follow_one_that_was_answered_have_no_tag() {
+fn request_tag_is_not_used_after_a_completed_body() {
     let mut net = Net::plain();
     for _ in 0..2 {
         net.send(put("x", pattern(3_000)));
@@ -379,10 +379,10 @@ fn bodies_that_follow_one_that_was_answered_have_no_tag() {
 }
 
 #[test]
-fn a_server_keeps_bodies_with_different_tags_apart() {
+fn bodies_with_different_request_tags_do_not_mix() {
     let mut net = Net::plain();
     let block = |id: u8, number: u8, more: bool, tag: Option<u8>, byte: u8| {
-        // PUT x, Block1 of 16 bytes, Request-Tag.
+        // PUT x with Block1 of 16 bytes and Request-Tag.
         let mut bytes = vec![0x40, 0x03, 0x00, id, 0xb1, b'x', 0xd1, 0x03];
         bytes.push(number << 4 | u8::from(more) << 3);
         if let Some(tag) = tag {

@@ -1,4 +1,4 @@
-//! The message layer as a peer sees it: timers, matching, duplicates, rejection.
+//! The message layer on the wire: timers, matching, duplicates, rejection.
 
 use crate::net::wire::{ack, con, empty, shapes, view};
 use crate::net::{Faults, Net, config, get, millis, pattern, post, seconds, sending_with};
@@ -9,7 +9,7 @@ use carob_proto::codec::{Code, OptionNumber, Type};
 use carob_proto::endpoint::{BlockMode, Config, Event, Failure, RequestConfig, RequestError};
 
 #[test]
-fn a_request_is_answered_in_its_acknowledgement() {
+fn piggybacked_response_completes_the_request() {
     let mut net = Net::plain();
     net.app
         .resources
@@ -22,7 +22,7 @@ fn a_request_is_answered_in_its_acknowledgement() {
 }
 
 #[test]
-fn a_silent_peer_is_sent_five_copies_each_after_twice_the_time() {
+fn retransmits_a_confirmable_with_exponential_backoff() {
     let mut net = Net::deaf();
     net.send_for(get("x"), seconds(300));
     assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 5 }));
@@ -49,7 +49,7 @@ fn a_silent_peer_is_sent_five_copies_each_after_twice_the_time() {
 }
 
 #[test]
-fn parameters_of_one_request_do_not_touch_the_next() {
+fn request_parameters_apply_to_one_request() {
     let mut net = Net::deaf();
     let mut parameters = net.client.config().parameters;
     parameters.ack_timeout = millis(100);
@@ -85,7 +85,7 @@ fn slow_application_gets_empty_ack_then_separate_response() {
 }
 
 #[test]
-fn a_response_nobody_waits_for_is_rejected() {
+fn unmatched_response_is_rejected() {
     let mut net = Net::plain();
     net.inject_to_client(&con(Code::CONTENT, 9).token(&[1, 2]).bytes());
     assert_eq!(net.sent_by_client(), [&[0x70, 0, 0, 9][..]]);
@@ -105,7 +105,7 @@ fn a_ping_is_answered_by_a_reset() {
 }
 
 #[test]
-fn a_ping_that_is_acknowledged_was_answered_too() {
+fn ping_completes_on_acknowledgement() {
     let mut net = Net::deaf();
     net.client
         .ping(net.now, crate::net::server_address())
@@ -118,7 +118,7 @@ fn a_ping_that_is_acknowledged_was_answered_too() {
 }
 
 #[test]
-fn a_duplicate_request_is_executed_once_and_answered_alike() {
+fn duplicate_request_is_executed_once() {
     let mut net = Net::plain();
     let request = con(Code::POST, 5).path("n").bytes();
     net.inject_to_server(&request);
@@ -142,7 +142,10 @@ fn duplicate_of_pending_request_gets_empty_ack() {
     let request = con(Code::GET, 5).path("n").bytes();
     net.inject_to_server(&request);
     net.inject_to_server(&request);
-    assert!(net.sent_by_server().is_empty(), "nothing to say yet");
+    assert!(
+        net.sent_by_server().is_empty(),
+        "a reply was sent too early"
+    );
     net.run_for(seconds(1));
     net.inject_to_server(&request);
     assert_eq!(shapes(&net.sent_by_server()), ["ACK 0.00", "ACK 0.00"]);
@@ -171,7 +174,7 @@ fn response_in_blocks_that_were_not_requested_fails_request() {
 }
 
 #[test]
-fn one_exchange_at_a_time_in_the_order_of_asking() {
+fn nstart_of_1_serializes_requests_in_order() {
     let mut net = Net::plain();
     for name in ["a", "b", "c"] {
         net.app
@@ -186,7 +189,7 @@ fn one_exchange_at_a_time_in_the_order_of_asking() {
 }
 
 #[test]
-fn nstart_lets_more_exchanges_run_at_once() {
+fn nstart_permits_concurrent_exchanges() {
     let mut net = Net::new(
         config(|config| config.parameters.nstart = 3),
         Config::default(),
@@ -199,7 +202,7 @@ fn nstart_lets_more_exchanges_run_at_once() {
 }
 
 #[test]
-fn a_deadline_ends_a_request_wherever_it_is() {
+fn deadline_ends_a_request_in_any_state() {
     let mut net = Net::deaf();
     let sending = sending_with(|sending| sending.deadline = Some(seconds(10)));
     net.send(get("running"));
@@ -224,7 +227,7 @@ fn a_deadline_ends_a_request_wherever_it_is() {
 }
 
 #[test]
-fn a_cancelled_request_is_not_sent_again_and_tells_nothing() {
+fn cancelled_request_is_not_retransmitted() {
     let mut net = Net::deaf();
     let id = net.send(get("x"));
     net.run_for(seconds(1));
@@ -237,7 +240,7 @@ fn a_cancelled_request_is_not_sent_again_and_tells_nothing() {
 }
 
 #[test]
-fn a_cancelled_request_gives_its_place_to_the_next() {
+fn cancelled_request_frees_its_nstart_slot() {
     let mut net = Net::plain();
     net.app.mute = true;
     let first = net.send(get("x"));
@@ -248,7 +251,7 @@ fn a_cancelled_request_gives_its_place_to_the_next() {
 }
 
 #[test]
-fn an_unreachable_peer_fails_everything_at_once() {
+fn unreachable_peer_fails_all_its_requests() {
     let mut net = Net::deaf();
     for _ in 0..3 {
         net.send(get("x"));
@@ -270,7 +273,7 @@ fn an_unreachable_peer_fails_everything_at_once() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_when_asked() {
+fn unsendable_requests_are_refused_at_once() {
     let mut net = Net::plain();
     let mut ask = |to: &str, request: Request| {
         net.client.request(
@@ -300,7 +303,7 @@ fn what_cannot_be_sent_is_refused_when_asked() {
 }
 
 #[test]
-fn message_ids_run_out_and_messages_wait_for_them() {
+fn messages_wait_for_a_free_message_id() {
     let mut net = Net::plain();
     let mut config = Config::default();
     config.parameters.nstart = u16::MAX;
@@ -344,7 +347,7 @@ fn message_ids_run_out_and_messages_wait_for_them() {
 }
 
 #[test]
-fn tokens_are_unpredictable_and_may_be_absent() {
+fn tokens_are_random_and_may_be_empty() {
     let mut net = Net::plain();
     for _ in 0..3 {
         net.send_for(get("x"), seconds(1));
@@ -389,7 +392,7 @@ fn request_with_block_option_of_application_is_unchanged() {
 }
 
 #[test]
-fn every_request_ends_and_none_runs_twice_on_a_bad_network() {
+fn every_request_ends_and_runs_at_most_once_on_a_bad_network() {
     for seed in 0..60 {
         let mut net = Net::plain().seeded(seed);
         net.faults = Faults {

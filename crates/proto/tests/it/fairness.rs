@@ -1,6 +1,6 @@
-//! Nobody takes all of what is there for all: each defence with the attack that succeeds without it.
+//! Fair sharing of limited resources: each defence, and the attack that succeeds without it.
 //!
-//! `source_share` and `unvalidated_share` at 100 turn the defences off, `request_rate` at 0 that one.
+//! `source_share` and `unvalidated_share` of 100, and `request_rate` of 0, disable the defences.
 
 use std::net::SocketAddr;
 
@@ -12,17 +12,17 @@ use carob_proto::codec::{
 };
 use carob_proto::endpoint::{Config, Endpoint, Event, IncomingId, Limits, Output, Subject};
 
-/// A server in a network where no amplification limit holds, and what it says.
+/// A server without amplification limit, and its transmissions.
 struct Target {
     now: Instant,
     server: Endpoint,
     waiting: Vec<IncomingId>,
     sent: Vec<(SocketAddr, Vec<u8>)>,
-    /// Requests that have changed something.
+    /// Number of non-idempotent requests executed.
     carried_out: usize,
 }
 
-/// An address: those with the same `host` are one source.
+/// An address. Equal `host` means the same source.
 fn from(host: u32, port: u16) -> SocketAddr {
     let [_, a, b, c] = host.to_be_bytes();
     SocketAddr::from(([10, a, b, c], port))
@@ -103,7 +103,7 @@ impl Target {
         }
     }
 
-    /// Answers at once what is not at /slow.
+    /// Responds at once to all requests except those to /slow.
     fn drain(&mut self) {
         loop {
             match self.server.poll() {
@@ -153,7 +153,7 @@ impl Target {
         Some(MessageView::parse(bytes).unwrap())
     }
 
-    /// The same, and if it is challenged, once more with the value it was given.
+    /// Sends a message and, if it is challenged, repeats it with the Echo value.
     fn persist(&mut self, from: SocketAddr, message: &Message<'_>) -> Option<Code> {
         let code = self.take(from, message);
         let echo = self.last().and_then(|last| last.option(OptionNumber::ECHO));
@@ -174,7 +174,7 @@ impl Target {
     }
 }
 
-/// One source asks for `much` from as many ports and Message IDs, then an honest client for the same.
+/// One source sends `message` from many ports with many Message IDs, then an honest client sends it.
 fn one_source(share: usize, set: impl Fn(&mut Limits), message: &Message<'_>) -> Option<Code> {
     let mut target = Target::new(|limits| {
         set(limits);
@@ -187,7 +187,7 @@ fn one_source(share: usize, set: impl Fn(&mut Limits), message: &Message<'_>) ->
     target.take(honest(), message)
 }
 
-/// Two hundred sources that are not where they say ask once each, then an honest client that is.
+/// Two hundred sources with unvalidated addresses send one message each, then an honest client with a validated address.
 fn many_sources(
     unvalidated: usize,
     set: impl Fn(&mut Limits),
@@ -225,7 +225,7 @@ fn requests_that_wait_for_answers() {
 }
 
 #[test]
-fn what_waits_is_counted_when_it_matters_and_right() {
+fn pending_bytes_are_counted() {
     let mut target = Target::new(|limits| limits.incoming = 40);
     let mut id = 0;
     for round in 0..50 {
@@ -256,7 +256,7 @@ fn what_waits_is_counted_when_it_matters_and_right() {
     target.drain();
     assert_eq!(target.server.usage().incoming, 0);
     assert_eq!(target.server.usage().incoming_bytes, 0);
-    // And afterwards one source has its share again, no more and no less.
+    // Afterwards the source has the same share as before.
     for n in 0..40 {
         let slow = Message {
             path: "slow",
@@ -284,7 +284,7 @@ fn unrepeatable_messages() {
     assert_eq!(code, refused);
 }
 
-/// A server three quarters full of POSTs, half of EXCHANGE_LIFETIME ago.
+/// A server with a duplicate table three quarters full of POSTs, at half of EXCHANGE_LIFETIME.
 fn full_of_posts() -> Target {
     let mut target = Target::new(|limits| limits.dedup_non_idempotent = 50);
     for host in 0..50 {
@@ -311,7 +311,7 @@ fn a_late_copy_of_what_was_challenged_is_not_carried_out() {
         };
         assert_eq!(target.persist(honest(), &post), done);
         assert_eq!(target.carried_out, 39);
-        // While there is too much, and afterwards, when it is kept and answered alike.
+        // While the table is nearly full, and later when the response is stored.
         assert_eq!(target.take(honest(), &post), challenged);
         target.now += seconds(200);
         assert_eq!(target.take(honest(), &post), challenged);
@@ -319,20 +319,19 @@ fn a_late_copy_of_what_was_challenged_is_not_carried_out() {
         target.take(honest(), &post);
         assert_eq!(target.sent.len(), answers, "a duplicate");
         assert_eq!(target.carried_out, 39);
-        // A client's other requests are served, each with a value of its own.
+        // Other requests of the client are served, each with a new Echo value.
         let other = Message { id: 77, ..post };
         assert_eq!(target.persist(honest(), &other), done);
-        // There are no copies any more.
+        // After EXCHANGE_LIFETIME there are no duplicates.
         target.now += seconds(247);
         let other = Message { id: 99, ..post };
         assert_eq!(target.take(honest(), &other), done);
     }
 }
 
-/// What a proxy is answered, it passes on: a client that hears of a challenge repeats its request, which
-/// has been carried out.
+/// A proxy forwards responses. A client behind it would repeat a challenged request that has already been executed.
 #[test]
-fn who_asks_for_more_of_a_response_to_a_post_is_not_challenged() {
+fn request_for_later_block_of_post_response_is_not_challenged() {
     let mut target = full_of_posts();
     let rest = Message {
         code: Code::POST,
@@ -347,14 +346,14 @@ fn who_asks_for_more_of_a_response_to_a_post_is_not_challenged() {
         ..post
     };
     assert_eq!(target.take(honest(), &post), Some(Code::UNAUTHORIZED));
-    // There is room again; nothing is kept of a response.
+    // The table has space again; no response body is cached.
     target.now += seconds(200);
     let gone = Some(Code::REQUEST_ENTITY_INCOMPLETE);
     assert_eq!(target.take(honest(), &Message { id: 3, ..rest }), gone);
 }
 
 #[test]
-fn who_has_shown_where_it_is_before_posts_without_a_challenge() {
+fn validated_client_is_not_challenged_for_a_post() {
     let mut target = Target::new(|limits| limits.dedup_non_idempotent = 50);
     let fresh = Message {
         path: "fresh",
@@ -471,7 +470,7 @@ fn requests_to_observe_are_kept_once_and_not_without_limit() {
         observe: true,
         ..GET
     };
-    // All alike, and so one key.
+    // Equal requests have one cache key.
     for host in 0..100 {
         target.take(from(host, 5683), &observe);
         let last = target.last().unwrap();
@@ -514,7 +513,7 @@ fn requests_to_observe_are_kept_once_and_not_without_limit() {
 
 #[test]
 fn peers_that_were_sent_a_response_of_its_own() {
-    // NON requests: what answers them is a message of its own, and its peer is known from then on.
+    // A NON response is a new message, for which the peer gets an entry.
     let non = Message {
         kind: Type::NonConfirmable,
         ..GET
@@ -528,7 +527,7 @@ fn peers_that_were_sent_a_response_of_its_own() {
     let observes = |unvalidated| {
         let (mut target, code) = many_sources(unvalidated, small, &non);
         assert_eq!(code, Some(Code::CONTENT), "answered even if not remembered");
-        // A client with a validated address can observe.
+        // A client with a validated address may observe.
         let public = "192.0.2.1:5683".parse().unwrap();
         target.server.validate(target.now, public);
         target.take(public, &observe);
@@ -543,7 +542,7 @@ fn peers_that_were_sent_a_response_of_its_own() {
 }
 
 #[test]
-fn a_response_without_room_goes_once_with_the_id_of_its_request() {
+fn response_without_table_entry_is_sent_once_with_request_id() {
     let slow = |id| Message {
         kind: Type::NonConfirmable,
         path: "slow",
@@ -580,7 +579,7 @@ fn responses_that_nobody_acknowledges() {
         for host in 0..200 {
             target.take(from(host, 5683), &slow(1));
         }
-        // Their empty ACKs, and then the responses as messages of their own.
+        // Empty ACKs first, then separate responses.
         target.now += millis(200);
         target.server.handle_timeout(target.now);
         target.drain();
@@ -597,7 +596,7 @@ fn responses_that_nobody_acknowledges() {
     assert_eq!(held(40), 30);
 }
 
-/// A request for the first set of blocks of a body.
+/// A request for the first set of blocks with Q-Block2.
 fn set_of_blocks() -> Message<'static> {
     let first = BlockValue {
         number: 0,
@@ -613,13 +612,13 @@ fn set_of_blocks() -> Message<'static> {
 }
 
 #[test]
-fn responses_to_one_source_leave_room_for_those_to_others() {
+fn responses_to_one_source_leave_space_for_others() {
     let slow = |id| Message {
         path: "slow",
         id,
         ..GET
     };
-    // How another client's separate response is sent, and how many blocks of its set are held.
+    // Type of another client's separate response, and the number of blocks held for its set.
     let served = |share| {
         let mut target = Target::new(|limits| {
             limits.responses = 60;
@@ -675,7 +674,7 @@ fn a_source_that_asks_too_often() {
     for _ in 0..20 {
         assert_eq!(ask(&mut target, from(1, 1), con), Some(Code::CONTENT));
     }
-    // From another port, too.
+    // Another port is the same source.
     for port in 1..=20 {
         let refused = ask(&mut target, from(1, port), con);
         assert_eq!(refused, Some(Code::TOO_MANY_REQUESTS));
@@ -688,7 +687,7 @@ fn a_source_that_asks_too_often() {
     );
     assert_eq!(ask(&mut target, from(1, 1), Type::NonConfirmable), None);
     assert_eq!(ask(&mut target, honest(), con), Some(Code::CONTENT));
-    // Nor is what it was answered before repeated without end.
+    // A duplicate of an answered request counts, too.
     let first = Message { id: 1, ..GET };
     assert_eq!(target.take(from(1, 1), &first), None);
     target.now += seconds(1);
@@ -699,7 +698,7 @@ fn a_source_that_asks_too_often() {
         ask(&mut target, from(1, 1), con),
         Some(Code::TOO_MANY_REQUESTS)
     );
-    // Without a rate all of it is answered.
+    // Without a rate limit all requests are answered.
     let mut target = Target::new(|_| {});
     for id in 0..10_000 {
         let code = target.take(from(1, 1), &Message { id, ..GET });
@@ -709,7 +708,7 @@ fn a_source_that_asks_too_often() {
 }
 
 #[test]
-fn a_flood_of_sources_has_a_table_of_their_rates_no_larger() {
+fn flood_of_sources_is_bounded_in_the_rate_table() {
     let mut target = Target::new(|limits| {
         (limits.request_rate, limits.request_burst, limits.sources) = (1, 2, 100);
     });
@@ -723,7 +722,7 @@ fn a_flood_of_sources_has_a_table_of_their_rates_no_larger() {
 }
 
 #[test]
-fn refusals_say_when_to_come_back_and_not_the_same_to_all() {
+fn refusals_have_a_randomized_max_age() {
     let mut target = Target::new(|limits| limits.incoming = 0);
     let mut ages: Vec<u32> = (0..100)
         .map(|host| {
@@ -742,7 +741,7 @@ fn refusals_say_when_to_come_back_and_not_the_same_to_all() {
 
 #[test]
 fn challenge_amplifies_by_three_at_most() {
-    // Wherever the limit does not hold, too, as long as its datagram has a token or a path.
+    // Also without an amplification limit, if the datagram has a token or a path.
     let mut target = Target::new(|limits| limits.incoming = 4);
     let slow = Message {
         path: "slow",

@@ -1,4 +1,4 @@
-//! Defects that simulated fleets found (the example `fleet` of `carob-sim`), one test each.
+//! Regression tests for defects found by simulated fleets (example `fleet` of `carob-sim`).
 
 use crate::net::{Net, Stream, config, get, seconds, sending_with};
 use carob_proto::Request;
@@ -10,7 +10,7 @@ use carob_proto::endpoint::{
     BodyMode, Config, Endpoint, Event, Failure, MulticastRequest, RequestConfig, RequestError,
 };
 
-/// A message from the server with these options, in order of their numbers.
+/// A server's message with these options, in order of their numbers.
 fn message(
     (kind, code): (Type, Code),
     id: MessageId,
@@ -32,7 +32,7 @@ fn message(
 
 const PIGGYBACKED: (Type, Code) = (Type::Acknowledgement, Code::CONTENT);
 
-/// The last message that the client sent: its ID and token.
+/// Message ID and token of the client's last message.
 fn last_of_client(net: &Net) -> (MessageId, Token) {
     let sent = net.sent_by_client();
     let view = MessageView::parse(sent.last().unwrap()).unwrap();
@@ -40,17 +40,17 @@ fn last_of_client(net: &Net) -> (MessageId, Token) {
     (view.message_id(), token)
 }
 
-/// The value of Block2 for a block of 16 bytes.
+/// Block2 value for a block of 16 bytes.
 fn block(number: u8, more: bool) -> [u8; 1] {
     [number << 4 | u8::from(more) << 3]
 }
 
-/// The same for numbers up to 255.
+/// Block2 value of two bytes for block numbers up to 255.
 fn block_of(number: u8, more: bool) -> [u8; 2] {
     (u16::from(number) << 4 | u16::from(more) << 3).to_be_bytes()
 }
 
-/// A client whose requests reach nobody; tests answer them.
+/// A client without a server; the tests respond.
 fn alone(config: Config) -> Net {
     let mut net = Net::new(config, Config::default());
     net.server_dead = true;
@@ -71,9 +71,9 @@ fn challenged_request_with_block2_is_repeated_with_its_body() {
     assert_eq!(again.payload(), b"a body");
 }
 
-/// As many blocks wait for one that was answered with another as the application has room for.
+/// The blocks after a missing one fill the application's buffer.
 #[test]
-fn a_streamed_body_with_a_hole_fails_and_does_not_wait_for_ever() {
+fn streamed_body_with_a_missing_block_fails() {
     let mut config = Config::default();
     config.block_size = BlockSize::MIN;
     config.parameters.nstart = 4;
@@ -107,7 +107,7 @@ fn a_streamed_body_with_a_hole_fails_and_does_not_wait_for_ever() {
     assert!(net.client.is_idle());
 }
 
-/// A server that challenged a first copy answers a later one alike, when that value is too old already.
+/// A retransmission of a challenged request gets the same challenge, whose Echo value may have expired.
 #[test]
 fn challenge_for_stale_echo_value_is_answered() {
     let mut net = alone(Config::default());
@@ -126,10 +126,10 @@ fn challenge_for_stale_echo_value_is_answered() {
     assert_eq!(net.response().unwrap().bytes()[..], *b"at last");
 }
 
-/// The longest time between the first and the last copy of a request to a server that is away.
+/// The longest time between first and last transmission of a request to a silent server.
 fn longest_span(late_copies: bool) -> u64 {
     let mut config = Config::default();
-    // Its timers go on from where the last exchange left them.
+    // This controller continues with the last exchange's backed-off timeout.
     config.controller = CongestionControl::named("default-fb1").unwrap();
     config.late_copies = late_copies;
     let mut net = alone(config);
@@ -179,7 +179,7 @@ fn block2_of_uncached_response_skips_the_application() {
     assert!(net.app.executed.is_empty(), "{:?}", net.app.executed);
 }
 
-/// Failure of a client that requests the second block of a body and receives these.
+/// Failure of a client that requests block 1 and receives these blocks.
 fn answered_with(blocks: &[(u8, bool)]) -> Option<Failure> {
     let mut net = alone(config(|config| config.block_size = BlockSize::MIN));
     net.send(get("x"));
@@ -198,7 +198,7 @@ fn answered_with(blocks: &[(u8, bool)]) -> Option<Failure> {
 
 #[test]
 fn unrequested_blocks_fail_the_transfer() {
-    // The first once more; the first as the last; none but the first, again and again.
+    // Block 0 again; block 0 as the last; block 0 for every request.
     for blocks in [
         &[(0, true), (0, true)][..],
         &[(0, true), (1, true), (0, false)],
@@ -209,7 +209,7 @@ fn unrequested_blocks_fail_the_transfer() {
     }
 }
 
-/// A client that observes, its first state told; the token.
+/// An observing client after its first notification, and the token.
 fn observing(options: &[(OptionNumber, &[u8])], payload: &[u8]) -> (Net, Token) {
     let mut net = alone(config(|config| config.block_size = BlockSize::MIN));
     net.send_with(get("x"), crate::net::observing());
@@ -249,7 +249,7 @@ fn challenge_after_notification_keeps_observation() {
     ];
     let (mut net, token) = observing(&options, b"one");
     net.run_for(seconds(17));
-    // It registers again; that is acknowledged, a notification takes the place of the answer, ...
+    // The registration is acknowledged and a notification arrives before its response.
     let (id, _) = last_of_client(&net);
     net.inject_to_client(&message(
         (Type::Acknowledgement, Code::EMPTY),
@@ -264,7 +264,7 @@ fn challenge_after_notification_keeps_observation() {
     ];
     let told = (Type::NonConfirmable, Code::CONTENT);
     net.inject_to_client(&message(told, MessageId(1), &token, &options, b"two"));
-    // ... and then that comes, too.
+    // Then the response arrives.
     let challenge = (Type::Confirmable, Code::UNAUTHORIZED);
     let echo = [(OptionNumber::ECHO, &b"value"[..])];
     net.inject_to_client(&message(challenge, MessageId(2), &token, &echo, &[]));
@@ -277,7 +277,7 @@ fn challenge_after_notification_keeps_observation() {
 }
 
 #[test]
-fn requests_to_groups_count_among_those_under_way() {
+fn multicast_requests_count_as_pending() {
     let mut config = Config::default();
     config.groups = true;
     config.limits.requests = 1;
@@ -293,7 +293,7 @@ fn requests_to_groups_count_among_those_under_way() {
 }
 
 #[test]
-fn a_block_of_sixteen_bytes_is_what_it_is_taken_for() {
+fn block_of_sixteen_bytes_is_decoded() {
     let value = BlockValue::decode(&block(3, true)).unwrap();
     assert_eq!(
         (value.number, value.more, value.szx),

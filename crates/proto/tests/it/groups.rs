@@ -1,4 +1,4 @@
-//! Requests to groups and what members make of them (RFC 7252 8, RFC 7959 2.8).
+//! Multicast requests and responses (RFC 7252 8, RFC 7959 2.8).
 
 #![allow(clippy::unnecessary_wraps, reason = "all answer alike")]
 
@@ -35,7 +35,7 @@ fn asking() -> Config {
     config(|config| config.groups = true)
 }
 
-/// A datagram as somebody on the network sees it.
+/// A datagram on the network.
 #[derive(Clone, Debug)]
 struct Seen {
     at: Instant,
@@ -52,7 +52,7 @@ impl Seen {
 
 type Answer = fn(usize, &MessageView<'_>) -> Option<Response>;
 
-/// A client and the members of a group, on one wire.
+/// A client and the members of a group on one network.
 struct Wire {
     now: Instant,
     client: Endpoint,
@@ -92,7 +92,7 @@ impl Wire {
         self.flying.insert((at + DELAY, self.next), seen);
     }
 
-    /// Drains everybody; returns when something is due.
+    /// Drains all endpoints; returns the next timeout.
     fn drain(&mut self) -> Option<Instant> {
         let mut due: Option<Instant> = None;
         let mut leaving = Vec::new();
@@ -186,7 +186,7 @@ impl Wire {
             .unwrap()
     }
 
-    /// Who answered what, if all were successful.
+    /// Successful responses by member.
     fn answers(&self) -> BTreeMap<SocketAddr, Bytes> {
         let of = |event: &Event| match event {
             Event::MulticastResponse {
@@ -234,7 +234,7 @@ fn group_members_respond_once_within_leisure() {
     assert_eq!(answers[&member_address(7)], "member 7");
     assert!(matches!(wire.events.last(), Some(Event::MulticastComplete(last)) if *last == id));
     assert_eq!(wire.events.len(), 41);
-    // One NON to the group; NON responses, spread over the five seconds of DEFAULT_LEISURE.
+    // One NON request; NON responses within DEFAULT_LEISURE (5 s).
     let to_group: Vec<&Seen> = wire.seen.iter().filter(|s| s.to == group()).collect();
     assert_eq!(to_group.len(), 1);
     assert_eq!(to_group[0].view().kind(), Type::NonConfirmable);
@@ -261,7 +261,7 @@ fn group_members_respond_once_within_leisure() {
 #[test]
 fn leisure_follows_from_known_group_size() {
     let mut config = Config::default();
-    // 23 bytes x 100 members at 115 bytes a second: 20 s.
+    // 23 bytes x 100 members at 115 bytes per second: 20 s.
     config.leisure = Leisure::Estimated {
         members: 100,
         rate: 115,
@@ -272,12 +272,12 @@ fn leisure_follows_from_known_group_size() {
     wire.run(began + seconds(60));
     let last = wire.members_said().last().unwrap().at.since(began);
     assert!(last > seconds(12) && last < seconds(21), "{last:?}");
-    // Responses after the end of the gathering are nobody's.
+    // Responses after the response time are discarded.
     assert!(wire.answers().len() < 40);
 }
 
 #[test]
-fn members_keep_to_themselves_what_is_of_no_use() {
+fn group_members_suppress_errors_and_empty_responses() {
     fn answer(n: usize, _: &MessageView<'_>) -> Option<Response> {
         Some(match n {
             0 => Response::new(Code::NOT_FOUND),
@@ -300,7 +300,7 @@ fn members_keep_to_themselves_what_is_of_no_use() {
 }
 
 #[test]
-fn who_asks_may_say_what_is_wanted() {
+fn no_response_option_selects_multicast_responses() {
     fn answer(n: usize, _: &MessageView<'_>) -> Option<Response> {
         Some(if n == 0 {
             Response::new(Code::NOT_FOUND)
@@ -325,11 +325,11 @@ fn who_asks_may_say_what_is_wanted() {
 }
 
 #[test]
-fn nothing_else_to_a_group_is_heard_and_nothing_rejected() {
+fn other_multicast_messages_are_silently_ignored() {
     let mut wire = Wire::new(2, &Config::default(), name);
     let now = wire.now;
-    // A CON GET, a ping, a malformed CON and NON, a response, an ACK, a RST, a NON that needs an
-    // unknown option, and one in blocks.
+    // A CON GET, a ping, a malformed CON and NON, a response, an ACK, a RST, a NON with an unknown critical option, and
+    // one with Block1.
     for bytes in [
         &[0x40, 1, 0, 1, 0xb1, b'x'][..],
         &[0x40, 0, 0, 2],
@@ -349,7 +349,7 @@ fn nothing_else_to_a_group_is_heard_and_nothing_rejected() {
 }
 
 #[test]
-fn a_copy_of_a_request_is_executed_once() {
+fn duplicate_multicast_request_is_executed_once() {
     let mut wire = Wire::new(1, &Config::default(), name);
     let now = wire.now;
     wire.multicast(get("name"));
@@ -370,7 +370,7 @@ fn large_multicast_response_continues_by_unicast() {
     }
     let mut config =
         config(|config| config.amplification_limit = AmplificationLimit::everywhere(false));
-    // Smaller blocks than the client would take: it keeps to their size (RFC 7959 2.8).
+    // Smaller blocks than the client's; it keeps the server's size (RFC 7959 2.8).
     config.block_size = carob_proto::codec::BlockSize::from_szx(4).unwrap();
     let mut wire = Wire::new(3, &config, answer);
     let end = wire.now + seconds(20);
@@ -412,14 +412,14 @@ fn group_member_limits_amplification_on_private_addresses() {
         assert!(first.bytes.len() <= 3 * length, "{first:?}");
         assert_eq!(first.view().code(), Code::CONTENT);
     }
-    // The rest is fetched from each member alone.
+    // The rest is fetched by unicast.
     let answers = wire.answers();
     let whole = |body: &Bytes| body.len() == 500;
     assert!(answers.len() == 3 && answers.values().all(whole));
 }
 
 #[test]
-fn a_member_sends_a_private_address_all_where_the_limit_is_off() {
+fn group_member_without_limit_sends_full_response() {
     fn answer(_: usize, _: &MessageView<'_>) -> Option<Response> {
         Some(text(vec![0; 500]))
     }
@@ -436,7 +436,7 @@ fn a_member_sends_a_private_address_all_where_the_limit_is_off() {
 #[test]
 fn departed_group_member_fails_alone() {
     fn answer(_: usize, message: &MessageView<'_>) -> Option<Response> {
-        // The first block, and silence.
+        // The member sends the first block and then goes silent.
         message
             .uint_option(OptionNumber::BLOCK2)
             .is_none()
@@ -447,7 +447,7 @@ fn departed_group_member_fails_alone() {
             })
     }
     let mut wire = Wire::new(1, &Config::default(), answer);
-    // Nothing is kept of the body, so each block is the application's to answer.
+    // Without the cache for bodies, the application responds to each block.
     wire.members[0] = {
         let config = config(|config| config.limits.bodies = 0);
         Endpoint::new(config, Stream(5))
@@ -473,8 +473,8 @@ fn departed_group_member_fails_alone() {
 }
 
 #[test]
-fn ids_of_messages_to_groups_are_no_members() {
-    // Whatever the stream, and with many requests of both kinds.
+fn multicast_message_ids_are_not_used_for_unicast() {
+    // For 50 random streams, with many unicast and multicast requests.
     for seed in 0..50 {
         let mut config = asking();
         config.parameters.nstart = 1_000;
@@ -501,7 +501,7 @@ fn ids_of_messages_to_groups_are_no_members() {
 }
 
 #[test]
-fn a_group_holds_its_controller_until_somebody_answers() {
+fn multicast_requests_obey_nstart() {
     let mut wire = Wire::new(1, &Config::default(), name);
     let began = wire.now;
     wire.multicast(get("a"));
@@ -517,10 +517,10 @@ fn a_group_holds_its_controller_until_somebody_answers() {
 }
 
 #[test]
-fn a_request_that_never_left_says_so() {
+fn unsent_multicast_request_fails() {
     let mut wire = Wire::new(0, &Config::default(), name);
     let began = wire.now;
-    // The first occupies the group for as many seconds as it has bytes (PROBING_RATE).
+    // PROBING_RATE: the group is busy for one second per byte of the first request.
     wire.multicast(get("a"));
     let mut shorter = MulticastRequest::default();
     shorter.lasts = seconds(3);
@@ -546,7 +546,7 @@ fn a_request_that_never_left_says_so() {
 }
 
 #[test]
-fn what_makes_no_sense_for_a_group_is_refused() {
+fn invalid_multicast_requests_are_refused() {
     let now = Instant::ZERO + seconds(1);
     let mut client = Endpoint::new(asking(), Stream(3));
     let mut refused = |request: Request, to: SocketAddr| {
@@ -616,7 +616,7 @@ fn cancelled_multicast_request_ends_its_transfers() {
     let mut wire = Wire::new(1, &Config::default(), answer);
     let began = wire.now;
     let id = wire.multicast(get("large"));
-    // In the middle of its blocks.
+    // During its block-wise transfer.
     while wire.client.usage().exchanges == 0 || wire.client.usage().requests < 2 {
         let next = wire.now + millis(1);
         wire.run(next);
@@ -632,7 +632,7 @@ fn cancelled_multicast_request_ends_its_transfers() {
 }
 
 #[test]
-fn a_guessed_token_is_no_members() {
+fn multicast_response_with_guessed_token_is_ignored() {
     let mut wire = Wire::new(1, &Config::default(), |_, _| None);
     let now = wire.now;
     wire.multicast(get("name"));

@@ -1,4 +1,4 @@
-//! Whatever arrives: no panic, no growth, and the endpoint still works.
+//! Arbitrary input causes no panic and no growth, and the endpoint keeps working.
 
 use crate::net::counting::counting;
 use crate::net::{Net, Stream, client_address, get, millis, pattern, put, seconds, server_address};
@@ -19,7 +19,7 @@ fn usable(net: &mut Net) {
 }
 
 #[test]
-fn the_corpus_does_a_server_no_harm() {
+fn server_survives_the_corpus() {
     let mut net = Net::plain();
     let mut seen = 0;
     for datagram in crate::corpus::datagrams() {
@@ -35,7 +35,7 @@ fn the_corpus_does_a_server_no_harm() {
 }
 
 #[test]
-fn the_corpus_does_a_waiting_client_no_harm() {
+fn client_survives_the_corpus() {
     let mut net = Net::deaf();
     net.send(put("x", pattern(5_000)));
     for datagram in crate::corpus::datagrams() {
@@ -49,8 +49,8 @@ fn the_corpus_does_a_waiting_client_no_harm() {
 }
 
 #[test]
-fn answers_made_to_fit_but_full_of_nonsense_end_every_request() {
-    // Like the corpus, but with the Message ID and token the client waits for.
+fn matching_but_malformed_responses_end_every_request() {
+    // Like the corpus, but with the pending Message ID and token.
     let mut random = Stream(7);
     let mut net = Net::plain();
     for (n, datagram) in crate::corpus::datagrams().enumerate().take(6_000) {
@@ -115,7 +115,7 @@ fn plausible_random_requests_are_answered_or_refused() {
     usable(&mut net);
 }
 
-/// A copy of a message with other numbers for the copy it is: of its token, and of the option.
+/// A message with other transmission counts in its token and option.
 fn miscounted(message: &[u8], random: &mut Stream) -> Vec<u8> {
     let view = MessageView::parse(message).unwrap();
     let mut options = Options::from_view(&view).unwrap();
@@ -143,7 +143,7 @@ fn miscounted(message: &[u8], random: &mut Stream) -> Vec<u8> {
 }
 
 #[test]
-fn wrong_numbers_of_copies_do_neither_side_harm() {
+fn invalid_transmission_counts_are_harmless() {
     let mut random = Stream(9);
     for how in [
         CopyTagging::EveryCopy,

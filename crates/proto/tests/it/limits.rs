@@ -1,4 +1,4 @@
-//! Every table at its limit: what is refused, what is forgotten, and that nothing is lost.
+//! Tables at their limits: refusal, eviction and no losses.
 
 use crate::net::{Net, Stream, config, get, pattern, put, seconds, server_address};
 use bytes::Bytes;
@@ -36,7 +36,7 @@ fn last_code(net: &Net) -> Code {
 }
 
 #[test]
-fn a_full_queue_refuses_and_loses_nothing_it_took() {
+fn full_queue_refuses_requests_and_keeps_queued_ones() {
     let mut net = Net::new(config(|config| config.limits.queue = 3), Config::default());
     let ask = |net: &mut Net| {
         net.client.request(
@@ -52,7 +52,7 @@ fn a_full_queue_refuses_and_loses_nothing_it_took() {
     assert_eq!(ask(&mut net), Err(RequestError::QueueFull));
     net.run_for(seconds(1));
     assert_eq!(net.responses().len(), 4);
-    assert!(ask(&mut net).is_ok(), "there is room again");
+    assert!(ask(&mut net).is_ok(), "the queue has space again");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn too_many_peers_in_use_are_refused() {
 }
 
 #[test]
-fn a_server_full_of_unanswered_requests_says_so() {
+fn server_full_of_pending_requests_gives_5_03() {
     let mut config = Config::default();
     config.limits.incoming = 2;
     config.limits.source_share = 100;
@@ -144,12 +144,12 @@ fn full_non_idempotent_table_responds_5_03_and_repeats_none() {
     assert_eq!(
         last_code(&net),
         Code::CHANGED,
-        "and after a lifetime there is room"
+        "the table has space after EXCHANGE_LIFETIME"
     );
 }
 
 #[test]
-fn uploads_beyond_the_limit_are_told_to_come_back() {
+fn uploads_beyond_the_limit_get_5_03() {
     let mut config = Config::default();
     config.limits.uploads = 2;
     config.limits.source_share = 100;
@@ -173,7 +173,7 @@ fn uploads_beyond_the_limit_are_told_to_come_back() {
 }
 
 #[test]
-fn bytes_of_all_uploads_have_a_limit() {
+fn total_bytes_of_uploads_are_limited() {
     let mut net = Net::new(
         Config::default(),
         config(|config| config.limits.all_upload_bytes = 3_000),
@@ -185,7 +185,7 @@ fn bytes_of_all_uploads_have_a_limit() {
 }
 
 #[test]
-fn kept_bodies_make_room_for_new_ones_and_readers_still_finish() {
+fn cached_bodies_are_evicted_and_readers_still_finish() {
     let server = config(|config| config.limits.bodies = 1);
     let mut net = Net::new(Config::default(), server);
     for name in ["a", "b"] {
@@ -234,7 +234,7 @@ fn a_flood_from_200_000_addresses_leaves_no_trace() {
 #[test]
 fn a_peer_that_answers_every_reset_is_not_answered_without_end() {
     let mut net = Net::plain();
-    // A response with a token that nobody waits for, again and again under new Message IDs.
+    // An unmatched response, repeated under new Message IDs.
     let unexpected = |id: u16| {
         let [high, low] = id.to_be_bytes();
         [0x41, 0x45, high, low, 0x07]
@@ -243,7 +243,7 @@ fn a_peer_that_answers_every_reset_is_not_answered_without_end() {
         net.inject_to_client(&unexpected(id));
     }
     assert_eq!(net.sent_by_client().len(), 256);
-    // A second later there is another Reset; pings are answered at any time.
+    // A second later another Reset is permitted; pings are always answered.
     net.inject_to_client(&[0x40, 0, 0xff, 0xff]);
     assert_eq!(net.sent_by_client().len(), 257);
     net.run_for(seconds(1));
@@ -251,10 +251,10 @@ fn a_peer_that_answers_every_reset_is_not_answered_without_end() {
     assert_eq!(net.sent_by_client().len(), 258);
 }
 
-/// The answer to a request for which a handler is to run while so many do: `None` if it may run.
+/// Response to a request while handlers run: `None` if another may run.
 fn without_handler(running: usize, of_source: usize, validated: bool) -> Option<Code> {
     let now = carob_cc::time::Instant::ZERO;
-    // Not of the own site, where addresses need not be validated.
+    // A public address: local networks need no address validation.
     let from = SocketAddr::from(([203, 0, 113, 9], 5_683));
     let mut endpoint = Endpoint::new(Config::default(), Stream(1));
     if validated {

@@ -1,4 +1,4 @@
-//! RFC 7967: responses that nobody wants are not sent, and nobody waits for them.
+//! RFC 7967: unwanted responses are not sent, and the client does not wait for them.
 
 use crate::net::{
     Net, as_non, config, get, millis, observing, path_of, pattern, post, put, seconds, sending_with,
@@ -30,7 +30,7 @@ fn quiet(request: Request) -> Request {
 }
 
 #[test]
-fn a_con_is_acknowledged_with_nothing_in_it_and_complete() {
+fn con_with_no_response_completes_on_empty_ack() {
     let mut net = Net::plain();
     let id = net.send(quiet(put("x", pattern(20))));
     net.run_for(seconds(300));
@@ -43,7 +43,7 @@ fn a_con_is_acknowledged_with_nothing_in_it_and_complete() {
     );
     assert_eq!(net.app.executed["x"], 1);
     assert!(net.client.is_idle() && net.server.is_idle());
-    // The empty ACK is an answer like any other to the controller.
+    // To the controller, the Empty ACK is a reply like any other.
     let known = net
         .client
         .snapshot(net.now, crate::net::server_address())
@@ -53,7 +53,7 @@ fn a_con_is_acknowledged_with_nothing_in_it_and_complete() {
 }
 
 #[test]
-fn a_duplicate_is_acknowledged_the_same_way_and_not_executed() {
+fn duplicate_with_no_response_gets_an_empty_ack() {
     let mut net = Net::plain();
     net.send(quiet(post("x", pattern(20))));
     net.run_for(seconds(1));
@@ -65,14 +65,14 @@ fn a_duplicate_is_acknowledged_the_same_way_and_not_executed() {
 }
 
 #[test]
-fn a_non_is_over_as_soon_as_it_has_left_but_is_paid_for() {
+fn non_with_no_response_completes_when_sent_and_counts_for_probing_rate() {
     let mut net = Net::plain();
     let first = net.send_with(quiet(put("x", pattern(20))), non());
     let second = net.send_with(quiet(put("x", pattern(20))), non());
     net.run_for(seconds(1));
     assert_eq!(unanswered(&net, first), Some(0));
     assert_eq!(net.sent_by_server(), [&[]; 0]);
-    // NSTART is 1, and PROBING_RATE a byte a second (RFC 7252 4.7).
+    // NSTART is 1 and PROBING_RATE one byte per second (RFC 7252 4.7).
     assert_eq!(net.sent_by_client().len(), 1);
     net.run_for(seconds(60));
     assert!(unanswered(&net, second).is_some_and(|at| (30_000..60_000).contains(&at)));
@@ -82,13 +82,13 @@ fn a_non_is_over_as_soon_as_it_has_left_but_is_paid_for() {
 }
 
 #[test]
-fn classes_that_are_wanted_still_come() {
+fn response_classes_not_suppressed_are_delivered() {
     let mut net = Net::plain();
     let errors = |request: Request| request.with_no_response(NoResponse::SUCCESS);
     net.send(errors(get("nothing")));
     net.run_for(seconds(1));
     assert_eq!(net.response().unwrap().code, Code::NOT_FOUND);
-    // What might have come is waited for, for a time.
+    // The client waits for the response classes that are not suppressed.
     let id = net.send(errors(put("x", pattern(20))));
     net.run_for(seconds(1));
     assert_eq!(unanswered(&net, id), None);
@@ -102,7 +102,7 @@ fn classes_that_are_wanted_still_come() {
 }
 
 #[test]
-fn an_error_in_a_message_of_its_own_is_heard() {
+fn separate_error_response_is_delivered() {
     let mut net = Net::plain();
     net.app.delay = millis(700);
     for sending in [RequestConfig::default(), non()] {
@@ -117,12 +117,12 @@ fn an_error_in_a_message_of_its_own_is_heard() {
 }
 
 #[test]
-fn a_late_response_is_evidence_and_no_event() {
+fn late_response_is_evidence_only() {
     let mut net = Net::plain();
     let id = net.send_with(quiet(put("x", pattern(20))), non());
     net.run_for(millis(1));
     assert_eq!(unanswered(&net, id), Some(0));
-    // A server that does not know the option answers.
+    // A server without support for the option responds.
     let sent = MessageView::parse(net.sent_by_client()[0]).unwrap();
     let (token, mut answer) = (sent.token(), vec![0x58, Code::CHANGED.0, 0x12, 0x34]);
     answer.extend_from_slice(token.as_slice());
@@ -136,14 +136,14 @@ fn a_late_response_is_evidence_and_no_event() {
         .unwrap();
     assert_eq!(
         known.outstanding, 0,
-        "what was answered need not be paid for"
+        "an answered NON does not count for PROBING_RATE"
     );
     assert!(net.client.is_idle());
     assert_eq!(net.sent_by_client().len(), 1, "it is not rejected");
 }
 
 #[test]
-fn a_lost_con_is_repeated_and_fails_as_any_other() {
+fn lost_con_with_no_response_is_retransmitted() {
     let mut net = Net::deaf();
     net.send(quiet(put("x", pattern(20))));
     net.run_for(seconds(120));
@@ -152,7 +152,7 @@ fn a_lost_con_is_repeated_and_fails_as_any_other() {
 }
 
 #[test]
-fn bodies_in_blocks_and_observations_are_answered() {
+fn block_wise_bodies_and_observations_ignore_no_response() {
     let mut net = Net::plain();
     net.send(quiet(put("x", pattern(5_000))));
     net.run_for(seconds(1));
@@ -172,13 +172,13 @@ fn bodies_in_blocks_and_observations_are_answered() {
 fn registrations_and_2_31_are_sent_despite_no_response() {
     let mut net = Net::plain();
     net.observable("y", "state");
-    // GET y, Observe 0, No-Response 26.
+    // GET y with Observe 0 and No-Response 26.
     let register = b"\x41\x01\x00\x01\x07\x60\x51y\xd1\xea\x1a";
     let options = MessageView::parse(register).unwrap();
     assert_eq!(path_of(&options), "y");
     assert_eq!(options.uint_option(OptionNumber::NO_RESPONSE), Some(26));
     net.inject_to_server(register);
-    // PUT x, Block1 0/more/16, No-Response 26.
+    // PUT x with Block1 0/M/16 and No-Response 26.
     net.inject_to_server(b"\x41\x03\x00\x02\x08\xb1x\xd1\x03\x08\xd1\xda\x1a\xff0123456789abcdef");
     let sent = kinds(net.sent_by_server());
     let acknowledgement = |code| (Type::Acknowledgement, code);
@@ -192,7 +192,7 @@ fn registrations_and_2_31_are_sent_despite_no_response() {
 }
 
 #[test]
-fn refusals_are_kept_back_too() {
+fn refusals_are_suppressed_too() {
     let mut net = Net::new(
         Config::default(),
         config(|config| config.limits.incoming = 0),

@@ -1,5 +1,4 @@
-//! Servers that tell every state and not only the newest (`NotificationQueue::Queue`): what waits,
-//! in what order it leaves, and what is dropped.
+//! Servers that send every state instead of the newest only (`NotificationQueue::Queue`): order, limits and drops.
 
 use crate::net::wire::view;
 use crate::net::{Net, config, get, millis, observing, seconds};
@@ -8,7 +7,7 @@ use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, Event, NotificationQueue, Subject, Tracing};
 use carob_proto::trace::TraceEvent;
 
-/// A server that queues so many notifications, and a client that observes `paths`.
+/// A server with queue limits per peer and in total, and a client that observes `paths`.
 fn queueing(controller: &str, each: usize, all: usize, paths: &[&'static str]) -> Net {
     let mut server = Config::default();
     server.controller = CongestionControl::named(controller).unwrap();
@@ -35,7 +34,7 @@ fn dropped(net: &Net) -> usize {
 }
 
 #[test]
-fn every_state_is_told_in_order_at_the_controllers_pace() {
+fn queued_notifications_are_sent_in_order_at_the_controllers_pace() {
     let mut net = queueing("observe-static", 10, 1_000, &["light"]);
     let began = net.now;
     for n in 0..5 {
@@ -54,7 +53,7 @@ fn every_state_is_told_in_order_at_the_controllers_pace() {
 }
 
 #[test]
-fn superseding_tells_the_newest_in_place_of_those_that_waited() {
+fn superseding_sends_the_newest_notification_only() {
     let mut net = queueing("observe-static", 10, 1_000, &["light"]);
     let mut config = net.server.config().clone();
     config.notification_queue = NotificationQueue::Supersede;
@@ -71,25 +70,25 @@ fn superseding_tells_the_newest_in_place_of_those_that_waited() {
 }
 
 #[test]
-fn what_no_place_is_left_for_is_dropped_and_counted() {
+fn notifications_beyond_the_queue_limit_are_dropped_and_counted() {
     let mut net = queueing("observe-static", 2, 1_000, &["a", "b"]);
     for n in 0..3 {
         net.change("a", format!("a{n}"), false);
         net.change("b", format!("b{n}"), false);
     }
-    // The first leaves at once, two wait, whatever resource they are of.
+    // The first is sent at once; two wait, regardless of the resource.
     net.run_for(seconds(20));
     assert_eq!(net.states(), ["a0", "b0", "a1"]);
     assert_eq!(dropped(&net), 3);
     assert_eq!(net.server.usage().notifications_dropped, 3);
-    // There is room again.
+    // The queue has space again.
     net.change("b", "b3", false);
     net.run_for(seconds(1));
     assert_eq!(net.states().last().unwrap(), "b3");
 }
 
 #[test]
-fn the_limit_of_all_peers_holds_for_one_that_waits_already() {
+fn total_queue_limit_applies_to_peers_with_queued_notifications() {
     let mut net = queueing("observe-static", 10, 1, &["a"]);
     for n in 0..4 {
         net.change("a", format!("{n}"), false);
@@ -102,7 +101,7 @@ fn the_limit_of_all_peers_holds_for_one_that_waits_already() {
 }
 
 #[test]
-fn states_wait_for_the_acknowledgement_of_an_earlier_one() {
+fn notifications_wait_for_an_earlier_acknowledgement() {
     let mut net = queueing("default", 10, 1_000, &["a"]);
     net.drop_if =
         Some(|from_client, bytes| from_client && view(bytes).kind() == Type::Acknowledgement);
@@ -114,14 +113,14 @@ fn states_wait_for_the_acknowledgement_of_an_earlier_one() {
     net.drop_if = None;
     net.run_for(seconds(20));
     assert_eq!(net.states(), ["0", "1", "2"]);
-    // The copy that was acknowledged said what the first had said.
+    // The acknowledged retransmission equals the first transmission.
     let bodies = net.crossings.iter().filter(|c| !c.from_client);
     let bodies: Vec<_> = bodies.map(|c| view(&c.bytes).payload().to_vec()).collect();
     assert_eq!(bodies, [b"0", b"0", b"1", b"2"]);
 }
 
 #[test]
-fn several_that_may_be_outstanding_still_leave_in_order() {
+fn outstanding_notifications_are_sent_in_order() {
     let mut server = Config::default();
     server.notification_queue = NotificationQueue::Queue;
     server.parameters.nstart = 4;
@@ -141,14 +140,14 @@ fn several_that_may_be_outstanding_still_leave_in_order() {
 }
 
 #[test]
-fn what_waits_for_an_observer_that_has_gone_is_taken_back() {
+fn reset_removes_queued_notifications() {
     let mut net = queueing("observe-static", 10, 1_000, &["a", "b"]);
     for n in 0..3 {
         net.change("a", format!("a{n}"), false);
     }
     net.change("b", "b0", false);
     assert_eq!(net.server.usage().notifications_waiting, 3);
-    // The client refuses the one that left.
+    // The client rejects the notification that was sent.
     let refused = view(&net.crossings[0].bytes).message_id();
     net.inject_to_server(&reset(refused));
     assert_eq!(net.server.observers(Subject(0)), 0);
@@ -159,7 +158,7 @@ fn what_waits_for_an_observer_that_has_gone_is_taken_back() {
 }
 
 #[test]
-fn who_never_acknowledges_is_forgotten_with_all_that_waits() {
+fn silent_observer_is_removed_with_its_queue() {
     let mut net = queueing("default", 10, 1_000, &["a"]);
     net.drop_if = Some(|_, _| true);
     for n in 0..5 {
@@ -169,7 +168,7 @@ fn who_never_acknowledges_is_forgotten_with_all_that_waits() {
     assert_eq!(net.server.observers(Subject(0)), 0);
     let usage = net.server.usage();
     assert_eq!((usage.notifications_waiting, usage.exchanges), (0, 0));
-    // Nothing but copies of the first had left.
+    // Only retransmissions of the first notification were sent.
     let sent = net.crossings.iter().filter(|c| !c.from_client);
     assert!(
         sent.map(|c| view(&c.bytes).payload().to_vec())
@@ -178,7 +177,7 @@ fn who_never_acknowledges_is_forgotten_with_all_that_waits() {
 }
 
 #[test]
-fn states_that_follow_each_other_at_once_are_told_to_a_crowd() {
+fn rapid_notifications_reach_many_observers() {
     let mut endpoint = carob_proto::Endpoint::new(
         config(|config| config.notification_queue = NotificationQueue::Queue),
         crate::net::Stream(1),
@@ -221,7 +220,7 @@ fn reset(id: MessageId) -> [u8; 4] {
 }
 
 #[test]
-fn how_often_interest_is_asked_for_can_be_set() {
+fn confirmation_interval_is_configurable() {
     let mut net = Net::new(
         Config::default(),
         config(|config| config.unconfirmed_max = 3),

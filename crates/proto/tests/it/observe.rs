@@ -1,5 +1,4 @@
-//! Observing resources as a peer sees it (RFC 7641): registration, notifications, their order,
-//! their end.
+//! Observation on the wire (RFC 7641): registration, notifications, order and end.
 
 mod blockwise;
 mod ending;
@@ -14,7 +13,7 @@ use carob_proto::codec::{BlockValue, Code, MessageId, MessageView, OptionNumber,
 use carob_proto::endpoint::{Config, Event, Failure, RequestError, RequestId, Subject};
 use carob_proto::{Request, Response};
 
-/// A client that observes `/light`, whose state is "off"; the first exchange is over.
+/// A client that observes `/light` with state "off", after the registration.
 fn observed() -> (Net, RequestId) {
     observed_with(Config::default())
 }
@@ -44,7 +43,7 @@ fn stale(net: &Net) -> Vec<(u64, Option<Failure>)> {
     net.events.iter().filter_map(of).collect()
 }
 
-/// A notification as our server would send it, with what a test wants different.
+/// A notification as Carob's server would send it, with these values.
 fn notification(net: &Net, kind: Type, id: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
     let token = view(net.sent_by_client()[0]).token();
     let mut buffer = [0; 128];
@@ -56,9 +55,9 @@ fn notification(net: &Net, kind: Type, id: u16, sequence: u32, payload: &[u8]) -
     buffer[..length].to_vec()
 }
 
-/// Loss, duplication and reordering: what is observed in the end is the last state.
+/// Eventual consistency under loss, duplication and reordering.
 #[test]
-fn in_the_end_every_observer_knows_the_last_state() {
+fn every_observer_eventually_has_the_last_state() {
     for seed in 0..40 {
         let mut net = Net::plain().seeded(seed);
         net.observable("light", "state 0");

@@ -1,6 +1,5 @@
-//! What a controller that paces does to a server's notifications (draft-ietf-core-cocoa-03,
-//! Non-Confirmables; Betzler et al. 2016): how far apart they leave, which become CON, and that
-//! requests, separate responses and notifications of a peer share one budget.
+//! Pacing of notifications by controllers (draft-ietf-core-cocoa-03, Non-Confirmables; Betzler et al. 2016): intervals,
+//! conversions to CON, and the budget shared by a peer's requests, separate responses and notifications.
 
 use crate::net::wire::{shapes, view};
 use crate::net::{Net, get, millis, observing, seconds};
@@ -9,7 +8,7 @@ use carob_proto::codec::Type;
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, RequestConfig};
 
-/// A server under this controller and a client that observes `/light`; round trips take 20 ms.
+/// A server with this controller and a client that observes `/light`. The round-trip time is 20 ms.
 fn observed(controller: &str) -> Net {
     let mut server = Config::default();
     let choice = CongestionControl::named(controller).unwrap();
@@ -26,7 +25,7 @@ fn observed(controller: &str) -> Net {
     net
 }
 
-/// When notifications left, and of what type, while the state changes every 50 ms for a minute.
+/// Times and types of notifications while the state changes every 50 ms for a minute.
 fn busy_minute(controller: &str) -> Vec<(Instant, Type)> {
     let mut net = observed(controller);
     for n in 0..1_200 {
@@ -37,7 +36,7 @@ fn busy_minute(controller: &str) -> Vec<(Instant, Type)> {
     assert_eq!(
         net.states().last().unwrap(),
         "1199",
-        "the last state is told"
+        "the last state arrives"
     );
     assert!(net.server.is_idle());
     let told = net.crossings.iter().filter(|c| !c.from_client);
@@ -50,7 +49,7 @@ fn gaps(told: &[(Instant, Type)]) -> Vec<Duration> {
         .collect()
 }
 
-/// Places of the CONs.
+/// Indices of CON notifications.
 fn confirmed(told: &[(Instant, Type)]) -> Vec<usize> {
     let all = told.iter().enumerate();
     all.filter(|(_, (_, kind))| *kind == Type::Confirmable)
@@ -59,11 +58,11 @@ fn confirmed(told: &[(Instant, Type)]) -> Vec<usize> {
 }
 
 #[test]
-fn draft_03_tells_once_an_rto_and_every_eighth_time_as_con() {
+fn cocoa_03_notifies_once_per_rto_and_every_eighth_as_con() {
     let told = busy_minute("cocoa-03");
-    // Blind, 2 s apart, until the first CON has been acknowledged: RTO = 1 s + 1.5 x 20 ms.
+    // 2 s without a sample, until the first CON is acknowledged: RTO = 1 s + 1.5 x 20 ms.
     let gaps = gaps(&told);
-    // That CON's own wait was fixed when it left.
+    // The interval after that CON had been set before its acknowledgement.
     assert_eq!(gaps[..8], [seconds(2); 8]);
     assert_eq!(gaps[8..16], [millis(1_030); 8]);
     // Then RTO = 1/2 x 1.03 s + 1/2 x (20 ms + 4 x 7.5 ms).
@@ -79,7 +78,7 @@ fn draft_03_tells_once_an_rto_and_every_eighth_time_as_con() {
 }
 
 #[test]
-fn the_study_of_non_draws_the_time_between() {
+fn cocoa_002_randomizes_the_interval() {
     let told = busy_minute("cocoa-002");
     let first: Vec<_> = gaps(&told)[..7].to_vec();
     let within = |gap: &Duration| (seconds(2)..=seconds(3)).contains(gap);
@@ -89,21 +88,21 @@ fn the_study_of_non_draws_the_time_between() {
 }
 
 #[test]
-fn californium_paces_and_converts_nothing() {
+fn cocoa_californium_paces_without_conversion() {
     let told = busy_minute("cocoa-californium");
     assert!(gaps(&told).iter().all(|gap| *gap == seconds(2)));
-    // RFC 7641 7 asks whether anybody is there after 32 in a row, whatever the controller.
+    // Fewer than 32 NON in a row, after which a CON follows with any controller (RFC 7641 7).
     assert_eq!(confirmed(&told).first(), None);
 }
 
 #[test]
-fn fasor_waits_three_seconds_while_nothing_is_measured() {
+fn fasor_paces_at_3_s_without_samples() {
     let told = busy_minute("fasor");
     assert!(gaps(&told).iter().all(|gap| *gap == seconds(3)));
 }
 
 #[test]
-fn default_coap_paces_nothing() {
+fn default_coap_does_not_pace() {
     assert_eq!(busy_minute("default").len(), 1_200);
 }
 
@@ -114,7 +113,7 @@ fn notification_upgraded_to_con_occupies_nstart() {
         net.change("light", format!("{n}"), false);
         net.run_for(seconds(2));
     }
-    // The eighth stays unacknowledged: with NSTART 1 a request of the server's own has to wait.
+    // The eighth is not acknowledged: with NSTART 1, a request by the server has to wait.
     net.drop_if =
         Some(|from_client, bytes| !from_client && view(bytes).kind() == Type::Confirmable);
     let before = net.sent_by_server().len();

@@ -1,4 +1,4 @@
-//! Replies that are rejected, and datagrams longer than the driver receives.
+//! Rejected replies, and datagrams longer than the receive buffer.
 
 use core::net::SocketAddr;
 
@@ -17,7 +17,7 @@ fn server_address() -> SocketAddr {
     "[2001:db8::1]:5683".parse().expect("an address")
 }
 
-/// The datagrams of an endpoint, and the failure of its request.
+/// Drains an endpoint; returns its datagrams and the failure of its request.
 fn drained(endpoint: &mut Endpoint) -> (Vec<Vec<u8>>, Option<Failure>) {
     let (mut sent, mut failed) = (Vec::new(), None);
     loop {
@@ -30,7 +30,7 @@ fn drained(endpoint: &mut Endpoint) -> (Vec<Vec<u8>>, Option<Failure>) {
     }
 }
 
-/// Sends a GET and gives each transmission the reply that `reply` writes; returns the failure.
+/// Sends a GET and replies to each transmission with `reply`; returns the failure.
 fn failure(
     config: RequestConfig,
     mut reply: impl FnMut(&mut Endpoint, Instant, &[u8]),
@@ -52,7 +52,7 @@ fn failure(
     drained(&mut client).1
 }
 
-/// A response with the token of `request`, of this type, without its rest.
+/// Header and token of a response to `request`.
 fn response(request: &[u8], kind: Type) -> Vec<u8> {
     let token = usize::from(request[0] & 15);
     let mut bytes = request[..4 + token].to_vec();
@@ -109,7 +109,7 @@ fn malformed_datagram_of_another_message_changes_nothing() {
 #[test]
 fn oversized_request_is_answered_with_the_size_of_blocks() {
     let mut server = Endpoint::new(Config::default(), Stream(1));
-    // CON PUT /large with the beginning of its payload.
+    // The start of a CON PUT /large.
     let mut request = b"\x41\x03\x12\x34\xaa\xb5large\xff".to_vec();
     request.resize(4_096, 0);
     server.handle_oversized(Instant::ZERO, client_address(), &request);
@@ -131,7 +131,7 @@ fn oversized_request_is_answered_with_the_size_of_blocks() {
     let block = reply.option(OptionNumber::BLOCK1).expect("a block size");
     assert_eq!(BlockValue::decode(block).expect("valid").szx.bytes(), 1_024);
     assert_eq!(server.counters().refusals.of(Refusal::Oversized), 1);
-    // What is no request is counted only.
+    // Oversized messages that are no requests are only counted.
     request[0] = 0x71;
     server.handle_oversized(Instant::ZERO, client_address(), &request);
     assert!(drained(&mut server).0.is_empty());

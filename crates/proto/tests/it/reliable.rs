@@ -10,7 +10,7 @@ mod requests {
     use super::*;
 
     #[test]
-    fn the_client_sends_its_csm_and_its_request_in_one_flight() {
+    fn client_sends_csm_and_request_in_one_flight() {
         let mut pair = pair().answering(hello);
         let id = ask(&mut pair, Request::get());
         assert_eq!(pair.codes(CLIENT), ["7.01", "0.01"]);
@@ -20,7 +20,7 @@ mod requests {
     }
 
     #[test]
-    fn a_websocket_carries_the_same() {
+    fn websocket_exchanges_csm_and_requests() {
         let framed = || config(|reliable| reliable.framing = Framing::WebSocket);
         let mut pair = Pair::new(framed(), framed()).answering(hello);
         let id = ask(&mut pair, Request::get());
@@ -90,7 +90,7 @@ mod requests {
     }
 
     #[test]
-    fn an_unknown_critical_option_is_refused_with_an_answer() {
+    fn unknown_critical_option_gets_4_02_over_a_connection() {
         let mut pair = pair().answering(hello);
         let mut request = Request::get();
         request
@@ -102,7 +102,7 @@ mod requests {
     }
 
     #[test]
-    fn no_response_fails_in_time() {
+    fn request_without_response_times_out() {
         let mut pair = Pair::new(
             config(|reliable| reliable.response_timeout = Duration::from_secs(5)),
             config(|_| ()),
@@ -125,7 +125,7 @@ mod requests {
     }
 
     #[test]
-    fn pings_at_once_are_answered_each() {
+    fn concurrent_pings_each_get_a_pong() {
         let mut pair = pair();
         let now = pair.now;
         let mut ping = || pair.ends[CLIENT].ping(now, address(SERVER)).expect("taken");
@@ -142,13 +142,13 @@ mod requests {
     }
 
     #[test]
-    fn a_pong_without_a_token_is_an_answer() {
+    fn pong_without_token_is_accepted() {
         let mut pair = pair();
         pair.connect();
         pair.settle();
         let now = pair.now;
         let id = pair.ends[CLIENT].ping(now, address(SERVER)).expect("taken");
-        // As libcoap 4.3.1 sends it: with Custody, and no token.
+        // As libcoap 4.3.1 sends it: with Custody, without token.
         pair.inject(CLIENT, &[0x10, 0xe3, 0x20]);
         assert!(matches!(pair.heard[CLIENT].events[..], [Event::Pong(of)] if of == id));
     }
@@ -166,7 +166,7 @@ mod bodies {
     }
 
     #[test]
-    fn a_body_that_the_peer_takes_goes_in_one_message() {
+    fn body_up_to_max_message_size_is_one_message() {
         let roomy = || config(|reliable| reliable.max_message_size = 200_000);
         let mut pair = Pair::new(roomy(), roomy()).answering(serve(102_400));
         let id = ask(&mut pair, Request::get());
@@ -182,11 +182,11 @@ mod bodies {
     }
 
     #[test]
-    fn larger_ones_go_in_bert_blocks() {
+    fn larger_bodies_use_bert() {
         let mut pair = pair().answering(serve(300_000));
         let id = ask(&mut pair, Request::get());
         assert_eq!(pair.response(id).bytes().as_ref(), body(300_000));
-        // 64 KiB and 1152 bytes hold 65 blocks beside the options.
+        // 64 KiB + 1152 bytes fit 65 blocks beside the options.
         let gets = pair
             .codes(CLIENT)
             .iter()
@@ -214,7 +214,7 @@ mod bodies {
     }
 
     #[test]
-    fn a_peer_that_knows_no_bert_gets_blocks_of_1024() {
+    fn peer_without_bert_gets_blocks_of_1024() {
         for plain in [CLIENT, SERVER] {
             let choose = |end| {
                 config(|reliable| {
@@ -236,7 +236,7 @@ mod bodies {
             let put = ask(&mut pair, Request::new(Code::PUT).with_payload(body(5_000)));
             assert_eq!(pair.response(put).bytes().as_ref(), b"5000");
             let limit = |end: usize| pair.heard[end].sent.iter().map(Vec::len).max();
-            assert!(limit(1 - plain) <= Some(1_150), "what it takes");
+            assert!(limit(1 - plain) <= Some(1_150), "above Max-Message-Size");
         }
     }
 
@@ -275,7 +275,7 @@ mod bodies {
     }
 
     #[test]
-    fn a_message_beyond_what_we_take_ends_the_connection() {
+    fn message_beyond_max_message_size_aborts_the_connection() {
         let mut pair = pair().answering(hello);
         ask(&mut pair, Request::get());
         pair.inject(SERVER, &[0xf0, 0, 1, 0, 0, 0x02]);
@@ -288,7 +288,7 @@ mod signals {
     use super::*;
 
     #[test]
-    fn where_no_csm_is_demanded_such_a_peer_is_served() {
+    fn peer_without_csm_is_served_if_csm_is_optional() {
         let mut pair = lenient().answering(hello);
         pair.connected = true;
         let now = pair.now;
@@ -298,7 +298,7 @@ mod signals {
     }
 
     #[test]
-    fn a_peer_whose_csm_does_not_come_is_aborted_in_time() {
+    fn missing_csm_aborts_after_a_timeout() {
         let mut pair = pair();
         pair.connected = true;
         let now = pair.now;
@@ -315,7 +315,7 @@ mod signals {
         pair.connect();
         pair.inject(SERVER, &[0x10, 0xe1, 0x90]);
         let abort = pair.heard[SERVER].sent.last().expect("sent");
-        // Bad-CSM-Option, 9.
+        // Bad-CSM-Option (2) with option number 9.
         assert_eq!((abort[1], &abort[4..6]), (0xe5, &[0x21, 9][..]));
     }
 
@@ -344,7 +344,7 @@ mod signals {
     }
 
     #[test]
-    fn who_is_told_to_hold_off_comes_back_later() {
+    fn hold_off_delays_reconnecting() {
         let mut pair = pair().answering(hello);
         ask(&mut pair, Request::get());
         // Release with Hold-Off 30.
@@ -375,13 +375,13 @@ mod signals {
     }
 
     #[test]
-    fn a_peer_that_owes_an_answer_is_asked_whether_it_is_there() {
+    fn pending_request_triggers_keepalive_pings() {
         let mut pair = pair();
         let id = ask(&mut pair, Request::get());
         pair.pass(Duration::from_secs(100));
         assert!(pair.codes(CLIENT).contains(&"7.02".to_owned()));
         assert!(pair.connected && pair.codes(SERVER).contains(&"7.03".to_owned()));
-        // From here on nothing comes back.
+        // The connection is dead from here on.
         pair.connected = false;
         pair.pass(Duration::from_secs(121));
         assert_eq!(pair.connections, 2, "the GET is sent once more");

@@ -1,4 +1,4 @@
-//! Ends of connections, and of the observations over them (RFC 8323).
+//! The end of connections and of the observations over them (RFC 8323).
 
 use crate::stream::{CLIENT, Pair, SERVER, address, ask, config, failure, pair};
 use carob_cc::time::Duration;
@@ -12,7 +12,7 @@ mod endings {
     use super::*;
 
     #[test]
-    fn what_cannot_be_connected_fails_as_unreachable() {
+    fn failed_connection_is_unreachable() {
         let mut pair = pair();
         pair.unreachable = true;
         let id = ask(&mut pair, Request::get());
@@ -21,7 +21,7 @@ mod endings {
     }
 
     #[test]
-    fn what_can_be_repeated_is_sent_once_more_and_not_more_often() {
+    fn idempotent_request_is_repeated_once_on_a_new_connection() {
         let mut pair = pair();
         let get = ask(&mut pair, Request::get());
         let post = ask(&mut pair, Request::new(Code::POST));
@@ -43,7 +43,7 @@ mod endings {
     }
 
     #[test]
-    fn a_body_half_sent_ends_with_its_connection() {
+    fn incomplete_upload_ends_with_its_connection() {
         let small = || config(|reliable| reliable.max_message_size = 1_152);
         let mut pair = Pair::new(small(), small());
         pair.connect();
@@ -70,23 +70,23 @@ mod endings {
     }
 
     #[test]
-    fn a_full_table_closes_what_is_unused_and_refuses_if_nothing_is() {
+    fn full_table_closes_idle_connections_only() {
         let mut small = config(|reliable| reliable.csm_required = false);
         small.limits.connections = 2;
         let mut server = Endpoint::new(small, crate::stream::Draws(1));
         let now = carob_cc::time::Instant::ZERO;
         let peer = |n| std::net::SocketAddr::from(([10, 0, 0, n], 1));
         assert!(server.connected(now, peer(1)) && server.connected(now, peer(2)));
-        // The second one has a request waiting; the first has nothing.
+        // The second connection has an incomplete message; the first is idle.
         server.handle_stream(now, peer(2), &[0x00, 0x01]);
-        assert!(server.connected(now, peer(3)), "the first makes room");
+        assert!(server.connected(now, peer(3)), "the first is closed");
         server.handle_stream(now, peer(3), &[0x00, 0x01]);
         assert!(!server.connected(now, peer(4)));
         assert_eq!(server.usage().connections, 2);
     }
 
     #[test]
-    fn a_request_fails_if_there_is_no_room_for_its_connection() {
+    fn request_fails_if_the_connection_table_is_full() {
         let mut small = config(|_| ());
         small.limits.connections = 1;
         let mut end = Endpoint::new(small, crate::stream::Draws(1));
@@ -124,7 +124,7 @@ mod endings {
     }
 
     #[test]
-    fn incomplete_messages_have_a_limit_together() {
+    fn incomplete_messages_are_limited_in_total() {
         let mut small = config(|_| ());
         small.limits.partial_bytes = 100;
         small.limits.source_share = 100;
@@ -182,7 +182,7 @@ mod observing {
     }
 
     #[test]
-    fn every_state_arrives_in_order() {
+    fn notifications_arrive_in_order() {
         let (mut pair, _) = observed();
         for text in ["1", "2", "3"] {
             assert_eq!(tell(&mut pair, text), 1);
@@ -205,7 +205,7 @@ mod observing {
     }
 
     #[test]
-    fn cancelling_tells_the_server_at_once() {
+    fn cancelling_deregisters_at_once() {
         let (mut pair, id) = observed();
         let now = pair.now;
         assert!(pair.ends[CLIENT].cancel(now, id));
@@ -215,7 +215,7 @@ mod observing {
     }
 
     #[test]
-    fn stopping_is_answered() {
+    fn deregistration_gets_a_response() {
         let mut pair = pair().answering_with(|server, now, id| {
             let asks = server.incoming(id).and_then(|incoming| incoming.observe);
             if asks == Some(carob_proto::endpoint::Observe::Register) {
@@ -245,7 +245,7 @@ mod observing {
         assert_eq!(pair.ends[SERVER].observers(SUBJECT), 0);
         let stale = |event: &Event| matches!(event, Event::Stale { .. });
         assert!(pair.heard[CLIENT].events.iter().any(stale));
-        // The state would be fresh for 60 s, but nobody tells of changes; it is renewed within 15 s.
+        // The state is fresh for 60 s, but without notifications; the client registers again within 15 s.
         pair.pass(Duration::from_secs(16));
         assert_eq!(pair.ends[SERVER].observers(SUBJECT), 1);
         tell(&mut pair, "1");

@@ -1,5 +1,4 @@
-//! A client's part in telling copies of a request apart by an option
-//! (draft-ietf-core-fasor-02 4.4), and what it makes of the answers.
+//! The client side of the retransmission count option (draft-ietf-core-fasor-02 4.4).
 
 use crate::net::counting::{Log, between, counting};
 use crate::net::wire::{Wire, ack, con, view};
@@ -20,7 +19,7 @@ const TAGGINGS: [CopyTagging; 3] = [
     CopyTagging::Token,
 ];
 
-/// A client whose timers are 2, 4, 8, 16 and 32 s, and a server that supports the option.
+/// A client with timeouts of 2, 4, 8, 16 and 32 s, and a server with the option.
 fn counted(how: CopyTagging) -> (Net, Log) {
     let (config, log) = counting(how, seconds(2), 4);
     let mut net = Net::new(config, Config::default());
@@ -28,14 +27,14 @@ fn counted(how: CopyTagging) -> (Net, Log) {
     (net, log)
 }
 
-/// A client that talks to nobody; a test answers it.
+/// A client without a server; the tests respond.
 fn alone(how: CopyTagging) -> (Net, Log) {
     let (mut net, log) = counted(how);
     net.server_dead = true;
     (net, log)
 }
 
-/// The counts of the client's messages, one after the other.
+/// Counts in the client's messages.
 fn counts(net: &Net) -> Vec<Option<Vec<u8>>> {
     let sent = net.sent_by_client();
     let count = |bytes: &&[u8]| view(bytes).option(RETRANSMISSION_COUNT).map(<[u8]>::to_vec);
@@ -46,7 +45,7 @@ fn some(counts: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
     counts.iter().map(|count| Some(count.to_vec())).collect()
 }
 
-/// A piggybacked answer to a message of the client.
+/// A piggybacked response to a client's message.
 fn answer(request: &[u8], count: Option<&[u8]>) -> Vec<u8> {
     let answer = ack(Code::CONTENT, view(request).message_id().0)
         .token_of(request)
@@ -57,13 +56,13 @@ fn answer(request: &[u8], count: Option<&[u8]>) -> Vec<u8> {
     }
 }
 
-/// Answers the client's last message.
+/// Responds to the client's last message.
 fn reply(net: &mut Net, count: Option<&[u8]>) {
     let request = net.sent_by_client().last().unwrap().to_vec();
     net.inject_to_client(&answer(&request, count));
 }
 
-/// An exchange of one copy that takes this long, with a peer that counts.
+/// An exchange of one transmission with this round-trip time and a peer that supports the option.
 fn acquaint(net: &mut Net, milliseconds: u64) {
     net.send_for(get("x"), millis(milliseconds));
     reply(net, Some(&[255]));
@@ -88,7 +87,7 @@ fn first_request_has_count_0_and_retransmissions_their_count() {
 }
 
 #[test]
-fn once_a_peer_has_echoed_the_original_counts_0_without_a_byte() {
+fn original_has_an_empty_count_after_the_first_echo() {
     let (mut net, log) = counted(CopyTagging::EveryCopy);
     net.send_for(get("x"), seconds(1));
     net.send_for(get("x"), seconds(1));
@@ -101,7 +100,7 @@ fn once_a_peer_has_echoed_the_original_counts_0_without_a_byte() {
 }
 
 #[test]
-fn requests_that_wait_for_the_first_answer_all_introduce_it() {
+fn requests_before_the_first_response_all_have_the_option() {
     let (mut net, _) = alone(CopyTagging::EveryCopy);
     net.send(get("x"));
     net.send(get("y"));
@@ -112,7 +111,7 @@ fn requests_that_wait_for_the_first_answer_all_introduce_it() {
 }
 
 #[test]
-fn a_peer_that_ignores_the_option_is_not_sent_it_again() {
+fn peer_that_ignores_the_option_gets_it_once() {
     let (mut net, log) = alone(CopyTagging::EveryCopy);
     net.send(get("x"));
     net.send(get("y"));
@@ -130,14 +129,14 @@ fn a_peer_that_ignores_the_option_is_not_sent_it_again() {
             .path("x"),
     );
     assert_eq!(repeated, without, "it is as if it had never been there");
-    // Should it come after all, it answers nothing that was asked.
+    // An option in a late response is evidence of nothing.
     net.inject_to_client(&answer(&repeated, Some(&[1])));
     assert_eq!(log.last(), between(0, 1));
     assert_eq!(net.responses().len(), 2);
 }
 
 #[test]
-fn where_only_repeated_copies_count_originals_carry_nothing() {
+fn retransmissions_only_mode_omits_the_option_in_originals() {
     let (mut net, _) = alone(CopyTagging::RepeatedCopies);
     net.send_for(get("x"), seconds(100));
     let mut expected = vec![None];
@@ -146,7 +145,7 @@ fn where_only_repeated_copies_count_originals_carry_nothing() {
 }
 
 #[test]
-fn nothing_but_confirmable_requests_is_counted() {
+fn only_confirmable_requests_are_counted() {
     for how in [CopyTagging::EveryCopy, CopyTagging::RepeatedCopies] {
         let (config, _) = counting(how, seconds(2), 4);
         let mut net = Net::new(config.clone(), config);
@@ -171,7 +170,7 @@ fn nothing_but_confirmable_requests_is_counted() {
 }
 
 #[test]
-fn without_a_number_that_can_count_nothing_is_counted() {
+fn invalid_option_number_disables_counting() {
     for number in [0, 65_001] {
         let (mut config, log) = counting(CopyTagging::EveryCopy, seconds(2), 4);
         config.retransmission_count_option = OptionNumber(number);
@@ -225,7 +224,7 @@ fn peer_with_differing_reply_counts_is_trusted() {
     net.send_for(get("x"), millis(2_500));
     reply(&mut net, Some(&[]));
     assert_eq!(log.last(), Matched::Exact(0));
-    // Until it answers two copies with the same.
+    // Until the counts of two responses are equal.
     reply(&mut net, Some(&[]));
     net.send_for(get("x"), millis(2_500));
     reply(&mut net, Some(&[]));
@@ -233,9 +232,9 @@ fn peer_with_differing_reply_counts_is_trusted() {
 }
 
 #[test]
-fn our_own_server_is_soon_believed() {
+fn own_server_is_trusted_after_few_responses() {
     for how in TAGGINGS {
-        // 3 s there and back; the second copy leaves after 2 s, needlessly.
+        // A round trip of 3 s; the retransmission after 2 s is spurious.
         let (mut net, log) = counted(how);
         net.delay = millis(1_500);
         for _ in 0..3 {
@@ -281,7 +280,7 @@ fn lost_reply_is_replaced_by_reply_to_retransmission() {
 }
 
 #[test]
-fn counts_that_cannot_be_are_ignored() {
+fn impossible_counts_are_ignored() {
     let hostile: [&[u8]; 6] = [&[2], &[3], &[200], &[254], &[0, 1], &[1; 9]];
     for count in hostile {
         let (mut net, log) = alone(CopyTagging::EveryCopy);
@@ -291,7 +290,7 @@ fn counts_that_cannot_be_are_ignored() {
         assert_eq!(log.last(), between(0, 1), "{count:?}");
         assert_eq!(net.responses().len(), 2, "it is a response all the same");
     }
-    // Nor do they prove anything.
+    // Invalid counts are no evidence of support either.
     let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     net.send_for(get("x"), millis(2_500));
@@ -348,7 +347,7 @@ fn response_without_count_is_to_original_if_peer_counts() {
         reply(&mut net, count);
         log.last()
     };
-    assert_eq!(ask(2_050, None), between(0, 1), "who knows");
+    assert_eq!(ask(2_050, None), between(0, 1), "ambiguous");
     assert_eq!(ask(2_500, Some(&[1])), Matched::Exact(1));
     assert_eq!(ask(2_050, None), Matched::Exact(0));
     assert_eq!(ask(2_500, None), between(0, 1), "it may be a replay");
@@ -357,7 +356,7 @@ fn response_without_count_is_to_original_if_peer_counts() {
 }
 
 #[test]
-fn the_largest_request_has_room_for_the_count_of_its_copies() {
+fn largest_request_fits_with_the_count_option() {
     let mut largest = 0;
     for options in 0..250 {
         let (mut net, _) = alone(CopyTagging::EveryCopy);
@@ -373,8 +372,11 @@ fn the_largest_request_has_room_for_the_count_of_its_copies() {
         assert!(sent.iter().all(|bytes| bytes.len() <= MESSAGE_BYTES));
         largest = largest.max(sent[1].len());
     }
-    assert!(largest > MESSAGE_BYTES - 16, "{largest}: some come near");
-    // What is refused without counting is refused with it, and nothing else.
+    assert!(
+        largest > MESSAGE_BYTES - 16,
+        "{largest}: none is close to the limit"
+    );
+    // The limit is lower by the option's length exactly.
     let fits = |config: Config, length: usize| {
         let mut endpoint = Endpoint::new(config, crate::net::Stream(1));
         let request = Request::new(Code::PUT).with_payload(pattern(100));
@@ -399,7 +401,7 @@ fn the_largest_request_has_room_for_the_count_of_its_copies() {
 }
 
 #[test]
-fn what_is_in_flight_is_counted_to_the_byte() {
+fn bytes_in_flight_include_the_count_option() {
     for how in TAGGINGS {
         let (mut net, _) = alone(how);
         net.send(get("x"));
@@ -432,7 +434,7 @@ fn what_is_in_flight_is_counted_to_the_byte() {
 }
 
 #[test]
-fn applications_do_not_see_the_echo() {
+fn count_echo_is_hidden_from_the_application() {
     let (mut net, _) = counted(CopyTagging::EveryCopy);
     net.app.resources.insert("large".into(), pattern(3_000));
     net.send_for(get("x"), seconds(1));
@@ -466,7 +468,7 @@ fn option_of_application_passes_without_counting() {
 }
 
 #[test]
-fn a_registration_is_counted_and_its_notifications_are_not() {
+fn registrations_are_counted_and_notifications_are_not() {
     let (mut net, log) = counted(CopyTagging::EveryCopy);
     net.observable("x", "0");
     net.send_with(get("x"), observing());
@@ -484,7 +486,7 @@ fn a_registration_is_counted_and_its_notifications_are_not() {
 }
 
 #[test]
-fn a_body_crosses_a_bad_path_with_every_block_counted() {
+fn block_wise_body_over_a_bad_path_is_counted() {
     let token = CopyTagging::Token;
     for (how, length) in [
         (CopyTagging::EveryCopy, 8),

@@ -1,4 +1,4 @@
-//! A server's part in telling copies of a request apart: the echo, anew for each copy
+//! The server side of the retransmission count: each response echoes the count of its request
 //! (draft-ietf-core-fasor-02 4.4, 4.5).
 
 use crate::net::wire::{Wire, con, non, view};
@@ -10,7 +10,7 @@ use carob_proto::endpoint::{Config, Event, MESSAGE_BYTES, RETRANSMISSION_COUNT};
 
 const COUNT: u16 = RETRANSMISSION_COUNT.0;
 
-/// The counts that the server's messages carry, one after the other.
+/// Counts in the server's messages.
 fn echoes(net: &Net) -> Vec<Option<Vec<u8>>> {
     let sent = net.sent_by_server();
     let echo = |bytes: &&[u8]| view(bytes).option(RETRANSMISSION_COUNT).map(<[u8]>::to_vec);
@@ -62,7 +62,7 @@ fn a_piggybacked_response_echoes_the_count_as_it_is() {
 
 #[test]
 fn reply_to_duplicate_has_the_duplicates_count() {
-    // GET is kept in one table, POST in the other.
+    // Idempotent and non-idempotent requests are in separate tables.
     for method in [Code::GET, Code::POST] {
         let mut net = served("x", Bytes::from_static(b"state"));
         let copies: [Option<&[u8]>; 6] = [
@@ -115,9 +115,9 @@ fn a_non_request_gets_no_echo() {
 }
 
 #[test]
-fn refusals_echo_too() {
+fn error_responses_echo_the_count() {
     let mut net = Net::plain();
-    // 4.02 of an option that is not understood, 4.00 of a block, 4.04 of the application.
+    // 4.02 for an unknown option, 4.00 for a bad block, 4.04 by the application.
     let requests = [
         con(Code::GET, 1).path("x").option(65_001, &[]),
         con(Code::GET, 2).path("x").option(23, &[0x07]),
@@ -139,7 +139,7 @@ fn refusals_echo_too() {
 }
 
 #[test]
-fn a_value_that_is_too_long_or_comes_twice_is_not_understood() {
+fn invalid_count_option_is_treated_as_unknown() {
     let mut net = served("x", Bytes::from_static(b"state"));
     net.inject_to_server(&asking(1, Some(&[0, 1])));
     assert_eq!(echoes(&net), [None]);
@@ -173,7 +173,7 @@ fn option_number_is_configurable_and_invalid_disables_count() {
 }
 
 #[test]
-fn blocks_of_one_body_belong_together_whatever_their_counts() {
+fn count_option_is_not_part_of_the_cache_key() {
     let mut net = served("x", pattern(3_000));
     net.inject_to_server(&asking(1, Some(&[255])));
     for (id, count) in [(2, &[][..]), (3, &[1][..])] {
@@ -194,7 +194,7 @@ fn blocks_of_one_body_belong_together_whatever_their_counts() {
 }
 
 #[test]
-fn the_largest_response_has_room_for_the_echo() {
+fn largest_response_fits_with_the_echo() {
     let mut largest = 0;
     for options in 50..1_200 {
         let mut net = Net::plain();
@@ -237,7 +237,7 @@ fn duplicate_with_counting_token_is_answered_with_that_token() {
 
 #[test]
 fn other_request_with_same_message_id_gets_no_foreign_reply() {
-    // A client that was restarted: the token shows that the answer kept is not for it.
+    // After a client restart: the token shows that the stored response belongs to another request.
     let others: [&[u8]; 4] = [&[5, 9, 1], &[5, 6], &[5, 6, 0, 1], &[]];
     for other in others {
         let mut net = served("x", Bytes::from_static(b"state"));
@@ -250,7 +250,7 @@ fn other_request_with_same_message_id_gets_no_foreign_reply() {
     net.inject_to_server(&con(Code::GET, 7).path("x").token(&[1]).bytes());
     net.inject_to_server(&asking_as(&[2]));
     let sent = net.sent_by_server();
-    assert_eq!(sent[0], sent[1], "one byte tells nothing");
+    assert_eq!(sent[0], sent[1], "a token of one byte has no count");
 }
 
 fn asking_as(token: &[u8]) -> Vec<u8> {

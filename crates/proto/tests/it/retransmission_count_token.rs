@@ -1,5 +1,4 @@
-//! Copies of a request told apart by their tokens (draft-ietf-core-fasor-02 4.5): no server need
-//! know of it.
+//! Transmission counts in tokens (draft-ietf-core-fasor-02 4.5), which need no support by the server.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +12,7 @@ use carob_cc::evidence::{Answer, Matched};
 use carob_proto::codec::{Code, OptionNumber, Type};
 use carob_proto::endpoint::Config;
 
-/// A client whose timers are 2, 4, 8, 16 and 32 s, with room for `window` requests at once.
+/// A client with timeouts of 2, 4, 8, 16 and 32 s and a window of `window` requests.
 fn counted(window: u16) -> (Net, Log) {
     let (config, log) = counting(CopyTagging::Token, seconds(2), window);
     let mut net = Net::new(config, Config::default());
@@ -33,14 +32,14 @@ fn tokens(net: &Net) -> Vec<Vec<u8>> {
     sent.iter().map(token).collect()
 }
 
-/// A token with another last byte.
+/// A token with its last byte replaced.
 fn of_copy(token: &[u8], copy: u8) -> Vec<u8> {
     let mut token = token.to_vec();
     *token.last_mut().unwrap() = copy;
     token
 }
 
-/// Answers the client's last message with the token of this copy.
+/// Responds to the client's last message with the token of this transmission.
 fn reply(net: &mut Net, copy: u8) {
     let request = net.sent_by_client().last().unwrap().to_vec();
     let token = of_copy(view(&request).token().as_slice(), copy);
@@ -53,7 +52,7 @@ fn separate(net: &mut Net, token: &[u8], id: u16) {
 }
 
 #[test]
-fn the_last_byte_of_the_token_is_the_number_of_the_copy() {
+fn last_byte_of_the_token_is_the_transmission_number() {
     for (length, expected) in [(0, 2), (1, 2), (2, 2), (3, 3), (8, 8), (200, 8)] {
         let (mut config, _) = counting(CopyTagging::Token, seconds(2), 4);
         config.token_length = length;
@@ -105,7 +104,7 @@ fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
 }
 
 #[test]
-fn the_token_of_a_copy_that_was_never_sent_answers_nothing() {
+fn token_of_unsent_transmission_matches_nothing() {
     let (mut net, log) = alone(4);
     net.send_for(get("x"), seconds(3));
     let request = net.sent_by_client()[0].to_vec();
@@ -119,14 +118,14 @@ fn the_token_of_a_copy_that_was_never_sent_answers_nothing() {
     let sent = net.sent_by_client();
     let refused = shapes(&sent[sent.len() - 3..]);
     assert_eq!(refused, vec!["RST 0.00"; 3]);
-    // It goes on waiting for an answer that can be.
+    // The request keeps waiting for a valid response.
     net.send(get("y"));
     reply(&mut net, 0);
     assert_eq!(log.matches(), [Matched::Exact(0)]);
 }
 
 #[test]
-fn late_answers_that_cannot_be_prove_nothing() {
+fn impossible_late_responses_are_no_evidence() {
     let (mut net, log) = alone(4);
     for _ in 0..2 {
         net.send_for(get("x"), millis(2_500));
@@ -138,7 +137,7 @@ fn late_answers_that_cannot_be_prove_nothing() {
         net.inject_to_client(&ack(Code::CONTENT, id).token(&other).bytes());
     }
     assert_eq!(log.matches(), vec![between(0, 1); 2]);
-    // This does.
+    // A valid one is evidence.
     reply(&mut net, 1);
     net.send_for(get("x"), millis(2_500));
     reply(&mut net, 0);
@@ -146,7 +145,7 @@ fn late_answers_that_cannot_be_prove_nothing() {
 }
 
 #[test]
-fn requests_at_once_have_tokens_that_no_copy_of_another_has() {
+fn tokens_of_concurrent_transmissions_are_unique() {
     for length in [0, 1, 2, 3, 8] {
         let (mut config, log) = counting(CopyTagging::Token, seconds(2), 300);
         config.token_length = length;
@@ -174,8 +173,8 @@ fn requests_at_once_have_tokens_that_no_copy_of_another_has() {
             30 + 270 * 3,
             "{length}: registrations keep theirs"
         );
-        assert_eq!(all.len(), tokens.len(), "{length}: none is of two messages");
-        // Each is found by the token of any of its copies; the copies of all leave together.
+        assert_eq!(all.len(), tokens.len(), "{length}: a token was used twice");
+        // Each request is found by the token of any transmission; all tokens are released together.
         let sent: Vec<_> = net.sent_by_client().iter().map(|b| b.to_vec()).collect();
         for n in 0..300 {
             let copy = &sent[n % 3 * 300 + n];
@@ -190,7 +189,7 @@ fn requests_at_once_have_tokens_that_no_copy_of_another_has() {
 #[test]
 fn separate_response_token_resolves_the_copy() {
     let (mut net, log) = counted(4);
-    // The first copy is lost.
+    // The first transmission is lost.
     net.drop_if =
         Some(|from_client, bytes| from_client && view(bytes).token().as_slice().ends_with(&[0]));
     net.app.delay = seconds(1);
@@ -209,9 +208,9 @@ fn separate_response_token_resolves_the_copy() {
 }
 
 #[test]
-fn a_separate_response_may_be_a_replay_as_well() {
-    // Californium 3.14 answers the duplicate of a request with the separate response to the first
-    // copy, once more. Copies at 0 and 2 s.
+fn separate_response_may_be_a_replay() {
+    // Californium 3.14 answers a duplicate with the separate response to the first transmission. Transmissions are at 0
+    // and 2 s.
     let (mut net, log) = alone(4);
     net.send_for(get("x"), millis(100));
     reply(&mut net, 0);
@@ -222,7 +221,7 @@ fn a_separate_response_may_be_a_replay_as_well() {
     net.inject_to_client(&empty(Type::Acknowledgement, id));
     separate(&mut net, &token, 99);
     assert_eq!(log.last(), between(0, 1));
-    // Without its ACK, too.
+    // Also without an ACK.
     net.send_for(get("x"), millis(2_200));
     let token = of_copy(&tokens(&net).pop().unwrap(), 0);
     separate(&mut net, &token, 100);
@@ -252,7 +251,7 @@ fn a_registration_keeps_its_token_and_so_do_its_notifications() {
     let token = |bytes: &&[u8]| view(bytes).token().as_slice().to_vec();
     let registrations: BTreeSet<_> = sent.iter().filter(registers).map(token).collect();
     assert_eq!(registrations.len(), 1);
-    // The further blocks of a notification are requests like any other.
+    // Requests for the further blocks of a notification are ordinary requests.
     let blocks = |bytes: &&&[u8]| view(bytes).option(OptionNumber::BLOCK2).is_some();
     let blocks: Vec<_> = sent.iter().filter(blocks).map(token).collect();
     assert!(!blocks.is_empty());

@@ -1,6 +1,5 @@
-//! Truth of the retransmission count under loss, duplication and reordering, for servers that
-//! deduplicate or not: every tagged request ends, and its controller learns the transmission that
-//! was answered.
+//! Correctness of matched transmissions under loss, duplication and reordering, for servers with and without
+//! deduplication: every request ends, and its controller learns which transmission was answered.
 
 use std::collections::BTreeMap;
 
@@ -25,19 +24,19 @@ const COUNTINGS: [CopyTagging; 4] = [
     CopyTagging::Token,
 ];
 
-/// What a server answers a duplicate with.
+/// Response of a server to a duplicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
-    /// Ours: an answer to that copy.
+    /// A response to that transmission (Carob).
     Counts,
-    /// The bytes of the first answer, as RFC 7252 4.5 has it.
+    /// The stored first response (RFC 7252 4.5).
     Replays,
 }
 
-/// A datagram on its way, and the number of the copy it is, or truly answers.
+/// A datagram in flight; the last field is the transmission that it is or responds to.
 type Flying = (Instant, u64, bool, Vec<u8>, u8);
 
-/// One client, one server, and a path that takes some 10 ms each way.
+/// A client, a server, and a path with a delay of about 10 ms.
 struct World {
     now: Instant,
     client: Endpoint,
@@ -47,10 +46,10 @@ struct World {
     random: Stream,
     flying: Vec<Flying>,
     sequence: u64,
-    /// Copies sent and the first answer, by Message ID.
+    /// Transmissions and first responses by Message ID.
     sent: BTreeMap<u16, u8>,
     first: BTreeMap<u16, Vec<u8>>,
-    /// The copies that answers truly answered, by the time of their arrival.
+    /// Arrival times of responses, with the transmission that each responds to.
     truths: Vec<(Instant, u8)>,
 }
 
@@ -102,7 +101,7 @@ impl World {
         }
     }
 
-    /// What the server says to copy `copy`, at once.
+    /// Drains the server after it received transmission `copy`.
     fn drain_server(&mut self, copy: u8) {
         let mut out = Vec::new();
         loop {
@@ -156,12 +155,11 @@ impl World {
         self.now = end;
     }
 
-    /// Whether what was heard is true of one of the answers that arrived then.
+    /// Whether a reported match is correct for a response that arrived at that time.
     ///
-    /// Of a server that replays: it must not name an earlier copy than the one answered, which
-    /// would make the round trip longer than it was. It may name a later one where that has
-    /// overtaken the one answered on its way, and its answer was overtaken on the way back; then
-    /// the answer that came first is timed from the copy that came first.
+    /// With a server that replays responses, the match must not be earlier than the answered transmission, which would
+    /// overestimate the round-trip time. It may be later if a later transmission overtook the answered one and its response
+    /// was overtaken in turn; then the first response is measured from the transmission that arrived first.
     fn bears_out(&self, heard: &MatchedReply) -> bool {
         let (earliest, latest) = match heard.matched {
             Matched::Exact(told) => (told, told),
@@ -185,7 +183,7 @@ fn faults() -> impl Strategy<Value = Faults> {
     })
 }
 
-/// Forty exchanges one after the other, most of them with copies that were not needed.
+/// Forty exchanges in sequence, most with spurious retransmissions.
 fn exchanges(
     how: CopyTagging,
     server: Server,
@@ -201,7 +199,7 @@ fn exchanges(
         world.client.request(now, there, get("x"), sending).unwrap();
         world.run_until(now + seconds(10));
         if n == 0 {
-            // The first showed how fast the path can be.
+            // The first exchange gives a minimum of the round-trip time.
             world.faults = faults;
         }
     }
@@ -212,7 +210,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_a_controller_is_told_of_the_copy_answered_is_true(
+    fn matched_transmission_is_correct(
         how in proptest::sample::select(&COUNTINGS[..]),
         replays in any::<bool>(),
         faults in faults(),
@@ -261,7 +259,7 @@ proptest! {
     }
 }
 
-/// The worth of it: how many answers to repeated requests tell the copy.
+/// Share of responses to retransmitted requests that are matched exactly.
 #[test]
 fn own_server_counts_most_replies_and_replaying_ones_few() {
     let faults = Faults {

@@ -1,4 +1,4 @@
-//! RFC 7252 section 4, requirement by requirement, on the wire (`vectors/requirements.toml`).
+//! RFC 7252 section 4 by requirement, on the wire (`vectors/requirements.toml`).
 
 use crate::net::wire::{ack, blocks, con, empty, non, shapes, view};
 use crate::net::{Net, Stream, as_non, get, millis, post, seconds};
@@ -10,7 +10,7 @@ use carob_proto::codec::{Code, OptionNumber, Type};
 use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestConfig};
 use carob_proto::message::Payload;
 
-/// A client that waits for the answer to `GET x`, and the Message ID and bytes of its request.
+/// A client with a pending `GET x`; its Message ID and bytes.
 fn waiting() -> (Net, u16, Vec<u8>) {
     let mut net = Net::deaf();
     net.send(get("x"));
@@ -19,14 +19,14 @@ fn waiting() -> (Net, u16, Vec<u8>) {
     (net, id, request)
 }
 
-/// A server that acknowledged `GET slow` first and has now sent its response, and that response.
+/// A server after the Empty ACK and the separate response to `GET slow`; that response.
 fn responding() -> (Net, Vec<u8>) {
     let mut net = Net::plain();
     net.app
         .resources
         .insert("slow".into(), Bytes::from_static(b"late"));
     net.app.delay = seconds(1);
-    // The network drops everything: the client is played by hand.
+    // The network drops everything; the tests play the client.
     net.drop_if = Some(|_, _| true);
     net.inject_to_server(&con(Code::GET, 1).path("slow").bytes());
     net.run_for(millis(1_100));
@@ -36,7 +36,7 @@ fn responding() -> (Net, Vec<u8>) {
 }
 
 #[test]
-fn a_message_of_another_version_is_ignored_by_both_sides() {
+fn message_of_another_version_is_ignored() {
     let (mut net, id, request) = waiting();
     for version in [0x00, 0x80, 0xc0] {
         let mut other = ack(Code::CONTENT, id).token_of(&request).bytes();
@@ -51,7 +51,7 @@ fn a_message_of_another_version_is_ignored_by_both_sides() {
 }
 
 #[test]
-fn everything_sent_is_of_version_1_and_no_non_is_empty() {
+fn sent_messages_have_version_1_and_no_non_is_empty() {
     let mut net = Net::plain();
     net.app.delay = seconds(1);
     net.send(get("x"));
@@ -75,11 +75,11 @@ fn unprocessable_con_is_rejected_by_rst_with_its_message_id() {
         net.inject_to_server(&con(code, 0x100 + n as u16).bytes());
     }
     net.inject_to_server(&empty(Type::Confirmable, 0x200));
-    // A reserved token length, an option cut short, bytes after the ID of an empty message.
+    // A reserved token length, a truncated option, and bytes after an Empty message.
     net.inject_to_server(&[0x4f, 1, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     net.inject_to_server(&[0x40, 1, 3, 1, 0xb3, b'a']);
     net.inject_to_server(&[0x40, 0, 3, 2, 0xff]);
-    // A payload marker without a payload, and less than a header.
+    // A payload marker without payload, and a truncated header.
     net.inject_to_server(&[0x40, 1, 3, 3, 0xff]);
     net.inject_to_server(&[0x40, 1]);
     let ids = [
@@ -171,7 +171,7 @@ fn reply_with_other_message_id_or_source_is_unmatched() {
 }
 
 #[test]
-fn what_icmp_quotes_is_held_against_the_messages_under_way() {
+fn icmp_quote_is_matched_with_pending_messages() {
     let (mut net, id, request) = waiting();
     let peer = crate::net::server_address();
     let elsewhere = std::net::SocketAddr::from(([10, 0, 0, 9], 5683));
@@ -179,7 +179,7 @@ fn what_icmp_quotes_is_held_against_the_messages_under_way() {
     assert!(net.client.is_under_way(peer, &request));
     assert!(net.client.is_under_way(peer, &request[..length]));
     assert!(!net.client.is_under_way(elsewhere, &request));
-    // Too little is quoted; or another type, code, Message ID or token.
+    // Quotes that are too short, or with another type, code, Message ID or token.
     for short in [0, 3, 4, length - 1] {
         assert!(!net.client.is_under_way(peer, &request[..short]));
     }
@@ -209,9 +209,9 @@ fn con_retransmissions_stay_within_max_transmit_span() {
 }
 
 #[test]
-fn an_endpoint_called_late_sends_no_burst_of_copies() {
+fn late_poll_sends_no_burst_of_retransmissions() {
     let (mut net, ..) = waiting();
-    // It slept through three timers.
+    // Late by three timeouts.
     net.now = Instant::ZERO + seconds(20);
     net.client.handle_timeout(net.now);
     net.drain();
@@ -230,7 +230,7 @@ fn late_poll_misses_transmission_opportunity() {
         net.drain();
         assert_eq!(net.sent_by_client().len(), copies);
     }
-    // The fifth copy is due some 20 s later, when MAX_TRANSMIT_SPAN (45 s) is over.
+    // The fifth would be due about 20 s later, after MAX_TRANSMIT_SPAN (45 s).
     net.run_for(seconds(300));
     assert_eq!(net.sent_by_client().len(), 4);
     assert_eq!(net.failure(), Some(Failure::TimedOut { copies: 4 }));
@@ -274,7 +274,7 @@ fn code_and_payload_of_ack_to_response_are_ignored() {
     for code in [Code::CONTENT, Code::NOT_FOUND] {
         let (mut net, response) = responding();
         let id = view(&response).message_id().0;
-        // A request in an ACK is another matter: such a message is rejected.
+        // A request in an ACK would be rejected instead.
         net.inject_to_server(&ack(Code::GET, id).bytes());
         assert!(!net.server.is_idle());
         let strange = ack(code, id).token(&[1, 2]).payload(b"ignore me");
@@ -286,7 +286,7 @@ fn code_and_payload_of_ack_to_response_are_ignored() {
 }
 
 #[test]
-fn a_non_is_never_acknowledged_nor_repeated() {
+fn non_is_never_acknowledged_or_retransmitted() {
     let mut net = Net::plain();
     net.app.delay = seconds(1);
     net.send_with(get("x"), as_non());
@@ -323,7 +323,7 @@ fn a_duplicate_non_response_is_ignored_within_non_lifetime() {
     net.run_for(seconds(144));
     net.inject_to_client(&response);
     assert_eq!((net.responses().len(), net.sent_by_client().len()), (1, 1));
-    // Later it is a message that nobody waits for.
+    // After NON_LIFETIME it is an unmatched response.
     net.run_for(seconds(2));
     net.inject_to_client(&response);
     assert_eq!(net.responses().len(), 1);
@@ -376,7 +376,7 @@ fn no_more_than_nstart_interactions_are_outstanding() {
         net.send_with(get("x"), as_non());
     }
     assert_eq!(net.sent_by_client().len(), 1, "NSTART is 1");
-    // The first is acknowledged after a while and counts no more.
+    // After its acknowledgement, the first no longer counts.
     net.run_for(millis(200));
     assert_eq!(shapes(&net.sent_by_client()), ["CON 0.01", "NON 0.01"]);
 }
@@ -391,7 +391,7 @@ fn silent_peer_is_sent_at_most_probing_rate() {
     let rate = u64::from(net.client.config().parameters.probing_rate);
     let mut bytes = 0;
     for crossing in net.crossings.iter().filter(|c| c.from_client) {
-        // What was sent before must have been paid for by the time this one leaves.
+        // Earlier bytes are covered by PROBING_RATE when this one is sent.
         assert!(bytes <= crossing.at.since(Instant::ZERO).as_secs() * rate + 1);
         bytes += crossing.bytes.len() as u64;
     }
@@ -432,7 +432,7 @@ fn full_block_with_common_options_fits_1280_bytes() {
 }
 
 #[test]
-fn long_options_make_blocks_smaller_rather_than_messages_longer() {
+fn long_options_reduce_the_block_size() {
     let mut net = Net::plain();
     let mut request = crate::net::put("x", crate::net::pattern(3_000));
     for _ in 0..3 {
@@ -466,7 +466,7 @@ fn long_options_make_blocks_smaller_rather_than_messages_longer() {
 }
 
 #[test]
-fn a_random_factor_below_one_counts_as_one() {
+fn ack_random_factor_below_one_counts_as_one() {
     let mut below = Config::default().parameters;
     below.ack_random_factor = Ratio::new(1, 2);
     for place in ["endpoint", "peer", "request"] {
@@ -491,7 +491,7 @@ fn a_random_factor_below_one_counts_as_one() {
 }
 
 #[test]
-fn first_timeouts_are_spread_over_the_random_factor() {
+fn initial_timeouts_are_spread_by_ack_random_factor() {
     let first = |seed| {
         let mut net = Net::plain();
         net.client = Endpoint::new(Config::default(), Stream(seed));

@@ -1,5 +1,4 @@
-//! RFC 7252 sections 5.4, 5.5 and 5.10, requirement by requirement, on the wire
-//! (`vectors/requirements.toml`).
+//! RFC 7252 sections 5.4, 5.5 and 5.10 by requirement, on the wire (`vectors/requirements.toml`).
 
 use crate::net::wire::{Wire, ack, con, empty, non, shapes, view};
 use crate::net::{Net, Stream, as_non, config, get, post, seconds};
@@ -14,7 +13,7 @@ use carob_proto::{Request, Response};
 const UNKNOWN: u16 = 2049;
 const ELECTIVE: u16 = 65_000;
 
-/// A server that has `x`, and its answers to a message.
+/// A server with `x`, and its responses.
 fn answers(messages: &[Wire]) -> (Net, Vec<String>) {
     let mut net = Net::plain();
     net.app
@@ -27,7 +26,7 @@ fn answers(messages: &[Wire]) -> (Net, Vec<String>) {
     (net, answers)
 }
 
-/// A client that waits, and what came of this answer to it.
+/// A client with a pending request that receives this response.
 fn received(sending: RequestConfig, answer: impl FnOnce(u16) -> Wire) -> Net {
     let mut net = Net::deaf();
     net.send_with(get("x"), sending);
@@ -37,7 +36,7 @@ fn received(sending: RequestConfig, answer: impl FnOnce(u16) -> Wire) -> Net {
     net
 }
 
-/// What a server sends when its application answers `GET x` like this.
+/// The message for a response by the application to `GET x`.
 fn responded(response: &Response) -> Vec<u8> {
     responded_to(&con(Code::GET, 1).path("x"), response)
 }
@@ -64,7 +63,7 @@ fn with_options(code: Code, options: &[(OptionNumber, &[u8])]) -> Response {
     response
 }
 
-/// What comes of asking with these options.
+/// The result of a request with these options.
 fn asked(options: &[(OptionNumber, &[u8])]) -> Result<Vec<u8>, RequestError> {
     let mut request = Request::get();
     for (number, value) in options {
@@ -110,7 +109,7 @@ fn unknown_critical_option_in_con_request_is_4_02_with_name() {
 }
 
 #[test]
-fn an_unknown_critical_option_in_a_con_response_has_it_reset() {
+fn unknown_critical_option_in_con_response_is_reset() {
     let mut net = received(RequestConfig::default(), |_| {
         con(Code::CONTENT, 9).option(UNKNOWN, b"?")
     });
@@ -137,7 +136,7 @@ fn unknown_critical_option_in_ack_response_rejects_silently() {
 }
 
 #[test]
-fn an_unknown_critical_option_in_a_non_has_it_rejected() {
+fn unknown_critical_option_in_non_rejects_the_message() {
     let (net, seen) = answers(&[non(Code::GET, 1).path("x").option(UNKNOWN, b"?")]);
     assert!(seen.is_empty() && net.app.executed.is_empty());
     let net = received(as_non(), |_| non(Code::CONTENT, 9).option(UNKNOWN, b"?"));
@@ -170,7 +169,7 @@ fn option_recognized_by_application_passes_both_ways() {
 
 #[test]
 fn an_option_of_wrong_length_counts_as_unknown() {
-    // Critical: refused.
+    // Critical options: refused.
     let long = [b'a'; 256];
     let wrong: [(u16, &[u8]); 7] = [
         (1, &[0; 9]),
@@ -185,7 +184,7 @@ fn an_option_of_wrong_length_counts_as_unknown() {
         let (_, seen) = answers(&[con(Code::GET, 1).option(number, value)]);
         assert_eq!(seen, ["ACK 4.02"], "{number}");
     }
-    // Elective: as if it were not there.
+    // Elective options: ignored.
     let request = con(Code::PUT, 1)
         .path("x")
         .option(12, &[0, 0, 50])
@@ -200,7 +199,7 @@ fn an_option_of_wrong_length_counts_as_unknown() {
 
 #[test]
 fn a_supernumerary_option_counts_as_unknown() {
-    // Critical ones, that may be there once.
+    // Critical options that are not repeatable.
     let twice: [(u16, &[u8]); 5] = [(3, b"h"), (5, b""), (7, b"a"), (17, b""), (23, b"")];
     for (number, value) in twice {
         let request = con(Code::GET, 1).option(number, value);
@@ -213,7 +212,7 @@ fn a_supernumerary_option_counts_as_unknown() {
     });
     let failure = Failure::UnknownOption(OptionNumber::BLOCK2);
     assert_eq!(net.failure(), Some(failure));
-    // Elective ones: the first counts.
+    // Elective options: the first one is used.
     let net = received(RequestConfig::default(), |id| {
         let aged = ack(Code::CONTENT, id).option(14, &[7]).option(14, &[8]);
         aged.option(12, &[50]).option(12, &[60])
@@ -224,7 +223,7 @@ fn a_supernumerary_option_counts_as_unknown() {
 }
 
 #[test]
-fn a_repeatable_option_may_be_there_many_times() {
+fn repeatable_option_may_occur_many_times() {
     let mut request = con(Code::GET, 1).option(1, b"").option(1, b"a");
     for n in 0..40_u8 {
         request = request
@@ -236,8 +235,8 @@ fn a_repeatable_option_may_be_there_many_times() {
 }
 
 #[test]
-fn an_option_of_the_other_direction_counts_as_unknown() {
-    // Those of requests, in a response, are critical.
+fn option_of_the_other_direction_counts_as_unknown() {
+    // Request options in a response are unknown critical ones.
     for number in [1_u16, 3, 5, 7, 11, 15, 17, 35, 39] {
         let net = received(RequestConfig::default(), |id| {
             let value: &[u8] = if number == 5 { b"" } else { b"x" };
@@ -246,14 +245,14 @@ fn an_option_of_the_other_direction_counts_as_unknown() {
         let failure = Failure::UnknownOption(OptionNumber(number));
         assert_eq!(net.failure(), Some(failure));
     }
-    // Those of responses, in a request, are elective.
+    // Response options in a request are unknown elective ones.
     let request = con(Code::GET, 1).path("x").option(8, b"a").option(20, b"b");
     let (_, seen) = answers(&[request.option(14, &[60])]);
     assert_eq!(seen, ["ACK 2.05"]);
 }
 
 #[test]
-fn a_client_sends_no_option_that_its_request_may_not_have() {
+fn client_refuses_options_not_allowed_in_requests() {
     for number in [
         OptionNumber::LOCATION_PATH,
         OptionNumber::LOCATION_QUERY,
@@ -297,7 +296,7 @@ fn a_client_sends_no_option_that_its_request_may_not_have() {
 }
 
 #[test]
-fn a_server_sends_no_option_that_its_response_may_not_have() {
+fn server_refuses_options_not_allowed_in_responses() {
     let wrong: [&[(OptionNumber, &[u8])]; 6] = [
         &[(OptionNumber::ETAG, b"1"), (OptionNumber::ETAG, b"2")],
         &[(OptionNumber::MAX_AGE, b"1"), (OptionNumber::MAX_AGE, b"2")],
@@ -326,7 +325,7 @@ fn a_server_sends_no_option_that_its_response_may_not_have() {
 }
 
 #[test]
-fn options_of_the_engine_replace_the_application_s() {
+fn engine_options_replace_those_of_the_application() {
     let mut net = Net::plain();
     let mut request = crate::net::put("x", crate::net::pattern(2_000));
     request.options.set_uint(OptionNumber::SIZE1, 1).unwrap();
@@ -358,7 +357,7 @@ fn integers_are_sent_short_and_read_with_leading_zeros() {
     let sent = responded(&response);
     let values: Vec<_> = view(&sent).options().map(|o| o.value.to_vec()).collect();
     assert_eq!(values, [b"", b""]);
-    // Accept 50 and Block2 0/0/64, each with zeros before it.
+    // Accept 50 and Block2 0/0/64, padded with zeros.
     let padded = con(Code::GET, 1).path("x").option(17, &[0, 50]);
     let (_, seen) = answers(&[padded.option(23, &[0, 0, 2])]);
     assert_eq!(seen, ["ACK 2.05"]);
@@ -384,7 +383,7 @@ fn payload_of_method_without_payload_is_ignored() {
             panic!("the request reaches the application");
         };
         assert_eq!(server.incoming(id).unwrap().body, b"");
-        // And Block1 is about a payload: here it is an option nobody knows.
+        // Block1 needs a payload; without one it is an unknown critical option.
         let (_, seen) = answers(&[con(method, 1).path("x").option(27, &[0])]);
         assert_eq!(seen, ["ACK 4.02"]);
     }
@@ -401,7 +400,7 @@ fn a_2_03_has_no_payload_and_any_received_is_ignored() {
     let sent = responded(&valid);
     assert_eq!(view(&sent).payload(), b"");
     assert_eq!(view(&sent).option(OptionNumber::ETAG), Some(&b"1"[..]));
-    // Not even of the block that was asked for.
+    // Also for a requested block.
     let third = con(Code::GET, 1).path("x").option(23, &[0x36]);
     assert_eq!(shapes(&[&responded_to(&third, &valid)]), ["ACK 2.03"]);
     let net = received(RequestConfig::default(), |id| {
@@ -426,8 +425,8 @@ fn proxy_requests_without_proxy_are_answered_5_05() {
     }
 }
 
-/// Handling of a request at a proxy: the message sent at once, and the option that the application
-/// must understand to respond itself.
+/// Handling of a request by a proxy: the message sent at once, and the option that the application must understand to
+/// respond itself.
 fn at_a_proxy(request: &Wire) -> (Option<String>, Option<OptionNumber>) {
     let mut proxy = Endpoint::new(config(|config| config.forwards = true), Stream(1));
     let now = carob_cc::time::Instant::ZERO;
@@ -452,8 +451,8 @@ fn proxy_application_receives_forwardable_unknown_options() {
     let safe = asked().option(SAFE, b"?");
     assert_eq!(at_a_proxy(&safe), (None, Some(OptionNumber(SAFE))));
     let (_, seen) = answers(&[safe]);
-    assert_eq!(seen, ["ACK 4.02"], "and nobody else does");
-    // Unsafe ones, and those that could not be written again, are refused all the same.
+    assert_eq!(seen, ["ACK 4.02"], "only a proxy forwards it");
+    // Unsafe options, and those that cannot be re-encoded, are refused.
     let refused = (Some("ACK 4.02".to_owned()), None);
     for wrong in [
         asked().option(65_003, b"?"),
@@ -474,7 +473,7 @@ fn proxy_application_receives_forwardable_unknown_options() {
 }
 
 #[test]
-fn a_reserved_location_option_beside_location_is_not_overlooked() {
+fn reserved_location_option_with_location_is_critical() {
     for number in [128, 132, 136, 140] {
         let request = con(Code::GET, 1).path("x");
         let (_, seen) = answers(&[request.clone().option(8, b"a").option(number, b"?")]);
@@ -492,14 +491,14 @@ fn a_reserved_location_option_beside_location_is_not_overlooked() {
 }
 
 #[test]
-fn a_representation_other_than_the_one_accepted_becomes_4_06() {
+fn representation_not_matching_accept_becomes_4_06() {
     let json = Response::content(ContentFormat::JSON, "{}");
     let accept = |format: u8| con(Code::GET, 1).path("x").option(17, &[format]);
     let shape = |request: Wire, response| shapes(&[&responded_to(&request, response)]).remove(0);
     assert_eq!(shape(accept(50), &json), "ACK 2.05");
     assert_eq!(shape(accept(60), &json), "ACK 4.06");
     assert_eq!(shape(con(Code::GET, 1).path("x"), &json), "ACK 2.05");
-    // Another error comes first; and what has been done is not denied.
+    // Other errors take precedence, and effects that have happened are not denied.
     let missing = Response::content(ContentFormat::JSON, "{}");
     let missing = Response {
         code: Code::NOT_FOUND,
@@ -531,7 +530,7 @@ fn an_entity_tag_is_any_bytes() {
 }
 
 #[test]
-fn a_diagnostic_is_utf_8_and_absent_where_the_code_says_all() {
+fn diagnostic_payload_is_utf_8_and_optional() {
     let (net, _) = answers(&[
         con(Code::GET, 1).option(UNKNOWN, b"\xff\xfe"),
         con(Code::GET, 2).option(35, b"\xff"),
@@ -552,7 +551,7 @@ fn a_diagnostic_is_utf_8_and_absent_where_the_code_says_all() {
 }
 
 #[test]
-fn no_number_for_experiments_is_in_the_table() {
+fn experimental_option_numbers_are_not_registered() {
     use carob_proto::codec::numbers::{ContentFormatDefinition, OptionDefinition};
     assert!(
         OptionDefinition::ALL

@@ -1,5 +1,4 @@
-//! RFC 7252 sections 5.1 to 5.3, requirement by requirement, on the wire
-//! (`vectors/requirements.toml`).
+//! RFC 7252 sections 5.1 to 5.3 by requirement, on the wire (`vectors/requirements.toml`).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +8,7 @@ use bytes::Bytes;
 use carob_proto::codec::{Code, Type};
 use carob_proto::endpoint::{Config, RequestConfig};
 
-/// A client that waits for an answer which only a test will give, and its request.
+/// A client with a pending request; the tests respond.
 fn waiting(sending: RequestConfig) -> (Net, Vec<u8>) {
     let mut net = Net::deaf();
     net.send_with(get("x"), sending);
@@ -22,7 +21,7 @@ fn id_of(message: &[u8]) -> u16 {
 }
 
 #[test]
-fn a_client_takes_its_response_however_it_comes() {
+fn client_accepts_every_kind_of_response() {
     let (piggybacked, content) = (ack(Code::CONTENT, 0), Code::CONTENT);
     let (separate, loose) = (con(content, 900), non(content, 901));
     for confirmable in [true, false] {
@@ -36,12 +35,12 @@ fn a_client_takes_its_response_however_it_comes() {
                 net.inject_to_client(&response.clone().token_of(&request).bytes());
                 let told = net.response().map(|response| response.code);
                 assert_eq!(told, Some(content), "{confirmable} {n} {acknowledged}");
-                // The ACK may also come last; nothing is sent for it.
+                // An ACK that arrives last is ignored.
                 let before = net.sent_by_client().len();
                 net.inject_to_client(&empty(Type::Acknowledgement, id_of(&request)));
                 net.run_for(seconds(300));
                 assert_eq!(net.sent_by_client().len(), before);
-                // A CON is acknowledged, a NON is not.
+                // A CON response is acknowledged, a NON response is not.
                 assert_eq!(before, if n == 0 { 2 } else { 1 });
             }
         }
@@ -70,7 +69,7 @@ fn acknowledged_request_gets_no_piggybacked_response() {
     net.app.delay = millis(400);
     net.drop_if = Some(|_, _| true);
     let request = con(Code::GET, 5).path("x").bytes();
-    // Copies before and after the empty ACK, and after the response.
+    // Duplicates before and after the Empty ACK, and after the response.
     for pause in [50, 100, 100, 200, 3_000, 60_000] {
         net.inject_to_server(&request);
         net.run_for(millis(pause));
@@ -111,7 +110,7 @@ fn token_of_any_value_is_echoed_in_every_response() {
     }
 }
 
-/// The tokens of this many requests of at least `length` bytes each, all of them in use at once.
+/// Tokens of `count` pending requests, each at least `length` bytes long.
 fn tokens_in_use(count: u16, length: u16) -> BTreeSet<Vec<u8>> {
     let mut config = Config::default();
     config.parameters.nstart = count;
@@ -130,7 +129,7 @@ fn tokens_in_use_are_unique_and_random() {
     let tokens = tokens_in_use(500, Config::default().token_length);
     assert_eq!(tokens.len(), 500);
     assert!(tokens.iter().all(|t| t.len() >= 4), "at least 32 bits");
-    // Each bit is set about half the time.
+    // Each bit is set in about half of the tokens.
     for bit in 0..64 {
         let set = tokens.iter().filter(|t| t[bit / 8] >> (bit % 8) & 1 == 1);
         assert!((150..350).contains(&set.count()), "bit {bit}");
@@ -138,9 +137,9 @@ fn tokens_in_use_are_unique_and_random() {
 }
 
 #[test]
-fn short_tokens_in_use_are_unique_too() {
+fn short_tokens_in_use_are_unique() {
     let tokens = tokens_in_use(300, 1);
-    assert_eq!(tokens.len(), 300, "more than one byte tells apart");
+    assert_eq!(tokens.len(), 300, "tokens were reused");
 }
 
 #[test]
@@ -185,7 +184,7 @@ fn a_response_from_another_endpoint_matches_nothing() {
 }
 
 #[test]
-fn an_idempotent_request_may_run_twice_and_a_post_may_not() {
+fn idempotent_request_may_run_twice_but_not_post() {
     let mut net = Net::new(
         Config::default(),
         config(|config| config.limits.dedup_idempotent = 1),

@@ -1,5 +1,4 @@
-//! RFC 7641, requirement by requirement, on the wire (`vectors/requirements.toml`); what
-//! `observe.rs` does not show.
+//! RFC 7641 by requirement, on the wire (`vectors/requirements.toml`), as far as `observe.rs` does not cover it.
 
 use crate::net::wire::{ack, blocks, con, empty, non, shapes, view};
 use crate::net::{Net, config, get, millis, observing, pattern, seconds};
@@ -9,7 +8,7 @@ use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, RequestConfig, RequestId, Subject};
 use carob_proto::{Request, Response};
 
-/// A client that observes `/light`, whose state is "off"; the first exchange is over.
+/// A client that observes `/light` with state "off", after the registration.
 fn observed(request: Request) -> (Net, RequestId) {
     let mut net = Net::plain();
     net.observable("light", "off");
@@ -23,7 +22,7 @@ fn number(message: &[u8]) -> Option<u32> {
     view(message).uint_option(OptionNumber::OBSERVE)
 }
 
-/// The options of a message without its Observe option.
+/// Options of a message without Observe.
 fn others(message: &[u8]) -> Vec<(u16, Vec<u8>)> {
     let all = view(message).options();
     let rest = all.filter(|option| option.number != OptionNumber::OBSERVE);
@@ -31,7 +30,7 @@ fn others(message: &[u8]) -> Vec<(u16, Vec<u8>)> {
         .collect()
 }
 
-/// A GET of `/light` with options of every kind.
+/// A GET of `/light` with many kinds of options.
 fn particular() -> Request {
     let mut request = get("light");
     let options = &mut request.options;
@@ -77,7 +76,7 @@ fn deregistration_repeats_token_and_options() {
 }
 
 #[test]
-fn who_is_not_listed_is_answered_without_observe() {
+fn response_without_registration_has_no_observe() {
     let mut net = Net::new(
         Config::default(),
         config(|config| config.limits.observers = 0),
@@ -100,7 +99,7 @@ fn a_second_registration_with_the_same_token_replaces_the_first() {
     let before = net.sent_by_server().len();
     net.change("light", "on", false);
     net.run_for(seconds(1));
-    assert_eq!(net.sent_by_server().len(), before + 1, "told once");
+    assert_eq!(net.sent_by_server().len(), before + 1, "notified twice");
 }
 
 #[test]
@@ -141,7 +140,7 @@ fn notifications_have_token_rising_number_and_first_format() {
 }
 
 #[test]
-fn numbers_count_messages_and_so_grow_slowly() {
+fn observe_numbers_increase_slowly() {
     let (mut net, _) = observed(get("light"));
     net.observable("door", "shut");
     net.send_with(get("door"), observing());
@@ -164,13 +163,13 @@ fn numbers_count_messages_and_so_grow_slowly() {
 }
 
 #[test]
-fn numbers_go_on_when_an_observer_that_was_forgotten_comes_back() {
+fn observe_numbers_continue_after_a_new_registration() {
     let (mut net, _) = observed(get("light"));
     for state in ["on", "dim"] {
         net.change("light", state, false);
         net.run_for(seconds(1));
     }
-    // The client cannot be reached for a while and is taken off the list.
+    // The client is unreachable and removed from the observers.
     net.drop_if = Some(|from_client, _| !from_client);
     net.change("light", "lost", true);
     net.run_until(Instant::ZERO + seconds(110));
@@ -190,7 +189,7 @@ fn numbers_go_on_when_an_observer_that_was_forgotten_comes_back() {
         .filter_map(|message| number(message))
         .collect();
     assert!(numbers.len() >= 9, "{numbers:?}");
-    // Copies of one notification have its number.
+    // Retransmissions of a notification have the same number.
     assert!(numbers.is_sorted(), "{numbers:?}");
     assert!(numbers.last() > numbers.get(2), "{numbers:?}");
 }
@@ -226,7 +225,7 @@ fn unconfirmed_notifications_are_few_between_confirmed_ones() {
 fn state_of_lost_notification_arrives_eventually() {
     let mut net = Net::plain();
     net.observable("light", "off");
-    // A client that trusts what it knows for a week, and so never asks.
+    // Max-Age of a week, so that the client does not register again.
     net.app.max_ages.insert("light".into(), 7 * 86_400);
     net.send_with(get("light"), observing());
     net.run_for(seconds(1));
@@ -236,7 +235,11 @@ fn state_of_lost_notification_arrives_eventually() {
     net.run_for(seconds(25 * 3_600));
     assert_eq!(net.states(), ["off", "on"]);
     let kinds = shapes(&net.sent_by_client());
-    assert_eq!(kinds, ["CON 0.01", "ACK 0.00"], "it was told, and said so");
+    assert_eq!(
+        kinds,
+        ["CON 0.01", "ACK 0.00"],
+        "one notification and its acknowledgement"
+    );
 }
 
 #[test]
@@ -262,7 +265,7 @@ fn notification_with_unknown_token_is_reset() {
     };
     net.inject_to_client(&told(0x900, 200).token(b"unknown").bytes());
     net.inject_to_client(&told(0x901, 201).token_of(&registration).bytes());
-    // An older one is acknowledged, too, and so is what comes twice. A NON is not.
+    // Old and duplicate CON notifications are acknowledged; a NON is not.
     let unconfirmed = non(Code::CONTENT, 0x903).option(6, &[202]).payload(b"x");
     net.inject_to_client(&unconfirmed.token_of(&registration).bytes());
     net.inject_to_client(&told(0x902, 150).token_of(&registration).bytes());
@@ -303,7 +306,7 @@ fn blockwise_notification_has_etag_and_rest_is_fetched() {
     }
 }
 
-/// What the server says to one client, and when (RFC 7641 4.5.1).
+/// Pacing of notifications to one client (RFC 7641 4.5.1).
 mod pacing {
     use super::*;
 
@@ -311,7 +314,7 @@ mod pacing {
     const NON: Type = Type::NonConfirmable;
     const CON: Type = Type::Confirmable;
 
-    /// A client that observes `a`, `b` and so on, as many as there are states, at this server.
+    /// A client that observes resources `a`, `b` and so on, one per state.
     fn observed_at(server: Config, states: &[&'static str]) -> Net {
         let mut net = Net::new(Config::default(), server);
         for (path, state) in PATHS.iter().zip(states) {
@@ -323,7 +326,7 @@ mod pacing {
         net
     }
 
-    /// What the server has sent from message `from` on: milliseconds since `start`, type, payload.
+    /// Messages of the server from index `from`: milliseconds since `start`, type, payload.
     fn told(net: &Net, from: usize, start: Instant) -> Vec<(u64, Type, String)> {
         let of_server = net.crossings.iter().filter(|c| !c.from_client);
         let told = of_server.skip(from).map(|crossing| {
@@ -351,7 +354,7 @@ mod pacing {
         for path in PATHS {
             net.change(path, path, false);
         }
-        // A notification carries the representation at the time of its transmission.
+        // A notification has the representation at the time of its transmission.
         net.run_for(seconds(7));
         net.change("e", "e again", false);
         net.run_for(seconds(20));
@@ -368,7 +371,7 @@ mod pacing {
     }
 
     #[test]
-    fn the_default_controller_lets_a_burst_of_non_notifications_go() {
+    fn default_controller_does_not_pace_non_notifications() {
         let mut net = observed_at(Config::default(), &["0", "0", "0"]);
         let (start, before) = (net.now, net.sent_by_server().len());
         for path in &PATHS[..3] {
@@ -392,7 +395,7 @@ mod pacing {
     }
 
     #[test]
-    fn clients_do_not_wait_for_each_other() {
+    fn pacing_is_per_client() {
         let mut net = observed_at(paced(), &["0"]);
         let registration = net.sent_by_client()[0].to_vec();
         let other = ([10, 0, 0, 77], 5683).into();
@@ -405,7 +408,7 @@ mod pacing {
     }
 
     #[test]
-    fn requests_do_not_wait_behind_notifications_that_are_held_back() {
+    fn requests_are_not_queued_behind_paced_notifications() {
         let mut net = observed_at(paced(), &["0", "0"]);
         net.change("a", "a", false);
         net.change("b", "b", false);

@@ -1,5 +1,4 @@
-//! RFC 7641: the response to a registration is the first notification, and what that means for
-//! those that follow (`vectors/requirements.toml`).
+//! RFC 7641: the response to a registration as the first notification (`vectors/requirements.toml`).
 
 use crate::net::wire::{Wire, blocks, con, empty, non, shapes, view};
 use crate::net::{Net, Stream, client_address, config, get, observing, pattern, seconds};
@@ -14,7 +13,7 @@ use carob_proto::{Request, Response};
 
 const LIGHT: Subject = Subject(0);
 
-/// A server whose application is the test.
+/// A server; the test is its application.
 struct Server {
     endpoint: Endpoint,
     now: Instant,
@@ -38,7 +37,7 @@ impl Server {
         self.drain();
     }
 
-    /// Lists who made the request, and answers it.
+    /// Adds the sender of a request to the observers and responds.
     fn register(&mut self, request: &Wire, answer: &Response) {
         self.hear(&request.bytes());
         let id = self.requests.pop().expect("the request has arrived");
@@ -54,7 +53,7 @@ impl Server {
         self.drain();
     }
 
-    /// Lets time pass, with all that is due in it.
+    /// Advances time and handles timeouts.
     fn wait(&mut self, secs: u64) {
         let end = self.now + seconds(secs);
         loop {
@@ -110,7 +109,7 @@ fn etag(message: &[u8]) -> Option<&[u8]> {
 mod refused {
     use super::*;
 
-    /// A registration that is answered after its empty acknowledgement.
+    /// A registration with an Empty ACK and a separate response.
     fn answered_late(request: &Wire) -> Server {
         let mut server = Server::new(Config::default());
         server.hear(&request.bytes());
@@ -124,7 +123,7 @@ mod refused {
     }
 
     #[test]
-    fn who_never_acknowledges_the_first_state_is_taken_off_the_list() {
+    fn unacknowledged_first_notification_removes_the_observer() {
         let mut server = answered_late(&register(1));
         assert_eq!(server.shapes(), ["ACK 0.00", "CON 2.05"]);
         server.wait(100);
@@ -133,7 +132,7 @@ mod refused {
     }
 
     #[test]
-    fn who_refuses_the_first_state_is_taken_off_the_list() {
+    fn rejected_first_notification_removes_the_observer() {
         for request in [register(1), non(Code::GET, 1).option(6, b"").path("light")] {
             let mut server = answered_late(&request);
             let id = view(server.last()).message_id().0;
@@ -143,7 +142,7 @@ mod refused {
     }
 
     #[test]
-    fn who_registers_again_meanwhile_stays_on_the_list() {
+    fn second_registration_keeps_the_observer() {
         let mut server = answered_late(&register(1));
         server.wait(50);
         server.register(&register(2), &text("off"));
@@ -152,7 +151,7 @@ mod refused {
     }
 
     #[test]
-    fn an_answer_that_cannot_be_built_lists_nobody() {
+    fn unbuildable_response_registers_no_observer() {
         let mut server = Server::new(Config::default());
         let mut large = text("off");
         for _ in 0..2 {
@@ -195,20 +194,20 @@ mod tags {
     }
 
     #[test]
-    fn nobody_is_told_2_03_for_a_tag_that_another_named() {
+    fn etag_of_another_observer_gives_no_2_03() {
         let mut server = Server::new(Config::default());
         let valid = tagged("off", 1).validated().unwrap();
         server.register(&register(1).token(b"1").option(4, &[1]), &valid);
         server.register(&register(2).token(b"2"), &tagged("off", 1));
         server.sent.clear();
-        // Each observer receives a CON notification with the representation that it has.
+        // Each observer gets a CON notification with a full representation.
         server.wait(DAY);
         assert_eq!(server.shapes()[0], "CON 2.05");
         assert!(server.shapes().iter().all(|shape| shape == "CON 2.05"));
     }
 
     #[test]
-    fn a_state_that_is_valid_is_told_in_any_format() {
+    fn valid_notification_needs_no_matching_format() {
         let mut server = Server::new(Config::default());
         server.register(&register(1), &tagged("off", 1));
         server.notify(&tagged("off", 1).validated().unwrap(), false);
@@ -246,7 +245,7 @@ mod tags {
     }
 
     #[test]
-    fn a_notification_in_blocks_of_the_client_s_size_has_a_tag() {
+    fn block_wise_notification_has_an_etag() {
         let mut server = Server::new(Config::default());
         let block = (0, false, 64);
         let request = register(1).block(OptionNumber::BLOCK2, block);
@@ -259,7 +258,7 @@ mod tags {
             assert!(etag(server.last()).is_some());
             assert_ne!(etag(server.last()).map(<[u8]>::to_vec), before);
         }
-        // The other blocks are of the notified representation.
+        // Further blocks belong to the notified representation.
         let tag = etag(server.last()).unwrap().to_vec();
         let rest = con(Code::GET, 9).path("light");
         server.hear(&rest.block(OptionNumber::BLOCK2, (1, false, 64)).bytes());
@@ -280,7 +279,7 @@ mod formats {
     }
 
     #[test]
-    fn every_state_has_the_format_of_the_first_or_is_told_as_4_06() {
+    fn notification_in_another_format_becomes_4_06() {
         let (json, text) = (Some(ContentFormat::JSON), Some(ContentFormat::TEXT_PLAIN));
         for first in [json, None] {
             for next in [json, text, None] {
@@ -314,7 +313,7 @@ mod listing {
         server.register(&register(2).token(b"2"), &json);
         assert_eq!(view(server.last()).option(OptionNumber::OBSERVE), None);
         assert_eq!(server.observers(), 1);
-        // The only one may begin anew.
+        // Its only observer may register again.
         server.register(&register(3).token(b"1"), &json);
         assert!(view(server.last()).option(OptionNumber::OBSERVE).is_some());
         server.notify(&json, false);
@@ -355,12 +354,12 @@ mod waiting {
     }
 
     #[test]
-    fn a_newer_answer_to_a_registration_is_what_is_told_later() {
+    fn confirmation_repeats_the_newest_response() {
         const DAY: u64 = 24 * 3_600;
         let mut server = Server::new(Config::default());
         server.register(&register(1).token(b"1"), &text("off"));
         server.wait(DAY / 2);
-        // It has changed without a notification.
+        // The state has changed without a notification.
         server.register(&register(2).token(b"2"), &text("on"));
         server.sent.clear();
         server.wait(DAY / 2);
@@ -371,7 +370,7 @@ mod waiting {
 mod bodies {
     use super::*;
 
-    /// The first part of a body of 3000 bytes, as an application reads it for blocks of this size.
+    /// The first part of a body of 3000 bytes, generated for this block size.
     fn part(size: usize) -> Response {
         let mut response = Response::new(Code::CONTENT).with_etag(ETag::from(1));
         response.payload = Payload::Part {
@@ -401,14 +400,18 @@ mod bodies {
             for (message, size) in all.iter().zip(told) {
                 assert_eq!(view(message).payload(), &pattern(3_000)[..size]);
             }
-            // And once more after a day, for every kind of registration.
+            // CON after a day, for every kind of registration.
             server.wait(25 * 3_600);
-            assert_eq!(server.observers(), 0, "nobody was there to acknowledge it");
+            assert_eq!(
+                server.observers(),
+                0,
+                "an observer that did not acknowledge remains"
+            );
         }
     }
 
     #[test]
-    fn a_part_from_the_middle_is_no_notification() {
+    fn part_of_a_body_is_refused_as_notification() {
         let mut server = Server::new(Config::default());
         server.register(&register(1), &text("off"));
         let mut middle = part(64);
@@ -423,7 +426,7 @@ mod bodies {
     #[test]
     fn state_at_size_limit_fits_longest_observe_and_token() {
         let mut server = Server::new(Config::default());
-        // As long as a message can be with a token of one byte and a number of none.
+        // The maximum size for a token of one byte and an empty Observe value.
         let mut full = Response::new(Code::CONTENT).with_payload(pattern(1_024));
         full.options.push(OptionNumber(2_048), &[0; 190]).unwrap();
         server.register(&register(1).token(b"1"), &full);
@@ -436,7 +439,7 @@ mod bodies {
             let mut full = Response::new(Code::CONTENT).with_payload(pattern(1_024));
             full = full.with_format(ContentFormat::TEXT_PLAIN);
             full.options.push(OptionNumber(2_048), &vec![0; n]).unwrap();
-            // A notification may be rejected; an accepted one is sent.
+            // A notification that is accepted must be sent.
             let told = server.sent.len();
             let taken = server.endpoint.notify(server.now, LIGHT, &full, false);
             server.drain();
@@ -445,7 +448,7 @@ mod bodies {
     }
 
     #[test]
-    fn a_fetch_whose_query_needs_blocks_observes_and_is_renewed() {
+    fn fetch_with_block_wise_query_observes() {
         let mut net = Net::new(
             config(|config| config.block_size = BlockSize::from_bytes_at_most(64).unwrap()),
             Config::default(),
@@ -460,7 +463,7 @@ mod bodies {
         net.run_for(seconds(90));
         assert_eq!(net.states(), ["off", "on", "on"]);
         assert_eq!(net.server.observers(LIGHT), 1);
-        // While nothing is under way, bodies of others have their turn.
+        // Without pending messages, other bodies can be sent.
         let mut other = Request::new(Code::FETCH).with_path("light").unwrap();
         other.payload = pattern(200);
         net.send(other);

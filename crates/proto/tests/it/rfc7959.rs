@@ -1,4 +1,4 @@
-//! RFC 7959, requirement by requirement, on the wire (`vectors/requirements.toml`).
+//! RFC 7959 by requirement, on the wire (`vectors/requirements.toml`).
 
 mod bodies;
 mod option;
@@ -22,7 +22,7 @@ fn with_blocks(bytes: usize) -> Config {
     config(|config| config.block_size = BlockSize::from_bytes_at_most(bytes).unwrap())
 }
 
-/// A client that asked for `x` and got this as the first answer, the rest being lost.
+/// A client that requested `x` and received this response; further messages are dropped.
 fn answered(request: Request, answer: impl FnOnce(u16) -> Wire) -> Net {
     let mut net = Net::deaf();
     net.send(request);
@@ -32,7 +32,7 @@ fn answered(request: Request, answer: impl FnOnce(u16) -> Wire) -> Net {
     net
 }
 
-/// The next answer to a client that [`answered`] left waiting.
+/// Responds to the last message of a client of [`answered`].
 fn answer_next(net: &mut Net, answer: impl FnOnce(u16) -> Wire) {
     let last = net.sent_by_client().last().unwrap().to_vec();
     let id = view(&last).message_id().0;
@@ -44,7 +44,7 @@ fn content(id: u16, block: (u32, bool, usize), bytes: usize) -> Wire {
     message.payload(&pattern(4_096)[..bytes])
 }
 
-/// Answers to blocks put on the wire by hand.
+/// Replies to hand-written blocks.
 fn told(config: Config, messages: &[Wire]) -> (Net, Vec<String>) {
     let mut net = Net::new(Config::default(), config);
     for message in messages {
@@ -59,7 +59,7 @@ fn put_block(id: u16, block: (u32, bool, usize), bytes: usize) -> Wire {
     message.payload(&pattern(4_096)[..bytes])
 }
 
-/// What a server says to a request when its application answers like this.
+/// The message for a response by the application.
 fn responded(request: &Wire, response: &Response) -> Vec<u8> {
     let mut server = Endpoint::new(Config::default(), Stream(1));
     server.deliver_by(|_| Delivery::Streamed);

@@ -1,5 +1,4 @@
-//! What belongs to a connection and ends with it, and what one connection can make us owe
-//! (RFC 8323 3.3, 3.4, 6, 7).
+//! State of a connection and its end, and limits on work per connection (RFC 8323 3.3, 3.4, 6, 7).
 
 use crate::stream::{CLIENT, CSM, Lone, address, config, frame, introduced};
 use carob_cc::random::Fixed;
@@ -13,7 +12,7 @@ fn text(text: &'static str) -> Response {
     Response::content(ContentFormat::TEXT_PLAIN, text)
 }
 
-/// Loses its connection and has the next one.
+/// Loses the connection and reconnects.
 fn reconnected(lone: &mut Lone) {
     lone.lose();
     assert!(lone.connect());
@@ -36,7 +35,7 @@ mod belonging {
     }
 
     #[test]
-    fn what_is_answered_late_does_not_count_for_the_next_connection() {
+    fn late_response_is_not_sent_on_the_next_connection() {
         let mut lone = introduced();
         lone.hear(&frame(Code::GET, &[1], &[], &[]));
         let old = lone.requests();
@@ -51,7 +50,7 @@ mod belonging {
     }
 
     #[test]
-    fn requests_with_one_token_are_each_answered() {
+    fn requests_with_equal_tokens_each_get_a_response() {
         let mut lone = introduced();
         lone.hear(&frame(Code::GET, &[1], &[], &[]));
         lone.hear(&frame(Code::GET, &[1], &[], &[]));
@@ -75,7 +74,7 @@ mod belonging {
     }
 
     #[test]
-    fn a_body_half_received_is_not_continued_on_the_next_connection() {
+    fn incomplete_body_is_not_continued_on_the_next_connection() {
         let mut lone = introduced();
         let part = |number: u8, more: u8| {
             let block = [number << 4 | more << 3 | 6];
@@ -90,7 +89,7 @@ mod belonging {
     }
 
     #[test]
-    fn a_connection_that_ends_within_a_message_leaves_nothing() {
+    fn connection_closed_within_a_message_leaves_no_state() {
         let whole = frame(Code::PUT, &[1], &[(27, &[0x0e])], &[7; 1_024]);
         for end in 0..whole.len() {
             let mut lone = introduced();
@@ -115,8 +114,8 @@ mod bert {
     }
 
     #[test]
-    fn the_upload_of_the_example_is_taken() {
-        // RFC 8323 6.2.
+    fn example_upload_with_bert() {
+        // The example of RFC 8323 6.2.
         let mut lone = introduced();
         lone.hear(&bert(0, true, 8_192));
         lone.hear(&bert(8, true, 16_384));
@@ -141,7 +140,7 @@ mod bert {
     }
 
     #[test]
-    fn a_part_that_is_not_the_last_is_whole_blocks() {
+    fn non_final_bert_message_has_whole_blocks() {
         for payload in [1_023, 1_025, 1_536] {
             let mut lone = introduced();
             lone.hear(&bert(0, true, payload));
@@ -150,7 +149,7 @@ mod bert {
     }
 
     #[test]
-    fn the_last_may_be_any_length() {
+    fn final_bert_message_may_have_any_length() {
         for payload in [1, 1_023, 1_024, 3_000] {
             let mut lone = introduced();
             lone.hear(&bert(0, true, 2_048));
@@ -167,7 +166,7 @@ mod observing {
 
     const SUBJECT: Subject = Subject(7);
 
-    /// A client observes us; the request that asked for it.
+    /// A registration by the peer.
     fn asked(lone: &mut Lone) -> IncomingId {
         lone.hear(&frame(Code::GET, &[5], &[(6, b"")], &[]));
         lone.requests()[0]
@@ -180,21 +179,21 @@ mod observing {
     }
 
     #[test]
-    fn the_list_is_empty_when_the_connection_is_gone() {
+    fn observers_end_with_their_connection() {
         let mut lone = introduced();
         let id = asked(&mut lone);
         assert!(lone.end.observe(lone.now, id, SUBJECT));
         lone.respond(id, &text("0"));
         assert_eq!(tell(&mut lone, "1"), 1);
         lone.pass(Duration::from_secs(3_600));
-        assert_eq!(lone.closed, 0, "who observes is not idle");
+        assert_eq!(lone.closed, 0, "connections with observers are not idle");
         lone.lose();
         assert_eq!((lone.end.observers(SUBJECT), tell(&mut lone, "2")), (0, 0));
         assert_eq!(lone.wanted, 0, "it is not gone to");
     }
 
     #[test]
-    fn the_list_is_empty_when_the_peer_is_silent_for_too_long() {
+    fn observers_end_when_the_peer_is_silent() {
         let mut lone = introduced();
         let id = asked(&mut lone);
         assert!(lone.end.observe(lone.now, id, SUBJECT));
@@ -217,12 +216,12 @@ mod observing {
     }
 
     #[test]
-    fn nor_by_the_answer_to_a_connection_that_is_gone() {
+    fn response_to_lost_connection_registers_no_observer() {
         let mut lone = introduced();
         let id = asked(&mut lone);
         assert!(lone.end.observe(lone.now, id, SUBJECT));
         reconnected(&mut lone);
-        // The same client, with the same token, is listed anew; an error answers the old request.
+        // The client registers again with the same token; the old request gets an error.
         let again = asked(&mut lone);
         assert!(lone.end.observe(lone.now, again, SUBJECT));
         lone.respond(id, &Response::new(Code::NOT_FOUND));
@@ -232,7 +231,7 @@ mod observing {
     }
 
     #[test]
-    fn a_get_with_the_token_and_observe_1_ends_it_and_is_answered() {
+    fn get_with_observe_1_cancels_the_observation() {
         let mut lone = introduced();
         let id = asked(&mut lone);
         assert!(lone.end.observe(lone.now, id, SUBJECT));
@@ -249,7 +248,7 @@ mod observing {
         );
     }
 
-    /// We observe; the token.
+    /// An observation of the peer; returns its token.
     fn observing(lone: &mut Lone) -> (carob_proto::endpoint::RequestId, Vec<u8>) {
         let mut sending = RequestConfig::default();
         sending.observe = true;
@@ -271,7 +270,7 @@ mod observing {
     }
 
     #[test]
-    fn whatever_number_a_notification_has_it_is_the_newest() {
+    fn observe_number_is_ignored_over_a_connection() {
         let mut lone = introduced();
         let (_, token) = observing(&mut lone);
         for (number, state) in [
@@ -293,7 +292,7 @@ mod observing {
     }
 
     #[test]
-    fn who_has_enough_says_so_with_the_token_of_the_observation() {
+    fn cancellation_has_the_token_of_the_observation() {
         let mut lone = introduced();
         let (id, token) = observing(&mut lone);
         lone.hear(&frame(Code::CONTENT, &token, &[(6, b"")], b"a"));
@@ -306,7 +305,7 @@ mod observing {
             (Code::GET, &token[..])
         );
         assert_eq!(view.uint_option(OptionNumber::OBSERVE), Some(1));
-        // What still comes with that token does no harm.
+        // Later notifications with that token are ignored.
         lone.hear(&frame(Code::CONTENT, &token, &[(6, b"")], b"b"));
         lone.hear(&frame(Code::CONTENT, &token, &[], b"c"));
         assert_eq!(
@@ -338,7 +337,7 @@ mod observing {
     }
 
     #[test]
-    fn who_has_enough_after_a_release_says_nothing() {
+    fn cancellation_after_release_sends_nothing() {
         let mut lone = introduced();
         let (id, token) = observing(&mut lone);
         lone.hear(&frame(Code::CONTENT, &token, &[(6, b"")], b"a"));
@@ -350,7 +349,7 @@ mod observing {
     }
 
     #[test]
-    fn a_state_that_one_observer_cannot_take_is_told_to_the_others() {
+    fn notification_above_one_peers_limit_reaches_the_others() {
         let mut lone = Lone::new(config(|_| ()));
         lone.hear(&frame(Code::CSM, &[], &[(2, &[64])], &[]));
         let id = asked(&mut lone);
@@ -382,7 +381,7 @@ mod owing {
     use super::*;
 
     #[test]
-    fn a_flood_of_pings_is_answered_as_long_as_the_answers_are_read() {
+    fn pings_are_answered_while_pongs_are_read() {
         let mut lone = introduced();
         let pings = frame(Code::PING, &[], &[], &[]).repeat(10_000);
         lone.hear(&pings);
@@ -411,7 +410,7 @@ mod owing {
         Response::new(Code::CONTENT).with_payload(vec![0; length])
     }
 
-    /// A server with so many connections, each of which has sent 32 requests in one read.
+    /// A server with this number of connections, each of which has sent 32 requests in one read.
     fn asked_for_much(connections: u16) -> (Endpoint, Instant) {
         let now = Instant::from_micros(1_000_000);
         let mut end = Endpoint::new(config(|_| ()), Fixed(1));
@@ -464,7 +463,7 @@ mod owing {
                 }
             }
         };
-        // 32 messages are taken at once, of which the CSM is the first.
+        // 32 messages per portion, the first of which is the CSM.
         assert_eq!(answered(&mut end), 31);
         let gets = frame(Code::GET, &[1], &[], &[]).repeat(32);
         end.handle_stream(now, peer, &gets);
@@ -476,7 +475,7 @@ mod owing {
     }
 
     #[test]
-    fn what_was_read_of_a_connection_that_ended_is_not_taken() {
+    fn input_of_a_closed_connection_is_dropped() {
         let mut lone = introduced();
         let gets = frame(Code::GET, &[1], &[], &[]).repeat(100);
         lone.end.handle_stream(lone.now, address(CLIENT), &gets);
@@ -487,7 +486,7 @@ mod owing {
     }
 
     #[test]
-    fn who_asks_and_does_not_read_is_aborted() {
+    fn non_reading_peer_is_aborted() {
         let ping = frame(Code::PING, &[], &[], &[]);
         let get = frame(Code::GET, &[1], &[(65_001, b"x")], &[]);
         for asks in [ping, get] {
@@ -501,7 +500,7 @@ mod owing {
     }
 
     #[test]
-    fn who_reads_in_between_is_not() {
+    fn slowly_reading_peer_is_not_aborted() {
         let mut lone = introduced();
         for _ in 0..4 {
             lone.end.set_congested(lone.now, address(CLIENT), true);
@@ -512,7 +511,7 @@ mod owing {
     }
 
     #[test]
-    fn a_congested_connection_still_takes_responses() {
+    fn congested_connection_still_accepts_responses() {
         let mut lone = introduced();
         let id = lone.request(Request::get());
         let get = lone.told().pop().expect("sent");
@@ -539,7 +538,7 @@ mod owing {
     }
 
     #[test]
-    fn a_message_that_is_never_completed_does_not_keep_a_connection() {
+    fn incomplete_message_does_not_keep_a_connection() {
         let mut lone = introduced();
         lone.hear(&[0xe0, 0xff]);
         for _ in 0..40 {

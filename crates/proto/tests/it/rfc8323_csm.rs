@@ -1,4 +1,4 @@
-//! Capabilities and Settings Messages as RFC 8323 3.3, 4.2, 4.3 and 5.3 have them.
+//! Capabilities and Settings Messages (RFC 8323 3.3, 4.2, 4.3, 5.3).
 
 use crate::stream::{
     CLIENT, CSM, Draws, Lone, SERVER, address, ask, config, frame, hello, pair, signal_of,
@@ -19,9 +19,9 @@ fn sizes(of: u32) -> Vec<u8> {
 }
 
 #[test]
-fn it_is_the_first_message_on_either_side_and_waits_for_nothing() {
+fn csm_is_the_first_message_of_both_ends() {
     let mut lone = lone();
-    assert_eq!(lone.codes(), ["7.01"], "the peer has said nothing yet");
+    assert_eq!(lone.codes(), ["7.01"], "sent before the peer's CSM");
     let mut pair = pair().answering(hello);
     ask(&mut pair, Request::get());
     assert_eq!(pair.codes(CLIENT)[0], "7.01");
@@ -64,7 +64,7 @@ fn request_before_csm_is_aborted_and_not_processed() {
 }
 
 #[test]
-fn other_signals_in_its_place_are_answered_by_an_abort() {
+fn other_signal_before_csm_gets_abort() {
     for code in [Code::PING, Code::PONG, Code::RELEASE, Code(0xff)] {
         let mut lone = lone();
         lone.hear(&frame(code, &[1], &[], &[]));
@@ -73,7 +73,7 @@ fn other_signals_in_its_place_are_answered_by_an_abort() {
 }
 
 #[test]
-fn traffic_does_not_put_off_the_time_it_has_to_come_by() {
+fn traffic_does_not_extend_the_csm_timeout() {
     let mut lone = lone();
     for _ in 0..11 {
         lone.hear(&[0x00, 0x00]);
@@ -87,8 +87,8 @@ fn traffic_does_not_put_off_the_time_it_has_to_come_by() {
 }
 
 #[test]
-fn an_invalid_one_is_answered_by_an_abort() {
-    // An option delta of 15 that is no payload marker.
+fn invalid_csm_gets_abort() {
+    // Option delta 15 without a payload marker.
     let mut lone = lone();
     lone.hear(&[0x10, 0xe1, 0xf0]);
     assert_eq!(
@@ -98,7 +98,7 @@ fn an_invalid_one_is_answered_by_an_abort() {
 }
 
 #[test]
-fn an_empty_one_changes_nothing_and_what_is_not_repeated_stays() {
+fn later_csm_keeps_omitted_values() {
     let mut pair =
         pair().answering(|_, _| Response::new(Code::CONTENT).with_payload(vec![7; 5_000]));
     let first = ask(&mut pair, Request::get());
@@ -117,7 +117,7 @@ fn an_empty_one_changes_nothing_and_what_is_not_repeated_stays() {
 }
 
 #[test]
-fn a_later_size_replaces_the_one_before_also_downwards() {
+fn later_max_message_size_replaces_the_earlier_one() {
     let mut pair =
         pair().answering(|_, _| Response::new(Code::CONTENT).with_payload(vec![7; 5_000]));
     ask(&mut pair, Request::get());
@@ -128,28 +128,28 @@ fn a_later_size_replaces_the_one_before_also_downwards() {
         assert_eq!(pair.response(id).bytes().len(), 5_000, "{size}");
         let longest = pair.heard[SERVER].sent[sent..].iter().map(Vec::len).max();
         let longest = longest.expect("an answer");
-        // On the stream a head is up to 2 bytes longer than that of a datagram.
+        // On a stream the header is up to 2 bytes longer than in a datagram.
         assert!(longest >= least && longest + 2 <= most, "{size}: {longest}");
     }
 }
 
 #[test]
-fn a_peer_that_takes_1152_bytes_or_less_is_sent_no_bert() {
+fn peer_with_1152_bytes_or_less_gets_no_bert() {
     let mut pair =
         pair().answering(|_, _| Response::new(Code::CONTENT).with_payload(vec![7; 5_000]));
     ask(&mut pair, Request::get());
     pair.inject(SERVER, &sizes(1_152));
     let sent = pair.heard[SERVER].sent.len();
-    // Asks for BERT, as before.
+    // Requests BERT, as before.
     pair.inject(SERVER, &frame(Code::GET, &[9], &[(23, &[0x07])], &[]));
     let answer = MessageView::parse_long(&pair.heard[SERVER].sent[sent]).expect("well formed");
-    // Block 0, more, 1024 bytes; and so it is with a block that is no multiple of 1024.
+    // Block 0, M, 1024 bytes: no BERT, because the limit is no multiple of 1024.
     assert_eq!(answer.uint_option(OptionNumber::BLOCK2), Some(0x0e));
     assert_eq!(answer.payload().len(), 1_024);
 }
 
 #[test]
-fn a_size_that_leaves_no_room_for_anything_is_named_in_an_abort() {
+fn unusable_max_message_size_gets_abort_with_option() {
     for size in [0, 1, 63] {
         let mut lone = lone();
         lone.hear(&sizes(size));
@@ -163,7 +163,7 @@ fn a_size_that_leaves_no_room_for_anything_is_named_in_an_abort() {
 }
 
 #[test]
-fn with_the_least_size_everything_sent_still_fits() {
+fn smallest_max_message_size_is_respected() {
     let mut lone = lone();
     lone.hear(&sizes(64));
     lone.told();
@@ -177,7 +177,7 @@ fn with_the_least_size_everything_sent_still_fits() {
         .push(OptionNumber::ETAG, &[1; 8])
         .expect("fits");
     lone.respond(ids[0], &large);
-    // Ends with an abort whose text is cut.
+    // The connection ends with an Abort whose diagnostic payload is truncated.
     lone.hear(&frame(Code::PING, &[], &[(65_001, b"x")], &[]));
     let told = lone.told();
     assert_eq!(told.len(), 3);
@@ -198,14 +198,14 @@ fn queued_request_waits_for_csm_of_next_connection() {
     assert_eq!(
         lone.codes(),
         ["7.01"],
-        "1152 bytes are the most until it says so"
+        "the base size applies until the CSM"
     );
     lone.hear(&sizes(10_000));
     assert_eq!(lone.codes(), ["0.03"]);
 }
 
 #[test]
-fn a_request_that_the_next_connection_does_not_take_fails() {
+fn queued_request_above_the_next_limit_fails() {
     let mut lone = lone();
     lone.hear(&sizes(10_000));
     let id = lone.request(Request::new(Code::PUT).with_payload(vec![7; 4_000]));

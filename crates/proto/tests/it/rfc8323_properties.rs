@@ -1,5 +1,5 @@
-//! Properties of endpoints over connections: whatever comes does no harm, and where a stream is
-//! cut changes nothing (RFC 8323 3.2). And the corpus of scripts (`vectors/corpus`).
+//! Properties of endpoints over connections: robustness, and independence of stream segmentation (RFC 8323 3.2). Also
+//! runs the corpus of scripts (`vectors/corpus`).
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use carob_proto::endpoint::Config;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Codes of every kind: methods known and unknown, responses, signals, empty, reserved.
+/// Codes of every class.
 fn code() -> impl Strategy<Value = Code> {
     prop_oneof![
         3 => (0_u8..=7).prop_map(Code),
@@ -35,7 +35,7 @@ fn options() -> impl Strategy<Value = Vec<(u16, Vec<u8>)>> {
 }
 
 prop_compose! {
-    /// A message that is well formed, though not always to be understood.
+    /// A well-formed message that may not be valid.
     fn message()(
         code in code(),
         token in vec(any::<u8>(), 0..=8),
@@ -57,7 +57,7 @@ fn small() -> Config {
     config
 }
 
-/// What is heard of a stream in these pieces: events, then messages with all requests answered.
+/// Events and messages for a stream in these pieces, with all requests answered.
 fn heard(stream: &[u8], cuts: &[usize]) -> (String, Vec<Vec<u8>>) {
     let mut lone = Lone::new(small());
     lone.hear(CSM);
@@ -82,7 +82,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn where_a_stream_is_cut_changes_nothing(
+    fn segmentation_of_a_stream_is_irrelevant(
         messages in vec(message(), 1..=12),
         cuts in vec(prop_oneof![1_usize..=4, 1_usize..=2_000], 0..=60),
     ) {
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_that_is_no_messages_is_cut_to_the_same(
+    fn segmentation_of_garbage_is_irrelevant(
         bytes in vec(any::<u8>(), 0..=300),
         cuts in vec(1_usize..=40, 0..=20),
     ) {
@@ -105,13 +105,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_script_keeps_the_limits_and_leaves_nothing(script in vec(any::<u8>(), 0..=600)) {
+    fn any_script_keeps_the_limits_and_leaves_no_state(script in vec(any::<u8>(), 0..=600)) {
         crate::stream_script::run(&script);
     }
 }
 
 #[test]
-fn the_corpus_keeps_the_limits_and_leaves_nothing() {
+fn corpus_keeps_the_limits_and_leaves_no_state() {
     let mut count = 0;
     for script in crate::stream_corpus::scripts() {
         crate::stream_script::run(script);
@@ -120,7 +120,7 @@ fn the_corpus_keeps_the_limits_and_leaves_nothing() {
     assert!(count >= 500, "only {count} scripts");
 }
 
-/// Takes what the fuzzer keeps, the directory in `STREAMS`, as the corpus.
+/// Replaces the corpus by the fuzzer's corpus in the directory `STREAMS`.
 #[test]
 #[ignore = "writes vectors/corpus/streams.bin"]
 fn write_the_corpus() {
@@ -141,7 +141,7 @@ fn write_the_corpus() {
     fs::write(path, file).expect("corpus is writable");
 }
 
-/// Scripts to begin with, written where `STREAMS` says: messages of every kind, one a step.
+/// Writes seed scripts with messages of every kind to the directory `STREAMS`.
 #[test]
 #[ignore = "writes seeds for the fuzzer"]
 fn write_seeds() {

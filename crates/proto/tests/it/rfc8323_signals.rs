@@ -1,4 +1,4 @@
-//! Ping, Pong, Release, Abort and empty messages as RFC 8323 3.4 and 5 have them.
+//! Ping, Pong, Release, Abort and empty messages (RFC 8323 3.4, 5).
 
 use crate::stream::{
     CLIENT, CSM, Lone, address, ask, config, failure, frame, introduced, pair, signal_of,
@@ -12,7 +12,7 @@ mod ping {
     use super::*;
 
     #[test]
-    fn the_pong_has_the_token_of_the_ping_and_comes_at_once() {
+    fn pong_has_the_token_of_the_ping() {
         let mut lone = introduced();
         for token in [&[][..], &[0x42], &[1, 2, 3, 4, 5, 6, 7, 8]] {
             lone.hear(&frame(Code::PING, token, &[], &[]));
@@ -22,7 +22,7 @@ mod ping {
     }
 
     #[test]
-    fn a_request_under_way_does_not_delay_it() {
+    fn pending_request_does_not_delay_the_pong() {
         let mut lone = introduced();
         lone.hear(&frame(Code::GET, &[1], &[], &[]));
         lone.hear(&frame(Code::PING, &[2], &[], &[]));
@@ -30,7 +30,7 @@ mod ping {
     }
 
     #[test]
-    fn elective_options_that_are_not_understood_are_ignored_in_both() {
+    fn unknown_elective_options_of_signals_are_ignored() {
         let mut lone = introduced();
         lone.hear(&frame(Code::PING, &[1], &[(8, b"x")], &[]));
         assert_eq!(lone.codes(), ["7.03"]);
@@ -46,7 +46,7 @@ mod ping {
     }
 
     #[test]
-    fn with_custody_it_is_answered_when_all_requests_before_it_are() {
+    fn pong_with_custody_follows_earlier_responses() {
         let mut lone = introduced();
         lone.hear(&frame(Code::GET, &[1], &[], &[]));
         lone.hear(&frame(Code::GET, &[2], &[], &[]));
@@ -69,14 +69,14 @@ mod ping {
     }
 
     #[test]
-    fn with_custody_and_nothing_under_way_it_is_answered_at_once() {
+    fn pong_with_custody_without_pending_requests_is_immediate() {
         let mut lone = introduced();
         lone.hear(&frame(Code::PING, &[3], &[(2, b"")], &[]));
         assert_eq!(signal_of(&lone.told()[0]), (Code::PONG, vec![(2, 0)], ""));
     }
 
     #[test]
-    fn many_with_custody_are_answered_without_it() {
+    fn pings_beyond_the_custody_limit_get_plain_pongs() {
         let mut lone = introduced();
         lone.hear(&frame(Code::GET, &[1], &[], &[]));
         for n in 0..20 {
@@ -106,14 +106,14 @@ mod release {
     }
 
     #[test]
-    fn it_closes_the_connection_at_once_if_nothing_is_under_way() {
+    fn release_closes_an_idle_connection_at_once() {
         let mut lone = introduced();
         lone.hear(&frame(Code::RELEASE, &[], &[], &[]));
         assert_eq!((lone.closed, lone.end.usage().connections), (1, 0));
     }
 
     #[test]
-    fn our_requests_before_it_are_still_answered() {
+    fn own_requests_before_release_get_responses() {
         let mut lone = introduced();
         let id = lone.request(Request::get());
         let get = lone.told().pop().expect("sent");
@@ -150,18 +150,22 @@ mod release {
     }
 
     #[test]
-    fn a_peer_that_does_not_close_upon_ours_is_waited_for_5_s() {
+    fn own_release_waits_5_s_for_the_close() {
         let mut lone = introduced();
         lone.end.release(lone.now, Some(address(CLIENT)));
         lone.pass(Duration::from_secs(4));
         assert_eq!((lone.codes(), lone.closed), (vec!["7.04".into()], 0));
         lone.end.release(lone.now, Some(address(CLIENT)));
         lone.pass(Duration::from_secs(2));
-        assert_eq!((lone.codes(), lone.closed), (vec![], 1), "said once");
+        assert_eq!(
+            (lone.codes(), lone.closed),
+            (vec![], 1),
+            "a second Release was sent"
+        );
     }
 
     #[test]
-    fn what_is_under_way_is_answered_even_after_that() {
+    fn pending_requests_are_answered_after_own_release() {
         let mut lone = introduced();
         lone.hear(&frame(Code::GET, &[1], &[], &[]));
         lone.end.release(lone.now, Some(address(CLIENT)));
@@ -176,14 +180,14 @@ mod release {
     }
 
     #[test]
-    fn hold_off_of_who_came_to_us_leaves_nothing_behind() {
+    fn hold_off_from_a_client_leaves_no_state() {
         let mut lone = introduced();
         lone.hear(&frame(Code::RELEASE, &[], &[(4, &[0xff, 0xff, 0xff])], &[]));
         assert_eq!((lone.closed, lone.end.usage().connections), (1, 0));
     }
 
     #[test]
-    fn an_alternative_address_is_not_gone_to() {
+    fn alternative_address_is_ignored() {
         let mut lone = introduced();
         lone.hear(&frame(Code::RELEASE, &[], &[(2, b"192.0.2.1:5683")], &[]));
         lone.pass(Duration::from_secs(1_000));
@@ -191,7 +195,7 @@ mod release {
     }
 
     #[test]
-    fn in_the_middle_of_an_upload_it_fails_the_request() {
+    fn release_during_an_upload_fails_the_request() {
         let small = || config(|reliable| reliable.max_message_size = 1_152);
         let mut lone = Lone::new(small());
         lone.hear(CSM);
@@ -221,14 +225,14 @@ mod abort {
     }
 
     #[test]
-    fn it_counts_even_before_a_csm() {
+    fn abort_before_csm_is_accepted() {
         let mut lone = Lone::new(config(|_| ()));
         lone.hear(&frame(Code::ABORT, &[], &[], &[]));
         assert_eq!((lone.codes(), lone.closed), (vec!["7.01".into()], 1));
     }
 
     #[test]
-    fn ours_says_why_whatever_was_wrong() {
+    fn own_abort_has_a_diagnostic_payload() {
         let critical = |code| frame(code, &[], &[(9, b"")], &[]);
         let wrong = [
             vec![0x0f],                            // reserved token length
@@ -256,7 +260,7 @@ mod abort {
     }
 
     #[test]
-    fn a_request_that_only_ever_brings_aborts_is_sent_twice() {
+    fn request_is_sent_twice_if_the_peer_always_aborts() {
         let mut pair = pair();
         let id = ask(&mut pair, Request::get());
         pair.inject(CLIENT, &frame(Code::ABORT, &[], &[], &[]));

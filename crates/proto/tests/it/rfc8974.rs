@@ -1,4 +1,4 @@
-//! Tokens of more than 8 bytes over datagrams (RFC 8974).
+//! Extended tokens over datagrams (RFC 8974).
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn token_of(bytes: &[u8]) -> Vec<u8> {
     view(bytes).token().as_slice().to_vec()
 }
 
-/// Lengths of the tokens of messages.
+/// Token lengths of messages.
 fn lengths(messages: &[&[u8]]) -> Vec<usize> {
     messages.iter().map(|m| view(m).token().len()).collect()
 }
@@ -29,7 +29,7 @@ fn wanting(length: u16) -> Config {
     config(|config| config.token_length = length)
 }
 
-/// A client that wants tokens of this length, and a server that takes them.
+/// A client that uses tokens of this length, and a server that accepts them.
 fn between(length: u16) -> Net {
     let mut net = Net::new(wanting(length), token_bytes(length.into()));
     net.app
@@ -38,7 +38,7 @@ fn between(length: u16) -> Net {
     net
 }
 
-/// A client whose server the test speaks for.
+/// A client without a server; the tests respond.
 fn to_a_server_by_hand(length: u16) -> Net {
     let mut net = between(length);
     net.server_dead = true;
@@ -49,7 +49,7 @@ fn reset(net: &mut Net, request: &[u8]) {
     net.inject_to_client(&empty(Type::Reset, view(request).message_id().0));
 }
 
-/// The last message of the client's.
+/// The client's last message.
 fn last(net: &Net) -> Vec<u8> {
     net.sent_by_client()
         .last()
@@ -58,7 +58,7 @@ fn last(net: &Net) -> Vec<u8> {
 }
 
 #[test]
-fn a_server_echoes_a_token_of_any_length_that_it_takes() {
+fn server_echoes_tokens_up_to_its_limit() {
     for length in [0, 1, 8, 9, 12, 13, 32, 63, 64] {
         for (delay, messages) in [(0, ["ACK 2.05", ""]), (8, ["ACK 0.00", "CON 2.05"])] {
             let mut net = Net::plain();
@@ -104,14 +104,14 @@ fn overlong_token_is_answered_4_00_and_never_rst() {
             net.inject_to_server(&request);
             let sent = net.sent_by_server();
             assert_eq!(shapes(&sent), ["ACK 4.00"], "{limit} {length}");
-            // Nothing but the header and the token, for which there is room if there was in the request.
+            // Header and token only, so that the response is not longer than the request.
             assert_eq!(sent[0][4..], head[4..]);
             assert_eq!(view(sent[0]).message_id(), view(&request).message_id());
             let request = non(Code::GET, 8).path("x").token(&token).bytes();
             net.inject_to_server(&request);
             assert_eq!(shapes(&net.sent_by_server()), ["ACK 4.00", "NON 4.00"]);
             assert!(net.app.executed.is_empty());
-            // And it does no harm to others.
+            // Other requests are not affected.
             net.inject_to_server(&con(Code::GET, 9).path("x").token(&[1; 8]).bytes());
             assert_eq!(shapes(&net.sent_by_server())[2..], ["ACK 2.05"]);
         }
@@ -119,7 +119,7 @@ fn overlong_token_is_answered_4_00_and_never_rst() {
 }
 
 #[test]
-fn as_many_bytes_as_the_limit_are_taken_whatever_it_is() {
+fn token_of_the_limits_length_is_accepted() {
     for limit in [9, 64, 300, TOKEN_BYTES_MAX] {
         let mut net = Net::new(Config::default(), token_bytes(limit));
         net.app.resources.insert("x".into(), pattern(5_000));
@@ -128,14 +128,14 @@ fn as_many_bytes_as_the_limit_are_taken_whatever_it_is() {
         let sent = net.sent_by_server();
         assert_eq!(shapes(&sent), ["ACK 2.05"]);
         assert_eq!(token_of(sent[0]), token);
-        // The block is as much smaller.
+        // The block is smaller by the token's length.
         assert!(sent[0].len() <= MESSAGE_BYTES, "{limit}: {}", sent[0].len());
         assert!(view(sent[0]).payload().len() >= 64);
     }
 }
 
 #[test]
-fn who_has_no_room_now_says_so_with_the_token() {
+fn overloaded_server_responds_with_the_extended_token() {
     let mut net = Net::new(
         Config::default(),
         config(|config| config.limits.incoming = 0),
@@ -150,7 +150,7 @@ fn who_has_no_room_now_says_so_with_the_token() {
 }
 
 #[test]
-fn a_source_that_asks_too_often_is_told_so_whatever_its_token() {
+fn rate_limit_response_has_the_extended_token() {
     let mut config = Config::default();
     (config.limits.request_rate, config.limits.request_burst) = (1, 1);
     let mut net = Net::new(Config::default(), config);
@@ -163,7 +163,7 @@ fn a_source_that_asks_too_often_is_told_so_whatever_its_token() {
 }
 
 #[test]
-fn the_one_length_that_is_reserved_is_a_format_error() {
+fn reserved_token_length_is_a_format_error() {
     let mut net = Net::plain();
     let mut request = con(Code::GET, 7).token(&[]).path("x").bytes();
     request[0] |= 15;
@@ -178,7 +178,7 @@ fn the_one_length_that_is_reserved_is_a_format_error() {
 }
 
 #[test]
-fn nobody_is_refused_a_token_in_the_name_of_a_group() {
+fn multicast_request_with_overlong_token_is_ignored() {
     let mut net = Net::plain();
     let request = non(Code::GET, 7).path("x").token(&[1; 65]).bytes();
     net.server
@@ -189,10 +189,10 @@ fn nobody_is_refused_a_token_in_the_name_of_a_group() {
 }
 
 #[test]
-fn observations_keep_their_long_tokens_and_end_with_them() {
+fn observations_use_their_extended_tokens() {
     let mut net = Net::plain();
     net.observable("x", "0");
-    // Two states that a client put into its tokens: they begin alike.
+    // Tokens with a client's state, with a common prefix.
     let tokens = [
         b"a state of a client, number 1",
         b"a state of a client, number 2",
@@ -207,7 +207,7 @@ fn observations_keep_their_long_tokens_and_end_with_them() {
     let told = net.sent_by_server().split_off(before);
     let told: BTreeSet<_> = told.iter().map(|m| token_of(m)).collect();
     assert_eq!(told, tokens.iter().map(|t| t.to_vec()).collect());
-    // One registers again, and one deregisters.
+    // One client registers again, another deregisters.
     for (id, observe) in [(3, &[][..]), (4, &[1])] {
         let request = con(Code::GET, id).token(tokens[id as usize - 3]);
         net.inject_to_server(&request.option(6, observe).path("x").bytes());
@@ -217,7 +217,7 @@ fn observations_keep_their_long_tokens_and_end_with_them() {
     assert_eq!(net.change("x", "2", true), 1);
     let told = net.sent_by_server().split_off(before);
     assert_eq!(token_of(told[0]), tokens[0]);
-    // The last word on it.
+    // The final notification.
     let gone = carob_proto::Response::new(Code::NOT_FOUND);
     let subject = net.app.observable["x"];
     net.inject_to_server(&empty(Type::Acknowledgement, view(told[0]).message_id().0));
@@ -228,7 +228,7 @@ fn observations_keep_their_long_tokens_and_end_with_them() {
 }
 
 #[test]
-fn tokens_of_observations_count_for_the_bytes_of_all_of_them() {
+fn observation_tokens_are_limited_in_total_bytes() {
     let mut net = Net::new(
         Config::default(),
         config(|config| config.limits.observer_bytes = 300),
@@ -244,8 +244,8 @@ fn tokens_of_observations_count_for_the_bytes_of_all_of_them() {
             .is_some()
     };
     let taken = (1..20).take_while(|&id| register(&mut net, id)).count();
-    assert_eq!(taken, 4, "beside the key that they share");
-    // What one had, another may have.
+    assert_eq!(taken, 4, "in addition to the shared key");
+    // Released bytes can be used again.
     let request = con(Code::GET, 99).token(&[1; 60]).option(6, &[1]).path("x");
     net.inject_to_server(&request.bytes());
     assert!(register(&mut net, 30));
@@ -253,7 +253,7 @@ fn tokens_of_observations_count_for_the_bytes_of_all_of_them() {
 }
 
 #[test]
-fn a_state_fits_whoever_registers_next_with_the_longest_token() {
+fn notification_fits_with_the_longest_token() {
     let mut net = Net::new(Config::default(), token_bytes(TOKEN_BYTES_MAX));
     net.observable("x", "0");
     net.inject_to_server(
@@ -283,11 +283,11 @@ fn a_state_fits_whoever_registers_next_with_the_longest_token() {
 }
 
 #[test]
-fn a_confirmable_request_finds_out_and_all_use_long_tokens_then() {
+fn confirmable_trial_enables_extended_tokens() {
     for length in [9, 12, 13, 64, 300, TOKEN_BYTES_MAX as u16] {
         let mut net = between(length);
         let long = usize::from(length);
-        // A NON might be lost unnoticed.
+        // A NON is no trial: its loss would not be noticed.
         net.send_with(get("x"), as_non());
         net.run_for(seconds(100));
         net.send_for(get("x"), seconds(100));
@@ -319,7 +319,7 @@ fn rst_denies_support_and_request_repeats_with_short_token() {
             .bytes(),
     );
     assert_eq!(net.response().unwrap().code, Code::CHANGED);
-    // It is remembered, for CON and NON, and tried again after half an hour.
+    // The result is remembered for CON and NON; the next trial is after half an hour.
     net.send(get("x"));
     let third = last(&net);
     assert_eq!(view(&third).token().len(), 8);
@@ -366,7 +366,7 @@ fn rst_to_short_token_rejects_the_request() {
 }
 
 #[test]
-fn a_reset_after_an_acknowledgement_is_not_about_the_token() {
+fn reset_after_an_ack_does_not_deny_token_support() {
     let mut net = to_a_server_by_hand(32);
     net.send(get("x"));
     let sent = last(&net);
@@ -385,7 +385,7 @@ fn retransmitted_trial_is_the_trial_and_late_rst_is_ignored() {
     let trial = sent[0].to_vec();
     reset(&mut net, &trial);
     let short = last(&net);
-    // To the other copy.
+    // A Reset for the other transmission.
     reset(&mut net, &trial);
     assert_eq!((net.failure(), last(&net)), (None, short.clone()));
     net.inject_to_client(
@@ -397,7 +397,7 @@ fn retransmitted_trial_is_the_trial_and_late_rst_is_ignored() {
 }
 
 #[test]
-fn a_trial_that_its_server_drops_goes_again_with_a_short_token() {
+fn dropped_trial_is_repeated_with_a_short_token() {
     let mut net = between(32);
     net.drop_if = Some(|from_client, bytes| from_client && view(bytes).token().len() > 8);
     net.send_for(get("x"), seconds(20));
@@ -405,13 +405,13 @@ fn a_trial_that_its_server_drops_goes_again_with_a_short_token() {
     assert!(net.response().is_some());
     net.send(get("x"));
     assert_eq!(view(&last(&net)).token().len(), 8);
-    // Nobody is there at all.
+    // A silent server.
     let mut net = to_a_server_by_hand(32);
     net.send_for(get("x"), seconds(300));
     assert!(matches!(net.failure(), Some(Failure::TimedOut { .. })));
     assert_eq!(lengths(&net.sent_by_client()), [32, 32, 8, 8, 8, 8, 8]);
     assert!(net.client.is_idle());
-    // Once it is known that they are taken, what is lost is lost.
+    // With known support, a loss is a loss.
     let mut net = between(32);
     net.send_for(get("x"), seconds(1));
     net.server_dead = true;
@@ -420,7 +420,7 @@ fn a_trial_that_its_server_drops_goes_again_with_a_short_token() {
 }
 
 #[test]
-fn what_must_not_be_carried_out_twice_is_no_trial() {
+fn non_idempotent_request_is_no_trial() {
     let mut net = between(32);
     let post = || crate::net::post("x", pattern(10));
     net.send(post());
@@ -440,7 +440,7 @@ fn upload_resumes_at_block_rejected_for_its_token() {
     let block = last(&net);
     assert_eq!(view(&block).payload(), view(&trial).payload());
     assert_eq!(view(&block).option(OptionNumber::BLOCK1), Some(&[0x0e][..]));
-    // The rest with a server that is there again.
+    // The server responds to the rest.
     net.server_dead = false;
     net.inject_to_server(&block);
     net.run_for(seconds(10));
@@ -476,7 +476,7 @@ fn rejected_registration_repeats_and_keeps_short_token() {
 }
 
 #[test]
-fn an_observation_lives_with_its_long_token() {
+fn observation_is_renewed_with_its_extended_token() {
     let mut net = between(64);
     net.observable("x", "0");
     net.app.max_ages.insert("x".into(), 5);
@@ -486,7 +486,7 @@ fn an_observation_lives_with_its_long_token() {
         net.change("x", state, true);
         net.run_for(millis(500));
     }
-    // It goes stale, and registers again with the token it has.
+    // After Max-Age, the client registers again with the same token.
     net.run_for(seconds(60));
     let sent = net.sent_by_client();
     let registers = |m: &&&[u8]| view(m).option(OptionNumber::OBSERVE) == Some(&[]);
@@ -533,7 +533,7 @@ fn all_bytes_of_long_token_are_random_and_compared() {
 }
 
 #[test]
-fn a_response_with_a_long_token_that_nobody_sent_is_rejected() {
+fn unmatched_extended_token_response_is_rejected() {
     let mut net = Net::plain();
     net.send(get("x"));
     net.inject_to_client(&con(Code::CONTENT, 9).token(&[1; 200]).bytes());
@@ -541,7 +541,7 @@ fn a_response_with_a_long_token_that_nobody_sent_is_rejected() {
 }
 
 #[test]
-fn tokens_that_count_copies_stay_short() {
+fn counting_tokens_stay_short() {
     let (mut config, _) = crate::net::counting::counting(CopyTagging::Token, seconds(2), 1);
     config.token_length = 64;
     let mut net = Net::new(config, Config::default());
@@ -570,8 +570,8 @@ fn icmp_quote_of_long_token_request_is_matched() {
 }
 
 #[test]
-fn nothing_else_is_drawn_where_tokens_are_short() {
-    // Runs of the simulator repeat themselves by what is drawn.
+fn short_tokens_need_no_further_random_draws() {
+    // The simulator's traces depend on the number of random draws.
     let tokens = |length| {
         let mut net = between(length);
         net.send_for(get("x"), seconds(1));
@@ -587,16 +587,16 @@ fn nothing_else_is_drawn_where_tokens_are_short() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Bodies both ways, whatever the length of tokens, the size of what goes, and the network.
+    /// Transfers in both directions, for any token length, message size and network.
     #[test]
-    fn everything_arrives_with_tokens_of_any_length(
+    fn bodies_arrive_with_tokens_of_any_length(
         length in prop_oneof![0..=14_u16, Just(64), 260..=275_u16, Just(TOKEN_BYTES_MAX as u16), any::<u16>()],
         size in prop_oneof![0..40_usize, 900..1_300_usize, 4_000..9_000_usize],
         seed in any::<u64>(),
     ) {
         let mut client = wanting(length);
-        // Of a thousand bodies one would meet a block whose five copies are lost, and rightly fail:
-        // ten copies, and still within the time for which a server keeps a body that is coming.
+        // With five transmissions, one of a thousand bodies would legitimately fail. Ten transmissions avoid that, and end
+        // before the server drops incomplete bodies.
         client.parameters.ack_timeout = millis(200);
         client.parameters.max_retransmit = 9;
         let server = token_bytes(TOKEN_BYTES_MAX);

@@ -1,4 +1,4 @@
-//! Tokens of more than 8 bytes over reliable transports (RFC 8974 2.2.1).
+//! Extended tokens over connections (RFC 8974 2.2.1).
 
 use crate::stream::{
     CLIENT, CSM, Lone, Pair, SERVER, address, ask, config, frame, hello, signal_of,
@@ -20,14 +20,14 @@ fn wanting(length: u16) -> Config {
     config
 }
 
-/// A CSM with an Extended-Token-Length.
+/// A CSM with Extended-Token-Length.
 fn csm(length: u32) -> Vec<u8> {
     let bytes = length.to_be_bytes();
     let skip = bytes.iter().take_while(|byte| **byte == 0).count();
     frame(Code::CSM, &[], &[(6, &bytes[skip..])], &[])
 }
 
-/// Token lengths of the requests that an end has sent.
+/// Token lengths of requests.
 fn asked(sent: &[Vec<u8>]) -> Vec<usize> {
     let view = |bytes| MessageView::parse_long(bytes).expect("well formed");
     let requests = sent.iter().map(|m| view(m));
@@ -35,7 +35,7 @@ fn asked(sent: &[Vec<u8>]) -> Vec<usize> {
     requests.map(|m| m.token().len()).collect()
 }
 
-/// The code of the last message that it sent.
+/// The code of the last message.
 fn last_code(lone: &Lone) -> String {
     lone.sent
         .last()
@@ -138,7 +138,7 @@ fn token_length_follows_newest_csm_up_to_own_setting() {
 }
 
 #[test]
-fn both_ends_of_ours_agree_and_bodies_pass_with_long_tokens() {
+fn bodies_with_extended_tokens_over_a_connection() {
     let body = vec![7; 150_000];
     let echo = body.clone();
     let mut pair = Pair::new(wanting(500), token_bytes(300)).answering(move |request, body| {
@@ -172,7 +172,7 @@ fn request_queued_for_reconnect_gets_token_of_new_limit() {
     assert_eq!(asked(&pair.heard[CLIENT].sent), [8, 64]);
     pair.disconnect();
     pair.settle();
-    // They go once more on the next connection, whose CSM has yet to come.
+    // The requests are repeated on the next connection before its CSM arrives.
     assert_eq!(pair.connections, 2);
     let again = asked(&pair.heard[CLIENT].sent).split_off(2);
     assert_eq!(again.len(), 2);
@@ -216,7 +216,7 @@ fn queued_registration_uses_short_token_after_reconnect() {
 }
 
 #[test]
-fn a_pong_has_the_token_of_its_ping_however_long() {
+fn pong_has_the_extended_token_of_its_ping() {
     let mut lone = introduced(token_bytes(1_024));
     for length in [9, 64, 300, 1_024] {
         let token = vec![3; length];
@@ -227,7 +227,7 @@ fn a_pong_has_the_token_of_its_ping_however_long() {
             (Code::PONG, &token[..])
         );
     }
-    // One with Custody waits for what came before it.
+    // A Ping with Custody waits for earlier requests.
     lone.hear(&frame(Code::GET, &[1], &[], &[]));
     lone.hear(&frame(Code::PING, &[4; 40], &[(2, &[])], &[]));
     assert_eq!(last_code(&lone), "7.03", "of the last");
@@ -241,14 +241,14 @@ fn a_pong_has_the_token_of_its_ping_however_long() {
 }
 
 #[test]
-fn a_peer_that_takes_no_answer_with_its_token_is_told_so() {
-    // It takes 64 bytes, as the least there is.
+fn token_that_leaves_no_space_for_a_response_aborts() {
+    // Max-Message-Size 64, the smallest value that is accepted.
     let small = frame(Code::CSM, &[], &[(2, &[64])], &[]);
     let mut lone = introduced(token_bytes(64));
     lone.hear(&small);
     lone.hear(&frame(Code::GET, &[1; 60], &[], &[]));
     assert_eq!((last_code(&lone), lone.closed), ("7.05".into(), 1));
-    // It says so after it has asked.
+    // The same if the CSM follows the request.
     let mut lone = introduced(token_bytes(64));
     lone.hear(&frame(Code::GET, &[1; 64], &[], &[]));
     lone.hear(&small);
@@ -257,7 +257,7 @@ fn a_peer_that_takes_no_answer_with_its_token_is_told_so() {
         &Response::content(ContentFormat::TEXT_PLAIN, "hello"),
     );
     assert_eq!((last_code(&lone), lone.closed), ("7.05".into(), 1));
-    // A pong that it does not take is not sent.
+    // A Pong that exceeds the limit is not sent.
     let mut lone = introduced(token_bytes(64));
     lone.hear(&frame(Code::GET, &[1], &[], &[]));
     lone.hear(&frame(Code::PING, &[2; 64], &[(2, &[])], &[]));
@@ -267,7 +267,7 @@ fn a_peer_that_takes_no_answer_with_its_token_is_told_so() {
 }
 
 #[test]
-fn a_response_with_a_long_token_that_nobody_sent_is_ignored() {
+fn unmatched_extended_token_response_is_ignored() {
     let mut lone = introduced(token_bytes(8));
     lone.request(Request::get());
     let sent = lone.sent.len();
@@ -276,7 +276,7 @@ fn a_response_with_a_long_token_that_nobody_sent_is_ignored() {
 }
 
 #[test]
-fn a_request_in_pieces_of_one_byte_is_the_same() {
+fn request_with_extended_token_in_single_bytes() {
     let mut pair = Pair::new(wanting(300), token_bytes(300)).answering(hello);
     pair.cut = 1;
     ask(&mut pair, Request::get());

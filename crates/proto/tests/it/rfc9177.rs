@@ -1,4 +1,4 @@
-//! RFC 9177: bodies by Q-Block1 and Q-Block2.
+//! RFC 9177: Q-Block1 and Q-Block2.
 
 mod requests;
 mod responses;
@@ -28,7 +28,7 @@ fn sending(mode: QBlockMode, confirmable: bool) -> RequestConfig {
     sending
 }
 
-/// A message with a block of a response body of `count` blocks by Q-Block2.
+/// Block `number` of a response body of `count` blocks with Q-Block2.
 fn response_block(message: Wire, (number, count): (u32, u32)) -> Vec<u8> {
     let more = number + 1 < count;
     let size = ((count * 64 - 10) as u16).to_be_bytes();
@@ -40,7 +40,7 @@ fn response_block(message: Wire, (number, count): (u32, u32)) -> Vec<u8> {
         .bytes()
 }
 
-/// Messages from one side with this option: type, block, payload bytes.
+/// Messages with this option: type, number, M bit, payload length.
 fn blocks(messages: &[&[u8]], number: OptionNumber) -> Vec<(Type, u32, bool, usize)> {
     let read = |bytes: &&[u8]| {
         let view = MessageView::parse(bytes).unwrap();
@@ -50,7 +50,7 @@ fn blocks(messages: &[&[u8]], number: OptionNumber) -> Vec<(Type, u32, bool, usi
     messages.iter().filter_map(read).collect()
 }
 
-/// The numbers in the reports of missing blocks.
+/// Block numbers in reports of missing blocks.
 fn reports(messages: &[&[u8]]) -> Vec<Vec<u32>> {
     let read = |bytes: &&[u8]| {
         let view = MessageView::parse(bytes).unwrap();
@@ -60,7 +60,7 @@ fn reports(messages: &[&[u8]]) -> Vec<Vec<u32>> {
     messages.iter().filter_map(read).collect()
 }
 
-/// The numbers below 256 of a CBOR sequence.
+/// Decodes a CBOR sequence of numbers below 256.
 fn numbers(mut report: &[u8]) -> Vec<u32> {
     let mut numbers = Vec::new();
     loop {
@@ -91,7 +91,7 @@ fn net() -> Net {
     net_with(config("default"), config("default"))
 }
 
-/// A server that knows the client's address: others are challenged before a set of blocks.
+/// A server that has validated the client's address; otherwise it would challenge requests for sets.
 fn net_with(client: Config, server: Config) -> Net {
     let mut net = Net::new(client, server);
     net.server.validate(net.now, client_address());

@@ -1,4 +1,4 @@
-//! RFC 8516: 4.29 (Too Many Requests), and the client's wait for Max-Age.
+//! RFC 8516: 4.29 (Too Many Requests) and the pause for Max-Age.
 
 use crate::net::{
     Stream, client_address, config, get, pattern, put, seconds, sending_with, server_address,
@@ -8,7 +8,7 @@ use carob_proto::Response;
 use carob_proto::codec::{Code, MessageView};
 use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestConfig, RequestId};
 
-/// A client with a server that responds by a function of the path.
+/// A client and a server whose responses depend on the path.
 struct Pair {
     now: Instant,
     client: Endpoint,
@@ -59,7 +59,7 @@ impl Pair {
             let message = MessageView::parse(&request).unwrap();
             let path = crate::net::path_of(&message);
             self.sent.push((self.now, message.code(), path.clone()));
-            // A server without a memory, so that each request is new to it.
+            // A new server each time, so that no request is a duplicate.
             let mut server = Endpoint::new(Config::default(), Stream(2));
             server.handle_datagram(self.now, client_address(), &request);
             let answer = match server.poll() {
@@ -67,7 +67,7 @@ impl Pair {
                     server.respond(self.now, id, &(self.answer)(&path));
                     None
                 }
-                // A block of a body.
+                // Part of a block-wise body.
                 Output::Transmit { bytes, .. } => Some(bytes.to_vec()),
                 _ => unreachable!(),
             };
@@ -89,7 +89,7 @@ impl Pair {
         self.now = end;
     }
 
-    /// Seconds since the start at which a path was asked for.
+    /// Request times of a path in seconds since the start.
     fn times(&self, path: &str) -> Vec<u64> {
         let of = self.sent.iter().filter(|(_, _, asked)| asked == path);
         of.map(|(at, ..)| at.since(Instant::ZERO).as_millis() / 1_000)
@@ -98,7 +98,7 @@ impl Pair {
 }
 
 #[test]
-fn a_similar_request_waits_for_max_age_and_others_do_not() {
+fn similar_request_waits_for_max_age() {
     let mut pair = Pair::new(Config::default());
     for path in ["busy", "busy", "other", "busy"] {
         pair.ask(get(path));
@@ -129,11 +129,15 @@ fn default_pause_is_60_s_and_cannot_be_prolonged() {
     let mut pair = Pair::new(config(|config| config.pause_max = Duration::ZERO));
     pair.ask(get("forever"));
     pair.ask(get("forever"));
-    assert_eq!(pair.times("forever"), [1, 1], "it was told not to wait");
+    assert_eq!(
+        pair.times("forever"),
+        [1, 1],
+        "Max-Age 0 permits an immediate retry"
+    );
 }
 
 #[test]
-fn the_deadline_runs_while_a_request_waits() {
+fn deadline_applies_during_the_pause() {
     let mut pair = Pair::new(Config::default());
     pair.ask(get("busy"));
     let asked = (pair.client).request(
@@ -153,7 +157,7 @@ fn the_deadline_runs_while_a_request_waits() {
 }
 
 #[test]
-fn a_request_that_waits_can_be_cancelled() {
+fn paused_request_can_be_cancelled() {
     let mut pair = Pair::new(Config::default());
     pair.ask(get("busy"));
     let waiting = pair.ask(get("busy"));

@@ -92,8 +92,7 @@ impl Controller for Counter {
     }
 }
 
-/// A client with this first timeout, doubled at each retransmission, and this tagging of
-/// transmissions.
+/// A client with this initial timeout, doubled by each retransmission, and this tagging of transmissions.
 pub fn counting(counting: CopyTagging, timeout: Duration, window: u16) -> (Config, Log) {
     let log = Log::default();
     let mut config = Config::default();

@@ -1,4 +1,4 @@
-//! Two endpoints and a network between them, in virtual time.
+//! A client, a server and the network in between, in virtual time.
 
 #![allow(dead_code, reason = "each test program uses its part of this")]
 #![allow(unreachable_pub, reason = "shared by several test programs")]
@@ -55,60 +55,60 @@ pub fn server_address() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 2], 5683))
 }
 
-/// Settings other than the defaults.
+/// A configuration derived from the default.
 pub fn config(change: impl FnOnce(&mut Config)) -> Config {
     let mut config = Config::default();
     change(&mut config);
     config
 }
 
-/// Settings of a request other than the defaults.
+/// A request configuration derived from the default.
 pub fn sending_with(change: impl FnOnce(&mut RequestConfig)) -> RequestConfig {
     let mut sending = RequestConfig::default();
     change(&mut sending);
     sending
 }
 
-/// Registers an observation.
+/// A request configuration that registers an observation.
 pub fn observing() -> RequestConfig {
     sending_with(|sending| sending.observe = true)
 }
 
-/// Sends a request as NON.
+/// A request configuration for NON.
 pub fn as_non() -> RequestConfig {
     sending_with(|sending| sending.confirmable = false)
 }
 
-/// What the network does to datagrams, in percent.
+/// Network faults in percent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     pub loss: u32,
     pub duplication: u32,
-    /// Extra delay up to this, drawn per copy, so that datagrams overtake each other.
+    /// Largest extra delay, drawn per datagram, which causes reordering.
     pub jitter: Duration,
 }
 
-/// How the server's application behaves.
+/// The server's application.
 pub struct App {
     /// Resources by path.
     pub resources: BTreeMap<String, Bytes>,
-    /// ETag by path, where there is one.
+    /// ETag by path.
     pub etags: BTreeMap<String, Vec<u8>>,
     /// Time between a request and its response.
     pub delay: Duration,
     /// Requests executed, by path.
     pub executed: BTreeMap<String, u32>,
-    /// Answer nothing at all.
+    /// Never responds.
     pub mute: bool,
     /// Parts of streamed uploads.
     pub parts: Vec<(u64, usize, bool)>,
-    /// Resources that can be observed, by path.
+    /// Observable resources by path.
     pub observable: BTreeMap<String, Subject>,
-    /// Max-Age by path, where there is one.
+    /// Max-Age by path.
     pub max_ages: BTreeMap<String, u32>,
-    /// Content-Format by path, where there is one.
+    /// Content-Format by path.
     pub formats: BTreeMap<String, ContentFormat>,
-    /// Answer FETCH with its body 300 times over.
+    /// FETCH returns its payload 300 times.
     pub echo_fetch: bool,
 }
 
@@ -120,7 +120,7 @@ pub fn path_of(message: &MessageView<'_>) -> String {
     segments.join("/")
 }
 
-/// One datagram as it crossed the network, for tests that look at the wire.
+/// A datagram on the wire.
 #[derive(Clone, Debug)]
 pub struct Crossing {
     pub at: Instant,
@@ -128,7 +128,7 @@ pub struct Crossing {
     pub bytes: Vec<u8>,
 }
 
-/// A client, a server and what is between them.
+/// A client, a server and the network.
 pub struct Net {
     pub now: Instant,
     pub client: Endpoint,
@@ -136,14 +136,14 @@ pub struct Net {
     pub app: App,
     pub delay: Duration,
     pub faults: Faults,
-    /// Datagrams to the server (true) and from it are dropped from here on.
+    /// Drops all further datagrams from and to the server.
     pub server_dead: bool,
     pub crossings: Vec<Crossing>,
     pub events: Vec<(Instant, Event)>,
     pub server_events: Vec<(Instant, Event)>,
-    /// Datagrams for which this says so are dropped; true with those from the client.
+    /// Drops matching datagrams; the flag is true if the client sent it.
     pub drop_if: Option<fn(bool, &[u8]) -> bool>,
-    /// Tests that stream read on by themselves.
+    /// Tests of streaming read further parts themselves.
     pub read_on: bool,
     random: Stream,
     flying: Vec<(Instant, u64, bool, Vec<u8>)>,
@@ -188,7 +188,7 @@ impl Net {
         Self::new(Config::default(), Config::default())
     }
 
-    /// A client whose datagrams reach nobody.
+    /// A client whose datagrams are all dropped.
     pub fn deaf() -> Self {
         let mut net = Self::plain();
         net.server_dead = true;
@@ -204,7 +204,7 @@ impl Net {
         self.send_with(request, RequestConfig::default())
     }
 
-    /// Sends a request and lets time pass.
+    /// Sends a request and runs for a time.
     pub fn send_for(&mut self, request: Request, duration: Duration) {
         self.send(request);
         self.run_for(duration);
@@ -219,14 +219,14 @@ impl Net {
         id
     }
 
-    /// Gives the client a datagram as if the server had sent it.
+    /// Delivers a datagram to the client.
     pub fn inject_to_client(&mut self, bytes: &[u8]) {
         self.client
             .handle_datagram(self.now, server_address(), bytes);
         self.drain();
     }
 
-    /// Gives the server a datagram as if the client had sent it.
+    /// Delivers a datagram to the server.
     pub fn inject_to_server(&mut self, bytes: &[u8]) {
         self.server
             .handle_datagram(self.now, client_address(), bytes);
@@ -263,7 +263,6 @@ impl Net {
         }
     }
 
-    /// Drains both endpoints.
     pub fn drain(&mut self) {
         let mut to_send = Vec::new();
         loop {
@@ -356,7 +355,7 @@ impl Net {
         self.server.respond(self.now, id, &response);
     }
 
-    /// Adds what is known of a resource besides its content.
+    /// Adds the options of a resource to its response.
     fn describe(&self, path: &str, response: &mut Response) {
         if let Some(etag) = self.app.etags.get(path) {
             response.options.set(OptionNumber::ETAG, etag).unwrap();
@@ -373,7 +372,7 @@ impl Net {
         }
     }
 
-    /// Lists who asks to observe an observable resource.
+    /// Adds the sender of a request with Observe to the observers, if the resource is observable.
     fn observe(&mut self, id: IncomingId) {
         let Some(incoming) = self.server.incoming(id) else {
             return;
@@ -384,14 +383,13 @@ impl Net {
         }
     }
 
-    /// Makes a resource observable.
     pub fn observable(&mut self, path: &str, content: &'static str) {
         let subject = Subject(self.app.observable.len() as u64);
         self.app.observable.insert(path.into(), subject);
         self.app.resources.insert(path.into(), content.into());
     }
 
-    /// Gives a resource a new state and tells its observers; how many there were.
+    /// Changes a resource and notifies its observers; returns their number.
     pub fn change(&mut self, path: &str, content: impl Into<Bytes>, confirmable: bool) -> usize {
         let content = content.into();
         self.app.resources.insert(path.into(), content.clone());
@@ -407,14 +405,14 @@ impl Net {
         told
     }
 
-    /// The server forgets everything, as one does that is restarted.
+    /// Restarts the server without any state.
     pub fn restart_server(&mut self, seed: u64) {
         let config = self.server.config().clone();
         self.server = Endpoint::new(config, Stream(seed));
         self.pending.clear();
     }
 
-    /// What the client was notified of, as text, each with its time in milliseconds.
+    /// Notifications to the client as text, with times in milliseconds.
     pub fn notified(&self) -> Vec<(u64, String)> {
         let text = |(at, event): &(Instant, Event)| match event {
             Event::Notification { response, .. } => Some((
@@ -426,7 +424,7 @@ impl Net {
         self.events.iter().filter_map(text).collect()
     }
 
-    /// The same without the times.
+    /// Notifications without times.
     pub fn states(&self) -> Vec<String> {
         self.notified().into_iter().map(|(_, text)| text).collect()
     }
@@ -449,7 +447,7 @@ impl Net {
         .min()
     }
 
-    /// Runs until `end` or until nothing is left to happen.
+    /// Runs until `end` or until no event is pending.
     pub fn run_until(&mut self, end: Instant) {
         self.drain();
         while let Some(due) = self.next_due().filter(|due| *due <= end) {
@@ -482,7 +480,7 @@ impl Net {
         self.run_until(self.now + duration);
     }
 
-    /// The response to the only request, if it came.
+    /// The response to the only request, if it has arrived.
     pub fn response(&self) -> Option<&Response> {
         self.events.iter().find_map(|(_, event)| match event {
             Event::Response { response, .. } => Some(response),
@@ -507,7 +505,7 @@ impl Net {
         })
     }
 
-    /// Times at which the client sent, since the start.
+    /// Transmission times of the client since the start.
     pub fn client_times(&self) -> Vec<Duration> {
         self.crossings
             .iter()
@@ -533,7 +531,7 @@ impl Net {
     }
 }
 
-/// Bytes that tell their place.
+/// Bytes that depend on their position.
 pub fn pattern(len: usize) -> Bytes {
     (0..len)
         .map(|i| (i * 31 + (i >> 8) * 17) as u8)

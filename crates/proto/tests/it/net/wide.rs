@@ -1,4 +1,4 @@
-//! A controller that lets several messages be in flight.
+//! A controller with a window of several messages.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use carob_cc::time::Instant;
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::Config;
 
-/// Allows `0` blocks in flight and times them like default CoAP.
+/// A window of `0` exchanges and `1` bytes with the timers of default CoAP.
 #[derive(Debug)]
 struct Wide(u16, u32);
 
@@ -31,7 +31,7 @@ impl Controller for Wide {
     }
 }
 
-/// A client's settings with this window.
+/// A client configuration with this window.
 pub fn wide(exchanges: u16, bytes: u32) -> Config {
     let mut config = Config::default();
     config.controller =

@@ -1,10 +1,10 @@
-//! Messages written by hand, and what crossed the wire in a few words.
+//! Hand-written messages, and summaries of traffic.
 
 use carob_proto::codec::{
     BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Options, Type, Writer,
 };
 
-/// A message to be put on the wire, right or wrong.
+/// A hand-written message, valid or not.
 #[derive(Clone, Debug)]
 pub struct Wire {
     kind: Type,
@@ -38,7 +38,7 @@ pub fn ack(code: Code, id: u16) -> Wire {
     wire(Type::Acknowledgement, code, id)
 }
 
-/// The four bytes of an empty message.
+/// An Empty message.
 pub fn empty(kind: Type, id: u16) -> Vec<u8> {
     let [high, low] = id.to_be_bytes();
     vec![0x40 | (kind as u8) << 4, 0, high, low]
@@ -50,7 +50,7 @@ impl Wire {
         self
     }
 
-    /// The token of a message seen on the wire.
+    /// Takes the token of another message.
     pub fn token_of(self, seen: &[u8]) -> Self {
         let token = view(seen).token();
         self.token(token.as_slice())

@@ -1,4 +1,4 @@
-//! Notifications of more than one block.
+//! Block-wise notifications.
 
 use super::*;
 
@@ -21,13 +21,13 @@ fn bodies(net: &Net) -> Vec<bytes::Bytes> {
 }
 
 #[test]
-fn a_notification_of_several_blocks_is_delivered_whole() {
+fn block_wise_notification_is_delivered_whole() {
     let mut net = observed_large();
     let next: bytes::Bytes = pattern(6_000).slice(700..);
     net.change("light", next.clone(), false);
     net.run_for(seconds(5));
     assert_eq!(bodies(&net), [pattern(5_000), next]);
-    // Requests for the other blocks have no Observe option (RFC 7959 2.6).
+    // Requests for further blocks have no Observe option (RFC 7959 2.6).
     let requests = net.sent_by_client();
     let rest: Vec<_> = requests
         .iter()
@@ -54,12 +54,12 @@ fn a_new_state_cancels_the_body_of_the_old_one() {
 }
 
 #[test]
-fn a_body_that_cannot_be_completed_is_renewed() {
+fn incomplete_notification_body_is_requested_again() {
     let mut net = observed_large();
     net.app.etags.insert("light".into(), b"2".to_vec());
     net.change("light", pattern(8_000), false);
     net.run_for(millis(25));
-    // The server forgets what it had promised; the rest is of another state.
+    // The server restarts during the transfer; further blocks are of another state.
     net.restart_server(4);
     net.app.etags.insert("light".into(), b"3".to_vec());
     net.run_for(seconds(60));

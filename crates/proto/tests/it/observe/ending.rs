@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_client_that_lost_interest_refuses_the_next_notification() {
+fn forgotten_observation_is_cancelled_by_reset() {
     for confirmable in [false, true] {
         let (mut net, id) = observed();
         assert!(net.client.cancel(net.now, id));
@@ -18,7 +18,7 @@ fn a_client_that_lost_interest_refuses_the_next_notification() {
 }
 
 #[test]
-fn a_peer_that_cannot_be_reached_observes_nothing() {
+fn unreachable_observer_is_removed() {
     let (mut net, _) = observed();
     net.server.handle_unreachable(net.now, client_address());
     net.drain();

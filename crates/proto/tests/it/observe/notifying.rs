@@ -1,9 +1,9 @@
-//! Notifications: their order, their kinds, what a client makes of them.
+//! Notifications: order, types and handling by the client.
 
 use super::*;
 
 #[test]
-fn after_128_seconds_a_smaller_number_is_newer() {
+fn smaller_observe_number_is_fresher_after_128_seconds() {
     let (mut net, _) = observed();
     net.inject_to_client(&notification(&net, Type::NonConfirmable, 1, 20, b"on"));
     net.run_for(seconds(129));
@@ -26,10 +26,10 @@ fn unacknowledged_state_is_superseded_by_newer_one() {
     assert_ne!(
         first.message_id(),
         second.message_id(),
-        "a message of its own"
+        "the same Message ID as before"
     );
     assert_eq!(second.payload(), b"dim");
-    // It left when the timer of the first one ran out, not before.
+    // It was sent when the first one timed out, not earlier.
     let crossing = net.crossings.iter().filter(|c| !c.from_client).nth(2);
     let waited = crossing.unwrap().at.since(Instant::ZERO);
     assert!(waited >= seconds(3) && waited <= seconds(4), "{waited:?}");
@@ -60,7 +60,7 @@ fn a_superseding_notification_takes_over_count_and_timer() {
 }
 
 #[test]
-fn what_was_acknowledged_is_followed_by_what_changed_meanwhile() {
+fn acknowledgement_is_followed_by_the_newest_state() {
     let (mut net, _) = observed();
     net.change("light", "on", true);
     net.change("light", "dim", true);
@@ -85,7 +85,7 @@ fn notifications_of_a_peer_share_its_window() {
 }
 
 #[test]
-fn a_snapshot_shows_what_a_peer_is_sent_and_what_waits() {
+fn snapshot_has_outstanding_and_queued_notifications() {
     let (mut net, _) = observed();
     assert_eq!(net.server.peers().collect::<Vec<_>>(), [client_address()]);
     net.change("light", "on", true);
@@ -119,7 +119,7 @@ fn a_snapshot_shows_what_a_peer_is_sent_and_what_waits() {
 }
 
 #[test]
-fn an_error_is_the_last_notification() {
+fn error_notification_ends_the_observation() {
     let (mut net, _) = observed();
     let gone = Response::new(Code::NOT_FOUND);
     net.server.notify(net.now, Subject(0), &gone, true).unwrap();
@@ -156,7 +156,7 @@ fn state_in_another_format_ends_observation_with_4_06() {
 }
 
 #[test]
-fn a_state_that_fits_no_message_is_refused_at_once() {
+fn oversized_notification_is_refused() {
     let (mut net, _) = observed();
     let mut large = Response::new(Code::CONTENT);
     for _ in 0..2 {
@@ -173,12 +173,12 @@ fn a_state_that_fits_no_message_is_refused_at_once() {
 }
 
 #[test]
-fn once_a_day_interest_is_confirmed() {
+fn notification_is_confirmable_once_a_day() {
     let (mut net, _) = observed();
-    // Without retransmissions of the registration the day begins with it.
+    // The interval starts with the registration, which was not retransmitted.
     for hour in 1..=48 {
         net.run_until(Instant::ZERO + seconds(hour * 3_600));
-        // Keep the client's own timers out of it.
+        // Frequent changes keep the state fresh, so that the client does not register again.
         net.change("light", "on", false);
     }
     net.run_for(seconds(3_600));
@@ -194,7 +194,7 @@ fn once_a_day_interest_is_confirmed() {
         "a client that renews is interested"
     );
 
-    // A silent observer receives a CON notification.
+    // A silent observer gets a CON notification.
     let (mut net, _) = observed();
     let forgotten = net.sent_by_client()[0].to_vec();
     net.server.handle_datagram(net.now, stranger(), &forgotten);

@@ -1,9 +1,9 @@
-//! Registering as an observer, and when that is refused or not answered.
+//! Registration of observers and its refusal.
 
 use super::*;
 
 #[test]
-fn a_resource_that_cannot_be_observed_is_answered_once() {
+fn unobservable_resource_has_one_response() {
     let mut net = Net::plain();
     net.app.resources.insert("x".into(), "y".into());
     net.send_with(get("x"), observing());
@@ -15,7 +15,7 @@ fn a_resource_that_cannot_be_observed_is_answered_once() {
 }
 
 #[test]
-fn an_error_lists_nobody() {
+fn error_response_registers_no_observer() {
     let mut net = Net::plain();
     net.observable("light", "off");
     net.app.resources.clear();
@@ -36,7 +36,7 @@ fn only_safe_methods_observe() {
         observing(),
     );
     assert_eq!(outcome, Err(RequestError::NotObservable));
-    // And a server lists nobody for one that does not know.
+    // A server registers no observer for unsafe methods.
     net.observable("light", "off");
     let mut request = put("light", "on".into());
     request.options.set_uint(OptionNumber::OBSERVE, 0).unwrap();
@@ -59,7 +59,7 @@ fn fetch_observes_like_get() {
 }
 
 #[test]
-fn one_peer_cannot_take_all_places() {
+fn one_peer_cannot_use_all_observer_slots() {
     let (mut net, _) = observed_with(crate::net::config(|config| {
         config.limits.observers_of_peer = 2;
     }));
@@ -73,7 +73,7 @@ fn one_peer_cannot_take_all_places() {
 }
 
 #[test]
-fn what_changes_while_a_registration_is_answered_is_not_missed() {
+fn change_during_a_registration_is_notified() {
     let mut net = Net::plain();
     net.observable("light", "off");
     net.app.delay = seconds(3);
@@ -81,7 +81,6 @@ fn what_changes_while_a_registration_is_answered_is_not_missed() {
     net.run_for(seconds(1));
     assert_eq!(net.change("light", "on", false), 1);
     net.run_for(seconds(10));
-    // The answer reads the new state, and the notification tells it once more: better twice
-    // than never.
+    // The registration's response has the new state, and a notification repeats it: a duplicate is better than a gap.
     assert_eq!(net.states(), ["on", "on"]);
 }

@@ -1,15 +1,15 @@
-//! States that have become stale, and registrations that are renewed.
+//! Stale representations and repeated registrations.
 
 use super::*;
 
 #[test]
-fn a_state_older_than_promised_is_stale_and_renewed() {
+fn state_older_than_max_age_is_stale_and_renewed() {
     let (mut net, _) = observed();
     net.app
         .resources
         .insert("light".into(), "changed in silence".into());
     net.run_until(Instant::ZERO + seconds(80));
-    // The default Max-Age is 60 s, counted from when the response arrived.
+    // The default Max-Age is 60 s from the arrival of the response.
     assert_eq!(stale(&net), [(60_020, None)]);
     let renewal = net.crossings.iter().filter(|c| c.from_client).nth(1);
     let at = renewal.unwrap().at.since(Instant::ZERO);
@@ -24,7 +24,7 @@ fn a_state_older_than_promised_is_stale_and_renewed() {
 }
 
 #[test]
-fn a_notification_in_time_keeps_it_fresh() {
+fn notification_keeps_the_state_fresh() {
     let (mut net, _) = observed();
     for _ in 0..5 {
         net.run_for(seconds(50));
@@ -67,7 +67,7 @@ fn an_observation_survives_a_restart_of_the_server() {
 }
 
 #[test]
-fn an_observation_survives_a_server_that_is_away_for_long() {
+fn observation_survives_a_long_outage() {
     let (mut net, _) = observed();
     net.server_dead = true;
     net.run_for(seconds(1_800));
@@ -87,7 +87,7 @@ fn an_observation_survives_a_server_that_is_away_for_long() {
 }
 
 #[test]
-fn a_server_that_is_busy_is_asked_again_when_it_said() {
+fn registration_is_retried_after_max_age_of_5_03() {
     let (mut net, _) = observed();
     net.server_dead = true;
     while net.sent_by_client().len() < 2 {
@@ -113,7 +113,7 @@ fn a_server_that_is_busy_is_asked_again_when_it_said() {
 }
 
 #[test]
-fn a_renewal_that_finds_nothing_ends_the_observation() {
+fn error_response_to_renewal_ends_the_observation() {
     let (mut net, _) = observed();
     net.restart_server(3);
     net.app.resources.clear();
@@ -135,7 +135,7 @@ fn a_notification_during_a_renewal_does_not_end_the_renewal() {
     net.app.mute = false;
     net.restart_server(9);
     net.run_for(seconds(30));
-    // The server that was asked again has counted from 1: what arrived meanwhile is newer.
+    // The restarted server counts from 1, so the notification during the registration is fresher.
     assert_eq!(net.states(), ["off", "on"]);
     net.run_for(seconds(90));
     assert!(net.response().is_none() && net.failure().is_none());

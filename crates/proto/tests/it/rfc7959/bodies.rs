@@ -1,9 +1,9 @@
-//! Bodies block by block: their order, what holds them together, conditions, formats.
+//! Block-wise bodies: order, matching, conditions and formats.
 
 use super::*;
 
 #[test]
-fn every_block_names_the_format_of_the_whole_body() {
+fn every_block_has_the_content_format() {
     let mut net = Net::plain();
     let mut request = put("x", pattern(3_000));
     let json = u32::from(ContentFormat::JSON.0);
@@ -18,7 +18,7 @@ fn every_block_names_the_format_of_the_whole_body() {
         net.sent_by_client().iter().map(format).collect::<Vec<_>>(),
         [Some(json); 3]
     );
-    // A response whose blocks the engine keeps.
+    // A response whose body the engine caches.
     let mut server = Endpoint::new(Config::default(), Stream(1));
     let mut formats = Vec::new();
     for number in 0..3 {
@@ -41,7 +41,7 @@ fn every_block_names_the_format_of_the_whole_body() {
 }
 
 #[test]
-fn blocks_of_different_formats_are_not_put_together() {
+fn blocks_of_different_formats_are_not_combined() {
     let formats = |first: u8, second: u8| {
         let blocks = [
             put_block(1, (0, true, 64), 64).option(12, &[first]),
@@ -58,7 +58,7 @@ fn blocks_of_different_formats_are_not_put_together() {
 }
 
 #[test]
-fn a_last_block_without_all_before_it_is_answered_4_08() {
+fn last_block_without_earlier_ones_gets_4_08() {
     let last = |id| put_block(id, (2, false, 64), 10);
     let (_, seen) = told(Config::default(), &[last(1)]);
     assert_eq!(seen, ["ACK 4.08"]);
@@ -68,7 +68,7 @@ fn a_last_block_without_all_before_it_is_answered_4_08() {
     );
     assert_eq!(seen, ["ACK 2.31", "ACK 4.08"]);
     assert!(net.app.executed.is_empty());
-    // Nor are they there when their time has run out.
+    // Nor after their timeout.
     let (mut net, _) = told(Config::default(), &[put_block(1, (0, true, 64), 64)]);
     net.run_for(net.server.config().parameters.exchange_lifetime());
     net.inject_to_server(&put_block(2, (1, false, 64), 10).bytes());
@@ -87,13 +87,13 @@ fn the_first_block_chooses_the_delivery_of_a_body() {
     });
     let first = put_block(1, (0, true, 64), 64).option(60, &[74]);
     net.inject_to_server(&first.bytes());
-    // Without Size1, the rule alone would call this the whole body.
+    // Without Size1, this block alone would be taken for the whole body.
     net.inject_to_server(&put_block(2, (1, false, 64), 10).bytes());
     assert_eq!(net.app.parts, [(0, 64, true), (64, 10, false)]);
 }
 
 #[test]
-fn a_client_begins_with_block_zero_and_goes_on_in_order_at_once() {
+fn client_sends_blocks_in_order_from_zero() {
     let mut net = Net::new(wide(8, u32::MAX), Config::default());
     net.send(put("x", pattern(10_000)));
     net.run_for(seconds(5));
@@ -113,7 +113,7 @@ fn a_client_begins_with_block_zero_and_goes_on_in_order_at_once() {
             .enumerate()
             .all(|(n, at)| *at == millis(20 * n as u64))
     );
-    // With Block2, too, each block is requested as soon as the one before it has arrived.
+    // With Block2, each block is requested on arrival of the previous one.
     let mut net = Net::plain();
     net.app.resources.insert("x".into(), pattern(10_000));
     net.send_for(get("x"), seconds(5));
@@ -128,7 +128,7 @@ fn a_client_begins_with_block_zero_and_goes_on_in_order_at_once() {
 }
 
 #[test]
-fn a_body_whose_entity_tag_changes_is_not_put_together() {
+fn body_with_changing_etag_is_not_combined() {
     let tagged = |id, number, tag: &[u8]| content(id, (number, true, 64), 64).option(4, tag);
     let mut net = answered(get("x"), |id| tagged(id, 0, b"1"));
     answer_next(&mut net, |id| tagged(id, 1, b"2"));
@@ -139,7 +139,7 @@ fn a_body_whose_entity_tag_changes_is_not_put_together() {
         0,
         "it is read again from its beginning"
     );
-    // A tag that comes or goes is another state, too.
+    // An entity tag that appears or disappears is another representation.
     for (first, second) in [(&b"1"[..], None), (b"", Some(&b"1"[..]))] {
         let mut net = answered(get("x"), |id| {
             let block = content(id, (0, true, 64), 64);
@@ -176,7 +176,7 @@ fn non_idempotent_request_is_not_repeated_for_its_response() {
 }
 
 #[test]
-fn a_fetch_read_again_says_again_what_it_is_for() {
+fn fetch_repeats_its_payload_for_later_blocks() {
     let request = Request::new(Code::FETCH).with_path("x").unwrap();
     let mut net = answered(request.with_payload("what"), |id| {
         content(id, (0, true, 64), 64).option(4, b"1")
@@ -193,7 +193,7 @@ fn a_fetch_read_again_says_again_what_it_is_for() {
 }
 
 #[test]
-fn the_response_to_an_upload_is_read_one_block_after_the_other() {
+fn response_body_of_an_upload_is_read_sequentially() {
     let mut config = wide(8, u32::MAX);
     config.block_size = with_blocks(64).block_size;
     let mut net = Net::new(config.clone(), with_blocks(64));
@@ -221,7 +221,7 @@ fn the_response_to_an_upload_is_read_one_block_after_the_other() {
 }
 
 #[test]
-fn a_body_too_large_is_refused_with_the_largest_size() {
+fn body_above_the_limit_gets_4_13_with_size1() {
     let config = config(|config| config.limits.upload_bytes = 100);
     let announced = put_block(1, (0, true, 64), 64).option(60, &[101]);
     let (net, seen) = told(config.clone(), &[announced]);
@@ -296,7 +296,7 @@ fn precondition_of_first_block_reaches_application() {
 }
 
 #[test]
-fn a_new_beginning_replaces_the_body_begun_before() {
+fn new_block_zero_replaces_the_incomplete_body() {
     let messages = [
         put_block(1, (0, true, 64), 64),
         put_block(2, (1, true, 64), 64),
@@ -310,8 +310,8 @@ fn a_new_beginning_replaces_the_body_begun_before() {
 }
 
 #[test]
-fn a_size_that_nobody_told_or_that_is_wrong_does_no_harm() {
-    // A request for the size that the server passes over.
+fn absent_or_wrong_size_options_are_harmless() {
+    // Requests the size, which the server ignores.
     let mut request = get("x");
     request.options.push(OptionNumber::SIZE2, b"").unwrap();
     let mut net = answered(request, |id| content(id, (0, true, 64), 64));
@@ -321,7 +321,7 @@ fn a_size_that_nobody_told_or_that_is_wrong_does_no_harm() {
     );
     answer_next(&mut net, |id| content(id, (1, false, 64), 10));
     assert_eq!(net.response().unwrap().bytes().len(), 74);
-    // The more bits count, not the size announced.
+    // The M bit determines the end, not the announced size.
     for size in [1, 200] {
         let mut net = answered(get("x"), |id| {
             content(id, (0, true, 64), 64).option(28, &[size])

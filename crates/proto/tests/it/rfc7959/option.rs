@@ -1,9 +1,9 @@
-//! The options themselves: what they may say, sizes, and what is refused (RFC 7959 2).
+//! Block options: values, sizes and refusals (RFC 7959 2).
 
 use super::*;
 
 #[test]
-fn a_block_option_is_never_there_twice() {
+fn block_option_is_not_repeatable() {
     for number in [BLOCK1, BLOCK2] {
         let twice = con(Code::PUT, 1)
             .option(number.0, b"")
@@ -80,7 +80,7 @@ fn error_instead_of_later_block_starts_from_block_0() {
 }
 
 #[test]
-fn the_reserved_size_is_refused_with_4_00_and_never_sent() {
+fn reserved_block_size_gets_4_00() {
     for (number, value) in [(27, 0x07), (27, 0x0f), (23, 0x07), (23, 0x17)] {
         let request = con(Code::PUT, 1).path("x").option(number, &[value]);
         let (net, seen) = told(Config::default(), &[request.payload(&[1; 16])]);
@@ -100,7 +100,7 @@ fn the_reserved_size_is_refused_with_4_00_and_never_sent() {
 }
 
 #[test]
-fn a_block_with_more_to_come_is_as_long_as_it_says() {
+fn block_with_m_bit_has_its_full_size() {
     let mut net = Net::new(with_blocks(128), with_blocks(64));
     net.send(post("echo", pattern(1_000)));
     net.run_for(seconds(60));
@@ -121,7 +121,7 @@ fn a_block_with_more_to_come_is_as_long_as_it_says() {
         }
     }
     assert!(checked >= 20, "{checked}");
-    // An application that cuts its response itself is held to it.
+    // Applications that generate blocks are checked as well.
     let mut response = Response::new(Code::CONTENT);
     for (length, code) in [(64, "ACK 2.05"), (63, "ACK 5.00"), (65, "ACK 5.00")] {
         response.payload = Payload::Part {
@@ -136,7 +136,7 @@ fn a_block_with_more_to_come_is_as_long_as_it_says() {
 }
 
 #[test]
-fn a_block_of_another_length_than_it_says_is_refused() {
+fn block_of_wrong_length_gets_4_00() {
     for (block, length) in [((0, true, 64), 63), ((0, true, 64), 65), ((0, true, 64), 0)] {
         let (_, seen) = told(Config::default(), &[put_block(1, block, length)]);
         assert_eq!(seen, ["ACK 4.00"]);
@@ -151,7 +151,7 @@ fn a_block_of_another_length_than_it_says_is_refused() {
 }
 
 #[test]
-fn a_client_goes_on_in_the_size_the_server_answered_with() {
+fn client_continues_in_the_servers_block_size() {
     let mut client = with_blocks(512);
     client.negotiate_early = true;
     let mut net = Net::new(client, with_blocks(128));
@@ -166,7 +166,7 @@ fn a_client_goes_on_in_the_size_the_server_answered_with() {
 }
 
 #[test]
-fn a_server_never_answers_with_a_larger_block_than_asked_for() {
+fn server_never_exceeds_the_requested_block_size() {
     for (asked, own, answered) in [(16, 1024, 16), (64, 64, 64), (1024, 32, 32)] {
         let request = con(Code::GET, 1).path("x").block(BLOCK2, (0, false, asked));
         let mut net = Net::new(Config::default(), with_blocks(own));
@@ -192,7 +192,7 @@ fn later_block_in_larger_size_is_served_in_own_size() {
 }
 
 #[test]
-fn an_answer_that_asks_for_more_carries_no_block_of_a_response() {
+fn response_2_31_has_no_block2() {
     let first = put_block(1, (0, true, 64), 64);
     let mut response = Response::new(Code::CONTINUE);
     response.payload = Payload::Whole(pattern(3_000));
@@ -200,7 +200,7 @@ fn an_answer_that_asks_for_more_carries_no_block_of_a_response() {
     assert_eq!(blocks(&[&sent], BLOCK1), [Some((0, true, 64))]);
     assert_eq!(blocks(&[&sent], BLOCK2), [None]);
     assert!(view(&sent).payload().is_empty());
-    // A final answer in the middle says so, and may have a body of any size.
+    // A final response in the middle of an upload may have a block-wise body of any size.
     response.code = Code::CHANGED;
     let sent = responded(&first, &response);
     assert_eq!(blocks(&[&sent], BLOCK1), [Some((0, false, 64))]);
@@ -208,7 +208,7 @@ fn an_answer_that_asks_for_more_carries_no_block_of_a_response() {
 }
 
 #[test]
-fn a_client_heeds_the_size_a_server_prefers_and_counts_anew() {
+fn client_renumbers_blocks_after_a_size_change() {
     let mut net = answered(put("x", pattern(3_000)), |id| {
         ack(Code::CONTINUE, id).block(BLOCK1, (0, true, 128))
     });
@@ -239,7 +239,7 @@ fn client_restarts_with_smaller_blocks_after_4_13() {
         blocks(&net.sent_by_client(), BLOCK1)[1],
         Some((0, true, 64))
     );
-    // Without a smaller size it is the body that is too large.
+    // At the smallest size the body itself is too large.
     answer_next(&mut net, |id| {
         ack(Code::REQUEST_ENTITY_TOO_LARGE, id).block(BLOCK1, (0, true, 64))
     });
@@ -248,8 +248,8 @@ fn client_restarts_with_smaller_blocks_after_4_13() {
 }
 
 #[test]
-fn a_success_of_no_block_in_the_middle_of_a_body_is_no_success() {
-    // libcoap 4.3.1's example server takes the first message for the whole.
+fn success_without_block1_in_an_upload_is_an_error() {
+    // As libcoap 4.3.1's example server, which takes the first block for the whole body.
     let net = answered(put("x", pattern(3_000)), |id| ack(Code::CREATED, id));
     assert_eq!(net.failure(), Some(Failure::CutShort { taken: 1_024 }));
 }

@@ -1,9 +1,9 @@
-//! Several bodies at once, what is kept of them, and representations that change.
+//! Concurrent bodies, their limits, and representations that change.
 
 use super::*;
 
 #[test]
-fn a_server_s_state_for_bodies_is_bounded_and_passes() {
+fn server_state_for_bodies_is_bounded_and_expires() {
     let mut config = Config::default();
     config.limits.uploads = 4;
     config.limits.unvalidated_share = 100;
@@ -27,7 +27,7 @@ fn a_server_s_state_for_bodies_is_bounded_and_passes() {
 }
 
 #[test]
-fn bodies_to_one_resource_take_turns_and_others_do_not_wait() {
+fn bodies_to_one_resource_are_sequential() {
     let mut net = Net::new(
         config(|config| config.parameters.nstart = 8),
         Config::default(),
@@ -40,7 +40,7 @@ fn bodies_to_one_resource_take_turns_and_others_do_not_wait() {
     assert_eq!(
         net.sent_by_client().len(),
         3,
-        "x, y and what needs no blocks"
+        "x, y and the request without blocks"
     );
     net.run_for(seconds(60));
     assert_eq!(net.responses().len(), 5);
@@ -53,7 +53,7 @@ fn bodies_to_one_resource_take_turns_and_others_do_not_wait() {
 }
 
 #[test]
-fn a_body_that_fails_or_is_given_up_lets_the_next_one_go() {
+fn failed_or_cancelled_body_starts_the_next_one() {
     let mut net = Net::deaf();
     let first = net.send(put("x", pattern(5_000)));
     let second = net.send(put("x", pattern(4_000)));
@@ -62,7 +62,7 @@ fn a_body_that_fails_or_is_given_up_lets_the_next_one_go() {
         crate::net::sending_with(|sending| sending.deadline = Some(seconds(1))),
     );
     net.send(put("x", pattern(3_000)));
-    // One that waits may be given up, and its deadline passes as always.
+    // A queued body can be cancelled, and its deadline applies.
     assert!(net.client.cancel(net.now, second));
     net.run_for(seconds(2));
     assert_eq!(net.failure(), Some(Failure::DeadlinePassed));
@@ -89,7 +89,7 @@ fn many_bodies_that_cannot_be_sent_all_fail() {
             )
             .unwrap();
     }
-    // The peer's queue is full when their turn comes.
+    // The peer's queue is full when they could be sent.
     net.send(get("y"));
     net.client.cancel(net.now, first);
     net.drain();
@@ -98,7 +98,7 @@ fn many_bodies_that_cannot_be_sent_all_fail() {
     assert!(net.client.is_idle());
 }
 
-/// Whether a body of 3,000 bytes is of one state.
+/// Whether a body of 3,000 bytes is consistent.
 fn is_unmixed(body: &[u8]) -> bool {
     body.len() == 3_000 && body.iter().all(|byte| *byte == body[0])
 }
@@ -124,7 +124,7 @@ fn concurrent_requests_to_one_resource_differ_by_cache_key() {
 }
 
 #[test]
-fn a_representation_without_a_tag_gets_one_when_it_is_cut() {
+fn block_wise_representation_gets_an_etag() {
     let cut = responded(
         &con(Code::GET, 1).path("x"),
         &Response::content(ContentFormat::JSON, pattern(3_000)),
@@ -136,14 +136,14 @@ fn a_representation_without_a_tag_gets_one_when_it_is_cut() {
         tag(&responded(&con(Code::GET, 1).path("x"), &other)),
         tag(&cut)
     );
-    // The same state has the same tag, in whichever block.
+    // All blocks of one representation have the same tag.
     let third = con(Code::GET, 2).path("x").block(BLOCK2, (2, false, 1024));
     let again = responded(
         &third,
         &Response::content(ContentFormat::JSON, pattern(3_000)),
     );
     assert_eq!(tag(&again), tag(&cut));
-    // What fits one message, never changes, or is no representation needs none.
+    // No tag for bodies that fit one message, constant ones and errors.
     let short = Response::content(ContentFormat::JSON, pattern(100));
     assert_eq!(tag(&responded(&con(Code::GET, 1).path("x"), &short)), None);
     let mut fixed = Response::new(Code::CONTENT);
@@ -155,7 +155,7 @@ fn a_representation_without_a_tag_gets_one_when_it_is_cut() {
         tag(&responded(&con(Code::POST, 1).path("x"), &changed)),
         None
     );
-    // The application's own comes first.
+    // A tag by the application takes precedence.
     let mut own = Response::content(ContentFormat::JSON, pattern(3_000));
     own.options.push(OptionNumber::ETAG, b"own").unwrap();
     assert_eq!(
@@ -183,7 +183,7 @@ fn concurrent_downloads_of_changing_resource_never_mix() {
 }
 
 #[test]
-fn a_last_block_is_of_any_length_up_to_its_size() {
+fn last_block_may_be_shorter_than_its_size() {
     for length in [0, 1, 63, 64] {
         let blocks = [
             put_block(1, (0, true, 64), 64),

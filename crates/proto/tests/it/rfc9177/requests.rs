@@ -26,7 +26,7 @@ fn non_body_of_one_set_has_one_response() {
 }
 
 #[test]
-fn complete_sets_are_continued() {
+fn complete_sets_get_2_31() {
     let mut net = net();
     net.send_with(upload("x", 35), sending(On, false));
     net.run_for(seconds(1));
@@ -92,7 +92,7 @@ fn a_server_without_q_block_gets_block1() {
         [(Type::Confirmable, 0, true, 64)],
         "the discovery is confirmable"
     );
-    // It is remembered.
+    // The result is remembered.
     net.send_with(upload("y", 15), sending(Auto, false));
     net.run_for(seconds(3));
     assert_eq!(net.app.resources["y"], body(15));
@@ -103,13 +103,13 @@ fn a_server_without_q_block_gets_block1() {
 }
 
 #[test]
-fn a_server_that_loses_support_gets_block1() {
+fn server_that_lost_q_block_support_gets_block1() {
     let mut net = net();
     net.send_with(upload("x", 15), sending(Auto, false));
     net.run_for(seconds(3));
     let tried = net.sent_by_client().len();
     net.send_with(upload("y", 15), sending(Auto, false));
-    // The answer to a block of the second body.
+    // The response to a block of the second body.
     let block = net.sent_by_client()[tried].to_vec();
     let view = MessageView::parse(&block).unwrap();
     assert_eq!(view.kind(), Type::NonConfirmable);
@@ -144,7 +144,7 @@ fn support_is_remembered_after_the_first_body() {
 }
 
 #[test]
-fn missing_blocks_are_reported_and_sent_again() {
+fn missing_blocks_are_reported_and_retransmitted() {
     let mut net = net();
     net.drop_if = Some(|from_client, bytes| {
         let view = MessageView::parse(bytes).unwrap();
@@ -164,7 +164,7 @@ thread_local! {
     static FIRST: Once = Once::default();
 }
 
-/// The payloads that were dropped once.
+/// Payloads that were dropped once.
 #[derive(Default)]
 struct Once(std::cell::RefCell<Vec<Vec<u8>>>);
 

@@ -8,7 +8,7 @@ use super::{blocks, body, config, net, net_with, response_block, sending};
 use crate::net::wire::{con, non};
 use crate::net::{Faults, Net, get, millis, pattern, seconds};
 
-/// The Q-Block2 options of the client's requests: number and M bit.
+/// Q-Block2 options of the client's requests: number and M bit.
 fn requested(net: &Net) -> Vec<Vec<(u32, bool)>> {
     let values = |bytes: &&[u8]| {
         let view = MessageView::parse(bytes).unwrap();
@@ -22,7 +22,7 @@ fn requested(net: &Net) -> Vec<Vec<(u32, bool)>> {
 }
 
 #[test]
-fn a_request_brings_a_set_and_continue_the_next() {
+fn continue_requests_the_next_set() {
     let mut net = net();
     net.app.resources.insert("x".into(), body(25));
     net.send_with(get("x"), sending(On, false));
@@ -36,7 +36,7 @@ fn a_request_brings_a_set_and_continue_the_next() {
     assert_eq!(net.app.executed["x"], 1, "the body is from the cache");
 }
 
-/// A confirmable block of a body of 25, in response to a request.
+/// A Confirmable block of a body of 25 blocks.
 fn of_25(request: &[u8], number: u32) -> Vec<u8> {
     let block = con(Code::CONTENT, 500 + number as u16).token_of(request);
     response_block(block, (number, 25))
@@ -66,8 +66,8 @@ fn the_next_confirmable_set_is_requested_while_one_arrives() {
     assert_eq!(net.response().unwrap().bytes().len(), 25 * 64 - 10);
 }
 
-/// The requests of a client after NON blocks of a body of 25: the first comes 300 ms after the request, the
-/// others at intervals of 100 ms.
+/// Requests of a client that receives NON blocks of a body of 25: the first 300 ms after the request, the others at
+/// intervals of 100 ms.
 fn requests_after(numbers: impl IntoIterator<Item = u32>) -> Vec<Vec<(u32, bool)>> {
     let mut net = net();
     net.server_dead = true;
@@ -87,10 +87,10 @@ fn requests_after(numbers: impl IntoIterator<Item = u32>) -> Vec<Vec<(u32, bool)
 fn the_next_non_set_is_requested_a_round_trip_before_the_end() {
     let (first, next) = (vec![(0, true)], vec![(10, true)]);
     assert_eq!(requests_after(0..6), std::slice::from_ref(&first));
-    // Blocks 7, 8 and 9 need less than the round trip of 300 ms.
+    // Blocks 7, 8 and 9 take less than the round-trip time of 300 ms.
     assert_eq!(requests_after(0..7), [first.clone(), next.clone()]);
     assert_eq!(requests_after(0..10), [first.clone(), next.clone()]);
-    // One set ahead at most: the third set is requested when the second has arrived but for its last blocks.
+    // At most one set ahead: the third set is requested near the end of the second.
     assert_eq!(requests_after(0..13), [first.clone(), next.clone()]);
     assert_eq!(requests_after(0..20), [first, next, vec![(20, true)]]);
 }
@@ -101,7 +101,7 @@ fn no_non_set_is_requested_early_while_a_block_is_missing() {
     assert_eq!(requests_after(with_gap()), [[(0, true)]]);
     let late = with_gap().chain([3]);
     assert_eq!(requests_after(late), [[(0, true)], [(10, true)]]);
-    // One that the burst has overtaken.
+    // One block was overtaken by later ones.
     let overtaken = [0, 1, 2, 4, 5, 3, 6, 7];
     assert_eq!(requests_after(overtaken), [[(0, true)], [(10, true)]]);
 }
@@ -113,7 +113,7 @@ fn a_non_set_on_a_slow_link_is_requested_after_the_one_before() {
     net.send_with(get("x"), sending(On, false));
     let request = net.sent_by_client()[0].to_vec();
     for number in 0..10 {
-        // A round trip is shorter than a block.
+        // The round-trip time is shorter than the interval of blocks.
         net.run_for(millis(if number == 0 { 300 } else { 900 }));
         assert_eq!(requested(&net), [[(0, true)]]);
         let block = non(Code::CONTENT, 500 + number as u16).token_of(&request);
@@ -124,14 +124,14 @@ fn a_non_set_on_a_slow_link_is_requested_after_the_one_before() {
 }
 
 #[test]
-fn an_early_request_without_acknowledgement_is_repeated() {
+fn unacknowledged_early_request_is_retransmitted() {
     let mut client = config("default");
     client.q_block.receive_timeout = seconds(40);
     let mut net = Net::new(client, config("default"));
     net.server_dead = true;
     net.send_with(get("x"), sending(On, true));
     let request = net.sent_by_client()[0].to_vec();
-    // The request for block 10 ends within MAX_TRANSMIT_WAIT, 93 s.
+    // The request for block 10 fails within MAX_TRANSMIT_WAIT (93 s).
     for number in 0..9 {
         net.inject_to_client(&of_25(&request, number));
         net.run_for(seconds(12));
@@ -194,7 +194,7 @@ fn a_short_response_has_no_q_block2() {
     assert!(blocks(&net.sent_by_server(), OptionNumber::Q_BLOCK2).is_empty());
 }
 
-/// Requests of the client for a body of ten blocks, if the first `copies` transmissions of two blocks are lost.
+/// Requests for a body of ten blocks if the first `copies` transmissions of two blocks are lost.
 fn requests_with_two_losses(confirmable: bool, copies: u8) -> Vec<Vec<(u32, bool)>> {
     LOST.with(|lost| lost.borrow_mut().clear());
     COPIES.set(copies);
@@ -233,7 +233,7 @@ fn missing_blocks_of_a_set_are_requested_in_one_message() {
 #[test]
 fn missing_confirmable_blocks_are_left_to_their_retransmission() {
     assert_eq!(requests_with_two_losses(true, 1), [[(0, true)]]);
-    // After a silence the first of them is requested.
+    // After a timeout, the first missing block is requested.
     let requested = requests_with_two_losses(true, 2);
     assert_eq!(requested[1..], [[(2, false)]]);
 }
@@ -289,7 +289,7 @@ fn response_bodies_arrive_over_bad_networks() {
 fn numbers_that_do_not_increase_are_refused() {
     let mut net = net();
     net.app.resources.insert("x".into(), body(15));
-    // CON GET x, Q-Block2: 3/0/64, 3/0/64.
+    // CON GET x with Q-Block2 3/0/64 twice.
     net.inject_to_server(&[0x41, 1, 0, 9, 7, 0xb1, b'x', 0xd1, 7, 0x32, 0x01, 0x32]);
     let answer = net.sent_by_server()[0].to_vec();
     assert_eq!(
@@ -302,7 +302,7 @@ fn numbers_that_do_not_increase_are_refused() {
 fn q_block_and_block_options_are_not_mixed() {
     let mut net = net();
     net.app.resources.insert("x".into(), body(15));
-    // CON GET x, Block2: 0/0/64, Q-Block2: 0/1/64.
+    // CON GET x with Block2 0/0/64 and Q-Block2 0/M/64.
     net.inject_to_server(&[0x41, 1, 0, 9, 7, 0xb1, b'x', 0xc1, 0x02, 0x81, 0x0a]);
     let answer = net.sent_by_server()[0].to_vec();
     assert_eq!(

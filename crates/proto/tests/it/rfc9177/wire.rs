@@ -1,4 +1,4 @@
-//! Messages written by hand, to a server and to a client with Q-Block (RFC 9177).
+//! Q-Block messages on the wire (RFC 9177).
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use super::{blocks, body, codes, config, net, net_with, reports, response_block,
 use crate::net::wire::{Wire, con, non};
 use crate::net::{Net, client_address, get, millis, post, seconds};
 
-/// A NON PUT of a block of a body of these blocks, with a Message ID and a token of this number.
+/// A NON PUT of block `number` of `count`; the Message ID is also the token.
 fn block(id: u16, number: u32, count: u32) -> Wire {
     let whole = body(count as usize);
     let start = number as usize * 64;
@@ -33,7 +33,7 @@ fn give(net: &mut Net, numbers: &[u32], count: u32) {
     }
 }
 
-/// The tokens of the server's messages.
+/// Tokens of the server's messages.
 fn tokens(net: &Net) -> Vec<Vec<u8>> {
     let token = |bytes: &&[u8]| {
         let view = MessageView::parse(bytes).unwrap();
@@ -119,25 +119,25 @@ fn a_duplicate_block_is_ignored_and_answered_again() {
     let mut net = net();
     give(&mut net, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 12);
     assert_eq!(codes(&net.sent_by_server()), ["2.31"]);
-    // Other bytes, in another message.
+    // A duplicate with different payload in a new message.
     let mut other = block(700, 9, 12).bytes();
     *other.last_mut().unwrap() ^= 0xff;
     net.inject_to_server(&other);
     assert_eq!(codes(&net.sent_by_server()), ["2.31", "2.31"]);
     give(&mut net, &[10, 11], 12);
     assert_eq!(net.app.resources["x"], body(12));
-    // The response again, without another execution.
+    // The response is repeated without another execution.
     net.inject_to_server(&block(701, 11, 12).bytes());
     assert_eq!(codes(&net.sent_by_server())[2..], ["2.04", "2.04"]);
     assert_eq!(net.app.executed["x"], 1);
 }
 
 #[test]
-fn missing_blocks_are_requested_four_times_ever_later() {
+fn missing_blocks_are_requested_four_times_with_backoff() {
     let mut net = net();
     give(&mut net, &[0, 2], 3);
     net.run_for(seconds(300));
-    // Figure 7, with a first wait that is shorter, because the last block has arrived.
+    // As in figure 7 of RFC 9177, but with a shorter first wait, because the last block has arrived.
     let times: Vec<u64> = (net.crossings.iter())
         .filter(|crossing| !crossing.from_client)
         .map(|crossing| crossing.at.since(carob_cc::time::Instant::ZERO).as_millis())
@@ -148,7 +148,7 @@ fn missing_blocks_are_requested_four_times_ever_later() {
 }
 
 #[test]
-fn a_set_that_does_not_begin_is_requested_after_the_wait() {
+fn absent_set_is_requested_after_the_timeout() {
     let mut net = net();
     give(&mut net, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 12);
     net.run_for(millis(3_900));
@@ -193,7 +193,7 @@ fn a_report_after_the_body_was_cancelled_is_rejected() {
 }
 
 #[test]
-fn a_report_out_of_order_repeats_nothing() {
+fn out_of_order_report_retransmits_nothing() {
     let mut net = net();
     net.server_dead = true;
     net.send_with(upload("x", 30), sending(On, false));
@@ -214,7 +214,7 @@ fn a_report_out_of_order_repeats_nothing() {
 }
 
 #[test]
-fn a_report_in_order_repeats_what_it_lists_first() {
+fn in_order_report_retransmits_listed_blocks_first() {
     let mut net = net();
     net.server_dead = true;
     net.send_with(upload("x", 30), sending(On, false));
@@ -225,7 +225,7 @@ fn a_report_in_order_repeats_what_it_lists_first() {
     net.inject_to_client(&report.option(12, &[1, 16]).payload(&[1, 3]).bytes());
     net.run_for(millis(500));
     let after = blocks(&net.sent_by_client()[count..], OptionNumber::Q_BLOCK1);
-    // Block 11 had been queued before the report.
+    // Block 11 was queued before the report arrived.
     let numbers = after.iter().map(|block| block.1);
     let numbers: Vec<u32> = numbers.filter(|number| *number != 11).collect();
     assert_eq!(numbers[..2], [1, 3]);
@@ -250,7 +250,7 @@ fn a_block_requested_twice_is_sent_once() {
 }
 
 #[test]
-fn a_changed_body_has_another_etag_and_is_read_anew() {
+fn changed_etag_restarts_the_download() {
     let mut server = config("default");
     server.limits.bodies = 0;
     let mut net = net_with(config("default"), server);
@@ -273,14 +273,14 @@ fn a_changed_body_has_another_etag_and_is_read_anew() {
 }
 
 #[test]
-fn blocks_of_the_next_set_show_what_is_missing() {
+fn blocks_of_the_next_set_reveal_missing_ones() {
     let mut client = config("default");
     client.q_block.receive_timeout = seconds(40);
     let mut net = Net::new(client, config("default"));
     net.server_dead = true;
     net.send_with(get("x"), sending(On, false));
     let request = net.sent_by_client()[0].to_vec();
-    // A server that sends the next set without a Continue.
+    // The server sends the next set without a request for it.
     for number in [0, 1, 3, 4, 5, 6, 7, 8, 10, 11] {
         let block = non(Code::CONTENT, 500 + number as u16).token_of(&request);
         net.inject_to_client(&response_block(block, (number, 12)));
@@ -330,8 +330,8 @@ fn observations_use_block_options() {
 }
 
 #[test]
-fn a_set_leaves_at_the_controllers_pace_without_reports() {
-    // No reply at all: the controller's timer stands for NON_TIMEOUT between sets.
+fn sets_are_paced_by_the_controller_without_reports() {
+    // Without any reply, the controller's timeout replaces NON_TIMEOUT between sets.
     let mut net = net();
     net.server_dead = true;
     net.send_with(upload("x", 40), sending(On, false));
@@ -341,7 +341,7 @@ fn a_set_leaves_at_the_controllers_pace_without_reports() {
 }
 
 #[test]
-fn few_blocks_leave_while_reports_are_late() {
+fn few_blocks_are_sent_while_reports_are_late() {
     let mut net = net_with(config("carob"), config("carob"));
     net.send_with(upload("x", 900), sending(On, false));
     net.run_for(millis(600));
@@ -354,7 +354,7 @@ fn few_blocks_leave_while_reports_are_late() {
 }
 
 #[test]
-fn a_late_report_repeats_no_block_that_was_repeated_since() {
+fn late_report_does_not_retransmit_blocks_twice() {
     let mut client = config("carob");
     client.q_block.receive_timeout = millis(10);
     let mut net = net_with(client, config("carob"));
@@ -362,7 +362,7 @@ fn a_late_report_repeats_no_block_that_was_repeated_since() {
     net.run_for(millis(315));
     net.server_dead = true;
     assert_eq!(net.sent_by_client().len(), 30, "blocks 0 to 29 in order");
-    // The server reports late that block 12 is missing, after blocks 20 and 21.
+    // After blocks 20 and 21, the server reports that block 12 is missing.
     let times = |net: &mut Net, id: u16, named: usize| {
         let report = non(Code::REQUEST_ENTITY_INCOMPLETE, id).token_of(net.sent_by_client()[named]);
         net.inject_to_client(&report.option(12, &[1, 16]).payload(&[12]).bytes());
@@ -427,12 +427,12 @@ fn results_of_one_source_leave_those_of_others() {
         net.run_for(millis(10));
     }
     assert_eq!(net.app.executed["x"], 21);
-    // A repeated block gets the result again.
+    // A duplicate block gets the result again.
     net.inject_to_server(&block(900, 0, 1).bytes());
     assert_eq!(net.app.executed["x"], 21);
 }
 
-/// Answers each block of a body with this message until the request ends; returns the blocks sent.
+/// Replies to each block with this message until the request ends; returns the number of blocks sent.
 fn answered_without_end(net: &mut Net, answer: impl Fn(u16, &[u8]) -> Wire) -> usize {
     net.server_dead = true;
     net.send_with(upload("x", 3), sending(On, false));
@@ -452,7 +452,7 @@ fn answered_without_end(net: &mut Net, answer: impl Fn(u16, &[u8]) -> Wire) -> u
 }
 
 #[test]
-fn challenges_without_end_are_the_response() {
+fn endless_challenges_end_the_request() {
     let mut net = net();
     let sent = answered_without_end(&mut net, |id, block| {
         let challenge = non(Code::UNAUTHORIZED, id).token_of(block);
@@ -464,7 +464,7 @@ fn challenges_without_end_are_the_response() {
 }
 
 #[test]
-fn reports_of_missing_blocks_without_end_fail_the_request() {
+fn endless_reports_fail_the_request() {
     let mut net = net();
     let sent = answered_without_end(&mut net, |id, block| {
         let report = non(Code::REQUEST_ENTITY_INCOMPLETE, id).token_of(block);

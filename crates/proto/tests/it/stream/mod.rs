@@ -1,5 +1,4 @@
-//! Two endpoints and the connection between them, which cuts what passes as it likes;
-//! and one endpoint whose peer is written by hand.
+//! Two endpoints with a connection that splits the stream arbitrarily, and one endpoint with a hand-written peer.
 #![allow(dead_code, reason = "each test program uses its part of this")]
 
 use std::collections::VecDeque;
@@ -20,7 +19,7 @@ use carob_proto::{Request, Response};
 pub(crate) const CLIENT: usize = 0;
 pub(crate) const SERVER: usize = 1;
 
-/// A small stream of numbers, by a linear congruential generator.
+/// A linear congruential generator.
 pub(crate) struct Draws(pub(crate) u64);
 
 impl Random for Draws {
@@ -46,11 +45,11 @@ pub(crate) fn config(change: impl FnOnce(&mut StreamConfig)) -> Config {
 
 type Answer = Box<dyn FnMut(&mut Endpoint, Instant, IncomingId)>;
 
-/// The events and messages of one end.
+/// Events and messages of one end.
 #[derive(Debug, Default)]
 pub(crate) struct StreamEnd {
     pub(crate) events: Vec<Event>,
-    /// Every message sent, in the form of a datagram's.
+    /// Sent messages in datagram format.
     pub(crate) sent: Vec<Vec<u8>>,
 }
 
@@ -60,9 +59,9 @@ pub(crate) struct Pair {
     pub(crate) heard: [StreamEnd; 2],
     wire: [VecDeque<Vec<u8>>; 2],
     pub(crate) connected: bool,
-    /// Bytes handed over at a time; 0 for all.
+    /// Bytes delivered at a time; 0 for all.
     pub(crate) cut: usize,
-    /// The driver cannot connect.
+    /// Connection attempts fail.
     pub(crate) unreachable: bool,
     pub(crate) connections: usize,
     wanted: bool,
@@ -88,7 +87,7 @@ impl Pair {
         }
     }
 
-    /// Answers every request to the server like this.
+    /// Sets the response of the server to all requests.
     pub(crate) fn answering(
         mut self,
         mut make: impl FnMut(&MessageView<'_>, &[u8]) -> Response + 'static,
@@ -118,7 +117,7 @@ impl Pair {
             .framing
     }
 
-    /// Lets everything happen that can happen now.
+    /// Runs until nothing more happens at this time.
     pub(crate) fn settle(&mut self) {
         loop {
             let mut quiet = true;
@@ -151,11 +150,11 @@ impl Pair {
                     let (now, peer) = (self.now, address(1 - end));
                     self.ends[end].disconnected(now, peer, Disconnect::NotMade);
                 }
-                // After what both have to say about the one before.
+                // After all messages on the previous connection.
                 Output::Connect { .. } => self.wanted = true,
                 Output::Close { .. } if self.connected => {
                     while self.deliver(1 - end) {}
-                    // It may have closed it, too, upon what it heard last.
+                    // The other end may have closed it after the last message.
                     self.drain(1 - end);
                     if self.connected {
                         self.disconnect_one(1 - end, Disconnect::Closed);
@@ -175,7 +174,7 @@ impl Pair {
         }
     }
 
-    /// Hands over what waits for `end`.
+    /// Delivers pending bytes to `end`.
     fn deliver(&mut self, end: usize) -> bool {
         let pieces: Vec<Vec<u8>> = self.wire[1 - end].drain(..).collect();
         let any = !pieces.is_empty();
@@ -201,7 +200,7 @@ impl Pair {
     pub(crate) fn connect(&mut self) {
         self.connected = true;
         self.connections += 1;
-        // A new connection comes from another port; here it takes the place of one that died.
+        // A new connection would use another port; here it replaces the dead one.
         self.ends[SERVER].disconnected(self.now, address(CLIENT), Disconnect::Broken);
         for end in [CLIENT, SERVER] {
             assert!(self.ends[end].connected(self.now, address(1 - end)));
@@ -214,20 +213,20 @@ impl Pair {
         self.ends[end].disconnected(self.now, address(1 - end), why);
     }
 
-    /// The network breaks the connection.
+    /// Breaks the connection.
     pub(crate) fn disconnect(&mut self) {
         for end in [CLIENT, SERVER] {
             self.disconnect_one(end, Disconnect::Broken);
         }
     }
 
-    /// Raw bytes reach an end as if its peer had sent them.
+    /// Delivers raw bytes to an end.
     pub(crate) fn inject(&mut self, end: usize, bytes: &[u8]) {
         self.ends[end].handle_stream(self.now, address(1 - end), bytes);
         self.settle();
     }
 
-    /// Lets time pass, doing what is due.
+    /// Advances time and handles timeouts.
     pub(crate) fn pass(&mut self, span: Duration) {
         let end = self.now + span;
         loop {
@@ -259,7 +258,7 @@ impl Pair {
         found.unwrap_or_else(|| panic!("no response: {:?}", self.heard[CLIENT].events))
     }
 
-    /// Codes of what an end has sent, as text.
+    /// Codes of the messages sent by an end, as text.
     pub(crate) fn codes(&self, end: usize) -> Vec<String> {
         let code = |bytes: &Vec<u8>| format!("{}.{:02}", bytes[1] >> 5, bytes[1] & 31);
         self.heard[end].sent.iter().map(code).collect()
@@ -280,7 +279,7 @@ pub(crate) fn pair() -> Pair {
     Pair::new(config(|_| ()), config(|_| ()))
 }
 
-/// The server serves peers that send no CSM.
+/// A pair whose server accepts peers without a CSM.
 pub(crate) fn lenient() -> Pair {
     let end = || config(|reliable| reliable.csm_required = false);
     Pair::new(end(), end())
@@ -307,7 +306,7 @@ pub(crate) fn failure(pair: &Pair, id: RequestId) -> Failure {
     found.unwrap_or_else(|| panic!("it did not fail: {:?}", pair.heard[CLIENT].events))
 }
 
-/// A message as it is on a stream.
+/// Encodes a message for a stream.
 pub(crate) fn frame(code: Code, token: &[u8], options: &[(u16, &[u8])], payload: &[u8]) -> Vec<u8> {
     let room: usize = options.iter().map(|(_, value)| value.len() + 5).sum();
     let mut buffer = vec![0; 16 + token.len() + room + payload.len()];
@@ -326,14 +325,14 @@ pub(crate) fn frame(code: Code, token: &[u8], options: &[(u16, &[u8])], payload:
 /// A CSM without options.
 pub(crate) const CSM: &[u8] = &[0x00, 0xe1];
 
-/// One endpoint, to which a peer has connected that says what the test says.
+/// One endpoint with a connected, hand-written peer.
 pub(crate) struct Lone {
     pub(crate) now: Instant,
     pub(crate) end: Endpoint,
     pub(crate) events: Vec<Event>,
-    /// Every message it sent, in the form of a datagram's.
+    /// Sent messages in datagram format.
     pub(crate) sent: Vec<Vec<u8>>,
-    /// How often it closed a connection, and asked for one.
+    /// Number of closed connections, and of connection requests.
     pub(crate) closed: usize,
     pub(crate) wanted: usize,
 }
@@ -352,7 +351,7 @@ impl Lone {
         lone
     }
 
-    /// The peer connects, or is connected to.
+    /// Reports a connection to the endpoint.
     pub(crate) fn connect(&mut self) -> bool {
         let connected = self.end.connected(self.now, address(CLIENT));
         self.drain();
@@ -400,18 +399,18 @@ impl Lone {
         self.now = end;
     }
 
-    /// What it has sent since this was last asked.
+    /// Takes the messages sent since the last call.
     pub(crate) fn told(&mut self) -> Vec<Vec<u8>> {
         core::mem::take(&mut self.sent)
     }
 
-    /// The codes of these, as text.
+    /// Codes of the messages since the last call, as text.
     pub(crate) fn codes(&mut self) -> Vec<String> {
         let text = |m: Vec<u8>| Code(m[1]).to_string();
         self.told().into_iter().map(text).collect()
     }
 
-    /// The requests that wait for the application, in order.
+    /// Requests that wait for the application, in order.
     pub(crate) fn requests(&mut self) -> Vec<IncomingId> {
         let ids = self.events.iter().filter_map(|event| match event {
             Event::Request(id) => Some(*id),
@@ -438,7 +437,7 @@ impl Lone {
     }
 }
 
-/// One that is past the CSMs.
+/// An endpoint after the exchange of CSMs.
 pub(crate) fn introduced() -> Lone {
     let mut lone = Lone::new(config(|_| ()));
     lone.hear(CSM);
@@ -446,7 +445,7 @@ pub(crate) fn introduced() -> Lone {
     lone
 }
 
-/// A signalling message: its code, its options as integers, and its diagnostic payload.
+/// A signalling message: code, integer options and diagnostic payload.
 pub(crate) type Signal<'a> = (Code, Vec<(u16, u32)>, &'a str);
 
 pub(crate) fn signal_of(message: &[u8]) -> Signal<'_> {
