@@ -1,4 +1,4 @@
-//! Endpoints of the stack over the TCP model: the thesis's long transfers as CoAP over TCP.
+//! Endpoints over the TCP model: the long transfers of Pesola 2020 as CoAP over TCP.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ fn completion(record: &RunRecord, client: usize) -> Duration {
     record.flows[client].completion().expect("complete")
 }
 
-/// Bytes of the stack's messages: CSM and request of the client, CSM of the server, response.
+/// Bytes of the client's CSM and request, of the server's CSM, and of the response.
 fn sizes() -> (u32, u32, u32) {
     let record = recorded(spec(TcpSettings::THESIS, "none", 1_410_000, 1, 1));
     let mut sent = [BTreeMap::new(), BTreeMap::new()];
@@ -94,7 +94,7 @@ fn sizes() -> (u32, u32, u32) {
 #[test]
 fn the_stacks_messages_are_the_thesiss_up_to_a_few_bytes() {
     let (request, greeting, response) = sizes();
-    // The thesis: 102,408 bytes in 401 segments.
+    // Pesola 2020: 102,408 bytes in 401 segments.
     assert!((102_401..=102_410).contains(&response), "{response}");
     assert!((5..=10).contains(&greeting), "{greeting}");
     assert!((12..=20).contains(&request), "{request}");
@@ -184,7 +184,7 @@ fn one_seed_gives_one_history_whatever_is_recorded() {
 
 #[test]
 fn what_was_sent_again_for_nothing_is_counted() {
-    // Without errors and with room for everything nothing is sent twice.
+    // Without loss and with an ample buffer there are no retransmissions.
     let calm = carob_sim::run(&spec(TcpSettings::THESIS, "none", 1_410_000, 1, 1)).expect("a run");
     let flow = &calm.flows[0];
     assert_eq!(
@@ -192,7 +192,7 @@ fn what_was_sent_again_for_nothing_is_counted() {
         (0, 0, 0)
     );
     assert_eq!(u64::from(flow.exchanges), flow.transmissions);
-    // Timers below the round-trip time run out although nothing is lost.
+    // Timeouts below the round-trip time expire without loss.
     let hasty = TcpSettings {
         rto_initial: Duration::from_millis(500),
         rto_max: Duration::from_millis(500),
@@ -204,7 +204,7 @@ fn what_was_sent_again_for_nothing_is_counted() {
         flow.spurious > 0 && flow.spurious == flow.retransmissions,
         "{flow:?}"
     );
-    // With losses, some copies are needed.
+    // With loss, some retransmissions are needed.
     let lossy = carob_sim::run(&spec(TcpSettings::THESIS, "high", 14_100, 1, 1)).expect("a run");
     let flow = &lossy.flows[0];
     assert!(flow.spurious < flow.retransmissions, "{flow:?}");

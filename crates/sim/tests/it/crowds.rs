@@ -1,4 +1,4 @@
-//! Many clients with small exchanges on one link, some of which start anew again and again.
+//! Many clients with small exchanges on one link, some of which reconnect repeatedly.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use carob_sim::spec::{
 };
 use carob_sim::tcp::TcpSettings;
 
-/// On the link: IPv4 and UDP headers, a message of 60 bytes.
+/// Bytes on the link: IPv4 and UDP headers and a message of 60 bytes.
 const PACKET: u64 = 88;
 
 fn direction(rate: u64, delay: u64, error: &str) -> DirectionSpec {
@@ -58,7 +58,7 @@ fn spec(clients: u32, controller: &str, error: &str) -> RunSpec {
     }
 }
 
-/// The same with clients that start anew after so many requests.
+/// The same with clients that start with new state after `least` to `most` requests.
 fn anew(mut spec: RunSpec, least: u32, most: u32, reconnect: Reconnect) -> RunSpec {
     let Workload::Requests(requests) = &mut spec.measured.workload else {
         panic!("it makes requests")
@@ -90,7 +90,7 @@ fn seconds(time: Duration) -> f64 {
 
 #[test]
 fn single_client_takes_one_round_trip_per_exchange() {
-    // 88 bytes at 60 and at 30 kbit/s, 615 ms of way, and 15 ms more in each direction.
+    // 88 bytes at 60 and at 30 kbit/s, 615 ms of propagation, and 15 ms more per direction.
     let exchange = 0.088 * 8.0 / 60.0 + 0.088 * 8.0 / 30.0 + 0.6 + 0.03;
     for spec in [
         spec(1, "default", "none"),
@@ -122,7 +122,7 @@ fn who_starts_anew_knows_nothing_and_speaks_from_another_port() {
             .iter()
             .all(|packet| matches!(packet.content, Content::Datagram(_)))
     );
-    // The first timer of each batch is that of a controller that has measured nothing.
+    // The first timeout of each batch is the initial one of a new controller.
     let timers = &record.flows[0].rto_init;
     let fresh = |timer: &Duration| *timer >= Duration::from_secs(2);
     for batch in timers.chunks(10) {
@@ -149,7 +149,7 @@ fn waiting_for_close_costs_one_round_trip_per_connection() {
         Reconnect::ClosedByBoth,
     ]
     .map(completion);
-    // Four more handshakes, each a round trip and a CSM in either direction; four closings.
+    // Four more handshakes, each with a round trip and a CSM per direction, and four closings.
     let handshakes = (at_once - stays) / 4.0;
     let closings = (closed - at_once) / 4.0;
     assert!((0.64..0.70).contains(&handshakes), "{handshakes}");
@@ -170,7 +170,7 @@ fn without_loss_waste_is_spurious_copies_and_replies() {
         "nothing is lost, so every copy is for nothing"
     );
     assert_eq!(record.link.useless_up, spurious * PACKET);
-    // The last answers are still on their way when the run ends.
+    // The last responses are in flight when the run ends.
     let answers = record.link.useless_down / PACKET;
     assert!(answers <= spurious && answers + 400 > spurious);
     assert_eq!(record.link.useless_down % PACKET, 0);
@@ -178,7 +178,7 @@ fn without_loss_waste_is_spurious_copies_and_replies() {
 
 #[test]
 fn a_copy_whose_forerunner_was_lost_is_not_for_nothing() {
-    // Few clients with long timers: every retransmission was needed.
+    // Few clients with long timeouts: every retransmission was needed.
     let record = run(&spec(2, "default", "medium"));
     let retransmissions: u64 = record.flows.iter().map(|flow| flow.retransmissions).sum();
     assert!(retransmissions > 10, "{retransmissions}");
@@ -212,7 +212,7 @@ fn bins_hold_what_the_link_carried_and_what_was_answered() {
         assert_eq!(sum(|bin| bin.useless), record.link.useless_down);
         let requests = u64::from(spec.measured.clients) * 50;
         assert_eq!(sum(|bin| bin.answered.into()), requests);
-        // 30 kbit/s in 10 s, but for the packet that ends a little later.
+        // 30 kbit/s for 10 s, plus the packet that ends a little later.
         assert!(record.bins.iter().all(|bin| bin.carried <= 37_500 + 300));
         assert!(
             record

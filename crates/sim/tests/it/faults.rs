@@ -25,7 +25,7 @@ fn at(moment: Duration) -> Span {
     }
 }
 
-/// Two clients that send requests one after the other over a link with a round trip of 1 s.
+/// Two clients that send requests in sequence over a link with a round trip of 1 s.
 fn spec(faults: Faults) -> RunSpec {
     let direction = DirectionSpec {
         delay: MS(500),
@@ -65,7 +65,7 @@ fn run(spec: &RunSpec) -> RunRecord {
     carob_sim::run(spec).expect("a run")
 }
 
-/// The times of an event at a host.
+/// Times of an event at a host.
 fn times(record: &RunRecord, host: u32, what: SimEvent) -> Vec<Instant> {
     let own = record.events.iter().filter(|e| e.host == host);
     own.filter(|e| e.what == what).map(|e| e.at).collect()
@@ -97,7 +97,7 @@ fn a_restarted_client_sends_its_request_again_from_another_port() {
     // In the middle of the fifth exchange.
     let record = run(&spec(restarts_of_clients(at(MS(4_200)), S(0), S(0))));
     for (flow, client) in record.flows.iter().zip(0..) {
-        // 19 exchanges of 1 s, one of 0.2 s that was lost, and that one again.
+        // 19 exchanges of 1 s, one of 0.2 s that was lost, and its repetition.
         assert_eq!((flow.answered, flow.unanswered), (20, 0));
         assert_eq!(flow.exchanges, 21);
         let took = flow.completion().expect("it completes");
@@ -121,7 +121,7 @@ fn a_client_receives_and_sends_nothing_while_it_is_down() {
     };
     let own = record.events.iter().filter(|e| e.host < SERVER);
     let meanwhile: Vec<_> = own.filter(|e| is_down(e.at)).map(|e| e.what).collect();
-    // The response that was under way.
+    // The response that was in flight.
     assert_eq!(meanwhile.len(), 2, "{meanwhile:?}");
     let is_lost = |what: &SimEvent| matches!(what, SimEvent::Lost { .. });
     assert!(meanwhile.iter().all(is_lost));
@@ -142,7 +142,7 @@ fn periodic_requests_go_on_after_restarts() {
     });
     for flow in run(&spec).flows {
         assert_eq!((flow.answered, flow.unanswered), (20, 0));
-        // The last one is due after 190 s, within a restart from 185 s to 215 s.
+        // The last request is due at 190 s, within the downtime from 185 s to 215 s.
         let took = flow.completion().expect("it completes");
         assert!(took > S(215) && took < S(240), "{took}");
     }
@@ -163,7 +163,7 @@ fn clients_restart_at_times_of_their_own_within_a_span() {
 
 #[test]
 fn a_restarted_server_does_not_know_requests_it_has_served() {
-    // The response of the fifth exchange is lost in an outage; the request comes again.
+    // The response of the fifth exchange is lost in an outage, so that the request is retransmitted.
     let outages = Some(Outages {
         first: MS(4_100),
         interval: S(0),
@@ -213,7 +213,7 @@ fn a_restarted_server_loses_its_receive_queue() {
     let record = run(&spec);
     let served = |event: &&carob_sim::trace::Event| matches!(event.what, SimEvent::Served { .. });
     let first = record.events.iter().find(served).expect("some").at;
-    // The first requests arrive at 0.5 s, their copies 2 to 3 s later, when it is up again.
+    // The first requests arrive at 0.5 s, their retransmissions 2 to 3 s later, when the server is up again.
     assert!(first > Instant::ZERO + S(4), "{first:?}");
     assert!(record.flows.iter().all(|flow| flow.answered == 20));
     let restarted = times(&record, SERVER, SimEvent::Restarted);
@@ -222,7 +222,7 @@ fn a_restarted_server_loses_its_receive_queue() {
 
 #[test]
 fn after_a_rebinding_the_server_answers_to_the_new_port_only() {
-    // The fifth request is at the server by then, its response under way to the old port.
+    // The fifth request has reached the server; its response is in flight to the old port.
     let record = run(&spec(Faults {
         rebindings: Some(Rebindings {
             first: at(MS(4_600)),
@@ -232,7 +232,7 @@ fn after_a_rebinding_the_server_answers_to_the_new_port_only() {
     }));
     for (flow, client) in record.flows.iter().zip(0..) {
         assert_eq!((flow.answered, flow.retransmissions), (20, 1));
-        // The endpoint goes on: no exchange more than requests.
+        // The endpoint keeps its state: there are no more exchanges than requests.
         assert_eq!(flow.exchanges, 20);
         assert_eq!(times(&record, client, SimEvent::Rebound).len(), 1);
     }
@@ -273,7 +273,7 @@ fn nothing_that_is_sent_in_an_outage_arrives() {
     let sent = sent.filter(|e| matches!(e.what, SimEvent::Sent { .. }) && is_out(e.at));
     assert_eq!(sent.count(), lost.len());
     assert!(record.flows.iter().all(|flow| flow.answered == 20));
-    // Those packets did not use the link.
+    // Lost packets did not use the link.
     let of_link = record.link.up.offered + record.link.down.offered;
     let flows = record.flows.iter();
     assert!(of_link < flows.map(|flow| 2 * flow.transmissions).sum::<u64>());

@@ -1,6 +1,6 @@
-//! A fleet on which everything goes wrong, and that each check of it can fail.
+//! A fleet with all faults, and proof that each check can fail.
 //!
-//! Longer, and with more endpoints: `cargo xtask long fleet`.
+//! `cargo xtask long fleet` runs it longer and with more endpoints.
 
 use carob_cc::time::Duration;
 use carob_sim::random::Probability;
@@ -48,7 +48,7 @@ fn fleet(seed: u64) -> FleetSpec {
 #[test]
 fn slow_two_days_of_faults_and_suspensions_keep_invariants() {
     let record = sound(&fleet(1));
-    // All of it happened.
+    // All faults occurred.
     assert!(
         record.answered > 10_000 && record.failed > 500,
         "{record:?}"
@@ -86,8 +86,8 @@ fn slow_the_same_seed_is_the_same_fleet_and_another_is_another() {
     assert_ne!(run(&spec).digest, one);
 }
 
-/// A proxy of this fleet restarts after it has passed on a request and before the server executes it, and then passes
-/// on the client's retransmission (RFC 7252 4.5 remembers no message over a restart).
+/// A proxy of this fleet restarts after forwarding a request and before the server executes it, then forwards the
+/// client's retransmission: the duplicate detection of RFC 7252 4.5 does not survive a restart.
 #[test]
 fn slow_a_restarted_proxy_may_pass_a_request_on_again() {
     let record = sound(&FleetSpec::drawn(268_989_544));
@@ -107,7 +107,7 @@ fn drawn_fleets_repeat_by_seed_and_cover_every_mode() {
             .iter()
             .any(|spec| spec.faults.restarts == Duration::ZERO)
     );
-    // None takes more than seconds.
+    // A run takes seconds at most.
     let requests = |spec: &FleetSpec| u64::from(spec.clients) * 86_400 / spec.gap.as_secs();
     assert!(drawn.iter().all(|spec| requests(spec) <= 31_000));
 }

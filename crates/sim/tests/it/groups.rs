@@ -1,4 +1,4 @@
-//! Clients of different kinds on one link, several requests at once, and runs of a fixed time.
+//! Different kinds of clients on one link, concurrent requests, and runs of a fixed time.
 
 use crate::specs::{link, run_spec};
 use carob_cc::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn direction(rate_bps: u64, delay: u64) -> DirectionSpec {
     direction
 }
 
-/// Each client asks for one body of so many bytes.
+/// Each client requests one body of `bytes` bytes.
 fn transfers(bytes: u32) -> Workload {
     Workload::Requests(Requests {
         count: 1,
@@ -64,7 +64,7 @@ fn kinds_share_the_link_and_are_recorded_apart() {
     assert!(all.into_iter().all(|flow| flow.body_bytes == 10_240));
     assert!(record.flows.iter().all(|flow| flow.segments.is_none()));
     assert!(record.others.iter().all(|flow| flow.segments >= Some(41)));
-    // Who shares a link waits for the packets of others.
+    // On a shared link, packets wait for packets of other clients.
     for (shared, own) in record.flows.iter().zip(&alone.flows) {
         assert_eq!(shared.started, own.started);
         assert!(shared.completion() > own.completion());
@@ -85,7 +85,7 @@ fn kinds_keep_their_own_controllers_and_parameters() {
     mixed.others = vec![adaptive, quick];
     mixed.record.samples = 100;
     let record = made(&mixed);
-    // The default's timer never changes; CoCoA's does. A timer below the round trip runs out.
+    // The default controller has one timeout, CoCoA adapts. A timeout below the round-trip time expires.
     assert!(record.flows[0].rto.len() <= 1);
     assert!(record.others[0].rto.len() > 1);
     assert_eq!(record.flows[0].retransmissions, 0);
@@ -96,7 +96,7 @@ fn kinds_keep_their_own_controllers_and_parameters() {
 
 #[test]
 fn requests_at_once_are_limited_by_nstart() {
-    // An ample link: an exchange takes its propagation, 600 ms, and some microseconds.
+    // An ample link: an exchange takes 600 ms of propagation and some microseconds.
     let exchange = 600_000;
     for (nstart, rounds) in [(1, 8), (2, 4), (4, 2), (8, 1)] {
         let mut spec = spec(1, transfers(1));
@@ -128,8 +128,8 @@ fn a_run_of_a_fixed_time_ends_then_and_counts_what_came() {
     let [udp, tcp] = [&record.flows[0], &record.others[0]];
     assert!(udp.finished.is_none() && tcp.finished.is_none());
     assert_eq!((udp.body_bytes, tcp.body_bytes), (0, 0));
-    // Stop and wait: a block of 256 bytes each 0.7 s on an empty link, each 4.4 s behind a full
-    // buffer. TCP takes most of the rest.
+    // Stop and wait: a block of 256 bytes takes 0.7 s on an empty link and 4.4 s behind a full buffer. TCP takes most
+    // of the rest.
     assert!((4_000..20_000).contains(&udp.received_bytes));
     assert!((150_000..375_000).contains(&tcp.received_bytes));
     let carried = record.link.down.bytes_sent;

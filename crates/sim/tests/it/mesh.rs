@@ -1,4 +1,4 @@
-//! Wireless networks as a whole: messages of nodes, reception at sinks, and counters.
+//! Wireless mesh networks: messages of nodes, reception at sinks, and counters.
 
 use crate::specs::symmetric;
 use carob_cc::time::{Duration, Instant};
@@ -48,7 +48,7 @@ impl std::ops::DerefMut for Mesh {
     }
 }
 
-/// A grid of 6 x 6 as the CoCoA+ study had it, with a load in bits a second.
+/// The 6 x 6 grid of the CoCoA+ study with a load in bit/s.
 fn grid(load: u32) -> Mesh {
     Mesh {
         network: MeshSpec {
@@ -94,7 +94,7 @@ fn sum(record: &MeshRecord, of: fn(&NodeRecord) -> u64) -> u64 {
     record.nodes.iter().map(of).sum()
 }
 
-/// A run's record, with what must add up in every run.
+/// The record of a run, after checks that hold for every run.
 fn checked(spec: &RunSpec) -> MeshRecord {
     let record = *run(spec).mesh.expect("there was a network");
     for node in &record.nodes {
@@ -135,7 +135,7 @@ fn checked(spec: &RunSpec) -> MeshRecord {
 fn nearly_all_of_little_traffic_arrives() {
     let record = checked(&spec(grid(1_000)));
     let generated = sum(&record, |node| node.generated);
-    // 1000 bit/s are 1.3 messages a second: 156 in two minutes.
+    // 1000 bit/s are 1.3 messages per second: 156 in two minutes.
     assert!((140..=170).contains(&generated), "{generated}");
     let received = sum(&record, |node| node.received);
     assert!(
@@ -143,7 +143,7 @@ fn nearly_all_of_little_traffic_arrives() {
         "{received} of {generated}"
     );
     assert_eq!(record.delay.count, received);
-    // The mean is of few that waited for RPL.
+    // The median, because a few messages wait for RPL and dominate the mean.
     let median = record.delay.quantile(500).expect("some arrived");
     assert!(median > millis(15) && median < millis(100), "{median}");
 }
@@ -249,7 +249,7 @@ fn a_burst_may_be_spread_without_losing_its_metrics() {
     };
     let all = sum(&record, |node| node.generated);
     assert_eq!(generated(60..65), all);
-    // Each second has some of the 35.
+    // The 35 messages are spread over all seconds.
     for second in 60..65 {
         assert!(generated(second..second + 1) < all / 2, "{second}");
     }
@@ -276,7 +276,7 @@ fn messages_of_a_burst_may_wait_where_others_are_dropped() {
     let (none, some) = (drops(None), drops(Some(8)));
     assert!(some.0 + 50 < none.0, "{none:?} {some:?}");
     assert!(some.1 > none.1 + 30, "{none:?} {some:?}");
-    // Constant messages are dropped behind the burst's all the same.
+    // Constant messages behind the burst are still dropped.
     assert!(some.0 > 0);
 }
 
@@ -302,11 +302,11 @@ fn drawn_gaps_have_the_period_as_their_mean() {
     let half = generated(Gaps::Uniform(500_000));
     let uniform = generated(Gaps::Uniform(1_000_000));
     let exponential = generated(Gaps::Exponential);
-    // 4000 bit/s are 5.2 messages a second.
+    // 4000 bit/s are 5.2 messages per second.
     for drawn in [half, uniform, exponential] {
         assert!((1_450..=1_680).contains(&drawn.0), "{drawn:?}");
     }
-    // Deviations of a node's 45 messages are 0.29, 0.58 and 1 times the root of 45.
+    // The deviation of a node's 45 messages is 0.29, 0.58 and 1 times the root of 45.
     assert!(fixed.1 < half.1 && half.1 < uniform.1 && uniform.1 < exponential.1);
 }
 
@@ -326,7 +326,7 @@ fn clients_that_stop_for_good_go_on_relaying() {
     };
     let (none, all, _) = counts(0, seconds(300));
     assert_eq!(none, 0);
-    // Responses are never so close.
+    // Responses are never this close together.
     assert_eq!(counts(1_000_000, Duration::from_micros(1)).1, all);
     let (some, fewer, record) = counts(20_000, seconds(300));
     assert!(some > 0 && fewer < all, "{some} {fewer} {all}");
@@ -363,7 +363,7 @@ fn delays_are_counted_when_messages_are_generated_or_received() {
         late.map(|bin| u64::from(bin.received)).sum::<u64>()
     };
     assert_eq!(first_late(DelayBins::Generation), 0);
-    // Retransmissions begin after two seconds.
+    // Retransmissions start after two seconds.
     assert!(first_late(DelayBins::Reception) > 5);
 }
 
@@ -406,7 +406,7 @@ fn notifications_reach_the_sink_that_observes() {
 
 #[test]
 fn a_sink_that_was_removed_may_register_again() {
-    // Every eighth of CoCoA's notifications is a CON. Those that fail during noise remove the sink.
+    // Every eighth notification of CoCoA is a CON. If it fails during noise, the sink is removed.
     let sent = |registers_again: Option<Duration>| {
         let mut mesh = grid(1_000);
         mesh.traffic.queue = 7;
@@ -442,7 +442,7 @@ fn a_sink_that_was_removed_may_register_again() {
 
 #[test]
 fn a_node_that_gives_up_at_its_last_copy_fails_at_once() {
-    // Nothing gets through: every exchange fails.
+    // Nothing is delivered: every exchange fails.
     let mut mesh = chain(3, 100);
     mesh.routing = Routing::Static(seconds(200));
     mesh.traffic.constant = Some(Constant {
@@ -455,7 +455,7 @@ fn a_node_that_gives_up_at_its_last_copy_fails_at_once() {
     let failed = |gives_up| {
         let mut mesh = mesh.clone();
         mesh.traffic.gives_up_at_last_copy = gives_up;
-        // Five copies with the shortest timers leave until 30 s; the last timer runs 32 s more.
+        // Five transmissions with the shortest timeouts take 30 s; the last timeout is 32 s more.
         mesh.duration = seconds(50);
         let record = checked(&spec(mesh));
         assert_eq!(sum(&record, |node| node.transmissions), 5);
@@ -468,7 +468,7 @@ fn a_node_that_gives_up_at_its_last_copy_fails_at_once() {
 fn packets_may_wait_for_a_route() {
     let lost = |no_route| {
         let mut mesh = chain(5, 2_000);
-        // Traffic begins before anybody has a route.
+        // Traffic starts before routes exist.
         mesh.warm_up = Duration::from_millis(1_100);
         mesh.rpl.no_route = no_route;
         let record = checked(&spec(mesh));
@@ -579,7 +579,7 @@ fn a_traced_node_is_seen_in_every_span() {
 #[test]
 fn a_quiet_network_has_a_tree_over_links_that_are_there() {
     let idle = mesh::idle_network(&grid(1_000), 1).expect("a possible network");
-    // Each way of 60 neighbourhoods of a 6 x 6 grid.
+    // Both directions of the 60 links of a 6 x 6 grid.
     assert_eq!(idle.links.len(), 120);
     for (node, parent) in (0..).zip(&idle.parents) {
         let is_link = |to: u16| idle.links.iter().any(|link| (link.0, link.1) == (node, to));
@@ -590,7 +590,7 @@ fn a_quiet_network_has_a_tree_over_links_that_are_there() {
     assert!(idle.hops.iter().flatten().max() >= Some(&10));
 }
 
-/// Shares of messages acknowledged in Cooja's runs of docs/wireless.md, and in the simulator's.
+/// Delivery ratios in Cooja's runs (docs/wireless.md) and in the simulator's.
 #[test]
 fn a_grid_carries_about_what_it_does_in_cooja() {
     let acknowledged = |sink: Position, load: u32| -> f64 {

@@ -1,4 +1,4 @@
-//! Notification fan-out over a constrained link, counted by hand.
+//! Notification fan-out over a constrained link, with results computed by hand.
 
 use crate::specs::{link, run_spec};
 use carob_cc::time::{Duration, Instant};
@@ -29,7 +29,7 @@ fn direction(rate: u64, buffer: Buffer, delay: Duration) -> DirectionSpec {
     }
 }
 
-/// A link on which nothing is lost: 1 Mbit/s, room for all.
+/// A link without loss: 1 Mbit/s and a large buffer.
 fn ample() -> LinkSpec {
     let both = direction(1_000_000, Buffer::packets(10_000), millis(100));
     LinkSpec {
@@ -38,7 +38,7 @@ fn ample() -> LinkSpec {
     }
 }
 
-/// The study's UMTS link: 50 packets of room.
+/// The UMTS link of the study with a buffer of 50 packets.
 fn umts() -> LinkSpec {
     LinkSpec {
         down: direction(348_000, Buffer::packets(50), millis(71)),
@@ -119,7 +119,7 @@ fn on_an_ample_link_everything_generated_is_received_once() {
         ..told()
     };
     let record = notifications(&spec(25, "default", ample(), told));
-    // 60 rounds of 3 resources; those of the last second arrive within it.
+    // 60 rounds of 3 resources; the last round arrives within its second.
     for subscriber in &record.subscribers {
         let Subscriber {
             generated,
@@ -128,8 +128,8 @@ fn on_an_ample_link_everything_generated_is_received_once() {
             ..
         } = *subscriber;
         assert_eq!([generated, sent, received], [180; 3]);
-        // 64 + 28 bytes take 736 us; the burst of a round 75 of them. The first 255 of a client
-        // have a number of one byte, which saves 8 us each.
+        // 64 + 28 bytes take 736 us; a round has a burst of 75 packets. The first 255 notifications of a client have an
+        // Observe value of one byte, which saves 8 us each.
         assert!(subscriber.delay_max <= millis(130) + Duration::from_micros(75 * 736));
         assert!(subscriber.delay.as_micros() >= 180 * 130_000);
     }
@@ -162,7 +162,7 @@ fn registrations_are_excluded_and_messages_have_set_size() {
     let (before, after): (Vec<_>, Vec<_>) = sizes.partition(|p| p.at < begin);
     assert_eq!(before.len(), 2 * 10, "a CON GET each, and its answer");
     assert_eq!(after.len(), 60 * 10);
-    // 61 numbers fit into one byte.
+    // 61 Observe numbers fit into one byte.
     assert!(after.iter().all(|p| p.packet(10).len() == 64 + 28));
     assert_eq!(
         record.link.up.offered, 600,
@@ -176,7 +176,7 @@ fn registrations_are_excluded_and_messages_have_set_size() {
 fn observe_limit_sends_one_per_3_s_and_queue_drops_rest() {
     let record = notifications(&spec(5, "observe-static", ample(), told()));
     for subscriber in &record.subscribers {
-        // At 0, 3, ..., 57 s one leaves, and ten wait at the end.
+        // One is sent at 0, 3, ..., 57 s, and ten wait at the end.
         assert_eq!([subscriber.sent, subscriber.received], [20, 20]);
         assert_eq!([subscriber.unsent, subscriber.dropped], [10, 30]);
         assert_eq!(subscriber.superseded, 0);
@@ -196,7 +196,7 @@ fn superseding_delivers_the_newest() {
         assert_eq!([subscriber.sent, subscriber.received], [20, 20]);
         assert_eq!([subscriber.unsent, subscriber.superseded], [1, 39]);
         assert_eq!(subscriber.dropped, 0);
-        // What leaves at 3 s was made at 2 s.
+        // The notification sent at 3 s was generated at 2 s.
         assert!(subscriber.delay_max < millis(1_140), "{subscriber:?}");
     }
 }
@@ -222,7 +222,7 @@ fn a_burst_beyond_the_buffer_is_dropped_at_the_link() {
     let mut link = umts();
     link.up.rate_bps = 20_000;
     let record = notifications(&spec(100, "default", link, told));
-    // Two rounds of 100 packets at once, for a buffer of 50.
+    // Two rounds of 100 packets for a buffer of 50.
     assert_eq!(sum(&record, |s| s.link_dropped), 2 * 50);
     assert_eq!(sum(&record, |s| s.received), 2 * 50);
     let drops: Vec<u64> = record.bins.iter().map(|bin| bin.link_dropped).collect();
@@ -264,7 +264,7 @@ fn cocoa_sends_every_eighth_as_con_and_learns_the_round_trip() {
         assert!(sent / 8 - confirmable <= 1, "{subscriber:?}");
         assert_eq!(subscriber.retransmissions, 0);
         let first = subscriber.rto.first().expect("it learns").value;
-        // 1 s + 1.5 R, with R = 2 x 101 ms and some time in the queue.
+        // 1 s + 1.5 R, with R = 2 x 101 ms plus queueing delay.
         assert!((millis(1_300)..millis(1_400)).contains(&first), "{first}");
     }
     let mean = |bin: usize| {
@@ -274,7 +274,7 @@ fn cocoa_sends_every_eighth_as_con_and_learns_the_round_trip() {
         Duration::from_micros(bin.rto_sum.as_micros() / 5)
     };
     assert_eq!(mean(0), seconds(2), "nothing was measured yet");
-    // A CON every 8 s: an RTO of less than 500 ms ages before the next and doubles.
+    // A CON every 8 s: an RTO below 500 ms ages before the next one and doubles.
     assert!(
         (millis(250)..millis(600)).contains(&mean(23)),
         "{}",
@@ -305,7 +305,7 @@ fn observer_with_lost_ack_is_removed_and_reregisters() {
         ..told()
     };
     let mut spec = spec(3, "cocoa-002", ample(), told);
-    // Acknowledgements are lost, and registrations mostly get through at the fifth copy.
+    // Acknowledgements are lost; registrations mostly succeed at the fifth transmission.
     link(&mut spec).down.loss = LossSpec::Constant(Probability::ppm(600_000));
     let record = notifications(&spec);
     let abandoned = sum(&record, |s| s.abandoned);
@@ -372,7 +372,7 @@ fn impossible_notifications_are_refused_with_the_reason() {
         ConfigError::TimeLimit
     );
     assert_eq!(refused(|t| t.token_bytes = 0), ConfigError::Token);
-    // Header 4, token 2, Observe 2, marker 1, and what is said 6.
+    // Header 4, token 2, Observe 2, payload marker 1, payload 6.
     assert_eq!(refused(|t| t.message_bytes = 14), ConfigError::Message(15));
     assert_eq!(
         refused(|t| t.message_bytes = 1_253),

@@ -60,7 +60,7 @@ fn a_burst_is_requests_at_once_which_nstart_sends_one_by_one() {
     let record = carob_sim::run(&spec(1, requests(60, Probability::ALWAYS, Duration::ZERO)));
     let flow = &record.expect("a run").flows[0];
     let took = flow.completion().expect("it completes");
-    // Two bursts: the second a period after the first, and 30 round trips of 0.1 s.
+    // Two bursts one period apart; the second takes 30 round trips of 0.1 s.
     assert!(took > PERIOD + Duration::from_secs(3) && took < PERIOD + Duration::from_secs(4));
     assert_eq!((flow.answered, flow.exchanges), (60, 60));
 }
@@ -96,7 +96,7 @@ fn periodic_requests_go_on_after_one_that_was_given_up() {
         (down.loss, up.loss) = (lost, lost);
         let record = carob_sim::run(&spec).expect("a run");
         let failed = record.flows.iter().filter(|flow| flow.unanswered > 0);
-        // Its flow has failed, and it makes its next requests all the same.
+        // The flow counts as failed, and its client continues.
         assert!(failed.clone().all(|flow| flow.finished.is_none()));
         assert!(failed.clone().count() > 20);
         assert!(

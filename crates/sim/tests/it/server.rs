@@ -1,4 +1,4 @@
-//! A server that works on one datagram at a time, and clients that go on after a failure.
+//! A server that processes one datagram at a time, and clients that continue after a failure.
 
 use crate::specs::{link, run_spec, symmetric};
 use carob_cc::time::Duration;
@@ -14,10 +14,10 @@ use carob_sim::tcp::TcpSettings;
 use carob_sim::trace::SimEvent;
 
 const SERVICE: Duration = Duration::from_millis(20);
-/// A packet of 50 bytes at 1 Gbit/s takes 0.4 us; a thousandth of the delay.
+/// A packet of 50 bytes at 1 Gbit/s takes 0.4 us, which is negligible.
 const DELAY: Duration = Duration::from_millis(50);
 
-/// Clients that ask at once on a link that adds nothing but delay.
+/// Clients with simultaneous requests on a link with delay only.
 fn spec(clients: u32, count: u32, service: Duration, queue: u32) -> RunSpec {
     let direction = DirectionSpec {
         delay: DELAY,
@@ -65,7 +65,7 @@ fn times(time: Duration, n: u64) -> Duration {
     Duration::from_micros(time.as_micros() * n)
 }
 
-/// Returns whether a time is the wanted one, except for the packets' time on the link.
+/// Whether a time equals the expected one, except for transmission times.
 fn is_about(time: Duration, wanted: Duration) -> bool {
     let (time, wanted) = (time.as_micros(), wanted.as_micros());
     time >= wanted && time - wanted < 100
@@ -95,7 +95,7 @@ fn requests_that_come_at_once_are_answered_one_after_the_other() {
 
 #[test]
 fn what_finds_the_receive_queue_full_is_dropped_and_sent_again() {
-    // One is worked on and ten wait; the other nineteen come again when their timers run out.
+    // One is processed and ten are queued; the other nineteen are retransmitted.
     let mut spec = spec(30, 1, SERVICE, 10);
     spec.record.events = 10_000;
     let record = run(&spec);
@@ -110,14 +110,14 @@ fn what_finds_the_receive_queue_full_is_dropped_and_sent_again() {
     let first = |flow: &&carob_sim::spec::FlowRecord| flow.answered_at_once == 1;
     assert_eq!(record.flows.iter().filter(first).count(), 11);
     assert_eq!(total(&record, |flow| flow.answered.into()), 30);
-    // Nothing was sent again that was not dropped.
+    // Only dropped requests were retransmitted.
     assert_eq!(total(&record, |flow| flow.spurious), 0);
     let again = total(&record, |flow| flow.retransmissions);
     assert_eq!(again, server(&record).dropped);
     assert_eq!(server(&record).handled, 30);
 }
 
-/// Requests that take longer than two timers, with all retransmissions at the server.
+/// Requests that take longer than two timeouts; all retransmissions reach the server.
 fn slow(copies: Copies) -> RunRecord {
     let mut spec = spec(1, 2, Duration::from_secs(12), 10);
     spec.server.copies = copies;
@@ -128,12 +128,12 @@ fn slow(copies: Copies) -> RunRecord {
 fn copies_cost_what_the_request_did_or_nothing() {
     let [costly, free] = [Copies::Cost, Copies::Free].map(slow);
     let taken = |record: &RunRecord| record.flows[0].completion().expect("done");
-    // Copies leave after one and three first timers of 2 to 3 s, and the third after seven.
+    // Retransmissions are sent after one, three and seven initial timeouts of 2 to 3 s.
     for record in [&costly, &free] {
         assert_eq!(record.flows[0].answered, 2);
         assert!(record.flows[0].spurious >= 4);
     }
-    // The second request waits until both copies of the first have been worked on.
+    // The second request waits for both retransmissions of the first.
     assert!(is_about(
         taken(&costly),
         times(DELAY, 2) + Duration::from_secs(4 * 12)
@@ -144,7 +144,7 @@ fn copies_cost_what_the_request_did_or_nothing() {
     ));
     assert_eq!(server(&free).busy, Duration::from_secs(2 * 12));
     assert_eq!((server(&free).handled, server(&free).repeated), (6, 4));
-    // It had begun with a copy of the second when the answer to it arrived, 50 ms before.
+    // The server was processing a retransmission of the second request when the client got the response, 50 ms earlier.
     assert_eq!((server(&costly).handled, server(&costly).repeated), (5, 3));
     assert!(is_about(
         server(&costly).busy,
@@ -174,7 +174,7 @@ fn service_time_is_drawn_per_request_on_its_own_stream() {
     let record = run(&spread);
     let mean = server(&record).busy.as_micros() / 100;
     assert!((8_000..12_000).contains(&mean), "{mean}");
-    // Whatever else is drawn stays as it was: here the timers, which never run out.
+    // Other random draws are unaffected: here the timeouts, which never expire.
     let timers = |record: &RunRecord| record.flows[0].rto_median;
     assert_eq!(timers(&record), timers(&run(&spec(1, 100, SERVICE, 10))));
     assert_ne!(
@@ -208,7 +208,7 @@ fn the_same_seed_is_the_same_run() {
 
 #[test]
 fn a_client_stops_after_a_failure_or_makes_the_next_request() {
-    // Of five copies of a request, nine in ten lost: four exchanges in ten are answered.
+    // Nine of ten datagrams are lost, so four exchanges in ten succeed with five transmissions.
     let mut hopeless = spec(20, 10, SERVICE, 50);
     link(&mut hopeless).up.loss = LossSpec::Constant(Probability::ppm(900_000));
     let stops = run(&hopeless);
@@ -221,7 +221,7 @@ fn a_client_stops_after_a_failure_or_makes_the_next_request() {
     for flow in &goes_on.flows {
         assert_eq!(flow.answered + flow.unanswered, 10);
         assert_eq!(flow.unanswered, flow.failed);
-        // A flow with a hole is none that completed.
+        // A flow with a failed request is not complete.
         assert_eq!(flow.finished.is_some(), flow.unanswered == 0);
         let first = flow.answered_at_once;
         assert!(first <= flow.transmissions_per_exchange[1]);
@@ -241,7 +241,7 @@ fn service_time_over_tcp_and_unbounded_queues_are_refused() {
         assert_eq!(error, RunError::ServerQueue(queue));
         assert!(error.to_string().contains("65536"), "{error}");
     }
-    // Where nothing waits, none of this matters.
+    // Without a service time, none of this applies.
     over_tcp.server.service = TimeDistribution::default();
     assert!(carob_sim::run(&over_tcp).is_ok());
 }

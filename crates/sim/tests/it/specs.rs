@@ -4,7 +4,7 @@ use carob_cc::time::Duration;
 use carob_sim::link::{DirectionSpec, LinkSpec};
 use carob_sim::spec::{ClientGroup, LinkNetworkSpec, NetworkSpec, RunSpec};
 
-/// A run over a link of an hour at most.
+/// A run over a link with a time limit of an hour.
 pub(crate) fn run_spec(measured: ClientGroup, mtu_bytes: u32, link: LinkSpec) -> RunSpec {
     let network = NetworkSpec::Link(LinkNetworkSpec::new(link, mtu_bytes));
     let time_limit = Duration::from_secs(3_600);

@@ -1,4 +1,4 @@
-//! BBR version 3 on a drop-tail queue: the rate and the queue it keeps alone, and its share beside others.
+//! BBR version 3 on a drop-tail queue: rate and queue alone, and its share next to other algorithms.
 
 use carob_cc::time::Duration;
 use carob_sim::link::{DirectionSpec, LinkSpec};
@@ -7,7 +7,7 @@ use carob_sim::tcp::settings::Algorithm;
 
 use crate::tcp_common::transfer::{self, Flow, Spec};
 
-/// Bytes a second of the bottleneck, and its capacity with 100 ms: 85 segments of 1,460 bytes.
+/// Bottleneck in bytes per second, and its bandwidth-delay product with 100 ms: 85 segments of 1,460 bytes.
 const RATE: u64 = 1_250_000;
 const CAPACITY: u64 = 125_000;
 const SECONDS: u64 = 60;
@@ -19,7 +19,7 @@ fn settings(congestion: Algorithm) -> TcpSettings {
     }
 }
 
-/// Bodies without end through a queue of so many bytes.
+/// Unlimited transfers through a buffer of `buffer` bytes.
 fn flows(buffer: u64, algorithms: [Algorithm; 2], clients: u32, seed: u64) -> Vec<Flow> {
     let direction = |buffer| DirectionSpec {
         delay: Duration::from_millis(50),
@@ -41,13 +41,13 @@ fn flows(buffer: u64, algorithms: [Algorithm; 2], clients: u32, seed: u64) -> Ve
     transfer::run(&spec).expect("a transfer").flows
 }
 
-/// The share of the bottleneck that new data of a flow has.
+/// Share of the bottleneck used by a flow's new data.
 fn share(flow: &Flow) -> f64 {
     let segments = flow.server.data_segments - flow.server.retransmissions;
     (segments * 1_460) as f64 / (RATE * SECONDS) as f64
 }
 
-/// The mean round-trip time in milliseconds after ten seconds.
+/// Mean round-trip time in milliseconds after ten seconds.
 fn round_trip_ms(flow: &Flow) -> f64 {
     let late = (flow.points.iter()).filter(|point| point.at.as_micros() > 10_000_000);
     let times: Vec<_> = late.filter_map(|point| point.srtt).collect();
@@ -67,7 +67,7 @@ fn slow_bbr3_alone_fills_the_link_and_keeps_no_standing_queue() {
     }
 }
 
-/// The share of the first flow beside the second, in a quarter of the capacity.
+/// Share of the first flow against the second, with a buffer of a quarter of the bandwidth-delay product.
 fn beside(first: Algorithm, second: Algorithm) -> f64 {
     share(&flows(CAPACITY / 4, [first, second], 2, 1)[0])
 }

@@ -1,5 +1,5 @@
-//! Whatever a path does to packets, every byte arrives in order exactly once, and connections
-//! end: loss, duplication, reordering and marks at random, for every profile and algorithm.
+//! Properties under random loss, duplication, reordering and marks, for every profile and algorithm: every byte arrives
+//! exactly once in order, and connections end.
 
 use crate::tcp_common::{Fate, Path, ms, pattern};
 use carob_cc::time::Duration;
@@ -7,7 +7,7 @@ use carob_sim::random::{Probability, Stream};
 use carob_sim::tcp::settings::PROFILES;
 use carob_sim::tcp::{Event, State, TcpSettings};
 
-/// Variants of every profile, each with what its tests must not depend on changed.
+/// Variants of every profile.
 fn variants() -> Vec<(String, TcpSettings)> {
     let changes: &[&[(&str, &str)]] = &[
         &[],
@@ -54,7 +54,7 @@ fn variants() -> Vec<(String, TcpSettings)> {
     all
 }
 
-/// A path with losses and worse at random.
+/// A path with random loss, duplication, reordering and marks.
 fn unruly(settings: &TcpSettings, seed: u64, loss_ppm: u32) -> Path {
     let mut path = Path::new(settings, settings, seed);
     let mut chance = Stream::new(seed, "path");
@@ -102,8 +102,8 @@ fn every_byte_arrives_in_order_exactly_once_and_connections_end() {
             for a in [true, false] {
                 assert!(path.told(a, Event::PeerClosed), "{what}");
                 assert!(!path.told(a, Event::Reset), "{what}");
-                // The last ACK may be lost for ever once the other end is gone; then the last
-                // FIN is answered with a reset or given up. Either way nothing stays open.
+                // If the last ACK is lost after the other end is gone, the last FIN is answered with a RST or given up.
+                // In any case the connection ends.
                 let end = if a { &path.a } else { &path.b };
                 assert_eq!(end.socket.state(), State::Closed, "{what} {:?}", end.events);
             }
@@ -155,7 +155,7 @@ fn segments_made_up_from_good_ones_never_panic() {
             };
             let (mut segment, at_a) = (sent.segment.clone(), !sent.forth);
             let draw = chance.next_u64();
-            // Any numbers near good ones, any flags but RST, blocks of nonsense.
+            // Sequence numbers near valid ones, any flags except RST, and random SACK blocks.
             segment.seq = segment
                 .seq
                 .wrapping_add((draw as u32 & 0xffff).wrapping_sub(0x8000));
@@ -189,7 +189,7 @@ fn random_segments_outside_window_keep_the_connection() {
     for k in 0..5_000_usize {
         let mut segment = seen[k % seen.len()].clone();
         let draw = chance.next_u64();
-        // A quarter of the sequence space away or more, so that none is good by accident.
+        // At least a quarter of the sequence space away, so that none is valid by chance.
         let away = 0x4000_0000 + (draw as u32 >> 2);
         let (of_a, of_b) = (
             segment.seq.wrapping_add(away),

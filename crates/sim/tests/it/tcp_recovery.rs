@@ -1,12 +1,12 @@
-//! Fast retransmit and recovery (RFC 5681, 6582, 3042, 6675, 6937), one rule a test, with times
-//! worked by hand. The path is that of `tcp_rules.rs`: a round trip of 100 ms, and no rate.
+//! Fast retransmit and recovery (RFC 5681, 6582, 3042, 6675, 6937), one rule per test, with times computed by hand. The
+//! round-trip time is 100 ms without a rate limit, as in `tcp_rules.rs`.
 
 use crate::tcp_common::{BEGIN, Fate, MSS, Path, copies, linux, ms, rfc, segments, with};
 use carob_sim::tcp::TcpSettings;
 use carob_sim::tcp::congestion::State as LossState;
 use carob_sim::tcp::counters::SenderEvent;
 
-/// A window of 16 segments is sent at `BEGIN` with these lost.
+/// Sends a window of 16 segments at `BEGIN` and drops these.
 fn window_of_16(settings: &TcpSettings, lost: &'static [u64], count: usize) -> Path {
     let mut path = Path::connected(&with(*settings, &[("initial_window", "16")]));
     path.drop_data(lost);
@@ -30,7 +30,7 @@ fn rfc_5681_3_2_the_third_duplicate_sends_the_missing_segment() {
 #[test]
 fn two_duplicates_are_reordering_and_no_loss() {
     let mut path = Path::connected(&linux(&[("initial_window", "16")]));
-    // The third segment arrives after the two behind it.
+    // The third segment arrives after the two that follow it.
     path.filter(|segment, forth, number| match (forth, number) {
         (true, 2) if !segment.payload.is_empty() => Fate::Late(ms(1)),
         (true, 5..) => Fate::Late(ms(2)),
@@ -49,7 +49,7 @@ fn rfc_3042_the_first_two_duplicates_send_new_segments() {
         for base in [rfc(&[]), linux(&[])] {
             let settings = with(base, &[("limited_transmit", limited)]);
             let mut path = Path::connected(&with(settings, &[("initial_window", "16")]));
-            // The first is lost, and all ACKs but the first two duplicates.
+            // The first segment is lost, and all ACKs but the first two duplicates.
             let mut acks = 0;
             path.drop_if(move |segment, forth, number| {
                 acks += u64::from(!forth && segment.payload.is_empty());
@@ -74,7 +74,7 @@ fn rfc_6582_3_2_partial_ack_sends_next_hole() {
     for settings in [rfc(&[]), linux(&[])] {
         let mut path = window_of_16(&settings, &[2, 5, 9], 16);
         path.run_for(ms(3_000));
-        // One hole a round trip.
+        // One hole per round trip.
         assert_eq!(copies(&path, 2), [BEGIN, BEGIN + 100]);
         assert_eq!(copies(&path, 5), [BEGIN, BEGIN + 200]);
         assert_eq!(copies(&path, 9), [BEGIN, BEGIN + 300]);
@@ -84,7 +84,7 @@ fn rfc_6582_3_2_partial_ack_sends_next_hole() {
 
 #[test]
 fn rfc_6582_3_2_a_partial_ack_takes_back_what_it_acknowledges() {
-    // Segments 2 and 12 of 16 are lost, so the partial ACK covers 2 to 11: ten go, one comes back.
+    // Segments 2 and 12 of 16 are lost, so the partial ACK covers 2 to 11: ten are deflated, one is added back.
     let mut path = Path::connected(&rfc(&[("initial_window", "16")]));
     path.a.socket.record(1_000);
     path.drop_data(&[2, 12]);
@@ -126,7 +126,7 @@ fn rfc_6582_3_2_recovery_ends_with_half_the_window() {
         path.run_for(ms(190));
         assert_eq!(path.a.socket.loss_state(), LossState::Recovery);
         assert_eq!(path.a.socket.window().ssthresh, expected);
-        // The copy is answered at 200 ms; then the ACKs of what was sent in between come.
+        // The retransmission is acknowledged at 200 ms; then the ACKs of later segments arrive.
         path.run_for(ms(20));
         let cwnd = path.a.socket.window().cwnd;
         assert!((expected - 1..=expected + 1).contains(&cwnd), "{cwnd}");
@@ -135,7 +135,7 @@ fn rfc_6582_3_2_recovery_ends_with_half_the_window() {
 
 #[test]
 fn rfc_6582_4_impatient_lets_the_timer_run_on() {
-    // Ten holes, one a round trip: 1 s at least, and the RFC's timeout is 1 s.
+    // Ten holes at one per round trip take 1 s, which is the RFC's minimum timeout.
     let lost = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
     let run = |reading| {
         let settings = rfc(&[
@@ -152,8 +152,8 @@ fn rfc_6582_4_impatient_lets_the_timer_run_on() {
 
 #[test]
 fn rfc_6582_3_2_dupacks_from_before_timeout_start_no_recovery() {
-    // All ACKs are lost until the timeout; go-back-N then sends what the peer has, and each
-    // such copy is answered by a duplicate.
+    // All ACKs are lost until the timeout. Go-back-N then retransmits received segments, each of which causes a
+    // duplicate ACK.
     for (careful, expected) in [("true", 0), ("false", 1)] {
         let mut path = Path::connected(&linux(&[("initial_window", "16"), ("careful", careful)]));
         path.drop_if(|segment, forth, number| {
@@ -162,7 +162,7 @@ fn rfc_6582_3_2_dupacks_from_before_timeout_start_no_recovery() {
         });
         path.send(true, segments(16), false);
         path.run_for(ms(340));
-        // Three old ACKs once more, as if they had been late.
+        // Three old ACKs are repeated as if delayed.
         let ack = path
             .sent
             .iter()
@@ -237,8 +237,8 @@ fn rfc_6937_3_1_bounds_decide_what_follows_heavy_loss() {
             .filter(|&&(time, _)| time > BEGIN)
             .count()
     };
-    // Of the ten that arrived, the first is acknowledged as ever; nine duplicates follow. The
-    // conservative bound sends one for one; slow start one more with every ACK.
+    // Ten segments arrived: the first is acknowledged normally, nine duplicates follow. The conservative bound sends one
+    // segment per ACK, slow start one more.
     let (crb, ssrb) = (sent_in_recovery("crb"), sent_in_recovery("ssrb"));
     assert!(crb <= 10 && ssrb > crb && ssrb <= 16, "{crb} and {ssrb}");
 }

@@ -1,7 +1,6 @@
-//! TCP rules of the RFCs, one a test, with times worked by hand.
+//! TCP rules of the RFCs, one per test, with times computed by hand.
 //!
-//! The path takes 50 ms each way and has no rate, so a round trip is 100 ms. `a` connects and
-//! sends unless a test says otherwise; a segment carries 256 bytes.
+//! The round-trip time is 100 ms without a rate limit. By default `a` connects and sends; segments have 256 bytes.
 
 use crate::tcp_common::{
     BEGIN, Fate, MSS, Path, at, copies, linux, ms, pattern, rfc, segments, with,
@@ -71,7 +70,7 @@ fn rfc_6298_5_7_after_a_repeated_syn_data_has_3_seconds() {
         let mut path = Path::new(&rfc(changes), &rfc(&[]), 1);
         path.drop_if(|_, forth, number| forth && number == 0);
         path.connect();
-        // The second SYN leaves after 1 s; its answer is no sample (Karn).
+        // The second SYN is sent after 1 s; its response is no sample (Karn).
         path.run_for(ms(1_200));
         assert_eq!(path.a.socket.srtt(), None);
         path.sent.clear();
@@ -202,7 +201,7 @@ fn rfc_5681_4_2_one_segment_waits_200_ms_two_do_not() {
 #[test]
 fn rfc_5681_4_2_out_of_order_and_hole_filling_acked_at_once() {
     let mut path = Path::connected(&delayed(&[]));
-    // The first of three comes 30 ms late.
+    // The first of three arrives 30 ms late.
     path.filter(|segment, forth, number| {
         if forth && !segment.payload.is_empty() && number == 0 {
             Fate::Late(ms(30))
@@ -234,7 +233,7 @@ fn an_ack_travels_with_data() {
 #[test]
 fn linux_acknowledges_16_segments_at_once_and_then_after_40_ms() {
     let mut path = Path::connected(&TcpSettings::KERNEL);
-    // One segment every 100 ms, so that no ACK waits for a second.
+    // One segment every 100 ms, so that no ACK waits for a second segment.
     for _ in 0..18 {
         path.send(true, segments(1), false);
         path.run_for(ms(100));
@@ -246,7 +245,7 @@ fn linux_acknowledges_16_segments_at_once_and_then_after_40_ms() {
         assert_eq!(acks[k as usize], arrival(k), "segment {k}");
     }
     assert_eq!(acks[16], arrival(16) + 40);
-    // It was too short to see the next segment, so it doubles; the gap of 100 ms leaves it so.
+    // The delay was too short to see the next segment, so it doubles; the gap of 100 ms keeps it there.
     assert_eq!(acks[17], arrival(17) + 80);
 }
 
@@ -291,7 +290,7 @@ fn rfc_9293_3_7_4_nagle_holds_short_segment_with_data_out() {
 
 #[test]
 fn rfc_6298_5_a_timer_doubles_until_it_is_answered() {
-    // A sample of 100 ms: the RFC's floor is 1 s.
+    // A sample of 100 ms: the RFC's minimum of 1 s applies.
     let mut path = Path::connected(&rfc(&[]));
     path.drop_data(&[0, 1, 2]);
     path.send(true, segments(1), false);
@@ -301,7 +300,7 @@ fn rfc_6298_5_a_timer_doubles_until_it_is_answered() {
         [BEGIN, BEGIN + 1_000, BEGIN + 3_000, BEGIN + 7_000]
     );
     assert_eq!(path.a.socket.counters().timeouts, 3);
-    // Karn: no sample from a copy, so the timeout stays doubled.
+    // Karn: no sample from a retransmission, so the timeout stays doubled.
     assert_eq!(path.a.socket.rto(), (Duration::from_secs(8), 3));
     assert_eq!(path.a.socket.counters().rto_peak, Duration::from_secs(8));
     path.send(true, segments(1), false);
@@ -355,7 +354,7 @@ fn a_connection_is_given_up_after_so_many_timeouts() {
 
 #[test]
 fn after_a_timeout_all_is_sent_again_in_slow_start() {
-    // Ten segments: four, then losses of everything until the timer of the fifth.
+    // Ten segments: four arrive, then all are lost until the timeout of the fifth.
     let mut path = Path::connected(&linux(&[]));
     path.drop_data(&[4, 5, 6, 7, 8, 9, 10, 11]);
     path.send(true, segments(12), false);
@@ -388,8 +387,8 @@ fn after_a_timeout_only_the_first_can_be_sent_again() {
 
 #[test]
 fn rfc_5681_3_1_a_timeout_halves_once_and_leaves_one_segment() {
-    // Half of what is outstanding and half of the window agree here; a second halving would not
-    // show in the former, for nothing is acknowledged, but in the latter.
+    // Half of the outstanding data equals half of the window here. A second halving would show in the window
+    // only, because nothing is acknowledged.
     for settings in [rfc(&[]), linux(&[])] {
         let mut path = Path::connected(&settings);
         path.send(true, segments(40), false);

@@ -449,7 +449,7 @@ impl Fleet<'_> {
         let host = &mut self.hosts[index as usize];
         let at = host.pending.iter().position(|pending| pending.id == id)?;
         let pending = host.pending.swap_remove(at);
-        // The measured time of an observation is that of its beginning or its end.
+        // For an observation, the time of its registration or its end is measured.
         if pending.observes().is_none() || pending.ending {
             let took = host.own(self.now).since(pending.since.0);
             let took = took.saturating_sub(host.suspended.saturating_sub(pending.since.1));

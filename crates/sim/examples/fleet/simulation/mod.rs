@@ -42,8 +42,7 @@ const fn minutes(minutes: u64) -> Duration {
 const DAY: Duration = minutes(24 * 60);
 /// End of the day: from then on no request begins, and all hosts run.
 const DAY_END: Duration = minutes(19 * 60);
-/// The last change of every resource of the day. All requests end by then that end within
-/// [`REQUEST_MAX`].
+/// The last change of every resource of a day. Requests that end within [`REQUEST_MAX`] have all ended before it.
 const LAST_CHANGE: Duration = minutes(20 * 60 + 30);
 /// Mean time between two changes of a resource.
 const CHANGES: Duration = minutes(10);

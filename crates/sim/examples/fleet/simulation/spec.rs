@@ -76,12 +76,12 @@ impl FleetSpec {
     }
 }
 
-/// Faults of network and hosts. Mean times are of one host, by day; zero disables a fault.
+/// Faults of the network and the hosts, active by day. Mean times are per host; zero disables a fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
     /// Loss probability of a datagram.
     pub(crate) loss: Probability,
-    /// Duplication probability; each duplicate has a delay of its own.
+    /// Duplication probability; each duplicate has an independent delay.
     pub(crate) duplication: Probability,
     /// Damage probability of a datagram.
     pub(crate) corruption: Probability,
@@ -165,7 +165,7 @@ pub(crate) enum Clocks {
 /// A defect of the fleet itself; each must make a check fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Defect {
-    /// Duplicates of requests get Message IDs of their own in flight.
+    /// Duplicates of requests get new Message IDs in flight.
     DuplicatesAreNew,
     /// Timers of clients never expire.
     NoTimers,
@@ -221,7 +221,7 @@ pub(crate) struct FleetRecord {
     pub(crate) forgotten: u64,
     /// Non-idempotent requests executed by servers.
     pub(crate) executed: u64,
-    /// Those of them executed again after a restart of the server, of the proxy between, or both.
+    /// Non-idempotent requests executed again after a restart of the server or the proxy.
     pub(crate) executed_anew: u64,
     /// Notifications sent.
     pub(crate) notified: u64,

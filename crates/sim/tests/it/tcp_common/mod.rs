@@ -1,5 +1,4 @@
-//! Two sockets and a path between them whose every packet a test may drop, hold back, double or
-//! mark. Packets cross as the bytes of IPv4 packets.
+//! Two sockets and a path that can drop, delay, duplicate or mark every packet. Packets are encoded as IPv4.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -14,7 +13,7 @@ use carob_sim::random::Stream;
 use carob_sim::tcp::segment::{Ecn, Flags};
 use carob_sim::tcp::{Event, Output, Segment, Socket, TcpSettings, wire};
 
-/// One way, in milliseconds, unless a test says otherwise.
+/// One-way delay in milliseconds.
 pub(crate) const DELAY: u64 = 50;
 
 pub(crate) fn ms(millis: u64) -> Duration {
@@ -30,11 +29,11 @@ pub(crate) fn at(millis: u64) -> Instant {
 pub(crate) enum Fate {
     Deliver,
     Drop,
-    /// Arrives so much later.
+    /// Arrives after an extra delay.
     Late(Duration),
-    /// Arrives twice, the second time so much later.
+    /// Arrives twice, the second time after an extra delay.
     Twice(Duration),
-    /// Arrives marked, if it is capable.
+    /// Arrives with an ECN mark, if capable.
     Mark,
 }
 
@@ -62,9 +61,9 @@ pub(crate) struct End {
     /// Data still to be written.
     outgoing: Bytes,
     close_when_written: bool,
-    /// Reads as soon as there is something.
+    /// Reads data as it arrives.
     pub(crate) reads: bool,
-    /// Closes when the peer has.
+    /// Closes after the peer has closed.
     pub(crate) answers_close: bool,
 }
 
@@ -82,7 +81,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// `a` will connect to `b`, which listens.
+    /// `a` is the client, `b` the server.
     pub(crate) fn new(a: &TcpSettings, b: &TcpSettings, seed: u64) -> Self {
         let end = |settings: &TcpSettings, label: &str| End {
             socket: Socket::new(settings, Stream::new(seed, label)).expect("possible settings"),
@@ -108,8 +107,7 @@ impl Path {
         path
     }
 
-    /// Both ends with the same settings, connected, with nothing under way; time goes on from
-    /// there.
+    /// Two connected ends with the same settings and no packets in flight.
     pub(crate) fn connected(settings: &TcpSettings) -> Self {
         let mut path = Self::new(settings, settings, 1);
         path.connect();
@@ -120,12 +118,12 @@ impl Path {
         path
     }
 
-    /// Every packet's fate: by its segment, its direction and its number in that direction.
+    /// Sets a function that decides on the fate of packets, by segment, direction and number in that direction.
     pub(crate) fn filter(&mut self, filter: impl FnMut(&Segment, bool, u64) -> Fate + 'static) {
         self.filter = Box::new(filter);
     }
 
-    /// Drops the packets for which this is true.
+    /// Drops packets for which the function returns true.
     pub(crate) fn drop_if(&mut self, mut lost: impl FnMut(&Segment, bool, u64) -> bool + 'static) {
         self.filter(move |segment, forth, number| {
             if lost(segment, forth, number) {
@@ -136,7 +134,7 @@ impl Path {
         });
     }
 
-    /// Drops the data segments of `a` with these numbers, counted from 0 as they are sent.
+    /// Drops data segments of `a` by their number, counted from 0 in the order of transmission.
     pub(crate) fn drop_data(&mut self, numbers: &'static [u64]) {
         let mut count = 0;
         self.drop_if(move |segment, forth, _| {
@@ -151,7 +149,7 @@ impl Path {
         self.drain(true);
     }
 
-    /// Lets `a` (or `b`) send `bytes`, going on when there is room, then close if asked to.
+    /// Sends `bytes` from `a` or `b`, as buffers permit, and optionally closes.
     pub(crate) fn send(&mut self, from_a: bool, bytes: impl Into<Bytes>, close: bool) {
         let end = self.end(from_a);
         end.outgoing = bytes.into();
@@ -166,7 +164,7 @@ impl Path {
         self.drain(a);
     }
 
-    /// Reads all there is at one end.
+    /// Reads all available data at one end.
     pub(crate) fn read(&mut self, a: bool) {
         let end = self.end(a);
         while let Some(bytes) = end.socket.read() {
@@ -194,7 +192,7 @@ impl Path {
                         it.wake = None;
                         it.socket.handle_timeout(now);
                         self.drain(a);
-                        // What was due is done: else time would stand still.
+                        // A timer that is due again at once would stop the clock.
                         let it = self.end(a);
                         assert!(it.wake != Some(now), "waits for the past");
                     }
@@ -204,7 +202,7 @@ impl Path {
         self.now = self.now.max(end);
     }
 
-    /// Hands a segment to one end that the other never sent.
+    /// Delivers a forged segment to one end.
     pub(crate) fn inject(&mut self, at_a: bool, segment: &Segment) {
         let now = self.now;
         self.end(at_a).socket.handle_segment(now, segment);
@@ -216,7 +214,7 @@ impl Path {
         end.events.iter().any(|&(_, told)| told == event)
     }
 
-    /// Times in milliseconds at which `a` sent data, by the offset of its first byte.
+    /// Transmissions of data by `a`: time in milliseconds and offset of the first byte.
     pub(crate) fn data_of_a(&self) -> Vec<(u64, u32)> {
         let first = self
             .sent
@@ -236,7 +234,7 @@ impl Path {
         .collect()
     }
 
-    /// Times in milliseconds at which `b` sent bare ACKs.
+    /// Times in milliseconds of bare ACKs from `b`.
     pub(crate) fn acks_of_b(&self) -> Vec<u64> {
         let acks = self.sent.iter().filter(|sent| {
             !sent.forth && sent.segment.payload.is_empty() && !sent.segment.flags.has(Flags::SYN)
@@ -358,17 +356,17 @@ impl Path {
     }
 }
 
-/// Bytes that show where they came from.
+/// Bytes that depend on their position.
 pub(crate) fn pattern(length: usize, salt: u8) -> Vec<u8> {
     (0..length)
         .map(|at| (at ^ ((at >> 8) * 31)) as u8 ^ salt)
         .collect()
 }
 
-// ---- for directed tests: segments of 256 bytes, a round trip of 100 ms ----
+// ---- for tests of single rules: segments of 256 bytes, a round trip of 100 ms ----
 
 pub(crate) const MSS: u32 = 256;
-/// When [`Path::connected`] hands over.
+/// Time in milliseconds at which [`Path::connected`] returns.
 pub(crate) const BEGIN: u64 = 151;
 
 pub(crate) fn with(base: TcpSettings, changes: &[(&str, &str)]) -> TcpSettings {
@@ -379,7 +377,7 @@ pub(crate) fn with(base: TcpSettings, changes: &[(&str, &str)]) -> TcpSettings {
     settings
 }
 
-/// The RFCs' profile with the MSS of these tests and ACKs at once.
+/// The RFC profile with this MSS and without delayed ACKs.
 pub(crate) fn rfc(changes: &[(&str, &str)]) -> TcpSettings {
     let base = with(
         TcpSettings::RFC,
@@ -393,8 +391,7 @@ pub(crate) fn rfc(changes: &[(&str, &str)]) -> TcpSettings {
     with(base, changes)
 }
 
-/// The thesis's profile with ACKs at once. The windows need no scale, so that no ACK is taken for
-/// the first news of a larger one.
+/// The profile of Pesola 2020 without delayed ACKs. Windows need no scaling, so that no ACK looks like a window update.
 pub(crate) fn linux(changes: &[(&str, &str)]) -> TcpSettings {
     with(
         with(
@@ -409,7 +406,7 @@ pub(crate) fn segments(count: usize) -> Vec<u8> {
     pattern(count * MSS as usize, 3)
 }
 
-/// Times in ms at which `a` sent the segment with this number.
+/// Times in ms at which `a` sent segment `number`.
 pub(crate) fn copies(path: &Path, number: u32) -> Vec<u64> {
     let of_number = |&(time, offset): &(u64, u32)| (offset == number * MSS).then_some(time);
     path.data_of_a().iter().filter_map(of_number).collect()

@@ -35,7 +35,7 @@ pub(crate) struct Spec {
     pub(crate) client: TcpSettings,
     /// Settings of the server's ends.
     pub(crate) server: TcpSettings,
-    /// Settings of every second one of them, if others.
+    /// Settings of every second server, if they differ.
     pub(crate) rival: Option<TcpSettings>,
     /// Bytes of the client's CSM and request.
     pub(crate) request_bytes: u32,
