@@ -1,4 +1,4 @@
-//! Feeds datagrams from four peers, answers that fit what was last sent, requests, cancellations, time.
+//! Feeds datagrams from four peers, matching replies, requests, cancellations and time.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| carob_proto::fuzzing::endpoint(data));

@@ -1,9 +1,8 @@
-//! A program that is nothing but calls to one congestion controller.
+//! A program that consists of calls to one congestion controller, to measure its code size.
 //!
-//! Every value comes from memory that the compiler may not look into, so nothing of the controller
-//! can be left out; what no engine calls (its gauges) is. The file that `FLASH_SUBJECT` names has
-//! two lines: `use ... as Subject;` and `const NAME: &str = ...;`. `Nothing` is the program without
-//! a controller, to be subtracted.
+//! Every value comes from volatile memory, so that the compiler cannot omit any code of the controller. Functions that no
+//! engine calls (gauges) are not called. The file in `FLASH_SUBJECT` has two lines: `use ... as Subject;` and
+//! `const NAME: &str = ...;`. `Nothing` is the program without a controller, whose size is to be subtracted.
 #![no_std]
 #![no_main]
 
@@ -77,18 +76,18 @@ const fn find<C>(profiles: &'static [Profile<C>]) -> usize {
 }
 
 const PROFILES: &[Profile<<Subject as Family>::Constants>] = Subject::PROFILES;
-/// Copies: a reference to one profile would keep all of its family.
+/// Copied: a reference to one profile would link all profiles of its family.
 static CONSTANTS: <Subject as Family>::Constants = PROFILES[find(PROFILES)].constants;
 const SUGGESTED: Suggested = PROFILES[find(PROFILES)].suggested;
 
-/// The controller's state: all of what a destination costs.
+/// The controller's state: the whole cost per destination.
 static mut STATE: MaybeUninit<Subject> = MaybeUninit::uninit();
 
-/// Where values come from and go to.
+/// Address of inputs and outputs.
 const PORT: *mut u64 = 0x4000_0000 as *mut u64;
 
 fn value() -> u64 {
-    // SAFETY: never run; the address is a device's on the machine this is built for.
+    // SAFETY: never executed; the address is in the peripheral region of the target.
     unsafe { read_volatile(PORT) }
 }
 
@@ -113,14 +112,14 @@ fn duration() -> Duration {
     Duration::from_micros(value())
 }
 
-/// What a linker begins with.
+/// The entry point for the linker.
 #[unsafe(no_mangle)]
 pub extern "C" fn _start() -> ! {
     let parameters = TransmissionParameters::DEFAULT;
     let parameters = SUGGESTED.apply(parameters);
     // SAFETY: there is no other thread and no other reference.
     let controller = unsafe { (*addr_of_mut!(STATE)).write(Subject::new(&CONSTANTS)) };
-    // What it holds is not to be followed through the calls below.
+    // Opaque to the optimizer, so that the calls below are not evaluated at compile time.
     let controller = black_box(controller);
     loop {
         let now = instant();

@@ -1,7 +1,7 @@
-//! A thread panics; the program catches it, with its message, and goes on.
+//! Catches a panic of a thread together with its message, and continues.
 //!
-//! This is what a server does with a handler that panics: the runtime catches it, and the server responds 5.00.
-//! Values are dropped on the way. Where a panic cannot unwind, the program aborts instead.
+//! A server does the same with a panicking handler and responds with 5.00. Values are dropped during unwinding. Where
+//! panics cannot unwind, the program aborts instead.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,7 @@
-//! The contract suite with as many steps as one likes, one line a controller.
+//! Runs the contract suite with a configurable number of steps; prints one line per controller.
 //!
-//! `cargo run --profile checked -p carob-cc --example contract -- 32` takes 2^32 steps of every
-//! controller; names after the number choose some. A line says what was run: the name, the steps,
-//! a digest of the advice, and the time a step took.
+//! `cargo run --profile checked -p carob-cc --example contract -- 32` runs 2^32 steps of every controller; further
+//! arguments select controllers by name. A line has the name, the steps, a digest of the advice, and the time per step.
 #![allow(clippy::print_stdout, reason = "its output is its result")]
 #![allow(clippy::disallowed_methods, reason = "it says how long a step took")]
 
@@ -14,7 +13,7 @@ use carob_cc::TransmissionParameters;
 use carob_cc::contract::{Lcg, Trial};
 use carob_cc::registry::{self, Entry, entries};
 
-/// Steps of one trial before its controllers are forgotten, as a power of two.
+/// Steps of one trial, after which its controllers are discarded, as a power of two.
 const TRIAL: u32 = 16;
 
 fn run(entry: &Entry, exponent: u32) -> Result<u64, String> {
@@ -25,7 +24,7 @@ fn run(entry: &Entry, exponent: u32) -> Result<u64, String> {
     let mut digest = 0_u64;
     for seed in 0..1_u64 << exponent.saturating_sub(TRIAL) {
         let parameters = if seed % 2 == 0 { suggested } else { uncapped };
-        // One trial in eight is held against a second controller.
+        // One trial in eight compares two instances of the controller.
         let trial = if seed % 16 < 2 {
             Trial::new(entry.build(), entry.build(), entry.shrinks)
         } else {
@@ -59,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rest = Mutex::new(chosen.into_iter());
     let failures = Mutex::new(Vec::new());
     let work = || {
-        // The lock is held while the next one is taken, not while it runs.
+        // The lock is released before the controller runs.
         while let Some(entry) = rest.lock().ok().and_then(|mut rest| rest.next()) {
             let start = Instant::now();
             match run(&entry, exponent) {

@@ -13,7 +13,7 @@ use carob_cc::registry::Family;
 use carob_cc::time::{Duration, Instant};
 use carob_cc::{Controller, TransmissionParameters, TransmissionProfile};
 
-/// Transmissions of a message at most. MAX_RETRANSMIT must be lower.
+/// Maximum number of transmissions; MAX_RETRANSMIT must be lower.
 const TRANSMISSIONS: usize = 6;
 
 /// A CON message that waits for its acknowledgement.
@@ -96,7 +96,7 @@ impl<C: Controller> Peer<C> {
         }
         let expired = Expired::new(now, parameters, state, retransmissions, timeout);
         let timer = self.controller.next_timeout(&expired, random);
-        // The cap is the message layer's. It never makes a timer shorter than the previous one.
+        // The cap is applied by the message layer. It never shortens a timer below the previous one.
         let cap = parameters.rto_max.unwrap_or(Duration::MAX).max(timeout);
         exchange.state = timer.state;
         exchange.timeout = timer.timeout.min(cap);
@@ -150,7 +150,7 @@ impl<C: Controller> Peer<C> {
     }
 }
 
-/// A xorshift generator. A device uses its random numbers instead.
+/// A xorshift generator. A device should use its hardware generator instead.
 pub(crate) struct XorShift(pub(crate) u32);
 
 impl Random for XorShift {
@@ -164,8 +164,8 @@ impl Random for XorShift {
 
 const ROUND_TRIP: Duration = Duration::from_secs(2);
 
-/// Sends `messages`, of whose datagrams `lost` loses some. Returns the datagrams sent, the messages
-/// that failed, and the end.
+/// Sends `messages` over a link that drops the datagrams selected by `lost`. Returns the number of datagrams, the
+/// number of failed messages, and the end time.
 pub(crate) fn simulate<C: Controller>(
     peer: &mut Peer<C>,
     messages: u16,

@@ -1,9 +1,9 @@
-//! Proof of `carob lab compare`: judges its recommendations with fresh seeds, a line of JSON each.
+//! Validation of `carob lab compare`: evaluates its recommendations with new seeds; prints a line of JSON each.
 //!
-//! `compare_links drawn [FROM TO]` judges safety on links over all ranges, `compare_links hindsight [FROM TO]` the cost beside the best
-//! safe configuration on a set that nothing was chosen by, `compare_links seeds N [FROM TO]` repeats those answers with
-//! N other first seeds, `compare_links traces` judges recommendations for built-in links over measured traces.
-//! `cargo xtask long compare-links` makes tables of them.
+//! `compare_links drawn [FROM TO]` evaluates safety on links drawn from all ranges, `compare_links hindsight [FROM TO]`
+//! the cost relative to the best safe configuration on links that were not used for tuning, `compare_links seeds N [FROM TO]`
+//! repeats this with N other first seeds, `compare_links traces` evaluates recommendations for built-in links over
+//! measured traces. `cargo xtask long compare-links` writes the tables.
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Models of links beside measurements, as comma-separated values; `cargo xtask long links` keeps them. Arguments are folders
-//! with traces that the repository does not ship.
+//! Link models compared with measurements, as comma-separated values; `cargo xtask long links` stores them. Arguments are
+//! folders with traces that are not in the repository.
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
 use std::path::Path;

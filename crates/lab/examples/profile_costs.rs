@@ -1,5 +1,5 @@
-//! Costs of the transmission profiles beside default CoAP and the recommendation of `carob lab compare`,
-//! as a page of Markdown; `cargo xtask long profile-costs` keeps it. The name of a profile prints its rows alone.
+//! Costs of the transmission profiles compared with default CoAP and with the recommendation of `carob lab compare`, as
+//! Markdown; `cargo xtask long profile-costs` stores the page. With the name of a profile, prints its rows only.
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
 use std::process::ExitCode;
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints all tables, or the rows of the profile that is named.
+/// Prints all tables, or the rows of the named profile.
 fn tables() -> Result<(), CompareError> {
     let named = std::env::args().nth(1);
     let is_wanted = |profile: &TransmissionProfile| {
@@ -66,7 +66,7 @@ fn tables() -> Result<(), CompareError> {
     Ok(())
 }
 
-/// Downloads with other block sizes and controllers, a row each.
+/// Prints one row per alternative block size and controller.
 fn variant_rows(profile: TransmissionProfile) -> Result<(), CompareError> {
     if profile == TransmissionProfile::Thread {
         return Ok(());

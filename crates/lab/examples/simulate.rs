@@ -1,5 +1,5 @@
-//! Simulates one cell of a scenario on one thread, and prints the events handled and the
-//! trace hashes. For profilers: the difference between two numbers of seeds is the cost of simulation alone.
+//! Simulates one cell of a scenario on one thread, and prints the number of events and the trace hashes. For profilers:
+//! the difference between two runs with different numbers of seeds is the cost of the simulation without start-up.
 //!
 //!     cargo build --profile bench -p carob-lab --example simulate
 //!     valgrind --tool=callgrind target/release/examples/simulate SCENARIO.toml CELL ALGORITHM SEEDS

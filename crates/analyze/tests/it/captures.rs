@@ -1,4 +1,4 @@
-//! Capture files of four exchanges, in the layouts and link types of tools.
+//! Capture files with four exchanges in various file layouts and link types.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use carob_analyze::synthetic::{message, udp_packet};
 use carob_analyze::{Analysis, Options, analyze};
 use carob_codec::{Code, OptionNumber, Type};
 
-/// Time, true for a request, and IP packet.
+/// Timestamp, whether it is a request, and IP packet.
 pub(crate) type Packets = Vec<(u64, bool, Vec<u8>)>;
 
 pub(crate) const RAW: u16 = 101;
@@ -14,7 +14,7 @@ pub(crate) const SLL: u16 = 113;
 pub(crate) const SLL2: u16 = 276;
 pub(crate) const ROUND_TRIP: u64 = 50_000;
 
-/// A pcap file of any link type, little endian with microseconds unless set otherwise.
+/// A pcap file of any link type; little endian with microseconds by default.
 pub(crate) struct Pcap {
     pub(crate) bytes: Vec<u8>,
     is_big_endian: bool,
@@ -62,7 +62,7 @@ impl Pcap {
         }
     }
 
-    /// Adds a frame of which at most `snap` bytes were captured.
+    /// Adds a frame truncated to `snap` bytes.
     pub(crate) fn cut(&mut self, at: u64, frame: &[u8], snap: usize) {
         let captured = &frame[..frame.len().min(snap)];
         let unit = if self.is_nanoseconds { 1_000 } else { 1 };
@@ -84,8 +84,7 @@ impl Pcap {
     }
 }
 
-/// Packets of four exchanges one second apart: time, true for a request, IP packet. Even numbers of IPv4's
-/// identification are those of the client; the first is 0.
+/// Packets of four exchanges one second apart. The client's packets have even IPv4 identifications, starting at 0.
 pub(crate) fn exchanges(from: SocketAddr, to: SocketAddr) -> Packets {
     let mut packets = Vec::new();
     for number in 0..4_u8 {
@@ -129,7 +128,7 @@ pub(crate) fn v6(text: &str, port: u16) -> SocketAddr {
     SocketAddr::new(text.parse().expect("an address"), port)
 }
 
-/// The four exchanges, without a retransmission.
+/// Checks for the four exchanges without retransmissions.
 #[track_caller]
 pub(crate) fn assert_four(found: &Analysis, about: &str) {
     let requests = &found.requests;
@@ -175,7 +174,7 @@ pub(crate) fn sll2(interface: u8, kind: u8, packet: &[u8]) -> Vec<u8> {
     [&ethertype(packet)[..], &head, packet].concat()
 }
 
-/// An Ethernet header with these tags: EtherType and VLAN of each.
+/// An Ethernet header with VLAN tags (EtherType and VLAN ID).
 pub(crate) fn ethernet(host: u8, tags: &[[u8; 2]], packet: &[u8]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, host, 2, 0, 0, 0, 0, host + 1];
     for tag in tags {
@@ -184,12 +183,12 @@ pub(crate) fn ethernet(host: u8, tags: &[[u8; 2]], packet: &[u8]) -> Vec<u8> {
     }
     frame.extend(ethertype(packet));
     frame.extend(packet);
-    // Short frames are padded.
+    // Short frames are padded to the Ethernet minimum.
     frame.resize(frame.len().max(60), 0);
     frame
 }
 
-/// A pcapng section with interfaces: link type, snap length and resolution of times of each.
+/// A pcapng section with interfaces: link type, snap length and time resolution.
 pub(crate) struct Section {
     pub(crate) bytes: Vec<u8>,
     resolutions: Vec<u8>,
@@ -218,7 +217,7 @@ impl Section {
         Self { bytes, resolutions }
     }
 
-    /// Adds a packet with a direction: 0 for none, 1 for inbound, 2 for outbound.
+    /// Adds a packet with a direction: 0 for unknown, 1 for inbound, 2 for outbound.
     pub(crate) fn add(&mut self, interface: u32, at: u64, direction: u32, packet: &[u8]) {
         let ticks = match self.resolutions[interface as usize] {
             3 => at / 1_000,

@@ -74,7 +74,7 @@ fn files_of_another_format_are_refused_with_their_beginning() {
     );
 }
 
-/// Repeats a capture's packets without end, at later times.
+/// Repeats a capture's packets without end, with increasing timestamps.
 struct Huge {
     file: Vec<u8>,
     at: usize,
@@ -87,7 +87,7 @@ impl Read for Huge {
         if self.at == self.file.len() {
             self.at = 24;
             self.turn += 1;
-            // Packets of pcap: 16 bytes with the seconds first.
+            // Packet records of pcap start with 16 bytes, seconds first.
             let mut at = 24;
             while at < self.file.len() {
                 let word = |at: usize, file: &[u8]| {
@@ -96,7 +96,7 @@ impl Read for Huge {
                 let length = word(at + 8, &self.file) as usize;
                 let seconds = word(at, &self.file) + 60;
                 self.file[at..at + 4].copy_from_slice(&seconds.to_le_bytes());
-                // Another port for each turn: ever new peers.
+                // A new client port in each turn creates new peers.
                 let port = (1_024 + self.turn % 60_000) as u16;
                 let is_request = self.file[at + 16 + 12] == 10 && self.file[at + 16 + 13] == 0;
                 let place = at + 16 + if is_request { 20 } else { 22 };

@@ -8,7 +8,7 @@ fn analysis(file: &[u8]) -> Analysis {
     analyze(file, &Options::default()).expect("a capture")
 }
 
-/// Within a share of the truth.
+/// Asserts that a value is within a relative error.
 fn assert_near(found: u64, truth: u64, share: f64, about: &str) {
     let off = (found as f64 - truth as f64).abs();
     assert!(off <= share * truth as f64, "{about}: {found} for {truth}");
@@ -187,11 +187,11 @@ fn controllers_are_judged_by_what_then_happened() {
         0.01,
         "wait",
     );
-    // An adaptive one has learnt that a round trip takes 0.4 s.
+    // An adaptive controller has learned that the round-trip time is 0.4 s.
     let adaptive = of("rfc6298");
     assert!(adaptive.timeout.p50_us < 1_300_000, "{adaptive:?}");
     assert!(adaptive.lost_wait_us < default.lost_wait_us);
-    // A path that takes longer than ACK_TIMEOUT makes all of default's timers too short.
+    // With a round-trip time above ACK_TIMEOUT, all timeouts of `default` are too short.
     let far = Path {
         rtt: 3_500_000,
         losses: [0, 0],
@@ -290,7 +290,7 @@ fn transfers_in_both_directions_have_their_size_and_goodput() {
     for number in 0..10 {
         exchange(100 + number, true, u32::from(number));
     }
-    // A transfer that ends early.
+    // An incomplete transfer.
     for number in 0..4 {
         exchange(200 + number, false, u32::from(number));
     }

@@ -1,5 +1,4 @@
-//! Packets that were captured more than once, interfaces and sections of a file, and the order of its
-//! packets.
+//! Packets captured more than once, multiple interfaces and sections, and packet order.
 
 use carob_analyze::Place;
 use carob_analyze::synthetic::udp_packet;
@@ -152,7 +151,7 @@ fn interfaces_have_their_own_link_type_and_resolution() {
             sll(kind, packet),
             sll2(9, kind, packet),
         ];
-        // An exchange on each interface: captures of all have no directions beyond the "cooked" ones.
+        // One exchange per interface. Captures of all interfaces have no directions except in "cooked" headers.
         let interface = number / 2;
         let direction = if *is_request { 2 } else { 1 };
         section.add(interface as u32, *at, direction, &frames[interface]);
@@ -166,7 +165,7 @@ fn two_interfaces_of_one_pcapng_see_each_packet_once() {
         let mut section = Section::new(&[(1, 0, 6), (1, 0, 9)]);
         for (at, is_request, packet) in exchanges(client(), server()) {
             let way = usize::from(!is_request);
-            // The bridge is before the port for packets that leave, and behind it for those that come in.
+            // Outgoing packets pass the bridge first and then its port; incoming ones the reverse.
             let order = if is_request { [0, 1] } else { [1, 0] };
             section.add(order[0], at, first[way], &ethernet(1, &[], &packet));
             section.add(order[1], at + 30, second[way], &ethernet(1, &[], &packet));
@@ -246,7 +245,7 @@ fn sections_have_their_own_interfaces() {
 
 #[test]
 fn packets_in_another_order_than_their_times_are_put_in_order() {
-    // Threads of dumpcap write the packets of two interfaces as they get them.
+    // dumpcap writes packets of several interfaces in order of its threads.
     let packets = exchanges(client(), server());
     let mut section = Section::new(&[(RAW, 0, 6), (RAW, 0, 6)]);
     for pair in packets.chunks(2) {
@@ -262,7 +261,7 @@ fn packets_in_another_order_than_their_times_are_put_in_order() {
     let analysis = found(&section.bytes);
     assert_four(&analysis, "replies before requests");
     assert_eq!(analysis.contents.disordered, 0);
-    // Captures joined in the wrong order.
+    // Captures concatenated in the wrong order.
     let mut file = Pcap::new(RAW);
     for hour in [2, 0, 1] {
         for (at, _, packet) in exchanges(client(), server()) {

@@ -3,7 +3,7 @@ use carob_analyze::{Certainty, FittedLink, Options, analyze};
 
 use crate::traffic::{Path, Traffic};
 
-/// Sizes of requests and responses that vary in both directions.
+/// Sizes of requests and responses; both vary, so that rates can be estimated.
 const SIZES: &[[usize; 2]] = &[
     [8, 16],
     [8, 256],
@@ -29,7 +29,7 @@ fn assert_near(found: f64, truth: f64, share: f64, about: &str) {
 
 #[test]
 fn rates_delay_jitter_and_loss_of_a_path_are_found() {
-    // Jitter of several transmission times leaves rates uncertain.
+    // Jitter of several transmission times makes the rates less certain.
     for (rtt, jitter, rates, losses, within) in [
         (630_000, 0, [60_000, 30_000], [20_000, 20_000], 0.01),
         (1_270_000, 200_000, [20_000, 80_000], [1_000, 1_000], 0.1),

@@ -1,6 +1,6 @@
 use carob_analyze::{Format, Options, Place, analyze};
 
-/// A log of a client: ten requests with round trips of 100 to 109 ms, of which the fifth is sent twice.
+/// A client log of ten requests with round-trip times of 100 to 109 ms; the fifth is retransmitted.
 fn log() -> String {
     let mut text = String::new();
     let mut at = 1_000;
@@ -43,7 +43,7 @@ fn a_log_is_analysed_as_its_packets_would_be() {
         (times.count, times.min_us, times.max_us),
         (10, 100_000, 109_000)
     );
-    // Without a line for each message received, `answered` is the reply.
+    // Without `received` lines, `answered` is the reply.
     let short: String = log()
         .lines()
         .filter(|line| !line.contains("received"))

@@ -1,4 +1,4 @@
-//! Analyses of captures of which the truth is known.
+//! Analyses of captures whose ground truth is known.
 
 mod captures;
 mod damaged;

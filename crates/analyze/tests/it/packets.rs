@@ -1,4 +1,4 @@
-//! Link types, tunnels, fragments, and packets that were not captured whole.
+//! Link types, tunnels, fragments and truncated packets.
 
 use std::net::SocketAddr;
 
@@ -63,7 +63,7 @@ fn every_link_type_gives_the_same_exchanges() {
     let ends = [
         (client(), server()),
         (v6("2001:db8::10", 40_000), v6("2001:db8:1::5", 5_683)),
-        // Addresses of IPv4 in IPv6 packets.
+        // IPv4-mapped addresses in IPv6 packets.
         (v6("::ffff:10.0.0.1", 40_000), v6("::ffff:10.9.0.2", 5_683)),
     ];
     for (name, link_type, frame) in kinds {
@@ -89,7 +89,7 @@ fn every_link_type_gives_the_same_exchanges() {
 #[test]
 fn cut_packets_are_read_as_far_as_they_go() {
     const NEEDED: u32 = 60;
-    // All lengths from the headers on: the Ethernet, IP and UDP headers have 42 bytes, those of CoAP 4 and 2.
+    // Ethernet, IP and UDP headers take 42 bytes, the CoAP header and token 4 and 2.
     for snap in 0..70 {
         let mut file = Pcap::new(1);
         for (at, _, packet) in exchanges(client(), server()) {
@@ -131,7 +131,7 @@ fn cut_messages_give_no_sizes_of_transfers_that_were_not_read() {
         let path = (OptionNumber::URI_PATH, &b"file"[..]);
         let value = (OptionNumber::BLOCK2, &block[..]);
         let request = message(Type::Confirmable, Code::GET, id, &[1], &[path, value], b"");
-        // A long option follows the block option, and the capture ends within it.
+        // The capture ends within a long option after the block option.
         let size2 = (OptionNumber(2_000), &[0; 40][..]);
         let options = [value, size2];
         let body = [b'x'; 64];
@@ -210,7 +210,7 @@ fn fragments_are_put_together_in_any_order() {
                 assert_eq!(found.contents.fragments, 0);
             }
         }
-        // Without one of them no message is read, and the others are counted.
+        // If one fragment is missing, the message is not read and the other fragments are counted.
         let mut file = Pcap::new(RAW);
         let (at, _, packet) = exchanges(from, to).swap_remove(0);
         let pieces = fragments(&packet, 8, 1);
@@ -224,7 +224,7 @@ fn fragments_are_put_together_in_any_order() {
     }
 }
 
-/// An IPv4 packet of this protocol, between routers.
+/// An IPv4 packet with this protocol number, between routers.
 fn outer(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend((20 + payload.len() as u16).to_be_bytes());

@@ -11,7 +11,7 @@ const TAP: u32 = 283;
 const CLIENT: [u8; 8] = [2, 0, 0, 0, 0, 0, 0, 1];
 const SERVER: [u8; 8] = [2, 0, 0, 0, 0, 0, 0, 2];
 
-/// A capture of these frames, one second apart.
+/// Analyses a capture of these frames, one second apart.
 fn found(link_type: u32, frames: &[Vec<u8>]) -> Analysis {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, link_type] {
@@ -51,7 +51,7 @@ enum Addresses {
     Extended,
 }
 
-/// A MAC header (version 2006, one PAN) from the client or to it.
+/// A MAC header (version 2006, one PAN), from or to the client.
 fn mac(addresses: Addresses, is_request: bool, number: u8) -> Vec<u8> {
     let ends = if is_request {
         [SERVER, CLIENT]
@@ -72,7 +72,7 @@ fn mac(addresses: Addresses, is_request: bool, number: u8) -> Vec<u8> {
     header
 }
 
-/// A compressed UDP header with both ports in full, or with one of them in eight bits.
+/// A compressed UDP header, with both ports inline or one of them in eight bits.
 fn ports(is_request: bool, is_short: bool) -> Vec<u8> {
     match (is_short, is_request) {
         (false, true) => vec![0xf0, 0x9c, 0x40, 0x16, 0x33, 0xaa, 0xbb],
@@ -83,7 +83,7 @@ fn ports(is_request: bool, is_short: bool) -> Vec<u8> {
     }
 }
 
-/// Frames of two exchanges, made of IPHC headers for requests and responses.
+/// Frames of two exchanges with IPHC headers.
 fn frames(addresses: Addresses, is_short: bool, header: impl Fn(bool) -> Vec<u8>) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for number in 0..2 {
@@ -123,7 +123,7 @@ fn addresses_and_ports_are_expanded() {
     let short = |is_short: bool| if is_short { 61_463 } else { 40_000 };
     for is_short in [false, true] {
         let port = short(is_short);
-        // Link-local addresses elided, from short and extended addresses.
+        // Link-local addresses derived from short and extended MAC addresses.
         let elided = |_: bool| vec![0x7e, 0x33];
         for (addresses, identifiers) in [
             (Addresses::Short, ["ff:fe00:1", "ff:fe00:2"]),
@@ -143,7 +143,7 @@ fn addresses_and_ports_are_expanded() {
             assert_eq!(found.contents.unknown_prefixes, 0);
         }
     }
-    // Identifiers of 16 and 64 bits in the header, with traffic class and flow label and a hop limit.
+    // Inline identifiers of 16 and 64 bits, with traffic class, flow label and hop limit.
     let inline = |is_request: bool| {
         let both = [&[0, 0x31][..], &[0, 0, 0, 0, 0, 0, 0, 0x32]];
         let modes = if is_request { 0x21 } else { 0x12 };
@@ -178,7 +178,7 @@ fn prefixes_of_contexts_are_stood_for_and_stated() {
 
 #[test]
 fn hop_by_hop_options_and_inner_headers_of_rpl_are_passed() {
-    // An RPL option (RFC 6553) of six bytes, and an IPv6 header within one.
+    // An RPL option (RFC 6553) of six bytes, and an encapsulated IPv6 header.
     let options = |_: bool| vec![0x7e, 0x33, 0xe1, 6, 0x63, 4, 0, 0x1e, 1, 0];
     let port = "[fe80::ff:fe00:1]:40000";
     let server = "[fe80::ff:fe00:2]:5683";
@@ -243,7 +243,7 @@ fn fragments_of_6lowpan_are_put_together() {
     }
     let ends = ["[fe80::ff:fe00:1]:40000", "[fe80::ff:fe00:2]:5683"];
     assert_two(&found(WITHOUT_FCS, &fragmented), ends[0], ends[1]);
-    // Without one of them its message is not read, and the other fragment is counted.
+    // If a fragment is missing, its message is not read and the other fragment is counted.
     fragmented.remove(1);
     let analysis = found(WITHOUT_FCS, &fragmented);
     assert_eq!(analysis.contents.messages, 3);
@@ -265,7 +265,7 @@ fn frames_without_a_reader_are_named() {
             data([0x41, 0x88], &[0xf1, 0x80]),
             Some("6LoWPAN routing header (RFC 8138)"),
         ),
-        // A beacon, an acknowledgement, and a frame of another protocol.
+        // A beacon, an acknowledgement, and another protocol.
         (data([0x40, 0x88], &[]), None),
         (vec![2, 0, 7], None),
         (data([0x41, 0x88], &[0x08]), None),
@@ -300,10 +300,10 @@ fn a_frame_that_is_repeated_or_forwarded_counts_once() {
     };
     for (second, frame) in (0..).zip(&plain) {
         add(second, 0, frame);
-        // A retransmission of the MAC layer has the same sequence number.
+        // A MAC retransmission has the same sequence number.
         add(second, 9_000, frame);
     }
-    // A retransmission of CoAP has another one.
+    // A CoAP retransmission has a new one.
     let mut again = plain[0].clone();
     again[2] = 99;
     add(0, 700_000, &again);

@@ -1,5 +1,4 @@
-//! Requests of one client to one server over a path with delays and losses, captured at both ends,
-//! with the truth about each transmission.
+//! Simulated requests over a path with delay and loss: captures of both ends and the ground truth.
 
 use std::net::SocketAddr;
 
@@ -11,17 +10,17 @@ use carob_codec::{Code, OptionNumber, Type};
 pub(crate) struct Path {
     /// Round-trip time without transmission times and jitter, in microseconds.
     pub(crate) rtt: u64,
-    /// Additional delay each way, drawn from 0 to this.
+    /// Largest additional delay per direction.
     pub(crate) jitter: u64,
     /// Rates from and to the client, in bit/s; 0 for no transmission times.
     pub(crate) rates: [u64; 2],
-    /// Losses from and to the client, in parts per million.
+    /// Loss from and to the client, in parts per million.
     pub(crate) losses: [u64; 2],
-    /// Time of the server for a response.
+    /// Processing time of the server.
     pub(crate) server_time: u64,
-    /// ACK_TIMEOUT, in microseconds.
+    /// ACK_TIMEOUT in microseconds.
     pub(crate) timeout: u64,
-    /// Share of slow round trips, which take this much longer.
+    /// Share of slow round trips in parts per million, and their additional delay.
     pub(crate) slow: (u64, u64),
 }
 
@@ -37,7 +36,7 @@ impl Path {
     };
 }
 
-/// A packet as it was captured.
+/// A captured packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Captured {
     pub(crate) at: u64,
@@ -45,7 +44,7 @@ pub(crate) struct Captured {
     pub(crate) payload: Vec<u8>,
 }
 
-/// Captures and the truth.
+/// Captures and ground truth.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) at_client: Vec<Captured>,
@@ -53,10 +52,10 @@ pub(crate) struct Traffic {
     pub(crate) transmissions: u64,
     pub(crate) retransmissions: u64,
     pub(crate) spurious: u64,
-    /// Round trips of the first answered transmission of each exchange.
+    /// Round-trip times of the first answered transmission of each exchange.
     pub(crate) round_trips: Vec<u64>,
     pub(crate) unanswered: u64,
-    /// Packets sent and lost, by direction.
+    /// Packets sent and lost by direction.
     pub(crate) sent: [u64; 2],
     pub(crate) lost: [u64; 2],
 }
@@ -86,7 +85,7 @@ pub(crate) fn server() -> SocketAddr {
 }
 
 impl Traffic {
-    /// One request after the other, each with a response of a size drawn from these.
+    /// Requests in sequence; each response has a size drawn from `sizes`.
     pub(crate) fn requests(path: &Path, count: u16, sizes: &[[usize; 2]], seed: u64) -> Self {
         let mut traffic = Self::default();
         let mut draws = Draws(seed);
@@ -100,7 +99,7 @@ impl Traffic {
         traffic
     }
 
-    /// The time at which a packet arrives, if it does.
+    /// Arrival time of a packet; none if it is lost.
     fn send(
         &mut self,
         path: &Path,
@@ -142,7 +141,7 @@ impl Traffic {
         } else {
             0
         };
-        // Replies under way: when each arrives, and when its transmission left.
+        // Replies in flight: arrival time, and the time of their transmission.
         let mut replies: Vec<(u64, u64)> = Vec::new();
         let mut leaves = at;
         for copy in 0..5 {
@@ -203,17 +202,17 @@ impl Traffic {
         }
     }
 
-    /// The capture at the client.
+    /// The client's capture.
     pub(crate) fn client_file(&self, layout: FileLayout, has_flags: bool) -> Vec<u8> {
         file(&self.at_client, layout, has_flags, true)
     }
 
-    /// The capture at the server.
+    /// The server's capture.
     pub(crate) fn server_file(&self, layout: FileLayout, has_flags: bool) -> Vec<u8> {
         file(&self.at_server, layout, has_flags, false)
     }
 
-    /// The share of all round trips at or below which this share lies.
+    /// Quantile of the round-trip times.
     pub(crate) fn quantile(&self, share: f64) -> u64 {
         let mut sorted = self.round_trips.clone();
         sorted.sort_unstable();
@@ -221,7 +220,7 @@ impl Traffic {
         sorted[rank.clamp(1, sorted.len()) - 1]
     }
 
-    /// The share of transmissions without a reply.
+    /// Share of transmissions without a reply.
     pub(crate) fn lost_round_trips(&self) -> f64 {
         let replies = self.sent[1] - self.lost[1];
         1.0 - replies as f64 / self.sent[0] as f64

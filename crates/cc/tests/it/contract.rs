@@ -1,4 +1,4 @@
-//! The contract suite over the whole registry: 2^22 random steps a controller.
+//! The contract suite for all registered controllers: 2^22 random steps each.
 //!
 //! `cargo xtask long contract` takes 2^32.
 
@@ -11,11 +11,11 @@ use carob_cc::ratio::Ratio;
 use carob_cc::registry::{Entry, entries};
 use carob_cc::time::Duration;
 
-/// Steps of one trial before both controllers are forgotten.
+/// Steps of one trial, after which both controllers are discarded.
 const TRIAL: u32 = 1 << 14;
 const TRIALS: u64 = 1 << 8;
 
-/// Transmission parameters of the `seed`-th trial: the profile's, the defaults, and odd ones.
+/// Transmission parameters of trial `seed`: suggested, default, and unusual ones.
 fn parameters(entry: &Entry, seed: u64) -> TransmissionParameters {
     let mut parameters = TransmissionParameters::DEFAULT;
     match seed % 4 {
@@ -66,7 +66,7 @@ fn slow_every_controller_keeps_the_contract() {
                     for seed in 1..TRIALS {
                         trial(entry, seed);
                     }
-                    // Nothing was left behind by those that were forgotten.
+                    // Discarded controllers leave no state behind.
                     assert_eq!(trial(entry, 0), first, "{}", entry.name);
                 }
             });
@@ -74,7 +74,7 @@ fn slow_every_controller_keeps_the_contract() {
     });
 }
 
-/// A controller that breaks the contract in a way a test names.
+/// A controller that violates the contract in a configurable way.
 #[derive(Debug, Default)]
 struct FaultyController {
     zero: bool,

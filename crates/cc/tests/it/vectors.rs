@@ -1,12 +1,10 @@
-//! Replays `vectors/timing/**/*.toml` through the registry's controllers.
+//! Replays `vectors/timing/**/*.toml` with the registered controllers.
 //!
-//! A vector names a controller, what to set, and steps on one time line (times since the start):
-//! `send` starts an exchange and may expect its `timer`; `expire` is the moment the running timer
-//! runs out and asks for the next; `answer` and `fail` end the exchange, the answer to a `copy` that
-//! the wire named or as an `empty` ACK; `tell` has a notification, NON unless it is `confirmable`,
-//! ask when it may leave, which `leaves` says, and lets it go then, as CON and so as an exchange if
-//! `confirm` expects that of the controller; `wait` only looks. Any step may expect the overall
-//! `rto` afterwards. The engine's cap is applied as the endpoint does.
+//! A vector has a controller, settings, and steps with times since the start. `send` starts an exchange and may expect
+//! its `timer`. `expire` ends the running timer and asks for the next. `answer` and `fail` end the exchange; an answer
+//! may match a `copy`, or be an `empty` ACK. Step `tell` asks when a notification may be sent (NON unless
+//! `confirmable`), which `leaves` expects, and sends it then; with `confirm` the controller is expected to make it a
+//! CON. `wait` only advances time. Every step may expect the overall `rto`. The engine's cap is applied.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +25,7 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// By how much a time may be off: one microsecond of rounding per arithmetic step.
+    /// Tolerance of times: one microsecond of rounding per arithmetic step.
     #[serde(default = "two")]
     tolerance_us: u64,
     vector: Vec<Vector>,
@@ -59,12 +57,12 @@ struct Parameters {
     max_retransmit: Option<u8>,
 }
 
-/// Where in its range every draw falls.
+/// Position of random draws within their range.
 #[derive(Deserialize, Clone, Copy)]
 #[serde(untagged)]
 enum Dither {
     End(End),
-    /// This part of the way up.
+    /// Fraction of the range.
     Part(f64),
 }
 
@@ -148,21 +146,21 @@ impl Replay {
         });
     }
 
-    /// A notification asks at `now`, which may be before the one before it left.
+    /// A notification requests its transmission at `now`, possibly before the previous one was sent.
     fn tell(&mut self, now: Instant, step: &Step) {
         let candidate = SendCandidate::new(now, &self.parameters, 40)
             .with_kind(Kind::Notification)
             .with_confirmable(step.confirmable);
         let leaves = self.controller.earliest_departure_time(&candidate);
-        let expected = step.leaves.as_ref().expect("it is said when it leaves");
+        let expected = step.leaves.as_ref().expect("`leaves` of the step");
         let expected = Instant::ZERO + duration(expected);
         assert!(
             leaves.since(expected).max(expected.since(leaves)) <= self.tolerance,
-            "told at {now:?}: leaves at {leaves:?}, expected {expected:?}"
+            "notification at {now:?}: leaves at {leaves:?}, expected {expected:?}"
         );
         self.now = self.now.max(expected);
         let confirm = !step.confirmable && self.controller.must_confirm(&candidate);
-        assert_eq!(confirm, step.confirm, "told at {now:?}: as CON");
+        assert_eq!(confirm, step.confirm, "notification at {now:?}: as CON");
         if confirm {
             return self.begin(0, |sent| sent.with_kind(Kind::Notification));
         }
@@ -242,7 +240,7 @@ impl Replay {
     }
 }
 
-/// Replays a vector, some more constants changed; the number of the first step that does not hold.
+/// Replays a vector with further settings; returns the index of the first step that fails.
 fn replay(vector: &Vector, tolerance: Duration, changes: &[(&str, &str)]) -> Option<usize> {
     let entry = registry::find(&vector.controller).unwrap();
     let settings: &'static mut Settings = Box::leak(Box::new(entry.settings()));
@@ -278,7 +276,7 @@ fn replay(vector: &Vector, tolerance: Duration, changes: &[(&str, &str)]) -> Opt
         .map(|(number, _)| number)
 }
 
-/// The files of vectors in a folder and below it, in order of name.
+/// Vector files in a folder and its subfolders, sorted by name.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<_> = fs::read_dir(folder)
         .unwrap()
@@ -326,9 +324,8 @@ fn every_timing_vector_holds() {
     assert!(failed.is_empty(), "vectors that do not hold: {failed:#?}");
 }
 
-/// The number of the first step that differs from what Californium does once one of its defects is
-/// not repeated: it is the first at which the defect acts. Where the steps do not show it,
-/// the vector is left out.
+/// Checks that without one defect of Californium the replay first differs at the step where the defect acts. Vectors
+/// whose steps do not show it are skipped.
 fn without(file: &str, change: (&str, &str), acts: impl Fn(&[Step]) -> Option<usize>) {
     let file = read(&folder().join("varying").join(file));
     let mut differ = 0;
@@ -345,7 +342,7 @@ fn without(file: &str, change: (&str, &str), acts: impl Fn(&[Step]) -> Option<us
 
 #[test]
 fn californium_differs_where_rto_aged_one_message_late() {
-    // Its first timer is the RTO before ageing, which shows in what is kept afterwards.
+    // Its first timer is the RTO before ageing, which shows in later values.
     without(
         "californium-cocoa.toml",
         ("ageing_late", "false"),
@@ -371,7 +368,7 @@ fn californium_integer_division_differs_from_second_sample() {
             let [(_, first), (index, second)] = samples[..] else {
                 return None;
             };
-            // A round trip that doubled, or a slow decay longer than either, hides the difference.
+            // A round-trip time that doubled, or a slow decay longer than either, hides the difference.
             let hidden = first.abs_diff(second).times(2) >= second || first > second.times(2);
             (!hidden).then_some(index)
         },

@@ -1,4 +1,4 @@
-//! Replays transfers of the second implementation of `carob`, `vectors/timing/varying/windows.py`, through the first. The
+//! Replays transfers of the second implementation of `carob` (`vectors/timing/varying/windows.py`) with the first; the
 //! format is described there.
 
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ impl Replay {
         message.transmissions.push(Transmission { at: now, state });
     }
 
-    /// Replays one line. Returns the decisions of the implementation in the words of the line.
+    /// Replays one line; returns the decisions in the format of the line.
     fn step(&mut self, words: &[&str]) -> String {
         let now = at(words[1]);
         match *words {
@@ -205,8 +205,8 @@ impl Replay {
     }
 }
 
-/// Replays all scripts with these constants changed. Returns how many there are, and the first difference of each script
-/// that has one.
+/// Replays all scripts with these constants; returns the number of scripts, and the first difference of each that
+/// differs.
 fn replay(text: &str, changes: &[(&str, &str)]) -> (usize, Vec<String>) {
     let (mut scripts, mut differences) = (0, Vec::new());
     let mut replay: Option<Replay> = None;
@@ -220,7 +220,7 @@ fn replay(text: &str, changes: &[(&str, &str)]) -> (usize, Vec<String>) {
         }
         let Some(running) = &mut replay else { continue };
         let decided = running.step(&words);
-        // A whole word: 21 s ends with 1 s, too.
+        // Compared as a word, because "21 s" also ends with "1 s".
         if !decided.is_empty() && !line.ends_with(&format!(" {decided}")) {
             let gauges = gauges(&running.controller, at(words[1]));
             differences.push(format!(
@@ -240,7 +240,7 @@ fn gauges(controller: &AnyController, now: Instant) -> String {
     text
 }
 
-/// What the second implementation writes: scripts with numbers from 1 on.
+/// Scripts 1 to `count` of the second implementation.
 fn scripts(count: usize) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/timing/varying");
     let output = Command::new("python3")

@@ -70,7 +70,7 @@ fn corpus_is_large_and_holds_every_kind_of_error() {
         }
     }
     assert!(count >= 10_000, "only {count} datagrams");
-    // All kinds but MessageTooLong, which no datagram reaches.
+    // All kinds except MessageTooLong, which no datagram reaches.
     assert_eq!(kinds.len(), 10, "{kinds:?}");
     assert!(kinds.values().all(|&count| count >= 10), "{kinds:?}");
 }
@@ -99,7 +99,7 @@ fn write_the_corpus() {
     fs::write(path, file).expect("corpus is writable");
 }
 
-/// SplitMix64, so that the corpus depends on no library's choice of generator.
+/// SplitMix64, so that the corpus does not depend on a library's generator.
 struct Random(u64);
 
 impl Random {
@@ -111,7 +111,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`.
+    /// A random number below `limit`.
     fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
@@ -182,7 +182,7 @@ fn generate() -> Vec<Vec<u8>> {
     corpus
 }
 
-/// A well-formed message as applications send them: assigned codes, mostly known options.
+/// A well-formed message with assigned codes and mostly known options.
 fn valid_message(random: &mut Random) -> Vec<u8> {
     let mut options = Options::new();
     for _ in 0..random.below(7) {
@@ -193,7 +193,7 @@ fn valid_message(random: &mut Random) -> Vec<u8> {
     if code.is_empty() {
         code = Code::GET;
     }
-    // Now and then a long one (RFC 8974).
+    // Sometimes an extended token (RFC 8974).
     let length = if random.below(10) == 0 {
         *random.pick(&[9, 12, 13, 14, 40, 64, 268, 269])
     } else {
@@ -229,7 +229,7 @@ fn option(random: &mut Random) -> (OptionNumber, Vec<u8>) {
             vec![ContentFormat::CBOR.0 as u8]
         }
         OptionFormat::Uint | OptionFormat::Opaque => {
-            // Now and then a length outside the option's limits.
+            // Sometimes a length outside the option's limits.
             let limit = usize::from(definition.max_length.min(40)) + 2;
             let length = random.below(limit);
             random.bytes(length)
@@ -238,7 +238,7 @@ fn option(random: &mut Random) -> (OptionNumber, Vec<u8>) {
     (definition.number, value)
 }
 
-/// Changes what a decoder steers by: nibbles, lengths, markers, codes, whole parts.
+/// Mutates structure: nibbles, lengths, markers, codes and whole parts.
 fn restructured(random: &mut Random, mut message: Vec<u8>) -> Vec<u8> {
     let body = 4 + usize::from(message[0] & 0x0f);
     for _ in 0..=random.below(2) {

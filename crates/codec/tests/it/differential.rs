@@ -1,12 +1,11 @@
-//! Every datagram of the corpus, decoded here and by `coap-lite`: the same verdict and the same
-//! content, but for what is listed.
+//! Decodes the corpus here and with `coap-lite`: result and content are equal, with listed exceptions.
 
 use std::collections::LinkedList;
 
 use carob_codec::{DecodeErrorKind, MessageView, Type};
 use coap_lite::{MessageType, Packet};
 
-/// What is refused here, as MUST be, and taken by `coap-lite` 0.13.
+/// Messages refused here, as RFC 7252 requires, and accepted by `coap-lite` 0.13.
 const LENIENT: &[(DecodeErrorKind, &str)] = &[
     (
         DecodeErrorKind::UnsupportedVersion,
@@ -23,13 +22,12 @@ const LENIENT: &[(DecodeErrorKind, &str)] = &[
     ),
 ];
 
-/// What is taken here, as must be, and refused by `coap-lite` 0.13: RFC 8974 2.1 gives the token length
-/// field values above 8.
+/// Whether a valid message is refused by `coap-lite` 0.13: RFC 8974 2.1 permits token lengths above 8.
 fn is_too_new(view: &MessageView<'_>) -> bool {
     view.token().len() > 8
 }
 
-/// What both say of a message.
+/// Message content as decoded by both.
 #[derive(Debug, PartialEq, Eq)]
 struct Content {
     kind: u8,
@@ -78,7 +76,7 @@ fn theirs(packet: &Packet) -> Content {
     }
 }
 
-/// Holds one datagram against both; the disagreement, if it is one of those listed.
+/// Decodes a datagram with both; returns the kind of a listed disagreement.
 fn compare(datagram: &[u8]) -> Option<DecodeErrorKind> {
     match (MessageView::parse(datagram), Packet::from_bytes(datagram)) {
         (Ok(view), Ok(packet)) => {
@@ -132,7 +130,7 @@ fn coap_lite_agrees_on_mutated_datagrams() {
                 0 => datagram.truncate(at),
                 1 => datagram.insert(at.min(datagram.len()), draw(256) as u8),
                 2 => {
-                    // The end of another.
+                    // Joined with the end of another datagram.
                     let other = all[draw(all.len())];
                     datagram.truncate(at);
                     datagram.extend_from_slice(&other[draw(other.len())..]);

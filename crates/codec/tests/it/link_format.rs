@@ -1,4 +1,4 @@
-//! The CoRE Link Format: its vectors (`vectors/wire/link_format.toml`), and what holds of any text.
+//! The CoRE Link Format: vectors (`vectors/wire/link_format.toml`) and properties.
 
 use std::fs;
 use std::path::Path;
@@ -122,7 +122,7 @@ fn a_query_picks_links() {
     }
 }
 
-/// Reads as much as can be read; all of it is part of the text, and it can be copied.
+/// Reads as much as possible; all of it is part of the text and can be copied.
 fn exercise(text: &str) {
     let mut writer = LinkWriter::new();
     let mut entries = Vec::new();

@@ -1,6 +1,6 @@
-//! Compares the table of assigned numbers with those of two other stacks: `coap-lite` and aiocoap
-//! (`vectors/wire/aiocoap_numbers.toml`). Every disagreement is listed here with its reason, and a
-//! listed one that has disappeared fails too.
+//! Compares the registry of assigned numbers with two other stacks, `coap-lite` and aiocoap
+//! (`vectors/wire/aiocoap_numbers.toml`). Disagreements are listed here with reasons; a listed one that has disappeared
+//! also fails.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -54,12 +54,12 @@ fn aiocoap() -> Tables {
     let tables: Tables = toml::from_str(&text).expect("table is TOML");
     assert_eq!(
         tables.version, "0.4.17",
-        "the exceptions below are those of one version"
+        "the exceptions below are for one version"
     );
     tables
 }
 
-/// Options one side has and the other has not, or has with another format.
+/// Options that only one side has, or whose formats differ.
 const AIOCOAP_OPTION_EXCEPTIONS: &[(u16, &str)] = &[
     (
         5,
@@ -99,7 +99,7 @@ fn options_agree_with_aiocoap() {
             differing.insert(row.number);
             continue;
         };
-        // Names are compared without case: aiocoap derives its own from identifiers.
+        // Case-insensitive: aiocoap derives names from identifiers.
         assert!(
             ours.name.eq_ignore_ascii_case(&row.name),
             "{} is not {}",
@@ -242,7 +242,7 @@ fn codes_agree_with_coap_lite_except_signalling() {
             MessageClass::Request(method) => Some(format!("{method:?}")),
             MessageClass::Response(status) => Some(format!("{status:?}")),
         };
-        // RFC 8323 is not implemented there.
+        // coap-lite does not implement RFC 8323.
         let ours = code.name().filter(|_| !code.is_signalling());
         let ours = ours.map(|name| name.replace([' ', '-'], "").to_ascii_lowercase());
         assert_eq!(ours, theirs.map(|name| name.to_ascii_lowercase()), "{code}");

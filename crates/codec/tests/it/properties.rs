@@ -84,7 +84,7 @@ fn read(view: &MessageView<'_>) -> Message {
     }
 }
 
-/// Every change that turns a valid message into a likely, possibly broken, other one.
+/// Mutations of a valid message.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     (
         message(),
@@ -105,12 +105,11 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-/// Why `coap-lite` reads a message that this codec refuses, or refuses one that it reads.
+/// Whether a disagreement with `coap-lite` is expected.
 ///
-/// `coap-lite` 0.13.3 is laxer in three ways: it does not look at the version, takes a payload
-/// marker at the very end for an empty payload, and reads a token, options and payload in a
-/// message with code 0.00. Below 65536 bytes it is stricter in one: it knows no tokens of more than 8
-/// bytes (RFC 8974).
+/// `coap-lite` 0.13.3 is laxer in three ways: it ignores the version, accepts a payload marker without payload, and
+/// accepts token, options and payload in a message with code 0.00. It is stricter in one: tokens have at most 8 bytes
+/// (without RFC 8974).
 fn lax_in_coap_lite(kind: DecodeErrorKind) -> bool {
     matches!(
         kind,
@@ -164,8 +163,7 @@ proptest! {
 
     #[test]
     fn a_message_that_parses_is_written_back_byte_for_byte(bytes in mutated()) {
-        // Every well-formed message is minimal: the format has one encoding for each delta and
-        // length.
+        // The encoding of a well-formed message is unique: one form for each delta and length.
         if let Ok(view) = MessageView::parse(&bytes) {
             prop_assume!(!view.code().is_empty());
             prop_assert_eq!(write(&read(&view)), bytes);

@@ -175,7 +175,7 @@ fn option_heads_are_written_and_read_at_every_boundary() {
         let last = view.options().last().expect("has an option");
         assert_eq!((last.number.0, last.value), (vector.number, &value[..]));
 
-        // The same bytes from an owned list that is filled in the wrong order.
+        // The same bytes from options pushed in the wrong order.
         let mut options = Options::new();
         options
             .push(OptionNumber(vector.number), &value)
@@ -289,7 +289,7 @@ fn uris_are_taken_apart_and_composed_again() {
         let destination = SocketAddr::new(address, uri.port());
         let request = uri.options_for(destination).expect("options fit");
         let again = Uri::from_options(uri.scheme(), &request, destination).expect("composes");
-        // A zone is local to the host and not in any option.
+        // A zone identifier is local to the host and in no option.
         assert!(has_zone || again == uri, "{}", vector.text);
     }
 }

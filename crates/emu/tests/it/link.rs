@@ -1,6 +1,6 @@
 //! Real sockets over emulated links: delay and loss follow the link model.
 //!
-//! Without the rights to make namespaces and devices every test says so and passes.
+//! Without the privileges for namespaces and devices, tests are skipped with a message.
 
 #![cfg(target_os = "linux")]
 use std::io::{Read as _, Write as _};
@@ -27,7 +27,7 @@ fn may_run() -> bool {
     report.can_run()
 }
 
-/// Ten times as fast as the thesis's link, and a round trip of 180 ms.
+/// Ten times as fast as the link of Pesola 2020, with a round-trip time of 180 ms.
 fn spec(buffer: u64) -> LinkSpec {
     LinkSpec {
         down: DirectionSpec {
@@ -41,7 +41,7 @@ fn spec(buffer: u64) -> LinkSpec {
     }
 }
 
-/// The simulator's kind of duration.
+/// Conversion to the simulator's duration type.
 trait IntoCc {
     fn into_cc(self) -> carob_cc::time::Duration;
 }
@@ -56,7 +56,7 @@ fn link(spec: LinkSpec, label: &str) -> LinkConfig {
     LinkConfig::new(spec, 1, label)
 }
 
-/// Panics on any error but late packets, which occur where many tests run at once.
+/// Panics on errors except late packets, which occur when many tests run at once.
 fn good(outcome: &Result<carob_emu::Outcome, carob_emu::Error>) {
     match outcome {
         Ok(outcome) => eprintln!("{}", outcome.lateness),
@@ -65,7 +65,7 @@ fn good(outcome: &Result<carob_emu::Outcome, carob_emu::Error>) {
     }
 }
 
-/// UDP sockets of both ends, with a time limit for reading.
+/// UDP sockets of both ends with a read timeout.
 fn udp_sockets(end: &EmulatedLink<'_>) -> [UdpSocket; 2] {
     [(Side::Server, 5683), (Side::Client, 0)].map(|(side, port)| udp_socket(end, side, port))
 }
@@ -76,13 +76,12 @@ fn udp_socket(end: &EmulatedLink<'_>, side: Side, port: u16) -> UdpSocket {
     socket
 }
 
-/// The server's end of the first connection.
+/// Accepts a connection.
 fn accept(listener: &TcpListener) -> TcpStream {
     listener.accept().expect("a connection").0
 }
 
-/// Sends a request of 20 bytes and takes `bytes` for an answer; how long it took and how many
-/// segments were sent again.
+/// Sends a request of 20 bytes and receives `bytes`; returns the time and the number of retransmitted segments.
 fn transfer(mut server: TcpStream, mut client: TcpStream, bytes: usize) -> (Duration, u32) {
     let began = Instant::now();
     let serving = thread::spawn(move || {
@@ -150,17 +149,17 @@ fn a_datagram_takes_as_long_as_the_model_says() {
     good(&emulator.finish());
 }
 
-/// A round trip of a request of 42 B and a response of 294 B.
+/// A round trip with a request of 42 B and a response of 294 B.
 struct RoundTrip {
-    /// In the model's time.
+    /// Time in the model.
     expected: Duration,
-    /// Over real sockets.
+    /// Time over real sockets.
     took: Duration,
-    /// Delay of the real request, from the model's begin of it.
+    /// Delay of the real request relative to the model's.
     late: Duration,
 }
 
-/// Three round trips.
+/// Measures three round trips.
 fn round_trips(device: &DeviceSpec) -> Vec<RoundTrip> {
     let spec = spec(2_500);
     let mut config = link(spec.clone(), "link");
@@ -245,7 +244,7 @@ fn slow_devices_have_the_radios_of_the_simulator() {
         window: ms(10),
         saving: None,
     };
-    // The connection ends before the response, which waits for a page.
+    // RRC releases the connection before the response, which then waits for paging.
     let devices = [
         with_radio.clone(),
         DeviceSpec {
@@ -270,8 +269,8 @@ fn slow_devices_have_the_radios_of_the_simulator() {
                 expected > plain + Duration::from_millis(100),
                 "{expected:?}"
             );
-            // Paging occasions are at times of the link, which begins some milliseconds before it is ready: a late
-            // request waits less.
+            // Paging occasions are relative to the start of the link, some milliseconds before it is ready, so a late request
+            // waits less.
             let early = Duration::from_millis(20) + late;
             assert!(
                 took + early >= expected && took < expected + Duration::from_millis(150),
@@ -314,7 +313,7 @@ fn a_packet_to_a_device_of_class_a_waits_for_its_receive_window() {
     client.send_to(&[1], target).expect("room");
     let began = Instant::now();
     let (_, peer) = server.recv_from(&mut buffer).expect("a request");
-    // Two packets: the first takes the window 400 ms behind the request, the second waits for another request.
+    // The first packet uses the receive window 400 ms after the request; the second waits for another request.
     server.send_to(&[2], peer).expect("room");
     server.send_to(&[3], peer).expect("room");
     client.recv(&mut buffer).expect("the first");
@@ -392,7 +391,7 @@ fn a_slow_server_serves_one_datagram_after_the_other_and_drops_what_exceeds_its_
     let end = emulator.link(0);
     let [server, client] = udp_sockets(&end);
     let target = (end.address(Side::Server), 5683);
-    // One in service, three in the queue: the first request, its copy, which is free, and others.
+    // One datagram in service and three queued: the first request, its duplicate (no cost), and two others.
     for message_id in [1, 1, 2, 3, 4, 5] {
         client
             .send_to(&[0x40, 1, 0, message_id], target)
@@ -450,7 +449,7 @@ fn every_client_of_a_link_is_a_device_with_its_energy() {
     }
     clients[0].send_to(&[0; 47], target).expect("room");
     server.recv(&mut [0; 512]).expect("a datagram");
-    // 75 B at 600 kbit/s are 1 ms on air, at 0.5 W; 300 B cross in fragments of 296 and 24 B, in 4.267 ms.
+    // 75 B at 600 kbit/s are 1 ms on air at 0.5 W; 300 B cross in fragments of 296 and 24 B, in 4.267 ms.
     let energy: Vec<u64> = end
         .devices()
         .expect("a running engine")
@@ -528,8 +527,8 @@ fn the_kernels_tcp_fills_the_link_and_the_settings_are_told() {
             .map(|flow| flow.join().expect("a flow"))
             .collect()
     });
-    // 401 packets of 296 B take 3.16 s at 300 kbit/s, after a round trip of 0.18 s; slow start
-    // from 4 segments leaves the line idle for some round trips more.
+    // 401 packets of 296 B take 3.16 s at 300 kbit/s, after a round trip of 0.18 s. Slow start from 4 segments leaves
+    // the link idle for some more round trips.
     let (deep, again) = results[0];
     assert!(deep > Duration::from_millis(3_340), "{deep:?}");
     assert!(deep < Duration::from_secs(8), "{deep:?}");
@@ -562,7 +561,7 @@ fn a_link_that_was_restarted_knows_nothing_of_its_earlier_use() {
     let listener = end.listen(5683, "reno").expect("a listener");
     let client = end.connect(5683, "reno", LIMIT).expect("a connection");
     let mut server = accept(&listener);
-    // Leaves packets in the queue and on their way.
+    // Leaves packets in the queue and in flight.
     server.write_all(&vec![7; 100_000]).expect("room");
     thread::sleep(Duration::from_millis(100));
     assert!(end.record().expect("a running engine").down.offered > 1);
@@ -628,7 +627,7 @@ fn carobs_own_client_and_server_run_in_the_namespaces() {
         stop.send(()).expect("the server waits");
         took.expect("the client's namespace")
     });
-    // The body takes one round trip of 180 ms or more, whatever the size of its blocks.
+    // At least one round trip of 180 ms, for any block size.
     assert!(
         took > Duration::from_millis(180) && took < LIMIT,
         "{took:?}"
@@ -680,7 +679,7 @@ fn a_run_that_was_late_is_refused() {
     client.send_to(&[0; 14], target).expect("room");
     server.set_read_timeout(Some(LIMIT)).expect("a time limit");
     server.recv(&mut [0; 64]).expect("a datagram");
-    // The engine may not have noted it yet when the socket has it; a command waits for that.
+    // The socket may have the datagram before the engine records it; the command waits for the record.
     let lateness = emulator.lateness().expect("a running engine");
     assert_eq!(lateness.packets(), 1);
     let error = emulator.finish().expect_err("nothing is 1 ns late");

@@ -8,10 +8,9 @@
 mod link;
 mod runs;
 
-/// Says past the test runner, which keeps what tests print, that a test cannot run here;
-/// `cargo xtask test` counts these lines.
+/// Prints past the test runner's capture that a test is skipped. `cargo xtask test` counts these lines.
 pub(crate) fn skipped(reason: &str) {
     use std::io::Write as _;
-    // Nobody may be listening; the tests do not depend on it.
+    // stderr may be closed; tests must not fail for it.
     let _ = writeln!(std::io::stderr().lock(), "skipped: {reason}");
 }

@@ -1,4 +1,4 @@
-//! Runs of the simulator's specification over real sockets: short ones, beside the simulator's own.
+//! Short runs over real sockets, compared with the simulator's runs of the same specification.
 #![cfg(target_os = "linux")]
 
 use carob_cc::time::Duration;
@@ -15,7 +15,7 @@ use carob_sim::spec::{
 };
 use carob_sim::tcp::settings::profile;
 
-/// A link ten times as fast as the thesis's, and a tenth of its response: a few seconds.
+/// Ten times the rate and a tenth of the response of Pesola 2020, so that runs take a few seconds.
 fn spec(clients: u32, transport: Transport) -> RunSpec {
     let direction = |rate, delay| DirectionSpec {
         delay: Duration::from_millis(delay),
@@ -54,7 +54,7 @@ fn tcp() -> Transport {
     Transport::Connections(profile("kernel").expect("a profile").settings)
 }
 
-/// Returns whether links can be emulated; says so where not.
+/// Returns whether links can be emulated; otherwise prints a message.
 fn able() -> bool {
     let report = carob_emu::check();
     if !report.can_run() {
@@ -63,7 +63,7 @@ fn able() -> bool {
     report.can_run()
 }
 
-/// The runs over real sockets; none on a machine without the rights, or too busy to be believed.
+/// Emulates the runs; none without the privileges, or if the machine is too busy for valid results.
 fn emulate(specs: &[RunSpec]) -> Option<Vec<RunRecord>> {
     if !able() {
         return None;
@@ -80,7 +80,7 @@ fn emulate(specs: &[RunSpec]) -> Option<Vec<RunRecord>> {
 
 #[test]
 fn time_of_links_begins_with_their_clients_however_many_there_are() {
-    // Nothing passes in the first 300 ms. Set-up of 60 links takes longer.
+    // Nothing passes in the first 300 ms; the setup of 60 links takes longer.
     let mut one = spec(1, Transport::Datagrams);
     let change = PathChange {
         effect: Effect::Rate(Level::Value(0)),
@@ -131,7 +131,7 @@ fn real_sockets_take_about_as_long_as_simulated_ones() {
             let (real_s, model_s) = (real.completion(), model.completion());
             let (real_s, model_s) = real_s.zip(model_s).expect("both complete");
             let ratio = real_s.as_micros() as f64 / model_s.as_micros() as f64;
-            // Of so short a transfer over TCP, one delayed acknowledgment is a tenth.
+            // In a TCP transfer this short, one delayed acknowledgment is a tenth of the time.
             let about = if model.segments.is_some() {
                 0.7..1.4
             } else {
@@ -248,7 +248,7 @@ fn a_slow_server_takes_as_long_as_the_simulated_one() {
         let simulated = carob_sim::run(spec).expect("a run");
         let of_model = simulated.server.map(|server| server.handled);
         assert_eq!(record.server.map(|server| server.handled), of_model);
-        // Which client is served first is chance.
+        // The order of service among clients is random.
         let times = |record: &RunRecord| {
             let times = record.flows.iter().map(FlowRecord::completion);
             let mut times: Vec<_> = times.map(|time| time.expect("it completes")).collect();

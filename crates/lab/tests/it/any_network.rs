@@ -1,4 +1,4 @@
-//! Scenario files that put an application on another network, or beside another one.
+//! Scenario files with an application on another network, or with competing traffic.
 use carob_lab::report::{Subject, comparison};
 use carob_lab::run::{Plan, RunRecord, Selection};
 use carob_lab::scenario::{Scenario, builtin};
@@ -29,7 +29,7 @@ fn a_crowd_transfers_blocks_over_a_mesh() {
     }
     let mesh = record.mesh.unwrap();
     let transmissions = mesh.nodes.iter().map(|node| node.mac.transmissions);
-    // Four blocks each way, several hops, in two frames some of them.
+    // Four blocks per direction over several hops, some of them in two frames.
     assert!(transmissions.sum::<u64>() > 60 * 4 * 2 * 2);
 }
 
@@ -118,7 +118,7 @@ fn notifications_run_beside_tcp_flows() {
     assert!(sum(|s| s.received) > 0 && sum(|s| s.received) <= sum(|s| s.sent));
     assert!(record.flows.is_empty());
     assert_eq!(record.others.len(), 2);
-    // Both uploads go on, and notifications meet a full buffer for it.
+    // Both uploads continue, so that notifications meet a full buffer.
     assert!(record.others.iter().all(|flow| flow.segments > Some(50)));
     assert!(record.link.up.dropped_full > 0);
 }

@@ -1,4 +1,4 @@
-//! The table of metrics: values have the source that it states, and no program names a metric that it lacks.
+//! The table of metrics: each metric has values from its stated source, and programs use only metrics in the table.
 
 use carob_lab::metrics::{How, METRICS, Metric};
 use carob_lab::run::{Plan, Selection};
@@ -6,7 +6,7 @@ use carob_lab::scenario::{Scenario, builtin};
 use std::fs;
 use std::path::Path;
 
-/// Names of metrics with the number of values in one run.
+/// Metrics with their number of values in one run.
 fn values(name: &str, set: &[&str], algorithm: &str) -> Vec<(&'static Metric, usize)> {
     let (file, cell) = builtin::find(name).expect("a scenario");
     let mut set: Vec<String> = set.iter().map(|one| (*one).to_owned()).collect();
@@ -53,7 +53,7 @@ fn values_are_of_what_the_table_states() {
             How::Node | How::FlowOrNode | How::FlowSubscriberOrNode => {
                 assert!((2..=22).contains(count), "{}: {count}", metric.name);
             }
-            // Flows are not of a wireless network.
+            // Flow metrics do not exist in mesh networks.
             _ => panic!("{}", metric.name),
         }
     }
@@ -86,7 +86,7 @@ fn names_are_unique_and_units_follow_from_them() {
     }
 }
 
-/// Programs of the workspace that read metrics: the text of each with its path.
+/// Paths and texts of programs that read metrics.
 fn programs() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut folders: Vec<_> = [
@@ -113,7 +113,7 @@ fn programs() -> Vec<(String, String)> {
     texts
 }
 
-/// Names that a program looks up in the metrics of a row.
+/// Names of metrics that a program looks up in rows.
 fn looked_up(text: &str) -> Vec<&str> {
     let lookups = [
         ".metrics.get(\"",

@@ -1,11 +1,11 @@
-//! Facts of the stress suite (`scenarios/stress`) about default CoAP and the timers of Linux's TCP.
+//! Results of the stress suite (`scenarios/stress`) for default CoAP and for Linux TCP timers.
 use carob_lab::run::RunRecord;
 use carob_lab::scenario::{Scenario, builtin};
 
 /// Runs per cell.
 const SEEDS: u64 = 3;
 
-/// Runs of the cells whose names fit a pattern, with their names.
+/// Runs of the cells that match a pattern, with the cells' names.
 fn runs(family: &str, pattern: &str, algorithm: &str) -> Vec<(String, RunRecord)> {
     let (file, _) = builtin::find(&format!("stress/{family}")).unwrap();
     let algorithms = [algorithm.to_owned()];
@@ -81,7 +81,7 @@ fn an_outage_of_a_second_costs_default_coap_one_timeout() {
         });
         each.sum::<f64>() / all.len() as f64
     };
-    // ACK_TIMEOUT of 2 to 3 s less the outage and a round trip of 0.45 s.
+    // ACK_TIMEOUT (2 to 3 s), less the outage and a round trip of 0.45 s.
     let cost = times("off-outage-1s") - times("off-steady");
     assert!((1.0..4.0).contains(&cost), "{cost}");
 }
@@ -105,7 +105,7 @@ fn nb_iot_after_idle_has_the_measured_round_trips() {
         .collect();
     times.sort_by(f64::total_cmp);
     assert_eq!(times.len(), 10_000);
-    // Oslo, Telia, coverage level 0: the target is 10 % of p50 and p95, 30 % of p99.
+    // Oslo, Telia, coverage level 0. Tolerances: 10 % for p50 and p95, 30 % for p99.
     for (share, measured, tolerance) in [
         (0.05, 1.244, 0.05),
         (0.5, 2.271, 0.05),
@@ -118,6 +118,6 @@ fn nb_iot_after_idle_has_the_measured_round_trips() {
             "{share}: {modelled}"
         );
     }
-    // The device is idle before all but the few requests that follow a slow one.
+    // Idle before every request but the few that follow a slow one.
     assert!(times[100] > 1.2, "{}", times[100]);
 }

@@ -1,8 +1,7 @@
-//! Trace and record hashes of runs of every built-in scenario: a refactoring changes none of them.
+//! Trace and record hashes of runs of every built-in scenario. A refactoring changes none of them.
 //!
-//! Times are cut short, so that the table takes seconds. A run's record hash covers flows, counters,
-//! notifications, network, packets and bins; every other run records nothing, as
-//! runs of studies do.
+//! Run times are limited, so that the table takes seconds. The record hash covers flows, counters, notifications,
+//! network, packets and bins. Every other run records nothing, like runs of studies.
 
 use std::fmt::Write as _;
 
@@ -13,14 +12,13 @@ use carob_sim::hash::fnv1a;
 use carob_sim::spec::RunSpec;
 use rayon::prelude::*;
 
-/// The table of expected hashes: scenario, cell, algorithm, seed, recording, events, trace hash,
-/// record hash.
+/// Expected hashes: scenario, cell, algorithm, seed, recording, events, trace hash, record hash.
 const EXPECTED: &str = include_str!("trace_hashes.tsv");
 
-/// Runs of a scenario with more cells and algorithms are a selection of this many.
+/// Number of runs selected from a scenario with more cells and algorithms.
 const RUNS_OF_SCENARIO: usize = 24;
 
-/// Settings of a scenario that cut its runs short, by its workload.
+/// Settings that limit the run time of a scenario.
 fn limits(text: &str) -> &'static [&'static str] {
     if text.contains("network = \"mesh\"") {
         &["workload.warm_up=90 s", "run.time_limit=300 s"]
@@ -50,10 +48,10 @@ fn recording(is_on: bool) -> Recording {
     }
 }
 
-/// Counters of runs without impairments, which came later than the table.
+/// Counters added after the table was made, as printed for runs without impairments.
 const NO_IMPAIRMENTS: &str = ", policed: 0, corrupted: 0, reordered: 0, duplicated: 0";
 
-/// The hash of all that a run reports, besides its trace hash.
+/// Hash of a run's results except the trace hash.
 fn record_hash(record: &RunRecord) -> u64 {
     let mut text = String::new();
     write!(text, "{:?}{:?}", record.flows, record.others).unwrap();
@@ -61,14 +59,14 @@ fn record_hash(record: &RunRecord) -> u64 {
     write!(text, "{link}{:?}", record.server).unwrap();
     write!(text, "{:?}{:?}", record.notifications, record.mesh).unwrap();
     write!(text, "{:?}{:?}", record.ended, record.events).unwrap();
-    // Protocol events are other crates' types, whose names may change: their hosts and number.
+    // Hosts and number of protocol events; their types belong to other crates and may be renamed.
     let hosts: Vec<u32> = record.log.iter().map(|(host, _)| *host).collect();
     write!(text, "{hosts:?}{:?}", record.packets).unwrap();
     write!(text, "{:?}", record.bins).unwrap();
     fnv1a(text.as_bytes())
 }
 
-/// The runs of a scenario: all of a small one, else a selection at even distances.
+/// Runs of a scenario: all, or a selection at equal distances.
 fn runs(file: &builtin::BuiltIn) -> Vec<(String, RunSpec)> {
     let set: Vec<String> = limits(file.text).iter().map(|s| (*s).to_owned()).collect();
     let scenario = Scenario::read(file.name, file.text, &set).unwrap();
@@ -81,7 +79,7 @@ fn runs(file: &builtin::BuiltIn) -> Vec<(String, RunSpec)> {
     let picked = count.min(RUNS_OF_SCENARIO);
     let pick = |k: usize| {
         let job = &plan.jobs()[k * count / picked];
-        // Seeds differ, so that some runs are of later ones.
+        // Varied seeds.
         let seed = job.seed + k as u64 % 3;
         let mut spec = scenario.spec(job.cell, job.algorithm, seed);
         let is_recorded = k % 2 == 1;

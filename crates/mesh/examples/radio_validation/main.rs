@@ -1,9 +1,9 @@
-//! The radio model on networks that analytical models and ns-3's lr-wpan can run as well: saturated
-//! stars, with and without hidden nodes, and chains.
+//! The radio model on networks that analytical models and ns-3's lr-wpan can also run: saturated stars, with and
+//! without hidden nodes, and chains.
 //!
-//! Prints a line per network: `kind,nodes,bytes,rate,seconds,measured...`, and for stars the value of the
-//! analytical model beside it. `cargo xtask long radio-validation` runs it next to
-//! `tools/lrwpan/lrwpan.cc` and writes both to `crates/mesh/examples/radio_validation/README.md`.
+//! Prints a line per network: `kind,nodes,bytes,rate,seconds,measured...`, for stars with the value of the analytical
+//! model. `cargo xtask long radio-validation` runs it and `tools/lrwpan/lrwpan.cc`, and writes
+//! `crates/mesh/examples/radio_validation/README.md`.
 
 #![allow(clippy::print_stdout, reason = "its output is its result")]
 
@@ -14,23 +14,22 @@ use carob_cc::time::Duration;
 
 use network::{Network, Totals};
 
-/// Simulated time of each run of a star, of one with hidden nodes, and of a chain.
+/// Simulated time of stars; longer for stars with hidden nodes and for chains.
 const STAR_TIME: Duration = Duration::from_secs(40);
-/// Ten hidden nodes deliver four frames per second: in 40 s too few for 5 %.
+/// Ten hidden nodes deliver four frames per second, too few in 40 s for a precision of 5 %.
 const HIDDEN_TIME: Duration = Duration::from_secs(400);
 const CHAIN_TIME: Duration = Duration::from_secs(400);
 /// Runs of each network.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
-/// Sizes of the stars.
+/// Number of nodes of the stars.
 const STARS: [u16; 8] = [2, 3, 5, 8, 10, 15, 20, 30];
-/// Stars of nodes that do not hear each other.
+/// Number of nodes of the stars with hidden nodes.
 const HIDDEN: [u16; 4] = [2, 3, 5, 10];
-/// Frame sizes in bytes, FCS included: those of stars, and of stars with hidden nodes, whose frames
-/// have to be shorter than the pauses between them.
+/// Frame sizes in bytes with FCS. Frames of hidden nodes have to be shorter than the pauses between frames.
 const STAR_BYTES: [u16; 2] = [50, 100];
 const HIDDEN_BYTES: u16 = 20;
 const CHAIN_BYTES: u16 = 100;
-/// Messages per second that the far end of a chain generates.
+/// Messages per second from the far end of a chain.
 const RATES: [f64; 3] = [1.0, 4.0, 10.0];
 
 fn main() {

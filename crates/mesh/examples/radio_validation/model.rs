@@ -1,10 +1,9 @@
 //! Saturation throughput of unslotted CSMA-CA by fixed points.
 //!
-//! Nodes are decoupled as by Bianchi (IEEE JSAC 18(3), 2000): each finds the channel busy with the
-//! same probability at every assessment. The chain of back-offs is that of unslotted IEEE 802.15.4 in
-//! Di Marco, Park, Fischione and Johansson (IEEE Trans. Vehicular Technology 61(7), 2012); the
-//! channel as a renewal process with exponential back-offs and a vulnerable time of one turnaround is
-//! that of Srivastava and Kumar (arXiv:1201.3001, 2012). All times are in microseconds.
+//! Nodes are decoupled as in Bianchi (IEEE JSAC 18(3), 2000): each finds the channel busy with the same probability at
+//! every assessment. The backoff chain is the one of unslotted IEEE 802.15.4 in Di Marco, Park, Fischione and Johansson
+//! (IEEE Trans. Vehicular Technology 61(7), 2012). The channel is a renewal process with exponential backoffs and a
+//! vulnerable time of one turnaround, as in Srivastava and Kumar (arXiv:1201.3001, 2012). Times are in microseconds.
 
 /// aUnitBackoffPeriod, assessment, turnaround, acknowledgement, macAckWaitDuration.
 const UNIT: f64 = 320.0;
@@ -20,18 +19,18 @@ const BE_MAX: i32 = 5;
 const BACKOFFS_MAX: i32 = 4;
 const RETRIES_MAX: i32 = 3;
 
-/// Air time of a frame of `bytes`.
+/// Air time of a frame.
 fn air(bytes: u16) -> f64 {
     f64::from(6 + bytes) * 32.0
 }
 
-/// Mean back-off of stage `k`, its assessment included.
+/// Mean backoff of stage `k` with its assessment.
 fn stage(k: i32) -> f64 {
     let be = (BE_MIN + k).min(BE_MAX);
     (2_f64.powi(be) - 1.0) / 2.0 * UNIT + ASSESSMENT
 }
 
-/// Frames per second that arrive of `nodes` saturated nodes that all hear each other, each counted once.
+/// Distinct frames per second received from `nodes` saturated nodes in range of each other.
 pub(crate) fn star(nodes: u32, bytes: u16) -> f64 {
     let others = f64::from(nodes) - 1.0;
     let frame = air(bytes);
@@ -41,11 +40,11 @@ pub(crate) fn star(nodes: u32, bytes: u16) -> f64 {
         let stages = 0..=BACKOFFS_MAX;
         let assessments: f64 = stages.clone().map(|k| busy.powi(k)).sum();
         let time: f64 = stages.map(|k| busy.powi(k) * stage(k)).sum();
-        // Assessments of a node per microsecond of its back-offs.
+        // Assessments per microsecond of backoff of a node.
         let rate = assessments / time;
         let rest = rate * others;
-        // Another node's assessment in the turnaround of a first one collides with it; one in the gap
-        // before the acknowledgement destroys that, and occupies the channel once more.
+        // Another assessment during the first node's turnaround causes a collision. One in the gap before the
+        // acknowledgement destroys the acknowledgement and occupies the channel again.
         let alone = (-rest * TURNAROUND).exp();
         let undisturbed = (-rest * TURNAROUND).exp();
         let acknowledged = alone * undisturbed;
@@ -54,8 +53,8 @@ pub(crate) fn star(nodes: u32, bytes: u16) -> f64 {
             + alone * (1.0 - undisturbed) * (TURNAROUND + frame)
             + (1.0 - alone) * TURNAROUND / 2.0;
         let gap = alone * undisturbed * TURNAROUND;
-        // The channel as a node in its back-off sees it: idle until an assessment of any node, then a
-        // turnaround in which it still looks idle, then occupied, in cycles that others begin.
+        // The channel as seen in a node's backoff: idle until any node's assessment, then still idle for a turnaround, then
+        // occupied, in cycles started by other nodes.
         let idle = 1.0 / (rate * (others + 1.0));
         let begun = others / (others + 1.0);
         let seen = begun * occupied / (idle + begun * (TURNAROUND + gap + occupied));
@@ -69,13 +68,13 @@ pub(crate) fn star(nodes: u32, bytes: u16) -> f64 {
     delivered
 }
 
-/// Frames per second that arrive of nodes whose assessments find the channel busy with this
-/// probability, and whose transmissions are not acknowledged with the other.
+/// Frames per second received, given the probabilities that an assessment finds the channel busy and that a
+/// transmission is not acknowledged.
 fn throughput(nodes: u32, busy: f64, unacknowledged: f64, frame: f64) -> f64 {
     let stages = 0..=BACKOFFS_MAX;
     let access = 1.0 - busy.powi(BACKOFFS_MAX + 1);
     let backoff: f64 = stages.map(|k| busy.powi(k) * stage(k)).sum();
-    // A frame is tried again while access succeeds and the acknowledgement is missing.
+    // A frame is retried while channel access succeeds and the acknowledgement is missing.
     let again = access * unacknowledged;
     let tries: f64 = (0..=RETRIES_MAX).map(|n| again.powi(n)).sum();
     let success = tries * access * (1.0 - unacknowledged);
@@ -86,18 +85,17 @@ fn throughput(nodes: u32, busy: f64, unacknowledged: f64, frame: f64) -> f64 {
     f64::from(nodes) * success / time * 1e6
 }
 
-/// Frames per second that arrive of `nodes` saturated nodes that do not hear each other.
+/// Distinct frames per second received from `nodes` saturated nodes that are hidden from each other.
 ///
-/// Each node is a renewal process of pauses and transmissions, as hidden nodes are in Srivastava and
-/// Kumar. A transmission succeeds if every other node pauses when it begins, and goes on doing so until
-/// its acknowledgement begins.
+/// Each node is a renewal process of pauses and transmissions (Srivastava and Kumar). A transmission succeeds if all
+/// other nodes pause from its start until its acknowledgement starts.
 pub(crate) fn hidden(nodes: u32, bytes: u16) -> f64 {
     let frame = air(bytes);
     let slots = 2_i32.pow(BE_MIN as u32);
     let mut success = 0.5;
     for _ in 0..1_000 {
-        // Pauses after a missing acknowledgement and after one; the first back-off is always of stage 0,
-        // since nothing but acknowledgements is sensed.
+        // Pauses without and with an acknowledgement. The first backoff is always of stage 0, since only acknowledgements
+        // are sensed.
         let after = [
             (1.0 - success, ACK_WAIT),
             (success, TURNAROUND + ACK + LIFS),

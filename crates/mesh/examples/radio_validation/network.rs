@@ -1,4 +1,4 @@
-//! Networks of the radio model alone: no packets above it but counted frames.
+//! Networks of the radio model without upper layers; frames are counted.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -11,17 +11,17 @@ use carob_mesh::spec::{CcaRange, Csma, Delivery, MacSpec, RadioSpec, Spacing};
 use carob_mesh::topology::{Place, TableLink};
 use carob_sim_core::random::{Probability, Stream};
 
-/// Time from the end of a frame to the end of its acknowledgement: turnaround and 11 bytes. A relay
-/// begins to pass a frame on when it has acknowledged it.
+/// Time from the end of a frame to the end of its acknowledgement: turnaround and 11 bytes. A relay forwards a frame
+/// after acknowledging it.
 const ACKNOWLEDGED: Duration = Duration::from_micros(192 + 352);
-/// Frames that wait at a saturated node, so that one always follows another with the interframe
-/// spacing of the standard. The model leaves that out before a frame that finds no other one waiting.
+/// Queued frames of a saturated node, so that frames follow each other with the interframe spacing of the standard. The
+/// model omits the spacing before a frame that finds an empty queue.
 const SATURATED: u32 = 2;
-/// Frame buffers of a node: more than ever wait.
+/// Frame buffers of a node: more than are ever used.
 const BUFFERS: u16 = 10_000;
 
-/// Time for which assessments notice a signal after its end. By the standard they take 128 us and average
-/// the energy; ns-3 takes what is on the air at their end.
+/// Time for which assessments notice a signal after its end. The standard averages the energy over 128 us; ns-3 samples
+/// at the end.
 const ASSESSMENT_WINDOW: Duration = Duration::ZERO;
 
 /// Counters of a run.
@@ -29,13 +29,13 @@ const ASSESSMENT_WINDOW: Duration = Duration::ZERO;
 pub(crate) struct Totals {
     /// Messages generated.
     pub(crate) offered: u64,
-    /// Messages that arrived at node 0, each counted once.
+    /// Distinct messages received by node 0.
     pub(crate) delivered: u64,
-    /// The sum of their delays.
+    /// Sum of their delays.
     pub(crate) delay: Duration,
-    /// Frames passed down to MACs.
+    /// Frames passed to MACs.
     pub(crate) frames: u64,
-    /// Transmissions of frames.
+    /// Frame transmissions.
     pub(crate) transmissions: u64,
 }
 
@@ -50,7 +50,7 @@ impl Totals {
     }
 }
 
-/// A message: when and where it was generated.
+/// A message: source and time of generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Message {
     from: Node,
@@ -63,7 +63,7 @@ struct Message {
 enum NetworkEvent {
     Radio(Event),
     Generate,
-    /// A relay passes a message on.
+    /// A relay forwards a message.
     Forward(Node, Message),
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Network {
     radio: Radio<Message>,
     nodes: Node,
     bytes: u16,
-    /// Mean time between two messages of a chain's far end; none for saturated nodes.
+    /// Mean interval of messages from the far end of a chain; none for saturated nodes.
     gap: Option<Duration>,
     gaps: Stream,
     numbers: Vec<u32>,
@@ -85,7 +85,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// `nodes` saturated nodes around node 0. With `hidden` they hear node 0 alone.
+    /// `nodes` saturated nodes around node 0; with `hidden` they receive node 0 only.
     pub(crate) fn star(nodes: Node, bytes: u16, hidden: bool, seed: u64) -> Self {
         let of = |from: Node| {
             (0..=nodes)
@@ -97,8 +97,7 @@ impl Network {
         Self::new(nodes + 1, links.collect(), bytes, None, seed)
     }
 
-    /// A chain of `hops` hops. Its far end generates messages for node 0; nodes hear their neighbours
-    /// alone.
+    /// A chain whose far end generates messages for node 0; only neighbours are in range.
     pub(crate) fn chain(hops: Node, bytes: u16, rate: f64, seed: u64) -> Self {
         let links = (0..hops).flat_map(|node| [(node, node + 1), (node + 1, node)]);
         let gap = Duration::from_micros((1e6 / rate) as u64);
@@ -140,7 +139,7 @@ impl Network {
         }
     }
 
-    /// Runs the network for this time.
+    /// Runs the network for a time.
     pub(crate) fn run(mut self, time: Duration) -> Totals {
         let end = Instant::ZERO + time;
         match self.gap {
@@ -216,7 +215,7 @@ impl Network {
         self.send(now, node, message);
     }
 
-    /// Sends a message to the next node: towards node 0 in a chain, to node 0 in a star.
+    /// Sends a message to the next hop: towards node 0 in a chain, to node 0 in a star.
     fn send(&mut self, now: Instant, node: Node, message: Message) {
         let to = if self.gap.is_some() { node - 1 } else { 0 };
         let mut new = Vec::new();
@@ -268,7 +267,7 @@ fn standard_radio() -> RadioSpec {
     }
 }
 
-/// Unslotted CSMA-CA of the same, with its defaults.
+/// Unslotted CSMA-CA of IEEE 802.15.4-2006 with its defaults.
 fn standard_mac() -> MacSpec {
     MacSpec {
         csma: Csma::Ieee802154,

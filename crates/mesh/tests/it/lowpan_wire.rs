@@ -1,9 +1,8 @@
-//! Sizes of 802.15.4 frames held against bytes that smoltcp writes or reads.
+//! Compares the sizes of 802.15.4 frames with bytes written or read by smoltcp.
 //!
-//! What smoltcp can write is compared with what it writes. Headers that name addresses by a context it
-//! only reads: those are written here by RFC 6282, and smoltcp has to find in them what they say. Where
-//! Contiki, which the simulator follows, does something else than smoltcp, a test says what and by how
-//! many bytes.
+//! Headers that smoltcp can write are compared with its output. smoltcp only reads headers with context-based addresses:
+//! the tests write those according to RFC 6282, and smoltcp parses them. Where Contiki, which the simulator follows,
+//! differs from smoltcp, a test states the difference in bytes.
 
 use carob_mesh::lowpan::{
     Address, FCS_BYTES, Fragment, Frame, Header, HopPosition, Protocol, Reassembly, frames,
@@ -20,7 +19,7 @@ use smoltcp::wire::{
     SixlowpanIphcRepr, SixlowpanNextHeader, SixlowpanUdpNhcPacket, SixlowpanUdpNhcRepr, UdpRepr,
 };
 
-/// The mesh's prefix, which is context 0.
+/// Prefix of the mesh, context 0.
 const PREFIX: [u8; 8] = [0xaa, 0xaa, 0, 0, 0, 0, 0, 0];
 const COAP: u16 = 5683;
 const HOPS: [HopPosition; 4] = [
@@ -30,12 +29,12 @@ const HOPS: [HopPosition; 4] = [
     HopPosition::Last,
 ];
 
-/// A node's link-layer address.
+/// Link-layer address of a node.
 fn link(node: u8) -> Ieee802154Address {
     Ieee802154Address::Extended([0, 0x12, 0x74, 0, 0, 0, 0, node])
 }
 
-/// Its interface identifier: the same with the universal bit turned over (RFC 4291 A).
+/// Interface identifier of a node: the link-layer address with the universal bit inverted (RFC 4291 A).
 fn identifier(node: u8) -> [u8; 8] {
     [2, 0x12, 0x74, 0, 0, 0, 0, node]
 }
@@ -59,15 +58,15 @@ fn outside() -> Ipv6Address {
     Ipv6Address::new(0x2001, 0xdb8, 1, 2, 3, 4, 5, 6)
 }
 
-/// Packets go from node 1 to node 9, and frames from `link(3)` to `link(4)` or those.
+/// Packets go from node 1 to node 9, frames from node 3 to node 4 or between these.
 const SOURCE: u8 = 1;
 const DESTINATION: u8 = 9;
 const SENDER: u8 = 3;
 const RECEIVER: u8 = 4;
-/// All RPL nodes.
+/// The all-RPL-nodes multicast address.
 const GROUP: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x1a];
 
-/// The senders of the frame and of the packet.
+/// Senders of the frame and of the packet.
 fn sender(header: &Header) -> (u8, Ipv6Address) {
     match header.source {
         Address::Elided => (SOURCE, in_mesh(SOURCE)),
@@ -77,7 +76,7 @@ fn sender(header: &Header) -> (u8, Ipv6Address) {
     }
 }
 
-/// The receivers of the frame and of the packet.
+/// Receivers of the frame and of the packet.
 fn receiver(header: &Header) -> (u8, Ipv6Address) {
     match header.destination {
         Address::Elided => (DESTINATION, in_mesh(DESTINATION)),
@@ -88,7 +87,7 @@ fn receiver(header: &Header) -> (u8, Ipv6Address) {
     }
 }
 
-/// The next header after IPv6's, unless UDP is compressed.
+/// Next header after IPv6, unless UDP is compressed.
 fn next_header(header: &Header) -> IpProtocol {
     match (header.rpl_option, header.source_route, header.protocol) {
         (true, _, _) => IpProtocol::HopByHop,
@@ -106,10 +105,10 @@ fn hop_limit(header: &Header) -> u8 {
     if header.hop_limit_inline { 61 } else { 64 }
 }
 
-/// IPHC by RFC 6282 3.1, without what compressed UDP adds.
+/// IPHC (RFC 6282 3.1) without the compressed UDP header.
 fn iphc(header: &Header) -> Vec<u8> {
     let bits = |address: Address| match address {
-        // Context or none, and how much of the address is there.
+        // Context flag, address mode, and inline bytes.
         Address::Elided => (1, 0b11, 0),
         Address::Mesh => (1, 0b01, 8),
         Address::Outside => (0, 0b00, 16),
@@ -122,7 +121,7 @@ fn iphc(header: &Header) -> Vec<u8> {
     let is_multicast = header.destination == Address::AllRplNodes;
     let is_limit_elided = !header.hop_limit_inline;
     let mut bytes = vec![
-        // Traffic class and flow label are left out.
+        // Traffic class and flow label are elided.
         0b0111_1000 | u8::from(is_udp_compressed(header)) << 2 | u8::from(is_limit_elided) << 1,
         u8::from(has_contexts) << 7
             | source_context << 6
@@ -145,7 +144,7 @@ fn iphc(header: &Header) -> Vec<u8> {
     bytes
 }
 
-/// UDP's header as smoltcp compresses it.
+/// The UDP header as compressed by smoltcp.
 fn compressed_udp() -> Vec<u8> {
     let udp = SixlowpanUdpNhcRepr(UdpRepr {
         src_port: COAP,
@@ -163,7 +162,7 @@ fn compressed_udp() -> Vec<u8> {
     bytes
 }
 
-/// Headers of all kinds there are.
+/// Headers of all kinds.
 fn headers() -> Vec<Header> {
     let mut headers = vec![Header::to_all(), Header::to_neighbour()];
     for hop in HOPS {
@@ -195,7 +194,7 @@ fn mac(destination: Ieee802154Address) -> Ieee802154Repr {
         frame_version: Ieee802154FrameVersion::Ieee802154_2006,
         dst_pan_id: Some(Ieee802154Pan(0xabcd)),
         dst_addr: Some(destination),
-        // The same, and left out.
+        // The same PAN, elided.
         src_pan_id: None,
         src_addr: Some(link(SOURCE)),
     }
@@ -271,7 +270,7 @@ fn smoltcp_link_local_headers_have_equal_size() {
             dscp: None,
             flow_label: None,
         };
-        // Writing, smoltcp names each address of the mesh in full; Contiki takes a byte for contexts.
+        // smoltcp writes mesh addresses inline; Contiki writes a byte with the contexts.
         let more = |address| match address {
             Address::Elided => 16,
             Address::Mesh => 8,
@@ -304,7 +303,7 @@ fn rpl_option_is_eight_bytes_and_smoltcp_saves_two() {
     let udp = 8;
     assert_eq!(usize::from(with.inline_bytes()), option_header + udp);
 
-    // smoltcp compresses the extension header, whose next header is then UDP's compression.
+    // smoltcp compresses the extension header; its next header is then the compressed UDP header.
     let compressed = SixlowpanExtHeaderRepr {
         ext_header_id: SixlowpanExtHeaderId::HopByHopHeader,
         next_header: SixlowpanNextHeader::Compressed,
@@ -313,7 +312,7 @@ fn rpl_option_is_eight_bytes_and_smoltcp_saves_two() {
     let theirs = compressed.buffer_len() + option.buffer_len() + compressed_udp().len();
     let next_header = 1;
     assert_eq!(theirs + 2, next_header + option_header + udp);
-    // Both of which Contiki spends as soon as there is an option.
+    // Contiki spends both bytes whenever there is an option.
     let without = Header::mesh(HopPosition::Middle, Protocol::Udp, false);
     let size = |header: &Header| header.compressed_bytes() + header.inline_bytes();
     assert_eq!(size(&with) - size(&without), 8 + 2);
@@ -322,7 +321,7 @@ fn rpl_option_is_eight_bytes_and_smoltcp_saves_two() {
 #[test]
 fn source_routes_are_as_long_as_smoltcps() {
     for hops in 0..20_u16 {
-        // Two bytes of each address differ: 14 are left out. Padded to eight.
+        // 14 bytes of each address are elided, two remain; padded to eight.
         let differing = usize::from(hops) * 2;
         let addresses = vec![0; differing.next_multiple_of(8)];
         let route = Ipv6RoutingRepr::Rpl {
@@ -332,7 +331,7 @@ fn source_routes_are_as_long_as_smoltcps() {
             pad: (addresses.len() - differing) as u8,
             addresses: &addresses,
         };
-        // Next header and length in front.
+        // Preceded by next header and length.
         let mut bytes = vec![0; 2 + route.buffer_len()];
         let header = Header::mesh(HopPosition::Middle, Protocol::Icmpv6, true);
         let header = header.routed_by_source(hops);
@@ -346,7 +345,7 @@ fn source_routes_are_as_long_as_smoltcps() {
     }
 }
 
-/// Options of RPL as smoltcp writes them.
+/// RPL options as written by smoltcp.
 fn options(reprs: &[RplOptionRepr<'_>]) -> Vec<u8> {
     let mut all = Vec::new();
     for repr in reprs {
@@ -399,7 +398,7 @@ fn rpl_messages_are_as_long_as_smoltcps() {
     assert_eq!(dao(None, Some(in_mesh(0))), storing);
     let non_storing = usize::from(ours.icmp_bytes(RplMode::NonStoring));
     assert_eq!(dao(Some(in_mesh(2)), Some(in_mesh(0))), non_storing);
-    // smoltcp may leave the DODAG's name out; Contiki as it is built by default does not.
+    // smoltcp may omit the DODAGID; Contiki's default build does not.
     assert_eq!(dao(None, None), storing - 16);
 }
 
@@ -471,7 +470,7 @@ fn a_datagram_survives_fragments_of_our_sizes() {
             let mut is_complete = whole;
             for frame in sizes {
                 let behind = behind_fragment_header(&header, frame, datagram, whole);
-                // What compression saved is in the first.
+                // The first fragment has the bytes saved by compression.
                 let saved = match frame.offset {
                     0 => header.uncompressed_bytes() - header.compressed_bytes(),
                     _ => 0,
@@ -493,8 +492,7 @@ fn a_datagram_survives_fragments_of_our_sizes() {
     }
 }
 
-/// Writes MAC and fragment headers of a frame with smoltcp, and reads what they say: how many bytes
-/// are left behind them.
+/// Writes MAC and fragment headers of a frame with smoltcp and parses them; returns the number of remaining bytes.
 fn behind_fragment_header(header: &Header, frame: Frame, datagram: u16, whole: bool) -> u16 {
     let destination = if header.is_broadcast() {
         Ieee802154Address::BROADCAST

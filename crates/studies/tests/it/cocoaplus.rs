@@ -1,14 +1,14 @@
-//! The settings tried for Betzler et al. 2015 (CoCoA+), held to its values of default CoAP: PDR within five points,
-//! delays and settling times within 15 %.
+//! Interpretations of Betzler et al. 2015 (CoCoA+), checked against its values for default CoAP: delivery ratios within
+//! five points, delays and settling times within 15 %.
 
 use carob_lab::calibration::PointResult;
 use carob_studies::calibration::Calibrated;
 
 const BASELINE: &str = include_str!("../../papers/cocoaplus/baseline.toml");
-/// The facts of `baseline.toml`, six of each kind: PDR, settling times, delays.
+/// Facts of each kind in `baseline.toml`: delivery ratios, settling times, delays.
 const FACTS: usize = 6;
 
-/// The facts of each kind that a point meets.
+/// Number of facts of each kind that a point meets.
 fn met(point: &PointResult) -> [usize; 3] {
     let mut met = [0; 3];
     for (index, fact) in point.facts.iter().enumerate() {
@@ -33,16 +33,16 @@ fn no_tried_settings_meet_delays_and_delivery_within_15_per_cent() {
     let kept = kept.expect("a result");
     let valid: Vec<_> = kept.points.iter().filter(|p| p.error.is_none()).collect();
     let all: Vec<_> = valid.iter().map(|point| met(point)).collect();
-    // Each kind alone: one point has every PDR, none every settling time or delay.
+    // One point meets all delivery ratios; none meets all settling times or all delays.
     let with_all = |kind: usize| all.iter().filter(|met| met[kind] == FACTS).count();
     assert_eq!([0, 1, 2].map(with_all), [1, 0, 0]);
-    // That point has 3 of 6 delays; those with most delays, 4, have at most 4 PDR.
+    // That point meets 3 of 6 delays; points with 4 delays meet at most 4 delivery ratios.
     let of_delivery = all.iter().filter(|met| met[0] == FACTS);
     assert_eq!(of_delivery.map(|met| met[2]).max(), Some(3));
     let of_delays = all.iter().filter(|met| met[2] >= 4);
     assert_eq!(of_delays.clone().map(|met| met[2]).max(), Some(4));
     assert_eq!(of_delays.map(|met| met[0]).max(), Some(4));
-    // The interpretation is the nearest to all facts together.
+    // The chosen interpretation is the nearest to all facts together.
     let interpretation = &kept.points[kept.interpretation];
     assert_eq!(met(interpretation), [3, 2, 2]);
     let nearest = valid.iter().map(|point| point.score());

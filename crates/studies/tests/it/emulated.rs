@@ -1,5 +1,4 @@
-//! The simulator against what real kernels did: `results/emulated/` holds the runs of
-//! `carob lab emulate`, and its README says how they were made.
+//! The simulator compared with Linux: `results/emulated/` has the runs of `carob lab emulate`; its README has the method.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,22 +11,21 @@ use carob_lab::statistics::Statistics;
 
 const EMULATED: &str = include_str!("../../results/emulated/thesis-long.csv");
 const COMPARISON: &str = include_str!("../../results/emulated/comparison.md");
-/// Where the simulator leaves the kernel by more than it may. BBR with the 2,500-byte buffer is
-/// chaotic in both and left out.
+/// Cells in which the deviation exceeds the bound. BBR with the 2,500-byte buffer is chaotic in both and excluded.
 const MISSES: &[&str] = &[
     "long-4c-none-14100 tcp-newreno",
     "long-1c-medium-14100 tcp-bbr1",
 ];
-/// Runs of each cell in the simulator.
+/// Simulated runs per cell.
 const SEEDS: u64 = 200;
 
-/// By (cell, algorithm).
+/// Values by cell and algorithm.
 type By<T> = BTreeMap<(String, String), T>;
 
 #[derive(Default)]
 struct Emulated {
     completed: usize,
-    /// A flow that was cut off took longer than all others.
+    /// Includes flows cut off at the time limit, as longer than all others.
     completions: Vec<f64>,
     retransmissions: Vec<f64>,
 }
@@ -53,7 +51,7 @@ fn emulated() -> By<Emulated> {
     all
 }
 
-/// Medians of completion times and retransmissions, with the kernel's profile.
+/// Medians of completion times and retransmissions with the Linux profile.
 fn simulated() -> By<(f64, f64)> {
     let long = builtin::ALL.iter().find(|b| b.name == "thesis/long");
     let overrides = [
@@ -91,7 +89,7 @@ fn median(values: &[f64]) -> Option<f64> {
     Statistics::of(values).map(|statistics| statistics.p50)
 }
 
-/// How far the medians may be apart.
+/// Largest accepted relative deviation of the medians.
 fn bound(cell: &str) -> f64 {
     if cell.contains("-none-") {
         0.02
@@ -166,7 +164,7 @@ fn nightly_the_simulator_does_what_kernels_did() {
     assert_eq!(
         comparison(&compared),
         COMPARISON,
-        "write it anew: cargo test --release -p carob-studies --test it emulated -- --ignored"
+        "to update it, run: cargo test --release -p carob-studies --test it emulated -- --ignored"
     );
 }
 

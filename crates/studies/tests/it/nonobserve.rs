@@ -1,4 +1,4 @@
-//! The scenarios of Betzler et al. 2016 over GPRS and UMTS are those of the study's data.
+//! The scenarios of Betzler et al. 2016 over GPRS and UMTS match the study's data.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use carob_sim::link::{Buffer, LossSpec};
 use carob_sim::notifications::NotificationQueue;
 use carob_sim::spec::{NetworkSpec, RunSpec, Workload};
 
-/// The lines of a table of the study, without its header, each a list of values.
+/// The rows of a table of the study without its header, as lists of values.
 fn table(name: &str) -> Vec<Vec<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("papers/nonobserve");
     let text = std::fs::read_to_string(root.join(name)).expect("a table of the study");

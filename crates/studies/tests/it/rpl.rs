@@ -1,11 +1,11 @@
-//! The RPL study's baseline facts, and the data that they are of.
+//! The RPL study's baseline facts match its data.
 
 use carob_lab::claims::rule::Condition;
 use carob_studies::calibration::Calibrated;
 
-/// Carried loads of the raw data.
+/// Carried load in the raw data.
 const LOAD: &str = include_str!("../../papers/rpl/measured_load.csv");
-/// Round trips, hops, neighbours, frames and parents of the raw data.
+/// Round-trip times, hops, neighbours, frames and parents in the raw data.
 const FACTS: &str = include_str!("../../papers/rpl/measured_facts.csv");
 
 #[test]

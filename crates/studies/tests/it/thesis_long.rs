@@ -1,4 +1,4 @@
-//! The thesis's long transfers against its tables, on the stack's own endpoints.
+//! The long transfers of Pesola 2020 compared with its tables, over the stack's endpoints.
 
 use carob_lab::expected::{Comparison, Verdict};
 use carob_lab::run::{Outcome, Plan, Row, Selection, on_threads};
@@ -46,7 +46,7 @@ fn median(rows: &[Row], cell: &str, algorithm: &str) -> f64 {
         .expect("a row")
 }
 
-/// What decides whether the reproduction is accepted: cell, and how far a median may be off.
+/// Acceptance criteria of the reproduction: cell, and largest relative deviation of a median.
 const BOUNDS: [(&str, f64); 6] = [
     ("long-1c-none-2500", 0.005),
     ("long-1c-low-2500", 0.05),
@@ -56,8 +56,8 @@ const BOUNDS: [(&str, f64); 6] = [
     ("long-4c-low-2500", 0.05),
 ];
 
-/// Medians beyond their bound: with error states of 1.6 packets, which half of the columns chose
-/// (papers/thesis/tcp-sensitivity.md), they take 1.16 and 1.47 times the printed time.
+/// Medians beyond their bound. With error states of 1.6 packets, which half of the columns fit best
+/// (papers/thesis/tcp-sensitivity.md), they are 1.16 and 1.47 times the published time.
 const MISSES: [(&str, &str); 2] = [
     ("long-1c-high-2500", "default"),
     ("long-1c-medium-14100", "tcp-bbr1"),
@@ -84,7 +84,7 @@ fn nightly_medians_of_200_seeds_are_within_bounds_of_print() {
                     within.push(c.label());
                 }
             }
-            // Of CoCoA's two readings one must be within; at present both are.
+            // One of CoCoA's two interpretations must be within the bound; at present both are.
             let misses = MISSES.contains(&(cell, algorithm));
             assert_eq!(
                 within.is_empty(),
@@ -94,7 +94,7 @@ fn nightly_medians_of_200_seeds_are_within_bounds_of_print() {
             eprintln!("{cell}: within {bound}: {}", within.join(", "));
         }
     }
-    // Over TCP all that is not high error holds, but for a miss and BBR with the smallest buffer.
+    // Over TCP all cells without high error hold, except one miss and BBR with the smallest buffer.
     for c in all.iter().filter(|c| c.statistic == Statistic::P50) {
         let (cell, algorithm) = (c.expected.cell.as_str(), c.expected.algorithm.as_str());
         let chaotic = algorithm == "tcp-bbr1" && cell.ends_with("-2500");
@@ -107,19 +107,19 @@ fn nightly_medians_of_200_seeds_are_within_bounds_of_print() {
                 "{cell} {algorithm}: {ratio:?}"
             );
         }
-        // Every row was run, and those that a real kernel leaves say so.
+        // Every row was run, and rows in which Linux deviates as well have a remark.
         assert_ne!(c.verdict(), Verdict::Undecided, "{cell} {algorithm}");
         let known = chaotic || (algorithm == "tcp-newreno" && cell.contains("-high-"));
         assert_eq!(c.remark.is_some(), known, "{cell} {algorithm}");
     }
-    // What the program shows without running anything is what it would compute.
+    // The stored rows shown without a run equal the computed ones.
     let facts = |measured: &MeasuredRuns| -> Vec<_> {
         measured
             .rows
             .iter()
             .map(|r| {
-                // In half microseconds, which a median of an even number of runs has; text may
-                // change the last bit of a float.
+                // Compared in half microseconds, the unit of a median of an even number of runs: text may change the last
+                // bit of a float.
                 let median = (r.fct_s.p50 * 2e6).round();
                 (r.cell.clone(), r.algorithm.clone(), r.set.clone(), median)
             })
@@ -163,7 +163,7 @@ fn slow_a_few_seeds_without_error_are_near_print_over_tcp() {
         let paper = expected.value(Statistic::P50).expect("a median");
         let off = row.metrics["fct_s"].p50 / paper - 1.0;
         assert!(off.abs() <= bound, "{cell} {}: {off:+.3}", row.algorithm);
-        // A SYN and a SYN-ACK of 48 bytes, and 615 + 15 ms of delays; four may wait for each other.
+        // SYN and SYN-ACK of 48 bytes, and 615 + 15 ms of delay. Four clients may wait for each other.
         let setup = row.metrics["setup_s"].p50;
         assert!((0.649..1.0).contains(&setup), "{setup}");
         compared += 1;
@@ -192,7 +192,7 @@ fn one_cap_for_both_transports_moves_both() {
 
 #[test]
 fn different_seeds_and_algorithms_give_different_runs() {
-    // With one buffer: one that is never full does not show how large it is.
+    // With one buffer size: a buffer that never fills has no effect.
     with_outcome(
         "thesis/long",
         &["clients=1", "buffer=2500 B"],
@@ -253,8 +253,8 @@ fn slow_four_clients_all_finish_and_never_overfill_the_buffer() {
             for flow in &record.flows {
                 assert!(flow.finished.is_some(), "{} {}", job.cell.name, job.seed);
                 assert_eq!(flow.body_bytes, 102_400);
-                // 400 blocks; or 401 segments, and one of the CSM, which goes along with the
-                // response if the handshake's last ACK is lost.
+                // 400 blocks; or 401 segments, plus the CSM, which is sent with the response if the handshake's last ACK is
+                // lost.
                 let exchanges = match flow.segments {
                     None => 400..=400,
                     Some(_) => 401..=402,
@@ -273,8 +273,8 @@ fn slow_four_clients_all_finish_and_never_overfill_the_buffer() {
 
 #[test]
 fn a_link_four_clients_can_fill_makes_them_slower_than_one() {
-    // 296 bytes take 0.79 s at 3 kbit/s, longer than the rest of the round trip: one client
-    // leaves little room, and four must share.
+    // 296 bytes take 0.79 s at 3 kbit/s, longer than the rest of the round trip: one client nearly fills the link, and
+    // four share it.
     let set = ["down.rate=3 kbit/s", "error=none", "response=10240 B"];
     let rows = rows(&set, 3);
     let one = median(&rows, "long-1c-none-2500", "default");

@@ -1,4 +1,4 @@
-//! Wireless networks as scenarios: all of them run, and what comes out has its metrics.
+//! Wireless scenarios: all of them run and have their metrics.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ fn offered_load_is_what_nodes_make_together() {
         .iter()
         .map(|row| (row.algorithm.as_str(), row.metrics["generated"].mean))
         .collect();
-    // 4,000 bit/s of 96 bytes each for 300 s; a node makes one more or less by its phase.
+    // 4,000 bit/s in messages of 96 bytes for 300 s; a node sends one more or less, depending on its phase.
     let wanted = 4_000.0 * 300.0 / (96.0 * 8.0);
     assert_eq!(made.len(), 3);
     for (algorithm, count) in made {

@@ -1,4 +1,4 @@
-//! RPL among many nodes.
+//! RPL in networks of many nodes.
 
 mod network;
 
@@ -51,8 +51,8 @@ fn grid_forms_dodag_with_routes_to_all_in_storing_mode() {
 
 #[test]
 fn in_non_storing_mode_source_routes_are_the_ways_up_reversed() {
-    // The second loses every fifth message for a while, so that parents change and the root hears
-    // late of it; lifetimes of half an hour let it be refreshed.
+    // The second network loses every fifth frame for a while, so that parents change and the root learns it late. Routes
+    // with lifetimes of half an hour are refreshed afterwards.
     for (seed, lossy, quiet) in [(3, 0, 600), (4, 600, 3_000)] {
         let spec = RplSpec::contiki3x();
         let mut network = Network::grid(6, 6, &spec, seed);
@@ -112,8 +112,8 @@ fn a_quiet_network_falls_silent_as_trickle_says() {
     network.run_until(at(900));
     let [dis, dio, dao] = network.sent;
     network.run_until(at(4_500));
-    // 36 nodes, an hour: a multicast DIO in 17.5 min from each and three from the root and its
-    // doublings before, a probe in 2 min, urgent ones apart, and DAOs as the root's DIOs ask.
+    // 36 nodes, one hour. Per node: a multicast DIO every 17.5 min and three earlier ones, a probe every 2 min, a few
+    // urgent messages, and DAOs requested by the root's DIOs.
     let per_node = |count: u64| count / 36;
     assert_eq!(network.sent[0], dis);
     let dios = per_node(network.sent[1] - dio);
@@ -124,7 +124,7 @@ fn a_quiet_network_falls_silent_as_trickle_says() {
 
 #[test]
 fn a_line_that_is_cut_off_counts_no_further_than_it_may() {
-    // 0 - 1 - 2 - 3 - 4, and the link from 1 to the root breaks.
+    // A line 0 - 1 - 2 - 3 - 4; the link between 0 and 1 breaks.
     let links = |cut: bool| {
         let mut links: Vec<Vec<Node>> = vec![vec![1], vec![0, 2], vec![1, 3], vec![2, 4], vec![3]];
         if cut {
@@ -152,7 +152,7 @@ fn a_line_that_is_cut_off_counts_no_further_than_it_may() {
             .collect();
         network.links = links(true);
         for second in 301..1_500 {
-            // Node 1 has something to send each second, so that it notices.
+            // Node 1 sends every second, so that it notices the broken link.
             if let Some(parent) = network.nodes[1].preferred_parent() {
                 network.unicast(1, parent);
             }
@@ -171,7 +171,7 @@ fn a_line_that_is_cut_off_counts_no_further_than_it_may() {
             .iter()
             .any(|(_, node, event)| *node == 1 && *event == RplEvent::Poisoned);
         assert!(poisoned, "{:?}", spec.release);
-        // Nobody can reach the root: no rank may look as if, for ever.
+        // No node can reach the root, so no rank may stay finite for ever.
         let reaching = (1..5)
             .filter(|node| network.parents(*node).is_some())
             .count();

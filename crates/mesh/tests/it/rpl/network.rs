@@ -1,5 +1,4 @@
-//! Nodes that run RPL, on a medium whose delays are a few milliseconds and whose losses, if
-//! any, are drawn per frame.
+//! RPL nodes on a medium with delays of a few milliseconds and optional random loss per frame.
 
 use carob_cc::time::{Duration, Instant};
 use carob_mesh::Node;
@@ -8,9 +7,9 @@ use carob_mesh::spec::RplSpec;
 use carob_sim_core::queue::EventQueue;
 use carob_sim_core::random::{Probability, Stream};
 
-/// Hops that a packet may take.
+/// Maximum number of hops of a packet.
 const HOPS_MAX: usize = 64;
-/// Transmissions of a frame.
+/// Maximum number of transmissions of a frame.
 const TRANSMISSIONS_MAX: u8 = 4;
 
 enum Event {
@@ -26,7 +25,7 @@ enum Event {
         transmissions: u8,
         acknowledged: bool,
     },
-    /// A message for the root under way, at this node.
+    /// A message for the root at this node.
     Upward {
         at: Node,
         from: Option<Node>,
@@ -46,16 +45,16 @@ pub(crate) struct Network {
     pub(crate) delivery: Probability,
     stream: Stream,
     pub(crate) events: Vec<(Instant, Node, RplEvent)>,
-    /// Messages sent: DIS, DIO, DAO.
+    /// Number of DIS, DIO and DAO messages sent.
     pub(crate) sent: [u64; 3],
-    /// Hops of walks whose packet had the bit set.
+    /// Hops of packets with the rank error bit.
     pub(crate) rank_errors: usize,
-    /// A digest of everything sent, in order.
+    /// A digest of all messages in order.
     pub(crate) digest: u64,
 }
 
 impl Network {
-    /// A grid with the root in the first corner.
+    /// A grid with the root in a corner.
     pub(crate) fn grid(columns: Node, rows: Node, spec: &RplSpec, seed: u64) -> Self {
         let neighbours = |node: Node| {
             let (column, row) = (node % columns, node / columns);
