@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_seed_all_from_a_random_one_begin_within_a_minute() {
+    fn without_a_seed_fleets_start_from_a_random_one() {
         let words = read("").expect("valid");
         assert_eq!(words, ["--drawn", "--seeds", "7-", "--seconds", "60"]);
         let endless = read("--seconds 0").expect("valid");

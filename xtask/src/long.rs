@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_run_has_work_and_a_place_for_its_results() {
+    fn every_long_run_has_work_and_a_results_path() {
         let workspace = Workspace::find().expect("the workspace");
         for (name, run) in runs().expect("a valid table") {
             let folder = workspace.root.join(&run.results);

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passed_failed_and_skipped_tests_are_told_apart() {
+    fn passed_failed_and_skipped_tests_are_counted() {
         let output = [
             "     Running tests/it/main.rs (target/debug/deps/it-1)",
             "running 4 tests",

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_direction_leaves_the_rest_to_the_other() {
+    fn known_loss_of_one_direction_gives_that_of_the_other() {
         let sums = Sums {
             judged: 1_000,
             lost: 145,

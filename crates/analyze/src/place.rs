@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_orders_show_a_place() {
+    fn capture_position_follows_from_times_and_order() {
         assert_eq!(by_times(100, 400_000, 1_000), Some(Place::Client));
         assert_eq!(by_times(100, 1_000, 400_000), Some(Place::Server));
         assert_eq!(by_times(100, 400_000, 300_000), None);

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_that_a_queue_releases_at_once_are_two() {
+    fn simultaneous_replies_are_not_merged() {
         let (request, reply) = ([0x40, 1, 0, 9], [0x60, 69, 0, 9]);
         let mut sightings = Sightings::default();
         assert!(!seen(&mut sightings, 0, &request, (0, 1), None));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_at_other_places_are_told_from_retransmissions() {
+    fn packets_seen_at_several_places_are_no_retransmissions() {
         // Time of the second packet, identifications, path of the second one: the first has path 1.
         for (at, ids, path, expected) in [
             (30, [7, 7], 2, true),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_comes_in_after_it_left_is_at_the_other_end() {
+    fn packet_seen_inbound_after_outbound_is_at_the_other_end() {
         let (inbound, outbound) = (Some(Direction::Inbound), Some(Direction::Outbound));
         let mut sightings = Sightings::default();
         assert!(!seen(&mut sightings, 0, b"a", (7, 1), outbound));

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_too_long_ago_to_be_remembered_is_late_at_worst() {
+    fn response_to_forgotten_request_counts_as_late() {
         let mut sent = SentLately::new(1);
         for id in 100..1_100 {
             sent.note(&message(0x42, 0x01, id, &id.to_be_bytes()));

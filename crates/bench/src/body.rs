@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_without_an_etag_must_keep_its_length() {
+    fn body_without_etag_must_have_constant_length() {
         let mut bodies = BodyChecker::default();
         assert!(is_right(&mut bodies, &body(None, None, 5)));
         assert_eq!(
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_shorter_than_the_server_told_is_wrong() {
+    fn body_shorter_than_announced_is_wrong() {
         let mut bodies = BodyChecker::default();
         let short = body(None, Some(10), 9);
         assert_eq!(bodies.judge(&short, 1), Ending::Failed(ErrorKind::Body));

@@ -293,7 +293,7 @@ mod tests {
     use carob_proto::endpoint::SessionEnd;
 
     #[test]
-    fn what_ended_adds_up_over_threads() {
+    fn totals_are_summed_over_threads() {
         let mut one = Counters::default();
         one.count(Ending::Answered {
             code: Code::CONTENT,
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_beyond_the_longest_counts_as_the_longest() {
+    fn latency_is_clamped_to_the_histogram_range() {
         let mut counters = Counters::default();
         counters.count(Ending::Answered {
             code: Code::CONTENT,
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_the_engine_count_as_what_they_mean() {
+    fn engine_failures_are_mapped_to_error_kinds() {
         assert_eq!(
             Ending::of(Failure::TimedOut { copies: 5 }),
             Ending::Failed(ErrorKind::Timeout)

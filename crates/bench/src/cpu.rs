@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_there_has_no_figure() {
+    fn missing_process_has_no_cpu_time() {
         assert_eq!(of_process(u32::MAX), None);
     }
 }

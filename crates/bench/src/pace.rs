@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_longer_than_the_timeout_is_not_sent() {
+    fn requests_delayed_beyond_the_timeout_are_not_sent() {
         let (mut pacer, window) = open(0, 9, 1);
         let now = at(3 * SECOND);
         assert_eq!(pacer.due(now, &window), Some(2 * SECOND));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_measured_time_leaves_nothing_uncounted() {
+    fn requests_at_the_end_of_the_measurement_are_counted() {
         let (mut pacer, window) = open(1, 1, 5);
         let now = at(7 * SECOND);
         assert_eq!(pacer.due(now, &window), None);

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_spread_over_ports_and_threads() {
+    fn slots_are_spread_over_ports_and_threads() {
         let take = |mut slots: Slots| core::iter::from_fn(|| slots.take(at(0))).collect::<Vec<_>>();
         assert_eq!(take(slots([7, 3, 1], 0)), [0, 1, 2, 0, 1, 2, 0]);
         let of = |thread| take(slots([7, 3, 2], thread));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_lane_is_passed_over_until_its_time_has_come() {
+    fn paused_lane_is_skipped_until_its_time() {
         let mut slots = slots([2, 2, 1], 0);
         slots.pause(0, at(0), Duration::from_nanos(50));
         assert_eq!(slots.take(at(10)), Some(1));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_taken_is_passed_over() {
+    fn port_in_use_is_skipped() {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let server = server.local_addr().expect("bound");
         let ports = SourcePorts::new(Duration::ZERO).expect("randomness");

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_ends_within_the_measured_time_makes_the_rate() {
+    fn rate_counts_requests_that_end_within_the_measurement() {
         let plan = measured();
         let (mut window, mut traffic) = (Window::new(&plan, 0), Traffic::default());
         let answered = Ending::Answered {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_warm_up_sent_is_not_the_measurements() {
+    fn warm_up_requests_are_excluded() {
         let plan = measured();
         let mut window = Window::new(&plan, 0);
         let mut traffic = Traffic {

@@ -174,7 +174,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test(start_paused = true)]
-    async fn each_source_is_read_from_its_own_clock() {
+    async fn each_clock_source_reads_its_clock() {
         let system = Clock::start(TimeSource::System);
         let tokio = Clock::start(TimeSource::Tokio);
         tokio::time::advance(3_600 * SECOND).await;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn times_of_the_engine_are_those_of_its_clock() {
+    async fn engine_times_convert_to_the_clock() {
         let clock = Clock::start(TimeSource::Tokio);
         let began = tokio::time::Instant::now();
         tokio::time::advance(2 * SECOND).await;
@@ -200,7 +200,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn the_systems_clock_is_the_one_that_counts_suspensions() {
+    async fn system_clock_counts_suspensions() {
         use nix::time::{ClockId, clock_gettime};
         let read = || Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).unwrap());
         let before = read();

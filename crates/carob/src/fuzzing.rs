@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn any_path_finds_its_own_resource() {
+    fn any_path_is_routed_to_its_resource() {
         replay("paths", 1_000, paths);
     }
 

@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn unresponsive_peers_leave_the_window_to_responsive_ones() {
+    fn unresponsive_peers_do_not_occupy_the_window() {
         let (mut budget, mut member) = answered(1, 100);
         let window = budget.window;
         let mut silent = [Member::default(); 4];
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_of_unresponsive_peers_shrink_nothing() {
+    fn timeouts_of_unresponsive_peers_do_not_reduce_the_window() {
         let (mut budget, mut member) = answered(2, 100);
         let before = budget.window;
         for second in 10..20 {
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_no_notification_is_confirmed() {
+    fn full_window_permits_no_con_notification() {
         let (mut budget, mut member) = answered(1, 100);
         for _ in 0..8 {
             budget.on_sent(at(5_000), MESSAGE, Sent::Notification, true, &mut member);
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_by_what_arrives_until_queues_show() {
+    fn window_grows_by_arrivals_until_queueing() {
         let (mut budget, mut member) = answered(5, 100);
         assert_eq!(budget.window, 1_280 + 5 * MESSAGE);
         // Another message was sent since, without feedback so far.
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_overtake_each_other_count_once() {
+    fn reordered_responses_count_once() {
         let mut member = Member::default();
         let mut budget = BottleneckGroup::new(Constants::DEFAULT);
         let first = budget.on_sent(at(0), MESSAGE, Sent::Confirmable, true, &mut member);
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn it_shrinks_once_in_a_round_trip_and_never_below_the_least() {
+    fn window_shrinks_once_per_round_trip_to_its_minimum() {
         let (mut budget, mut member) = answered(1, 100);
         let before = budget.window;
         budget.on_answered(
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_while_nothing_waits() {
+    fn window_does_not_grow_without_waiting_messages() {
         let mut member = Member::default();
         let mut budget = BottleneckGroup::new(Constants::DEFAULT);
         for second in 0..100 {

@@ -512,7 +512,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_copy_matches_exactly_and_several_do_not() {
+    fn single_transmission_matches_exactly() {
         let p = TransmissionParameters::DEFAULT;
         let at = |s| Transmission {
             at: Instant::ZERO + Duration::from_secs(s),

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_of_a_family_stand_together() {
+    fn profiles_of_a_family_are_adjacent() {
         let families: std::vec::Vec<_> = entries().map(|e| e.family()).collect();
         let together = families.chunk_by(|a, b| a == b).count();
         let different: BTreeSet<_> = families.iter().collect();
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_stands_for_its_controller_and_is_no_name_of_another() {
+    fn alias_names_exactly_one_controller() {
         assert_eq!(find("cocoa").map(|e| e.name), Ok("cocoa-03"));
         for (alias, id) in ALIASES {
             assert!(entries().all(|entry| entry.name != *alias), "{alias}");

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn no_short_name_stands_for_two_formats() {
+    fn short_names_of_formats_are_unique() {
         let mut all: Vec<_> = names().collect();
         let count = all.len();
         all.sort_unstable();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_format_is_told_its_neighbour_and_all_names() {
+    fn unknown_format_error_lists_names() {
         let text = parse("application/jsn").unwrap_err();
         assert!(text.contains("did you mean \"json\""), "{text}");
         assert!(
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_of_any_case_tell_the_format() {
+    fn file_extension_gives_the_format() {
         let of = |name| of_file(Path::new(name));
         assert_eq!(of("a.JSON"), Some(ContentFormat::JSON));
         assert_eq!(of("a.tar.gz"), None);

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_become_what_they_say_and_numbers_are_grouped() {
+    fn help_texts_have_plain_links_and_grouped_numbers() {
         assert_eq!(plain("With [`Q`](a::Q), x [y]."), "With `Q`, x [y].");
         let numbers = [0, 5, 1_000, 65_536, 64 << 20, 1_234_567].map(number);
         assert_eq!(

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_comes_changes_and_goes() {
+    fn option_is_added_changed_and_removed() {
         let bare = [0x41, 1, 0, 7, 9, 0xb1, b'x', 0xff, b'p'];
         let empty = [0x41, 1, 0, 7, 9, 0xb1, b'x', 0xe0, 0xfd, 0x04, 0xff, b'p'];
         let third = [
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_or_has_no_room_stays_as_it_is() {
+    fn failed_edit_leaves_the_message_unchanged() {
         let number = OptionNumber(65_052);
         let mut full = [0x40, 1, 0, 7, 0, 0];
         assert_eq!(set_option(&mut full, 4, number, Some(&[3])), None);
@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_edited_message_is_the_one_written_anew(
+        fn edited_message_equals_a_newly_written_one(
             token in prop_oneof![vec(any::<u8>(), 0..=16), vec(any::<u8>(), 260..280)],
             options in vec((prop_oneof![0..40_u16, 250..300_u16, any::<u16>()], vec(any::<u8>(), 0..20)), 0..8),
             payload in vec(any::<u8>(), 0..5),

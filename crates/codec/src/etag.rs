@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_takes_as_few_bytes_as_it_needs() {
+    fn counter_etag_is_minimal() {
         let bytes = |state: u64| ETag::from(state).to_string();
         assert_eq!([0, 1, 0xff, 0x100].map(bytes), ["00", "01", "ff", "0100"]);
         assert_eq!(bytes(u64::MAX), "ffffffffffffffff");

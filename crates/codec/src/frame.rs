@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_beyond_the_limit_is_refused_before_it_has_come() {
+    fn frame_beyond_the_limit_is_refused_at_its_header() {
         let mut reader = FrameReader::new(Framing::Stream, 1_152);
         reader.push(&[0xf0, 0, 1, 0, 0, 0x45]);
         let length = 65_805 + 65_536 + 6;

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_reports_are_told_apart() {
+    fn malformed_reports_are_rejected() {
         use MissingBlocksError::{NotAnUnsignedInteger, NotAscending, NumberTooLarge};
         for (payload, error) in [
             (&[0x18][..], NotAnUnsignedInteger),

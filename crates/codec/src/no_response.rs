@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_bit_stands_for_a_class() {
+    fn each_bit_selects_a_response_class() {
         let codes = [Code::CONTENT, Code::NOT_FOUND, Code::INTERNAL_SERVER_ERROR];
         let suppressed = |value| codes.map(|code| NoResponse::from_value(value).suppresses(code));
         assert_eq!(suppressed(0), [false; 3]);

@@ -357,7 +357,7 @@ mod tests {
 
     /// The bounds of RFC 8974 2.1.
     #[test]
-    fn the_field_and_its_extension_say_every_length() {
+    fn token_length_field_encodes_every_length() {
         for (length, nibble, extension) in [
             (0, 0, &[][..]),
             (8, 8, &[]),

@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_exist_is_refused_before_anything_is_made() {
+    fn impossible_configurations_are_refused_first() {
         let refused = |config: &Config| config.check().unwrap_err().to_string();
         let many = Config::thesis(vec![link(1); LINKS_MAX + 1]);
         assert!(refused(&many).contains("2001 links are more than 2000"));

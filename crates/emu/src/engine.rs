@@ -447,7 +447,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_leave_the_heap_by_time_and_then_in_order() {
+    fn packets_are_ordered_by_time_then_insertion() {
         let packet = |due_ns, number| {
             Reverse(InFlight {
                 due_ns,

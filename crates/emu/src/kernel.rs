@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_hold_inside_and_change_nothing_outside() {
+    fn settings_apply_inside_the_namespace_only() {
         let Some(()) = crate::testing::rights() else {
             return;
         };

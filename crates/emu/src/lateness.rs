@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_what_was_noted() {
+    fn percentiles_match_recorded_values() {
         let mut lateness = Lateness::default();
         (1..=1_000).for_each(|k| lateness.note(k * 10_000));
         assert_eq!(lateness.packets(), 1_000);

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_required_stops_it() {
+    fn only_required_checks_are_fatal() {
         let item = |required, missing: Option<&str>| Item {
             what: "it",
             required,
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_differs_says_why() {
+    fn changed_setting_has_a_reason() {
         let setting = Setting {
             name: "delayed ACK".into(),
             wanted: "200 ms".into(),

@@ -113,7 +113,7 @@ mod tests {
     use crate::namespace::Namespace;
 
     #[test]
-    fn what_the_kernel_sends_is_read_and_what_is_written_arrives() {
+    fn tun_device_reads_and_writes_packets() {
         let Some(()) = crate::testing::rights() else {
             return;
         };

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_stand_below_and_do_not_widen_columns() {
+    fn notes_are_below_the_table_and_do_not_widen_columns() {
         let mut table = TextTable::new([">a"]);
         table.add(vec!["1".into()]);
         table.add_note("a longer text");

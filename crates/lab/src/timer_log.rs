@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_after_all_shows_that_timers_were_early() {
+    fn late_response_shows_that_timers_were_early() {
         let given_up = vec![armed(0, 0), out(2, 0), armed(2, 1)];
         assert_eq!(fates(given_up.clone()), [Fate::Lost, Fate::Open]);
         let mut given_up = given_up;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn successes_that_come_evenly_make_a_straight_line() {
+    fn evenly_spaced_successes_are_linear() {
         let of = |success: fn(usize) -> bool| {
             let fate = move |line| {
                 if success(line) {

@@ -503,7 +503,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fixed_routes_go_down_where_they_can_and_else_up() {
+    fn fixed_routes_go_down_if_possible_and_up_otherwise() {
         // 0 is the root, 1 and 2 its children, 3 below 1.
         let parents = [None, Some(0), Some(0), Some(1)];
         assert_eq!(fixed_hop(&parents, 3, 2), Some(1));

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cache_key_options_are_part_of_none() {
+    fn no_cache_key_options_are_excluded() {
         let all = [
             CacheKey::Transfer,
             CacheKey::Observation,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn options_and_payload_are_told_apart() {
+    fn options_and_payload_are_delimited_in_the_key() {
         let (path, query) = (OptionNumber::URI_PATH, OptionNumber::URI_QUERY);
         let all = [
             key(CacheKey::Transfer, &[], b""),

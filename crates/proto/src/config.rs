@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_has_a_number_that_harms_nobody() {
+    fn count_option_number_is_elective_and_safe() {
         assert!(can_count_retransmissions(RETRANSMISSION_COUNT));
         let for_experiments = 65_000..=u16::MAX;
         assert!(for_experiments.contains(&RETRANSMISSION_COUNT.0));

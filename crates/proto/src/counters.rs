@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn every_method_and_code_has_its_place() {
+    fn every_method_and_code_has_a_counter() {
         let mut requests = Requests::default();
         for code in [Code::CONTENT, Code::NOT_FOUND, Code::SERVICE_UNAVAILABLE] {
             requests.add(Code::GET, Some(code));

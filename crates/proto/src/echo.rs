@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_good_for_its_peer_and_its_time_alone() {
+    fn echo_value_is_bound_to_peer_and_time() {
         let mut challenges = Challenges::default();
         let here = peer("[2001:db8::1]:5683");
         let value = challenges.value(&mut Count(0), at(100), LIFETIME, here);

@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_response_tells_its_age_and_tag() {
+    fn response_has_max_age_and_etag() {
         let tag = ETag::from(7);
         let response = Response::content(ContentFormat::JSON, "{}");
         assert_eq!(

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_stops_before_it_repeats_an_id_and_says_until_when() {
+    fn burst_of_message_ids_stops_before_a_repetition() {
         let mut ids = MessageIds::starting_at(5_000);
         let mut sent = 0_u32;
         let free = loop {

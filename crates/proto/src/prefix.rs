@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_contains_what_begins_with_it() {
+    fn prefix_contains_its_addresses() {
         assert!(prefix("192.0.2.0/24").contains(address("192.0.2.255")));
         assert!(prefix("192.0.2.0/24").contains(address("::ffff:192.0.2.1")));
         assert!(!prefix("192.0.2.0/24").contains(address("192.0.3.0")));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_holds_for_global_addresses_unless_told_otherwise() {
+    fn amplification_limit_defaults_to_global_addresses() {
         let mut limit = AmplificationLimit::default();
         for global in [
             "192.0.2.1",

@@ -199,7 +199,7 @@ mod tests {
     use crate::random::Stream;
 
     #[test]
-    fn equal_times_come_out_in_the_order_they_went_in() {
+    fn equal_times_are_fifo() {
         let mut queue = EventQueue::new();
         let at = Instant::from_micros(5);
         (0..100).for_each(|k| queue.push(at, k));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_out_sorted_by_time_then_insertion() {
+    fn events_are_sorted_by_time_then_insertion() {
         let mut stream = Stream::new(1, "queue");
         let mut queue = EventQueue::new();
         let mut expected = Vec::new();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_change_nothing_whether_events_come_in_order_or_not() {
+    fn lanes_do_not_change_the_order() {
         let mut stream = Stream::new(2, "queue");
         let (mut plain, mut laned) = (EventQueue::new(), EventQueue::new());
         let mut offered = [Instant::ZERO; LANES];

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_used_again_when_nobody_holds_them() {
+    fn free_slots_are_reused() {
         let mut slab = RcSlab::<Vec<u8>>::new();
         let first = slab.take();
         slab[first].push(1);

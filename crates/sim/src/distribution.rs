@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_times_have_the_mean_of_their_own() {
+    fn exponential_times_have_the_given_mean() {
         let distribution = TimeDistribution::Exponential(Duration::from_secs(4));
         assert!((mean(&draws(distribution)) / 4e6 - 1.0).abs() < 0.015);
         assert_eq!(distribution.mean(), Duration::from_secs(4));

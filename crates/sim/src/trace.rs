@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn time_place_kind_and_detail_each_change_the_hash() {
+    fn time_host_kind_and_detail_change_the_hash() {
         let sent = SimEvent::Sent {
             item: 1,
             attempt: 0,

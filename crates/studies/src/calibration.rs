@@ -103,7 +103,7 @@ mod tests {
     const SAMPLE: usize = 3;
 
     #[test]
-    fn nightly_kept_calibrations_are_what_the_program_finds_today() {
+    fn nightly_stored_calibrations_are_up_to_date() {
         for study in CALIBRATED {
             let calibration = study.calibration().expect("its files read");
             let kept = study.kept().expect("a result");

@@ -113,7 +113,7 @@ fn a_drawn_link_is_checked_and_copied() {
 }
 
 #[test]
-fn packets_of_a_drawn_link_leave_as_its_trace_says() {
+fn packets_of_a_drawn_link_follow_its_trace() {
     let run = ok(&json!({ "call": "watch", "source": drawn(), "algorithm": "default", "seed": 1 }));
     let trace = &run["down"]["trace"];
     assert_eq!(trace["rate_bps"], json!([30_000, 0, 60_000, 30_000]));
@@ -234,7 +234,7 @@ fn names_of_a_figure_have_looks() {
 }
 
 #[test]
-fn samples_of_seeds_are_those_of_the_rows() {
+fn samples_of_seeds_match_the_rows() {
     let source = download();
     let rows = ok(&json!({ "call": "rows", "source": source, "seeds": 3 }));
     let rows: Vec<Value> = rows["text"]
@@ -413,7 +413,7 @@ fn a_run_over_tcp_has_its_segments() {
 }
 
 #[test]
-fn packets_leave_the_bottleneck_when_the_link_says() {
+fn packets_leave_the_bottleneck_on_schedule() {
     let mut source = download();
     source["link"]["jitter"] = "50 ms".into();
     source["link"]["block"] = 128.into();

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_streams_are_read_and_the_exit_code_is_told() {
+    fn both_streams_are_read_and_the_exit_code_returned() {
         let mut seen = Vec::new();
         let mut command = Command::new("sh");
         command.args(["-c", "echo out; echo err >&2; printf unended; exit 3"]);

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_the_capture_cut_ends_what_is_known() {
+    fn truncated_fragment_ends_the_known_part() {
         let mut reassembler = Reassembler::default();
         let cut = Fragment {
             missing: 4,

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_told_by_their_first_bytes() {
+    fn format_is_detected_by_the_first_bytes() {
         assert_eq!(detect(&[0xd4, 0xc3, 0xb2, 0xa1]), Some(Format::Pcap));
         assert_eq!(detect(&[0xa1, 0xb2, 0x3c, 0x4d, 0]), Some(Format::Pcap));
         assert_eq!(detect(&[0x0a, 0x0d, 0x0d, 0x0a]), Some(Format::Pcapng));

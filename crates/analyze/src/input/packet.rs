@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn extension_headers_are_skipped_and_fragments_are_told() {
+    fn extension_headers_are_skipped_and_fragments_detected() {
         let udp = &packet(b"x")[20..];
         let ipv6 = |next: u8, extensions: &[u8]| {
             let length = (extensions.len() + udp.len()) as u16;

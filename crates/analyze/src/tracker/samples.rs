@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reservoir_keeps_a_uniform_share() {
+    fn reservoir_sample_is_uniform() {
         let mut reservoir = Reservoir::new();
         let count = 10 * SAMPLES_MAX as u64;
         for at in 0..count {

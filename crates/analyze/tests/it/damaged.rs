@@ -20,7 +20,7 @@ fn files() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_truncated_file_gives_what_was_read_and_the_place() {
+fn truncated_file_gives_partial_results_and_offset() {
     for file in files() {
         let whole = analyze(&file[..], &Options::default()).expect("a capture");
         assert_eq!(whole.contents.damage_count, 0);

@@ -156,7 +156,7 @@ fn captures_at_both_ends_show_the_loss_of_each_direction() {
 }
 
 #[test]
-fn controllers_are_judged_by_what_then_happened() {
+fn controllers_are_evaluated_by_actual_outcomes() {
     let path = Path {
         jitter: 0,
         losses: [40_000, 0],
@@ -340,7 +340,7 @@ fn notifications_belong_to_their_observation() {
 }
 
 #[test]
-fn a_message_id_that_comes_again_begins_another_exchange() {
+fn reused_message_id_starts_another_exchange() {
     let mut file = CaptureFile::new(FileLayout::Pcap);
     for (turn, at) in [(1_u8, 0), (2, 3_000_000)] {
         let path = [(OptionNumber::URI_PATH, &b"t"[..])];

@@ -64,7 +64,7 @@ fn rates_delay_jitter_and_loss_of_a_path_are_found() {
 }
 
 #[test]
-fn one_size_of_packets_shows_no_rate_and_the_file_says_so() {
+fn uniform_packet_size_gives_no_rate_estimate() {
     let path = Path {
         rates: [60_000, 30_000],
         jitter: 5_000,

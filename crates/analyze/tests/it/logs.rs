@@ -57,7 +57,7 @@ fn a_log_is_analysed_as_its_packets_would_be() {
 }
 
 #[test]
-fn lines_that_are_no_events_are_damage_with_their_place() {
+fn invalid_lines_are_reported_with_their_position() {
     let text = format!("{}not json\n{}\n{}", log(), "x".repeat(70_000), log());
     let found = analyze(text.as_bytes(), &Options::default()).expect("a log");
     assert_eq!(found.contents.damage_count, 2);

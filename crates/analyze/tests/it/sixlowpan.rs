@@ -160,7 +160,7 @@ fn addresses_and_ports_are_expanded() {
 }
 
 #[test]
-fn prefixes_of_contexts_are_stood_for_and_stated() {
+fn unknown_context_prefixes_are_replaced_and_reported() {
     let contexts = |is_request: bool| {
         let contexts = if is_request { 0x01 } else { 0x10 };
         vec![0x7e, 0x80 | 0x77, contexts]
@@ -190,7 +190,7 @@ fn hop_by_hop_options_and_inner_headers_of_rpl_are_passed() {
 }
 
 #[test]
-fn check_sequences_and_tap_headers_are_taken_off() {
+fn fcs_and_tap_headers_are_stripped() {
     let elided = |_: bool| vec![0x7e, 0x33];
     let plain = frames(Addresses::Short, false, elided);
     let client = "[fe80::ff:fe00:1]:40000";

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_arrives_in_order_and_whole() {
+    fn queued_datagrams_arrive_in_order() {
         let (server, client) = pair();
         let (mut batch, mut outbox) = (Batch::new(), Outbox::default());
         for n in 0..=BATCH as u8 {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_run_ends_where_the_size_changes_and_at_its_limits() {
+    fn batch_ends_at_a_size_change_and_at_its_limits() {
         let mut outbox = Outbox::default();
         for bytes in [&b"ab"[..], b"cd", b"ef", b"ghi", b"jk"] {
             outbox.push(bytes);

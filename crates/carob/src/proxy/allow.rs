@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_schemes_and_ports_must_be_those_of_the_pattern() {
+    fn allow_pattern_matches_host_scheme_and_port() {
         let far = "9.9.9.9";
         assert!(admits("example.org", "coap://EXAMPLE.org/", far));
         assert!(!admits("example.org", "coap://www.example.org/", far));
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn names_lead_to_nothing_that_is_near() {
+    fn wildcard_and_name_rules_exclude_local_addresses() {
         let near = [
             "127.0.0.1",
             "127.8.8.8",
@@ -636,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn the_proxys_own_host_is_asked_only_where_its_address_is_named() {
+    fn proxy_host_needs_an_explicit_address_rule() {
         let own = ["192.0.2.10", "2001:db8::10", "10.0.0.10"];
         for (address, pattern) in [
             ("192.0.2.10", "192.0.2.10"),

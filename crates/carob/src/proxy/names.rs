@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn all_names_and_addresses_with_the_right_port_are_its_own() {
+    fn every_name_and_address_with_its_port_is_the_proxy() {
         let names = names(
             &["proxy.example.org"],
             &[

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_states_make_room_for_the_newest() {
+    fn oldest_updates_are_dropped_at_the_limit() {
         let updates = Updates::default();
         for n in 0..KEPT as u64 + 5 {
             updates.state(state(n));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_comes_after_what_was_heard_before() {
+    fn end_is_delivered_after_earlier_updates() {
         let updates = Updates::default();
         updates.state(state(1));
         updates.end(ObservationUpdate::Ended(state(2)));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_is_woken() {
+    fn waiting_task_is_woken() {
         let updates = Updates::default();
         assert!(next(&updates).is_pending());
         updates.close();

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn obs_is_there_once_and_without_a_value_however_it_is_given() {
+    fn obs_attribute_occurs_once_without_a_value() {
         let changes = Notifier::new();
         let resource = || get(|_| async { "x" });
         let all = [

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_table_makes_the_answer_an_error_that_says_which() {
+    fn full_table_gives_5_03_with_its_name() {
         let mut health = Health {
             uptime: 61,
             load: [

@@ -544,7 +544,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_server_whose_driver_ends_with_an_error_says_so() {
+    async fn driver_error_is_reported_by_the_server() {
         let (fail, fails) = oneshot::channel();
         let config = Config::new();
         let sound = runtime::start(Some(([127, 0, 0, 1], 0).into()), &config, None);

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_has_stopped_leaves_its_place_to_the_next() {
+    fn stopped_server_frees_its_slot_in_the_notifier() {
         let notifier = Notifier::new();
         let (lasting, mut queue) = mpsc::unbounded_channel();
         notifier.attach(&lasting);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn one_change_of_everything_is_a_change_of_everything() {
+    fn change_of_all_paths_covers_pending_changes() {
         let (completions, _queue) = mpsc::unbounded_channel();
         let notifier = Notifier::new();
         notifier.attach(&completions);

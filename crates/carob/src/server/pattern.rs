@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_parameters_and_a_rest_are_told_apart() {
+    fn literals_parameters_and_wildcards_are_parsed() {
         let pattern = Pattern::parse("/a//{id}/b*/*").unwrap();
         let expected = [
             Segment::Literal("a".into()),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_path_says_why() {
+    fn invalid_pattern_error_has_the_reason() {
         let problem = |path: &str| Pattern::parse(path).unwrap_err();
         assert_eq!(problem("/*/x"), "nothing can follow \"*\"");
         assert_eq!(problem("/{}"), "{} needs a name");

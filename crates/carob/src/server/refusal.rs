@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_when_to_try_again_and_how_much_is_taken() {
+    fn refusal_has_max_age_and_size1() {
         let busy = Refusal::too_many_requests("slowly").with_max_age(Duration::from_millis(1_001));
         assert_eq!(
             busy.clone().into_response().max_age(),

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_comes_before_a_parameter_and_that_before_a_rest() {
+    fn literal_wins_over_parameter_and_wildcard() {
         let find = router(&["/s/{id}", "/s/all", "/s/*", "/s/{id}/value", "/{x}/all/y"]);
         let found = |path: &str| find(path).unwrap_or_default();
         assert_eq!(found("/s/all"), "/s/all");
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_takes_text_only() {
+    fn path_parameter_must_be_utf_8() {
         let mut router = Router::default();
         router.add("/{x}", fixed("x"));
         let mut key = Vec::new();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_of_everything_leaves_the_literals_alone() {
+    fn root_wildcard_does_not_shadow_literals() {
         let find = router(&["/*", "/a"]);
         assert_eq!(find("/a").as_deref(), Some("/a"));
         assert_eq!(find("/").as_deref(), Some("/*"));

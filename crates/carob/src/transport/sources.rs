@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_later_comes_from_where_the_peer_wrote_to() {
+    fn later_messages_use_the_original_destination_as_source() {
         let mut sources = Sources::new(1);
         sources.on_datagram(peer(1), Some([127, 0, 0, 7].into()));
         assert_eq!(sources.of(peer(1)), Some([127, 0, 0, 7].into()));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_from_a_group() {
+    fn multicast_address_is_never_a_source() {
         let mut sources = Sources::new(1);
         for group in ["224.0.1.187", "ff02::fd", "255.255.255.255"] {
             sources.on_datagram(peer(1), Some(group.parse().unwrap()));

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_and_what_is_sent_as_con_set_no_pace() {
+    fn requests_and_con_notifications_are_not_paced() {
         assert_eq!(leaves(&told(10), 11, Kind::Request, false, 1), at(11));
         let mut controller = told(10);
         let sent =

@@ -55,7 +55,7 @@ fn trial(entry: &Entry, seed: u64) -> u64 {
 }
 
 #[test]
-fn slow_every_controller_keeps_the_contract() {
+fn slow_every_controller_satisfies_the_contract() {
     let all: Vec<Entry> = entries().collect();
     std::thread::scope(|scope| {
         for half in [0, 1] {
@@ -108,7 +108,7 @@ fn breach(build: impl Fn() -> FaultyController) -> Option<Breach> {
 }
 
 #[test]
-fn what_breaks_the_contract_is_found() {
+fn contract_violations_are_found() {
     let faulty = FaultyController::default;
     assert_eq!(breach(faulty), None);
     let zero = breach(|| FaultyController {

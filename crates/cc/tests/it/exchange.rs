@@ -17,7 +17,7 @@ fn fasor() -> Peer<Fasor> {
 }
 
 #[test]
-fn every_fifth_datagram_lost_is_sent_again() {
+fn lost_datagrams_are_retransmitted() {
     let (datagrams, failed, _) = simulate(&mut fasor(), 20, |number| number % 5 == 4);
     assert_eq!((datagrams, failed), (24, 0));
     let (datagrams, failed, end) = simulate(&mut fasor(), 20, |_| false);
@@ -43,7 +43,7 @@ fn a_silent_peer_ends_an_exchange_after_max_retransmit() {
 }
 
 #[test]
-fn timers_grow_to_the_cap_and_stay_there() {
+fn timeouts_grow_up_to_the_cap() {
     let profile = Cocoa::PROFILES
         .iter()
         .find(|profile| profile.name == "cocoa-03");

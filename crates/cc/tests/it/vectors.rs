@@ -341,7 +341,7 @@ fn without(file: &str, change: (&str, &str), acts: impl Fn(&[Step]) -> Option<us
 }
 
 #[test]
-fn californium_differs_where_rto_aged_one_message_late() {
+fn californium_ages_the_rto_one_message_late() {
     // Its first timer is the RTO before ageing, which shows in later values.
     without(
         "californium-cocoa.toml",

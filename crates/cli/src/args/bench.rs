@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_per_second_unless_it_says_otherwise() {
+    fn rate_is_per_second_by_default() {
         assert_eq!(rate("5000/s"), Ok(5_000.0));
         assert_eq!(rate("2.5"), Ok(2.5));
         assert_eq!(rate("90/min"), Ok(1.5));

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_counts_must_harm_nobody() {
+    fn count_option_number_must_be_safe() {
         assert_eq!(count_option("65084"), Ok(OptionNumber(65_084)));
         for wrong in ["", "28", "65000", "65536", "0xfe1c", "Size1"] {
             assert!(count_option(wrong).is_err(), "{wrong}");

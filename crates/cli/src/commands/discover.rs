@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_may_be_written_in_many_ways() {
+    fn host_may_have_many_notations() {
         for (host, uri) in [
             ("example.net", "coap://example.net/.well-known/core"),
             (
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_the_columns_that_say_something() {
+    fn table_omits_empty_columns() {
         let text = table(&links()).to_string();
         let lines: Vec<_> = text.lines().collect();
         let columns: Vec<_> = lines[0].split_whitespace().collect();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_what_is_said_by_meaning_and_as_it_is() {
+    fn json_has_parsed_and_raw_attributes() {
         let entry = serde_json::to_value(Entry::of(&links()[0])).unwrap();
         assert_eq!(
             entry,

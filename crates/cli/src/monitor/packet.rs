@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_of_rfc_1071_is_ours() {
+    fn checksum_matches_rfc_1071() {
         // Its example in section 3; 2 + 4 carries have been folded in.
         let mut sum = Sum::default();
         sum.add(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);

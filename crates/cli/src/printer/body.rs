@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_what_it_says_is_shown_as_it_is_or_not_at_all() {
+    fn body_that_does_not_match_its_format_is_shown_raw() {
         assert_eq!(
             plain(Some(ContentFormat::JSON), b"{\"a\":").as_deref(),
             Some("{\"a\":")
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_line_by_line_is_in_one() {
+    fn in_a_line_formats_bodies_on_one_line() {
         let mut head = Response::new(Code::CONTENT);
         assert_eq!(*in_a_line(&head, b"text"), *b"text");
         assert_eq!(*in_a_line(&head, &[0xff, 0]), *b"h'ff00'");

@@ -210,7 +210,7 @@ mod tests {
 
     /// From RFC 8949 appendix A.
     #[test]
-    fn examples_of_rfc_8949_read_as_printed_there() {
+    fn examples_of_rfc_8949_are_formatted() {
         for (hex, text) in [
             ("00", "0"),
             ("1bffffffffffffffff", "18446744073709551615"),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_too_deep_is_not_read() {
+    fn truncated_or_deeply_nested_cbor_is_rejected() {
         for hex in [
             "18",
             "8201",

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_a_line_stays_on_it() {
+    fn short_values_stay_on_one_line() {
         assert_eq!(
             plain(r#"{"b":[1,2.50,1e3],"a":"x, y:\"]"}"#),
             r#"{"b": [1, 2.50, 1e3], "a": "x, y:\"]"}"#
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_broken_after_each_member() {
+    fn long_values_are_broken_after_each_member() {
         let long = format!(r#"[{{"name":"{}","values":[1,2,3]}},{{}}]"#, "n".repeat(60));
         let expected = format!(
             "[\n  {{\n    \"name\": \"{}\",\n    \"values\": [1, 2, 3]\n  }},\n  {{}}\n]",

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attribute_that_is_not_there_matches_nothing() {
+    fn absent_attribute_matches_nothing() {
         assert_eq!(targets(&["foo=*"]), [""; 0]);
         assert_eq!(targets(&["foo="]), [""; 0]);
         assert_eq!(targets(&["=*"]), [""; 0]);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attribute_without_a_value_is_asked_for_by_its_name() {
+    fn valueless_attribute_is_matched_by_name() {
         assert_eq!(targets(&["obs"]), ["/sensors/temp"]);
         assert_eq!(targets(&["obs=*"]), ["/sensors/temp"]);
         assert_eq!(targets(&["obs="]), ["/sensors/temp"]);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_about_a_resource_can_be_asked_by_meaning() {
+    fn link_attributes_have_accessors() {
         let link = one("</x>;rt=\"a b\";if=c;ct=\"0 60 x\";sz=9;obs;anchor=\"/y\";rel=d");
         let texts = |words: Vec<Value<'_>>| -> Vec<String> {
             words
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_attribute_of_a_name_counts() {
+    fn first_attribute_of_a_name_is_used() {
         assert_eq!(one("</x>;sz=1;SZ=2").size(), Some(1));
     }
 }

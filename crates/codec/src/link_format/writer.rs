@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_quoted_where_the_grammar_wants_it() {
+    fn values_are_quoted_if_required_by_the_grammar() {
         let mut writer = LinkWriter::new();
         writer
             .link("http://example.net/é\"")
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_left_out() {
+    fn invalid_attribute_names_are_omitted() {
         let mut writer = LinkWriter::new();
         writer
             .link("/")

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn code_classes_are_told_apart() {
+    fn code_classes_are_distinguished() {
         assert!(Code::EMPTY.is_empty() && !Code::EMPTY.is_request());
         assert!(Code(0x1f).is_request() && !Code(0x20).is_request());
         assert!(!Code(0x3f).is_response() && Code(0x40).is_response());

@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_place() {
+    fn errors_have_the_position() {
         assert_eq!(fails("host/path"), (UriErrorKind::SchemeMissing, 0));
         assert_eq!(fails("http://h/"), (UriErrorKind::UnknownScheme, 0));
         assert_eq!(fails("coap:h"), (UriErrorKind::AuthorityMissing, 5));

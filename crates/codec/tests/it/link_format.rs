@@ -180,7 +180,7 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(entries in entries()) {
+    fn written_links_are_parsed_again(entries in entries()) {
         prop_assert_eq!(read(&write(&entries)), entries);
     }
 
@@ -213,7 +213,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_of_its_own_characters_makes_it_panic(text in "[</>;,=\"\\\\a* é\n]{0,24}") {
+    fn no_text_of_special_characters_makes_it_panic(text in "[</>;,=\"\\\\a* é\n]{0,24}") {
         exercise(&text);
     }
 

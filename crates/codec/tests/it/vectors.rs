@@ -264,7 +264,7 @@ struct UriRefused {
 }
 
 #[test]
-fn uris_are_taken_apart_and_composed_again() {
+fn uris_are_decomposed_and_composed_again() {
     for vector in load::<Uris>("uri.toml").uri {
         let uri =
             Uri::parse(&vector.text).unwrap_or_else(|error| panic!("{}: {error}", vector.text));
@@ -400,7 +400,7 @@ fn a_frame_is_incomplete_until_its_last_byte() {
 }
 
 #[test]
-fn what_is_no_frame_is_refused_with_its_reason() {
+fn invalid_frames_are_refused_with_their_reason() {
     for vector in load::<Frames>("frames.toml").malformed {
         let framing = match vector.framing.as_str() {
             "stream" => Framing::Stream,

@@ -219,7 +219,7 @@ fn neighbours_differ_from_the_interpretation_in_one_value() {
 }
 
 #[test]
-fn a_base_is_what_an_interpretation_was_chosen_from() {
+fn calibration_starts_from_the_base_settings() {
     // The scenario has taken over 60 ms, and the search begins at 20 ms as before.
     let base = "[[base]]\nset = [\"server.service=20 ms\"]\n";
     let open = format!("{OPEN_FILE}{base}");

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_paired_is_surer_than_its_parts() {
+    fn paired_interval_is_narrower() {
         let mut source = Source::default();
         let noise = |k: u32| f64::from(k * 7_919 % 100);
         source.add(

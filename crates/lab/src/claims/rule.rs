@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_braces_stand_for_each_of_their_values() {
+    fn names_in_braces_are_expanded() {
         let rules = read_plain(
             r#"
             [[claim]]
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_claim() {
+    fn errors_name_the_claim() {
         let wrong = |check: &str| {
             let text = format!("[[claim]]\nid = \"x-1\"\nabout = \"\"\n[[claim.text]]\n{check}");
             read_plain(&text).expect_err("it is wrong").to_string()

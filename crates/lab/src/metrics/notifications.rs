@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_what_was_generated_by_all_subscribers() {
+    fn shares_are_relative_to_all_generated_notifications() {
         let one = Subscriber {
             generated: 60,
             sent: 40,

@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn script_errors_have_the_position() {
         let wrong = |text| read(text).expect_err(text);
         assert_eq!(
             wrong("rtt 1 s\nrtt 400"),

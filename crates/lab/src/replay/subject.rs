@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn names_may_be_patterns_and_each_controller_comes_once() {
+    fn name_patterns_select_each_controller_once() {
         assert_eq!(
             names(&["cocoa-03", "default", "cocoa-03"]),
             ["cocoa-03", "default"]
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_finds_those_that_are_near() {
+    fn unknown_name_suggests_similar_ones() {
         let error = Subject::all(&strings(&["cocoa-3"]), &[]).expect_err("no such controller");
         let SubjectError::Name { near, .. } = &error else {
             panic!("{error}");
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_goes_over_what_a_profile_suggests() {
+    fn explicit_settings_override_suggestions() {
         let set = [
             "cc.k_weak=4",
             "rto_max=none",
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_be_are_refused_with_what_is_expected() {
+    fn invalid_settings_error_names_the_expectation() {
         for (set, said) in [
             ("k_weak", "expected KEY=VALUE"),
             (

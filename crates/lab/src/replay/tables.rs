@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn notifications_tell_how_long_they_were_held_back() {
+    fn notifications_are_shown_with_their_delay() {
         let script = script("notify, rtt 1 s x 2");
         let (tables, _) = events(&script, &runs(&script, &["observe-static"]), true, None);
         let table = &tables[0];
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_leave_pauses_out() {
+    fn totals_exclude_idle_time() {
         let script = script("rtt 3.5 s\nidle 1 min\nfail");
         let table = totals(&runs(&script, &["default"]));
         // 3.5 s with a transmission too many, then 2 + 4 + 8 + 16 + 32 s.

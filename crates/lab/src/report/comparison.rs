@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn transfers_over_tcp_have_figures_of_their_own() {
+    fn tcp_transfers_have_separate_figures() {
         let selection = Selection {
             everywhere: true,
             ..seeds(2, Some("long-1c-none-28200"))

@@ -73,7 +73,7 @@ mod tests {
     use crate::report::svg::Svg;
 
     #[test]
-    fn files_have_style_of_their_own_without_variables() {
+    fn svg_files_have_inline_styles_without_variables() {
         let mut svg = Svg::default();
         svg.rect("box c1", 0.0, 0.0, 1.0, 1.0);
         let picture = Picture(svg.finish(10.0, 10.0, "a > b", ""));

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_legend_of_what_they_show() {
+    fn figures_have_a_legend() {
         let svg = graph().picture();
         assert!(svg.contains(">retransmission<") && svg.contains(">Block number<"));
         assert!(!svg.contains("dropped by a full buffer"));

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_panel_per_controller_and_legend_of_what_they_show() {
+    fn figures_have_a_panel_per_controller_and_a_legend() {
         let both = figure("rtt 400 ms x 20\nfail", &["default", "cocoa-03"]);
         assert!(both.contains(">default</text>") && both.contains(">cocoa-03</text>"));
         let (calm, story) = (
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_stand_where_the_timers_are() {
+    fn marks_are_at_the_timer_values() {
         // Timers of 2, 4 and 8 s; the third transmission left although the second was about to be answered.
         for (text, title) in [
             (

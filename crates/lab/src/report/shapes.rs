@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_begin_at_their_centre() {
+    fn marks_are_centred() {
         for shape in [Shape::Dot, Shape::Disc, Shape::Square, Shape::Plus] {
             let data = shape.path((10.0, 20.5), 3.0);
             assert!(data.starts_with("M10 20.5"), "{data}");

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn every_node_is_there_and_says_what_it_is() {
+    fn every_node_is_drawn_with_a_title() {
         let grid = topology_figure(&network(Shape::Grid(6, 6))).0;
         let pint = topology_figure(&network(Shape::Pint)).0;
         // One more of each in the legend.

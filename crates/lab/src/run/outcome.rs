@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_has_its_own_runs() {
+    fn each_pair_has_separate_runs() {
         let scenario = long();
         let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
         let outcome = plan.execute(pretend, |_, _| {}).expect("possible");

@@ -327,7 +327,7 @@ mod tests {
     use crate::scenario::builtin;
 
     #[test]
-    fn specifications_are_those_of_their_job_in_any_order() {
+    fn specifications_match_their_jobs_in_any_order() {
         let scenario = long();
         let plan = plan(&scenario, 2);
         let specs = LastSpec::new();
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_outside_the_study_runs_when_asked_for() {
+    fn cell_outside_the_study_runs_on_request() {
         // Over UDP the study has the smallest buffer only.
         let (built_in, _) = builtin::find("thesis/long").expect("a scenario");
         let udp = ["run.algorithms=default,cocoa-001".to_owned()];

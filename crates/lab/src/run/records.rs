@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_bytes_and_those_of_another_version_are_refused() {
+    fn damaged_or_foreign_records_are_refused() {
         let scenario = long();
         let plan = Plan::new(&scenario, &Selection::default()).expect("a plan");
         let never = AtomicBool::new(false);

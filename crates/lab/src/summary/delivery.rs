@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_have_columns_of_their_own_even_if_nobody_sends() {
+    fn mesh_columns_exist_without_traffic() {
         let mut row = row("pint-idle", "default", 0.5, 0.0);
         row.metrics = [("nodes", Statistics::of(&[22.0]).expect("a value"))].into();
         assert!(is_of(&row.metrics));

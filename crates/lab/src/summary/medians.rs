@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn every_controller_of_a_pattern_stands_beside_the_cells_of_one() {
+    fn pattern_results_are_listed_next_to_cells() {
         let rows = rows("long-1c-*-2500", "cocoa-0*,fasor", |name| {
             (name != "cocoa-002").then_some(if name == "fasor" { 300 } else { 400 })
         });

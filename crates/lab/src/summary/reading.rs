@@ -321,7 +321,7 @@ mod tests {
     use crate::testing;
 
     #[test]
-    fn the_reading_says_where_the_choice_matters_and_where_not() {
+    fn summary_states_where_the_choice_matters() {
         let fct = |name: &str, error: f64, _: u64| {
             let cocoa = name != "default";
             Some(if error > 0.15 && cocoa { 500 } else { 600 })
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_of_a_multiple_is_said_in_times() {
+    fn large_differences_are_stated_as_multiples() {
         let fct = |name: &str, error: f64, _: u64| {
             let slow = error > 0.15 && name == "default";
             Some(if slow { 1_500 } else { 600 })
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn few_seeds_rank_nothing() {
+    fn few_seeds_give_no_ranking() {
         let fct = |name: &str, _: f64, _: u64| Some(if name == "default" { 600 } else { 300 });
         for (seeds, expected) in [(1, "One seed: not enough"), (9, "9 seeds: not enough")] {
             let outcome = timed(seeds, fct);

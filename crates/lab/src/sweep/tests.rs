@@ -42,7 +42,7 @@ fn parameters_make_a_row_for_each_combination() {
 const PARAMETER: &str = "block = [\"64 B\", \"128 B\"]";
 
 #[test]
-fn numbers_of_parameters_may_stand_without_quotes() {
+fn numeric_parameters_need_no_quotes() {
     let quoted = Sweep::read(&SMALL.replace(PARAMETER, "clients = [\"1\", \"30\"]"));
     let bare = Sweep::read(&SMALL.replace(PARAMETER, "clients = [1, 30]"));
     let sets = |sweep: Sweep| -> Vec<String> {
@@ -244,7 +244,7 @@ fn kept_results_have_the_columns_and_rows_of_their_sweep() {
 }
 
 #[test]
-fn controllers_beside_a_profile_have_its_parameters() {
+fn controllers_with_a_profile_use_its_parameters() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/results/profiles.toml");
     let text = std::fs::read_to_string(file).expect("the sweep");
     let sweep = Sweep::read(&text).expect("it reads");

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn emphasis_is_for_terminals_and_takes_no_columns() {
+    fn emphasis_has_no_width() {
         let mut table = table(&[">a", "b"], &[&["1", "holds"]]);
         table.emphasise(1, Emphasis::Good);
         assert!(!table.to_string().contains('\u{1b}'));

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn further_lines_stand_below_an_indented_one() {
+    fn continuation_lines_keep_the_indent() {
         assert_eq!(
             wrapped("  one two three\nshort", 10),
             "  one two\n    three\nshort"

@@ -26,7 +26,7 @@ fn values(name: &str, set: &[&str], algorithm: &str) -> Vec<(&'static Metric, us
 }
 
 #[test]
-fn values_are_of_what_the_table_states() {
+fn metric_values_have_the_stated_source() {
     let flows = values(
         "thesis/short-random-50c-low-2500",
         &["requests=5"],

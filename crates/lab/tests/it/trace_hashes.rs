@@ -92,7 +92,7 @@ fn runs(file: &builtin::BuiltIn) -> Vec<(String, RunSpec)> {
 }
 
 #[test]
-fn every_builtin_scenario_keeps_its_trace_and_its_record() {
+fn every_builtin_scenario_keeps_its_hashes() {
     let runs: Vec<_> = builtin::ALL.iter().flat_map(runs).collect();
     let line = |(name, spec): &(String, RunSpec)| {
         let record = carob_sim::run(spec).unwrap();

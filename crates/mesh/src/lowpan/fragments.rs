@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_carry_all_there_is_in_multiples_of_eight() {
+    fn fragment_payloads_are_multiples_of_eight() {
         let headers = [
             data(Middle),
             Header::mesh(Only, Protocol::Udp, false),

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_forgotten() {
+    fn incomplete_datagram_times_out() {
         let mut buffer = reassembly();
         assert_eq!(buffer.accept(at(0), 1, part(7, 0, 40)), Ok(false));
         assert_eq!(buffer.accept(at(499), 1, part(7, 40, 40)), Ok(false));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_fragment_of_another_sender_takes_the_buffer() {
+    fn first_fragment_of_another_sender_replaces_the_datagram() {
         let mut buffer = reassembly();
         assert_eq!(buffer.accept(at(0), 1, part(7, 0, 80)), Ok(false));
         assert_eq!(buffer.accept(at(1), 2, part(7, 0, 80)), Ok(false));

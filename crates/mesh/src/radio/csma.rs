@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_ticks_at_multiples_of_its_own() {
+    fn backoff_clock_ticks_at_multiples_of_its_period() {
         let clock = Clock { ahead: 0 };
         let after =
             |clock: Clock, now, ticks| clock.after(Instant::from_micros(now), ticks).as_micros();

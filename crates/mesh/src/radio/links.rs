@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inclusive_boundary_takes_those_at_the_range_in() {
+    fn inclusive_boundary_includes_nodes_at_the_range() {
         let radio = RadioSpec {
             boundary: Boundary::Inclusive,
             ..RadioSpec::default()
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_millimetre_beyond_the_range_nobody_receives() {
+    fn no_reception_a_millimetre_beyond_the_range() {
         assert!(
             links(&grid(10_001), &RadioSpec::default())
                 .receivers(14)
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_all_there_is() {
+    fn link_table_is_exhaustive() {
         let half = Probability::of(1, 2);
         let entry = |from, to, delivery| TableLink { from, to, delivery };
         let table = [

@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_hears_nothing_and_loses_what_it_heard() {
+    fn transmitting_node_receives_nothing() {
         let mut row = Row::new(2, &radio());
         row.begin(0, 0, 1, 1_000);
         row.begin(500, 1, 0, 1_500);
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_sensed_once_it_has_lasted_and_until_it_ends() {
+    fn signal_is_sensed_from_its_minimum_duration_to_its_end() {
         let mut row = Row::new(3, &radio());
         row.begin(1_000, 0, 1, 2_000);
         assert!(!row.is_busy(1_111, 1));
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_assessments_senses_what_ended_in_it() {
+    fn assessment_window_senses_signals_that_ended_in_it() {
         let radio = RadioSpec {
             cca_window: Duration::from_micros(128),
             ..radio()
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn those_out_of_transmission_range_are_sensed_or_not() {
+    fn interference_range_determines_sensing() {
         for (range, expected) in [
             (CcaRange::Interference, true),
             (CcaRange::Transmission, false),
@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_transmission_draws_holds_for_all_its_receivers() {
+    fn random_draw_applies_to_all_receivers_of_a_transmission() {
         // Half of the transmissions reach all nodes, half none.
         let half = carob_sim_core::random::Probability::of(1, 2);
         let always = carob_sim_core::random::Probability::ALWAYS;

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_time_frames_and_assessments_are_as_told() {
+    fn noise_shares_match_the_specification() {
         let mut noise = noise();
         let samples = 400_000_u64;
         let mut counts = [0_u64; 3];
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_have_own_processes_unchanged_by_queries() {
+    fn noise_regions_are_independent_of_queries() {
         let (mut often, mut rarely) = (noise(), noise());
         let mut differ = 0;
         for k in 0..20_000_u64 {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn without_time_on_there_is_none() {
+    fn zero_on_time_disables_noise() {
         let spec = Interference {
             on: Duration::ZERO,
             ..spec()

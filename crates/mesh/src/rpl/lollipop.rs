@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_after_itself() {
+    fn counter_is_not_after_itself() {
         assert!((0..=255).all(|value| !Lollipop(value).is_after(Lollipop(value))));
     }
 }

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_below_the_hysteresis_changes_nothing() {
+    fn gain_below_the_hysteresis_keeps_the_parent() {
         let spec = RplSpec::default();
         let preferred = candidate(256, 640, true);
         // The hysteresis is 0.5 ETX, 64 units.

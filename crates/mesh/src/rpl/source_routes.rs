@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_way_is_known_once_all_parents_are() {
+    fn source_route_needs_all_parents() {
         let mut routes = SourceRoutes::new(0, 10);
         assert!(routes.update(3, 2, NEVER) && routes.update(2, 1, NEVER));
         assert_eq!(way(&routes, 3), None);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_would_make_a_loop_is_not_taken() {
+    fn parent_that_would_form_a_loop_is_refused() {
         let mut routes = SourceRoutes::new(0, 10);
         for (node, parent) in [(1, 0), (2, 1), (3, 2)] {
             assert!(routes.update(node, parent, NEVER));

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn shadowing_is_the_same_both_ways_and_asymmetry_opposite() {
+    fn shadowing_is_symmetric_and_asymmetry_opposite() {
         let places: Vec<Place> = (0..40).map(|n| (n * 9_000, 0, 0)).collect();
         let floors = vec![0; 40];
         let mut shadowed = Propagation {

@@ -104,7 +104,7 @@ fn a_chain_has_no_neighbour_that_only_disturbs() {
 }
 
 #[test]
-fn usual_roles_are_where_the_study_is_read_to_have_them() {
+fn default_roles_match_the_study() {
     let roles = |shape| {
         let topology = topology(shape);
         let made = topology.generators.len();
@@ -122,7 +122,7 @@ fn usual_roles_are_where_the_study_is_read_to_have_them() {
 }
 
 #[test]
-fn dumbbells_send_to_the_other_sides_sink_and_notify_their_own() {
+fn dumbbell_traffic_crosses_and_notifications_stay() {
     let bell = topology(Shape::Dumbbell);
     for node in 0..11 {
         assert_eq!((bell.sink_of(node), bell.second_sink_of(node)), (17, 9));
@@ -185,7 +185,7 @@ fn a_sink_outside_is_reached_through_the_root() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_topologies_are_errors() {
     let fails = |shape, change: fn(&mut TopologySpec)| {
         let mut spec = spec(shape);
         change(&mut spec);
@@ -318,7 +318,7 @@ fn iot_lab_is_a_long_thin_strip() {
 }
 
 #[test]
-fn seeds_give_layouts_of_their_own_that_stay_for_ever() {
+fn layouts_are_determined_by_the_seed() {
     let digest = |shape, layout_seed| {
         let topology = Topology::new(&TopologySpec {
             layout_seed,

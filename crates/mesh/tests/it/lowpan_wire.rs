@@ -217,7 +217,7 @@ fn mac_headers_are_as_long_as_smoltcps() {
 }
 
 #[test]
-fn smoltcp_reads_headers_of_our_size() {
+fn smoltcp_parses_headers_of_equal_size() {
     let contexts = [SixlowpanAddressContext(PREFIX)];
     for header in headers() {
         let mut bytes = iphc(&header);
@@ -403,7 +403,7 @@ fn rpl_messages_are_as_long_as_smoltcps() {
 }
 
 #[test]
-fn smoltcp_reads_a_dio_of_our_size() {
+fn smoltcp_parses_a_dio_of_equal_size() {
     let options = options(&[
         RplOptionRepr::DodagConfiguration {
             authentication_enabled: false,
@@ -456,7 +456,7 @@ fn smoltcp_reads_a_dio_of_our_size() {
 }
 
 #[test]
-fn a_datagram_survives_fragments_of_our_sizes() {
+fn datagram_is_reassembled_from_fragments_of_these_sizes() {
     for (mac_bytes_max, payload) in [(102, 40), (102, 45), (102, 200), (125, 67), (125, 68)] {
         let spec = LowpanSpec {
             mac_bytes_max,

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_forgets_who_was_used_longest_ago() {
+    fn full_table_evicts_the_least_recently_used() {
         let mut validated = Validated::new(1, 3);
         for port in 1..=3 {
             validated.add(at(0), source(port));

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_requested_again_once_for_each_that_arrives() {
+    fn block_is_requested_again_once_per_arrival() {
         let (mut download, mut body) = (Download::new(SIZE, 1_000), Vec::new());
         download
             .accept(block(0, true), None, Some(80), part(0, 16), &mut body)
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_block_received_before_requests_nothing_again() {
+    fn smaller_block_already_received_is_not_requested() {
         let large = BlockSize::from_szx(1).expect("32 bytes");
         let (mut download, mut body) = (Download::new(large, 1_000), Vec::new());
         for number in 0..2 {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_within_a_larger_one_are_not_kept() {
+    fn blocks_within_a_larger_one_are_dropped() {
         let large = BlockSize::from_szx(2).expect("64 bytes");
         let (mut download, mut body) = (Download::new(large, 1_000), Vec::new());
         download
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_must_not_do_is_refused() {
+    fn protocol_violations_of_a_server_fail_the_download() {
         let fresh = || {
             let (mut download, mut body) = (Download::new(SIZE, 40), Vec::new());
             let etag = Some(&b"a"[..]);

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slice_ends_where_the_body_does() {
+    fn slice_ends_with_the_body() {
         let wanted = |offset| RequestedBlock::block(offset, BlockSize::MIN);
         assert_eq!(wanted(0).slice(0), Some((0..0, false)));
         assert_eq!(wanted(0).slice(16), Some((0..16, false)));

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_size_counts_blocks_anew() {
+    fn smaller_block_size_renumbers_blocks() {
         let mut upload = Upload::whole(size(64), Bytes::from(alloc::vec![7; 100]));
         assert_eq!(send(&mut upload, size(16)), Some((0, true, 64)));
         assert_eq!(

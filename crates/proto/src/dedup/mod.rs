@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_gets_the_same_answer_for_a_lifetime() {
+    fn duplicate_gets_the_same_response_for_a_lifetime() {
         for idempotency in [Idempotency::Idempotent, Idempotency::NonIdempotent] {
             let mut d = Dedup::new(1, 8, 8, 64);
             assert_eq!(d.look_up(at(0), peer(1), MessageId(7)), Lookup::New);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_after_its_place_was_taken_is_dropped() {
+    fn response_after_eviction_is_dropped() {
         let mut d = Dedup::new(1, 2, 2, 64);
         let first = remember(&mut d, 0, 1, Idempotency::Idempotent).expect("fits");
         remember(&mut d, 0, 2, Idempotency::Idempotent);
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_answer_to_a_repeatable_message_is_not_kept() {
+    fn long_response_to_idempotent_request_is_not_stored() {
         let mut d = Dedup::new(1, 8, 8, 64);
         for (id, idempotency) in [
             (1, Idempotency::Idempotent),
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_every_length_that_is_kept_come_back() {
+    fn stored_responses_of_every_length_are_returned() {
         let mut d = Dedup::new(1, 4, 4, 64);
         for length in (0..=STORED_REPLY_BYTES).chain((0..=STORED_REPLY_BYTES).rev()) {
             let answer: Vec<u8> = (0..length).map(|n| n as u8).collect();

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_two_cache_lines() {
+    fn entry_is_two_cache_lines() {
         assert!(size_of::<Recent>() <= 128, "{}", size_of::<Recent>());
     }
 }

@@ -112,17 +112,17 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_what_was_sent_in_whatever_order_blocks_come() {
+    fn bodies_are_reassembled_from_blocks_in_any_order() {
         replay("bodies", 2_000, bodies);
     }
 
     #[test]
-    fn a_body_by_q_block_is_the_one_sent_whatever_is_lost() {
+    fn q_block_body_is_correct_under_loss() {
         replay("q_block", 4_000, q_block);
     }
 
     #[test]
-    fn an_endpoint_keeps_its_limits_whatever_comes() {
+    fn endpoint_stays_within_its_limits() {
         replay("endpoint", 1_000, endpoint);
     }
 

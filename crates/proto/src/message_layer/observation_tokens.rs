@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn each_token_of_an_operation_is_its_own() {
+    fn tokens_of_an_operation_are_unique() {
         for seed in 0..1000 {
             let mut tokens = ObservationTokens::new(seed);
             let all: Vec<TokenKey> = (0..16).map(|n| key(&[n, 0])).collect();

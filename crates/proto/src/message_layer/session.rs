@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn an_observer_goes_with_its_session() {
+    fn observer_is_removed_with_its_session() {
         let mut server = secured();
         let here: SocketAddr = "[::1]:40000".parse().expect("an address");
         server.session_opened(at(0), here);

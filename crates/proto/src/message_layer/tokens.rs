@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_a_peer_ends_with_its_time_or_makes_room() {
+    fn token_support_expires_or_is_evicted() {
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         let mut support = PeerSupport::default();
         support.note(at(0), peer(1), true, 2);

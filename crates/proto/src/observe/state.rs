@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_itself_is_kept_rather_than_its_tag() {
+    fn full_state_is_stored_rather_than_its_etag() {
         let one = Some(ETag::from(1));
         assert_eq!(remembered(&[valid(1)]), Some((Code::VALID, one)));
         assert_eq!(remembered(&[valid(1), valid(1)]), Some((Code::VALID, one)));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_says_nothing_about_the_format() {
+    fn state_without_body_suits_any_format() {
         let mut current = Current::default();
         current.remember(&valid(1));
         let json = Response::content(ContentFormat::JSON, "1");

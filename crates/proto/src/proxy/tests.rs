@@ -22,7 +22,7 @@ fn uri_of(all: &[(OptionNumber, &[u8])]) -> Result<Option<String>, Refused> {
 }
 
 #[test]
-fn a_proxy_uri_is_split_and_what_it_cannot_be_is_refused() {
+fn proxy_uri_is_split_or_refused() {
     let proxy_uri = OptionNumber::PROXY_URI;
     assert_eq!(uri_of(&[]), Ok(None));
     assert_eq!(
@@ -50,7 +50,7 @@ fn a_proxy_uri_is_split_and_what_it_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_proxy_scheme_takes_the_place_of_the_scheme() {
+fn proxy_scheme_replaces_the_scheme() {
     let (scheme, host) = (OptionNumber::PROXY_SCHEME, OptionNumber::URI_HOST);
     let port: &[u8] = &[0x1b, 0x58];
     assert_eq!(
@@ -106,7 +106,7 @@ fn options_for_proxy_round_trip_to_the_requested_uri() {
 }
 
 #[test]
-fn hop_limit_is_one_less_or_put_there_and_0_is_nonsense() {
+fn hop_limit_is_decremented_or_added() {
     let limited = |value: &[u8]| hop_limit(&options(&[(OptionNumber::HOP_LIMIT, value)]), 16);
     assert_eq!(hop_limit(&Options::new(), 16), Ok(16));
     assert_eq!(limited(&[255]), Ok(254));
@@ -128,7 +128,7 @@ fn hop_limit_is_one_less_or_put_there_and_0_is_nonsense() {
 }
 
 #[test]
-fn a_request_keeps_what_is_safe_and_loses_what_is_of_one_hop() {
+fn forwarded_request_drops_hop_by_hop_options() {
     let (safe, safe_critical) = (OptionNumber(65_000), OptionNumber(65_001));
     let kept = [
         (OptionNumber::IF_MATCH, &b"t"[..]),
@@ -172,7 +172,7 @@ fn a_request_keeps_what_is_safe_and_loses_what_is_of_one_hop() {
 }
 
 #[test]
-fn a_response_keeps_what_it_says_about_its_representation() {
+fn forwarded_response_keeps_representation_options() {
     let kept = [
         (OptionNumber::ETAG, &b"t"[..]),
         (OptionNumber::LOCATION_PATH, b"a"),
@@ -194,7 +194,7 @@ fn a_response_keeps_what_it_says_about_its_representation() {
 }
 
 #[test]
-fn age_takes_from_max_age_and_never_adds() {
+fn age_reduces_max_age() {
     let (secs, millis) = (Duration::from_secs, Duration::from_millis);
     assert_eq!(aged(secs(60), secs(0)), secs(60));
     assert_eq!(aged(secs(60), millis(1)), secs(59));

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rank_has_an_order_of_its_own() {
+    fn each_rank_has_a_separate_lru_order() {
         let mut ranked = TieredLru::default();
         for index in 0..6 {
             ranked.add(index, index % 2 == 1);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_an_address_or_a_network_whatever_the_port() {
+    fn source_is_an_address_or_prefix_without_port() {
         let one = source("192.0.2.1:5683", 64);
         assert_eq!(one, source("192.0.2.1:1", 64));
         assert_eq!(one, source("[::ffff:192.0.2.1]:1", 64));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_add_up_and_nobody_without_one_is_remembered() {
+    fn shares_are_summed_and_empty_sources_removed() {
         let mut shares = QuotaTable::new(1);
         let (a, b) = (source("10.0.0.1:1", 64), source("10.0.0.2:1", 64));
         shares.add(a, 2);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_something_is_never_nothing() {
+    fn share_is_at_least_one() {
         let quota_policy = QuotaPolicy {
             of_source: 50,
             of_unvalidated: 75,

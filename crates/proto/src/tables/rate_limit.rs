@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_forgets_who_has_not_shown_where_it_is_first() {
+    fn full_table_evicts_unvalidated_sources_first() {
         let mut rates = rates(1, 1, 100);
         assert_eq!(rates.ask(at(0), source(0), true), Admission::Allow);
         for n in 1..10_000 {

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_sent_is_one_object_with_its_timer() {
+    fn transmission_is_one_json_object_with_its_timeout() {
         let sent = TraceEvent::Sent {
             id: MessageId(7),
             kind: Type::Confirmable,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_out() {
+    fn unknown_values_are_omitted() {
         let abandoned = TraceEvent::Abandoned {
             id: None,
             retransmissions: 0,

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_take_their_time_on_air_and_those_behind_wait() {
+    fn packets_are_serialized_by_time_on_air() {
         // 100 B are 200 ms up and 100 ms down.
         let packets = [
             (UP, 0, 100),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_uplink_packet_goes_before_a_downlink_packet_on_its_way() {
+    fn uplink_packet_precedes_a_queued_downlink_packet() {
         // Down is on air from 100 to 200; 20 B up (40 ms) fit before it and 100 B do not.
         assert_eq!(arrivals(HALF, &[(DOWN, 0, 100), (UP, 0, 20)]), [200, 140]);
         assert_eq!(arrivals(HALF, &[(DOWN, 0, 100), (UP, 0, 100)]), [200, 550]);

@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packet_in_service_counts_until_it_has_left() {
+    fn packet_in_service_occupies_the_buffer() {
         let mut line = Direction::new(&downlink(296), 1, "d");
         assert!(matches!(
             line.offer(Instant::ZERO, 296),
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_limit_counts_packets() {
+    fn packet_limit_counts_packets() {
         let spec = DirectionSpec {
             buffer: Buffer::packets(2),
             ..downlink(0)
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_stop_and_wait_transfer_takes_as_long_as_derived() {
+    fn stop_and_wait_transfer_takes_the_derived_time() {
         // 400 x (0.6 s + 0.03 s + 294 B at 30 kbit/s + 42 B at 60 kbit/s) = 285.6 s.
         let spec = LinkSpec {
             down: downlink(2_500),
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_paired_by_packet_whatever_the_timing() {
+    fn losses_depend_on_the_packet_not_on_timing() {
         let loss = profile("high").expect("a profile").per_packet(1_400);
         let run = |gap: u64| -> Vec<bool> {
             let spec = DirectionSpec {
@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_codel_drops_stands_in_the_buffer_until_the_head() {
+    fn packet_dropped_by_codel_occupies_the_buffer_until_the_head() {
         let mut spec = DirectionSpec::new(30_000, 1_410_000);
         spec.buffer = spec.buffer.with(Discipline::CoDel(CoDelSpec {
             target: Duration::from_micros(1),

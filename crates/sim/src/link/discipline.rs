@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn rfc_8289_5_leaves_the_last_packet_alone() {
+    fn rfc_8289_5_does_not_drop_the_last_packet() {
         let mut codel = CoDel::new(&CODEL);
         let long = Duration::from_secs(1);
         assert!((0..1_000).all(|at| codel.at_head(ms(at), long, 1_500, false) == Fate::Pass));
     }
 
     #[test]
-    fn codel_marks_what_is_capable_at_the_times_it_would_drop() {
+    fn codel_marks_ecn_capable_packets_instead_of_dropping() {
         let mut codel = CoDel::new(&CoDelSpec { ecn: true, ..CODEL });
         let wait = Duration::from_millis(20);
         let marked: Vec<u64> = (0..400)

@@ -35,13 +35,13 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_one_packet() {
+    fn small_packet_is_not_fragmented() {
         assert_eq!(of(296, 296), [296]);
         assert_eq!(of(40, 296), [40]);
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_at_multiples_of_eight() {
+    fn large_packet_is_fragmented_at_multiples_of_eight() {
         // 280 bytes behind the IP header: 272 + 8.
         assert_eq!(of(300, 296), [292, 28]);
         assert_eq!(of(1_000, 296), [292, 292, 292, 184]);
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_carry_all_there_is() {
+    fn fragments_carry_the_whole_packet() {
         for bytes in 21..2_000 {
             let cut = of(bytes, 100);
             assert!(cut.iter().all(|&size| size <= 100));

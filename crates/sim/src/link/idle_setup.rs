@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_packet_after_idle_waits_and_those_behind_it_too() {
+    fn first_packet_after_idle_delays_the_queue() {
         // Set-up from 0 to 5; a packet at 3 waits, too, and one at 6 does not.
         let packets = [(0, 0, 0), (0, 0, 3), (0, 0, 6), (0, 0, 15), (0, 0, 25)];
         assert_eq!(arrivals(&packets), [6, 6, 7, 16, 31]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_have_connections_of_their_own() {
+    fn devices_have_separate_connections() {
         let packets = [(3, 0, 0), (1, 0, 4), (3, 0, 6)];
         assert_eq!(arrivals(&packets), [6, 10, 7]);
     }

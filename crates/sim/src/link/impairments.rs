@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policer_passes_its_burst_at_once_and_its_rate_from_then_on() {
+    fn policer_passes_its_burst_and_then_its_rate() {
         // 8 kbit/s: a byte a millisecond. Packets of 100 bytes every 10 ms are ten times as much.
         let mut line = line(80_000_000, policed(8_000, 1_000));
         let passed = |line: &mut Direction, from: u64, to: u64| -> usize {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn without_overtaking_delay_nothing_changes_its_order() {
+    fn packets_are_not_reordered_by_default() {
         let mut line = line(80_000_000, reordered(200_000, 9));
         let arrivals = arrivals(&mut line, 10_000);
         assert!(arrivals.is_sorted());

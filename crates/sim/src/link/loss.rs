@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_share_error_periods_if_told() {
+    fn directions_may_share_error_periods() {
         let together = |shared: bool| {
             let spec = profile("high").expect("a profile");
             let spec = spec.per_time(Duration::from_millis(500), shared);

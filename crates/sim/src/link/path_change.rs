@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_loses_what_departs_in_it() {
+    fn outage_drops_packets_that_depart_in_it() {
         let outage = window(Effect::Loss(Probability::ALWAYS), 100, 50);
         let mut line = line(&[outage]);
         let lost: Vec<u64> = (0..20)
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_in_a_window_has_its_share_and_leaves_other_draws_alone() {
+    fn loss_in_a_window_does_not_shift_other_draws() {
         let loss = super::super::LossSpec::Constant(Probability::ppm(100_000));
         let run = |changes: &[PathChange]| -> Vec<bool> {
             let spec = DirectionSpec {

@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_means_of_what_they_cover() {
+    fn trace_steps_are_means() {
         let trace = LinkTrace::of_rows(vec![row(0, 10_000), row(1_000, 30_000)]).expect("a trace");
         let rates = |trace: &LinkTrace, count| -> Vec<Option<u64>> {
             trace.steps(count).iter().map(|row| row.rate_bps).collect()
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_is_cut_leaves_the_directions_own_rate() {
+    fn truncated_trace_falls_back_to_the_configured_rate() {
         let rows = [(0, 1_000), (100, 1_000)];
         let mut line = direction(trace(&rows), TraceEnd::Cut, TraceStart::First);
         // 200 bit in 200 ms, then 8 bit a millisecond.
@@ -611,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn opportunities_carry_1500_bytes_and_pass_if_nothing_waits() {
+    fn opportunities_carry_1500_bytes_or_expire() {
         let times = [2, 4, 4, 10].map(ms).to_vec();
         let trace = LinkTrace::of_opportunities(times).expect("a trace");
         assert_eq!(trace.mean_rate_bps(), Some(4_800_000));
@@ -631,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn opportunities_that_are_cut_leave_the_directions_own_rate() {
+    fn truncated_opportunities_fall_back_to_the_rate() {
         let times = [1, 2].map(ms).to_vec();
         let trace = LinkTrace::of_opportunities(times).expect("a trace");
         let mut line = direction(trace, TraceEnd::Cut, TraceStart::First);

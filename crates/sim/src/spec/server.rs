@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn work_waits_in_pauses_and_goes_on_after_them() {
+    fn server_work_is_suspended_in_pauses() {
         let s = Duration::from_secs;
         let mut pauses = PauseSchedule {
             first: s(10),

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn bsd_doubles_anew_after_new_data() {
+    fn bsd_restarts_backoff_after_new_data() {
         let mut settings = TcpSettings::THESIS;
         settings.backoff_end = BackoffEnd::Bsd;
         let mut e = Estimator::new(&settings);

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_overlap_in_any_way_come_out_once_and_in_order() {
+    fn overlapping_segments_are_delivered_once_in_order() {
         let mut stream = Stream::new(1, "pieces");
         for _ in 0..300 {
             let mut r = receiver(&[]);
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_the_window_is_cut() {
+    fn data_beyond_the_window_is_truncated() {
         let mut r = receiver(&[("receive_window", "300")]);
         assert_eq!(give(&mut r, 1, 400), Due::Now);
         assert_eq!((r.next, r.readable(), r.window()), (301, 300, 0));

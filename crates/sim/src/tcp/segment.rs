@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_go_on_where_numbers_wrap() {
+    fn positions_continue_across_wraparound() {
         let base = u32::MAX - 5;
         for at in [0_u64, 1, 5, 6, 100, 1 << 31, (1 << 32) + 17, 1 << 40] {
             let wire = number(base, at);

@@ -274,7 +274,7 @@ mod tests {
     const TCP_SUM: [u8; 2] = (!0xc162_u16).to_be_bytes();
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_segments_are_decoded() {
         let mut stream = Stream::new(1, "wire");
         let (from, to) = addresses();
         for _ in 0..2_000 {

@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_sent_again() {
+    fn lost_messages_are_retransmitted() {
         let lose = Step::Lose {
             from_client: true,
             datagrams: 2,

@@ -101,7 +101,7 @@ fn the_stacks_messages_are_the_thesiss_up_to_a_few_bytes() {
 }
 
 #[test]
-fn writes_begin_segments_of_their_own_where_set() {
+fn writes_start_new_segments_if_configured() {
     let first = |segment_per_write| {
         let tcp = TcpSettings {
             segment_per_write,
@@ -164,7 +164,7 @@ fn error_free_medians_are_within_3_per_cent_of_table_6() {
 }
 
 #[test]
-fn one_seed_gives_one_history_whatever_is_recorded() {
+fn recording_does_not_change_a_run() {
     let spec = |seed| spec(TcpSettings::THESIS, "medium", 14_100, 4, seed);
     let plain = |seed| carob_sim::run(&spec(seed)).expect("a run").trace_hash;
     assert_eq!(plain(1), plain(1));
@@ -183,7 +183,7 @@ fn one_seed_gives_one_history_whatever_is_recorded() {
 }
 
 #[test]
-fn what_was_sent_again_for_nothing_is_counted() {
+fn spurious_retransmissions_are_counted() {
     // Without loss and with an ample buffer there are no retransmissions.
     let calm = carob_sim::run(&spec(TcpSettings::THESIS, "none", 1_410_000, 1, 1)).expect("a run");
     let flow = &calm.flows[0];

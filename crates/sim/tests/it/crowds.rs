@@ -109,7 +109,7 @@ fn single_client_takes_one_round_trip_per_exchange() {
 }
 
 #[test]
-fn who_starts_anew_knows_nothing_and_speaks_from_another_port() {
+fn reconnecting_client_has_new_state_and_port() {
     let mut five = anew(spec(1, "cocoa-03", "none"), 10, 10, Reconnect::AtOnce);
     five.record.packets = 1_000;
     five.record.samples = 1_000;
@@ -160,7 +160,7 @@ fn waiting_for_close_costs_one_round_trip_per_connection() {
 }
 
 #[test]
-fn without_loss_waste_is_spurious_copies_and_replies() {
+fn without_loss_waste_is_spurious_traffic() {
     let record = run(&spec(200, "default", "none"));
     let spurious: u64 = record.flows.iter().map(|flow| flow.spurious).sum();
     let all: u64 = record.flows.iter().map(|flow| flow.retransmissions).sum();
@@ -177,7 +177,7 @@ fn without_loss_waste_is_spurious_copies_and_replies() {
 }
 
 #[test]
-fn a_copy_whose_forerunner_was_lost_is_not_for_nothing() {
+fn retransmission_after_a_loss_is_not_spurious() {
     // Few clients with long timeouts: every retransmission was needed.
     let record = run(&spec(2, "default", "medium"));
     let retransmissions: u64 = record.flows.iter().map(|flow| flow.retransmissions).sum();
@@ -188,7 +188,7 @@ fn a_copy_whose_forerunner_was_lost_is_not_for_nothing() {
 }
 
 #[test]
-fn crowds_that_start_anew_are_the_same_with_the_same_seed() {
+fn reconnecting_clients_are_reproducible() {
     for spec in [
         anew(spec(20, "cocoa-03", "high"), 1, 10, Reconnect::AtOnce),
         over_tcp(anew(spec(20, "default", "high"), 1, 10, Reconnect::Closed)),
@@ -198,7 +198,7 @@ fn crowds_that_start_anew_are_the_same_with_the_same_seed() {
 }
 
 #[test]
-fn bins_hold_what_the_link_carried_and_what_was_answered() {
+fn bins_count_link_bytes_and_responses() {
     for mut spec in [
         spec(100, "default", "medium"),
         over_tcp(spec(20, "default", "high")),

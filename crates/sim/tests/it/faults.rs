@@ -111,7 +111,7 @@ fn a_restarted_client_sends_its_request_again_from_another_port() {
 }
 
 #[test]
-fn a_client_receives_and_sends_nothing_while_it_is_down() {
+fn client_is_silent_while_it_is_down() {
     let down = S(7);
     let spec = spec(restarts_of_clients(at(MS(4_600)), S(0), down));
     let record = run(&spec);
@@ -149,7 +149,7 @@ fn periodic_requests_go_on_after_restarts() {
 }
 
 #[test]
-fn clients_restart_at_times_of_their_own_within_a_span() {
+fn client_restarts_are_spread_within_a_span() {
     let span = Span {
         low: S(1),
         high: S(11),
@@ -221,7 +221,7 @@ fn a_restarted_server_loses_its_receive_queue() {
 }
 
 #[test]
-fn after_a_rebinding_the_server_answers_to_the_new_port_only() {
+fn rebinding_moves_responses_to_the_new_port() {
     // The fifth request has reached the server; its response is in flight to the old port.
     let record = run(&spec(Faults {
         rebindings: Some(Rebindings {
@@ -259,7 +259,7 @@ fn outage() -> Faults {
 }
 
 #[test]
-fn nothing_that_is_sent_in_an_outage_arrives() {
+fn packets_sent_in_an_outage_are_lost() {
     let record = run(&spec(outage()));
     let is_out = |at: Instant| {
         let since = (at.since(Instant::ZERO)).as_micros().checked_sub(3_000_000);

@@ -46,7 +46,7 @@ fn fleet(seed: u64) -> FleetSpec {
 }
 
 #[test]
-fn slow_two_days_of_faults_and_suspensions_keep_invariants() {
+fn slow_two_days_of_faults_violate_no_invariant() {
     let record = sound(&fleet(1));
     // All faults occurred.
     assert!(
@@ -59,7 +59,7 @@ fn slow_two_days_of_faults_and_suspensions_keep_invariants() {
 }
 
 #[test]
-fn nightly_tables_of_a_few_entries_break_nothing() {
+fn nightly_tiny_tables_violate_no_invariant() {
     let mut spec = fleet(2);
     spec.tight = true;
     spec.gap = Duration::from_secs(60);
@@ -89,7 +89,7 @@ fn slow_the_same_seed_is_the_same_fleet_and_another_is_another() {
 /// A proxy of this fleet restarts after forwarding a request and before the server executes it, then forwards the
 /// client's retransmission: the duplicate detection of RFC 7252 4.5 does not survive a restart.
 #[test]
-fn slow_a_restarted_proxy_may_pass_a_request_on_again() {
+fn slow_restarted_proxy_may_forward_a_request_twice() {
     let record = sound(&FleetSpec::drawn(268_989_544));
     assert_eq!(record.executed_anew, 1);
 }

@@ -73,7 +73,7 @@ fn kinds_share_the_link_and_are_recorded_apart() {
 }
 
 #[test]
-fn kinds_keep_their_own_controllers_and_parameters() {
+fn groups_keep_their_controllers_and_parameters() {
     let mut mixed = spec(1, transfers(5_120));
     let controller = ControllerSpec::new("cocoa-03", []).expect("a controller");
     let mut quick = mixed.measured.clone();
@@ -95,7 +95,7 @@ fn kinds_keep_their_own_controllers_and_parameters() {
 }
 
 #[test]
-fn requests_at_once_are_limited_by_nstart() {
+fn concurrent_requests_are_limited_by_nstart() {
     // An ample link: an exchange takes 600 ms of propagation and some microseconds.
     let exchange = 600_000;
     for (nstart, rounds) in [(1, 8), (2, 4), (4, 2), (8, 1)] {
@@ -119,7 +119,7 @@ fn requests_at_once_are_limited_by_nstart() {
 }
 
 #[test]
-fn a_run_of_a_fixed_time_ends_then_and_counts_what_came() {
+fn run_of_fixed_time_counts_partial_transfers() {
     let mut spec = spec(1, transfers(1 << 20));
     (spec.until, spec.time_limit) = (Until::TimeLimit, Duration::from_secs(100));
     spec.others = vec![over_tcp(&spec, 1)];

@@ -132,7 +132,7 @@ fn checked(spec: &RunSpec) -> MeshRecord {
 }
 
 #[test]
-fn nearly_all_of_little_traffic_arrives() {
+fn light_traffic_is_nearly_all_delivered() {
     let record = checked(&spec(grid(1_000)));
     let generated = sum(&record, |node| node.generated);
     // 1000 bit/s are 1.3 messages per second: 156 in two minutes.
@@ -204,7 +204,7 @@ fn a_sink_outside_is_reached_through_the_root_and_back() {
 }
 
 #[test]
-fn bursts_come_all_at_once_and_are_counted_apart() {
+fn bursts_are_simultaneous_and_counted_separately() {
     let mut mesh = grid(1_000);
     mesh.traffic.bursts = Some(burst());
     let record = checked(&spec(mesh));
@@ -258,7 +258,7 @@ fn a_burst_may_be_spread_without_losing_its_metrics() {
 }
 
 #[test]
-fn messages_of_a_burst_may_wait_where_others_are_dropped() {
+fn burst_messages_may_be_queued() {
     let drops = |queue: Option<u16>| {
         let mut mesh = grid(4_000);
         mesh.traffic.bursts = Some(Bursts {
@@ -311,7 +311,7 @@ fn drawn_gaps_have_the_period_as_their_mean() {
 }
 
 #[test]
-fn clients_that_stop_for_good_go_on_relaying() {
+fn stopped_clients_keep_relaying() {
     let counts = |probability: u32, within: Duration| {
         let mut mesh = chain(4, 4_000);
         mesh.duration = seconds(300);
@@ -441,7 +441,7 @@ fn a_sink_that_was_removed_may_register_again() {
 }
 
 #[test]
-fn a_node_that_gives_up_at_its_last_copy_fails_at_once() {
+fn node_may_give_up_at_the_last_transmission() {
     // Nothing is delivered: every exchange fails.
     let mut mesh = chain(3, 100);
     mesh.routing = Routing::Static(seconds(200));
@@ -577,7 +577,7 @@ fn a_traced_node_is_seen_in_every_span() {
 }
 
 #[test]
-fn a_quiet_network_has_a_tree_over_links_that_are_there() {
+fn idle_network_has_a_tree_over_existing_links() {
     let idle = mesh::idle_network(&grid(1_000), 1).expect("a possible network");
     // Both directions of the 60 links of a 6 x 6 grid.
     assert_eq!(idle.links.len(), 120);
@@ -592,7 +592,7 @@ fn a_quiet_network_has_a_tree_over_links_that_are_there() {
 
 /// Delivery ratios in Cooja's runs (docs/wireless.md) and in the simulator's.
 #[test]
-fn a_grid_carries_about_what_it_does_in_cooja() {
+fn grid_delivery_matches_cooja() {
     let acknowledged = |sink: Position, load: u32| -> f64 {
         let share = |seed| {
             let mut mesh = grid(load);

@@ -113,7 +113,7 @@ fn sum(record: &NotificationRecord, of: impl Fn(&Subscriber) -> u64) -> u64 {
 }
 
 #[test]
-fn on_an_ample_link_everything_generated_is_received_once() {
+fn ample_link_delivers_every_notification_once() {
     let told = Notifications {
         resources: 3,
         ..told()
@@ -283,7 +283,7 @@ fn cocoa_sends_every_eighth_as_con_and_learns_the_round_trip() {
 }
 
 #[test]
-fn what_is_lost_is_lost_for_a_known_reason() {
+fn every_lost_notification_has_a_reason() {
     let mut link = umts();
     link.up.loss = LossSpec::Constant(Probability::ppm(100_000));
     let told = Notifications {
@@ -315,7 +315,7 @@ fn observer_with_lost_ack_is_removed_and_reregisters() {
 }
 
 #[test]
-fn equal_seeds_give_equal_runs_and_recordings_change_nothing() {
+fn runs_are_determined_by_the_seed() {
     let mut spec = spec(20, "cocoa-002", umts(), told());
     let first = run(&spec);
     assert_eq!(first, run(&spec));
@@ -333,7 +333,7 @@ fn equal_seeds_give_equal_runs_and_recordings_change_nothing() {
 }
 
 #[test]
-fn an_hour_leaves_a_record_as_small_as_its_bins() {
+fn record_size_depends_on_bins_not_on_duration() {
     let told = Notifications {
         duration: seconds(3_600),
         ..told()

@@ -56,7 +56,7 @@ fn a_request_is_sent_every_period_by_one_endpoint() {
 }
 
 #[test]
-fn a_burst_is_requests_at_once_which_nstart_sends_one_by_one() {
+fn burst_of_requests_is_serialized_by_nstart() {
     let record = carob_sim::run(&spec(1, requests(60, Probability::ALWAYS, Duration::ZERO)));
     let flow = &record.expect("a run").flows[0];
     let took = flow.completion().expect("it completes");
@@ -107,7 +107,7 @@ fn periodic_requests_go_on_after_one_that_was_given_up() {
 }
 
 #[test]
-fn more_responses_than_are_kept_leave_their_histogram() {
+fn histogram_covers_more_responses_than_are_stored() {
     let most = RunRecord::RESPONSE_TIMES_MAX;
     for (each, kept) in [(64, most), (65, 0)] {
         let requests = requests(each, Probability::ppm(0), Duration::ZERO);

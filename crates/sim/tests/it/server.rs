@@ -72,7 +72,7 @@ fn is_about(time: Duration, wanted: Duration) -> bool {
 }
 
 #[test]
-fn requests_that_come_at_once_are_answered_one_after_the_other() {
+fn simultaneous_requests_are_served_sequentially() {
     let record = run(&spec(30, 1, SERVICE, 50));
     for (place, flow) in record.flows.iter().enumerate() {
         let taken = flow.completion().expect("done");
@@ -94,7 +94,7 @@ fn requests_that_come_at_once_are_answered_one_after_the_other() {
 }
 
 #[test]
-fn what_finds_the_receive_queue_full_is_dropped_and_sent_again() {
+fn full_receive_queue_drops_requests() {
     // One is processed and ten are queued; the other nineteen are retransmitted.
     let mut spec = spec(30, 1, SERVICE, 10);
     spec.record.events = 10_000;
@@ -125,7 +125,7 @@ fn slow(copies: Copies) -> RunRecord {
 }
 
 #[test]
-fn copies_cost_what_the_request_did_or_nothing() {
+fn duplicates_may_cost_service_time_or_nothing() {
     let [costly, free] = [Copies::Cost, Copies::Free].map(slow);
     let taken = |record: &RunRecord| record.flows[0].completion().expect("done");
     // Retransmissions are sent after one, three and seven initial timeouts of 2 to 3 s.
@@ -153,7 +153,7 @@ fn copies_cost_what_the_request_did_or_nothing() {
 }
 
 #[test]
-fn a_copy_whose_request_never_came_costs_as_much_as_a_request() {
+fn retransmission_of_a_lost_request_has_full_cost() {
     let mut spec = spec(1, 200, SERVICE, 10);
     link(&mut spec).up.loss = LossSpec::Constant(Probability::ppm(300_000));
     spec.server.copies = Copies::Free;
@@ -184,7 +184,7 @@ fn service_time_is_drawn_per_request_on_its_own_stream() {
 }
 
 #[test]
-fn a_queue_that_nothing_waits_in_changes_nothing() {
+fn unused_queue_does_not_change_a_run() {
     let nothing = run(&spec(30, 3, Duration::ZERO, 1));
     assert_eq!(nothing.server, None);
     let mut other = spec(30, 3, Duration::ZERO, 50);

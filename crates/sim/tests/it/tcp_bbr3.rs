@@ -56,7 +56,7 @@ fn round_trip_ms(flow: &Flow) -> f64 {
 }
 
 #[test]
-fn slow_bbr3_alone_fills_the_link_and_keeps_no_standing_queue() {
+fn slow_bbr3_alone_fills_the_link_without_queue() {
     for buffer in [CAPACITY, 4 * CAPACITY] {
         let alone = |algorithm| flows(buffer, [algorithm; 2], 1, 1).remove(0);
         let (bbr, cubic) = (alone(Algorithm::Bbr3), alone(Algorithm::Cubic));
@@ -73,7 +73,7 @@ fn beside(first: Algorithm, second: Algorithm) -> f64 {
 }
 
 #[test]
-fn slow_bbr3_leaves_reno_and_cubic_a_share_of_a_short_queue_that_bbr1_takes() {
+fn slow_bbr3_is_fairer_than_bbr1_in_a_short_queue() {
     for rival in [Algorithm::NewReno, Algorithm::Cubic] {
         let (one, three) = (
             beside(Algorithm::Bbr1, rival),

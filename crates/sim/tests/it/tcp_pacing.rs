@@ -40,7 +40,7 @@ fn headers_count_in_the_rate_as_in_the_segments() {
 }
 
 #[test]
-fn a_frame_s_header_counts_in_the_segments_only() {
+fn frame_header_counts_in_the_segments_only() {
     // 2.17 ms for 296 bytes of 296, twice that for 592.
     let packets = departures(TcpSettings::THESIS, &[]);
     assert_eq!(packets[..5], [0, 1, 3, 5, 7]);

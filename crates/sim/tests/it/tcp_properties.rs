@@ -143,7 +143,7 @@ fn runs_with_one_seed_are_equal() {
 }
 
 #[test]
-fn segments_made_up_from_good_ones_never_panic() {
+fn mutated_segments_never_panic() {
     for (_, settings) in variants().into_iter().step_by(5) {
         let mut path = Path::connected(&settings);
         let mut chance = Stream::new(11, "noise");

@@ -28,7 +28,7 @@ fn rfc_5681_3_2_the_third_duplicate_sends_the_missing_segment() {
 }
 
 #[test]
-fn two_duplicates_are_reordering_and_no_loss() {
+fn two_duplicates_are_treated_as_reordering() {
     let mut path = Path::connected(&linux(&[("initial_window", "16")]));
     // The third segment arrives after the two that follow it.
     path.filter(|segment, forth, number| match (forth, number) {
@@ -83,7 +83,7 @@ fn rfc_6582_3_2_partial_ack_sends_next_hole() {
 }
 
 #[test]
-fn rfc_6582_3_2_a_partial_ack_takes_back_what_it_acknowledges() {
+fn rfc_6582_3_2_partial_ack_deflates_the_window() {
     // Segments 2 and 12 of 16 are lost, so the partial ACK covers 2 to 11: ten are deflated, one is added back.
     let mut path = Path::connected(&rfc(&[("initial_window", "16")]));
     path.a.socket.record(1_000);
@@ -217,7 +217,7 @@ fn rfc_2018_4_the_first_block_has_the_latest_segment() {
 }
 
 #[test]
-fn rfc_6937_3_1_bounds_decide_what_follows_heavy_loss() {
+fn rfc_6937_3_1_reduction_bounds_after_heavy_loss() {
     // Fourteen of 32 are lost: the pipe falls below half a window.
     let lost = &[
         0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,

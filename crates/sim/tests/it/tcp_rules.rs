@@ -26,7 +26,7 @@ fn rfc_9293_3_5_three_segments_open_a_connection() {
 }
 
 #[test]
-fn rfc_9293_3_5_both_may_open_at_once() {
+fn rfc_9293_3_5_simultaneous_open() {
     let settings = TcpSettings::THESIS;
     let mut path = Path::new(&settings, &settings, 1);
     path.b.socket.close(path.now);
@@ -82,7 +82,7 @@ fn rfc_6298_5_7_after_a_repeated_syn_data_has_3_seconds() {
 }
 
 #[test]
-fn rfc_5681_3_1_a_lost_syn_leaves_a_window_of_one() {
+fn rfc_5681_3_1_lost_syn_sets_the_window_to_one() {
     for (retries, window) in [("0", 1), ("1", 4)] {
         let settings = rfc(&[("window_handshake_losses", retries)]);
         let mut path = Path::new(&settings, &settings, 1);
@@ -94,7 +94,7 @@ fn rfc_5681_3_1_a_lost_syn_leaves_a_window_of_one() {
 }
 
 #[test]
-fn a_lost_third_segment_of_the_handshake_is_made_good_by_data() {
+fn lost_handshake_ack_is_replaced_by_data() {
     let mut path = Path::new(&linux(&[]), &linux(&[]), 1);
     path.drop_if(|segment, forth, _| {
         forth && segment.flags == Flags::ACK && segment.payload.is_empty()
@@ -108,7 +108,7 @@ fn a_lost_third_segment_of_the_handshake_is_made_good_by_data() {
 }
 
 #[test]
-fn rfc_9293_3_6_closing_takes_a_fin_each_way_and_time_wait() {
+fn rfc_9293_3_6_close_has_two_fins_and_time_wait() {
     let mut path = Path::connected(&linux(&[("time_wait", "10 s")]));
     path.close(true);
     path.run_for(ms(5_000));
@@ -140,7 +140,7 @@ fn rfc_9293_3_6_simultaneous_close_and_half_close() {
 }
 
 #[test]
-fn rfc_9293_3_5_2_what_belongs_to_nothing_is_reset() {
+fn rfc_9293_3_5_2_unmatched_segment_is_reset() {
     let mut path = Path::new(&linux(&[]), &linux(&[]), 1);
     path.b.socket.close(path.now); // nobody listens
     path.connect();
@@ -150,7 +150,7 @@ fn rfc_9293_3_5_2_what_belongs_to_nothing_is_reset() {
 }
 
 #[test]
-fn rfc_5961_3_2_a_reset_counts_only_at_the_expected_number() {
+fn rfc_5961_3_2_reset_needs_the_expected_sequence_number() {
     let mut path = Path::connected(&linux(&[]));
     path.send(true, segments(1), false);
     let good = path.sent[0].segment.clone();
@@ -289,7 +289,7 @@ fn rfc_9293_3_7_4_nagle_holds_short_segment_with_data_out() {
 // ---- retransmission timer ----
 
 #[test]
-fn rfc_6298_5_a_timer_doubles_until_it_is_answered() {
+fn rfc_6298_5_timer_doubles_until_an_ack() {
     // A sample of 100 ms: the RFC's minimum of 1 s applies.
     let mut path = Path::connected(&rfc(&[]));
     path.drop_data(&[0, 1, 2]);
@@ -318,7 +318,7 @@ fn backoff_can_end_with_any_new_ack() {
 }
 
 #[test]
-fn rfc_7323_4_timestamps_give_samples_of_copies() {
+fn rfc_7323_4_timestamps_give_samples_of_retransmissions() {
     let settings = rfc(&[("timestamps", "true"), ("mss", "268")]);
     let mut path = Path::connected(&settings);
     assert_eq!(path.a.socket.mss(), 256);
@@ -340,7 +340,7 @@ fn linux_floors_the_variance_and_not_the_timeout() {
 }
 
 #[test]
-fn a_connection_is_given_up_after_so_many_timeouts() {
+fn connection_is_closed_after_the_maximum_of_timeouts() {
     let mut path = Path::connected(&rfc(&[("retries", "3")]));
     path.filter(|_, _, _| Fate::Drop);
     path.send(true, segments(1), false);
@@ -353,7 +353,7 @@ fn a_connection_is_given_up_after_so_many_timeouts() {
 }
 
 #[test]
-fn after_a_timeout_all_is_sent_again_in_slow_start() {
+fn timeout_retransmits_all_in_slow_start() {
     // Ten segments: four arrive, then all are lost until the timeout of the fifth.
     let mut path = Path::connected(&linux(&[]));
     path.drop_data(&[4, 5, 6, 7, 8, 9, 10, 11]);
@@ -371,7 +371,7 @@ fn after_a_timeout_all_is_sent_again_in_slow_start() {
 }
 
 #[test]
-fn after_a_timeout_only_the_first_can_be_sent_again() {
+fn timeout_may_retransmit_the_first_segment_only() {
     let mut path = Path::connected(&linux(&[("after_timeout", "head-only")]));
     path.drop_data(&[4, 5, 6, 7, 8, 9, 10, 11]);
     path.send(true, segments(12), false);
@@ -499,7 +499,7 @@ fn options_are_used_only_if_both_ends_offer_them() {
 }
 
 #[test]
-fn the_history_is_bounded_and_tells_what_happened() {
+fn history_is_bounded() {
     let mut path = Path::connected(&linux(&[("initial_window", "16")]));
     path.a.socket.record(20);
     path.drop_data(&[2]);
@@ -520,7 +520,7 @@ fn the_history_is_bounded_and_tells_what_happened() {
 }
 
 #[test]
-fn a_write_is_cut_at_the_buffer_and_goes_on_when_there_is_room() {
+fn write_is_limited_by_the_send_buffer() {
     let mut path = Path::connected(&linux(&[("send_buffer", "1000")]));
     path.send(true, segments(40), true);
     assert_eq!(path.a.socket.writable(), 0);

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_rules_speak_of_cells_and_algorithms_that_there_are() {
+    fn slow_rules_name_existing_cells_and_algorithms() {
         for part in PARTS {
             let files = part.scenarios.iter().map(|name| {
                 let (file, _) = builtin::find(name).expect("a scenario");

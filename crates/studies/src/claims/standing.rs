@@ -253,7 +253,7 @@ mod tests {
     const WORDS_MAX: usize = 25;
 
     #[test]
-    fn claims_that_fail_have_a_cause_and_those_that_hold_none() {
+    fn failing_claims_have_a_cause() {
         let mut explained = 0;
         for study in papers::studies() {
             let statuses = ClaimStatuses::of(&study.short_name);

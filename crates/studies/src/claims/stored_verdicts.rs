@@ -195,7 +195,7 @@ mod tests {
     const SAMPLE: usize = 32;
 
     #[test]
-    fn nightly_kept_verdicts_are_what_the_program_finds_today() {
+    fn nightly_stored_verdicts_are_up_to_date() {
         for part in PARTS {
             let name = format!("{} {}", part.study, part.name);
             let kept = StoredVerdicts::of(part).unwrap_or_else(|| panic!("{name} has no verdicts"));

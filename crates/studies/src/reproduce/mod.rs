@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_median_between_the_quartiles_holds_where_that_is_enough() {
+    fn median_within_the_quartiles_holds() {
         let cell = "long-1c-medium-28200";
         let verdict = |measured: f64| {
             let rows = [row(cell, "tcp-newreno", &[measured])];
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_a_kernel_leaves_have_a_verdict_and_a_note() {
+    fn rows_in_which_linux_deviates_have_a_note() {
         let rows = [row("long-1c-high-14100", "tcp-newreno", &[656.0])];
         let all = compare(&papers::thesis_fct(), &rows, &thesis_tolerances());
         let measured = all
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_not_run_are_undecided_and_say_why() {
+    fn rows_not_run_are_undecided_with_a_reason() {
         let all = compare(&papers::thesis_fct(), &[], &thesis_tolerances());
         assert_eq!(
             tally(&all),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_is_a_comparison_of_its_own() {
+    fn interpretation_is_a_separate_comparison() {
         let mut rows = vec![row("long-1c-high-2500", "cocoa-001", &[900.0]); 2];
         rows[1].set = vec!["cc.vbf_on=init-dithered".to_owned()];
         let all = compare(&papers::thesis_fct(), &rows, &thesis_tolerances());

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_show_what_was_run_with_its_tolerance_and_verdict() {
+    fn medians_have_tolerance_and_verdict() {
         let text = medians(&comparisons()).to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5, "{text}");
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_stand_side_by_side_and_the_nearer_is_named() {
+    fn interpretations_are_listed_with_the_nearest() {
         let all = comparisons();
         let text = readings(&all).to_string();
         let line = text.lines().nth(2).expect("one row");
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_run_is_counted_by_reason() {
+    fn rows_not_run_are_counted_by_reason() {
         let all = comparisons();
         let text = not_run(&all).join("\n");
         assert!(

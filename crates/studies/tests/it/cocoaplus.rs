@@ -18,7 +18,7 @@ fn met(point: &PointResult) -> [usize; 3] {
 }
 
 #[test]
-fn no_tried_settings_meet_delays_and_delivery_within_15_per_cent() {
+fn no_settings_meet_delays_and_delivery_within_15_per_cent() {
     assert!(BASELINE.contains("excluded_by = \"value\"") && !BASELINE.contains("50 %"));
     let ids = BASELINE
         .lines()

@@ -150,7 +150,7 @@ fn comparison(compared: &[Compared]) -> String {
 }
 
 #[test]
-fn nightly_the_simulator_does_what_kernels_did() {
+fn nightly_simulator_matches_linux() {
     let compared = compare();
     let misses: Vec<&str> = compared
         .iter()

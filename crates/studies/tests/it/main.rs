@@ -9,7 +9,7 @@ mod thesis_long;
 mod wireless;
 
 #[test]
-fn the_readme_counts_findings_as_the_page_of_claims() {
+fn readme_counts_match_the_claims_page() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
     let claims = read("papers/claims.md");

@@ -73,7 +73,7 @@ fn slow_study_configurations_are_cells_with_link_and_rates() {
 }
 
 #[test]
-fn readings_of_what_is_open_are_settings() {
+fn interpretations_are_settings() {
     let cell = "nonobserve/gprs-60s-100S5n";
     let link = |setting: &str| match spec(cell, "default", &[setting]).network {
         NetworkSpec::Link(network) => network.link,
@@ -106,7 +106,7 @@ fn readings_of_what_is_open_are_settings() {
 }
 
 #[test]
-fn what_cannot_be_told_is_refused_at_its_place() {
+fn impossible_settings_are_refused_with_their_key() {
     let (file, _) = builtin::find("nonobserve/umts").expect("a scenario");
     let refused = |set: &[&str]| {
         let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();

@@ -40,7 +40,7 @@ fn rows(name: &str, cell: Option<&str>, set: &[&str]) -> Vec<Row> {
 }
 
 #[test]
-fn slow_every_network_runs_and_says_what_became_of_its_messages() {
+fn slow_every_network_runs_with_message_counts() {
     for name in SCENARIOS {
         let idle = name.ends_with("-idle");
         for row in rows(name, None, &["workload.duration=200 s"]) {
@@ -79,7 +79,7 @@ fn a_name_cut_short_is_all_loads_and_a_load_that_was_set_one() {
 }
 
 #[test]
-fn offered_load_is_what_nodes_make_together() {
+fn offered_load_is_the_total_of_all_nodes() {
     let set = [
         "load=4 kbit/s",
         "workload.duration=300 s",

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_are_no_part_of_the_key_make_none() {
+    fn no_cache_key_options_do_not_change_the_key() {
         for number in [OptionNumber::SIZE2, OptionNumber::ECHO] {
             assert!(number.is_no_cache_key());
             assert_eq!(key(&[(number, b"x")]), key(&[]), "{number}");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_for_a_cache_has_no_key() {
+    fn uncacheable_requests_have_no_key() {
         for number in NOT_FOR_CACHES {
             assert_eq!(key(&[(number, b"")]), None, "{number}");
         }

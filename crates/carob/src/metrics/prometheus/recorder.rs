@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_printed_in_the_text_format() {
+    fn recorded_metrics_are_printed_in_the_text_format() {
         let registry = Registry::default();
         registry.describe_counter("a_total".into(), None, "Two\nlines".into());
         let one = key("a_total", &[("x", "1"), ("b", "quote \" and \\")]);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_series_are_kept_than_may_be() {
+    fn number_of_series_is_limited() {
         let registry = Registry::default();
         for n in 0..SERIES + 5 {
             let label = Label::new("n", n.to_string());

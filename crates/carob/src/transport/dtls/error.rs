@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identities_that_are_no_text_are_told_apart() {
+    fn binary_identities_are_shown_distinctly() {
         let of = |identity: &[u8]| HandshakeError::of(DtlsError::Alert(51), Some(identity), true);
         let wrong = |identity: &str| HandshakeError::WrongKey {
             identity: identity.to_owned(),

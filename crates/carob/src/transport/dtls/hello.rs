@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_good_for_its_address_its_hello_and_a_while() {
+    fn cookie_is_bound_to_address_hello_and_time() {
         let cookies = Cookies::new([9; 32]);
         let bytes = hello(0, &[]);
         let bare = Hello::read(&bytes).expect("it is one");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_in_fragments_is_no_hello() {
+    fn truncated_or_fragmented_hello_is_rejected() {
         let whole = hello(1, &[3; 32]);
         for end in 0..whole.len() {
             assert!(Hello::read(&whole[..end]).is_none(), "{end}");

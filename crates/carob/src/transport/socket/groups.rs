@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_read_with_its_interface_and_nothing_else_is_one() {
+    fn multicast_group_with_interface_is_parsed() {
         for text in ["224.0.1.187", "ff05::fd", "ff02::fd%eth0"] {
             let group: Group = text.parse().unwrap();
             assert_eq!(group.to_string(), text);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_is_not_there_is_named() {
+    fn missing_interface_is_named() {
         let error = index("nowhere0").unwrap_err();
         assert_eq!(error.to_string(), "there is no interface \"nowhere0\"");
         #[cfg(target_os = "linux")]

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_keep_the_digits_that_count() {
+    fn numbers_are_rounded_and_grouped() {
         assert_eq!(
             [0, 999, 1_000, 1_234_567].map(thousands),
             ["0", "999", "1,000", "1,234,567"]

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_told_by_another_without_loss() {
+    fn profile_is_described_relative_to_another() {
         for profiles in all().chunk_by(|a, b| a.family == b.family) {
             let relatives = relatives(profiles);
             for (of, entry) in profiles.iter().enumerate() {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_of_this_project_are_marked_and_told() {
+    fn own_choices_are_marked_and_explained() {
         let mut all = all();
         let plain = text(&all);
         let choices = all.iter().filter(|e| e.project_choice.is_some()).count();

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_all_scenarios_are_scenarios_of_no_study() {
+    fn copied_scenarios_belong_to_no_study() {
         for one in builtin::ALL {
             let text = copy(one.name, one.text);
             let scenario = Scenario::read("mine.toml", &text, &[]);

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_named_after_what_it_is_about() {
+    fn report_name_follows_from_its_contents() {
         let name = |of| default_file(of, "html").display().to_string();
         assert_eq!(
             name("thesis/long-1c-none-2500"),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_quoted_for_a_shell_where_they_need_it() {
+    fn words_are_shell_quoted_if_needed() {
         assert_eq!(quoted("thesis/long"), "thesis/long");
         assert_eq!(quoted("thesis/long-*"), "'thesis/long-*'");
         assert_eq!(quoted("it's"), r"'it'\''s'");

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_read_once_however_many_list_it_until_it_changes() {
+    fn folder_listing_is_cached_until_it_changes() {
         served_from("carob-files-once", |client, uri, folder| async move {
             let past = std::time::SystemTime::now() - Duration::from_secs(60);
             let own = File::from(folder.descriptor.try_clone().unwrap());

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn dotfiles_are_there_only_if_asked_for() {
+    fn dotfiles_are_listed_only_on_request() {
         let (root, folder) = tree("carob-folder-hidden");
         fs::create_dir(root.join("served/.git")).unwrap();
         fs::write(root.join("served/.git/config"), "c").unwrap();

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_post_adds_one_unless_it_says_how_much() {
+    fn post_adds_one_by_default() {
         assert_eq!(summand(b""), Some(1));
         assert_eq!(summand(b" -7\n"), Some(-7));
         assert_eq!(summand(b"seven"), None);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn sensors_say_the_same_in_json_and_in_cbor() {
+    fn sensors_are_equal_in_json_and_cbor() {
         let json: serde_json::Value = serde_json::from_slice(&sensors_json()).unwrap();
         let cbor = sensors_cbor();
         let mut decoder = minicbor::Decoder::new(&cbor);

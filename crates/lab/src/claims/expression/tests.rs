@@ -69,7 +69,7 @@ fn a_draw_decides_which_runs_count() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_with_its_place() {
+fn parse_error_has_the_position() {
     for (text, at, what) in [
         ("p50(speed, a, b)", 9, "\"speed\" is no metric"),
         ("1 +", 3, "expected a number or a quantity"),

@@ -231,7 +231,7 @@ fn network_settles_at_first_window_of_steady_rate() {
 }
 
 #[test]
-fn the_traced_node_tells_what_happens_after_its_parent_changed() {
+fn traced_node_records_events_after_a_parent_change() {
     let sample = |n: u64| {
         let (parent, rto, retransmissions) = match n {
             0..100 => (Some(1), 2_000, 1),

@@ -34,7 +34,7 @@ fn under(name: &str, parameters: &TransmissionParameters, events: &[Event]) -> V
 }
 
 #[test]
-fn a_lost_copy_costs_its_timer() {
+fn lost_transmission_costs_its_timeout() {
     let steps = under("default", &LOW, &[rtt("400 ms"), lost(2, "400 ms")]);
     assert_eq!(seconds(&steps[0].timers), [2.0]);
     assert_eq!(steps[0].took(), Duration::from_millis(400));
@@ -57,13 +57,13 @@ fn round_trip_beyond_rto_causes_spurious_retransmissions() {
 }
 
 #[test]
-fn an_answer_as_the_timer_runs_out_is_in_time() {
+fn response_at_the_timeout_is_in_time() {
     let steps = under("default", &LOW, &[rtt("2 s")]);
     assert_eq!((steps[0].timers.len(), steps[0].spurious), (1, 0));
 }
 
 #[test]
-fn what_is_never_answered_is_given_up_after_the_last_timer() {
+fn unanswered_exchange_ends_after_the_last_timeout() {
     let steps = under(
         "default",
         &LOW,
@@ -106,7 +106,7 @@ fn a_weak_estimate_is_that_of_the_vectors() {
 }
 
 #[test]
-fn a_pause_ages_what_is_known() {
+fn idle_time_ages_the_estimate() {
     // The second copy leaves after 2 s, so 6 s are a weak sample: 6 + 3 = 9 s, a quarter of
     // which makes 2 s 3.75 s. Unused for four times that, it becomes 1 + 3.75/2.
     let pause = |seconds| Event::Idle(Duration::from_secs(seconds));
@@ -116,7 +116,7 @@ fn a_pause_ages_what_is_known() {
 }
 
 #[test]
-fn notifications_leave_when_they_may() {
+fn notifications_are_paced() {
     let told = Event::Notification {
         rtt: Duration::from_secs(1),
     };
@@ -200,7 +200,7 @@ fn told(mut recorder: Recorder, events: &[Event]) -> Vec<String> {
 }
 
 #[test]
-fn late_answers_come_in_the_middle_of_what_follows() {
+fn late_responses_arrive_during_later_exchanges() {
     let all = told(Recorder::default(), &[rtt("1.5 s"), lost(1, "1 s")]);
     assert_eq!(
         all,
@@ -220,7 +220,7 @@ fn late_answers_come_in_the_middle_of_what_follows() {
 }
 
 #[test]
-fn answers_to_what_was_given_up_are_told_as_such() {
+fn responses_to_abandoned_exchanges_are_reported_as_late() {
     let pause = Event::Idle(Duration::from_secs(10));
     let all = told(Recorder::default(), &[lost(1, "3 s"), pause]);
     assert_eq!(all[5], "3 lost");
@@ -235,7 +235,7 @@ fn answers_to_what_was_given_up_are_told_as_such() {
 }
 
 #[test]
-fn who_tells_copies_apart_learns_which_was_answered() {
+fn tagging_controller_learns_the_answered_transmission() {
     for counting in [
         CopyTagging::EveryCopy,
         CopyTagging::RepeatedCopies,

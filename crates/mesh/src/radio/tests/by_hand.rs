@@ -42,7 +42,7 @@ fn contiki_sends_at_once_and_checks_ack_after_its_wait() {
 }
 
 #[test]
-fn what_waits_for_a_neighbour_is_sent_without_a_break() {
+fn queued_frames_of_a_neighbour_are_sent_back_to_back() {
     let mac = contiki(Csma::Contiki27);
     let mut bench = Bench::new(&row(2), &RadioSpec::default(), &mac, 1);
     for frame in 0..4 {
@@ -159,7 +159,7 @@ fn hidden_frames_collide_within_one_air_time() {
 }
 
 #[test]
-fn neighbours_see_each_other_but_for_the_time_that_it_takes() {
+fn neighbours_sense_each_other_after_the_turnaround() {
     let mac = MacSpec {
         acknowledged: false,
         ..MacSpec::default()
@@ -194,7 +194,7 @@ fn crossed() -> Vec<TableLink> {
 }
 
 #[test]
-fn an_acknowledgement_counts_by_its_number_whoever_sent_it() {
+fn acknowledgement_is_matched_by_sequence_number_only() {
     let radio = RadioSpec {
         delivery: Delivery::Table,
         ..RadioSpec::default()

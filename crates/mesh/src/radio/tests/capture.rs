@@ -274,7 +274,7 @@ fn slow_hidden_stars_deliver_what_those_of_ns3_do_without_ended_interference() {
 }
 
 #[test]
-fn the_rest_of_an_older_frame_is_interference_except_in_ns3() {
+fn remaining_part_of_an_older_frame_interferes() {
     // Node 2's frame begins while node 0 sends, and ends in the middle of node 1's: 1,000 us at -3 dB.
     let received = |rule| {
         let mut air = Air::new(&[50_000, 39_716], rule, 1);

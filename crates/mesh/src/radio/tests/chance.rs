@@ -296,7 +296,7 @@ fn anything(seed: u64, random: &mut Stream) -> Vec<(Instant, Upcall<u32>)> {
 }
 
 #[test]
-fn whatever_happens_every_buffer_comes_back() {
+fn all_buffers_are_released_in_random_runs() {
     let mut upcalls = 0;
     for seed in 0..400 {
         upcalls += anything(seed, &mut Stream::indexed(seed, "anything", 0)).len();

@@ -72,7 +72,7 @@ fn busy_channel_blocks_contiki27_and_ends_standard_after_five() {
 }
 
 #[test]
-fn a_third_neighbour_at_once_has_no_queue() {
+fn third_concurrent_neighbour_has_no_queue() {
     let mac = contiki(Csma::Contiki27);
     let mut bench = Bench::new(&grid(3), &RadioSpec::default(), &mac, 1);
     assert_eq!(bench.send(0, 4, Some(1), 100, 0), Ok(()));
@@ -104,7 +104,7 @@ fn a_third_neighbour_at_once_has_no_queue() {
 }
 
 #[test]
-fn a_node_may_have_buffers_of_its_own() {
+fn node_may_have_separate_buffers() {
     let mac = MacSpec {
         buffers: 4,
         frames_per_neighbour: 8,
@@ -119,7 +119,7 @@ fn a_node_may_have_buffers_of_its_own() {
 }
 
 #[test]
-fn buffers_are_shared_and_come_back() {
+fn shared_buffers_are_released() {
     for csma in [Csma::Contiki27, Csma::Ieee802154] {
         let mac = MacSpec {
             frames_per_neighbour: 8,
@@ -192,7 +192,7 @@ fn frames_whose_acknowledgements_are_lost_arrive_once() {
 }
 
 #[test]
-fn the_filter_forgets_what_is_old() {
+fn duplicate_filter_forgets_old_frames() {
     let (radio, mac) = standard();
     let mac = MacSpec {
         duplicates_remembered: 2,

@@ -60,7 +60,7 @@ fn parent_change_informs_old_and_new_parent_and_children() {
 }
 
 #[test]
-fn candidates_beyond_the_rank_that_is_allowed_are_not_taken() {
+fn candidates_beyond_the_maximum_rank_are_refused() {
     let spec = RplSpec {
         max_rank_increase: 1_024,
         ..RplSpec::default()
@@ -85,7 +85,7 @@ fn candidates_beyond_the_rank_that_is_allowed_are_not_taken() {
 }
 
 #[test]
-fn a_lowest_rank_that_is_kept_blocks_the_return() {
+fn stored_lowest_rank_blocks_rejoining() {
     for (forgets, returns) in [(false, false), (true, true)] {
         let spec = RplSpec {
             max_rank_increase: 1_024,
@@ -103,7 +103,7 @@ fn a_lowest_rank_that_is_kept_blocks_the_return() {
 }
 
 #[test]
-fn a_node_without_parents_says_so_soon() {
+fn node_without_parents_poisons_soon() {
     let mut bench = Bench::new(&RplSpec::contiki3x());
     bench.dio(1, 128);
     bench.run_for(secs(600));
@@ -168,7 +168,7 @@ fn three_lost_frames_isolate_a_node_with_a_limit_of_4() {
 }
 
 #[test]
-fn of0_takes_the_parent_with_the_fewest_steps() {
+fn of0_selects_the_parent_with_the_lowest_rank() {
     let spec = RplSpec {
         objective: ObjectiveKind::Of0,
         min_hop_rank_increase: 256,
@@ -185,7 +185,7 @@ fn of0_takes_the_parent_with_the_fewest_steps() {
 }
 
 #[test]
-fn who_has_no_parent_repairs_again_and_again_before_3x() {
+fn node_without_parent_repairs_repeatedly_before_3x() {
     for (spec, again) in [(RplSpec::default(), true), (RplSpec::contiki3x(), false)] {
         let spec = RplSpec {
             max_link_metric: Some(300),

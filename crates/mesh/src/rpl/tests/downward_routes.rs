@@ -113,7 +113,7 @@ fn a_full_route_table_refuses_or_forgets_the_least_used() {
 }
 
 #[test]
-fn the_root_may_have_tables_of_its_own() {
+fn root_may_have_larger_tables() {
     let spec = RplSpec {
         routes_max: 1,
         root_routes_max: Some(3),
@@ -136,7 +136,7 @@ fn the_root_may_have_tables_of_its_own() {
 }
 
 #[test]
-fn a_dtsn_asks_for_daos() {
+fn dtsn_increment_requests_daos() {
     let mut bench = Bench::new(&RplSpec::contiki3x());
     bench.dio(0, 128);
     bench.run_for(secs(10));
@@ -152,7 +152,7 @@ fn a_dtsn_asks_for_daos() {
 }
 
 #[test]
-fn the_root_knows_whole_ways_in_non_storing_mode() {
+fn root_has_source_routes_in_non_storing_mode() {
     let mut root = Bench::root(&RplSpec::contiki3x());
     let dao = |target, parent, no_path| Message::Dao {
         target,

@@ -19,7 +19,7 @@ fn the_first_dio_follows_joining_within_imin() {
 }
 
 #[test]
-fn who_has_not_joined_asks_and_stops_once_it_has() {
+fn dis_is_sent_until_joining() {
     let mut bench = Bench::new(&RplSpec::default());
     bench.run_for(secs(160));
     let asked: Vec<_> = bench
@@ -47,7 +47,7 @@ fn who_has_not_joined_asks_and_stops_once_it_has() {
 }
 
 #[test]
-fn trickle_is_reset_by_what_is_inconsistent_and_by_nothing_else() {
+fn trickle_is_reset_by_inconsistencies_only() {
     let quiet = |spec: &RplSpec| {
         let mut bench = Bench::new(spec);
         bench.dio(0, 256);
@@ -166,7 +166,7 @@ fn contiki_27_does_not_probe() {
 }
 
 #[test]
-fn who_asks_for_daos_depends_on_the_release() {
+fn dao_requests_depend_on_the_release() {
     for (spec, multicast, unicast) in [
         (RplSpec::default(), true, true),
         (RplSpec::contiki30(), true, false),
@@ -187,7 +187,7 @@ fn who_asks_for_daos_depends_on_the_release() {
 }
 
 #[test]
-fn a_new_version_is_taken_with_new_parents() {
+fn new_dodag_version_is_joined_with_new_parents() {
     let mut bench = Bench::new(&RplSpec::default());
     bench.dio(0, 256);
     bench.dio(1, 256);
@@ -215,7 +215,7 @@ fn a_new_version_is_taken_with_new_parents() {
 }
 
 #[test]
-fn the_root_keeps_ahead_of_versions_that_it_has_not_made() {
+fn root_exceeds_foreign_dodag_versions() {
     let mut bench = Bench::root(&RplSpec::default());
     let version = Lollipop(250);
     bench.receive(

@@ -50,7 +50,7 @@ fn grid_forms_dodag_with_routes_to_all_in_storing_mode() {
 }
 
 #[test]
-fn in_non_storing_mode_source_routes_are_the_ways_up_reversed() {
+fn source_routes_are_the_reversed_upward_paths() {
     // The second network loses every fifth frame for a while, so that parents change and the root learns it late. Routes
     // with lifetimes of half an hour are refreshed afterwards.
     for (seed, lossy, quiet) in [(3, 0, 600), (4, 600, 3_000)] {
@@ -107,7 +107,7 @@ fn same_seed_same_messages() {
 }
 
 #[test]
-fn a_quiet_network_falls_silent_as_trickle_says() {
+fn quiet_network_sends_at_trickle_intervals() {
     let mut network = Network::grid(6, 6, &RplSpec::contiki3x(), 7);
     network.run_until(at(900));
     let [dis, dio, dao] = network.sent;
@@ -123,7 +123,7 @@ fn a_quiet_network_falls_silent_as_trickle_says() {
 }
 
 #[test]
-fn a_line_that_is_cut_off_counts_no_further_than_it_may() {
+fn count_to_infinity_is_bounded() {
     // A line 0 - 1 - 2 - 3 - 4; the link between 0 and 1 breaks.
     let links = |cut: bool| {
         let mut links: Vec<Vec<Node>> = vec![vec![1], vec![0, 2], vec![1, 3], vec![2, 4], vec![3]];
@@ -303,7 +303,7 @@ fn any_input_keeps_tables_within_limits_without_panic() {
 }
 
 #[test]
-fn a_thousand_nodes_find_their_way() {
+fn thousand_nodes_form_a_dodag() {
     let spec = RplSpec {
         routes_max: 1_024,
         max_rank_increase: 0,

@@ -32,14 +32,14 @@ fn of_subject(observers: &Observers, subject: u64) -> Vec<u32> {
 }
 
 #[test]
-fn an_observer_costs_72_bytes_beside_its_peer() {
+fn observer_takes_72_bytes_besides_its_peer() {
     let links = 8;
     let entry = size_of::<Observer>() + links;
     assert!(entry <= 72, "{entry} bytes");
 }
 
 #[test]
-fn lists_hold_together_when_observers_leave_from_any_place() {
+fn observer_lists_stay_linked_after_removals() {
     for leaving in 0..4 {
         let mut observers = observers();
         let mut heads = [NONE; 2];
@@ -73,7 +73,7 @@ fn a_subject_is_forgotten_with_its_last_observer() {
 }
 
 #[test]
-fn everyone_is_told_once_whoever_leaves_meanwhile() {
+fn every_observer_is_notified_once_despite_removals() {
     let state = || State {
         response: Response::new(crate::codec::Code::CONTENT),
         confirmable: false,

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_of_two_states_or_cut_short_is_none() {
+    fn inconsistent_or_truncated_body_is_invalid() {
         let one = State {
             server: 1,
             resource: 2,

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stood_still_goes_on_from_there() {
+    fn stopped_clock_resumes() {
         let mut clock = HostClock::start(Instant::ZERO, 0);
         let [one, nine, ten] = [1, 9, 10].map(Instant::from_micros);
         clock.stood_still(one, nine);

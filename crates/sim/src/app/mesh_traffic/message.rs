@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payload_says_who_made_it() {
+    fn payload_identifies_its_sender() {
         let made = AppMessage {
             by: 300,
             number: 70_000,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_new_once_in_any_order() {
+    fn message_numbers_are_new_once() {
         let mut got = ReceivedNumbers::default();
         assert!(got.is_new(0) && got.is_new(5) && got.is_new(3));
         assert!(!got.is_new(0) && !got.is_new(5) && !got.is_new(3));

@@ -112,14 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn rfc_5681_3_1_a_loss_leaves_half_and_no_less_than_two() {
+    fn rfc_5681_3_1_loss_halves_the_window_to_at_least_two() {
         let mut reno = NewReno::new(&TcpSettings::RFC);
         assert_eq!(reno.ssthresh(Instant::ZERO, &window(11, 5), 11), 5);
         assert_eq!(reno.ssthresh(Instant::ZERO, &window(1, 5), 1), 2);
     }
 
     #[test]
-    fn rfc_7661_a_window_that_limits_nothing_does_not_grow() {
+    fn rfc_7661_unused_window_does_not_grow() {
         let mut reno = NewReno::new(&TcpSettings::THESIS);
         let mut w = window(10, SSTHRESH_NONE);
         let idle = Ack {

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_of_sending_and_acknowledging_counts() {
+    fn rate_sample_uses_the_longer_interval() {
         // Sent 0 to 150 ms, the first answered at 50 and the other eleven at once at 170: the ACKs
         // took 120 ms, but sending, from the first segment on, 150.
         let mut rate = Rate::new(RateSampleOf::LatestSent);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_an_application_that_had_nothing_to_send_say_so() {
+    fn application_limited_samples_are_marked() {
         let mut rate = Rate::new(RateSampleOf::LatestSent);
         rate.limited_by_application(0);
         let first = sent(&mut rate, 0, true);

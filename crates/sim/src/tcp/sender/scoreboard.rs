@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_never_stand_for_more_than_can_have_been_received() {
+    fn duplicates_are_bounded_by_received_segments() {
         let mut b = board(4);
         assert_eq!(b.duplicate(9), 3);
         assert_eq!(b.pipe(), 1);

@@ -57,7 +57,7 @@ fn time_out(sender: &mut Sender) -> u64 {
 }
 
 #[test]
-fn duplicates_nothing_explains_raise_the_threshold() {
+fn unexplained_duplicates_raise_the_threshold() {
     for (most, expected) in [(0, 3), (300, 10), (6, 6)] {
         let mut settings = TcpSettings::THESIS;
         settings.reordering_max = most;
@@ -96,7 +96,7 @@ fn deliveries_announced_before_a_timeout_can_be_counted_once() {
 }
 
 #[test]
-fn without_sack_a_timeout_takes_all_for_lost() {
+fn without_sack_timeout_marks_all_lost() {
     for (sack, lost) in [(false, 10), (true, 1)] {
         let mut sender = outstanding(&TcpSettings::KERNEL, 10, sack);
         let due = sender.timer.expect("a timer runs");

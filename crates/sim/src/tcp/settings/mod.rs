@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_described_can_be_set_and_profiles_are_possible() {
+    fn described_settings_are_valid() {
         for profile in &PROFILES {
             assert_eq!(profile.settings.check(), Ok(()), "{}", profile.name);
             let mut copy = TcpSettings::RFC;
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_says_where_it_comes_from() {
+    fn every_setting_has_a_source() {
         for key in KEYS {
             assert!(
                 !key.source.is_empty() && !key.about.is_empty(),

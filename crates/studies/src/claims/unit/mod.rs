@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_their_own_and_a_stray_argument_is_no_fact() {
+    fn unit_names_are_unique_without_extra_arguments() {
         for (place, fact) in FACTS.iter().enumerate() {
             assert!(FACTS[..place].iter().all(|other| other.name != fact.name));
             assert!(fact.about.ends_with('.'), "{}", fact.name);

@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_search_finds_the_timer_that_is_asked_for() {
+    fn search_finds_the_requested_timer() {
         let found = backed_off("0.9").expect("there is one");
         assert!((found / 0.9 - 3.0).abs() < 0.001, "{found}");
         let found = backed_off("4").expect("there is one");

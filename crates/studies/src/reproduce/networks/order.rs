@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rankings_show_what_is_known() {
+    fn rankings_show_significant_orders() {
         let means = [("a", 1.0), ("b", 3.0), ("c", 2.0)];
         let all = |_: &str, _: &str| Order::Above;
         assert_eq!(ranking(&means, all), "b > c > a");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_seed_lacks_is_left_out_of_both() {
+    fn missing_seeds_are_excluded_from_both() {
         let published: Vec<PublishedMean> = crate::papers::cocoaplus_means().drain(..3).collect();
         let (some, others) = (
             [Some(3.0), None, Some(5.0)],

@@ -72,7 +72,7 @@ impl Cache {
 }
 
 #[test]
-fn a_response_is_fresh_as_long_as_it_says_or_60_s() {
+fn response_is_fresh_for_max_age_or_60_s() {
     let mut cache = Cache::new(PLENTY);
     cache.keep(100, "a", content("a"));
     cache.keep(100, "b", content("b").with_max_age(secs(5)));
@@ -85,7 +85,7 @@ fn a_response_is_fresh_as_long_as_it_says_or_60_s() {
 }
 
 #[test]
-fn a_max_age_of_zero_keeps_it_for_validation_only() {
+fn max_age_of_zero_permits_validation_only() {
     let mut cache = Cache::new(PLENTY);
     cache.keep(0, "a", content("a").with_max_age(secs(0)));
     assert_eq!(cache.look(0, "a"), Err(vec![]));
@@ -99,7 +99,7 @@ fn a_max_age_of_zero_keeps_it_for_validation_only() {
 }
 
 #[test]
-fn codes_are_kept_as_rfc_7252_5_9_allows() {
+fn cacheable_codes_follow_rfc_7252_5_9() {
     let mut cache = Cache::new(PLENTY);
     let aged = |code| Response::new(code).with_max_age(secs(9)).with_payload("x");
     for code in [
@@ -173,7 +173,7 @@ fn earlier_states_revalidate_and_the_oldest_is_evicted() {
 }
 
 #[test]
-fn a_2_03_that_names_nothing_we_have_validates_nothing() {
+fn unmatched_2_03_validates_nothing() {
     let mut cache = Cache::new(PLENTY);
     cache.keep(0, "a", content("a").with_etag(1.into()));
     let other = Response::new(Code::VALID).with_etag(9.into());
@@ -245,7 +245,7 @@ fn change_invalidates_entries_of_its_target_only() {
 }
 
 #[test]
-fn what_was_under_way_during_a_change_is_not_taken_for_fresh() {
+fn response_to_request_before_a_change_is_not_fresh() {
     let mut cache = Cache::new(PLENTY);
     let epoch = cache.epoch();
     cache.invalidate(&target("a").0);
@@ -262,7 +262,7 @@ fn what_was_under_way_during_a_change_is_not_taken_for_fresh() {
 }
 
 #[test]
-fn a_new_response_takes_the_place_of_a_fresh_one() {
+fn new_response_replaces_a_fresh_one() {
     let mut cache = Cache::new(PLENTY);
     cache.keep(0, "a", content("old").with_etag(1.into()));
     assert!(
@@ -275,7 +275,7 @@ fn a_new_response_takes_the_place_of_a_fresh_one() {
 }
 
 #[test]
-fn what_an_observation_tells_is_kept_without_its_number() {
+fn notification_is_cached_without_observe() {
     let mut cache = Cache::new(PLENTY);
     let told = |text: &str| {
         let mut response = content(text);
@@ -314,7 +314,7 @@ fn earlier_response_does_not_replace_notification() {
 }
 
 #[test]
-fn what_was_used_longest_ago_goes_first() {
+fn least_recently_used_entry_is_evicted_first() {
     let mut cache = Cache::new(CacheLimits {
         entries: 3,
         ..PLENTY
@@ -330,7 +330,7 @@ fn what_was_used_longest_ago_goes_first() {
 }
 
 #[test]
-fn bytes_are_bounded_whatever_comes() {
+fn cache_bytes_are_bounded() {
     let limits = CacheLimits {
         entries: 1_000,
         bytes: 10_000,

@@ -301,7 +301,7 @@ fn wrong_key_is_reported_after_alert_or_silence() {
 }
 
 #[test]
-fn a_server_without_our_kind_of_suite_is_said_to_be_that() {
+fn missing_common_cipher_suite_is_reported() {
     let (identity, _) = certified(&["192.0.2.1"], "a");
     let mut server = Server::new("", Some(&identity));
     let mut session = connect(&with_key("secret"), None);

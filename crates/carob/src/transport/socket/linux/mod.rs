@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_unreachable_destination_is_told_of() {
+    fn only_unreachable_destinations_are_reported() {
         let (v4, v6) = (libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6);
         for code in [0, 1, 2, 3, 13] {
             assert!(reports_unreachable(v4, 3, code), "{code}");

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_leaves_as_a_run_arrives_as_the_datagrams_it_is() {
+    async fn gso_batch_arrives_as_datagrams() {
         let cases: [&[(usize, usize)]; 7] = [
             &[(0, 40); 8],
             &[(0, 40), (0, 40), (1, 40), (1, 40), (0, 40), (1, 40)],
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_the_system_takes_no_runs_everything_goes_by_itself() {
+    async fn without_gso_datagrams_are_sent_singly() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         // Linux cuts no run of a socket that sends no checksums.
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_nothing_can_be_sent_to_ends_no_runs() {
+    async fn unreachable_peer_does_not_disable_gso() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         let io = Io::new(socket).unwrap();

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_requests_takes_the_place_of_the_times() {
+    fn requests_option_replaces_durations() {
         let plan = plan("--requests 5").expect("possible");
         assert_eq!((plan.duration, plan.warm_up), (None, Duration::ZERO));
     }

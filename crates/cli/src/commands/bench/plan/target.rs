@@ -87,7 +87,7 @@ mod tests {
     );
 
     #[test]
-    fn the_scheme_and_the_address_must_be_ones_that_can_be_asked() {
+    fn target_must_have_a_supported_scheme_and_address() {
         let (psk, tls) = NOBODY;
         let resolve = |uri: &str| resolve(uri, &psk, &tls);
         let of = |uri: &str| resolve(uri).expect_err(uri).kind;
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_named_must_be_there() {
+    fn named_key_must_exist() {
         let (_, tls) = NOBODY;
         let psk = PskArgs {
             psk_identity: Some("nobody".to_owned()),

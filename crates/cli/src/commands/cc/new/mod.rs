@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_crates_and_controllers() {
+    fn names_must_be_valid_for_crates_and_controllers() {
         for name in ["my-cc", "a", "quick2"] {
             assert!(check(name).is_ok(), "{name}");
         }

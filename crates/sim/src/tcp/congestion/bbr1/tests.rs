@@ -138,7 +138,7 @@ fn recovery_conserves_packets_then_restores_window() {
 }
 
 #[test]
-fn a_timeout_leaves_one_segment_or_what_is_in_flight_and_one() {
+fn timeout_sets_the_window_to_one_or_flight_plus_one() {
     let timeout = Timeout {
         now: Instant::ZERO,
         in_flight: 3,
@@ -195,7 +195,7 @@ fn linux_4_19_restart_from_idle_ends_due_probe_rtt() {
 }
 
 #[test]
-fn what_pacing_holds_back_has_left_the_network_by_then() {
+fn paced_segments_do_not_count_as_in_flight() {
     for (settings, expected) in [(TcpSettings::THESIS, 10), (TcpSettings::KERNEL, 6)] {
         let (mut b, mut w) = (bbr(&settings), window(4));
         (0..8).for_each(|number| round(&mut b, &mut w, number, 100, 10));
@@ -206,7 +206,7 @@ fn what_pacing_holds_back_has_left_the_network_by_then() {
 }
 
 #[test]
-fn the_policer_counts_losses_that_no_sample_came_with() {
+fn policer_detection_counts_losses_without_samples() {
     let (mut b, mut w) = (bbr(&TcpSettings::KERNEL), window(4));
     let mut ack = Ack {
         now: Instant::ZERO,

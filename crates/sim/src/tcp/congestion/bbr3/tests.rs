@@ -315,7 +315,7 @@ fn probe_rtt_takes_half_the_capacity_for_a_round_and_200_ms() {
 }
 
 #[test]
-fn a_timeout_leaves_what_is_in_flight_and_one() {
+fn timeout_sets_the_window_to_flight_plus_one() {
     let mut c = Connection::cruising();
     let timeout = Timeout {
         now: Instant::ZERO,
