@@ -1,6 +1,6 @@
 //! Block-wise and streamed bodies in both directions.
 
-use crate::common::{client, client_with, impatient, large, limited, resources, start};
+use crate::common::{client, client_with, impatient, large, limited, resources, send, start};
 use carob::server::{Refusal, Request, Resource};
 use carob::{Body, Code, Config, Error, QBlockMode};
 
@@ -9,9 +9,7 @@ const MEBIBYTE: usize = 1 << 20;
 #[tokio::test]
 async fn downloads_a_mebibyte() {
     let (_server, uri) = start(resources()).await;
-    let reply = limited(client().get(format!("{uri}/large")).send())
-        .await
-        .unwrap();
+    let reply = send(client().get(format!("{uri}/large"))).await;
     assert!(reply.bytes() == &large(MEBIBYTE));
 }
 
@@ -67,9 +65,7 @@ async fn streamed_error_response_has_its_diagnostic_payload() {
 #[tokio::test]
 async fn slow_handler_generates_its_body_block_by_block() {
     let (_server, uri) = start(resources()).await;
-    let reply = limited(client().get(format!("{uri}/parts")).send())
-        .await
-        .unwrap();
+    let reply = send(client().get(format!("{uri}/parts"))).await;
     assert!(reply.bytes() == &large(300_000));
 }
 
@@ -77,7 +73,7 @@ async fn slow_handler_generates_its_body_block_by_block() {
 async fn uploads_a_mebibyte_that_is_echoed() {
     let (_server, uri) = start(resources()).await;
     let request = client().post(format!("{uri}/echo")).body(large(MEBIBYTE));
-    let reply = limited(request.send()).await.unwrap();
+    let reply = send(request).await;
     assert_eq!(reply.code, Code::CHANGED);
     assert!(reply.bytes() == &large(MEBIBYTE));
 }
@@ -86,9 +82,7 @@ async fn uploads_a_mebibyte_that_is_echoed() {
 async fn streams_a_mebibyte_up_from_a_reader() {
     let (_server, uri) = start(resources()).await;
     let body = Body::reader(std::io::Cursor::new(large(MEBIBYTE)));
-    let reply = limited(client().put(format!("{uri}/count")).body(body).send())
-        .await
-        .unwrap();
+    let reply = send(client().put(format!("{uri}/count")).body(body)).await;
     let sum: u64 = large(MEBIBYTE).iter().map(|byte| u64::from(*byte)).sum();
     assert_eq!(
         reply.text(),
@@ -105,9 +99,7 @@ async fn upload_body_can_be_written_in_pieces() {
             sender.send(vec![n; 100]).await.unwrap();
         }
     });
-    let reply = limited(client().put(format!("{uri}/count")).body(body).send())
-        .await
-        .unwrap();
+    let reply = send(client().put(format!("{uri}/count")).body(body)).await;
     pushing.await.unwrap();
     assert_eq!(reply.text(), Some("10 10000 495000"));
 }
@@ -116,9 +108,7 @@ async fn upload_body_can_be_written_in_pieces() {
 async fn a_short_streamed_body_needs_no_blocks() {
     let (_server, uri) = start(resources()).await;
     let body = Body::reader(std::io::Cursor::new("short"));
-    let reply = limited(client().post(format!("{uri}/echo")).body(body).send())
-        .await
-        .unwrap();
+    let reply = send(client().post(format!("{uri}/echo")).body(body)).await;
     assert_eq!(reply.text(), Some("short"));
 }
 
@@ -140,7 +130,7 @@ async fn requests_a_byte_range() {
             let request = client
                 .get(format!("{uri}/{path}"))
                 .range(offset as u64, length as u64);
-            let reply = limited(request.send()).await.unwrap();
+            let reply = send(request).await;
             if offset >= end {
                 assert_eq!(reply.code, Code::BAD_OPTION, "{path} {offset}");
                 continue;
@@ -264,7 +254,7 @@ async fn q_block_bodies_in_both_directions() {
             .body(large(100_000))
             .confirmable(confirmable)
             .q_block(QBlockMode::On);
-        let reply = limited(request.send()).await.unwrap();
+        let reply = send(request).await;
         assert_eq!(reply.code, Code::CHANGED);
         assert!(reply.bytes() == &large(100_000), "{confirmable}");
     }

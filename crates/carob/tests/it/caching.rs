@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{client, large, limited, start};
+use crate::common::{client, large, limited, send, start};
 use carob::client::{Observation, RequestBuilder, Update};
 use carob::server::{Notifier, Refusal, Request, ServerBuilder, get};
 use carob::{
@@ -81,10 +81,6 @@ fn caching() -> Client {
     let settings = Config::new().time_source(TimeSource::Tokio);
     let builder = Client::builder().config(settings);
     builder.cache(CacheLimits::default()).open().unwrap()
-}
-
-async fn send(request: RequestBuilder) -> Reply {
-    limited(request.send()).await.unwrap()
 }
 
 async fn pass(secs: u64) {

@@ -4,17 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{client, large, limited, start};
+use crate::common::{client, large, limited, send, start};
 use carob::client::RequestBuilder;
 use carob::server::{Notifier, Refusal, Request, Resource, ServerBuilder, Upload, fixed, get};
-use carob::{Body, Code, ContentFormat, ETag, OptionNumber, Payload, Reply, Response, Server};
+use carob::{Body, Code, ContentFormat, ETag, OptionNumber, Payload, Response, Server};
 
 const IF_MATCH: OptionNumber = OptionNumber::IF_MATCH;
 const IF_NONE_MATCH: OptionNumber = OptionNumber::IF_NONE_MATCH;
-
-async fn send(request: RequestBuilder) -> Reply {
-    limited(request.send()).await.unwrap()
-}
 
 /// An optional value; its entity tag counts the changes.
 #[derive(Default)]

@@ -182,7 +182,7 @@ async fn block_wise_bodies_over_connections() {
 }
 
 #[tokio::test]
-async fn one_connection_carries_many_requests_at_once() {
+async fn one_connection_carries_concurrent_requests() {
     let site = Site::open().await;
     let uri = site.uri(Scheme::CoapTcp, "/hello");
     let asked: Vec<_> = (0..500)

@@ -1,13 +1,13 @@
 //! `/.well-known/core`: the list of resources and filtering (RFC 6690).
 
-use crate::common::{client, client_with, limited, start};
+use crate::common::{client, client_with, send, start};
 use carob::link_format::Links;
 use carob::server::{Resource, fixed};
 use carob::{BlockSize, Code, Config, ContentFormat, Reply, Server};
 
 async fn ask(uri: &str, query: &str) -> Reply {
     let uri = format!("{uri}/.well-known/core{query}");
-    limited(client().get(uri).send()).await.unwrap()
+    send(client().get(uri)).await
 }
 
 fn sensors() -> carob::server::ServerBuilder {
@@ -61,7 +61,7 @@ async fn query_without_matches_gives_an_empty_list() {
 }
 
 #[tokio::test]
-async fn a_long_list_comes_in_blocks_filtered_or_not() {
+async fn long_list_is_block_wise() {
     let mut builder = Server::builder().bind("127.0.0.1:0");
     for n in 0..200 {
         let kind = if n % 2 == 0 { "even" } else { "odd" };
@@ -73,7 +73,7 @@ async fn a_long_list_comes_in_blocks_filtered_or_not() {
         .block_size(BlockSize::MIN)
         .engine(|config| config.negotiate_early = true);
     let request = client_with(settings).get(format!("{uri}/.well-known/core?rt=odd"));
-    let reply = limited(request.send()).await.unwrap();
+    let reply = send(request).await;
     let targets: Vec<_> = Links::new(reply.text().unwrap())
         .map(|link| link.unwrap().target().to_owned())
         .collect();
@@ -99,11 +99,9 @@ async fn list_has_the_link_format_only() {
             .get(format!("{uri}/.well-known/core"))
             .accept(format)
     };
-    let json = limited(request(ContentFormat::JSON).send()).await.unwrap();
+    let json = send(request(ContentFormat::JSON)).await;
     assert_eq!(json.code, Code::NOT_ACCEPTABLE);
-    let links = limited(request(ContentFormat::LINK_FORMAT).send())
-        .await
-        .unwrap();
+    let links = send(request(ContentFormat::LINK_FORMAT)).await;
     assert_eq!(links.code, Code::CONTENT);
 }
 

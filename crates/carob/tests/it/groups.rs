@@ -108,7 +108,7 @@ async fn slow_ipv4_and_ipv6_members_respond_until_the_leisure_ends() {
 }
 
 #[tokio::test]
-async fn a_large_representation_comes_whole() {
+async fn large_multicast_response_is_reassembled() {
     let socket = shared(false, 0);
     let port = socket.local_addr().unwrap().port();
     let _server = member(socket, "224.0.1.187%lo", "four").await;

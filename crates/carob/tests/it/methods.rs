@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::common::{client, limited, resources, start};
+use crate::common::{client, limited, resources, send, start};
 use carob::server::{Request, Resource, get};
 use carob::{Code, ContentFormat, NoResponse, OptionNumber};
 
 #[tokio::test]
-async fn a_get_is_answered() {
+async fn get_gets_a_response() {
     let (_server, uri) = start(resources()).await;
-    let reply = limited(client().get(format!("{uri}/hello")).send())
-        .await
-        .unwrap();
+    let reply = send(client().get(format!("{uri}/hello"))).await;
     assert_eq!((reply.code, reply.text()), (Code::CONTENT, Some("hello")));
     assert_eq!(reply.format(), Some(ContentFormat::TEXT_PLAIN));
 }
@@ -38,7 +36,7 @@ async fn every_method_reaches_its_handler_with_its_body() {
             _ => client.ipatch(uri),
         };
         let request = request.body("a body").content_format(ContentFormat::JSON);
-        let reply = limited(request.send()).await.unwrap();
+        let reply = send(request).await;
         assert_eq!(
             (reply.code, reply.text()),
             (code, Some("a body")),
@@ -46,18 +44,14 @@ async fn every_method_reaches_its_handler_with_its_body() {
         );
         assert_eq!(reply.format(), Some(ContentFormat::JSON));
     }
-    let reply = limited(client.delete(format!("{uri}/echo")).send())
-        .await
-        .unwrap();
+    let reply = send(client.delete(format!("{uri}/echo"))).await;
     assert_eq!(reply.code, Code::DELETED);
 }
 
 #[tokio::test]
 async fn queries_and_options_arrive() {
     let (_server, uri) = start(resources()).await;
-    let reply = limited(client().get(format!("{uri}/echo?a=1&b=%C3%BC")).send())
-        .await
-        .unwrap();
+    let reply = send(client().get(format!("{uri}/echo?a=1&b=%C3%BC"))).await;
     assert_eq!(reply.text(), Some("a=1&b=ü"));
 }
 
@@ -76,19 +70,17 @@ async fn slow_response_is_separate_and_not_requested_again() {
     let client = crate::common::client_with(settings.engine(|config| {
         config.empty_ack_delay = carob_cc::time::Duration::from_millis(10);
     }));
-    let reply = limited(client.get(format!("{uri}/slow")).send())
-        .await
-        .unwrap();
+    let reply = send(client.get(format!("{uri}/slow"))).await;
     assert_eq!(reply.text(), Some("at last"));
     // The server acknowledges after 100 ms, so the client retransmits at most twice.
     assert!(sent.load(Ordering::Relaxed) <= 3);
 }
 
 #[tokio::test]
-async fn a_non_is_answered_by_a_non() {
+async fn non_request_gets_a_non_response() {
     let (_server, uri) = start(resources()).await;
     let request = client().get(format!("{uri}/hello")).confirmable(false);
-    assert_eq!(limited(request.send()).await.unwrap().text(), Some("hello"));
+    assert_eq!(send(request).await.text(), Some("hello"));
 }
 
 #[tokio::test]
@@ -102,9 +94,7 @@ async fn a_ping_is_answered() {
 async fn missing_disallowed_and_unacceptable_have_their_codes() {
     let (_server, uri) = start(resources()).await;
     let client = client();
-    let code = |request: carob::client::RequestBuilder| async {
-        limited(request.send()).await.unwrap().code
-    };
+    let code = |request: carob::client::RequestBuilder| async { send(request).await.code };
     assert_eq!(
         code(client.get(format!("{uri}/nowhere"))).await,
         Code::NOT_FOUND
@@ -129,7 +119,7 @@ async fn unknown_method_gets_4_05() {
     let unknown = Code(30);
     for path in ["hello", "echo", "nowhere"] {
         let request = client().request(unknown, format!("{uri}/{path}"));
-        let reply = limited(request.send()).await.unwrap();
+        let reply = send(request).await;
         assert_eq!(reply.code, Code::METHOD_NOT_ALLOWED, "{path}");
     }
 }
@@ -149,9 +139,7 @@ async fn created_response_has_location_options() {
         response
     };
     let (_server, uri) = start(resources().resource("/things", Resource::new().post(made))).await;
-    let reply = limited(client().post(format!("{uri}/things")).body("x").send())
-        .await
-        .unwrap();
+    let reply = send(client().post(format!("{uri}/things")).body("x")).await;
     assert_eq!(reply.code, Code::CREATED);
     let path = reply.options.values(OptionNumber::LOCATION_PATH);
     assert!(path.eq([&b"things"[..], b"7"]));
@@ -189,7 +177,7 @@ async fn fixed_content_honours_conditions() {
     let (_server, uri) = start(builder).await;
     let ask = |path: &str, number, value: &'static [u8]| {
         let request = client().get(format!("{uri}/{path}")).option(number, value);
-        async { limited(request.send()).await.unwrap().code }
+        async { send(request).await.code }
     };
     let (matches, none) = (OptionNumber::IF_MATCH, OptionNumber::IF_NONE_MATCH);
     assert_eq!(ask("tagged", matches, b"v1").await, Code::CONTENT);
@@ -210,9 +198,7 @@ async fn fixed_content_honours_conditions() {
 #[tokio::test]
 async fn the_list_of_resources_can_be_read() {
     let (_server, uri) = start(resources()).await;
-    let reply = limited(client().get(format!("{uri}/.well-known/core")).send())
-        .await
-        .unwrap();
+    let reply = send(client().get(format!("{uri}/.well-known/core"))).await;
     assert_eq!(reply.format(), Some(ContentFormat::LINK_FORMAT));
     let text = reply.text().unwrap();
     assert!(
@@ -222,7 +208,7 @@ async fn the_list_of_resources_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_client_validates_what_it_has_by_its_entity_tag() {
+async fn client_validates_by_entity_tag() {
     let mut response = carob::Response::content(ContentFormat::TEXT_PLAIN, "text");
     response.options.push(OptionNumber::ETAG, b"v1").unwrap();
     let (_server, uri) =
@@ -232,9 +218,9 @@ async fn a_client_validates_what_it_has_by_its_entity_tag() {
             .get(format!("{uri}/tagged"))
             .option(OptionNumber::ETAG, etag)
     };
-    let valid = limited(request(b"v1").send()).await.unwrap();
+    let valid = send(request(b"v1")).await;
     assert_eq!((valid.code, valid.bytes().len()), (Code::VALID, 0));
-    let stale = limited(request(b"v0").send()).await.unwrap();
+    let stale = send(request(b"v0")).await;
     assert_eq!((stale.code, stale.text()), (Code::CONTENT, Some("text")));
 }
 
@@ -288,9 +274,7 @@ async fn tokens_are_unique_and_random() {
         });
         let client = crate::common::client_with(settings);
         for _ in 0..200 {
-            limited(client.get(format!("{uri}/hello")).send())
-                .await
-                .unwrap();
+            send(client.get(format!("{uri}/hello"))).await;
         }
     }
     let tokens = tokens.lock().unwrap();

@@ -1,6 +1,6 @@
 //! Content negotiation: Accept and Content-Format.
 
-use crate::common::{client, limited, start};
+use crate::common::{client, send, start};
 use carob::server::{Request, Resource, fixed, get};
 use carob::{Code, ContentFormat, Reply, Response, Server};
 
@@ -46,7 +46,7 @@ async fn get_in(uri: &str, path: &str, accept: Option<ContentFormat>) -> Reply {
     if let Some(format) = accept {
         request = request.accept(format);
     }
-    limited(request.send()).await.unwrap()
+    send(request).await
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn unsupported_content_format_gets_4_15() {
         if let Some(format) = format {
             request = request.content_format(format);
         }
-        async { limited(request.send()).await.unwrap().code }
+        async { send(request).await.code }
     };
     let refused = Code::UNSUPPORTED_CONTENT_FORMAT;
     assert_eq!(

@@ -206,7 +206,7 @@ fn different_requests_have_separate_observations() {
 }
 
 #[test]
-fn changes_faster_than_the_handler_keep_the_last_state() {
+fn rapid_changes_deliver_the_last_state() {
     in_time(async {
         let counter = Counter::default();
         let value = Arc::clone(&counter.value);

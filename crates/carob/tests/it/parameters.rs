@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::common::{client, client_with, impatient, limited, resources, silent_peer, start};
+use crate::common::{client, client_with, impatient, limited, resources, send, silent_peer, start};
 use carob::{Config, CongestionControl, PeerConfig, TransmissionParameters, TransmissionProfile};
 use carob_cc::controller::{Controller, Gauge, Timer};
 use carob_cc::evidence::{Expired, Start};
@@ -106,9 +106,7 @@ async fn a_controller_learns_and_can_be_read() {
         "not known yet"
     );
     for _ in 0..5 {
-        limited(client.get(format!("{uri}/hello")).send())
-            .await
-            .unwrap();
+        send(client.get(format!("{uri}/hello"))).await;
     }
     let gauges = client.gauges(server.local_address()).await.unwrap();
     let (name, rto) = gauges[0];
@@ -145,9 +143,7 @@ async fn custom_controller_is_used() {
     let choice = CongestionControl::Custom(Arc::new(move |_| Box::new(Counting(shared.clone()))));
     let client = client_with(Config::new().controller(choice));
     for _ in 0..3 {
-        limited(client.get(format!("{uri}/hello")).send())
-            .await
-            .unwrap();
+        send(client.get(format!("{uri}/hello"))).await;
     }
     assert_eq!(asked.load(Ordering::Relaxed), 3);
 }

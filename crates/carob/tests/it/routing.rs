@@ -1,6 +1,6 @@
 //! Routing of requests to resources, and path parameters.
 
-use crate::common::{client, limited, start};
+use crate::common::{client, send, start};
 use carob::server::{Request, Resource, Upload, fixed, get};
 use carob::{Body, Code, Server};
 
@@ -41,9 +41,7 @@ fn server() -> carob::server::ServerBuilder {
 }
 
 async fn ask(uri: &str, path: &str) -> (Code, String) {
-    let reply = limited(client().get(format!("{uri}{path}")).send())
-        .await
-        .unwrap();
+    let reply = send(client().get(format!("{uri}{path}"))).await;
     (reply.code, text(reply.bytes()))
 }
 
@@ -95,7 +93,7 @@ async fn block_wise_upload_to_a_path_with_parameter() {
     let (_server, uri) = start(server()).await;
     let body = Body::reader(std::io::Cursor::new(vec![7; 5_000]));
     let request = client().put(format!("{uri}/upload/blob")).body(body);
-    let reply = limited(request.send()).await.unwrap();
+    let reply = send(request).await;
     assert_eq!(reply.text(), Some("blob 5000"));
 }
 

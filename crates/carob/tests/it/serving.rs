@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{client, client_with, in_time, large, limited, resources, start};
+use crate::common::{client, client_with, in_time, large, limited, resources, send, start};
 use carob::server::{Request, Resource, get};
 use carob::{Client, Code, Config, ContentFormat, Server, ShutdownOutcome};
 
@@ -10,13 +10,9 @@ use carob::{Client, Code, Config, ContentFormat, Server, ShutdownOutcome};
 async fn panicking_handler_gives_5_00() {
     let (_server, uri) = start(resources()).await;
     let client = client();
-    let reply = limited(client.get(format!("{uri}/panic")).send())
-        .await
-        .unwrap();
+    let reply = send(client.get(format!("{uri}/panic"))).await;
     assert_eq!(reply.code, Code::INTERNAL_SERVER_ERROR);
-    let reply = limited(client.get(format!("{uri}/hello")).send())
-        .await
-        .unwrap();
+    let reply = send(client.get(format!("{uri}/hello"))).await;
     assert_eq!(reply.code, Code::CONTENT);
 }
 
@@ -28,9 +24,7 @@ async fn waiting_or_blocking_handlers_do_not_delay_others() {
         .into();
     tokio::time::sleep(Duration::from_millis(20)).await;
     let began = Instant::now();
-    let reply = limited(client().get(format!("{uri}/hello")).send())
-        .await
-        .unwrap();
+    let reply = send(client().get(format!("{uri}/hello"))).await;
     assert_eq!(reply.code, Code::CONTENT);
     assert!(
         began.elapsed() < Duration::from_millis(80),
@@ -45,9 +39,7 @@ async fn waiting_or_blocking_handlers_do_not_delay_others() {
 #[tokio::test]
 async fn a_blocking_handler_answers() {
     let (_server, uri) = start(resources()).await;
-    let reply = limited(client().get(format!("{uri}/blocking")).send())
-        .await
-        .unwrap();
+    let reply = send(client().get(format!("{uri}/blocking"))).await;
     assert_eq!(reply.text(), Some("done"));
 }
 
@@ -56,13 +48,9 @@ async fn handler_limit_gives_5_03() {
     let (_server, uri) = start(resources().handlers(1)).await;
     let never = tokio::spawn(client().get(format!("{uri}/never")).send());
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let reply = limited(client().get(format!("{uri}/slow")).send())
-        .await
-        .unwrap();
+    let reply = send(client().get(format!("{uri}/slow"))).await;
     assert_eq!(reply.code, Code::SERVICE_UNAVAILABLE);
-    let reply = limited(client().get(format!("{uri}/hello")).send())
-        .await
-        .unwrap();
+    let reply = send(client().get(format!("{uri}/hello"))).await;
     assert_eq!(reply.code, Code::CONTENT, "fixed content is not counted");
     never.abort();
 }
@@ -74,9 +62,7 @@ async fn shutdown_waits_for_pending_requests() {
     tokio::time::sleep(Duration::from_millis(150)).await;
     let ending = tokio::spawn(server.shutdown(Duration::from_secs(5)));
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let reply = limited(client().get(format!("{uri}/hello")).send())
-        .await
-        .unwrap();
+    let reply = send(client().get(format!("{uri}/hello"))).await;
     assert_eq!(
         reply.code,
         Code::SERVICE_UNAVAILABLE,
@@ -186,9 +172,7 @@ async fn server_sends_requests_from_its_address() {
     ))
     .await;
     let (here, _) = start(resources()).await;
-    let reply = limited(here.client().get(format!("{uri}/who")).send())
-        .await
-        .unwrap();
+    let reply = send(here.client().get(format!("{uri}/who"))).await;
     assert_eq!(
         reply.text(),
         Some(here.local_address().to_string().as_str())
@@ -268,10 +252,10 @@ async fn resource_may_require_freshness_by_echo() {
     let (server, uri) = start(resources().resource("/lock", lock.fresh())).await;
     let client = client();
     let lock = format!("{uri}/lock");
-    let read = limited(client.get(&lock).send()).await.unwrap();
+    let read = send(client.get(&lock)).await;
     assert_eq!(read.text(), Some("locked"));
     for body in [vec![1; 10], large(5_000)] {
-        let reply = limited(client.put(&lock).body(body).send()).await.unwrap();
+        let reply = send(client.put(&lock).body(body)).await;
         assert_eq!(reply.code, Code::CHANGED, "sent as a new request");
     }
     drop(server);

@@ -8,7 +8,7 @@ use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::common::{client, client_with, impatient, limited, resources, silent_peer, start};
+use crate::common::{client, client_with, impatient, limited, resources, send, silent_peer, start};
 use carob::server::{Request, get};
 
 /// Captured output of the subscriber on one thread.
@@ -76,9 +76,7 @@ async fn exchange_span_lasts_from_first_transmission_to_response() {
     let lines = Lines::default();
     let _listening = lines.listen();
     let (_server, uri) = start(resources()).await;
-    limited(client().get(format!("{uri}/hello")).send())
-        .await
-        .unwrap();
+    send(client().get(format!("{uri}/hello"))).await;
     let told = lines.about("carob::exchange");
     assert_eq!(told.len(), 2, "{told:#?}");
     assert!(told[0].contains("exchange{peer=127.0.0.1:") && told[0].contains("sent"));
@@ -121,9 +119,7 @@ async fn handler_events_are_in_the_request_span() {
     };
     let builder = resources().resource("/look/{at}", get(handler));
     let (_server, uri) = start(builder).await;
-    limited(client().get(format!("{uri}/look/it")).send())
-        .await
-        .unwrap();
+    send(client().get(format!("{uri}/look/it"))).await;
     let told = lines.about("looking it up");
     assert_eq!(told.len(), 1);
     assert!(

@@ -19,14 +19,6 @@ use carob_sim::spec::{Copies, ServerSpec};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-fn may_run() -> bool {
-    let report = carob_emu::check();
-    if !report.can_run() {
-        crate::skipped("emulated links need the right to make namespaces and TUN devices (root)");
-    }
-    report.can_run()
-}
-
 /// Ten times as fast as the link of Pesola 2020, with a round-trip time of 180 ms.
 fn spec(buffer: u64) -> LinkSpec {
     LinkSpec {
@@ -106,8 +98,8 @@ fn transfer(mut server: TcpStream, mut client: TcpStream, bytes: usize) -> (Dura
 }
 
 #[test]
-fn a_datagram_takes_as_long_as_the_model_says() {
-    if !may_run() {
+fn datagram_delay_matches_the_model() {
+    if !crate::can_emulate() {
         return;
     }
     let spec = spec(2_500);
@@ -209,7 +201,7 @@ fn round_trips(device: &DeviceSpec) -> Vec<RoundTrip> {
 
 #[test]
 fn slow_devices_have_the_radios_of_the_simulator() {
-    if !may_run() {
+    if !crate::can_emulate() {
         return;
     }
     let ms = |millis| Duration::from_millis(millis).into_cc();
@@ -282,7 +274,7 @@ fn slow_devices_have_the_radios_of_the_simulator() {
 
 #[test]
 fn a_packet_to_a_device_of_class_a_waits_for_its_receive_window() {
-    if !may_run() {
+    if !crate::can_emulate() {
         return;
     }
     let mut config = link(spec(2_500), "link");
@@ -335,7 +327,7 @@ fn a_packet_to_a_device_of_class_a_waits_for_its_receive_window() {
 
 #[test]
 fn a_sparse_client_passes_the_queue_of_another_under_fq_codel() {
-    if !may_run() {
+    if !crate::can_emulate() {
         return;
     }
     let mut config = link(spec(28_200), "link");
@@ -375,8 +367,8 @@ fn a_sparse_client_passes_the_queue_of_another_under_fq_codel() {
 }
 
 #[test]
-fn a_slow_server_serves_one_datagram_after_the_other_and_drops_what_exceeds_its_queue() {
-    if !may_run() {
+fn slow_server_queues_and_drops_datagrams() {
+    if !crate::can_emulate() {
         return;
     }
     let mut config = link(spec(28_200), "link");
@@ -422,7 +414,7 @@ fn a_slow_server_serves_one_datagram_after_the_other_and_drops_what_exceeds_its_
 
 #[test]
 fn every_client_of_a_link_is_a_device_with_its_energy() {
-    if !may_run() {
+    if !crate::can_emulate() {
         return;
     }
     let mut config = link(spec(2_500), "link");
@@ -464,7 +456,7 @@ fn every_client_of_a_link_is_a_device_with_its_energy() {
 
 #[test]
 fn the_same_packets_are_lost_as_in_the_simulator() {
-    if !may_run() {
+    if !crate::can_emulate() {
         return;
     }
     let mut spec = spec(1_000_000);
@@ -500,8 +492,8 @@ fn the_same_packets_are_lost_as_in_the_simulator() {
 }
 
 #[test]
-fn the_kernels_tcp_fills_the_link_and_the_settings_are_told() {
-    if !may_run() {
+fn kernel_tcp_fills_the_link_and_reports_settings() {
+    if !crate::can_emulate() {
         return;
     }
     let links = vec![link(spec(1_410_000), "deep"), link(spec(2_500), "shallow")];
@@ -552,8 +544,8 @@ fn the_kernels_tcp_fills_the_link_and_the_settings_are_told() {
 }
 
 #[test]
-fn a_link_that_was_restarted_knows_nothing_of_its_earlier_use() {
-    if !may_run() {
+fn restarted_link_has_no_earlier_state() {
+    if !crate::can_emulate() {
         return;
     }
     let emulator = Emulator::start(&Config::thesis(vec![link(spec(2_500), "a")])).expect("a link");
@@ -580,8 +572,8 @@ fn a_link_that_was_restarted_knows_nothing_of_its_earlier_use() {
 }
 
 #[test]
-fn carobs_own_client_and_server_run_in_the_namespaces() {
-    if !may_run() {
+fn carob_client_and_server_run_in_the_namespaces() {
+    if !crate::can_emulate() {
         return;
     }
     let emulator = Emulator::start(&Config::thesis(vec![link(spec(2_500), "link")])).expect("one");
@@ -637,7 +629,7 @@ fn carobs_own_client_and_server_run_in_the_namespaces() {
 
 #[test]
 fn a_lost_syn_is_sent_again_after_two_seconds() {
-    if !may_run() {
+    if !crate::can_emulate() {
         return;
     }
     let mut spec = spec(2_500);
@@ -666,7 +658,7 @@ fn a_lost_syn_is_sent_again_after_two_seconds() {
 
 #[test]
 fn a_run_that_was_late_is_refused() {
-    if !may_run() {
+    if !crate::can_emulate() {
         return;
     }
     let mut config = Config::thesis(vec![link(spec(2_500), "link")]);

@@ -14,3 +14,12 @@ pub(crate) fn skipped(reason: &str) {
     // stderr may be closed; tests must not fail for it.
     let _ = writeln!(std::io::stderr().lock(), "skipped: {reason}");
 }
+
+/// Returns whether links can be emulated; otherwise prints that a test is skipped.
+pub(crate) fn can_emulate() -> bool {
+    let can_run = carob_emu::check().can_run();
+    if !can_run {
+        skipped("emulated links need the right to make namespaces and TUN devices (root)");
+    }
+    can_run
+}

@@ -54,18 +54,9 @@ fn tcp() -> Transport {
     Transport::Connections(profile("kernel").expect("a profile").settings)
 }
 
-/// Returns whether links can be emulated; otherwise prints a message.
-fn able() -> bool {
-    let report = carob_emu::check();
-    if !report.can_run() {
-        crate::skipped("emulated links need the right to make namespaces and TUN devices (root)");
-    }
-    report.can_run()
-}
-
 /// Emulates the runs; none without the privileges, or if the machine is too busy for valid results.
 fn emulate(specs: &[RunSpec]) -> Option<Vec<RunRecord>> {
-    if !able() {
+    if !crate::can_emulate() {
         return None;
     }
     match runs::run(specs, &Options::default(), |_, _| ()) {
@@ -79,7 +70,7 @@ fn emulate(specs: &[RunSpec]) -> Option<Vec<RunRecord>> {
 }
 
 #[test]
-fn time_of_links_begins_with_their_clients_however_many_there_are() {
+fn link_time_starts_with_the_clients() {
     // Nothing passes in the first 300 ms; the setup of 60 links takes longer.
     let mut one = spec(1, Transport::Datagrams);
     let change = PathChange {
@@ -201,7 +192,7 @@ fn devices_take_as_long_and_as_much_energy_as_simulated_ones() {
 }
 
 #[test]
-fn a_slow_server_takes_as_long_as_the_simulated_one() {
+fn slow_server_matches_the_simulated_one() {
     let with_server = |server: ServerSpec, blocks: u32| {
         let mut spec = spec(2, Transport::Datagrams);
         let Workload::Requests(requests) = &mut spec.measured.workload else {
@@ -272,7 +263,7 @@ fn runs_that_need_different_namespaces_are_refused() {
 }
 
 #[test]
-fn what_only_the_simulator_does_is_refused() {
+fn simulator_only_features_are_refused() {
     let refused = |spec: RunSpec| {
         let run = runs::run(&[spec], &Options::default(), |_, _| ());
         run.expect_err("it is refused").to_string()

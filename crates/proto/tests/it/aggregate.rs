@@ -1,12 +1,11 @@
 //! Congestion budgets shared by peers behind one bottleneck: timing, order and fairness.
 
+use crate::net::wire::view;
 use std::net::SocketAddr;
 
 use crate::net::{Stream, millis, seconds};
 use carob_cc::time::{Duration, Instant};
-use carob_proto::codec::{
-    Code, MessageId, MessageView, OptionNumber, Token, TokenView, Type, Writer,
-};
+use carob_proto::codec::{Code, MessageId, OptionNumber, Token, TokenView, Type, Writer};
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestConfig, Subject};
 use carob_proto::prefix::Prefix;
@@ -62,7 +61,7 @@ impl Crowd {
         loop {
             match self.endpoint.poll() {
                 Output::Transmit { to, bytes } => {
-                    let message = MessageView::parse(bytes).unwrap();
+                    let message = view(bytes);
                     let confirmable = message.kind() == Type::Confirmable;
                     self.sent.push((self.now, to, confirmable));
                     if confirmable && !self.silent && number(to) < self.silent_from {

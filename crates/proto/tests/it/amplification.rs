@@ -1,6 +1,7 @@
 //! RFC 7252 11.3, RFC 9175 2.4: a spoofed source address causes at most three times as many bytes to the victim. Each
 //! attack runs with and without the limit.
 
+use crate::net::wire::view;
 use std::net::SocketAddr;
 
 use crate::net::{Net, Stream, config, get, path_of, pattern, post, seconds};
@@ -120,12 +121,12 @@ impl Target {
     }
 
     fn codes(&self) -> Vec<Code> {
-        let code = |(_, bytes): &(_, Vec<u8>)| MessageView::parse(bytes).unwrap().code();
+        let code = |(_, bytes): &(_, Vec<u8>)| view(bytes).code();
         self.sent.iter().map(code).collect()
     }
 
     fn last(&self) -> MessageView<'_> {
-        MessageView::parse(&self.sent.last().unwrap().1).unwrap()
+        view(&self.sent.last().unwrap().1)
     }
 }
 
@@ -503,7 +504,7 @@ fn honest_client_downloads_and_observes_with_limit() {
     assert_eq!(net.responses()[1].bytes().len(), 3_000);
     assert_eq!(net.server.usage().validated, 1);
     let refusal = |bytes: &&&[u8]| {
-        let message = MessageView::parse(bytes).unwrap();
+        let message = view(bytes);
         (message.kind(), message.code()) == (Type::Acknowledgement, Code::UNAUTHORIZED)
     };
     assert_eq!(net.sent_by_server().iter().filter(refusal).count(), 1);
@@ -618,7 +619,7 @@ fn reports_of_missing_blocks_keep_the_limit_for_any_prefix() {
     let reports = &target.sent[sent..];
     assert_eq!(reports.len(), 10);
     for (_, bytes) in reports {
-        let report = MessageView::parse(bytes).unwrap();
+        let report = view(bytes);
         assert_eq!(report.code(), Code::REQUEST_ENTITY_INCOMPLETE);
         assert!(!report.payload().is_empty(), "the report lists no block");
     }

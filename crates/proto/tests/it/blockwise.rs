@@ -1,11 +1,11 @@
 //! Block-wise transfers between two endpoints, on good and bad networks.
 
 use crate::net::wide::wide;
-use crate::net::wire::con;
+use crate::net::wire::{con, view};
 use crate::net::{Faults, Net, config, get, millis, path_of, pattern, put, seconds, sending_with};
 use bytes::Bytes;
 use carob_proto::blockwise::DownloadError;
-use carob_proto::codec::{BlockSize, BlockValue, Code, MessageView, OptionNumber};
+use carob_proto::codec::{BlockSize, BlockValue, Code, OptionNumber};
 use carob_proto::endpoint::{BodyMode, Config, Delivery, Event, Failure, RequestConfig};
 use carob_proto::message::Payload;
 use carob_proto::{Request, Response};
@@ -20,7 +20,7 @@ fn with_blocks(bytes: usize) -> Config {
 
 fn blocks(messages: &[&[u8]], number: OptionNumber) -> Vec<Option<(u32, bool, usize)>> {
     let read = |bytes: &&[u8]| {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         let block = view.option(number).map(BlockValue::decode)?.unwrap();
         Some((block.number, block.more, block.szx.bytes()))
     };
@@ -45,9 +45,7 @@ fn plain_get_returns_first_block_and_client_continues() {
         ]
     );
     let first = net.sent_by_server()[0];
-    let size = MessageView::parse(first)
-        .unwrap()
-        .uint_option(OptionNumber::SIZE2);
+    let size = view(first).uint_option(OptionNumber::SIZE2);
     assert_eq!(size, Some(600));
     assert_eq!(net.app.executed["big"], 1, "the body was not cached");
     assert!(
@@ -106,9 +104,7 @@ fn upload_is_block_wise_and_executed_once() {
     let answered = blocks(&net.sent_by_server(), OptionNumber::BLOCK1);
     assert_eq!(answered, sent, "each answer echoes its block");
     assert_eq!(
-        MessageView::parse(net.sent_by_client()[0])
-            .unwrap()
-            .uint_option(OptionNumber::SIZE1),
+        view(net.sent_by_client()[0]).uint_option(OptionNumber::SIZE1),
         Some(3_000)
     );
     assert_eq!(net.server.usage().uploads, (0, 0));
@@ -470,8 +466,7 @@ fn streamed_download_buffers_at_most_requested_chunks() {
     let mut net = Net::new(wide(64, u32::MAX), Config::default());
     net.app.resources.insert("x".into(), pattern(1024 * 200));
     net.drop_if = Some(|from_client, bytes| {
-        let block = MessageView::parse(bytes)
-            .unwrap()
+        let block = view(bytes)
             .option(OptionNumber::BLOCK2)
             .map(BlockValue::decode);
         !from_client && block.is_some_and(|block| block.unwrap().number == 1)

@@ -1,5 +1,6 @@
 //! The controller contract: calls made by the engine, and its use of advice.
 
+use crate::net::wire::view;
 use std::sync::{Arc, Mutex};
 
 use crate::net::{Faults, Net, get, millis, pattern, put, seconds};
@@ -12,7 +13,7 @@ use carob_cc::evidence::{
 };
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
-use carob_proto::codec::{Code, MessageView, OptionNumber, Type, Writer};
+use carob_proto::codec::{Code, OptionNumber, Type, Writer};
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, QBlockMode, RequestConfig};
 
@@ -479,7 +480,7 @@ fn controller_upgrades_non_to_con() {
     let mut sending = RequestConfig::default();
     sending.confirmable = false;
     net.send_with(get("x"), sending);
-    let kind = MessageView::parse(net.sent_by_client()[0]).unwrap().kind();
+    let kind = view(net.sent_by_client()[0]).kind();
     assert_eq!(kind, Type::Confirmable);
     assert_eq!(calls(&seen)[1], "sent n=0 con=true alone=true");
 }
@@ -517,7 +518,7 @@ fn too_many_requests_reaches_the_controller_with_max_age() {
         net.server_dead = true;
         net.send(get("x"));
         let request = net.sent_by_client()[0].to_vec();
-        let view = MessageView::parse(&request).unwrap();
+        let view = view(&request);
         let mut buffer = [0; 64];
         let (kind, id) = (Type::Acknowledgement, view.message_id());
         let mut writer = Writer::new(&mut buffer, kind, code, id, &view.token()).unwrap();

@@ -1,12 +1,13 @@
 //! Echo challenges, freshness and Request-Tag (RFC 9175 2, 3).
 
+use crate::net::wire::view;
 use crate::net::{
     Net, Stream, client_address, get, observing, path_of, pattern, put, seconds, sending_with,
     server_address,
 };
 use carob_cc::time::Instant;
 use carob_proto::Response;
-use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
+use carob_proto::codec::{Code, OptionNumber, Type};
 use carob_proto::endpoint::{BodyMode, Config, Endpoint, Event, IncomingId, Output, RequestConfig};
 
 /// A server that only executes fresh requests, and a client.
@@ -108,7 +109,7 @@ impl Strict {
     }
 
     fn codes(&self) -> Vec<Code> {
-        let code = |(_, bytes): &(bool, Vec<u8>)| MessageView::parse(bytes).unwrap().code();
+        let code = |(_, bytes): &(bool, Vec<u8>)| view(bytes).code();
         self.sent.iter().map(code).collect()
     }
 
@@ -116,7 +117,7 @@ impl Strict {
         let of_client = self.sent.iter().filter(|(from_client, _)| *from_client);
         of_client
             .map(|(_, bytes)| {
-                let message = MessageView::parse(bytes).unwrap();
+                let message = view(bytes);
                 message.option(OptionNumber::ECHO).map(<[u8]>::to_vec)
             })
             .collect()
@@ -141,13 +142,13 @@ fn client_repeats_challenged_request_with_echo() {
     );
     let echoes = strict.echoes();
     assert_eq!(echoes[0], None);
-    let challenge = MessageView::parse(&strict.sent[1].1).unwrap();
+    let challenge = view(&strict.sent[1].1);
     assert_eq!(echoes[1].as_deref(), challenge.option(OptionNumber::ECHO));
     assert_eq!(echoes[1].as_ref().map(Vec::len), Some(8));
     assert_eq!(strict.done, [pattern(10)]);
     // A new message with a new token (RFC 9175 4).
-    let first = MessageView::parse(&strict.sent[0].1).unwrap();
-    let second = MessageView::parse(&strict.sent[2].1).unwrap();
+    let first = view(&strict.sent[0].1);
+    let second = view(&strict.sent[2].1);
     assert_ne!(first.message_id(), second.message_id());
     assert_ne!(first.token(), second.token());
 }
@@ -202,12 +203,7 @@ fn replayed_put_is_not_executed() {
     strict.ask(put("lock", pattern(10)));
     assert_eq!(strict.done.len(), 1);
     let recorded = strict.sent[2].1.clone();
-    assert!(
-        MessageView::parse(&recorded)
-            .unwrap()
-            .option(OptionNumber::ECHO)
-            .is_some()
-    );
+    assert!(view(&recorded).option(OptionNumber::ECHO).is_some());
     // The Message ID has expired, so that the server executes the idempotent PUT a second time unless it checks freshness.
     strict.now += seconds(300);
     strict.deliver(&recorded);
@@ -247,7 +243,7 @@ fn echo_value_is_bound_to_the_address() {
 fn echo_value_of_any_response_goes_with_next_request() {
     let mut net = Net::plain();
     net.send(get("x"));
-    let request = MessageView::parse(net.sent_by_client()[0]).unwrap();
+    let request = view(net.sent_by_client()[0]);
     let (id, token) = (request.message_id().0.to_be_bytes(), request.token());
     let mut answer = vec![0x68, Code::CONTENT.0, id[0], id[1]];
     answer.extend_from_slice(token.as_slice());
@@ -256,14 +252,14 @@ fn echo_value_of_any_response_goes_with_next_request() {
     net.inject_to_client(&answer);
     for _ in 0..2 {
         net.send(get("x"));
-        let reply = MessageView::parse(net.sent_by_client().last().unwrap()).unwrap();
+        let reply = view(net.sent_by_client().last().unwrap());
         let (id, token) = (reply.message_id().0.to_be_bytes(), reply.token());
         let mut answer = vec![0x68, Code::CONTENT.0, id[0], id[1]];
         answer.extend_from_slice(token.as_slice());
         net.inject_to_client(&answer);
     }
     let echo = |bytes: &[u8]| {
-        let message = MessageView::parse(bytes).unwrap();
+        let message = view(bytes);
         message.option(OptionNumber::ECHO).map(<[u8]>::to_vec)
     };
     let echoes: Vec<_> = net.sent_by_client().into_iter().map(echo).collect();
@@ -302,13 +298,13 @@ fn observation_registers_and_renews_through_challenges() {
 /// Request-Tags of the client's first blocks.
 fn tags(net: &Net) -> Vec<Option<Vec<u8>>> {
     let first = |bytes: &&[u8]| {
-        let message = MessageView::parse(bytes).unwrap();
+        let message = view(bytes);
         message
             .uint_option(OptionNumber::BLOCK1)
             .is_some_and(|block| block >> 4 == 0)
     };
     let tag = |bytes: &[u8]| {
-        let message = MessageView::parse(bytes).unwrap();
+        let message = view(bytes);
         message
             .option(OptionNumber::REQUEST_TAG)
             .map(<[u8]>::to_vec)
@@ -326,7 +322,7 @@ fn blocks_of_abandoned_body_do_not_mix_with_next_body() {
     let body = |byte: u8| bytes::Bytes::from(vec![byte; 2_048]);
     // The second block of the first body is delayed, and the request is cancelled.
     net.drop_if = Some(|from_client, bytes| {
-        let message = MessageView::parse(bytes).unwrap();
+        let message = view(bytes);
         from_client
             && message
                 .uint_option(OptionNumber::BLOCK1)
@@ -354,7 +350,7 @@ fn blocks_of_abandoned_body_do_not_mix_with_next_body() {
     );
     // All blocks have the tag.
     let later = net.sent_by_client();
-    let last = MessageView::parse(later.last().unwrap()).unwrap();
+    let last = view(later.last().unwrap());
     assert_eq!(
         last.uint_option(OptionNumber::BLOCK1).map(|b| b >> 4),
         Some(1)
@@ -393,7 +389,7 @@ fn bodies_with_different_request_tags_do_not_mix() {
         bytes
     };
     let parsed = block(1, 0, true, Some(7), 1);
-    let parsed = MessageView::parse(&parsed).unwrap();
+    let parsed = view(&parsed);
     assert_eq!(path_of(&parsed), "x");
     assert_eq!(parsed.option(OptionNumber::REQUEST_TAG), Some(&[7][..]));
     for (id, number, more, tag, byte) in [
@@ -409,7 +405,7 @@ fn bodies_with_different_request_tags_do_not_mix() {
     net.inject_to_server(&block(5, 1, false, Some(2), 2));
     assert_eq!(net.app.resources["x"], vec![2; 32]);
     net.inject_to_server(&block(6, 1, false, Some(9), 9));
-    let last = MessageView::parse(net.sent_by_server().last().unwrap()).unwrap();
+    let last = view(net.sent_by_server().last().unwrap());
     let answer = (last.kind(), last.code());
     let incomplete = Code::REQUEST_ENTITY_INCOMPLETE;
     assert_eq!(answer, (Type::Acknowledgement, incomplete));

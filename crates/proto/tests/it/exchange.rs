@@ -92,7 +92,7 @@ fn unmatched_response_is_rejected() {
 }
 
 #[test]
-fn a_ping_is_answered_by_a_reset() {
+fn ping_gets_a_reset() {
     let mut net = Net::plain();
     net.client
         .ping(net.now, crate::net::server_address())

@@ -2,6 +2,7 @@
 //!
 //! `source_share` and `unvalidated_share` of 100, and `request_rate` of 0, disable the defences.
 
+use crate::net::wire::view;
 use std::net::SocketAddr;
 
 use crate::net::{Stream, millis, path_of, pattern, seconds};
@@ -150,7 +151,7 @@ impl Target {
 
     fn last(&self) -> Option<MessageView<'_>> {
         let (_, bytes) = self.sent.last()?;
-        Some(MessageView::parse(bytes).unwrap())
+        Some(view(bytes))
     }
 
     /// Sends a message and, if it is challenged, repeats it with the Echo value.
@@ -559,7 +560,7 @@ fn response_without_table_entry_is_sent_once_with_request_id() {
     }
     target.drain();
     let ids = target.sent.iter().map(|(_, bytes)| {
-        let message = MessageView::parse(bytes).unwrap();
+        let message = view(bytes);
         (message.kind(), message.message_id().0, message.code())
     });
     let late = |id| (Type::NonConfirmable, id, Code::CONTENT);
@@ -637,7 +638,7 @@ fn responses_to_one_source_leave_space_for_others() {
         }
         target.drain();
         let sent = target.sent.iter().rev().find(|(to, _)| *to == honest());
-        let kind = MessageView::parse(&sent.unwrap().1).unwrap().kind();
+        let kind = view(&sent.unwrap().1).kind();
         let before = target.server.usage().responses;
         target.persist(honest(), &set_of_blocks());
         (kind, target.server.usage().responses - before)

@@ -1,9 +1,10 @@
 //! Regression tests for defects found by simulated fleets (example `fleet` of `carob-sim`).
 
+use crate::net::wire::view;
 use crate::net::{Net, Stream, config, get, seconds, sending_with};
 use carob_proto::Request;
 use carob_proto::codec::{
-    BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
+    BlockSize, BlockValue, Code, MessageId, OptionNumber, Token, Type, Writer,
 };
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{
@@ -35,7 +36,7 @@ const PIGGYBACKED: (Type, Code) = (Type::Acknowledgement, Code::CONTENT);
 /// Message ID and token of the client's last message.
 fn last_of_client(net: &Net) -> (MessageId, Token) {
     let sent = net.sent_by_client();
-    let view = MessageView::parse(sent.last().unwrap()).unwrap();
+    let view = view(sent.last().unwrap());
     let token = Token::new(view.token().as_slice()).unwrap();
     (view.message_id(), token)
 }
@@ -66,7 +67,7 @@ fn challenged_request_with_block2_is_repeated_with_its_body() {
     let echo = [(OptionNumber::ECHO, &b"value"[..])];
     net.inject_to_client(&message(challenge, id, &token, &echo, &[]));
     let sent = net.sent_by_client();
-    let again = MessageView::parse(sent.last().unwrap()).unwrap();
+    let again = view(sent.last().unwrap());
     assert_eq!(again.option(OptionNumber::ECHO), Some(&b"value"[..]));
     assert_eq!(again.payload(), b"a body");
 }
@@ -89,7 +90,7 @@ fn streamed_body_with_a_missing_block_fails() {
         .map(|bytes| bytes.to_vec())
     {
         answered += 1;
-        let request = MessageView::parse(&request).unwrap();
+        let request = view(&request);
         let asked = request.option(OptionNumber::BLOCK2).map(BlockValue::decode);
         let asked = asked.map_or(0, |block| block.unwrap().number as u8);
         let token = Token::new(request.token().as_slice()).unwrap();
@@ -118,7 +119,7 @@ fn challenge_for_stale_echo_value_is_answered() {
         let echo = [(OptionNumber::ECHO, value)];
         net.inject_to_client(&message(challenge, id, &token, &echo, &[]));
         let sent = net.sent_by_client();
-        let again = MessageView::parse(sent.last().unwrap()).unwrap();
+        let again = view(sent.last().unwrap());
         assert_eq!(again.option(OptionNumber::ECHO), Some(value));
     }
     let (id, token) = last_of_client(&net);
@@ -138,7 +139,7 @@ fn longest_span(late_copies: bool) -> u64 {
         net.run_for(seconds(200_000));
         assert!(net.client.is_idle());
     }
-    let id = |bytes: &[u8]| MessageView::parse(bytes).unwrap().message_id();
+    let id = |bytes: &[u8]| view(bytes).message_id();
     let span = |last: &crate::net::Crossing| {
         let mut copies = net.crossings.iter();
         let first = copies.find(|first| id(&first.bytes) == id(&last.bytes));
@@ -173,7 +174,7 @@ fn block2_of_uncached_response_skips_the_application() {
         let id = MessageId(id as u16);
         net.inject_to_server(&message(what, id, &token, &options, &[]));
         let sent = net.sent_by_server();
-        let answer = MessageView::parse(sent.last().unwrap()).unwrap();
+        let answer = view(sent.last().unwrap());
         assert_eq!(answer.code(), Code::REQUEST_ENTITY_INCOMPLETE);
     }
     assert!(net.app.executed.is_empty(), "{:?}", net.app.executed);
@@ -271,7 +272,7 @@ fn challenge_after_notification_keeps_observation() {
     assert_eq!(net.client.usage().observations, 1);
     net.run_for(seconds(16));
     let sent = net.sent_by_client();
-    let again = MessageView::parse(sent.last().unwrap()).unwrap();
+    let again = view(sent.last().unwrap());
     assert_eq!(again.uint_option(OptionNumber::OBSERVE), Some(0));
     assert_eq!(again.option(OptionNumber::ECHO), Some(&b"value"[..]));
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unnecessary_wraps, reason = "all answer alike")]
 
+use crate::net::wire::view;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
@@ -46,7 +47,7 @@ struct Seen {
 
 impl Seen {
     fn view(&self) -> MessageView<'_> {
-        MessageView::parse(&self.bytes).unwrap()
+        view(&self.bytes)
     }
 }
 
@@ -490,7 +491,7 @@ fn multicast_message_ids_are_not_used_for_unicast() {
                 .multicast(now, group(), get("x"), MulticastRequest::default())
                 .unwrap();
             while let Output::Transmit { to, bytes } = client.poll() {
-                let id = MessageView::parse(bytes).unwrap().message_id().0;
+                let id = view(bytes).message_id().0;
                 let to_group = to == group();
                 let before = ids.insert(id, to_group);
                 assert!(before.is_none_or(|before| before == to_group));

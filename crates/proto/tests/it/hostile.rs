@@ -1,11 +1,12 @@
 //! Arbitrary input causes no panic and no growth, and the endpoint keeps working.
 
 use crate::net::counting::counting;
+use crate::net::wire::view;
 use crate::net::{Net, Stream, client_address, get, millis, pattern, put, seconds, server_address};
 use bytes::Bytes;
 use carob_cc::controller::CopyTagging;
 use carob_cc::random::Random;
-use carob_proto::codec::{MessageView, Options, Token, Writer};
+use carob_proto::codec::{Options, Token, Writer};
 use carob_proto::endpoint::{Config, Endpoint, Event, Output, RETRANSMISSION_COUNT};
 
 fn usable(net: &mut Net) {
@@ -76,7 +77,7 @@ fn matching_but_malformed_responses_end_every_request() {
                 }
             }
             let Some(asked) = asked else { break };
-            let view = MessageView::parse(&asked).unwrap();
+            let view = view(&asked);
             let mut answer = vec![0x60 | 8, 0x40 | (random.next_u32() % 10) as u8];
             answer.extend_from_slice(&view.message_id().0.to_be_bytes());
             answer.extend_from_slice(view.token().as_slice());
@@ -117,7 +118,7 @@ fn plausible_random_requests_are_answered_or_refused() {
 
 /// A message with other transmission counts in its token and option.
 fn miscounted(message: &[u8], random: &mut Stream) -> Vec<u8> {
-    let view = MessageView::parse(message).unwrap();
+    let view = view(message);
     let mut options = Options::from_view(&view).unwrap();
     options.remove(RETRANSMISSION_COUNT);
     for _ in 0..random.below(3) {

@@ -1,38 +1,17 @@
 //! Tables at their limits: refusal, eviction and no losses.
 
+use crate::net::wire::{con, view};
 use crate::net::{Net, Stream, config, get, pattern, put, seconds, server_address};
 use bytes::Bytes;
-use carob_proto::codec::{
-    BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
-};
+use carob_proto::codec::{Code, OptionNumber};
 use carob_proto::endpoint::{
     Config, Endpoint, Event, HandlerUsage, Output, RequestConfig, RequestError,
 };
 use carob_proto::tables::quota::QuotaPolicy;
 use std::net::SocketAddr;
 
-fn con(code: Code, id: u16, path: &[u8], block1: Option<BlockValue>, payload: &[u8]) -> Vec<u8> {
-    let mut buffer = [0; 1500];
-    let token = Token::new(&[1]).unwrap();
-    let mut writer =
-        Writer::new(&mut buffer, Type::Confirmable, code, MessageId(id), &token).unwrap();
-    writer.option(OptionNumber::URI_PATH, path).unwrap();
-    if let Some(block) = block1 {
-        writer
-            .option(OptionNumber::BLOCK1, &block.encode())
-            .unwrap();
-    }
-    if !payload.is_empty() {
-        writer.payload(payload).unwrap();
-    }
-    let length = writer.finish();
-    buffer[..length].to_vec()
-}
-
 fn last_code(net: &Net) -> Code {
-    MessageView::parse(net.sent_by_server().last().unwrap())
-        .unwrap()
-        .code()
+    view(net.sent_by_server().last().unwrap()).code()
 }
 
 #[test]
@@ -111,10 +90,10 @@ fn server_full_of_pending_requests_gives_5_03() {
     let mut net = Net::new(Config::default(), config);
     net.app.mute = true;
     for id in 0..2 {
-        net.inject_to_server(&con(Code::GET, id, b"x", None, &[]));
+        net.inject_to_server(&con(Code::GET, id).path("x").bytes());
     }
     assert!(net.sent_by_server().is_empty());
-    net.inject_to_server(&con(Code::GET, 2, b"x", None, &[]));
+    net.inject_to_server(&con(Code::GET, 2).path("x").bytes());
     assert_eq!(last_code(&net), Code::SERVICE_UNAVAILABLE);
     assert_eq!(net.server.usage().incoming, 2);
 }
@@ -126,21 +105,21 @@ fn full_non_idempotent_table_responds_5_03_and_repeats_none() {
     config.limits.source_share = 100;
     let mut net = Net::new(Config::default(), config);
     for id in 0..3 {
-        net.inject_to_server(&con(Code::POST, id, b"x", None, &[]));
+        net.inject_to_server(&con(Code::POST, id).path("x").bytes());
     }
-    net.inject_to_server(&con(Code::POST, 3, b"x", None, &[]));
+    net.inject_to_server(&con(Code::POST, 3).path("x").bytes());
     assert_eq!(last_code(&net), Code::SERVICE_UNAVAILABLE);
-    net.inject_to_server(&con(Code::POST, 0, b"x", None, &[]));
+    net.inject_to_server(&con(Code::POST, 0).path("x").bytes());
     assert_eq!(
         last_code(&net),
         Code::CHANGED,
         "a duplicate still gets its answer"
     );
     assert_eq!(net.app.executed["x"], 3);
-    net.inject_to_server(&con(Code::GET, 4, b"x", None, &[]));
+    net.inject_to_server(&con(Code::GET, 4).path("x").bytes());
     assert_eq!(last_code(&net), Code::NOT_FOUND, "others go on");
     net.run_for(seconds(248));
-    net.inject_to_server(&con(Code::POST, 3, b"x", None, &[]));
+    net.inject_to_server(&con(Code::POST, 3).path("x").bytes());
     assert_eq!(
         last_code(&net),
         Code::CHANGED,
@@ -154,14 +133,15 @@ fn uploads_beyond_the_limit_get_5_03() {
     config.limits.uploads = 2;
     config.limits.source_share = 100;
     let mut net = Net::new(Config::default(), config);
-    let first = |id, path: &[u8]| {
-        let block = BlockValue::new(0, true, BlockSize::MIN).unwrap();
-        con(Code::PUT, id, path, Some(block), &[0; 16])
+    let first = |id, path| {
+        let put = con(Code::PUT, id).path(path);
+        let put = put.block(OptionNumber::BLOCK1, (0, true, 16));
+        put.payload(&[0; 16]).bytes()
     };
-    net.inject_to_server(&first(1, b"a"));
-    net.inject_to_server(&first(2, b"b"));
+    net.inject_to_server(&first(1, "a"));
+    net.inject_to_server(&first(2, "b"));
     assert_eq!(last_code(&net), Code::CONTINUE);
-    net.inject_to_server(&first(3, b"c"));
+    net.inject_to_server(&first(3, "c"));
     assert_eq!(last_code(&net), Code::SERVICE_UNAVAILABLE);
     assert_eq!(net.server.usage().uploads.0, 2);
     net.run_for(seconds(248));
@@ -210,7 +190,7 @@ fn a_flood_from_200_000_addresses_leaves_no_trace() {
         server.handle_datagram(
             now,
             SocketAddr::from(([a, b, c, d], 5683)),
-            &con(Code::GET, 1, b"x", None, &[]),
+            &con(Code::GET, 1).path("x").bytes(),
         );
         loop {
             match server.poll() {
@@ -260,7 +240,7 @@ fn without_handler(running: usize, of_source: usize, validated: bool) -> Option<
     if validated {
         endpoint.validate(now, from);
     }
-    endpoint.handle_datagram(now, from, &con(Code::GET, 1, b"x", None, &[]));
+    endpoint.handle_datagram(now, from, &con(Code::GET, 1).path("x").bytes());
     let Output::Event(Event::Request(id)) = endpoint.poll() else {
         panic!("a request");
     };
@@ -272,7 +252,7 @@ fn without_handler(running: usize, of_source: usize, validated: bool) -> Option<
     };
     let admitted = endpoint.admits_handler(now, id, handlers);
     let code = match endpoint.poll() {
-        Output::Transmit { bytes, .. } => Some(MessageView::parse(bytes).unwrap().code()),
+        Output::Transmit { bytes, .. } => Some(view(bytes).code()),
         _ => None,
     };
     assert_eq!(admitted, code.is_none());

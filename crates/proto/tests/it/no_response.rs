@@ -1,15 +1,16 @@
 //! RFC 7967: unwanted responses are not sent, and the client does not wait for them.
 
+use crate::net::wire::view;
 use crate::net::{
     Net, as_non, config, get, millis, observing, path_of, pattern, post, put, seconds, sending_with,
 };
-use carob_proto::codec::{Code, MessageView, NoResponse, OptionNumber, Type};
+use carob_proto::codec::{Code, NoResponse, OptionNumber, Type};
 use carob_proto::endpoint::{Config, Event, Failure, RequestConfig, RequestId};
 use carob_proto::{Request, Response};
 
 fn kinds(messages: Vec<&[u8]>) -> Vec<(Type, Code)> {
-    let view = |bytes: &[u8]| MessageView::parse(bytes).map(|m| (m.kind(), m.code()));
-    messages.into_iter().map(|m| view(m).unwrap()).collect()
+    let kind = |bytes| (view(bytes).kind(), view(bytes).code());
+    messages.into_iter().map(kind).collect()
 }
 
 fn unanswered(net: &Net, id: RequestId) -> Option<u64> {
@@ -19,10 +20,6 @@ fn unanswered(net: &Net, id: RequestId) -> Option<u64> {
         }
         _ => None,
     })
-}
-
-fn non() -> RequestConfig {
-    as_non()
 }
 
 fn quiet(request: Request) -> Request {
@@ -67,8 +64,8 @@ fn duplicate_with_no_response_gets_an_empty_ack() {
 #[test]
 fn non_with_no_response_completes_when_sent_and_counts_for_probing_rate() {
     let mut net = Net::plain();
-    let first = net.send_with(quiet(put("x", pattern(20))), non());
-    let second = net.send_with(quiet(put("x", pattern(20))), non());
+    let first = net.send_with(quiet(put("x", pattern(20))), as_non());
+    let second = net.send_with(quiet(put("x", pattern(20))), as_non());
     net.run_for(seconds(1));
     assert_eq!(unanswered(&net, first), Some(0));
     assert_eq!(net.sent_by_server(), [&[]; 0]);
@@ -105,7 +102,7 @@ fn response_classes_not_suppressed_are_delivered() {
 fn separate_error_response_is_delivered() {
     let mut net = Net::plain();
     net.app.delay = millis(700);
-    for sending in [RequestConfig::default(), non()] {
+    for sending in [RequestConfig::default(), as_non()] {
         net.send_with(
             get("nothing").with_no_response(NoResponse::SUCCESS),
             sending,
@@ -119,11 +116,11 @@ fn separate_error_response_is_delivered() {
 #[test]
 fn late_response_is_evidence_only() {
     let mut net = Net::plain();
-    let id = net.send_with(quiet(put("x", pattern(20))), non());
+    let id = net.send_with(quiet(put("x", pattern(20))), as_non());
     net.run_for(millis(1));
     assert_eq!(unanswered(&net, id), Some(0));
     // A server without support for the option responds.
-    let sent = MessageView::parse(net.sent_by_client()[0]).unwrap();
+    let sent = view(net.sent_by_client()[0]);
     let (token, mut answer) = (sent.token(), vec![0x58, Code::CHANGED.0, 0x12, 0x34]);
     answer.extend_from_slice(token.as_slice());
     net.run_for(millis(9));
@@ -163,7 +160,7 @@ fn block_wise_bodies_and_observations_ignore_no_response() {
     net.run_for(seconds(1));
     assert_eq!(net.states(), ["state"]);
     for message in net.sent_by_client() {
-        let message = MessageView::parse(message).unwrap();
+        let message = view(message);
         assert!(message.option(OptionNumber::NO_RESPONSE).is_none());
     }
 }
@@ -174,7 +171,7 @@ fn registrations_and_2_31_are_sent_despite_no_response() {
     net.observable("y", "state");
     // GET y with Observe 0 and No-Response 26.
     let register = b"\x41\x01\x00\x01\x07\x60\x51y\xd1\xea\x1a";
-    let options = MessageView::parse(register).unwrap();
+    let options = view(register);
     assert_eq!(path_of(&options), "y");
     assert_eq!(options.uint_option(OptionNumber::NO_RESPONSE), Some(26));
     net.inject_to_server(register);

@@ -6,10 +6,11 @@ mod notifying;
 mod registration;
 mod renewing;
 
+use crate::net::wire::view;
 use crate::net::{Faults, Net, client_address, get, millis, observing, pattern, put, seconds};
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
-use carob_proto::codec::{BlockValue, Code, MessageId, MessageView, OptionNumber, Type, Writer};
+use carob_proto::codec::{BlockValue, Code, MessageId, OptionNumber, Type, Writer};
 use carob_proto::endpoint::{Config, Event, Failure, RequestError, RequestId, Subject};
 use carob_proto::{Request, Response};
 
@@ -25,10 +26,6 @@ fn observed_with(server: Config) -> (Net, RequestId) {
     net.run_for(seconds(1));
     assert_eq!(net.states(), ["off"]);
     (net, id)
-}
-
-fn view(bytes: &[u8]) -> MessageView<'_> {
-    MessageView::parse(bytes).unwrap()
 }
 
 fn observe_value(bytes: &[u8]) -> Option<u32> {

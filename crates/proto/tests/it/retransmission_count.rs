@@ -186,7 +186,7 @@ fn invalid_option_number_disables_counting() {
 }
 
 #[test]
-fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
+fn early_response_belongs_to_the_named_transmission() {
     let (mut net, log) = alone(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     for (after, named, expected) in [
@@ -204,7 +204,7 @@ fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
 }
 
 #[test]
-fn without_rtt_only_the_last_copy_is_certain() {
+fn without_rtt_only_the_last_transmission_is_certain() {
     let (mut net, log) = alone(CopyTagging::EveryCopy);
     net.send_for(get("x"), millis(2_001));
     reply(&mut net, Some(&[255]));

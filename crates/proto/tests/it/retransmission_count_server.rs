@@ -39,7 +39,7 @@ fn with_count(request: Wire, count: Option<&[u8]>) -> Vec<u8> {
 }
 
 #[test]
-fn a_piggybacked_response_echoes_the_count_as_it_is() {
+fn piggybacked_response_echoes_the_count_unchanged() {
     let values: [Option<&[u8]>; 6] = [
         None,
         Some(&[]),
@@ -86,7 +86,7 @@ fn reply_to_duplicate_has_the_duplicates_count() {
 }
 
 #[test]
-fn the_first_copy_to_arrive_need_not_be_the_original() {
+fn first_arrival_may_be_a_retransmission() {
     let mut net = served("x", Bytes::from_static(b"state"));
     net.inject_to_server(&asking(7, Some(&[1])));
     net.inject_to_server(&asking(7, Some(&[])));

@@ -87,7 +87,7 @@ fn reply_to_any_copy_is_accepted_and_matched_if_certain() {
 }
 
 #[test]
-fn an_answer_too_soon_for_a_later_copy_is_to_the_one_it_names() {
+fn early_response_belongs_to_the_named_transmission() {
     let (mut net, log) = alone(4);
     net.send_for(get("x"), millis(100));
     reply(&mut net, 0);
@@ -230,7 +230,7 @@ fn separate_response_may_be_a_replay() {
 }
 
 #[test]
-fn a_registration_keeps_its_token_and_so_do_its_notifications() {
+fn registration_and_notifications_keep_the_token() {
     let (mut net, log) = alone(4);
     net.observable("x", "0");
     let id = net.send_with(get("x"), observing());

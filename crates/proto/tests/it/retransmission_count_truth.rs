@@ -261,7 +261,7 @@ proptest! {
 
 /// Share of responses to retransmitted requests that are matched exactly.
 #[test]
-fn own_server_counts_most_replies_and_replaying_ones_few() {
+fn own_server_resolves_most_replies() {
     let faults = Faults {
         loss: 20,
         duplication: 0,

@@ -103,7 +103,7 @@ fn unprocessable_non_is_ignored() {
 }
 
 #[test]
-fn a_rejected_response_leaves_the_request_as_it_was() {
+fn rejected_response_leaves_the_request_pending() {
     let (mut net, id, request) = waiting();
     for code in [0x20, 0xe1].map(Code) {
         net.inject_to_client(&ack(code, id).token_of(&request).bytes());
@@ -399,7 +399,7 @@ fn silent_peer_is_sent_at_most_probing_rate() {
 }
 
 #[test]
-fn the_default_parameters_are_those_of_the_rfc() {
+fn default_parameters_match_the_rfc() {
     let p = Config::default().parameters;
     assert_eq!(p.ack_timeout, seconds(2));
     assert_eq!((p.max_retransmit, p.nstart, p.probing_rate), (4, 1, 1));

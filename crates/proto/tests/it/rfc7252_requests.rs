@@ -167,7 +167,7 @@ fn a_separate_response_matches_by_token_alone() {
 }
 
 #[test]
-fn a_response_from_another_endpoint_matches_nothing() {
+fn response_from_another_endpoint_is_unmatched() {
     let (mut net, request) = waiting(RequestConfig::default());
     let response = con(Code::CONTENT, 900).token_of(&request).bytes();
     for stranger in [([10, 0, 0, 2], 5684), ([10, 0, 0, 3], 5683)] {

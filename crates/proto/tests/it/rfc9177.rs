@@ -6,11 +6,11 @@ mod wire;
 
 use bytes::Bytes;
 use carob_proto::Request;
-use carob_proto::codec::{BlockSize, BlockValue, MessageView, OptionNumber, Type};
+use carob_proto::codec::{BlockSize, BlockValue, OptionNumber, Type};
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, QBlockMode, RequestConfig};
 
-use crate::net::wire::Wire;
+use crate::net::wire::{Wire, view};
 use crate::net::{Net, client_address, pattern, put};
 
 /// A configuration with blocks of 64 bytes and this controller.
@@ -43,7 +43,7 @@ fn response_block(message: Wire, (number, count): (u32, u32)) -> Vec<u8> {
 /// Messages with this option: type, number, M bit, payload length.
 fn blocks(messages: &[&[u8]], number: OptionNumber) -> Vec<(Type, u32, bool, usize)> {
     let read = |bytes: &&[u8]| {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         let block = BlockValue::decode(view.option(number)?).unwrap();
         Some((view.kind(), block.number, block.more, view.payload().len()))
     };
@@ -53,7 +53,7 @@ fn blocks(messages: &[&[u8]], number: OptionNumber) -> Vec<(Type, u32, bool, usi
 /// Block numbers in reports of missing blocks.
 fn reports(messages: &[&[u8]]) -> Vec<Vec<u32>> {
     let read = |bytes: &&[u8]| {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         let listed = view.uint_option(OptionNumber::CONTENT_FORMAT) == Some(272);
         listed.then(|| numbers(view.payload()))
     };
@@ -83,7 +83,7 @@ fn upload(path: &str, blocks: usize) -> Request {
 }
 
 fn codes(messages: &[&[u8]]) -> Vec<String> {
-    let code = |bytes: &&[u8]| MessageView::parse(bytes).unwrap().code().to_string();
+    let code = |bytes: &&[u8]| view(bytes).code().to_string();
     messages.iter().map(code).collect()
 }
 

@@ -1,11 +1,12 @@
 //! RFC 8516: 4.29 (Too Many Requests) and the pause for Max-Age.
 
+use crate::net::wire::view;
 use crate::net::{
     Stream, client_address, config, get, pattern, put, seconds, sending_with, server_address,
 };
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
-use carob_proto::codec::{Code, MessageView};
+use carob_proto::codec::Code;
 use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestConfig, RequestId};
 
 /// A client and a server whose responses depend on the path.
@@ -56,7 +57,7 @@ impl Pair {
                 Output::Wait(at) => return at,
                 _ => unreachable!(),
             };
-            let message = MessageView::parse(&request).unwrap();
+            let message = view(&request);
             let path = crate::net::path_of(&message);
             self.sent.push((self.now, message.code(), path.clone()));
             // A new server each time, so that no request is a duplicate.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use carob::server::{Request, Resource, ServerBuilder, Upload, fixed, get};
 use carob::{
-    Client, Code, Config, ContentFormat, Payload, Response, Server, TransmissionParameters,
+    Client, Code, Config, ContentFormat, Payload, Reply, RequestBuilder, Response, Server,
+    TransmissionParameters,
 };
 
 /// Time limit of a test.
@@ -17,6 +18,11 @@ pub(crate) async fn limited<T>(test: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, test)
         .await
         .expect("the test takes no longer than its limit")
+}
+
+/// Sends a request with a time limit; panics on failure.
+pub(crate) async fn send(request: RequestBuilder) -> Reply {
+    limited(request.send()).await.unwrap()
 }
 
 /// Runs a test on a current-thread runtime with a time limit.

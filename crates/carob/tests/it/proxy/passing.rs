@@ -309,7 +309,7 @@ fn bodies_beyond_the_limit_are_refused() {
 }
 
 #[test]
-fn each_side_has_its_own_controller() {
+fn each_side_has_a_separate_controller() {
     in_time(async {
         let (origin, at) = start(resources()).await;
         let settings = Config::new().controller_named("cocoa-plus").unwrap();

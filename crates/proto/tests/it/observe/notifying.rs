@@ -37,7 +37,7 @@ fn unacknowledged_state_is_superseded_by_newer_one() {
 }
 
 #[test]
-fn a_superseding_notification_takes_over_count_and_timer() {
+fn superseding_notification_inherits_count_and_timer() {
     let (mut net, _) = observed();
     net.server_dead = true;
     net.change("light", "on", true);

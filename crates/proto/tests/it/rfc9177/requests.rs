@@ -1,6 +1,7 @@
 //! Q-Block1 (RFC 9177 4.3).
 
-use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
+use crate::net::wire::view;
+use carob_proto::codec::{Code, OptionNumber, Type};
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
 use super::{blocks, body, codes, config, net, reports, sending, upload};
@@ -47,7 +48,7 @@ fn every_block_has_request_tag_and_size() {
     net.send_with(upload("x", 3), sending(On, false));
     net.run_for(seconds(1));
     let of = |bytes: &[u8]| {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         let tag = view.uint_option(OptionNumber::REQUEST_TAG).unwrap();
         (tag, view.uint_option(OptionNumber::SIZE1).unwrap())
     };
@@ -111,7 +112,7 @@ fn server_that_lost_q_block_support_gets_block1() {
     net.send_with(upload("y", 15), sending(Auto, false));
     // The response to a block of the second body.
     let block = net.sent_by_client()[tried].to_vec();
-    let view = MessageView::parse(&block).unwrap();
+    let view = view(&block);
     assert_eq!(view.kind(), Type::NonConfirmable);
     let token = view.token();
     let mut rejection = vec![0x50 | token.as_slice().len() as u8, 0x82, 0x77, 0x77];
@@ -147,7 +148,7 @@ fn support_is_remembered_after_the_first_body() {
 fn missing_blocks_are_reported_and_retransmitted() {
     let mut net = net();
     net.drop_if = Some(|from_client, bytes| {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         // The first transmissions of blocks 1 and 9.
         let lost = |value: &[u8]| [&[0x1a][..], &[0x9a]].contains(&value);
         let of_lost = view.option(OptionNumber::Q_BLOCK1).is_some_and(lost);
@@ -170,7 +171,7 @@ struct Once(std::cell::RefCell<Vec<Vec<u8>>>);
 
 impl Once {
     fn take(&self, bytes: &[u8]) -> bool {
-        let payload = MessageView::parse(bytes).unwrap().payload().to_vec();
+        let payload = view(bytes).payload().to_vec();
         let mut dropped = self.0.borrow_mut();
         let first = !dropped.contains(&payload);
         if first {

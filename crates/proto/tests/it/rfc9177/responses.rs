@@ -1,17 +1,17 @@
 //! Q-Block2 (RFC 9177 4.4).
 
 use carob_cc::time::Instant;
-use carob_proto::codec::{BlockSize, BlockValue, Code, MessageView, OptionNumber, Type};
+use carob_proto::codec::{BlockSize, BlockValue, Code, OptionNumber, Type};
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
 use super::{blocks, body, config, net, net_with, response_block, sending};
-use crate::net::wire::{con, non};
+use crate::net::wire::{con, non, view};
 use crate::net::{Faults, Net, get, millis, pattern, seconds};
 
 /// Q-Block2 options of the client's requests: number and M bit.
 fn requested(net: &Net) -> Vec<Vec<(u32, bool)>> {
     let values = |bytes: &&[u8]| {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         let all = view.values(OptionNumber::Q_BLOCK2);
         all.map(|value| BlockValue::decode(value).unwrap())
             .map(|block| (block.number, block.more))
@@ -142,9 +142,9 @@ fn unacknowledged_early_request_is_retransmitted() {
             .iter()
             .all(|asked| *asked == [(10, true)])
     );
-    let ids = |bytes: &&[u8]| MessageView::parse(bytes).unwrap().message_id();
+    let ids = |bytes: &&[u8]| view(bytes).message_id();
     let asks = net.sent_by_client().into_iter().filter(|bytes| {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         view.option(OptionNumber::Q_BLOCK2).is_some()
     });
     let mut ids: Vec<_> = asks.map(|bytes| ids(&bytes)).collect();
@@ -176,7 +176,7 @@ fn every_block_of_a_response_has_etag_and_size() {
     net.run_for(seconds(3));
     let mut seen = Vec::new();
     for bytes in net.sent_by_server() {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         let tag = view.option(OptionNumber::ETAG).unwrap().to_vec();
         seen.push((tag, view.uint_option(OptionNumber::SIZE2).unwrap()));
     }
@@ -203,7 +203,7 @@ fn requests_with_two_losses(confirmable: bool, copies: u8) -> Vec<Vec<(u32, bool
     let mut net = net_with(wide.clone(), wide);
     net.app.resources.insert("x".into(), body(10));
     net.drop_if = Some(|from_client, bytes| {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         let lost = |value: &[u8]| [&[0x2a][..], &[0x5a]].contains(&value);
         let early = view.token().len() == 8 && view.message_id().0 != 0;
         !from_client
@@ -253,7 +253,7 @@ fn a_server_without_q_block_answers_with_block2() {
     net.run_for(seconds(3));
     assert_eq!(net.response().unwrap().bytes(), &body(15));
     assert_eq!(requested(&net).len(), 1);
-    let first = MessageView::parse(net.sent_by_client()[0]).unwrap().kind();
+    let first = view(net.sent_by_client()[0]).kind();
     assert_eq!(first, Type::Confirmable, "the discovery is confirmable");
     net.send_with(get("x"), sending(Auto, false));
     net.run_for(seconds(3));
@@ -292,10 +292,7 @@ fn numbers_that_do_not_increase_are_refused() {
     // CON GET x with Q-Block2 3/0/64 twice.
     net.inject_to_server(&[0x41, 1, 0, 9, 7, 0xb1, b'x', 0xd1, 7, 0x32, 0x01, 0x32]);
     let answer = net.sent_by_server()[0].to_vec();
-    assert_eq!(
-        MessageView::parse(&answer).unwrap().code(),
-        Code::BAD_REQUEST
-    );
+    assert_eq!(view(&answer).code(), Code::BAD_REQUEST);
 }
 
 #[test]
@@ -305,10 +302,7 @@ fn q_block_and_block_options_are_not_mixed() {
     // CON GET x with Block2 0/0/64 and Q-Block2 0/M/64.
     net.inject_to_server(&[0x41, 1, 0, 9, 7, 0xb1, b'x', 0xc1, 0x02, 0x81, 0x0a]);
     let answer = net.sent_by_server()[0].to_vec();
-    assert_eq!(
-        MessageView::parse(&answer).unwrap().code(),
-        Code::BAD_OPTION
-    );
+    assert_eq!(view(&answer).code(), Code::BAD_OPTION);
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use carob_proto::Request;
-use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
+use carob_proto::codec::{Code, OptionNumber, Type};
 use carob_proto::endpoint::Failure;
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
 use super::{blocks, body, codes, config, net, net_with, reports, response_block, sending, upload};
-use crate::net::wire::{Wire, con, non};
+use crate::net::wire::{Wire, con, non, view};
 use crate::net::{Net, client_address, get, millis, post, seconds};
 
 /// A NON PUT of block `number` of `count`; the Message ID is also the token.
@@ -36,7 +36,7 @@ fn give(net: &mut Net, numbers: &[u32], count: u32) {
 /// Tokens of the server's messages.
 fn tokens(net: &Net) -> Vec<Vec<u8>> {
     let token = |bytes: &&[u8]| {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         view.token().as_slice().to_vec()
     };
     net.sent_by_server().iter().map(token).collect()
@@ -100,13 +100,7 @@ fn responses_of_all_methods_have_the_token_of_a_block() {
         net.send_with(request, sending(On, false));
         net.run_for(seconds(60));
         let sent: Vec<Vec<u8>> = (net.sent_by_client().iter())
-            .map(|bytes| {
-                MessageView::parse(bytes)
-                    .unwrap()
-                    .token()
-                    .as_slice()
-                    .to_vec()
-            })
+            .map(|bytes| view(bytes).token().as_slice().to_vec())
             .collect();
         assert_eq!(codes(&net.sent_by_server())[0], code);
         assert!(sent.contains(&tokens(&net)[0]), "{method}");
@@ -189,7 +183,7 @@ fn a_report_after_the_body_was_cancelled_is_rejected() {
     net.inject_to_client(&report.option(12, &[1, 16]).payload(&[1]).bytes());
     let after = net.sent_by_client()[before..].to_vec();
     assert_eq!(after.len(), 1);
-    assert_eq!(MessageView::parse(after[0]).unwrap().kind(), Type::Reset);
+    assert_eq!(view(after[0]).kind(), Type::Reset);
 }
 
 #[test]
@@ -262,7 +256,7 @@ fn changed_etag_restarts_the_download() {
     assert_eq!(net.response().unwrap().bytes(), &body(24));
     let mut seen: Vec<(Vec<u8>, u32)> = Vec::new();
     for bytes in net.sent_by_server() {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         let tag = view.option(OptionNumber::ETAG).unwrap().to_vec();
         seen.push((tag, view.uint_option(OptionNumber::SIZE2).unwrap()));
     }
@@ -287,7 +281,7 @@ fn blocks_of_the_next_set_reveal_missing_ones() {
     }
     net.run_for(seconds(1));
     let asked = net.sent_by_client()[1].to_vec();
-    let view = MessageView::parse(&asked).unwrap();
+    let view = view(&asked);
     let values: Vec<&[u8]> = view.values(OptionNumber::Q_BLOCK2).collect();
     assert_eq!(values, [&[0x22][..], &[0x92]], "blocks 2 and 9 of 64 bytes");
     assert_eq!(view.option(OptionNumber::OBSERVE), None);
@@ -298,7 +292,7 @@ fn a_partial_response_is_kept_for_a_minute() {
     let mut net = net();
     net.app.resources.insert("x".into(), body(9));
     net.drop_if = Some(|from_client, bytes| {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         let late = from_client && view.values(OptionNumber::Q_BLOCK2).count() == 2;
         let lost = |value: &[u8]| [&[0x2a][..], &[0x5a]].contains(&value);
         late || view.option(OptionNumber::Q_BLOCK2).is_some_and(lost)
@@ -322,7 +316,7 @@ fn observations_use_block_options() {
     net.send_with(get("x"), observing);
     net.run_for(seconds(5));
     for bytes in net.sent_by_client().iter().chain(&net.sent_by_server()) {
-        let view = MessageView::parse(bytes).unwrap();
+        let view = view(bytes);
         assert_eq!(view.option(OptionNumber::Q_BLOCK2), None);
         assert_eq!(view.option(OptionNumber::Q_BLOCK1), None);
     }
@@ -393,7 +387,7 @@ fn a_multicast_request_with_q_block2_is_ignored() {
 }
 
 #[test]
-fn parameters_are_those_of_the_table() {
+fn parameters_match_the_table_of_rfc_9177() {
     let config = carob_proto::endpoint::QBlockConfig::default();
     assert_eq!((config.max_payloads, config.max_retransmit), (10, 4));
     assert_eq!(config.receive_timeout, seconds(4));
