@@ -116,7 +116,10 @@ impl Exchange {
                 let answerable = sent.rposition(|copy| now.since(copy.at) >= shortest);
                 (copy, copy.max(answerable.unwrap_or_default() as u8))
             }
-            _ => (self.first_of_id, self.retransmissions()),
+            _ => {
+                let latest = self.last_of_id.unwrap_or(self.retransmissions());
+                (self.first_of_id, latest)
+            }
         };
         debug_assert!(earliest <= latest && latest <= self.retransmissions());
         if earliest == latest {

@@ -192,6 +192,10 @@ pub(crate) struct Exchange {
     /// The first transmission with the current Message ID: above 0 once a notification was
     /// superseded by a newer one (RFC 7641 4.5.2).
     pub(crate) first_of_id: u8,
+    /// The last transmission that its reply can belong to, if that had an earlier Message ID.
+    pub(crate) last_of_id: Option<u8>,
+    /// The Message IDs of superseded notifications, each with its first transmission.
+    pub(crate) superseded: Vec<(MessageId, u8)>,
     /// While queued: the exchange behind it.
     pub(crate) queued_next: u32,
     /// Retransmissions because a later message was answered: all, and those since its timer expired.
@@ -207,6 +211,20 @@ impl Exchange {
 
     pub(crate) fn in_flight_bytes(&self) -> u32 {
         (self.bytes.len() as u32).saturating_add(self.answer_bytes)
+    }
+
+    /// Restricts its reply to the transmissions of a superseded notification with this Message ID.
+    /// Returns whether there is one.
+    pub(crate) fn is_reply_to_superseded(&mut self, id: MessageId) -> bool {
+        let Some(at) = self.superseded.iter().position(|(of, _)| *of == id) else {
+            return false;
+        };
+        let next = self.superseded.get(at + 1);
+        let end = next.map_or(self.first_of_id, |(_, first)| *first);
+        debug_assert!(self.superseded[at].1 < end, "each has a transmission");
+        self.first_of_id = self.superseded[at].1;
+        self.last_of_id = Some(end.saturating_sub(1));
+        true
     }
 
     /// Returns whether its budget permits another transmission.

@@ -19,6 +19,7 @@ use crate::dedup::Idempotency;
 use crate::event::Failure;
 use crate::message_layer::notify::has_observe;
 use crate::message_layer::{Purpose, State};
+use crate::observe::observers::ObserverIndex;
 use crate::trace::TraceEvent;
 
 impl Carrier {
@@ -105,7 +106,9 @@ impl Carrier {
             .find_id(&self.exchanges, peer, message.message_id())
             .filter(|&index| self.exchanges[index as usize].state == State::Unacknowledged);
         let Some(index) = found else {
-            self.on_late_answer(cx, peer, message);
+            if !self.acknowledge_superseded(cx, peer, message) {
+                self.on_late_answer(cx, peer, message);
+            }
             return None;
         };
         let exchange = &self.exchanges[index as usize];
@@ -165,6 +168,37 @@ impl Carrier {
         }
     }
 
+    /// Processes the ACK of a notification that a newer state has superseded. The observer is there,
+    /// and the round trip is known. A newer state that must arrive is sent again, its ACK being unsure.
+    fn acknowledge_superseded(
+        &mut self,
+        cx: &mut Context,
+        peer: PeerIndex,
+        message: &MessageView<'_>,
+    ) -> bool {
+        let Some((observer, index)) = self.find_superseded(peer, message.message_id()) else {
+            return false;
+        };
+        debug_assert!(self.exchanges[index as usize].state == State::Unacknowledged);
+        let observers = &mut self.notifications.observers;
+        if (observers.state(observer)).is_some_and(|state| state.confirmable) {
+            observers.mark_behind(observer);
+        }
+        let bytes = message.as_bytes().len() as u32;
+        self.on_empty_acknowledgement(cx, index, bytes);
+        true
+    }
+
+    /// The observer and the exchange of a superseded notification with this Message ID.
+    fn find_superseded(&mut self, peer: PeerIndex, id: MessageId) -> Option<(ObserverIndex, u32)> {
+        let first = self.peers[peer].first_observer;
+        let exchanges = &mut self.exchanges;
+        self.notifications.observers.find_notifying(first, |index| {
+            let exchange = exchanges.get_mut(index as usize);
+            exchange.is_some_and(|exchange| exchange.is_reply_to_superseded(id))
+        })
+    }
+
     pub(crate) fn handle_reset(&mut self, cx: &mut Context, from: SocketAddr, id: MessageId) {
         let Some(peer) = self.peers.find(from) else {
             return;
@@ -174,6 +208,8 @@ impl Carrier {
             let first = self.peers[peer].first_observer;
             if let Some(observer) = self.notifications.observers.find_notified(first, id) {
                 self.remove_observer(cx, observer);
+            } else if let Some((_, index)) = self.find_superseded(peer, id) {
+                self.abandon(cx, index, Reason::Reset, Failure::Reset);
             }
             return;
         };

@@ -184,6 +184,8 @@ impl Carrier {
             fault: None,
             resent: false,
             first_of_id: 0,
+            last_of_id: None,
+            superseded: alloc::vec::Vec::new(),
             queued_next: u32::MAX,
             repairs: 0,
             repairs_now: 0,

@@ -122,6 +122,7 @@ impl Carrier {
         self.index.remove_id(&self.exchanges[index as usize], index);
         let exchange = &mut self.exchanges[index as usize];
         let before = exchange.id.replace(id);
+        (exchange.superseded).extend(before.map(|before| (before, exchange.first_of_id)));
         exchange.first_of_id = exchange.transmissions.len() as u8;
         exchange.bytes[0] = exchange.bytes[0] & 0xcf | (Type::Confirmable as u8) << 4;
         exchange.bytes[2..4].copy_from_slice(&id.0.to_be_bytes());

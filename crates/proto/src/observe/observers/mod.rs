@@ -209,6 +209,19 @@ impl Observers {
         })
     }
 
+    /// The observer of a peer whose unacknowledged notification satisfies the predicate, and that
+    /// notification.
+    pub(crate) fn find_notifying(
+        &self,
+        first: u32,
+        mut is: impl FnMut(u32) -> bool,
+    ) -> Option<(ObserverIndex, u32)> {
+        self.of_peer(first).find_map(|index| {
+            let exchange = self.slots[index as usize].exchange;
+            (exchange != NONE && is(exchange)).then_some((index, exchange))
+        })
+    }
+
     pub(crate) fn count_of_peer(&self, first: u32) -> usize {
         self.of_peer(first).count()
     }
@@ -360,6 +373,14 @@ impl Observers {
     pub(crate) fn mark_current(&mut self, index: ObserverIndex) {
         let observer = &mut self.slots[index as usize];
         observer.version = self.observed[observer.subject as usize].version;
+    }
+
+    /// Records that an observer is to be sent the current state again.
+    pub(crate) fn mark_behind(&mut self, index: ObserverIndex) {
+        let observer = &mut self.slots[index as usize];
+        observer.version = self.observed[observer.subject as usize]
+            .version
+            .wrapping_sub(1);
     }
 
     /// Records that an observer's registration has its response. Changes since the registration

@@ -59,6 +59,55 @@ fn superseding_notification_inherits_count_and_timer() {
     assert_eq!(net.server.observers(Subject(0)), 0, "and then it is over");
 }
 
+/// A notification "on" superseded by "dim", whose acknowledgements were lost, and its Message ID.
+fn superseded() -> (Net, MessageId) {
+    let (mut net, _) = observed();
+    net.drop_if = Some(|from_client, _| from_client);
+    net.change("light", "on", true);
+    net.run_for(seconds(1));
+    net.change("light", "dim", true);
+    net.run_for(seconds(3));
+    assert_eq!(net.states(), ["off", "on", "dim"]);
+    let first = view(net.sent_by_server()[1]).message_id();
+    (net, first)
+}
+
+fn empty(kind: Type, id: MessageId) -> [u8; 4] {
+    let [high, low] = id.0.to_be_bytes();
+    [0x40 | (kind as u8) << 4, 0, high, low]
+}
+
+#[test]
+fn acknowledgement_of_a_superseded_notification_confirms_interest() {
+    let (mut net, first) = superseded();
+    let sent = net.sent_by_server().len();
+    net.inject_to_server(&empty(Type::Acknowledgement, first));
+    net.run_for(seconds(1));
+    // The newer state must arrive and may not have: it is sent in a new exchange.
+    let again: Vec<_> = net.sent_by_server()[sent..]
+        .iter()
+        .map(|sent| view(sent))
+        .collect();
+    assert_eq!(again.len(), 1);
+    assert_eq!(
+        (again[0].kind(), again[0].payload()),
+        (Type::Confirmable, &b"dim"[..])
+    );
+    // MAX_TRANSMIT_WAIT of the first exchange passes without an end of the observation.
+    net.drop_if = None;
+    net.run_for(seconds(100));
+    assert_eq!(net.server.observers(Subject(0)), 1);
+    assert!(net.server.is_idle());
+}
+
+#[test]
+fn reset_of_a_superseded_notification_ends_observation() {
+    let (mut net, first) = superseded();
+    net.inject_to_server(&empty(Type::Reset, first));
+    assert_eq!(net.server.observers(Subject(0)), 0);
+    assert!(net.server.is_idle());
+}
+
 #[test]
 fn acknowledgement_is_followed_by_the_newest_state() {
     let (mut net, _) = observed();
