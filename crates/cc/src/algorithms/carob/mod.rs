@@ -69,7 +69,7 @@ constants! {
         window_counting: CopyTagging,
         /// time between NON notifications before the first sample
         non_interval: Duration,
-        /// of this many notifications one is sent as CON
+        /// of this many notifications in a row that the interval delays one is sent as CON
         confirm_every: u8,
     }
 }
@@ -192,14 +192,11 @@ impl Carob {
         rto.max(micros(longer.saturating_add(tolerance)))
     }
 
-    /// Time between NON notifications: the RTO with the back-off of exchanges, or the interval of
-    /// RFC 7641 4.5.1 before the first sample.
+    /// Time between NON notifications: a round trip, the smoothed or the latest one, or before the first
+    /// sample 3 s (RFC 7641 4.5.1).
     fn notification_interval(&self) -> Duration {
-        let doublings = 1 << self.backoff.exponent();
-        match self.path.rto(self.constants) {
-            None => self.constants.non_interval,
-            Some(rto) => rto.times(doublings).min(rto.max(timers::BACKOFF_MAX)),
-        }
+        let srtt = self.path.srtt().map(|srtt| micros(srtt.min(self.path.latest())));
+        srtt.unwrap_or(self.constants.non_interval)
     }
 }
 
@@ -376,8 +373,12 @@ impl Controller for Carob {
     }
 
     fn must_confirm(&self, departure: &SendCandidate<'_>) -> bool {
+        // Notifications with longer pauses gain nothing from a sample, and each CON without an ACK may
+        // end an observation (RFC 7641 4.5).
+        let pause = departure.now.since(self.next_departure);
         departure.kind == Kind::Notification
             && self.unconfirmed + 1 >= self.constants.confirm_every
+            && pause <= self.notification_interval().scale(self.constants.tolerance)
     }
 
     fn copy_tagging(&self) -> CopyTagging {

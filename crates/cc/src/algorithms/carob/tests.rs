@@ -309,27 +309,40 @@ fn a_request_to_slow_down_halves_the_window() {
     assert_eq!(carob.transfer.window_bytes(), before / 2);
 }
 
-#[test]
-fn every_eighth_notification_is_con_and_others_are_paced() {
-    let mut carob = carob();
-    let mut confirmed = 0;
+/// Sends 80 notifications, one each `interval` ms; returns how many are confirmable.
+fn notify(carob: &mut Carob, interval: u64) -> u32 {
+    let mut confirmable = 0;
     for k in 0..80 {
-        let now = at(3_000 * k);
+        let now = at(interval * k);
         let candidate = SendCandidate::new(now, &PARAMETERS, 60)
             .with_kind(Kind::Notification)
             .with_confirmable(false);
+        assert!(carob.earliest_departure_time(&candidate) <= now, "{k}");
         let confirm = carob.must_confirm(&candidate);
-        confirmed += u32::from(confirm);
+        confirmable += u32::from(confirm);
         let sent = Sent::new(now, &PARAMETERS, 60)
             .with_kind(Kind::Notification)
             .with_confirmable(confirm);
         carob.on_sent(&sent, &mut Fixed::low());
-        if !confirm {
-            let next = carob.earliest_departure_time(&candidate);
-            assert_eq!(next, now + MS.times(3_000), "RFC 7641 4.5.1");
-        }
+        let next = carob.earliest_departure_time(&candidate);
+        assert!(confirm || next <= at(interval * k + 3_000), "RFC 7641 4.5.1");
     }
-    assert_eq!(confirmed, 10);
+    confirmable
+}
+
+#[test]
+fn of_notifications_at_their_pace_each_eighth_is_confirmable() {
+    // Before the first sample 3 s; a quarter more is still their pace.
+    assert_eq!(notify(&mut carob(), 3_000), 10);
+    assert_eq!(notify(&mut carob(), 3_750), 10);
+    assert_eq!(notify(&mut carob(), 3_751), 0);
+    // Then a round trip.
+    let mut known = carob();
+    let (_, sent) = send(&mut known, 0, 0);
+    answer(&mut known, 400, sent, 300);
+    assert_eq!(notify(&mut known, 400), 10);
+    assert_eq!(known.next_departure, at(400 * 79), "the CON was the last");
+    assert_eq!(notify(&mut carob(), 10_000), 0);
 }
 
 #[test]

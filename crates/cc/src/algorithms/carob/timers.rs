@@ -7,7 +7,7 @@ use crate::time::Duration;
 /// The greatest number of doublings kept after ambiguous answers.
 const KEPT_MAX: u8 = 6;
 
-/// The longest first timer, and the longest interval of notifications, that doublings lead to.
+/// The longest first timer that doublings lead to, and the longest gap between paced messages.
 pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
 /// Doublings of the first timer of later exchanges: after exchanges whose answer gave no sample (Karn).
