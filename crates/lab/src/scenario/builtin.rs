@@ -57,6 +57,7 @@ pub const ALL: &[BuiltIn] = built_in! {
     "stress/capacity",
     "stress/crowd",
     "stress/neighbour",
+    "stress/observe",
     "stress/path",
     "stress/single",
     "thesis/exchange-tcp",
