@@ -140,7 +140,7 @@ class Programs:
         self.body.write_bytes(bytes(range(256)) * 4_096)
 
     def installed(self, *names):
-        """Those of the servers that are installed."""
+        """Return the installed servers."""
         there = {
             "libcoap": shutil.which("coap-server-notls"),
             "californium": (CALIFORNIUM / "stamp").is_file(),

@@ -305,7 +305,7 @@ def situations():
 
 
 def configuration(one, answer):
-    """Controller, and settings that differ from those of RFC 7252."""
+    """Return the controller, and settings that differ from RFC 7252."""
     own = one["configuration"]
     parts = [f"`{own['controller']}`"]
     if answer["traffic"]["kind"] == "firmware" and own.get("block") != answer["ranked"][0]["configuration"].get("block"):
@@ -638,18 +638,18 @@ def ablation_rows():
         for change in CHANGES))
 
 
-# Q-Block after a fall of the capacity, beside what the link needs for the rest.
+# Q-Block after a fall of the capacity, relative to the minimum time for the remaining blocks.
 
 AFTER_FALL = ROOT / "crates/cc/results/after-fall.csv"
 AFTER_FALL_SEEDS, AFTER_FALL_FIRST = 60, 700001
-#: Path of stress/capacity, blocks of the body, what the table calls it.
+#: By direction of stress/capacity: number of blocks, and name in the table.
 AFTER_FALL_BODIES = {"down": (100, "100 kB, Q-Block2"), "up": (128, "64 kB, Q-Block1")}
 FALL_S, FALL_LASTS_S, DELAY_S, RATE_BPS, HEADER = 6, 180, 0.15, 60_000, 28
 AFTER_FALL_ALLOWED = {"after": 1.15, "transmissions": 1.3}
 
 
 def after_fall(path, blocks, divisor, events):
-    """Time after the fall over what the link needs for the blocks that had not left it, and transmissions of a block."""
+    """Return the time after the fall relative to the minimum for the remaining blocks, and transmissions per block."""
     sender, receiver = (1, 0) if path == "down" else (0, 1)
     of_block = [event for event in events if event.get("bytes", 0) > 400]
     sent = sum(event["event"] == "sent" and event["host"] == sender for event in of_block)

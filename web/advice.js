@@ -2,8 +2,8 @@
 
 import { Lab } from "./pool.js";
 
-/** The result of a search, or the one by the runs so far (null without any) if `isOver` said so; `progress` gets the runs
- *  made and those planned so far. */
+/** Returns the result of a search. If `isOver` stops it, the result uses the runs so far (null without any). `progress` gets
+ *  the numbers of completed and planned runs. */
 export async function recommend(link, pool, progress, isOver, workers) {
   const searcher = new Lab();
   try {

@@ -10,9 +10,9 @@ import { Pad } from "./draw.js";
 import { Player } from "./watch.js";
 
 const by = (id) => document.getElementById(id);
-/** Pause after the last change before the question is asked again. */
+/** Delay between the last change and a new run. */
 const SETTLE_MS = 350;
-/** Pause between two drawings of a ranking that grows. */
+/** Interval of redrawing a growing ranking. */
 const DRAW_MS = 250;
 /** The preset that is no experiment of a study. */
 const OWN = {
@@ -29,7 +29,7 @@ let desk;
 let checked;
 let player;
 let pad;
-/** Number of the question that is asked or answered; another one, or a stop, ends its runs. */
+/** Number of the current question. A new one, or a stop, ends its runs. */
 let asked = 0;
 
 /** Puts the state into the address without a new entry in the history. */
@@ -179,7 +179,7 @@ function read(target) {
   if (target.name === "cc") {
     const chosen = state.cc.split(",").filter(Boolean).filter((name) => name !== target.value);
     if (target.checked) chosen.push(target.value);
-    // The first is the one that others are compared with.
+    // The first is the baseline.
     chosen.sort((a, b) => (b === "default") - (a === "default"));
     state.cc = chosen.join(",");
   }
@@ -215,7 +215,7 @@ async function ask() {
   }
   if (asked !== mine) return;
   by("wrong").hidden = true;
-  // A scenario's own controllers and first cell are chosen where the state names none.
+  // Default: the scenario's controllers and its first cell.
   if (state.scenario && (!state.cc || !state.cell)) {
     state.cc ||= result.algorithms.join(",");
     state.cell ||= result.cells[0];
@@ -246,7 +246,7 @@ async function collect(question, result, mine) {
     by("progress").value = done;
     by("count").textContent = `${done} of ${of} runs${end}`;
     by("to-results").textContent = `Results: ${done} of ${of} runs`;
-    // A screen reader hears of the beginning and of the end only.
+    // Screen readers announce the start and the end only.
     if (end || done === 0) by("status").textContent = by("count").textContent;
   };
   status(0);
@@ -293,7 +293,7 @@ function draw(now = false) {
   }, now ? 0 : DRAW_MS);
 }
 
-/** The name of a metric in words: the beginning of its description. */
+/** The name of a metric in words: the start of its description. */
 function title({ about: text }) {
   const words = text.split(/[:;.,(]/)[0];
   return words.length > 48 ? `${words.slice(0, 47).replace(/ [^ ]*$/, "")} …` : words;
@@ -324,11 +324,11 @@ function showFacts(facts) {
   by("facts").replaceChildren(...items);
 }
 
-/** The command that makes the run that is watched. */
+/** The command for the displayed run. */
 function watchedCommand(result) {
   const { algorithm, seed } = player.wanted;
   const words = result.command.replace(/ --algorithm [^\n]*(?= --seeds \d+)/, "");
-  // Scenarios of a link are in the text before the command.
+  // Scenario files of a link precede the command.
   const last = words.lastIndexOf(" --seeds ");
   return words.slice(0, last) + words.slice(last).replace(/ --seeds \d+/, ` --algorithm ${algorithm} --seed ${seed}`);
 }
@@ -392,7 +392,7 @@ function adviceLink() {
   return link;
 }
 
-/** Number of the recommendation that is being made; another one ends it, and so does a stop, with the answer so far. */
+/** Number of the current recommendation. A new one ends it; a stop ends it with the result so far. */
 let adviser = 0;
 let isStopped = false;
 async function advise() {
@@ -511,7 +511,7 @@ function wireTabs() {
   });
 }
 
-/** The constant value of what is drawn for a direction, in its unit. */
+/** The constant value of a drawn quantity of a direction, in its unit. */
 function usual(what, way) {
   const [id, factor] = { rate: [way === "up" ? "up" : "down", 1e-3], delay: ["rtt", 0.5e-3], loss: ["loss", 1] }[what];
   const { units } = NUMBERS.find((one) => one.key === id);
@@ -519,7 +519,7 @@ function usual(what, way) {
 }
 
 let timer;
-/** Asks once the form is at rest. */
+/** Runs after the last change of the form. */
 function soon() {
   remember();
   clearTimeout(timer);
@@ -551,7 +551,7 @@ function wire() {
   wireTabs();
 }
 
-/** For tests, and for the curious: calls of the lab, and the state of the page. */
+/** For tests and debugging: calls of the lab, and the state of the page. */
 const lab = { finished: "", drawn: 0, busy_ms: undefined, answer: undefined };
 globalThis.lab = lab;
 

@@ -1,6 +1,6 @@
 // Canvases with the colours of the page and sharp pixels.
 
-/** The colours of the page as they are now. */
+/** The current colours of the page. */
 export function colours() {
   const style = getComputedStyle(document.documentElement);
   const names = ["page", "ink", "soft", "rule", "grid", "panel", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "bad"];

@@ -63,7 +63,7 @@ export function tick(value) {
   return String(Number(value.toPrecision(6)));
 }
 
-/** Space for marks at the sides of a figure: names need some on the left. */
+/** Margins of a figure; names are on the left. */
 function frame(width, height, left) {
   return { left, right: width - 14, top: 8, bottom: height - 30, width, height };
 }
@@ -109,7 +109,7 @@ export function distribution(width, lines, label) {
   return root;
 }
 
-/** Intervals beside no difference: rows of {name, look, mean, half}. */
+/** Intervals around differences, with a line at zero: rows of {name, look, mean, half}. */
 export function intervals(width, rows, label) {
   const left = width < 500 ? 108 : 150;
   const box = frame(width, rows.length * 26 + 46, left);

@@ -3,7 +3,7 @@
 
 /** Steps of a drawing. */
 export const STEPS = 32;
-/** Quantities: unit, digits after the point, the least top of the scale, and the column of a trace. */
+/** Quantities: unit, decimals, minimum top of the scale, and column of a trace. */
 export const QUANTITIES = {
   rate: { unit: "kbit/s", digits: 1, top: 1, column: "rate_kbit_s" },
   delay: { unit: "ms", digits: 0, top: 20, column: "delay_ms" },
@@ -15,7 +15,7 @@ const FILE_MAX = 16 << 20;
 const SECONDS_MAX = 86_400;
 const EMPTY = { seconds: 60, rate: [], delay: [], loss: [] };
 
-/** A list as text: equal neighbours once, with their number. An address takes its characters as they are. */
+/** Run-length encoding of a list, in characters that URLs need not escape. */
 function packed(list) {
   const parts = [];
   for (const value of list) {
@@ -96,13 +96,13 @@ export class Pad {
     this.show();
   }
 
-  /** What the lab lacks: the files that the address names and nobody has opened. */
+  /** Files named in the address that have not been opened. */
   missing() {
     const lacking = Object.values(this.ways).filter(({ file, hash }) => file && this.files.get(file)?.hash !== hash);
     return [...new Set(lacking.map(({ file }) => file))];
   }
 
-  /** The changes of the direction that is shown; of a file its means. */
+  /** Changes of the displayed direction; for a file, its means. */
   get changes() {
     const changes = this.ways[this.way === "up" ? "up" : "down"];
     return changes.file ? { ...EMPTY, ...this.files.get(changes.file), file: changes.file } : changes;
@@ -119,7 +119,7 @@ export class Pad {
   async open(file) {
     if (!file) return;
     const note = this.by("drawn-note");
-    // A name that a shell, a scenario file and a folder take as it is.
+    // A name without characters that shells, scenario files or file systems treat specially.
     const name = file.name.replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^[-.]+/, "").slice(-64) || "trace";
     try {
       if (file.size > FILE_MAX) throw new Error("it has more than 16 MiB; cut it, or take the command carob lab compare");
@@ -194,7 +194,7 @@ export class Pad {
         const next = Math.min(Math.max(this.step + moves[event.key], 0), STEPS - 1);
         const from = this.step;
         this.step = next;
-        // With Shift the value goes along.
+        // With Shift, the value is copied to the next step.
         if (event.shiftKey) this.set(from, next, [value, value]);
       } else if (event.key === "Home" || event.key === "End") this.step = event.key === "Home" ? 0 : STEPS - 1;
       else if (event.key in changes) this.set(this.step, this.step, [0, value + changes[event.key] * top]);

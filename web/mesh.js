@@ -23,7 +23,7 @@ export class MeshScene {
     };
   }
 
-  /** Prepares what is counted, in parts that do not block the page. */
+  /** Computes running counts, in parts that do not block the page. */
   async prepare() {
     const { frames, messages } = this.run;
     this.sums.lost = sums(frames.sent, (sent) => 1 - sent);
@@ -61,7 +61,7 @@ export class MeshScene {
     const [left, top] = [0, 1].map((axis) => Math.min(...raw.map((point) => point[axis])));
     const [right, bottom] = [0, 1].map((axis) => Math.max(...raw.map((point) => point[axis])));
     const margin = 30;
-    // Axes have scales of their own where a network is long and thin.
+    // Long and thin networks have different scales per axis.
     const across = (this.width - 2 * margin) / Math.max(1, right - left);
     const down = (this.height - 2 * margin) / Math.max(1, bottom - top);
     const scale = [Math.min(across, 6 * down), Math.min(down, 6 * across)];

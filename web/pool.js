@@ -16,7 +16,7 @@ const FILES_MAX = 8;
 const files = new Map();
 const labs = new Set();
 
-/** Gives a trace to all instances, first to one. Resolves to its means over so many steps. */
+/** Gives a trace to all instances, starting with `first`. Resolves to its means over `steps` steps. */
 export async function attach(name, file, steps, first) {
   if (files.size >= FILES_MAX && !files.has(name)) throw new Error(`${FILES_MAX} traces are open; reload the page to open others`);
   const { value } = await first.attach(name, file, steps);
@@ -101,9 +101,9 @@ export class Pool {
     return this.#labs.length;
   }
 
-  /** Makes so many runs, a few in each message: `request(from, most)` is the call for `count` runs, at most `most`,
-   *  and `add(value, from)` gets its value. `isOver` is asked after each message, and no more than so many `workers` get
-   *  one. Resolves to the time in ms that workers were busy, or to undefined if it was over before the end. */
+  /** Makes `runs` runs, a few per message: `request(from, most)` returns the call for `count` runs, at most `most`, and
+   *  `add(value, from)` gets its value. `isOver` is checked after each message. At most `workers` workers are used.
+   *  Resolves to the busy time of the workers in ms, or to undefined if stopped early. */
   async spread(runs, request, add, isOver, workers = this.size) {
     const labs = this.#labs.slice(0, workers);
     let next = 0;

@@ -2,19 +2,19 @@
 
 import { digits, distribution, intervals, key } from "./chart.js";
 
-/** Metrics of which more is better. */
+/** Metrics for which larger is better. */
 const MORE = new Set([
   "goodput_bps", "throughput_rps", "client_rps", "answered_ratio", "first_attempt_ratio", "success_ratio", "pdr", "pdr_early",
   "pdr_late", "pdr_of_sent", "pdr_near", "pdr_far", "throughput_bps", "carried_Bps", "received_bps", "jain_received", "settled",
   "within_1_s", "within_2_s", "within_5_s", "within_10_s", "within_20_s", "within_30_s", "within_60_s",
 ]);
-/** Metrics that describe a scenario, and are no measure of a controller. */
+/** Metrics that describe the scenario, not the controller. */
 const PREFERRED = ["fct_s", "response_s", "delay_s", "pdr", "throughput_rps"];
 /** The same for requests with pauses between them: a flow lasts as long under each controller. */
 const PREFERRED_PACED = ["response_s", "delay_s", "pdr"];
 /** Single values behind a mean of each run. */
 const SINGLE = { response_s: "response_time_s" };
-/** What single values are of, where they are not of flows. */
+/** Kinds of single values other than flows. */
 const OF = { response_time_s: "responses", etx: "nodes", rank: "nodes", hops: "nodes", node_rto_s: "nodes" };
 /** The fewest seeds of a ranking. */
 const SEEDS_MIN = 10;
@@ -67,7 +67,7 @@ export class Runs {
     return Float64Array.from(runs.flatMap(of)).sort();
   }
 
-  /** What the samples of a metric are of. */
+  /** The kind of samples of a metric, such as flows or runs. */
   of(metric) {
     const single = this.single(metric);
     return single ? OF[single] ?? "flows" : "runs";

@@ -11,7 +11,7 @@ export const DROPPED = 3;
 const LOSS_SHOWN_S = 0.9;
 /** Packets that are drawn in one place. */
 const DRAWN_MAX = 300;
-/** Part of the way after which a lost packet vanishes. */
+/** Fraction of the path after which a lost packet disappears. */
 const LOST_AT = 0.55;
 
 const METHODS = ["", "GET", "POST", "PUT", "DELETE", "FETCH", "PATCH", "iPATCH"];
@@ -39,7 +39,7 @@ export class LinkScene {
     canvas.className = "";
   }
 
-  /** Prepares what is drawn, in parts that do not block the page. */
+  /** Prepares the drawing, in parts that do not block the page. */
   async prepare() {
     const p = this.run.packets;
     for (const up of [0, 1]) {
@@ -237,7 +237,7 @@ export class LinkScene {
   }
 }
 
-/** Rate and delay of a direction at a time: those of its trace, where it has one. */
+/** Rate and delay of a direction at a time, from its trace if there is one. */
 function valuesAt(spec, time) {
   const { trace } = spec;
   if (!trace?.at.length) return spec;
@@ -247,7 +247,7 @@ function valuesAt(spec, time) {
   return { rate_bps: trace.rate_bps[row] ?? spec.rate_bps, delay: trace.delay[row] ?? spec.delay };
 }
 
-/** Sums of a column up to each place; of how often it is `value`, if there is one. */
+/** Cumulative sums of a column, or counts of `value` if given. */
 function prefix(column, value) {
   const sums = new Float64Array(column.length + 1);
   for (let k = 0; k < column.length; k++) sums[k + 1] = sums[k] + (value === undefined ? column[k] : Number(column[k] === value));

@@ -1,4 +1,4 @@
-// The state of the page, and its form in the address after `#`: only what differs from the defaults.
+// The state of the page, and its encoding in the address after `#`: only differences from the defaults.
 
 import { traceOf } from "./draw.js";
 
@@ -25,10 +25,10 @@ export const DEFAULTS = {
   view: "ranking", watched: "", seed: 1, client: 0, node: -1, at: 0, speed: 0,
 };
 
-/** The state of an experiment: the defaults, and what it sets. */
+/** The state of an experiment: the defaults and its settings. */
 const stateOf = (presets, id) => ({ ...DEFAULTS, ...presets.find((one) => one.id === id)?.state });
 
-/** The state as text for the address: what differs from its experiment. */
+/** The state as text for the address: differences from its experiment. */
 export function encode(state, presets) {
   const parameters = new URLSearchParams();
   if (state.preset !== DEFAULTS.preset) parameters.set("preset", state.preset);
@@ -38,7 +38,7 @@ export function encode(state, presets) {
   return parameters.toString();
 }
 
-/** The state of an address; what it does not name is that of its experiment. */
+/** Parses the state from an address; missing values come from its experiment. */
 export function decode(text, presets) {
   const named = new URLSearchParams(text);
   const state = stateOf(presets, named.get("preset"));
@@ -75,7 +75,7 @@ export function source(state) {
   return { link, algorithms };
 }
 
-/** A quantity as it is; a number alone gets the unit of another quantity. */
+/** A quantity; a number without unit gets the unit of `other`. */
 export function united(text, other) {
   const unit = /[A-Za-z%].*$/.exec(other);
   return unit && /^\s*[0-9.]+\s*$/.test(text) ? `${text.trim()} ${unit[0]}` : text.trim();

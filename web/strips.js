@@ -6,7 +6,7 @@ import { LOST, DROPPED } from "./scene.js";
 
 /** Time for marks in one frame. */
 const BUDGET_MS = 4;
-/** Marks between two looks at the clock. */
+/** Marks drawn between two clock reads. */
 const SLICE = 100;
 
 /** A figure that grows with time: `marks` are added in order. */
@@ -101,7 +101,7 @@ function line(context, x1, y1, x2, y2) {
   context.stroke();
 }
 
-/** Transmissions of each exchange; of TCP those of the data of the direction that has more. */
+/** Transmissions of each exchange; for TCP, data segments of the direction with more data. */
 export class SequenceChart extends Strip {
   prepare() {
     const { tcp, packets: p } = this.run;
@@ -123,7 +123,7 @@ export class SequenceChart extends Strip {
     this.most = this.places.reduce((most, k) => Math.max(most, p.item[k]), 1);
   }
 
-  /** What the client's packets were until a time. */
+  /** Counts of the client's packets up to a time. */
   counts(time) {
     const sent = upTo(this.sent, time);
     return `${sent} packets both ways, ${this.again[sent]} retransmissions, ${this.spurious[sent]} of them spurious`;

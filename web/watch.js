@@ -7,7 +7,7 @@ import { pause, seconds } from "./time.js";
 
 /** Ratios of virtual to real time. */
 const SPEEDS = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500];
-/** Real time of a run at the speed that is chosen for it. */
+/** Real duration of a run at its default speed. */
 const SHOWN_S = 45;
 /** Pause between two updates of the counts. */
 const COUNTS_MS = 250;
@@ -29,7 +29,7 @@ export class Player {
     this.wire();
   }
 
-  /** A question that can be watched: its source, what the check found, and the state of the page. */
+  /** Offers a question for replay: its source, the result of the check, and the state of the page. */
   offer(question, checked, state) {
     const names = question.algorithms.length ? question.algorithms : checked.algorithms;
     this.question = question;
@@ -130,7 +130,7 @@ export class Player {
     this.redraw();
   }
 
-  /** Time of the first packet; of a wireless network, that of its traffic. */
+  /** Time of the first packet; for a wireless network, the start of its traffic. */
   first() {
     if (this.run.mesh) return this.run.begin;
     return Math.max(0, (this.run.moments[0] ?? 0) - 1);

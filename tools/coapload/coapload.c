@@ -11,7 +11,7 @@
  * Every answer is checked: version, type, code 2.05, message ID (for an ACK), token.
  * A source port is dropped for a fresh one after -r messages, so that a message ID never recurs on
  * one endpoint. -g sends each batch as one UDP_SEGMENT (GSO) run and receives with UDP_GRO.
- * By default it polls without sleeping (give it a core of its own, taskset -c 1); -k makes it sleep
+ * By default it polls without sleeping (use a dedicated core: taskset -c 1); -k makes it sleep
  * in the kernel. It prints one JSON line. Build: cc -O2 -Wall -o coapload coapload.c
  */
 #define _GNU_SOURCE

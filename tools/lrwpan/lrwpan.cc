@@ -40,7 +40,7 @@ bool g_capture = false;
 class DestructiveChannel : public SingleModelSpectrumChannel
 {
   public:
-    /// Declares that a node hears another one.
+    /// Declares that `to` receives `from`.
     void Hears(Ptr<SpectrumPhy> from, Ptr<SpectrumPhy> to)
     {
         m_heard[PeekPointer(from)].push_back(to);

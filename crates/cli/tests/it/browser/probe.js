@@ -1,4 +1,4 @@
-// Runs in a frame with a report: tries it as a reader does and sends what it found to the page around it.
+// Runs in a frame with a report: operates it like a reader and posts the findings to the parent page.
 addEventListener('load', () => {
   const found = { errors: window.probeErrors, width: innerWidth };
   found.overflow = document.documentElement.scrollWidth - innerWidth;

@@ -92,7 +92,7 @@ async def ask(request, arguments):
 
 
 async def observe(request, arguments):
-    # Set up before the response is waited for, since the iterator keeps only what comes later.
+    # Created before the response is awaited: the iterator yields later notifications only.
     notifications = aiter(request.observation)
     response = await request.response
     print(line(response.payload), flush=True)
@@ -122,7 +122,7 @@ async def many(context, first, arguments):
 
 
 class Hello(aiocoap.resource.Resource):
-    """What the server asks in turn (`/reverse`)."""
+    """Resource that the server requests (`/reverse`)."""
 
     async def render_get(self, request):
         return aiocoap.Message(payload=b"hello from the client", content_format=0)
@@ -154,7 +154,7 @@ async def main():
         else:
             await context.find_remote_and_interface(message)
             if arguments.uri.startswith("coap:"):
-                # Over connections it follows from what the server takes.
+                # Over connections the block size follows from the server's CSM.
                 message.remote.maximum_block_size_exp = exponent
             request = context.request(message)
             does = (observe if arguments.method == "observe" else ask)(request, arguments)

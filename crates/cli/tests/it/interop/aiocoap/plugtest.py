@@ -17,7 +17,7 @@ from aiocoap.numbers.codes import (
     VALID,
 )
 
-# As suggested: what is large then has several blocks.
+# As the plugtests suggest, so that large resources take several blocks.
 SERVER_BLOCK_BYTES = 64
 SEPARATE_SECONDS = 0.6
 LARGE_BYTES = 1280
@@ -86,7 +86,7 @@ def content(text, content_format=TEXT, code=CONTENT):
 
 
 class Stored(Resource):
-    """Holds what was put into it; a DELETE brings back what was there at first."""
+    """Stores a representation; DELETE restores the initial one."""
 
     def __init__(self, initial):
         super().__init__()
@@ -378,7 +378,7 @@ async def observe(tag, *words):
     message.opt.observe = 0
     request = context.request(message)
     observations[tag] = request
-    # Set up before the response is waited for, since the iterator keeps only what comes later.
+    # Created before the response is awaited: the iterator yields later notifications only.
     notifications = aiter(request.observation)
     say(tag, f"state {told(await request.response)}")
     # The iterator is none for `async for`; at its end the observation has failed or is forgotten.

@@ -210,7 +210,7 @@ class Bulk(Counter):
 
 
 class Reverse(aiocoap.resource.Resource):
-    """Asks whoever asks, over the same connection, and answers with what it gets."""
+    """Requests a resource of its client over the same connection and returns the response."""
 
     rt = "carob.reverse"
 
@@ -227,7 +227,7 @@ class Reverse(aiocoap.resource.Resource):
         )
 
 
-# What a scheme is called in the library, and how far from the port that it is given it listens.
+# Transport names in the library by scheme, and port offsets.
 TRANSPORTS = {
     "coap": (None, 0),
     "coap+tcp": (["tcpserver"], 0),
