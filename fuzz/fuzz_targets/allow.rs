@@ -1,4 +1,4 @@
-//! Feeds patterns of whom a proxy may ask, and URIs.
+//! Feeds allow patterns of a proxy, and URIs.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| carob::fuzzing::allow(data));

@@ -1,5 +1,4 @@
-//! Whatever happens to a controller, it keeps its contract: the input picks one and is the chance
-//! that all of the trial draws from.
+//! Runs the controller contract: the input selects a controller and supplies all random draws of the trial.
 #![no_main]
 
 use carob_cc::contract::Trial;

@@ -1,4 +1,4 @@
-//! Feeds datagrams before the DTLS library sees them: records, and a ClientHello.
+//! Feeds datagrams to the checks in front of the DTLS library: records, and a ClientHello.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| carob::fuzzing::dtls(data));

@@ -67,7 +67,7 @@ pub(crate) fn outcome(
     plan.execute(run, |_, _| {}).expect("possible")
 }
 
-/// A run of one flow that takes so many seconds, or does not complete.
+/// A run of one flow with this completion time in seconds; none if incomplete.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "it stands in for `carob_sim::run`"

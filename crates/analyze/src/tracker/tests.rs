@@ -64,7 +64,7 @@ fn message_ids_of_ever_new_contents_do_not_grow_tables() {
     // Also where all messages have one time.
     for step in [0, 20] {
         let mut tracker = Tracker::new();
-        // An exchange that stays open is before all others.
+        // The first exchange stays open.
         tracker.see(&request(0, Type::Confirmable, 8, b'a', 1));
         for copy in 0..20_000_u64 {
             let (resource, token) = ((copy & 1) as u8, (copy % 251) as u8);

@@ -66,6 +66,7 @@ async fn beside_greedy(settings: Config, hosts: u16) -> (Code, Code) {
         let bytes = datagram(0x40, Code::GET, n as u16, false, "never");
         socket.send_to(&bytes, to).expect("loopback");
     }
+    // All greedy requests have been admitted or refused.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let client = client();
     let slow = client.get(format!("{uri}/slow")).await.expect("an answer");

@@ -364,6 +364,7 @@ async fn closed_connection_fails_pending_requests() {
     let site = Site::open().await;
     let uri = site.uri(Scheme::CoapTcp, "/never");
     let asked = tokio::spawn(site.client.get(uri).into_future());
+    // The request must be pending when the server stops.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let finish = site.server.shutdown(Duration::from_millis(100)).await;
     assert!(

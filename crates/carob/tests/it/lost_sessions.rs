@@ -85,6 +85,7 @@ fn ended_session_is_followed_by_a_new_one() {
             .await
             .expect("a response");
         let slow = tokio::spawn(client.get(format!("{uri}/slow")).into_future());
+        // The handler takes 400 ms, so the request is pending.
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(client.end_session(address).await);
         let error = slow
@@ -109,6 +110,7 @@ fn server_ends_session_of_a_client() {
         let (server, address) = serve(ServerDtls::new().keys(keys())).await;
         let (client, between, uri) = with_session(address).await;
         assert!(server.client().end_session(between.client()).await);
+        // Delivery of close_notify.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let identity = client.peer_identity(between.address).await;
         assert!(identity.is_none(), "it was closed");

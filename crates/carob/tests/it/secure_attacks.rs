@@ -299,6 +299,7 @@ fn lru_session_is_closed_with_alert_at_the_limit() {
             "now the second is the oldest"
         );
         assert!(clients[2].get(&uri).await.is_ok());
+        // Delivery of the alert to the evicted client.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let known = async |n: usize| clients[n].peer_identity(address).await.is_some();
         assert!(known(0).await && !known(1).await && known(2).await);
@@ -318,6 +319,7 @@ fn idle_session_is_closed_on_both_sides() {
         let asks = device();
         assert!(asks.get(format!("coaps://{address}/hello")).await.is_ok());
         assert!(asks.peer_identity(address).await.is_some());
+        // Three times the idle timeout.
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert!(asks.peer_identity(address).await.is_none());
     });

@@ -22,6 +22,7 @@ async fn waiting_or_blocking_handlers_do_not_delay_others() {
     let pending: Vec<_> = ["slow", "never", "blocking"]
         .map(|path| tokio::spawn(client().get(format!("{uri}/{path}")).send()))
         .into();
+    // The handlers are running.
     tokio::time::sleep(Duration::from_millis(20)).await;
     let began = Instant::now();
     let reply = send(client().get(format!("{uri}/hello"))).await;
@@ -47,6 +48,7 @@ async fn a_blocking_handler_answers() {
 async fn handler_limit_gives_5_03() {
     let (_server, uri) = start(resources().handlers(1)).await;
     let never = tokio::spawn(client().get(format!("{uri}/never")).send());
+    // The only handler is occupied now.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let reply = send(client().get(format!("{uri}/slow"))).await;
     assert_eq!(reply.code, Code::SERVICE_UNAVAILABLE);
@@ -59,8 +61,10 @@ async fn handler_limit_gives_5_03() {
 async fn shutdown_waits_for_pending_requests() {
     let (server, uri) = start(resources()).await;
     let slow = tokio::spawn(client().get(format!("{uri}/slow")).send());
+    // The handler of /slow takes 400 ms, so it is still running.
     tokio::time::sleep(Duration::from_millis(150)).await;
     let ending = tokio::spawn(server.shutdown(Duration::from_secs(5)));
+    // Lets the shutdown start.
     tokio::time::sleep(Duration::from_millis(20)).await;
     let reply = send(client().get(format!("{uri}/hello"))).await;
     assert_eq!(
@@ -79,6 +83,7 @@ async fn shutdown_waits_for_pending_requests() {
 async fn shutdown_times_out() {
     let (server, uri) = start(resources()).await;
     let never = tokio::spawn(client().get(format!("{uri}/never")).send());
+    // The handler must be running when the shutdown starts.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let address = server.local_address();
     let began = Instant::now();
@@ -192,6 +197,7 @@ async fn dropping_the_last_client_clone_ends_its_task() {
     let other = client.clone();
     assert_eq!(tasks(), before + 1);
     drop(client);
+    // Time in which the task would end if no clone held it.
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(tasks(), before + 1, "the other still needs it");
     drop(other);

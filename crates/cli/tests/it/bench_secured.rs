@@ -126,6 +126,7 @@ fn over_a_restart(end: impl FnOnce(Server)) -> Value {
     let port = serving.uri.rsplit(':').next().unwrap().to_owned();
     let words = serving.by_key("hello --duration 8s --warm-up 0s --ports 2 --timeout 4s");
     let load = std::thread::spawn(move || report(&words));
+    // Both sessions are established and under load.
     std::thread::sleep(Duration::from_millis(1_500));
     let Serving {
         server,

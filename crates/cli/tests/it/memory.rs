@@ -55,6 +55,7 @@ fn highest(running: &Running) -> u64 {
 }
 
 fn is_within_its_limit(running: &Running, port: u16) {
+    // Three seconds, in which the responses fill the server's buffers.
     for _ in 0..30 {
         thread::sleep(Duration::from_millis(100));
         assert!(is_served(port), "UDP is served meanwhile");

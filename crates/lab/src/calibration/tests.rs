@@ -220,7 +220,7 @@ fn neighbours_differ_from_the_interpretation_in_one_value() {
 
 #[test]
 fn calibration_starts_from_the_base_settings() {
-    // The scenario has taken over 60 ms, and the search begins at 20 ms as before.
+    // The scenario now has 60 ms; the search still starts at 20 ms.
     let base = "[[base]]\nset = [\"server.service=20 ms\"]\n";
     let open = format!("{OPEN_FILE}{base}");
     let with = |scenario: &str| {

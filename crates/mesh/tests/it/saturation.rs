@@ -1,4 +1,4 @@
-//! Saturated stars beside the analytical model of `examples/radio_validation`.
+//! Saturated stars compared with the analytical model of `examples/radio_validation`.
 
 #[path = "../../examples/radio_validation/model.rs"]
 mod model;

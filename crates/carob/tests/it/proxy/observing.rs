@@ -129,6 +129,7 @@ fn late_observer_gets_the_remaining_max_age() {
         let (one, two) = (client(), client());
         let mut first = observing(&one, &uri, &there).await;
         assert!(age(&state(&mut first).await) >= 29);
+        // Max-Age has a resolution of one second; the origin's is 30 s.
         tokio::time::sleep(Duration::from_millis(2_100)).await;
         let mut second = observing(&two, &uri, &there).await;
         let told = state(&mut second).await;

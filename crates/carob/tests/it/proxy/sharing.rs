@@ -42,6 +42,7 @@ fn cached_max_age_decreases() {
         let (one, two) = (client(), client());
         let first = get(&one, &uri, &at).await;
         assert_eq!((first.text(), age(&first)), (Some("1"), 30));
+        // Max-Age has a resolution of one second.
         tokio::time::sleep(Duration::from_millis(1_100)).await;
         let second = get(&two, &uri, &at).await;
         assert_eq!(second.text(), Some("1"), "for all clients");

@@ -293,6 +293,7 @@ fn ctrl_c_prints_partial_results() {
     let uri = &server.uri;
     let words = format!("bench {uri}/hello --duration 60s --warm-up 0s --json");
     let running = Running::start(&words);
+    // Long enough for some responses, far less than the duration of the load.
     thread::sleep(Duration::from_millis(700));
     running.signal("INT");
     let ran = running.finish();

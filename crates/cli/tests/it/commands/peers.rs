@@ -108,6 +108,7 @@ fn link_local_address_needs_a_zone() {
 fn sighup_does_not_stop_a_server() {
     let server = Server::start();
     server.signal("HUP");
+    // Signals are handled asynchronously.
     std::thread::sleep(std::time::Duration::from_millis(100));
     carob(&["get", &server.path("hello")]).quiet();
     let ran = server.stop();

@@ -1,4 +1,4 @@
-//! Times worked out by hand.
+//! Exchanges with times computed by hand.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn standard_exchange_takes_frame_turnaround_and_ack() {
     assert_eq!(bench.received(), [(begun + 3_392, 1, 7)]);
     let done = begun + 3_392 + 192 + 352;
     assert_eq!(bench.sent(), [(done, 7, 1, Outcome::Acknowledged)]);
-    // Back-off in units of 320 us, assessment and turnaround.
+    // Backoff in units of 320 us, assessment and turnaround.
     let backoff = begun - 128 - 192;
     assert!(
         backoff.is_multiple_of(320) && backoff <= 7 * 320,
@@ -50,7 +50,7 @@ fn queued_frames_of_a_neighbour_are_sent_back_to_back() {
     }
     bench.finish();
     let begun: Vec<u64> = bench.begun.iter().map(|(at, _)| *at).collect();
-    // The first was sent before there were others. The rest follows 16 ticks later, at a tick.
+    // The first frame was sent before the others were queued. They follow 16 ticks later, at a tick.
     let done = 224 + 3_392 + 1_041;
     let first = begun[1] - 224;
     let ahead = u64::from(
@@ -90,7 +90,7 @@ fn four_hops_take_four_frames_and_three_acknowledgements() {
         upcalls = bench.upcalls.len();
     }
     bench.finish();
-    // Turnaround and frame; then at each relay an acknowledgement after its turnaround, before.
+    // Turnaround and frame; then per relay an acknowledgement after its turnaround, and the frame.
     let first = 224 + 3_392;
     let hop = 256 + 352 + first;
     let expected: Vec<_> = (0..4)
@@ -164,7 +164,7 @@ fn neighbours_sense_each_other_after_the_turnaround() {
         acknowledged: false,
         ..MacSpec::default()
     };
-    // Node 1 decides while node 0 turns around or has just begun.
+    // Node 1 assesses the channel while node 0 turns around or has just started.
     for (apart, is_busy) in [
         (0, false),
         (335, false),
@@ -183,7 +183,7 @@ fn neighbours_sense_each_other_after_the_turnaround() {
     }
 }
 
-/// Nodes 0 and 2 send to 1 and 3, which hear nobody else; 0 hears 3, too. 1 does not hear 0.
+/// Nodes 0 and 2 send to 1 and 3, which receive nothing else. Node 0 also receives 3; node 1 does not receive 0.
 fn crossed() -> Vec<TableLink> {
     let link = |from, to| TableLink {
         from,
@@ -207,7 +207,7 @@ fn acknowledgement_is_matched_by_sequence_number_only() {
     };
     let mac = contiki(Csma::Contiki27);
     let mut bench = Bench::on(&ground, &radio, &mac, 1);
-    // Both have their first number.
+    // Both frames have sequence number 1.
     bench.send(0, 0, Some(1), 100, 0).unwrap();
     bench.send(0, 2, Some(3), 100, 2).unwrap();
     bench.finish();
@@ -218,8 +218,8 @@ fn acknowledgement_is_matched_by_sequence_number_only() {
             .all(|sent| sent.3 == Outcome::Acknowledged)
     );
     assert_eq!(bench.received().len(), 1);
-    // Node 2 a number ahead: node 0 reads an acknowledgement of another number. That is no
-    // transmission to Contiki, so there are five.
+    // With node 2 one number ahead, node 0 receives an acknowledgement with another number. Contiki treats the attempt as
+    // no transmission, so there are five.
     let mut bench = Bench::on(&ground, &radio, &mac, 1);
     bench.send(0, 2, None, 20, 1).unwrap();
     bench.run(100_000);
@@ -229,7 +229,7 @@ fn acknowledgement_is_matched_by_sequence_number_only() {
     let last = *bench.sent().last().expect("node 0's");
     assert_eq!((last.1, last.2, last.3), (0, 4, Outcome::NotAcknowledged));
     assert_eq!(bench.radio.counters(0).transmissions, 5);
-    // The standard reads on.
+    // The standard keeps listening for the right acknowledgement.
     let (_, mac) = standard();
     let mut bench = Bench::on(&ground, &radio, &mac, 1);
     bench.send(0, 2, None, 20, 1).unwrap();

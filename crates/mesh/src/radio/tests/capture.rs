@@ -1,4 +1,4 @@
-//! Frames that survive others, by hand, by closed forms and beside ns-3.
+//! The capture effect: by hand, against closed forms, and compared with ns-3.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ struct Air {
 }
 
 impl Air {
-    /// Senders at these distances of node 0, in millimetres, in all directions.
+    /// Senders at these distances from node 0 in millimetres, in all directions.
     fn new(distances: &[i32], rule: CaptureRule, seed: u64) -> Self {
         let mut positions: Vec<Place> = vec![(0, 0, 0)];
         positions.extend(distances.iter().map(|distance| (*distance, 0, 0)));
@@ -59,8 +59,7 @@ impl Air {
     }
 }
 
-/// Whether node 0 receives a frame of a sender at the first distance, and those of the others, which
-/// begin in its middle.
+/// Which frames node 0 receives: a frame of the first sender, and frames of the others, which start in its middle.
 fn overlap(distances: &[i32], rule: CaptureRule, seed: u64) -> Vec<bool> {
     let mut air = Air::new(distances, rule, seed);
     let others = 2..=distances.len() as Node;
@@ -93,13 +92,13 @@ fn the_first_frame_survives_if_it_is_stronger_by_the_threshold() {
     // 30 log10(x / 50) is 3 dB at x = 62.946 m.
     assert_eq!(overlap(&[50_000, 62_950], THREE_DB, 1), [true, false]);
     assert_eq!(overlap(&[50_000, 62_940], THREE_DB, 1), [false, false]);
-    // A receiver stays with the first frame, though the second is stronger.
+    // A receiver stays locked to the first frame even if the second is stronger.
     assert_eq!(overlap(&[62_950, 50_000], THREE_DB, 1), [false, false]);
 }
 
 #[test]
 fn powers_of_interfering_signals_add_up() {
-    // Each is weaker by 10 dB, at a distance of 50 x 10^(1/3) m: five have 3.01 dB, six 2.22 dB.
+    // Each is weaker by 10 dB (distance 50 x 10^(1/3) m): five give 3.01 dB, six 2.22 dB.
     for (others, survives) in [(1, true), (5, true), (6, false), (9, false)] {
         let mut distances = vec![50_000];
         distances.resize(1 + others, 107_722);
@@ -116,8 +115,7 @@ fn signals_out_of_transmission_range_interfere() {
 
 #[test]
 fn frames_captured_from_uniform_places_have_the_share_of_the_closed_form() {
-    // Squares of distances are uniform, so the first of two is stronger by a ratio z with probability
-    // z^(-2/n) / 2.
+    // Squared distances are uniform, so the first of two is stronger by a ratio z with probability z^(-2/n) / 2.
     let mut stream = Stream::new(1, "test");
     let draws = 20_000;
     let mut captured = 0;
@@ -139,7 +137,7 @@ fn uniform(stream: &mut Stream) -> f64 {
         / 1e6
 }
 
-/// Success of so many bits by IEEE 802.15.4-2006, E.4.1.8, with the binomials of 16 written out.
+/// Success probability of `bits` bits (IEEE 802.15.4-2006, E.4.1.8).
 fn bits_survive(decibels: f64, bits: f64) -> f64 {
     const BINOMIALS: [f64; 15] = [
         120.0, -560.0, 1_820.0, -4_368.0, 8_008.0, -11_440.0, 12_870.0, -11_440.0, 8_008.0,
@@ -178,7 +176,7 @@ fn saturated(nodes: u16, bytes: u16, capture: Option<CaptureRule>) -> f64 {
     star(nodes, bytes, capture, false, 40)
 }
 
-/// The same; where senders are hidden, they hear node 0 alone.
+/// The same with optional hidden senders, which receive node 0 only.
 fn star(nodes: u16, bytes: u16, capture: Option<CaptureRule>, hidden: bool, seconds: u64) -> f64 {
     let always = Probability::ALWAYS;
     let pairs = (0..=nodes).flat_map(|a| (0..=nodes).map(move |b| (a, b)));
@@ -218,7 +216,7 @@ fn star(nodes: u16, bytes: u16, capture: Option<CaptureRule>, hidden: bool, seco
         sent.expect("room");
     };
     for node in 1..=nodes {
-        // One always waits for the other.
+        // One of the two always waits for the other.
         next(&mut bench, 0, node);
         next(&mut bench, 0, node);
     }
@@ -254,7 +252,7 @@ fn slow_saturated_stars_deliver_what_those_of_ns3_do() {
             "{nodes} {bytes}: {found} {expected}"
         );
     }
-    // Without capture, as in the same page.
+    // Without capture; the value is from the same page.
     let found = saturated(10, 50, None);
     assert!((found / 160.7 - 1.0).abs() < 0.05, "{found}");
 }
@@ -268,14 +266,14 @@ fn slow_hidden_stars_deliver_what_those_of_ns3_do_without_ended_interference() {
             "{nodes}: {found} {expected}"
         );
     }
-    // With the rests of older frames as interference a third less.
+    // If remainders of older frames interfere, the throughput is a third lower.
     let found = star(10, 20, Some(CaptureRule::Ieee802154), true, 100);
     assert!((0.55..0.75).contains(&(found / 239.4)), "{found}");
 }
 
 #[test]
 fn remaining_part_of_an_older_frame_interferes() {
-    // Node 2's frame begins while node 0 sends, and ends in the middle of node 1's: 1,000 us at -3 dB.
+    // Node 2's frame starts while node 0 sends and ends in the middle of node 1's: 1,000 us at -3 dB.
     let received = |rule| {
         let mut air = Air::new(&[50_000, 39_716], rule, 1);
         let signal = Signal {

@@ -1,4 +1,4 @@
-//! Many trials against what is to be expected, and any order of things.
+//! Statistical tests against expected values, and random sequences of events.
 
 use carob_cc::random::Random as _;
 
@@ -14,7 +14,7 @@ fn assert_near(what: &str, found: f64, expected: f64, deviation: f64) {
 #[test]
 fn a_lossy_hop_with_four_transmissions_is_as_worked_out() {
     let ratio = |percent| Probability::of(percent, 100);
-    // Drawn evenly from 0.8 to 1: the same on average.
+    // Drawn uniformly from 0.8 to 1: the same mean.
     let drawn = vec![
         (ratio(80), Probability::NEVER),
         (ratio(100), Probability::ALWAYS),
@@ -44,7 +44,7 @@ fn a_lossy_hop_with_four_transmissions_is_as_worked_out() {
             bench.begun.clear();
         }
         let all = f64::from(trials);
-        // Neither frame nor acknowledgement lost: 0.81; lost four times: 0.19^4 = 0.0013032.
+        // Both frame and acknowledgement arrive: 0.81. Four failures: 0.19^4 = 0.0013032.
         let failed = 0.19_f64.powi(4);
         let sd = |p: f64| (all * p * (1.0 - p)).sqrt();
         assert_near(
@@ -53,13 +53,13 @@ fn a_lossy_hop_with_four_transmissions_is_as_worked_out() {
             all * failed,
             sd(failed),
         );
-        // The frame alone lost four times: 1e-4.
+        // The frame is lost four times: 1e-4.
         assert_near("lost", f64::from(trials - arrived), all * 1e-4, sd(1e-4));
-        // 1 + 0.19 + 0.19^2 + 0.19^3 = 1.232959, of variance 0.2802.
+        // 1 + 0.19 + 0.19^2 + 0.19^3 = 1.232959, with variance 0.2802.
         let sum = transmissions as f64;
         assert_near("transmissions", sum, all * 1.232_959, (all * 0.2802).sqrt());
         let counters = bench.radio.counters(1);
-        // Each transmission arrives with 0.9; what arrives beyond the first is a duplicate.
+        // Each transmission arrives with probability 0.9; arrivals beyond the first are duplicates.
         let duplicates = sum * 0.9 - f64::from(arrived);
         assert_near(
             "duplicates",
@@ -83,10 +83,9 @@ fn a_lossy_hop_with_four_transmissions_is_as_worked_out() {
 
 #[test]
 fn hidden_nodes_share_a_receiver_as_worked_out() {
-    // Both ends of a row of three send frames of 3,392 us to the middle without end, with
-    // pauses drawn evenly from 0 to four times that. A frame gets through if the other end
-    // is silent as it begins, which is so for 2 / 3 of the time, and stays so for an air time, which
-    // has probability (1 - 1 / 4)^2: together 0.375, of two frames in three air times.
+    // Both ends of a row of three send frames of 3,392 us to the middle, with pauses uniform between 0 and four times that.
+    // A frame succeeds if the other end is silent at its start (2 / 3 of the time) and for its air time, with probability
+    // (1 - 1 / 4)^2: together 0.375, of two frames in three air times.
     let radio = RadioSpec {
         turnaround: Duration::ZERO,
         clear_on_first_end: false,
@@ -118,7 +117,7 @@ fn hidden_nodes_share_a_receiver_as_worked_out() {
     let sent = bench.radio.counters(0).transmissions + bench.radio.counters(2).transmissions;
     let all = f64::from(frames);
     assert_near("sent", sent as f64, all, all.sqrt());
-    // The outcomes of consecutive frames are dependent: twice the binomial deviation.
+    // Outcomes of consecutive frames are correlated: twice the binomial deviation.
     let deviation = 2.0 * (all * 0.375 * 0.625).sqrt();
     assert_near("received", f64::from(received), all * 0.375, deviation);
     assert_eq!(
@@ -160,7 +159,7 @@ fn endless_noise_loses_frames_and_defers_nodes_by_ratio() {
         all / 3.0,
         (all * 2.0 / 9.0).sqrt(),
     );
-    // Busy n times in a row with (1/3)^n: 1/2 on average, of variance 3/4.
+    // Busy n times in a row with probability (1/3)^n: mean 1/2, variance 3/4.
     let busy = bench.radio.counters(0).busy as f64;
     assert_near("busy", busy, all / 2.0, (all * 0.75).sqrt());
     assert_eq!(bench.radio.counters(0).transmissions, u64::from(frames));
@@ -168,7 +167,7 @@ fn endless_noise_loses_frames_and_defers_nodes_by_ratio() {
 
 #[test]
 fn noise_takes_the_share_of_frames_that_it_lasts() {
-    // On for a quarter of the time, in which nothing arrives; nobody senses it.
+    // Noise for a quarter of the time, in which nothing arrives; no node senses it.
     let radio = RadioSpec {
         interference: Some(Interference {
             on: Duration::from_secs(1),
@@ -186,7 +185,7 @@ fn noise_takes_the_share_of_frames_that_it_lasts() {
     let mut bench = Bench::new(&row(2), &radio, &mac, 1);
     let frames = 20_000;
     for frame in 0..frames {
-        // So far apart that the noise forgets in between: it does at a rate of 4/3 a second.
+        // Far enough apart to be independent: the noise changes state at a rate of 4/3 per second.
         let now = u64::from(frame) * 10_000_000;
         bench.run(now);
         bench.send(now, 0, Some(1), 100, frame).unwrap();
@@ -197,7 +196,7 @@ fn noise_takes_the_share_of_frames_that_it_lasts() {
     assert_near("losses", losses, all / 4.0, (all * 3.0 / 16.0).sqrt());
 }
 
-/// Random settings, frames and times; says what happened.
+/// Runs random settings, frames and times; returns the upcalls.
 fn anything(seed: u64, random: &mut Stream) -> Vec<(Instant, Upcall<u32>)> {
     let mut pick = |end: u64| (u64::from(random.next_u32()) * end) >> 32;
     let some = |parts: u64| Probability::of(parts, 100);
@@ -274,7 +273,7 @@ fn anything(seed: u64, random: &mut Stream) -> Vec<(Instant, Upcall<u32>)> {
         let sent = bench.send(now, pick(16) as Node, to, pick(130) as u16, frame);
         accepted += u64::from(sent.is_ok());
     }
-    // Noise that never ends would stop Contiki 2.7 for ever.
+    // Endless noise would block Contiki 2.7 forever.
     let endless = radio
         .interference
         .is_some_and(|noise| noise.off.is_zero() && !noise.on.is_zero());

@@ -1,4 +1,4 @@
-//! Limits: rejected frames, frames given up, and their times.
+//! Limits: rejected frames, abandoned frames, and their times.
 
 use super::*;
 use crate::spec::Interference;
@@ -8,8 +8,8 @@ const TWO_TICKS: u64 = 15_625;
 
 #[test]
 fn contiki27_pauses_as_long_as_it_is_coded_to() {
-    // Nobody is there to acknowledge. After n transmissions up to n + 1 times 125 ms more than
-    // 125 ms, the first tick of which may be near.
+    // No receiver. After n transmissions the pause is between 125 ms and n + 2 times 125 ms, less a fraction of the first
+    // tick.
     let mac = contiki(Csma::Contiki27);
     let mut extremes = [(u64::MAX, 0); 3];
     for seed in 0..500 {
@@ -52,7 +52,7 @@ fn busy_channel_blocks_contiki27_and_ends_standard_after_five() {
         let mut bench = Bench::new(&row(2), &jammed(), &contiki(csma), 1);
         bench.send(0, 0, Some(1), 100, 0).unwrap();
         bench.run(100_000_000);
-        // A pause is 187.5 ms on average.
+        // The mean pause is 187.5 ms.
         let busy = bench.radio.counters(0).busy;
         assert!((500..570).contains(&busy), "{busy}");
         assert_eq!(bench.radio.queued(0), 1);
@@ -87,12 +87,12 @@ fn third_concurrent_neighbour_has_no_queue() {
     let counters = bench.radio.counters(4);
     assert_eq!((counters.offered, counters.queue_drops), (5, 2));
     assert_eq!((counters.transmissions, counters.queued_max), (3, 3));
-    // Both are free again.
+    // Both queues are free again.
     let now = bench.events.now().as_micros();
     assert_eq!(bench.send(now, 4, None, 100, 4), Ok(()));
     assert_eq!(bench.send(now, 4, Some(7), 100, 5), Ok(()));
     bench.finish();
-    // The standard has one queue for everybody.
+    // The standard MAC has one queue for all neighbours.
     let (radio, mac) = standard();
     let mut bench = Bench::new(&grid(3), &radio, &mac, 1);
     for to in [1, 3, 5, 7] {
@@ -199,7 +199,7 @@ fn duplicate_filter_forgets_old_frames() {
         buffers: 600,
         ..mac
     };
-    // Numbers repeat after 256 frames (255, 0, 1 as a byte; 0 is left out once in 65,536).
+    // Sequence numbers repeat after 256 frames (255, 0, 1 as a byte; 0 is skipped once in 65,536).
     let mut bench = Bench::new(&row(2), &radio, &mac, 1);
     for frame in 0..600 {
         bench.send(0, 0, Some(1), 20, frame).unwrap();

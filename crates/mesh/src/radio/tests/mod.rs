@@ -1,4 +1,4 @@
-//! The air as the layer above sees it.
+//! The radio as seen by the layer above.
 
 mod by_hand;
 mod capture;
@@ -15,14 +15,14 @@ use crate::topology::{Place, TableLink};
 
 const EDGE: i32 = 10_000;
 
-/// An air with its events. Payloads count the frames.
+/// A radio with its event queue. Payloads number the frames.
 struct Bench {
     radio: Radio<u32>,
     events: EventQueue<Event>,
     /// Indications to the layer above, with their times.
     upcalls: Vec<(Instant, Upcall<u32>)>,
     up: Vec<Upcall<u32>>,
-    /// When frames began, and whose.
+    /// Start times and senders of frames.
     begun: Vec<(u64, Node)>,
 }
 
@@ -60,7 +60,7 @@ impl Bench {
             .send(now, node, to, bytes, payload, &mut schedule)
     }
 
-    /// Goes on to the next event, if it is before `until`.
+    /// Processes the next event before `until`.
     fn step(&mut self, until: u64) -> bool {
         let Some((now, event)) = self.events.pop_until(Instant::from_micros(until)) else {
             return false;
@@ -79,7 +79,7 @@ impl Bench {
         while self.step(until) {}
     }
 
-    /// Runs until nothing happens any more, and checks that nothing is left over.
+    /// Runs until no event is pending, and checks that all buffers are free.
     fn finish(&mut self) {
         self.run(u64::MAX);
         assert_eq!(self.radio.queues.in_use(), (0, 0));
@@ -93,7 +93,7 @@ impl Bench {
         assert!(self.radio.medium.is_silent());
     }
 
-    /// When which frame arrived where.
+    /// Received frames: time, receiver, frame.
     fn received(&self) -> Vec<(u64, Node, u32)> {
         let received = self.upcalls.iter().filter_map(|(at, up)| match up {
             Upcall::Received {
@@ -104,7 +104,7 @@ impl Bench {
         received.collect()
     }
 
-    /// When which frame was done with, its transmissions and outcome.
+    /// Completed frames: time, frame, transmissions, outcome.
     fn sent(&self) -> Vec<(u64, u32, u8, Outcome)> {
         let sent = self.upcalls.iter().filter_map(|(at, up)| match up {
             Upcall::Sent {

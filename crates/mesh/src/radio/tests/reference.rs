@@ -1,4 +1,4 @@
-//! The medium beside a slow one that knows the rules only as sentences about intervals.
+//! Compares the medium with a slow reference model that evaluates the rules on intervals.
 
 use carob_cc::random::Random as _;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::radio::medium::Signal;
 use crate::spec::CcaRange;
 
-/// A signal, from its place in the sequence of beginnings and ends to another.
+/// A signal as an interval of positions in the sequence of starts and ends.
 struct Interval {
     from: Node,
     to: Node,
@@ -19,7 +19,7 @@ fn pick(stream: &mut Stream, end: usize) -> usize {
     ((u64::from(stream.next_u32()) * end as u64) >> 32) as usize
 }
 
-/// Returns whether the second node senses a signal of the first, by distance alone.
+/// Returns whether node `to` senses a signal of node `from`, by distance.
 fn within(places: &[Place], from: Node, to: Node, limit: i64) -> bool {
     let [a, b] = [from, to].map(|node| places[usize::from(node)]);
     let square = |a: i32, b: i32| i64::from(a - b).pow(2);
@@ -58,12 +58,12 @@ fn frame_without_overlap_at_receiver_arrives() {
         let mut open: Vec<Option<usize>> = vec![None; nodes];
         for place in 0..200 {
             let now = Instant::from_micros(place as u64);
-            // At the end all that is still on the air ends.
+            // At the end, all remaining signals end.
             let on_air = (0..nodes).filter(|node| open[*node].is_some());
             let node = if place >= 200 - nodes {
                 place + nodes - 200
             } else if pick(&mut stream, 3) > 0 {
-                // Two or so at once.
+                // About two signals at a time.
                 let first = on_air.min_by_key(|node| open[*node]);
                 first.unwrap_or(0)
             } else {

@@ -90,7 +90,7 @@ fn every_observer_is_notified_once_despite_removals() {
     observers.remove(all[2], &mut head); // the next
     observers.remove(all[3], &mut head); // the one before
     assert_eq!(observers.next_to_notify(), Some(all[1]));
-    // A newer state begins from the beginning.
+    // A newer state restarts the iteration.
     observers.change(Subject(7), state());
     assert_eq!(observers.next_to_notify(), Some(all[1]));
     assert_eq!(observers.next_to_notify(), Some(all[0]));

@@ -76,11 +76,11 @@ impl Fleet<'_> {
         number
     }
 
-    /// Draws a server, and the host to send to: the server itself, or now and then a proxy.
+    /// Draws a server, and the host to send to: the server itself, or sometimes a proxy.
     fn target(&mut self, index: u32, proxies: bool) -> (u32, Option<u32>) {
         let (clients, servers, count) = (self.spec.clients, self.spec.servers, self.spec.proxies);
         let host = &mut self.hosts[index as usize];
-        // Each client has a few servers, and sends to others now and then.
+        // Each client has a few servers, and sometimes sends to others.
         let server = if host.below(4) > 0 {
             (index * 7 + host.below(3)) % servers
         } else {

@@ -60,7 +60,7 @@ pub(super) enum Purpose {
     Ping,
     /// Execution by the members of a group.
     Group,
-    /// A request that is rejected now and then (4.29 or 5.03).
+    /// A request that is sometimes rejected (4.29 or 5.03).
     Busy,
     /// An observation of a resource, with the last received state.
     Observe {
@@ -89,7 +89,7 @@ pub(super) struct PendingRequest {
 }
 
 impl PendingRequest {
-    /// The observed resource and its last state, if the observation has begun.
+    /// The observed resource and its last state, if the registration has succeeded.
     pub(super) fn observes(&self) -> Option<(u32, u32, State)> {
         match self.purpose {
             Purpose::Observe {
@@ -166,7 +166,7 @@ pub(super) fn group_of(address: IpAddr) -> Option<u32> {
     }
 }
 
-/// Limits of a few entries for every table, so that each is full now and then.
+/// Limits of a few entries for every table, so that each is sometimes full.
 fn tight(limits: &mut Limits) {
     limits.peers = 16;
     limits.requests = 6;

@@ -40,7 +40,7 @@ const fn minutes(minutes: u64) -> Duration {
 }
 
 const DAY: Duration = minutes(24 * 60);
-/// End of the day: from then on no request begins, and all hosts run.
+/// End of the day. After it no request starts, and all hosts run.
 const DAY_END: Duration = minutes(19 * 60);
 /// The last change of every resource of a day. Requests that end within [`REQUEST_MAX`] have all ended before it.
 const LAST_CHANGE: Duration = minutes(20 * 60 + 30);
@@ -105,7 +105,7 @@ pub(crate) fn run(spec: &FleetSpec) -> FleetRecord {
 ///
 /// # Panics
 ///
-/// Likewise.
+/// As [`run`].
 pub(crate) fn run_and_look(
     spec: &FleetSpec,
     look: &mut dyn FnMut(u32, &FleetRecord),

@@ -171,7 +171,7 @@ pub(crate) enum Defect {
     NoTimers,
     /// Servers change states without notifications, with a Max-Age of a day.
     SilentChanges,
-    /// One request in a hundred never gets a response, and so stays at its server.
+    /// One request in a hundred never gets a response, and stays pending at its server.
     NeverAnswered,
     /// Limits are checked at half of the configured values.
     HalvedLimits,
@@ -202,7 +202,7 @@ pub(crate) struct FleetRecord {
     pub(crate) breaches: BTreeMap<Breach, u64>,
     /// Simulated time.
     pub(crate) end: Instant,
-    /// Requests begun: all that clients passed to their endpoints, observations and pings included.
+    /// Requests started: all that clients passed to their endpoints, observations and pings included.
     pub(crate) requests: u64,
     /// Requests rejected by an endpoint at a limit.
     pub(crate) refused: u64,

@@ -79,7 +79,7 @@ pub(crate) struct Flow {
     pub(crate) completion: Option<Duration>,
     /// Counters of the server's end at completion, or at the end.
     pub(crate) server: Counters,
-    /// Counters of the client's end, likewise.
+    /// Counters of the client's end at the same time.
     pub(crate) client: Counters,
     /// The server's history, if recorded.
     pub(crate) points: Vec<Point>,

@@ -91,7 +91,7 @@ impl Server {
 static ZERO: std::sync::LazyLock<std::time::Instant> =
     std::sync::LazyLock::new(std::time::Instant::now);
 
-/// Drains a client's session: its outputs besides datagrams, and the datagrams.
+/// Drains a client's session; returns its other outputs and its datagrams.
 fn drain(session: &mut ClientSession) -> (Vec<String>, Vec<(Vec<u8>, bool)>) {
     let mut buffer = vec![0; SESSION_BUFFER];
     let (mut said, mut datagrams) = (Vec::new(), Vec::new());
@@ -137,8 +137,7 @@ fn with_key(key: &str) -> ClientSessions {
     ClientSessions::new(&Credential::PreSharedKey(key)).expect("it can be used")
 }
 
-/// A server's identity for these names, certified by itself under this name, and a client's part that
-/// trusts it.
+/// A self-signed server identity for these names with this issuer name, and client sessions that trust it.
 fn certified(names: &[&str], itself: &str) -> (Identity, ClientSessions) {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let mut params = rcgen::CertificateParams::new(names).expect("names");

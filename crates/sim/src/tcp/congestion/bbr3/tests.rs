@@ -61,7 +61,7 @@ impl Connection {
         }
     }
 
-    /// A round that ends with so many segments in flight.
+    /// A round that ends with `in_flight` segments in flight.
     fn round(&mut self, in_flight: u32) {
         self.round_as(in_flight, |_| ());
     }
