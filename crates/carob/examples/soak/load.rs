@@ -129,13 +129,13 @@ impl Load {
                 lane.fill(now, &mut self.numbers);
             }
             arrived |= lane.port.turn(now)?;
-            let answered = lane.hear(&mut self.tally);
+            let answered = lane.process_events(&mut self.tally);
             self.note(now, answered);
         }
         for index in (0..self.ending.len()).rev() {
             let lane = &mut self.ending[index];
             lane.port.turn(now)?;
-            let answered = lane.hear(&mut self.tally);
+            let answered = lane.process_events(&mut self.tally);
             let over = lane.waiting.is_empty() && lane.port.usage().exchanges == 0;
             self.note(now, answered);
             if over {
@@ -233,7 +233,7 @@ impl Lane {
     }
 
     /// Processes the engine's events; returns whether there was a response.
-    fn hear(&mut self, tally: &mut Tally) -> bool {
+    fn process_events(&mut self, tally: &mut Tally) -> bool {
         let mut answered = false;
         while let Some(event) = self.port.event() {
             let (id, result) = match event {

@@ -314,19 +314,19 @@ fn run_witnesses(plan: Plan, clock: Clock, shared: &Shared) -> Result<Value, Err
         turn(&mut all, false)?;
     }
     let unfinished = all.under_way();
-    all.ask_sum(clock.now());
+    all.request_sum(clock.now());
     while all.under_way() > unfinished && clock.elapsed() < until + ENDING {
         turn(&mut all, false)?;
     }
     // Wait until observers have the final sum.
     let sum = all.tally().sum.unwrap_or(-1);
     let began = clock.elapsed();
-    let (told, at_once) = all.knowing(sum);
-    while all.knowing(sum).1 < plan.observers && clock.elapsed() < began + CONVERGING {
+    let (told, at_once) = all.converged(sum);
+    while all.converged(sum).1 < plan.observers && clock.elapsed() < began + CONVERGING {
         turn(&mut all, false)?;
     }
     let converging = clock.elapsed().saturating_sub(began);
-    let (_, knowing) = all.knowing(sum);
+    let (_, converged) = all.converged(sum);
     let ended = all.tally().ended;
     all.goodbye(clock.now());
     let began = clock.elapsed();
@@ -344,7 +344,7 @@ fn run_witnesses(plan: Plan, clock: Clock, shared: &Shared) -> Result<Value, Err
         "over": true,
         "observers_told": told,
         "observers_knowing_at_once": at_once,
-        "observers_knowing": knowing,
+        "observers_knowing": converged,
         "converging_s": converging.as_secs_f64(),
     }))
 }

@@ -119,7 +119,7 @@ impl Witnesses {
     }
 
     /// Number of observers with a notification, and of those with this sum.
-    pub(crate) fn knowing(&self, sum: i64) -> (usize, usize) {
+    pub(crate) fn converged(&self, sum: i64) -> (usize, usize) {
         let told = self.observers.iter().filter(|one| one.knows.is_some());
         let right = self.observers.iter().filter(|one| one.knows == Some(sum));
         (told.count(), right.count())
@@ -139,12 +139,12 @@ impl Witnesses {
         for index in 0..POSTERS + OTHERS {
             self.port(index).turn(now)?;
             while let Some(event) = self.port(index).event() {
-                self.hear(index, event);
+                self.process_events(index, event);
             }
         }
         for observer in &mut self.observers {
             observer.port.turn(now)?;
-            observer.hear(&mut self.tally);
+            observer.process_events(&mut self.tally);
         }
         Ok(())
     }
@@ -211,12 +211,12 @@ impl Witnesses {
     }
 
     /// Requests the final sum after everything else has ended.
-    pub(crate) fn ask_sum(&mut self, now: Instant) {
+    pub(crate) fn request_sum(&mut self, now: Instant) {
         let request = Request::get().with_path("/count").expect("a short path");
         self.begin(now, 0, request, Purpose::Sum);
     }
 
-    fn hear(&mut self, index: usize, event: Event) {
+    fn process_events(&mut self, index: usize, event: Event) {
         let (id, result) = match event {
             Event::Response { id, response } => (id, Ok(response)),
             Event::Failed { id, failure } => (id, Err(failure)),
@@ -304,7 +304,7 @@ impl Witnesses {
 }
 
 impl Observer {
-    fn hear(&mut self, tally: &mut Tally) {
+    fn process_events(&mut self, tally: &mut Tally) {
         while let Some(event) = self.port.event() {
             match event {
                 Event::Notification { response, .. } => {

@@ -58,7 +58,7 @@ async fn ask(client: &Client, uri: &str, requests: usize) -> (Duration, usize) {
 }
 
 /// Response codes of an honest client's requests to `/slow` while other hosts occupy the handlers.
-async fn beside_greedy(settings: Config, hosts: u16) -> (Code, Code) {
+async fn codes_under_attack(settings: Config, hosts: u16) -> (Code, Code) {
     let (server, uri) = start(resources().config(settings).handlers(20)).await;
     let to = server.local_address();
     let greedy: Vec<UdpSocket> = (0..40).map(|n| socket(n % hosts)).collect();
@@ -82,11 +82,11 @@ async fn beside_greedy(settings: Config, hosts: u16) -> (Code, Code) {
 async fn handlers_are_shared() {
     limited(async {
         let (ok, busy) = (Code::CONTENT, Code::SERVICE_UNAVAILABLE);
-        assert_eq!(beside_greedy(shares(50, 100), 1).await, (ok, ok));
-        assert_eq!(beside_greedy(shares(100, 100), 1).await, (busy, ok));
+        assert_eq!(codes_under_attack(shares(50, 100), 1).await, (ok, ok));
+        assert_eq!(codes_under_attack(shares(100, 100), 1).await, (busy, ok));
         // Sources without address validation.
-        assert_eq!(beside_greedy(shares(50, 75), 40).await, (ok, ok));
-        assert_eq!(beside_greedy(shares(50, 100), 40).await, (busy, ok));
+        assert_eq!(codes_under_attack(shares(50, 75), 40).await, (ok, ok));
+        assert_eq!(codes_under_attack(shares(50, 100), 40).await, (busy, ok));
     })
     .await;
 }

@@ -19,7 +19,7 @@ fn confirmable(first: u8) -> Option<bool> {
 
 /// Notifies 40 observers of a change; returns the number of CON notifications and the time between the first and the
 /// last notification.
-async fn told(settings: Config) -> (usize, Duration) {
+async fn notify_observers(settings: Config) -> (usize, Duration) {
     let confirmed = Arc::new(AtomicUsize::new(0));
     let left = Arc::new(Mutex::new(Vec::new()));
     let (count, times) = (Arc::clone(&confirmed), Arc::clone(&left));
@@ -60,14 +60,14 @@ async fn told(settings: Config) -> (usize, Duration) {
 
 #[tokio::test]
 async fn observers_of_one_budget_are_notified_one_by_one() {
-    let (confirmed, _) = told(Config::new()).await;
+    let (confirmed, _) = notify_observers(Config::new()).await;
     assert_eq!(confirmed, 0, "without a budget");
     let mut first = Config::new().aggregate(Prefix::ALL);
     // One notification's bytes take a second while the round-trip time is unknown.
     first = first.engine(|config| config.aggregate.initial_window = 64);
-    let (confirmed, took) = told(first).await;
+    let (confirmed, took) = notify_observers(first).await;
     assert_eq!(confirmed, 5, "one of eight");
     assert!(took > Duration::from_millis(100), "{took:?}");
     let elsewhere = Config::new().aggregate("192.0.2.0/24".parse().unwrap());
-    assert_eq!(told(elsewhere).await.0, 0, "of other peers");
+    assert_eq!(notify_observers(elsewhere).await.0, 0, "of other peers");
 }

@@ -16,7 +16,9 @@ async fn sleep_through(time: Duration) {
 }
 
 /// A silent peer, and a client's POST to it with the first transmission sent.
-async fn asked(client: &Client) -> (UdpSocket, tokio::task::JoinHandle<Result<(), carob::Error>>) {
+async fn start_request(
+    client: &Client,
+) -> (UdpSocket, tokio::task::JoinHandle<Result<(), carob::Error>>) {
     let peer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("coap://{}/", peer.local_addr().unwrap());
     let request = client.post(uri).body("once");
@@ -29,7 +31,7 @@ async fn asked(client: &Client) -> (UdpSocket, tokio::task::JoinHandle<Result<()
 }
 
 /// Whether a retransmission arrives.
-async fn comes_again(peer: &UdpSocket) -> bool {
+async fn is_retransmitted(peer: &UdpSocket) -> bool {
     let mut copy = [0; 64];
     let wait = Duration::from_millis(300);
     tokio::time::timeout(wait, peer.recv_from(&mut copy))
@@ -40,10 +42,10 @@ async fn comes_again(peer: &UdpSocket) -> bool {
 #[tokio::test]
 async fn no_retransmission_after_suspension_beyond_the_exchange() {
     let client = client_with(Config::new().time_source(TimeSource::Tokio));
-    let (peer, request) = asked(&client).await;
+    let (peer, request) = start_request(&client).await;
     // EXCHANGE_LIFETIME is 247 s: the peer may have forgotten the Message ID.
     sleep_through(Duration::from_secs(300)).await;
-    assert!(!comes_again(&peer).await);
+    assert!(!is_retransmitted(&peer).await);
     let error = limited(request).await.unwrap().unwrap_err();
     assert!(error.is_timeout(), "{error}");
 }
@@ -51,9 +53,9 @@ async fn no_retransmission_after_suspension_beyond_the_exchange() {
 #[tokio::test]
 async fn retransmission_after_suspension_within_the_exchange() {
     let client = client_with(Config::new().time_source(TimeSource::Tokio));
-    let (peer, request) = asked(&client).await;
+    let (peer, request) = start_request(&client).await;
     // The initial timeout is 3 s at most.
     sleep_through(Duration::from_secs(10)).await;
-    assert!(comes_again(&peer).await);
+    assert!(is_retransmitted(&peer).await);
     request.abort();
 }

@@ -166,7 +166,7 @@ fn slow_every_session_is_closed_so_that_the_server_keeps_none() {
         "--dtls 127.0.0.1:0 --metrics 127.0.0.1:0 --psk-file {keys}"
     ));
     let (uri, metrics) = (server.secured(), server.metrics.clone().unwrap());
-    let told = |text: &str, begins: &str| {
+    let metric = |text: &str, begins: &str| {
         let line = text.lines().find(|line| line.starts_with(begins));
         let number = line.and_then(|line| line.rsplit(' ').next());
         number.and_then(|number| number.parse::<f64>().ok())
@@ -180,8 +180,8 @@ fn slow_every_session_is_closed_so_that_the_server_keeps_none() {
         loop {
             // Metrics are cached for up to one second.
             let text = fetch(&metrics);
-            let done = told(&text, "carob_handshakes_total{outcome=\"done\"");
-            let left = told(&text, "carob_sessions{scheme=\"coaps\"}");
+            let done = metric(&text, "carob_handshakes_total{outcome=\"done\"");
+            let left = metric(&text, "carob_sessions{scheme=\"coaps\"}");
             if (done, left) == (Some(made), Some(0.0)) {
                 break;
             }

@@ -405,7 +405,7 @@ impl Held {
 }
 
 /// Waits until the server has started this number of uploads.
-async fn begun(folder: &Path, count: usize) {
+async fn wait_for_uploads(folder: &Path, count: usize) {
     let until = Instant::now() + LIMIT;
     let uploads = || {
         let names = fs::read_dir(folder).unwrap().flatten();
@@ -427,7 +427,7 @@ async fn second_of_two_uploads_with_one_if_match_is_refused() {
     let condition = || (OptionNumber::IF_MATCH, tag(&read));
     let one = Held::begin(&uri, b'1', condition()).await;
     let two = Held::begin(&uri, b'2', condition()).await;
-    begun(&serving.folder.path(""), 2).await;
+    wait_for_uploads(&serving.folder.path(""), 2).await;
     assert_eq!(one.end().await, Code::CHANGED);
     assert_eq!(two.end().await, Code::PRECONDITION_FAILED);
     assert_eq!(fs::read(&path).unwrap(), [b'1'; 4_096]);
@@ -440,7 +440,7 @@ async fn second_of_two_uploads_with_if_none_match_is_refused() {
     let condition = || (OptionNumber::IF_NONE_MATCH, Vec::new());
     let one = Held::begin(&uri, b'1', condition()).await;
     let two = Held::begin(&uri, b'2', condition()).await;
-    begun(&serving.folder.path(""), 2).await;
+    wait_for_uploads(&serving.folder.path(""), 2).await;
     assert_eq!(one.end().await, Code::CREATED);
     assert_eq!(two.end().await, Code::PRECONDITION_FAILED);
     assert_eq!(fs::read(&path).unwrap(), [b'1'; 4_096]);

@@ -23,7 +23,7 @@ fn start(scratch: &Scratch, name: &str, port: u16, arguments: &[&str]) -> Runnin
 }
 
 /// Opens connections that send a CSM without size limit and 32 requests for `path` in one write.
-fn ask_and_read_nothing(port: u16, path: &[&str], connections: usize) -> Vec<TcpStream> {
+fn request_without_reading(port: u16, path: &[&str], connections: usize) -> Vec<TcpStream> {
     // Max-Message-Size 2^32 - 1 and Block-Wise-Transfer.
     let mut bytes = vec![0x60, 0xe1, 0x24, 0xff, 0xff, 0xff, 0xff, 0x20];
     let mut options = Vec::new();
@@ -54,7 +54,7 @@ fn highest(running: &Running) -> u64 {
     kib.and_then(|kib| kib.parse().ok()).expect("a number")
 }
 
-fn is_within_its_limit(running: &Running, port: u16) {
+fn assert_within_limit(running: &Running, port: u16) {
     // Three seconds, in which the responses fill the server's buffers.
     for _ in 0..30 {
         thread::sleep(Duration::from_millis(100));
@@ -80,13 +80,13 @@ fn non_reading_connections_stay_within_unsent_bytes() {
     let (scratch, port) = (Scratch::new(), free_port());
     let tcp = format!("127.0.0.1:{port}");
     let server = start(&scratch, "serve", port, &["--tcp", &tcp]);
-    let streams = ask_and_read_nothing(port, &["large"], 64);
-    is_within_its_limit(&server, port);
+    let streams = request_without_reading(port, &["large"], 64);
+    assert_within_limit(&server, port);
     drop(streams);
 }
 
 /// Opens WebSocket connections that request `/large` 32 times and read the handshake response only.
-fn ask_over_websocket(port: u16, connections: usize) -> Vec<TcpStream> {
+fn request_over_websocket(port: u16, connections: usize) -> Vec<TcpStream> {
     const UPGRADE: &str = "GET /.well-known/coap HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
         Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
         Sec-WebSocket-Protocol: coap\r\nSec-WebSocket-Version: 13\r\n\r\n";
@@ -122,8 +122,8 @@ fn websocket_connections_stay_within_unsent_bytes() {
     let (scratch, port) = (Scratch::new(), free_port());
     let address = format!("127.0.0.1:{port}");
     let server = start(&scratch, "serve", port, &["--ws", &address]);
-    let streams = ask_over_websocket(port, 150);
-    is_within_its_limit(&server, port);
+    let streams = request_over_websocket(port, 150);
+    assert_within_limit(&server, port);
     drop(streams);
 }
 
@@ -141,7 +141,7 @@ fn cached_proxy_responses_stay_within_unsent_bytes() {
         .args(["get", &uri])
         .output();
     assert!(got.is_ok_and(|got| got.stdout.len() == 1 << 20));
-    let streams = ask_and_read_nothing(port, &["o", "large"], 64);
-    is_within_its_limit(&proxy, port);
+    let streams = request_without_reading(port, &["o", "large"], 64);
+    assert_within_limit(&proxy, port);
     drop(streams);
 }

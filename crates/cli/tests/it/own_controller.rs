@@ -15,7 +15,7 @@ fn new_crate() -> Scratch {
     let folder = Scratch::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let checkout = root.display().to_string();
-    folder.says(&format!("cc new my-cc --carob {checkout}"));
+    folder.stdout_of(&format!("cc new my-cc --carob {checkout}"));
     fs::copy(root.join("Cargo.lock"), folder.path("my-cc/Cargo.lock")).expect("a lock file");
     folder
 }
@@ -169,14 +169,14 @@ fn nightly_controller_of_own_crate_runs_in_the_lab() {
 fn new_crate_is_refused_for_a_taken_name_or_folder() {
     let folder = Scratch::new();
     for name in ["default", "nb-iot", "Mine"] {
-        let error = folder.refuses(&format!("cc new {name}"));
+        let error = folder.usage_error(&format!("cc new {name}"));
         error.has(&["such as my-cc"]);
     }
     fs::create_dir(folder.path("mine")).expect("a folder");
     fs::write(folder.path("mine/file"), "").expect("a file");
-    let error = folder.refuses("cc new mine");
+    let error = folder.usage_error("cc new mine");
     error.has(&["the folder has files"]);
-    let error = folder.refuses("cc new other --carob mine");
+    let error = folder.usage_error("cc new other --carob mine");
     error.has(&["no checkout of carob"]);
     assert_eq!(folder.files(), ["mine"]);
 }

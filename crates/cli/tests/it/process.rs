@@ -114,7 +114,7 @@ impl Running {
     }
 
     /// All output, for failure messages.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn output(&self) -> String {
         format!(
             "stdout: {}\nstderr: {}",
             tail(&self.stdout()),
@@ -127,12 +127,12 @@ impl Running {
         let deadline = Instant::now() + limit;
         while !ready(self) {
             if let Ok(Some(status)) = self.child.try_wait() {
-                panic!("ended before it was ready: {status}\n{}", self.said());
+                panic!("ended before it was ready: {status}\n{}", self.output());
             }
             assert!(
                 Instant::now() < deadline,
                 "not ready after {limit:?}\n{}",
-                self.said()
+                self.output()
             );
             thread::sleep(POLL);
         }
@@ -150,7 +150,7 @@ impl Running {
             assert!(
                 Instant::now() < deadline,
                 "still running after {limit:?}\n{}",
-                self.said()
+                self.output()
             );
             thread::sleep(POLL);
         }

@@ -11,7 +11,7 @@ const SLOW: &str = "--set 'service=60 ms' --set receive_queue=1000";
 #[test]
 fn run_of_slow_server_prints_response_rates() {
     let folder = Scratch::new();
-    let text = folder.says("lab run retrycount/clients-100 --seeds 2 --no-report");
+    let text = folder.stdout_of("lab run retrycount/clients-100 --seeds 2 --no-report");
     text.has(&[
         "answers/s",
         "answered",
@@ -21,7 +21,7 @@ fn run_of_slow_server_prints_response_rates() {
     ]);
     // Other scenarios do not print response rates.
     let other = "lab run thesis/long-1c-none-2500 --seeds 2 --no-report";
-    assert!(!folder.says(other).contains("answers/s"));
+    assert!(!folder.stdout_of(other).contains("answers/s"));
 }
 
 #[test]
@@ -60,10 +60,10 @@ fn line_chart_needs_a_swept_number() {
     let folder = Scratch::new();
     let run = "lab run retrycount/clients --svg lines --metric throughput_rps";
     let few = "--seeds 2 --algorithm default,rtt-count --no-report";
-    let lines = folder.says(&format!("{run} {few}"));
+    let lines = folder.stdout_of(&format!("{run} {few}"));
     assert!(lines.starts_with("<svg") && lines.contains("throughput_rps (1/s) against clients"));
     let none = "lab run thesis/long-1c-none-2500 --svg lines --seeds 2 --no-report";
-    let error = folder.refuses(none);
+    let error = folder.usage_error(none);
     error.has(&["differ in a number"]);
 }
 
@@ -95,7 +95,7 @@ fn slow_claims_have_stored_verdicts_by_interpretation() {
 fn invalid_server_settings_name_the_remedy() {
     let folder = Scratch::new();
     let run = "lab run retrycount/clients-10";
-    let error = folder.refuses(&format!("{run} --algorithm tcp-newreno"));
+    let error = folder.usage_error(&format!("{run} --algorithm tcp-newreno"));
     error.has(&["over TCP", "server.service out"]);
     for (set, expected) in [
         ("receive_queue=0", "from 1 to 65536"),
@@ -103,7 +103,7 @@ fn invalid_server_settings_name_the_remedy() {
         ("after_failure=again", "stop or next"),
         ("server.servise=1 s", "server.service"),
     ] {
-        let error = folder.refuses(&format!("{run} --set '{set}'"));
+        let error = folder.usage_error(&format!("{run} --set '{set}'"));
         assert!(error.contains(expected), "{set}: {error}");
     }
 }

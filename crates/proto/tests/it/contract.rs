@@ -591,7 +591,7 @@ fn every_controller_serves_requests_and_notifications() {
 }
 
 /// Numbers of started exchanges and of exchange end events.
-fn begun_and_ended(seen: &Arc<Mutex<Seen>>) -> (usize, usize) {
+fn started_and_ended(seen: &Arc<Mutex<Seen>>) -> (usize, usize) {
     let calls = calls(seen);
     let count = |names: &[&str]| {
         let is = |call: &&String| names.iter().any(|name| call.starts_with(name));
@@ -618,7 +618,7 @@ fn each_block_of_a_silent_peer_ends_once() {
         net.send_with(put("x", pattern(40 * 1024)), q_block(false));
         net.run_for(seconds(600));
         assert!(net.failure().is_some());
-        let (begun, ended) = begun_and_ended(&seen);
+        let (begun, ended) = started_and_ended(&seen);
         assert!(begun >= 12, "{begun}");
         assert_eq!(ended, begun, "window {window}");
     }
@@ -634,7 +634,7 @@ fn each_block_of_a_cancelled_body_ends_once() {
     net.run_for(millis(15));
     net.client.cancel(net.now, id);
     net.drain();
-    let (begun, ended) = begun_and_ended(&seen);
+    let (begun, ended) = started_and_ended(&seen);
     assert!(begun > 1, "{begun}");
     assert_eq!(ended, begun);
 }

@@ -52,7 +52,7 @@ fn block_of(number: u8, more: bool) -> [u8; 2] {
 }
 
 /// A client without a server; the tests respond.
-fn alone(config: Config) -> Net {
+fn without_server(config: Config) -> Net {
     let mut net = Net::new(config, Config::default());
     net.server_dead = true;
     net
@@ -60,7 +60,7 @@ fn alone(config: Config) -> Net {
 
 #[test]
 fn challenged_request_with_block2_is_repeated_with_its_body() {
-    let mut net = alone(config(|config| config.negotiate_early = true));
+    let mut net = without_server(config(|config| config.negotiate_early = true));
     net.send(Request::new(Code::POST).with_payload("a body"));
     let (id, token) = last_of_client(&net);
     let challenge = (Type::Acknowledgement, Code::UNAUTHORIZED);
@@ -78,7 +78,7 @@ fn streamed_body_with_a_missing_block_fails() {
     let mut config = Config::default();
     config.block_size = BlockSize::MIN;
     config.parameters.nstart = 4;
-    let mut net = alone(config);
+    let mut net = without_server(config);
     net.send_with(
         get("x"),
         sending_with(|sending| sending.response_body = BodyMode::Streamed),
@@ -111,7 +111,7 @@ fn streamed_body_with_a_missing_block_fails() {
 /// A retransmission of a challenged request gets the same challenge, whose Echo value may have expired.
 #[test]
 fn challenge_for_stale_echo_value_is_answered() {
-    let mut net = alone(Config::default());
+    let mut net = without_server(Config::default());
     net.send(get("x"));
     for value in [&b"from the first copy"[..], b"new"] {
         let (id, token) = last_of_client(&net);
@@ -133,7 +133,7 @@ fn longest_span(late_copies: bool) -> u64 {
     // This controller continues with the last exchange's backed-off timeout.
     config.controller = CongestionControl::named("default-fb1").unwrap();
     config.late_copies = late_copies;
-    let mut net = alone(config);
+    let mut net = without_server(config);
     for _ in 0..3 {
         net.send(Request::new(Code::POST).with_payload("once"));
         net.run_for(seconds(200_000));
@@ -182,7 +182,7 @@ fn block2_of_uncached_response_skips_the_application() {
 
 /// Failure of a client that requests block 1 and receives these blocks.
 fn answered_with(blocks: &[(u8, bool)]) -> Option<Failure> {
-    let mut net = alone(config(|config| config.block_size = BlockSize::MIN));
+    let mut net = without_server(config(|config| config.block_size = BlockSize::MIN));
     net.send(get("x"));
     for &(number, more) in blocks {
         let (id, token) = last_of_client(&net);
@@ -212,7 +212,7 @@ fn unrequested_blocks_fail_the_transfer() {
 
 /// An observing client after its first notification, and the token.
 fn observing(options: &[(OptionNumber, &[u8])], payload: &[u8]) -> (Net, Token) {
-    let mut net = alone(config(|config| config.block_size = BlockSize::MIN));
+    let mut net = without_server(config(|config| config.block_size = BlockSize::MIN));
     net.send_with(get("x"), crate::net::observing());
     let (id, token) = last_of_client(&net);
     net.inject_to_client(&message(PIGGYBACKED, id, &token, options, payload));

@@ -28,7 +28,7 @@ fn counted(how: CopyTagging) -> (Net, Log) {
 }
 
 /// A client without a server; the tests respond.
-fn alone(how: CopyTagging) -> (Net, Log) {
+fn without_server(how: CopyTagging) -> (Net, Log) {
     let (mut net, log) = counted(how);
     net.server_dead = true;
     (net, log)
@@ -70,7 +70,7 @@ fn acquaint(net: &mut Net, milliseconds: u64) {
 
 #[test]
 fn first_request_has_count_0_and_retransmissions_their_count() {
-    let (mut net, _) = alone(CopyTagging::EveryCopy);
+    let (mut net, _) = without_server(CopyTagging::EveryCopy);
     net.send_for(get("x"), seconds(100));
     assert_eq!(counts(&net), some(&[&[255], &[1], &[2], &[3], &[4]]));
     let sent = net.sent_by_client();
@@ -101,7 +101,7 @@ fn original_has_an_empty_count_after_the_first_echo() {
 
 #[test]
 fn requests_before_the_first_response_all_have_the_option() {
-    let (mut net, _) = alone(CopyTagging::EveryCopy);
+    let (mut net, _) = without_server(CopyTagging::EveryCopy);
     net.send(get("x"));
     net.send(get("y"));
     let first = net.sent_by_client()[0].to_vec();
@@ -112,7 +112,7 @@ fn requests_before_the_first_response_all_have_the_option() {
 
 #[test]
 fn peer_that_ignores_the_option_gets_it_once() {
-    let (mut net, log) = alone(CopyTagging::EveryCopy);
+    let (mut net, log) = without_server(CopyTagging::EveryCopy);
     net.send(get("x"));
     net.send(get("y"));
     reply(&mut net, None);
@@ -137,7 +137,7 @@ fn peer_that_ignores_the_option_gets_it_once() {
 
 #[test]
 fn retransmissions_only_mode_omits_the_option_in_originals() {
-    let (mut net, _) = alone(CopyTagging::RepeatedCopies);
+    let (mut net, _) = without_server(CopyTagging::RepeatedCopies);
     net.send_for(get("x"), seconds(100));
     let mut expected = vec![None];
     expected.extend(some(&[&[1], &[2], &[3], &[4]]));
@@ -187,7 +187,7 @@ fn invalid_option_number_disables_counting() {
 
 #[test]
 fn early_response_belongs_to_the_named_transmission() {
-    let (mut net, log) = alone(CopyTagging::EveryCopy);
+    let (mut net, log) = without_server(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     for (after, named, expected) in [
         (2_099, &[][..], Matched::Exact(0)),
@@ -205,7 +205,7 @@ fn early_response_belongs_to_the_named_transmission() {
 
 #[test]
 fn without_rtt_only_the_last_transmission_is_certain() {
-    let (mut net, log) = alone(CopyTagging::EveryCopy);
+    let (mut net, log) = without_server(CopyTagging::EveryCopy);
     net.send_for(get("x"), millis(2_001));
     reply(&mut net, Some(&[255]));
     assert_eq!(log.matches(), [between(0, 1)]);
@@ -213,7 +213,7 @@ fn without_rtt_only_the_last_transmission_is_certain() {
 
 #[test]
 fn peer_with_differing_reply_counts_is_trusted() {
-    let (mut net, log) = alone(CopyTagging::EveryCopy);
+    let (mut net, log) = without_server(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     net.send_for(get("x"), millis(2_500));
     let request = net.sent_by_client().last().unwrap().to_vec();
@@ -283,7 +283,7 @@ fn lost_reply_is_replaced_by_reply_to_retransmission() {
 fn impossible_counts_are_ignored() {
     let hostile: [&[u8]; 6] = [&[2], &[3], &[200], &[254], &[0, 1], &[1; 9]];
     for count in hostile {
-        let (mut net, log) = alone(CopyTagging::EveryCopy);
+        let (mut net, log) = without_server(CopyTagging::EveryCopy);
         acquaint(&mut net, 100);
         net.send_for(get("x"), millis(2_500));
         reply(&mut net, Some(count));
@@ -291,7 +291,7 @@ fn impossible_counts_are_ignored() {
         assert_eq!(net.responses().len(), 2, "it is a response all the same");
     }
     // Invalid counts are no evidence of support either.
-    let (mut net, log) = alone(CopyTagging::EveryCopy);
+    let (mut net, log) = without_server(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     net.send_for(get("x"), millis(2_500));
     for count in [&[][..], &[7], &[0, 0], &[]] {
@@ -304,7 +304,7 @@ fn impossible_counts_are_ignored() {
 
 #[test]
 fn empty_ack_and_separate_response_have_no_count() {
-    let (mut net, log) = alone(CopyTagging::EveryCopy);
+    let (mut net, log) = without_server(CopyTagging::EveryCopy);
     acquaint(&mut net, 100);
     net.send_for(get("x"), millis(2_500));
     let request = net.sent_by_client().last().unwrap().to_vec();
@@ -339,7 +339,7 @@ fn separate_response_is_no_evidence_against_support() {
 
 #[test]
 fn response_without_count_is_to_original_if_peer_counts() {
-    let (mut net, log) = alone(CopyTagging::RepeatedCopies);
+    let (mut net, log) = without_server(CopyTagging::RepeatedCopies);
     net.send_for(get("x"), millis(100));
     reply(&mut net, None);
     let mut ask = |after: u64, count: Option<&[u8]>| {
@@ -359,7 +359,7 @@ fn response_without_count_is_to_original_if_peer_counts() {
 fn largest_request_fits_with_the_count_option() {
     let mut largest = 0;
     for options in 0..250 {
-        let (mut net, _) = alone(CopyTagging::EveryCopy);
+        let (mut net, _) = without_server(CopyTagging::EveryCopy);
         let mut request = put("x", pattern(3_000));
         request
             .options
@@ -403,7 +403,7 @@ fn largest_request_fits_with_the_count_option() {
 #[test]
 fn bytes_in_flight_include_the_count_option() {
     for how in TAGGINGS {
-        let (mut net, _) = alone(how);
+        let (mut net, _) = without_server(how);
         net.send(get("x"));
         net.send(get("y"));
         for until in [0, 3, 4] {

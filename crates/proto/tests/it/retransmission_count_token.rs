@@ -20,7 +20,7 @@ fn counted(window: u16) -> (Net, Log) {
     (net, log)
 }
 
-fn alone(window: u16) -> (Net, Log) {
+fn without_server(window: u16) -> (Net, Log) {
     let (mut net, log) = counted(window);
     net.server_dead = true;
     (net, log)
@@ -77,7 +77,7 @@ fn reply_to_any_copy_is_accepted_and_matched_if_certain() {
         (1, between(1, 2)),
         (2, Matched::Exact(2)),
     ] {
-        let (mut net, log) = alone(4);
+        let (mut net, log) = without_server(4);
         net.send_for(get("x"), seconds(7));
         reply(&mut net, copy);
         assert_eq!(log.matches(), [expected]);
@@ -88,7 +88,7 @@ fn reply_to_any_copy_is_accepted_and_matched_if_certain() {
 
 #[test]
 fn early_response_belongs_to_the_named_transmission() {
-    let (mut net, log) = alone(4);
+    let (mut net, log) = without_server(4);
     net.send_for(get("x"), millis(100));
     reply(&mut net, 0);
     for (after, copy, expected) in [
@@ -105,7 +105,7 @@ fn early_response_belongs_to_the_named_transmission() {
 
 #[test]
 fn token_of_unsent_transmission_matches_nothing() {
-    let (mut net, log) = alone(4);
+    let (mut net, log) = without_server(4);
     net.send_for(get("x"), seconds(3));
     let request = net.sent_by_client()[0].to_vec();
     let id = view(&request).message_id().0;
@@ -126,7 +126,7 @@ fn token_of_unsent_transmission_matches_nothing() {
 
 #[test]
 fn impossible_late_responses_are_no_evidence() {
-    let (mut net, log) = alone(4);
+    let (mut net, log) = without_server(4);
     for _ in 0..2 {
         net.send_for(get("x"), millis(2_500));
         let request = net.sent_by_client().last().unwrap().to_vec();
@@ -211,7 +211,7 @@ fn separate_response_token_resolves_the_copy() {
 fn separate_response_may_be_a_replay() {
     // Californium 3.14 answers a duplicate with the separate response to the first transmission. Transmissions are at 0
     // and 2 s.
-    let (mut net, log) = alone(4);
+    let (mut net, log) = without_server(4);
     net.send_for(get("x"), millis(100));
     reply(&mut net, 0);
     net.send_for(get("x"), millis(2_200));
@@ -231,7 +231,7 @@ fn separate_response_may_be_a_replay() {
 
 #[test]
 fn registration_and_notifications_keep_the_token() {
-    let (mut net, log) = alone(4);
+    let (mut net, log) = without_server(4);
     net.observable("x", "0");
     let id = net.send_with(get("x"), observing());
     net.run_for(seconds(3));
@@ -261,7 +261,7 @@ fn registration_and_notifications_keep_the_token() {
 
 #[test]
 fn icmp_quote_matches_token_of_any_transmission() {
-    let (mut net, _) = alone(4);
+    let (mut net, _) = without_server(4);
     net.send_for(get("x"), seconds(3));
     let sent: Vec<_> = net.sent_by_client().iter().map(|b| b.to_vec()).collect();
     for copy in &sent {

@@ -59,7 +59,7 @@ fn spec(clients: u32, controller: &str, error: &str) -> RunSpec {
 }
 
 /// The same with clients that start with new state after `least` to `most` requests.
-fn anew(mut spec: RunSpec, least: u32, most: u32, reconnect: Reconnect) -> RunSpec {
+fn reconnecting(mut spec: RunSpec, least: u32, most: u32, reconnect: Reconnect) -> RunSpec {
     let Workload::Requests(requests) = &mut spec.measured.workload else {
         panic!("it makes requests")
     };
@@ -94,7 +94,7 @@ fn single_client_takes_one_round_trip_per_exchange() {
     let exchange = 0.088 * 8.0 / 60.0 + 0.088 * 8.0 / 30.0 + 0.6 + 0.03;
     for spec in [
         spec(1, "default", "none"),
-        anew(spec(1, "default", "none"), 1, 10, Reconnect::AtOnce),
+        reconnecting(spec(1, "default", "none"), 1, 10, Reconnect::AtOnce),
     ] {
         let record = run(&spec);
         let flow = &record.flows[0];
@@ -110,7 +110,7 @@ fn single_client_takes_one_round_trip_per_exchange() {
 
 #[test]
 fn reconnecting_client_has_new_state_and_port() {
-    let mut five = anew(spec(1, "cocoa-03", "none"), 10, 10, Reconnect::AtOnce);
+    let mut five = reconnecting(spec(1, "cocoa-03", "none"), 10, 10, Reconnect::AtOnce);
     five.record.packets = 1_000;
     five.record.samples = 1_000;
     let record = run(&five);
@@ -135,7 +135,7 @@ fn reconnecting_client_has_new_state_and_port() {
 #[test]
 fn waiting_for_close_costs_one_round_trip_per_connection() {
     let completion = |reconnect| {
-        let spec = over_tcp(anew(spec(1, "default", "none"), 10, 10, reconnect));
+        let spec = over_tcp(reconnecting(spec(1, "default", "none"), 10, 10, reconnect));
         let flow = &run(&spec).flows[0];
         seconds(flow.completion().expect("done"))
     };
@@ -190,8 +190,13 @@ fn retransmission_after_a_loss_is_not_spurious() {
 #[test]
 fn reconnecting_clients_are_reproducible() {
     for spec in [
-        anew(spec(20, "cocoa-03", "high"), 1, 10, Reconnect::AtOnce),
-        over_tcp(anew(spec(20, "default", "high"), 1, 10, Reconnect::Closed)),
+        reconnecting(spec(20, "cocoa-03", "high"), 1, 10, Reconnect::AtOnce),
+        over_tcp(reconnecting(
+            spec(20, "default", "high"),
+            1,
+            10,
+            Reconnect::Closed,
+        )),
     ] {
         assert_eq!(run(&spec), run(&spec));
     }

@@ -100,7 +100,7 @@ fn trial_validates_its_arguments_first() {
 }
 
 /// Cost ratio of `carob` to `default` as measured, and as compared for the fitted link with default settings.
-fn beside_comparison(shape: Shape) -> (Value, f64) {
+fn measured_and_compared(shape: Shape) -> (Value, f64) {
     let scratch = Scratch::new();
     let measured = answer(&trial(&scratch, shape, 150, "--json"));
     let link = scratch.text("trial.toml");
@@ -135,7 +135,7 @@ fn nightly_trial_agrees_with_the_comparison_of_its_link() {
         (15, 0),
     ];
     for (delay, loss) in links {
-        let (ratio, predicted) = beside_comparison(path(delay, loss));
+        let (ratio, predicted) = measured_and_compared(path(delay, loss));
         let end = |name: &str| ratio[name].as_f64().expect("an interval");
         eprintln!("{delay} ms, {loss} ppm: {ratio}, predicted {predicted:.2}");
         assert!(

@@ -77,7 +77,7 @@ fn numbers(values: &Value) -> Vec<f64> {
 fn nightly_report_of_changing_routes_is_short() {
     let folder = Scratch::new();
     let report = "report.html";
-    folder.says(&format!("lab run rpl/pint-rpl --seeds 2 --report {report}"));
+    folder.stdout_of(&format!("lab run rpl/pint-rpl --seeds 2 --report {report}"));
     let html = fs::read_to_string(folder.path(report)).expect("the report");
     assert!(
         html.contains("changes of the parent"),
@@ -102,7 +102,7 @@ fn nightly_reports_work_at_both_widths() {
             .chain(&["--report", &report])
             .copied()
             .collect();
-        folder.says(&arguments);
+        folder.stdout_of(&arguments);
         let path = folder.path(&report);
         let html = fs::read_to_string(&path).expect("the report");
         assert!(html.len() < BYTES_MAX, "{} bytes", html.len());

@@ -19,6 +19,13 @@ fn can_limit() -> bool {
     there
 }
 
+/// The port in a URI with a path.
+fn port_of(uri: &str) -> u16 {
+    let (authority, _) = uri.rsplit_once('/').unwrap();
+    let (_, port) = authority.rsplit_once(':').unwrap();
+    port.parse().unwrap()
+}
+
 /// GET /large: the response exceeds the socket's send buffer.
 const GET: &[u8] = b"\x60\x01\xb5large";
 /// The empty CSM that starts a connection (RFC 8323 5.3).
@@ -51,15 +58,7 @@ fn connections_of_one_host_leave_others_connections_and_files() {
         &["--tcp", "127.0.0.1:0", "--dir", &folder],
     );
     let uri = server.over("coap+tcp", "hello");
-    let port: u16 = uri
-        .rsplit(':')
-        .next()
-        .unwrap()
-        .split('/')
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap();
+    let port: u16 = port_of(&uri);
     let at = SocketAddr::from(([127, 0, 0, 1], port));
     // More than RLIMIT_NOFILE allows. The server closes some of them; the test keeps its ends open like a host that
     // keeps connecting.
@@ -128,15 +127,7 @@ fn running_out_of_descriptors_is_reported_once() {
     let limit = format!("--nofile={0}:{0}", needed + 1);
     let server = Server::under(&["prlimit", &limit], &tcp);
     let uri = server.over("coap+tcp", "hello");
-    let port: u16 = uri
-        .rsplit(':')
-        .next()
-        .unwrap()
-        .split('/')
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap();
+    let port: u16 = port_of(&uri);
     let connect = |_| TcpStream::connect(("127.0.0.1", port)).unwrap();
     let held: Vec<TcpStream> = (0..8).map(connect).collect();
     // accept is retried every 100 ms: without rate limiting there would be ten messages.

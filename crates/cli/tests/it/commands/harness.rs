@@ -143,7 +143,7 @@ impl Scratch {
 
     /// Stdout of a command that succeeds with an empty stderr.
     #[track_caller]
-    pub(crate) fn says(&self, words: &(impl Words + ?Sized)) -> String {
+    pub(crate) fn stdout_of(&self, words: &(impl Words + ?Sized)) -> String {
         self.carob(words).quiet().to_owned()
     }
 
@@ -157,7 +157,7 @@ impl Scratch {
 
     /// Stderr of a command that exits with the usage error code (2).
     #[track_caller]
-    pub(crate) fn refuses(&self, words: &(impl Words + ?Sized)) -> String {
+    pub(crate) fn usage_error(&self, words: &(impl Words + ?Sized)) -> String {
         self.carob(words).refused(2).to_owned()
     }
 }

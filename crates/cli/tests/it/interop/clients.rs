@@ -196,11 +196,12 @@ impl Client {
         let mut running = Running::start(&mut command, scratch, "client");
         let status = running.finish(ask.limit + GRACE);
         let (stdout, stderr) = (running.stdout(), running.stderr());
-        let unanswered = || format!("{status}\n{}", running.said());
+        let unanswered = || format!("{status}\n{}", running.output());
         let code = match self {
             // 0, 1 and 5 report a response, the others none.
             Self::Carob if matches!(status.code(), Some(0 | 1 | 5)) => {
-                return told_by_carob(&stdout, &output, running.said()).ok_or_else(unanswered);
+                return parse_carob_answer(&stdout, &output, running.output())
+                    .ok_or_else(unanswered);
             }
             // libcoap's client always exits with 0 and reports codes of errors only.
             Self::Of(Peer::Libcoap) if status.success() => {
@@ -213,7 +214,7 @@ impl Client {
             code,
             payload: fs::read(&output).unwrap_or_default(),
             etag: etag_line(&stdout),
-            said: running.said(),
+            said: running.output(),
         })
     }
 
@@ -329,7 +330,7 @@ pub(crate) fn many(
     Client::Of(peer).trust(&mut command, scratch, to.transport, Connection::Usual);
     let mut running = Running::start(&mut command, scratch, "client");
     let status = running.finish(LIMIT);
-    assert!(status.success(), "{status}\n{}", running.said());
+    assert!(status.success(), "{status}\n{}", running.output());
     running.stdout().lines().map(str::to_owned).collect()
 }
 
@@ -343,7 +344,7 @@ pub(crate) fn ping(client: Client, scratch: &Scratch, to: To) {
     client.trust(&mut command, scratch, to.transport, Connection::Usual);
     let mut running = Running::start(&mut command, scratch, "ping");
     let status = running.finish(LIMIT);
-    assert!(status.success(), "{status}\n{}", running.said());
+    assert!(status.success(), "{status}\n{}", running.output());
 }
 
 /// Links printed by `carob discover`.
@@ -355,7 +356,7 @@ pub(crate) fn discover(scratch: &Scratch, port: u16, filter: Option<&str>) -> St
     }
     let mut running = Running::start(&mut command, scratch, "client");
     let status = running.finish(LIMIT);
-    assert!(status.success(), "{status}\n{}", running.said());
+    assert!(status.success(), "{status}\n{}", running.output());
     running.stdout()
 }
 
@@ -371,7 +372,7 @@ pub(crate) fn code_line(text: &str) -> Option<String> {
 }
 
 /// Parses the JSON output of `carob`.
-fn told_by_carob(stdout: &str, output: &Path, said: String) -> Option<Answer> {
+fn parse_carob_answer(stdout: &str, output: &Path, said: String) -> Option<Answer> {
     let told: serde_json::Value = serde_json::from_str(stdout).ok()?;
     let options = told["options"].as_array()?;
     let etag = options.iter().find(|option| option["name"] == "ETag");

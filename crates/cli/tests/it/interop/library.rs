@@ -100,7 +100,7 @@ async fn server(transport: Transport, certificates: &Certificates, strict: bool)
 }
 
 /// Starts a Carob server that prompts a peer's server to send it a request; returns the response.
-pub(crate) fn ask_to_be_asked(to: To, certificates: &Certificates) -> String {
+pub(crate) fn request_reverse(to: To, certificates: &Certificates) -> String {
     block_on(async {
         let server = server(to.transport, certificates, false).await;
         let reply = server.client().post(to.uri("reverse")).await;

@@ -26,7 +26,7 @@ fn carob() -> Command {
 fn run(command: &mut Command, scratch: &Scratch) -> String {
     let mut running = Running::start(command, scratch, "client");
     let status = running.finish(LIMIT);
-    assert!(status.success(), "{status}\n{}", running.said());
+    assert!(status.success(), "{status}\n{}", running.output());
     running.stdout()
 }
 

@@ -91,7 +91,7 @@ impl Watching {
             .rfind('\n')
             .map_or("", |end| text.get(..end).unwrap_or_default());
         match self.client {
-            Client::Carob => whole.lines().filter_map(told_by_carob).collect(),
+            Client::Carob => whole.lines().filter_map(parse_carob_state).collect(),
             Client::Of(peer) => {
                 // A representation may end with a line feed.
                 let lines = whole.lines().filter(|line| !line.is_empty());
@@ -116,7 +116,7 @@ impl Watching {
                 Instant::now() < deadline,
                 "only {} of {count} representations in {LIMIT:?}\n{}",
                 states.len(),
-                self.said()
+                self.output()
             );
             thread::sleep(POLL);
         }
@@ -128,12 +128,12 @@ impl Watching {
             return;
         };
         let status = running.finish(LIMIT);
-        assert!(status.success(), "{status}\n{}", running.said());
+        assert!(status.success(), "{status}\n{}", running.output());
     }
 
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn output(&self) -> String {
         match &self.who {
-            Who::Program(running) => running.said(),
+            Who::Program(running) => running.output(),
             Who::Library(observer) => format!("{:?}", observer.states()),
         }
     }
@@ -172,7 +172,7 @@ fn command(
 }
 
 /// The representation in a line of JSON, if there is one.
-fn told_by_carob(event: &str) -> Option<String> {
+fn parse_carob_state(event: &str) -> Option<String> {
     let event: serde_json::Value = serde_json::from_str(event).ok()?;
     let payload = event["payload"].as_str();
     (event["event"] == "state").then(|| line(payload.unwrap_or_default().as_bytes()))

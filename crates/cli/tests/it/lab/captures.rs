@@ -53,8 +53,8 @@ fn capture_of_run_has_whole_packets_at_virtual_times() {
             "{algorithm}: {span} {fct}"
         );
     }
-    let error = folder.refuses("lab run thesis/long-1c-low-2500 --seed 1 --pcap all.pcapng");
+    let error = folder.usage_error("lab run thesis/long-1c-low-2500 --seed 1 --pcap all.pcapng");
     error.has(&["a capture is of one run"]);
     // --seed selects one run.
-    folder.refuses(&format!("lab run {STREAM} --pcap all.pcapng"));
+    folder.usage_error(&format!("lab run {STREAM} --pcap all.pcapng"));
 }

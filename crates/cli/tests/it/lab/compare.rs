@@ -14,7 +14,7 @@ fn json(folder: &Scratch, arguments: &str) -> Value {
 #[test]
 fn nightly_no_arguments_print_nb_iot_result_without_report() {
     let folder = Scratch::new();
-    let text = folder.says("");
+    let text = folder.stdout_of("");
     text.has(&[
         "Link: nb-iot: 30 kbit/s down, 60 kbit/s up, round trip 630 ms, 0.5 % lost down, 0.7 % up",
         "\nUse ",
@@ -42,7 +42,7 @@ fn nightly_no_arguments_print_nb_iot_result_without_report() {
 #[test]
 fn nightly_suggestions_are_commands_that_succeed() {
     let folder = Scratch::new();
-    let text = folder.says("lab compare --link umts --traffic command");
+    let text = folder.stdout_of("lab compare --link umts --traffic command");
     let (_, next) = text.split_once("Next:\n").expect("suggestions");
     let commands = next
         .lines()
@@ -50,7 +50,10 @@ fn nightly_suggestions_are_commands_that_succeed() {
     let commands: Vec<&str> = commands.collect();
     assert_eq!(commands.len(), 6, "{next}");
     for command in &commands[..3] {
-        assert!(folder.says(*command).contains("Traffic: "), "{command}");
+        assert!(
+            folder.stdout_of(*command).contains("Traffic: "),
+            "{command}"
+        );
     }
 }
 
@@ -121,9 +124,9 @@ fn scenario_runs_over_a_link_file_and_a_built_in_link() {
     assert!(time(&slow) > time(&fitted), "{slow:?} {fitted:?}");
     let faster = run("gprs --set 'link.down.rate=800 kbit/s'");
     assert!(time(&faster) < time(&slow), "{faster:?} {slow:?}");
-    let error = folder.refuses("lab run carob/default --link thread");
+    let error = folder.usage_error("lab run carob/default --link thread");
     error.has(&["thread is a mesh"]);
-    let error = folder.refuses("lab run carob/default --link 5g");
+    let error = folder.usage_error("lab run carob/default --link 5g");
     error.has(&["unknown link", "gprs"]);
 }
 
@@ -177,7 +180,7 @@ fn wrong_arguments_name_the_place_and_the_remedy() {
         ),
         ("--loss 3", &["loss is \"3\"", "2 %"]),
     ] {
-        let error = folder.refuses(&format!("lab compare {arguments}"));
+        let error = folder.usage_error(&format!("lab compare {arguments}"));
         for part in parts {
             assert!(error.contains(part), "{part} in {error}");
         }

@@ -94,7 +94,7 @@ fn link(scratch: &Scratch, label: &str, text: &str) -> LinkConfig {
 }
 
 /// Restarts the link's trace; returns its start time, known within a millisecond.
-fn begin(end: EmulatedLink<'_>, label: &str) -> i64 {
+fn restart_trace(end: EmulatedLink<'_>, label: &str) -> i64 {
     for _ in 0..100 {
         let before = now_us();
         end.restart(1, label).expect("a running engine");
@@ -146,7 +146,7 @@ fn exchange(
         .set_read_timeout(Some(SILENCE))
         .expect("a time limit");
     let to = (end.address(Side::Client), PORT);
-    let began = begin(end, label);
+    let began = restart_trace(end, label);
     thread::scope(|scope| {
         let received = scope.spawn(|| receive(&client));
         let mut sent = Vec::with_capacity(count);

@@ -23,7 +23,7 @@ fn suggested(text: &str) -> Vec<Vec<String>> {
 
 /// Executes the suggestions after a run of `name`, with one seed unless the line sets it; skips commands in `done`.
 fn execute(folder: &Scratch, name: &str, more: &str, done: &mut BTreeSet<Vec<String>>) -> usize {
-    let suggested = suggested(&folder.says(&format!("lab run {name} --seeds 1 {more}")));
+    let suggested = suggested(&folder.stdout_of(&format!("lab run {name} --seeds 1 {more}")));
     assert!(suggested.len() > 1, "{name}");
     for line in &suggested {
         let mut words = line.clone();
@@ -69,7 +69,7 @@ fn suggestions_keep_the_settings_and_algorithms_of_the_run() {
     let cells = "thesis/long-1c-*-2500";
     let more = "-a default,fasor --set 'down.rate=60 kbit/s' --no-report";
     execute(&folder, cells, more, &mut BTreeSet::new());
-    let text = folder.says(&format!("lab run {cells} --seeds 1 {more}"));
+    let text = folder.stdout_of(&format!("lab run {cells} --seeds 1 {more}"));
     let lines = suggested(&text);
     assert!(
         lines[0].contains(&"down.rate=60 kbit/s".to_owned()),

@@ -8,7 +8,7 @@ fn notification_scenarios_have_metrics_and_figures() {
     let folder = Scratch::new();
     let cell = "nonobserve/umts-1s-25S3n";
     let few = "--seeds 10 --set 'duration=1 min'";
-    let run = |more: &str| folder.says(&format!("lab run {cell} {few} --no-report {more}"));
+    let run = |more: &str| folder.stdout_of(&format!("lab run {cell} {few} --no-report {more}"));
     let table = run("").replace("\n  ", " ");
     table.has(&[
         "PDR",
@@ -30,7 +30,7 @@ fn notification_scenarios_have_metrics_and_figures() {
     assert_eq!(of(0, "notifications"), Some(60.0 * 75.0));
     let pdr = run("--svg bars");
     assert!(pdr.starts_with("<svg") && pdr.contains(">pdr<"), "{pdr}");
-    let refused = folder.refuses(&format!(
+    let refused = folder.usage_error(&format!(
         "lab run {cell} --set 'message=16 B' --set token_bytes=8"
     ));
     refused.has(&["workload.message", "at least 22 bytes"]);
@@ -40,7 +40,7 @@ fn notification_scenarios_have_metrics_and_figures() {
 fn a_report_of_notifications_has_their_figures() {
     let folder = Scratch::new();
     let set = "--set 'duration=30 s' --set subscribers=5";
-    folder.says(&format!(
+    folder.stdout_of(&format!(
         "lab run nonobserve/umts --seeds 1 --report r.html {set}"
     ));
     let html = std::fs::read_to_string(folder.path("r.html")).expect("a report");

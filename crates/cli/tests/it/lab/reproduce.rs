@@ -9,7 +9,7 @@ use crate::process::Scratch;
 #[test]
 fn slow_reproduce_compares_published_and_measured_values() {
     let folder = Scratch::new();
-    let text = folder.says("lab reproduce thesis");
+    let text = folder.stdout_of("lab reproduce thesis");
     text.has(&[
         "Laura Pesola: ",
         "long-1c-high-2500",
@@ -79,14 +79,14 @@ fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
 #[test]
 fn slow_reproduce_runs_again_with_another_number_of_seeds() {
     let folder = Scratch::new();
-    let text = folder.says("lab reproduce thesis --seeds 3");
+    let text = folder.stdout_of("lab reproduce thesis --seeds 3");
     text.has(&["thesis/long, 3 seeds, run in "]);
 }
 
 #[test]
 fn reproduce_ranks_algorithms_in_wireless_networks() {
     let folder = Scratch::new();
-    let text = folder.says("lab reproduce cocoaplus");
+    let text = folder.stdout_of("lab reproduce cocoaplus");
     text.has(&[
         "Table 2, settling times in seconds",
         "Table 3, PDR in per cent",
@@ -113,7 +113,7 @@ fn reproduce_ranks_algorithms_in_wireless_networks() {
         ("thesis --set 'block=64 B'", "carob lab run thesis/long"),
         ("rpl --seeds 1", "prints no table of results"),
     ] {
-        let error = folder.refuses(&format!("lab reproduce {arguments}"));
+        let error = folder.usage_error(&format!("lab reproduce {arguments}"));
         error.has(&[why]);
     }
 }

@@ -64,7 +64,7 @@ fn each_adds_seed_and_trace_hash_and_hash_adds_hashes() {
 fn seed_replays_same_trace_on_any_number_of_threads() {
     let folder = Scratch::new();
     let run = |threads: &str| {
-        let text = folder.says(&format!(
+        let text = folder.stdout_of(&format!(
             "lab run {HIGH} --seed 7 --threads {threads} --no-report"
         ));
         let line = text
@@ -89,7 +89,7 @@ fn header_states_faults_and_server_where_there_are_any() {
     let folder = Scratch::new();
     let run = |set: &str| {
         let name = "carob/faults-outage";
-        folder.says(&format!(
+        folder.stdout_of(&format!(
             "lab run {name} --seeds 1 --algorithm default --set '{set}'"
         ))
     };
@@ -121,7 +121,7 @@ fn set_changes_what_is_run() {
 #[test]
 fn run_writes_a_self_contained_report() {
     let folder = Scratch::new();
-    let text = folder.says(&format!(
+    let text = folder.stdout_of(&format!(
         "lab run {HIGH} --seeds 5 --algorithm default,cocoa-03"
     ));
     text.has(&[
@@ -142,7 +142,7 @@ fn run_writes_a_self_contained_report() {
 #[test]
 fn report_option_sets_the_path() {
     let folder = Scratch::new();
-    folder.says(&format!(
+    folder.stdout_of(&format!(
         "lab run {HIGH} --seed 3 --json --report deep/er.html"
     ));
     let html = std::fs::read_to_string(folder.path("deep/er.html")).expect("the report");
@@ -155,7 +155,7 @@ fn report_option_sets_the_path() {
 #[test]
 fn csv_has_a_line_per_metric() {
     let folder = Scratch::new();
-    let text = folder.says(&format!("lab run {NONE} --seeds 2 --csv"));
+    let text = folder.stdout_of(&format!("lab run {NONE} --seeds 2 --csv"));
     let lines: Vec<&str> = text.lines().collect();
     assert!(
         lines[0]
@@ -185,13 +185,13 @@ fn scenario_runs_from_a_file() {
     // Text output works for scenario files, too.
     assert!(
         folder
-            .says(&["lab", "run", "./link.toml"])
+            .stdout_of(&["lab", "run", "./link.toml"])
             .contains("Report: reports/link.html")
     );
 
     let wrong = text.replace("down.rate", "down.rat");
     std::fs::write(folder.path("link.toml"), wrong).expect("a file");
-    let error = folder.refuses("lab run link.toml");
+    let error = folder.usage_error("lab run link.toml");
     error.has(&["link.toml:14:", "did you mean \"link.down.rate\"?"]);
     folder.carob("lab run missing.toml").refused(1);
 }
@@ -199,7 +199,7 @@ fn scenario_runs_from_a_file() {
 #[test]
 fn slow_default_scenario_compares_and_suggests_next_steps() {
     let folder = Scratch::new();
-    let text = folder.says("lab run");
+    let text = folder.stdout_of("lab run");
     text.has(&[
         "carob/default-high",
         "With error high, ",
@@ -222,8 +222,8 @@ fn an_event_log_has_every_endpoint_and_changes_nothing() {
     let folder = Scratch::new();
     let words = "lab run thesis/long-1c-low-2500 --algorithm cocoa-03 --seed 7 --json --each";
     assert_eq!(
-        folder.says(words),
-        folder.says(&format!("{words} --log log"))
+        folder.stdout_of(words),
+        folder.stdout_of(&format!("{words} --log log"))
     );
     let text = std::fs::read_to_string(folder.path("log")).expect("the log");
     let read = |line: &str| serde_json::from_str(line).expect("nothing but JSON");
@@ -244,7 +244,7 @@ fn an_event_log_has_every_endpoint_and_changes_nothing() {
 fn patterns_run_several_cells_with_many_controllers() {
     let folder = Scratch::new();
     let cells = "thesis/long-1c-*-2500";
-    let text = folder.says(&format!("lab run {cells} -a cocoa-*,fasor --seeds 1"));
+    let text = folder.stdout_of(&format!("lab run {cells} -a cocoa-*,fasor --seeds 1"));
     let header = text.lines().find(|line| line.starts_with("algorithm"));
     let header = header.expect("a table of medians");
     for error in ["none", "low", "medium", "high"] {
@@ -258,11 +258,11 @@ fn patterns_run_several_cells_with_many_controllers() {
     let report = std::fs::read_to_string(report).expect("a report");
     assert!(report.contains("Medians of flow completion times") && report.contains("cocoa-strong"));
 
-    let error = folder.refuses(&format!("lab show {cells}"));
+    let error = folder.usage_error(&format!("lab show {cells}"));
     error.has(&["a pattern, where one cell is meant"]);
-    let error = folder.refuses("lab run thesis/long-9c-*");
+    let error = folder.usage_error("lab run thesis/long-9c-*");
     error.has(&["unknown cell \"long-9c-*\""]);
-    let error = folder.refuses(&format!("lab run {cells} -a kokoa-*"));
+    let error = folder.usage_error(&format!("lab run {cells} -a kokoa-*"));
     error.has(&["unknown controller \"kokoa-*\""]);
 }
 
@@ -270,9 +270,9 @@ fn patterns_run_several_cells_with_many_controllers() {
 fn changed_settings_show_in_heading_cells_report_and_its_name() {
     let folder = Scratch::new();
     let run = "lab run carob/default --seeds 2";
-    let plain = folder.says(run);
+    let plain = folder.stdout_of(run);
     plain.has(&["published s", "2 seeds: not enough to rank"]);
-    let text = folder.says(&format!(
+    let text = folder.stdout_of(&format!(
         "{run} --set 'response=20 kB' --set 'down.rate=60 kbit/s'"
     ));
     for part in [
@@ -300,7 +300,7 @@ fn changed_settings_show_in_heading_cells_report_and_its_name() {
 #[test]
 fn a_profile_and_its_parameters_are_in_the_table() {
     let folder = Scratch::new();
-    let text = folder.says("lab run carob/default -a default,nb-iot --seeds 1 --no-report");
+    let text = folder.stdout_of("lab run carob/default -a default,nb-iot --seeds 1 --no-report");
     text.has(&[
         "Transmission parameters differ: ",
         "max_retransmit 20 (default), 5 (nb-iot)",
@@ -310,7 +310,7 @@ fn a_profile_and_its_parameters_are_in_the_table() {
 #[test]
 fn clients_on_a_shared_link_have_rates_not_completion_times() {
     let folder = Scratch::new();
-    let text = folder.says("lab run carob/fairness --seeds 1");
+    let text = folder.stdout_of("lab run carob/fairness --seeds 1");
     assert!(
         text.contains("received bit/s") && !text.contains("median s"),
         "{text}"

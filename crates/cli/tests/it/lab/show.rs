@@ -9,7 +9,7 @@ use crate::process::Scratch;
 #[test]
 fn slow_list_groups_scenarios_by_study_and_names_the_studies() {
     let folder = Scratch::new();
-    let text = folder.says("lab list");
+    let text = folder.stdout_of("lab list");
     text.has(&[
         "Laura Pesola: \"An Experimental Evaluation",
         "  thesis/long\n",
@@ -17,7 +17,7 @@ fn slow_list_groups_scenarios_by_study_and_names_the_studies() {
     ]);
     let studies = ["Betzler", "Pesola", "Lee, ", "Vallati"];
     assert!(studies.iter().all(|author| text.contains(author)), "{text}");
-    let all: Value = serde_json::from_str(&folder.says("lab list --json")).expect("JSON");
+    let all: Value = serde_json::from_str(&folder.stdout_of("lab list --json")).expect("JSON");
     let long = all
         .as_array()
         .expect("an array")
@@ -35,7 +35,7 @@ fn slow_list_groups_scenarios_by_study_and_names_the_studies() {
 #[test]
 fn show_lists_every_key_with_unit_and_origin() {
     let folder = Scratch::new();
-    let text = folder.says(&format!("lab show {NONE} --set 'block=64 B'"));
+    let text = folder.stdout_of(&format!("lab show {NONE} --set 'block=64 B'"));
     let line = |key: &str| {
         let found = text.lines().find(|line| line.trim_start().starts_with(key));
         found
@@ -59,7 +59,7 @@ fn show_lists_every_key_with_unit_and_origin() {
 fn show_marks_changed_constants_for_programs_too() {
     let folder = Scratch::new();
     let show = "lab show thesis/long --json --set cc.k_weak=4";
-    let shown: Value = serde_json::from_str(&folder.says(show)).expect("JSON");
+    let shown: Value = serde_json::from_str(&folder.stdout_of(show)).expect("JSON");
     assert_eq!(shown["cells"].as_array().map(Vec::len), Some(32));
     let cocoa = &shown["algorithms"][1];
     let k_weak = &cocoa["constants"]["k_weak"];

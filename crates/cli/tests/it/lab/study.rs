@@ -128,10 +128,10 @@ fn study_folder_is_run_and_judged() {
     );
     let measured = lines[0]["measured"].as_f64().expect("it was run");
     assert!((2.0..2.1).contains(&measured), "{measured}");
-    let text = folder.says("lab judge mine --seeds 3");
+    let text = folder.stdout_of("lab judge mine --seeds 3");
     assert!(text.starts_with("mine: Two links; 3 seeds"), "{text}");
     fs::remove_file(folder.path("mine/study.toml")).expect("a file");
-    let unnamed = folder.says("lab judge mine --seeds 3");
+    let unnamed = folder.stdout_of("lab judge mine --seeds 3");
     assert!(unnamed.starts_with("mine; 3 seeds"), "{unnamed}");
     text.has(&[
         "fast-1  default    fct_s   p50",
@@ -146,7 +146,7 @@ fn inconsistent_study_is_refused_with_place_and_remedy() {
         let path = folder.path("mine").join(file);
         let before = fs::read_to_string(&path).expect("a file");
         fs::write(&path, text).expect("a file");
-        let error = folder.refuses("lab judge mine");
+        let error = folder.usage_error("lab judge mine");
         fs::write(&path, before).expect("a file");
         error
     };
@@ -192,7 +192,7 @@ fn inconsistent_study_is_refused_with_place_and_remedy() {
         let error = wrong(file, &text);
         error.has(&[place, remedy]);
     }
-    let error = folder.refuses("lab judge nothing");
+    let error = folder.usage_error("lab judge nothing");
     assert!(error.contains("nothing/scenarios") && error.contains("scenarios/NAME.toml"));
 }
 
@@ -231,26 +231,27 @@ fn open_settings_of_a_study_in_a_folder_are_calibrated() {
     let folder = study();
     fs::write(folder.path("mine/open.toml"), OPEN_SETTINGS).expect("a file");
     fs::write(folder.path("mine/baseline.toml"), BASELINE).expect("a file");
-    let text = folder.says("lab calibrate mine");
+    let text = folder.stdout_of("lab calibrate mine");
     text.has(&[
         "300 ms  300 ms ",
         "0 %     0 %  excluded",
         "100 %     0 %  robust",
     ]);
     let json: serde_json::Value =
-        serde_json::from_str(&folder.says("lab calibrate mine --json")).expect("a JSON object");
+        serde_json::from_str(&folder.stdout_of("lab calibrate mine --json"))
+            .expect("a JSON object");
     let chosen = json["interpretation"].as_u64().expect("an index");
     let point = &json["points"][usize::try_from(chosen).expect("small")];
     assert_eq!(point["values"], serde_json::json!([2]));
-    let page = folder.says("lab calibrate mine --markdown");
+    let page = folder.stdout_of("lab calibrate mine --markdown");
     page.has(&["| delay | 20 ms; 100 ms; 300 ms | 300 ms | 300 ms |"]);
     fs::write(
         folder.path("mine/baseline.toml"),
         BASELINE.replace("fast-1", "fast-7"),
     )
     .expect("a file");
-    let error = folder.refuses("lab calibrate mine");
+    let error = folder.usage_error("lab calibrate mine");
     error.has(&["mine: baseline.toml: no scenario has the cell \"fast-7\""]);
-    let error = folder.refuses("lab calibrate nobody");
+    let error = folder.usage_error("lab calibrate nobody");
     error.has(&["no study to calibrate: nobody", "retrycount"]);
 }

@@ -40,7 +40,7 @@ fn folder() -> Scratch {
 #[test]
 fn sweep_has_row_per_setting_and_column_per_quantity() {
     let folder = folder();
-    let table = folder.says("lab sweep rates.toml");
+    let table = folder.stdout_of("lab sweep rates.toml");
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines[0], "# Rates");
     assert_eq!(lines.len(), 5 + 2 + 4, "{table}");
@@ -86,7 +86,7 @@ fn invalid_sweep_is_refused_with_line_and_remedy() {
         ),
     ] {
         fs::write(folder.path("wrong.toml"), SWEEP.replace(from, to)).expect("a file");
-        let error = folder.refuses("lab sweep wrong.toml");
+        let error = folder.usage_error("lab sweep wrong.toml");
         error.has(&["wrong.toml: ", place, remedy]);
     }
 }
@@ -117,7 +117,7 @@ fn every_metric_of_a_result_is_in_the_dictionary_with_its_unit() {
             assert!(unit(name).is_some(), "{name}");
         }
     }
-    let csv = folder.says("lab metrics --csv");
+    let csv = folder.stdout_of("lab metrics --csv");
     assert_eq!(csv.lines().next(), Some("name,unit,meaning,of"));
     assert_eq!(csv.lines().count(), dictionary.len() + 1);
 }
@@ -165,11 +165,11 @@ fn claims_sweep_has_the_verdicts_of_lab_claims() {
         verdict.trim_start_matches("holds-")
     );
     let sweep = "lab sweep clients.toml";
-    let table = folder.says(sweep);
+    let table = folder.stdout_of(sweep);
     assert_eq!(table.lines().last(), Some(&*row), "{table}");
     let json = folder.lines(&format!("{sweep} --json"));
     assert_eq!(json[1]["set"][0], "copies=free");
-    let text = folder.says(&format!("{sweep} --csv"));
+    let text = folder.stdout_of(&format!("{sweep} --csv"));
     let csv = carob_lab::csv::Table::read(&text).expect("a table");
     let first = (0..csv.len()).find(|&row| {
         csv.cell(row, "settings") == Some("copies=free")
@@ -181,6 +181,6 @@ fn claims_sweep_has_the_verdicts_of_lab_claims() {
         CLAIMS.replace("copies=free", "copies=cheap"),
     )
     .expect("a file");
-    let error = folder.refuses(sweep);
+    let error = folder.usage_error(sweep);
     error.has(&["clients.toml: ", "copies"]);
 }

@@ -35,7 +35,7 @@ fn tcp_transfers_are_compared_with_published_values() {
         .zip(again.as_f64())
         .map(|(all, again)| all - again);
     assert_eq!(new, Some(402.0));
-    let text = folder.says(&format!("{run} --report tcp.html"));
+    let text = folder.stdout_of(&format!("{run} --report tcp.html"));
     text.has(&["tcp-newreno", "95.14"]);
     let html = std::fs::read_to_string(folder.path("tcp.html")).expect("a report");
     assert!(html.contains("Sequence numbers over time") && html.contains("Box plots"));
@@ -45,7 +45,7 @@ fn tcp_transfers_are_compared_with_published_values() {
 fn tcp_settings_are_shown_set_and_misspellings_suggested() {
     let folder = Scratch::new();
     let show = format!("lab show {STREAM} --set 'rto_max=60 s' --set tcp.sack=true");
-    let text = folder.says(&show);
+    let text = folder.stdout_of(&show);
     assert!(
         text.contains("tcp.rto_max 60 s (changed)") && text.contains("tcp.sack true (changed)")
     );
@@ -60,7 +60,7 @@ fn tcp_settings_are_shown_set_and_misspellings_suggested() {
     assert_eq!(newreno["constants"]["ack_delay"]["value"], "200 ms");
     assert_eq!(shown["algorithms"][0]["transport"], "udp");
 
-    let error = folder.refuses(&format!("lab run {STREAM} --set tcp.sakc=true"));
+    let error = folder.usage_error(&format!("lab run {STREAM} --set tcp.sakc=true"));
     error.has(&["did you mean \"tcp.sack\"?"]);
 
     let hash = |more: &str| {

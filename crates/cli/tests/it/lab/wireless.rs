@@ -7,16 +7,16 @@ use crate::process::Scratch;
 fn only_mesh_scenarios_have_a_topology_figure() {
     let folder = Scratch::new();
     let cell = "cocoaplus/mixed-6x6-ideal-1n";
-    let svg = folder.says(&format!("lab show {cell} --topology"));
+    let svg = folder.stdout_of(&format!("lab show {cell} --topology"));
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
     // 36 nodes; root and sink are drawn differently.
     assert!(svg.matches("mesh-node").count() >= 34);
     assert!(svg.contains(">parent<") && svg.contains(" by ETX "));
-    let again = folder.says(&format!("lab show {cell} --topology --seed 1"));
+    let again = folder.stdout_of(&format!("lab show {cell} --topology --seed 1"));
     assert_eq!(svg, again, "seed 1 is the first");
-    let other = folder.says(&format!("lab show {cell} --topology --seed 2"));
+    let other = folder.stdout_of(&format!("lab show {cell} --topology --seed 2"));
     assert_ne!(svg, other);
-    let error = folder.refuses("lab show thesis/short --topology");
+    let error = folder.usage_error("lab show thesis/short --topology");
     error.has(&["no wireless network"]);
 }
 
@@ -41,6 +41,6 @@ fn load_setting_is_the_total_of_all_nodes() {
 #[test]
 fn link_settings_are_refused_for_mesh_networks() {
     let folder = Scratch::new();
-    let refused = folder.refuses("lab show cocoaplus/event --set 'buffer=2500 B'");
+    let refused = folder.usage_error("lab show cocoaplus/event --set 'buffer=2500 B'");
     refused.has(&["buffer"]);
 }

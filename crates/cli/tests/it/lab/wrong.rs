@@ -39,10 +39,10 @@ fn misspelled_names_suggest_the_nearest() {
             "`carob lab keys`",
         ),
     ] {
-        let error = folder.refuses(&format!("lab run {arguments}"));
+        let error = folder.usage_error(&format!("lab run {arguments}"));
         assert!(error.contains(expected), "{arguments:?}: {error}");
     }
-    let error = folder.refuses("lab reproduce thesys");
+    let error = folder.usage_error("lab reproduce thesys");
     error.has(&["unknown study \"thesys\"", "there are: ", "thesis"]);
 }
 
@@ -61,7 +61,7 @@ fn invalid_values_name_what_is_expected() {
         ("error=severe", "expected none or low or medium or high"),
         ("down.rate", "write key=value"),
     ] {
-        let error = folder.refuses(&format!("lab run {NONE} --set '{set}'"));
+        let error = folder.usage_error(&format!("lab run {NONE} --set '{set}'"));
         assert!(error.contains(expected), "{set}: {error}");
         assert!(error.contains(&format!("--set {set}")), "{set}: {error}");
     }
@@ -72,6 +72,6 @@ fn invalid_values_name_what_is_expected() {
         "--json --csv",
         "--seeds 99999999999",
     ] {
-        folder.refuses(&format!("lab run {NONE} {arguments}"));
+        folder.usage_error(&format!("lab run {NONE} {arguments}"));
     }
 }

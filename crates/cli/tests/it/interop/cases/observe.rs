@@ -47,7 +47,7 @@ pub(crate) fn cancel_by_reset(bench: &Bench) {
     // The client prints a notification before it drops the observation.
     let deadline = Instant::now() + LIMIT;
     while bench.path().to_server().count(Type::Reset) == 0 {
-        assert!(Instant::now() < deadline, "no Reset\n{}", watching.said());
+        assert!(Instant::now() < deadline, "no Reset\n{}", watching.output());
         subject.change();
         thread::sleep(SILENCE);
     }
@@ -62,7 +62,7 @@ pub(crate) fn confirmable(bench: &Bench) {
     let subject = Subject::number(bench);
     let watching = subject.watch(Cancel::Never);
     subject.follow(&watching);
-    let seen = told(bench);
+    let seen = notifications(bench);
     assert!(seen.count(Type::Confirmable) >= CHANGES, "{seen:?}");
     let acknowledged = || bench.path().to_server().empty_acknowledgements();
     let deadline = Instant::now() + LIMIT;
@@ -91,7 +91,7 @@ pub(crate) fn non_confirmable(bench: &Bench) {
         let watching = subject.watch(Cancel::Never);
         subject.follow(&watching);
     }
-    let seen = told(bench);
+    let seen = notifications(bench);
     assert!(seen.count(Type::NonConfirmable) >= CHANGES, "{seen:?}");
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn in_blocks(bench: &Bench) {
     let subject = Subject::large(bench);
     let watching = subject.watch(Cancel::Never);
     subject.follow(&watching);
-    let seen = told(bench);
+    let seen = notifications(bench);
     assert!(seen.longest() <= DATAGRAM_MAX, "{seen:?}");
 }
 
@@ -120,17 +120,17 @@ pub(crate) fn restart(bench: &Bench) {
     watching.wait_for(before + 3);
 }
 
-fn told(bench: &Bench) -> Seen {
+fn notifications(bench: &Bench) -> Seen {
     bench.path().to_client()
 }
 
 fn assert_silent(bench: &Bench, subject: &Subject<'_>) {
     thread::sleep(SILENCE); // what is on its way arrives
-    let before = told(bench).0.len();
+    let before = notifications(bench).0.len();
     subject.change();
     thread::sleep(SILENCE);
     assert_eq!(
-        told(bench).0.len(),
+        notifications(bench).0.len(),
         before,
         "a notification arrived after the cancellation"
     );

@@ -195,7 +195,7 @@ fn get_in_hops(bench: &Bench, proxy: u16, hops: u8) -> String {
     }
     let mut running = Running::start(&mut command, &bench.scratch, "client");
     let status = running.finish(LIMIT);
-    assert!(status.success(), "{status}\n{}", running.said());
+    assert!(status.success(), "{status}\n{}", running.output());
     // libcoap's client prints error codes only, on stderr.
     format!("{}\n{}", running.stdout(), running.stderr())
 }

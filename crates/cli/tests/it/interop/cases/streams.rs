@@ -317,7 +317,7 @@ pub(crate) fn lost(bench: &Bench) {
 pub(crate) fn reverse(bench: &Bench) {
     let certificates = bench.certificates();
     if bench.is_our_client() {
-        let text = library::ask_to_be_asked(bench.to(), &certificates);
+        let text = library::request_reverse(bench.to(), &certificates);
         assert_eq!(text, HELLO);
     } else {
         let server = InProcess::start(bench.to().transport, &certificates, false);
