@@ -8,11 +8,11 @@ use std::path::Path;
 
 use carob_cc::time::{Duration, Instant};
 use carob_sim::link::{Direction, DirectionSpec, TraceEnd, TraceStart, Verdict};
-use carob_sim::spec::NetworkSpec;
+use carob_sim::spec::{NetworkSpec, RunSpec};
 
 use crate::compare::{CompareError, Link, Question, Traffic, WrittenLink};
 use crate::csv::Table;
-use crate::scenario::Scenario;
+use crate::scenario::value::table;
 
 /// Measured quantities.
 const MEASURED: &str = include_str!("../links/measured/measured.csv");
@@ -181,8 +181,8 @@ fn measure(link: &Link, kind: &str) -> Result<BTreeMap<String, f64>, CompareErro
     }
 }
 
-/// A scenario with one exchange of 20 B each way at an interval, never retransmitted.
-fn scenario(link: &Link, interval: &str) -> Result<Scenario, CompareError> {
+/// A run with one exchange of 20 B each way at an interval, never retransmitted.
+fn run(link: &Link, interval: &str) -> Result<RunSpec, CompareError> {
     let workload = format!(
         "[workload]\nkind = \"exchanges\"\nrequests = {SAMPLES}\nrequest = \"20 B\"\nresponse = \"20 B\"\n\
          size_of = \"message\"\npath = \"r\"\ntoken_bytes = 2\nrequest_period = \"{interval}\"\n\
@@ -190,27 +190,21 @@ fn scenario(link: &Link, interval: &str) -> Result<Scenario, CompareError> {
     );
     let traffic = Traffic::from_file("exchanges", &workload)?;
     let question = Question::new(link.clone(), traffic);
-    let text = question.scenario_text(&["default"], &question.default_coap(), 1);
-    let settings = [
-        "run.time_limit=1000 h",
-        "transmission.max_retransmit=0",
-        "transmission.nstart=64",
-    ];
-    let mut settings = settings.map(str::to_owned).to_vec();
     let interval: Duration = interval.parse().expect("a time");
-    // Longer than any round trip, and no 64 intervals, so that lost exchanges keep none waiting.
-    settings.push(format!("transmission.ack_timeout={}", interval.times(10)));
-    Scenario::read("link validation", &text, &settings).map_err(|errors| CompareError {
-        what: errors.to_string(),
-        remedy: "change the link file".to_owned(),
-    })
+    let transmission = [
+        ("max_retransmit", 0.into()),
+        ("nstart", 64.into()),
+        // Longer than any round trip, and no 64 intervals, so that lost exchanges keep none waiting.
+        ("ack_timeout", interval.times(10).into()),
+    ];
+    let mut spec = question.spec(&table("transmission", transmission).collect())?;
+    spec.time_limit = Duration::from_secs(3_600_000);
+    Ok(spec)
 }
 
 /// Quantiles of round trips, and losses of each direction and of round trips.
 fn round_trips(link: &Link, interval: &str) -> Result<BTreeMap<String, f64>, CompareError> {
-    let scenario = scenario(link, interval)?;
-    let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
-    let record = carob_sim::run(&spec).map_err(|error| CompareError {
+    let record = carob_sim::run(&run(link, interval)?).map_err(|error| CompareError {
         what: error.to_string(),
         remedy: "change the link file".to_owned(),
     })?;
@@ -229,9 +223,7 @@ fn round_trips(link: &Link, interval: &str) -> Result<BTreeMap<String, f64>, Com
 
 /// The specification of a direction of a link; traces begin at their first row.
 fn spec(link: &Link, way: &str) -> Result<DirectionSpec, CompareError> {
-    let scenario = scenario(link, "1 s")?;
-    let spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
-    let NetworkSpec::Link(network) = spec.network else {
+    let NetworkSpec::Link(network) = run(link, "1 s")?.network else {
         return Err(CompareError {
             what: "a mesh has no directions".to_owned(),
             remedy: "validate a link".to_owned(),
@@ -353,6 +345,7 @@ fn quantiles(name: &str, times: &mut [Duration]) -> BTreeMap<String, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Scenario;
 
     #[test]
     fn every_model_reads() {

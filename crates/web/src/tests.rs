@@ -44,7 +44,7 @@ fn a_source_is_checked_and_copied() {
     assert_eq!(checked["jobs_per_seed"], 2);
     let text = checked["text"].as_str().expect("text");
     assert!(
-        text.contains("seeds = 20") && text.contains("rate = \"80000 bit/s\""),
+        text.contains("seeds = 20") && text.contains("rate = \"80 kbit/s\""),
         "{text}"
     );
     assert!(text.contains("nstart = 1\n"), "{text}");

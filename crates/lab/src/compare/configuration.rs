@@ -9,6 +9,7 @@ use carob_sim::registry::Registry;
 use serde::{Deserialize, Serialize};
 
 use super::traffic::{Traffic, TrafficKind};
+use crate::scenario::value::{Values, table};
 
 /// Block sizes that are tried; the first is the stack's own.
 pub(super) const BLOCKS: [u16; 5] = [1_024, 512, 256, 128, 64];
@@ -222,23 +223,20 @@ impl Configuration {
         usize::from(self.block != from.block) + usize::from(self.timers != from.timers)
     }
 
-    /// Its transmission parameters in a scenario file.
-    pub(super) fn toml(&self) -> String {
-        let mut text = "[transmission]\nnstart = 1\n".to_owned();
+    /// Adds its transmission parameters to the values of a scenario.
+    pub(super) fn set_in(&self, values: &mut Values) {
+        values.extend(table("transmission", [("nstart", 1.into())]));
         if let Some(profile) = self.timers.profile() {
             let parameters = profile.parameters();
-            // A String takes every write.
-            let _ = writeln!(
-                text,
-                "ack_timeout = \"{} us\"",
-                parameters.ack_timeout.as_micros()
-            );
-            let _ = writeln!(text, "max_retransmit = {}", parameters.max_retransmit);
-            if let Some(most) = parameters.rto_max {
-                let _ = writeln!(text, "rto_max = \"{} us\"", most.as_micros());
-            }
+            let retransmissions = u32::from(parameters.max_retransmit);
+            let timers = [
+                ("ack_timeout", parameters.ack_timeout.into()),
+                ("max_retransmit", retransmissions.into()),
+            ];
+            values.extend(table("transmission", timers));
+            let cap = parameters.rto_max.map(|cap| [("rto_max", cap.into())]);
+            values.extend(cap.into_iter().flat_map(|cap| table("transmission", cap)));
         }
-        text
     }
 
     /// Its settings in words, without the controller; `-` for RFC 7252.
@@ -441,7 +439,6 @@ mod tests {
         };
         assert_eq!(q_block.options(true), "--cc default --q-block on --non");
         assert_eq!(q_block.settings(true), "1024 B, Q-Block");
-        assert!(other.toml().contains("ack_timeout = \"9000000 us\""));
         assert!(other.rust(true)[3].contains("from_szx(6)"));
         assert!(other.firmware().contains("NbIot.parameters()"));
     }

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
+use carob_sim::distribution::TimeDistribution;
 use serde::{Serialize, Serializer};
 
 use super::CompareError;
 use super::built_in::BUILT_IN;
 use super::mesh_links::MeshLinks;
-use super::traces::{LinkTraces, NamedTrace};
+use super::traces::LinkTraces;
 use super::written_link::WrittenLink;
 use crate::scenario::keys::exact;
-use crate::scenario::value::{Kind, Value};
+use crate::scenario::value::{Kind, Value, Values, table};
 
 /// A link, in numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -233,28 +234,36 @@ impl Link {
         }
     }
 
-    /// Keys of the table `link` of a scenario with their values.
-    fn keys(&self) -> BTreeMap<String, String> {
+    /// Adds its keys to the values of a scenario, traces apart.
+    pub(super) fn set_in(&self, values: &mut Values) {
+        if let Some(mesh) = &self.mesh {
+            return mesh.set_in(values);
+        }
         let (buffer, down) = (self.buffer_bytes.max(u64::from(self.mtu)), self.rtt_us / 2);
+        let time = |us| Value::from(Duration::from_micros(us));
+        let jitter = TimeDistribution::Uniform {
+            low: Duration::ZERO,
+            high: Duration::from_micros(self.jitter_us),
+        };
         let own = [
-            ("mtu", format!("{} B", self.mtu)),
-            ("down.rate", format!("{} bit/s", self.down_bps)),
-            ("up.rate", format!("{} bit/s", self.up_bps)),
-            ("down.delay", format!("{down} us")),
-            ("up.delay", format!("{} us", self.rtt_us - down)),
-            ("extra_delay", format!("0-{} us", self.jitter_us)),
-            ("down.buffer", format!("{buffer} B")),
-            ("up.buffer", format!("{buffer} B")),
-            ("loss", format!("{} %", decimal(self.loss_ppm, 10_000))),
-            ("loss_burst", decimal(self.loss_burst_milli, 1_000)),
-            ("error_directions", "both".to_owned()),
+            ("mtu", Value::Bytes(self.mtu.into())),
+            ("down.rate", Value::Rate(self.down_bps)),
+            ("up.rate", Value::Rate(self.up_bps)),
+            ("down.delay", time(down)),
+            ("up.delay", time(self.rtt_us - down)),
+            ("extra_delay", Value::Distribution(jitter)),
+            ("down.buffer", Value::Buffer(buffer)),
+            ("up.buffer", Value::Buffer(buffer)),
+            ("loss", Value::Percent(self.loss_ppm)),
+            (
+                "loss_burst",
+                Value::Number(Ratio::new(self.loss_burst_milli, 1_000)),
+            ),
+            ("error_directions", "both".into()),
         ];
-        let own = own.map(|(key, value)| (key.to_owned(), value));
-        let more = self
-            .more
-            .iter()
-            .map(|(key, value)| (key.clone(), value.to_string()));
-        own.into_iter().chain(more).collect()
+        values.extend(table("link", own));
+        let more = self.more.iter();
+        values.extend(more.map(|(key, value)| (format!("link.{key}"), value.clone())));
     }
 
     /// Its settings for a scenario with a link, as `--set` has them.
@@ -269,39 +278,12 @@ impl Link {
                 "choose a link with rates, or a scenario of a mesh (`carob lab list`)",
             ));
         }
-        let fixed = ["link.delay_of=direction", "link.error=none"].map(str::to_owned);
-        let keys = self.keys();
-        let keys = keys
-            .iter()
-            .map(|(key, value)| format!("link.{key}={value}"));
-        let mut settings: Vec<String> = fixed.into_iter().chain(keys).collect();
-        settings.extend(self.traces.settings());
-        Ok(settings)
-    }
-
-    /// Its settings in a scenario file.
-    pub(super) fn toml(&self) -> String {
-        if let Some(mesh) = &self.mesh {
-            return mesh.toml();
-        }
-        let keys = self.keys();
-        let of = |table: &str| -> String {
-            let own = keys.iter().filter_map(|(key, value)| {
-                let (of, key) = key.split_once('.').unwrap_or(("", key));
-                (of == table).then(|| format!("{key} = {}\n", toml::Value::String(value.clone())))
-            });
-            own.collect()
-        };
-        let traces = &self.traces;
-        format!(
-            "[link]\nheader = \"28 B\"\n{}{}\n[link.down]\n{}{}\n[link.up]\n{}{}",
-            of(""),
-            traces.toml(),
-            of("down"),
-            NamedTrace::toml(traces.down.as_ref()),
-            of("up"),
-            NamedTrace::toml(traces.up.as_ref()),
-        )
+        let fixed = [("delay_of", "direction".into()), ("error", "none".into())];
+        let mut values: Values = table("link", fixed).collect();
+        self.set_in(&mut values);
+        self.traces.set_in(&mut values);
+        let settings = values.iter().map(|(path, value)| format!("{path}={value}"));
+        Ok(settings.collect())
     }
 }
 
@@ -310,12 +292,6 @@ fn as_texts<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_map(more.iter().map(|(key, value)| (key, value.to_string())))
-}
-
-/// `n / one` without rounding, for a power of ten.
-fn decimal(n: u32, one: u32) -> String {
-    let digits = one.ilog10() as usize;
-    format!("{}.{:0digits$}", n / one, n % one)
 }
 
 #[cfg(test)]
@@ -382,8 +358,8 @@ mod tests {
     fn settings_of_a_link_are_those_of_a_scenario() {
         let link = Link::built_in("lte-m").expect("built in");
         let settings = link.settings().expect("a link");
-        assert!(settings.contains(&"link.down.rate=300000 bit/s".to_owned()));
-        assert!(settings.contains(&"link.loss=1.0000 %".to_owned()));
+        assert!(settings.contains(&"link.down.rate=300 kbit/s".to_owned()));
+        assert!(settings.contains(&"link.loss=1 %".to_owned()));
         let (default, _) = crate::scenario::builtin::find("carob/default").expect("built in");
         let read = crate::scenario::Scenario::read(default.name, default.text, &settings);
         let scenario = read.expect("it reads");
@@ -434,11 +410,8 @@ mod tests {
             link.with_round_trip_times(2, 1).with_loss_times(2, 1),
             super::super::Traffic::named("command").expect("known"),
         );
-        let text = question.scenario_text(&["default"], &question.default_coap(), 1);
-        let read = crate::scenario::Scenario::read("a.toml", &text, &[]).expect(&text);
-        let spec = read.spec(&read.cells()[0], &read.algorithms()[0], 1);
         let second = Duration::from_secs(1);
-        let network = crate::testing::link(spec);
+        let network = crate::testing::link(question.spec(&Values::new()).expect("possible"));
         let setup = network.device.setup.expect("a set-up");
         assert_eq!(
             (setup.takes.least(), setup.takes.mean()),
@@ -493,12 +466,5 @@ mod tests {
         }
         assert!(!Link::built_in("3g").expect("built in").is_unvalidated);
         assert!(Link::built_in("gprs").expect("built in").is_unvalidated);
-    }
-
-    #[test]
-    fn decimals_are_exact() {
-        assert_eq!(decimal(20_000, 10_000), "2.0000");
-        assert_eq!(decimal(1_005, 10_000), "0.1005");
-        assert_eq!(decimal(1_400, 1_000), "1.400");
     }
 }

@@ -3,8 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use carob_cc::ratio::Ratio;
+use carob_cc::time::Duration;
+
 use super::CompareError;
 use crate::scenario::mesh_links;
+use crate::scenario::value::{Value, Values, table};
 
 /// Meshes whose links were measured: name in link files, topology of scenarios.
 const MEASURED: [(&str, &str); 3] = [
@@ -70,45 +74,39 @@ impl MeshLinks {
         format!("a mesh of {} nodes of IEEE 802.15.4, {links}", self.nodes)
     }
 
-    /// Its tables in a scenario file.
-    pub(super) fn toml(&self) -> String {
-        let links = self.csv.as_ref().map(|csv| {
-            let text = toml::Value::String(csv.to_string());
-            format!("links = {text}\n")
-        });
-        format!(
-            "[mesh]\ntopology = \"{}\"\n{}{LAYERS}",
-            self.topology,
-            links.unwrap_or_default()
-        )
+    /// Adds its keys, with MAC, adaptation layer and routing, to the values of a scenario.
+    pub(super) fn set_in(&self, values: &mut Values) {
+        let mac = [
+            ("csma", "ieee802154".into()),
+            ("transmissions_max", 16.into()),
+        ];
+        let lowpan = [
+            ("version", "contiki3x".into()),
+            ("rpl_option", "off".into()),
+        ];
+        let rpl = [
+            ("routing", "static".into()),
+            ("settled_after", Duration::from_secs(300).into()),
+            ("version", "contiki3x".into()),
+            ("max_link_metric", Value::Number(Ratio::new(4, 1))),
+            ("dio_doublings", 20.into()),
+            ("no_route_buffer", 8.into()),
+        ];
+        values.extend(table("mesh", [("topology", self.topology.into())]));
+        let links = self.csv.as_deref().map(|csv| [("links", csv.into())]);
+        values.extend(links.into_iter().flat_map(|links| table("mesh", links)));
+        values.extend(table("mac", mac));
+        values.extend(table("lowpan", lowpan));
+        values.extend(table("rpl", rpl));
     }
 }
-
-/// MAC, adaptation layer and routing.
-const LAYERS: &str = r#"
-[mac]
-csma = "ieee802154"
-transmissions_max = 16
-
-[lowpan]
-version = "contiki3x"
-rpl_option = "off"
-
-[rpl]
-routing = "static"
-settled_after = "5 min"
-version = "contiki3x"
-max_link_metric = 4
-dio_doublings = 20
-no_route_buffer = 8
-"#;
 
 #[cfg(test)]
 mod tests {
     use carob_sim::spec::NetworkSpec;
 
     use super::super::{Link, Question, Traffic};
-    use crate::scenario::Scenario;
+    use crate::scenario::value::Values;
 
     #[test]
     fn a_table_of_a_mesh_is_a_link_and_its_ratios_count() {
@@ -126,10 +124,8 @@ mod tests {
         let mut traffic = Traffic::named("telemetry").expect("known");
         traffic.clients = 2;
         let question = Question::new(link, traffic);
-        let text = question.scenario_text(&["default"], &question.default_coap(), 1);
         let _ = std::fs::remove_dir_all(&folder);
-        let read = Scenario::read("a.toml", &text, &[]).expect(&text);
-        let spec = read.spec(&read.cells()[0], &read.algorithms()[0], 1);
+        let spec = question.spec(&Values::new()).expect("possible");
         let NetworkSpec::Mesh(mesh) = &spec.network else {
             panic!("a link")
         };

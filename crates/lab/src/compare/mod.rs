@@ -41,7 +41,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use carob_sim::registry::Registry;
+use carob_sim::spec::RunSpec;
 use serde::Serialize;
+
+use crate::scenario::value::{Value, Values};
+use crate::scenario::written;
 
 pub use built_in::{BUILT_IN, BuiltInLink};
 pub use configuration::{Configuration, LEFT_OUT, Timers, Transfer, controllers};
@@ -258,14 +262,20 @@ impl Question {
         seeds: u64,
     ) -> String {
         let about = format!("{}; {}", self.link.about(), self.traffic.about());
-        let tables = runs::tables(
-            &self.link,
-            &self.traffic,
-            controllers,
-            settings,
-            &format!("seeds = {seeds}\n"),
-        );
-        format!("about = {}\n{tables}", toml::Value::String(about))
+        let mut values = runs::values(&self.link, &self.traffic, controllers, settings);
+        self.link.traces.set_in(&mut values);
+        values.insert("about".to_owned(), Value::Text(about));
+        values.insert("run.seeds".to_owned(), Value::Whole(seeds));
+        written(&values)
+    }
+
+    /// The run of default CoAP with other values of its scenario.
+    pub(crate) fn spec(&self, overrides: &Values) -> Result<RunSpec, CompareError> {
+        let stage = runs::Stage {
+            overrides,
+            ..runs::idle(self, None)
+        };
+        runs::spec(&stage, &self.default_coap(), false)
     }
 
     /// Whether a neighbour with default CoAP can share the network.

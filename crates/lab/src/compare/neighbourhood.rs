@@ -1,5 +1,7 @@
 //! Links near the one asked about.
 
+use carob_cc::time::Duration;
+
 use super::candidates::order;
 use super::configuration::Transfer;
 use super::judge::RESAMPLES;
@@ -7,7 +9,7 @@ use super::link::Link;
 use super::link_words::time_text;
 use super::traffic::Traffic;
 use super::{Flip, Ranked};
-use crate::scenario::value::Value;
+use crate::scenario::value::{Value, Values, table};
 
 /// A link of the neighbourhood.
 #[derive(Debug)]
@@ -15,8 +17,8 @@ pub(super) struct Near {
     pub(super) at: String,
     pub(super) link: Link,
     pub(super) traffic: Traffic,
-    /// Settings of the scenario: trouble on the path or at the server.
-    pub(super) overrides: Vec<String>,
+    /// Values of the scenario: trouble on the path or at the server.
+    pub(super) overrides: Values,
     /// Whether a configuration must not be worse than default CoAP there.
     pub(super) is_required: bool,
 }
@@ -30,7 +32,7 @@ pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
             at,
             link,
             traffic,
-            overrides: Vec::new(),
+            overrides: Values::new(),
             is_required,
         });
     };
@@ -101,7 +103,8 @@ pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
 /// Disturbance that a recommendation must survive, from 10 s after the start.
 struct Disturbance {
     at: &'static str,
-    overrides: &'static [&'static str],
+    /// Changes of the path (`link.changes`).
+    changes: Option<&'static str>,
     /// Keys that a trace must not replace.
     replaces: Option<Quantity>,
 }
@@ -115,25 +118,27 @@ enum Quantity {
 }
 
 impl Disturbance {
-    /// Its settings on a link: changes of the path follow the link's, and radios of devices are slower
+    /// Its values on a link: changes of the path follow the link's, and radios of devices are slower
     /// from the start.
-    fn overrides_of(&self, link: &Link) -> Vec<String> {
-        let own = link.more.get("changes");
-        let mut all: Vec<String> = Vec::new();
-        for text in self.overrides {
-            all.push(match (text.strip_prefix("link.changes="), own) {
-                (Some(more), Some(own)) => format!("link.changes={own}; {more}"),
-                _ => (*text).to_owned(),
-            });
-        }
+    fn overrides_of(&self, link: &Link) -> Values {
+        let Some(changes) = self.changes else {
+            let pause = [("pause", 10), ("pause_duration", 5)];
+            let pause = pause.map(|(key, secs)| (key, Duration::from_secs(secs).into()));
+            return table("server", pause).collect();
+        };
+        let all = match link.more.get("changes") {
+            Some(own) => format!("{own}; {changes}"),
+            None => changes.to_owned(),
+        };
+        let mut values: Values = table("link", [("changes", Value::Text(all))]).collect();
         if matches!(self.replaces, Some(Quantity::Rate)) {
-            let keys = ["down.device_rate", "up.device_rate"];
-            all.extend(keys.iter().filter_map(|key| match link.more.get(*key)? {
-                Value::Rate(bps) => Some(format!("link.{key}={} bit/s", bps.div_ceil(5))),
-                _ => None,
-            }));
+            for key in ["down.device_rate", "up.device_rate"] {
+                if let Some(Value::Rate(bps)) = link.more.get(key) {
+                    values.insert(format!("link.{key}"), Value::Rate(bps.div_ceil(5)));
+                }
+            }
         }
-        all
+        values
     }
 
     fn suits(&self, link: &Link, traffic: &Traffic) -> bool {
@@ -150,27 +155,27 @@ impl Disturbance {
 const DISTURBANCES: [Disturbance; 5] = [
     Disturbance {
         at: "a fifth of the rate",
-        overrides: &["link.changes=rate / 5 from 10 s"],
+        changes: Some("rate / 5 from 10 s"),
         replaces: Some(Quantity::Rate),
     },
     Disturbance {
         at: "an outage of 3 s",
-        overrides: &["link.changes=outage from 10 s for 3 s"],
+        changes: Some("outage from 10 s for 3 s"),
         replaces: None,
     },
     Disturbance {
         at: "an outage of 30 s",
-        overrides: &["link.changes=outage from 10 s for 30 s"],
+        changes: Some("outage from 10 s for 30 s"),
         replaces: None,
     },
     Disturbance {
         at: "ten times the delay for a minute",
-        overrides: &["link.changes=delay x 10 from 10 s for 60 s"],
+        changes: Some("delay x 10 from 10 s for 60 s"),
         replaces: Some(Quantity::Delay),
     },
     Disturbance {
         at: "a server that pauses for 5 s",
-        overrides: &["server.pause=10 s", "server.pause_duration=5 s"],
+        changes: None,
         replaces: Some(Quantity::Service),
     },
 ];

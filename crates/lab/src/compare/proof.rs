@@ -12,7 +12,7 @@ use super::hindsight::{Case, FRESH_SEEDS, between, lossless, rounded};
 use super::judge::{Component, Cost};
 use super::link::Link;
 use super::neighbourhood::neighbourhood;
-use super::runs::{NEVER, Stage, costs_of, make, resampled, stage};
+use super::runs::{Stage, costs_of, idle, make, resampled, stage};
 use super::traffic::{TRAFFIC, Traffic};
 use super::{CompareError, Progress, Question, WrittenLink};
 
@@ -130,13 +130,8 @@ pub(super) fn unsafe_at(
         let asked = Question::new(one_near.link.clone(), one_near.traffic.clone());
         let seeds = stage(&asked, FRESH_SEEDS, EXCHANGES, 2 * near.len(), 10..640).seeds;
         let there = Stage {
-            link: &one_near.link,
-            traffic: &one_near.traffic,
             seeds,
-            with_harm: false,
-            registry: question.registry,
-            overrides: &one_near.overrides,
-            is_stopped: &NEVER,
+            ..idle(question, Some(one_near))
         };
         let values = resampled(&make(&there, &[base, *one], progress)?);
         let costs = costs_of(&values, &weights);

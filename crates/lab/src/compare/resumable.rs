@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::configuration::{Configuration, TCP, Timers, Transfer, controllers_of};
 use super::judge::RunSummary;
 use super::neighbourhood::{Near, neighbourhood};
-use super::runs::{NEVER, Stage, make};
+use super::runs::{NEVER, Stage, idle, make};
 use super::search::Search;
 use super::{Answer, CompareError, Progress, Question};
 
@@ -281,16 +281,12 @@ impl RunMaker {
         progress: &(dyn Fn(Progress) + Sync),
         is_stopped: &AtomicBool,
     ) -> Result<Vec<Vec<RunSummary>>, CompareError> {
-        let question = &self.question;
         let near = batch.near.and_then(|place| self.near.get(place));
         let stage = Stage {
-            link: near.map_or(&question.link, |near| &near.link),
-            traffic: near.map_or(&question.traffic, |near| &near.traffic),
             seeds: batch.seeds.clone(),
             with_harm: batch.with_harm,
-            registry: question.registry,
-            overrides: near.map_or(&[], |near| &near.overrides),
             is_stopped,
+            ..idle(&self.question, near)
         };
         make(&stage, &batch.configurations, progress)
     }

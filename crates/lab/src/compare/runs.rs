@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use carob_cc::time::Duration;
-use carob_sim::link::{DirectionSpec, Impairments, LossSpec, PathChange};
+use carob_sim::link::{DirectionSpec, Impairments, LinkSpec, LossSpec, PathChange};
 use carob_sim::registry::Registry;
 use carob_sim::spec::{NetworkSpec, RunRecord, RunSpec};
 use rayon::prelude::*;
@@ -17,6 +17,7 @@ use super::neighbourhood::Near;
 use super::traffic::Traffic;
 use super::{CompareError, Progress, Question};
 use crate::scenario::Scenario;
+use crate::scenario::value::{Value, Values, table};
 
 /// Runs of one stage.
 pub(super) struct Stage<'a> {
@@ -27,14 +28,16 @@ pub(super) struct Stage<'a> {
     pub(super) with_harm: bool,
     /// The controllers that configurations name.
     pub(super) registry: Registry,
-    /// Settings of the scenario besides.
-    pub(super) overrides: &'a [String],
+    /// Values of the scenario besides.
+    pub(super) overrides: &'a Values,
     /// Ends the stage with an error once it is true.
     pub(super) is_stopped: &'a AtomicBool,
 }
 
 /// The flag of stages that nobody stops.
 pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
+/// No values besides those of link, traffic and configuration.
+pub(super) static NONE: Values = Values::new();
 
 /// Exchanges of datagrams over a link that take as long as one in a wireless network.
 const MESH_FACTOR: u64 = 40;
@@ -58,13 +61,9 @@ pub(super) fn stage(
     let each = work(link, traffic, largest_block(link), with_harm);
     let seeds = exchanges / (each * configurations as u64).max(1);
     Stage {
-        link,
-        traffic,
         seeds: (first_seed..first_seed + seeds.clamp(bounds.start, bounds.end)).collect(),
         with_harm,
-        registry: Registry::BUILT_IN,
-        overrides: &[],
-        is_stopped: &NEVER,
+        ..idle(question, None)
     }
 }
 
@@ -96,8 +95,7 @@ impl KnownLosses {
         one: &Configuration,
     ) -> Option<Self> {
         let stage = idle(question, near);
-        let spec = spec(stage.link, &scenario(&stage, one, false).ok()?, 1);
-        let NetworkSpec::Link(network) = spec.network else {
+        let NetworkSpec::Link(network) = spec(&stage, one, false).ok()?.network else {
             return None;
         };
         let directions = [network.link.down, network.link.up];
@@ -168,17 +166,13 @@ pub(super) fn make(
     configurations: &[Configuration],
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<Vec<RunSummary>>, CompareError> {
-    let scenarios = configurations.iter().map(|configuration| {
-        let alone = scenario(stage, configuration, false)?;
-        let beside = stage
-            .with_harm
-            .then(|| scenario(stage, configuration, true));
-        Ok((alone, beside.transpose()?))
+    let specs = configurations.iter().map(|one| {
+        let beside = stage.with_harm.then(|| spec(stage, one, true));
+        Ok((spec(stage, one, false)?, beside.transpose()?))
     });
-    let scenarios: Vec<(Scenario, Option<Scenario>)> =
-        scenarios.collect::<Result<_, CompareError>>()?;
+    let specs: Vec<(RunSpec, Option<RunSpec>)> = specs.collect::<Result<_, CompareError>>()?;
     let seeds = &stage.seeds;
-    let jobs: Vec<(usize, u64)> = (0..scenarios.len())
+    let jobs: Vec<(usize, u64)> = (0..specs.len())
         .flat_map(|place| seeds.iter().map(move |seed| (place, *seed)))
         .collect();
     progress(Progress::Planned(jobs.len()));
@@ -187,10 +181,10 @@ pub(super) fn make(
         if stage.is_stopped.load(Ordering::Relaxed) {
             return Err(CompareError::of("interrupted", "run the command again"));
         }
-        let (alone, beside) = &scenarios[*place];
-        let mut summary = RunSummary::of(&run(stage.link, alone, *seed)?, is_transfer);
+        let (alone, beside) = &specs[*place];
+        let mut summary = RunSummary::of(&run(alone, *seed)?, is_transfer);
         if let Some(beside) = beside {
-            let record = run(stage.link, beside, *seed)?;
+            let record = run(beside, *seed)?;
             summary.harm = harm(&record);
             summary.packets = summary.packets.max(packets(&record));
         }
@@ -200,22 +194,18 @@ pub(super) fn make(
     let made: Result<Vec<RunSummary>, CompareError> =
         jobs.par_iter().with_max_len(1).map(one).collect();
     let mut made = made?.into_iter();
-    let per_configuration = scenarios
+    let per_configuration = specs
         .iter()
         .map(|_| made.by_ref().take(seeds.len()).collect());
     Ok(per_configuration.collect())
 }
 
-fn spec(link: &Link, scenario: &Scenario, seed: u64) -> RunSpec {
-    let mut spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], seed);
-    if let NetworkSpec::Link(network) = &mut spec.network {
-        link.replay(&mut network.link.down, &mut network.link.up);
-    }
-    spec
-}
-
-fn run(link: &Link, scenario: &Scenario, seed: u64) -> Result<RunRecord, CompareError> {
-    carob_sim::run(&spec(link, scenario, seed)).map_err(|error| {
+fn run(spec: &RunSpec, seed: u64) -> Result<RunRecord, CompareError> {
+    let seeded = RunSpec {
+        seed,
+        ..spec.clone()
+    };
+    carob_sim::run(&seeded).map_err(|error| {
         CompareError::of(
             error,
             "change the link or the traffic so that runs are possible",
@@ -224,14 +214,14 @@ fn run(link: &Link, scenario: &Scenario, seed: u64) -> Result<RunRecord, Compare
 }
 
 /// A stage without runs on the link of a question or one nearby.
-fn idle<'a>(question: &'a Question, near: Option<&'a Near>) -> Stage<'a> {
+pub(super) fn idle<'a>(question: &'a Question, near: Option<&'a Near>) -> Stage<'a> {
     Stage {
         link: near.map_or(&question.link, |near| &near.link),
         traffic: near.map_or(&question.traffic, |near| &near.traffic),
         seeds: Vec::new(),
         with_harm: false,
         registry: question.registry,
-        overrides: near.map_or(&[], |near| &near.overrides),
+        overrides: near.map_or(&NONE, |near| &near.overrides),
         is_stopped: &NEVER,
     }
 }
@@ -240,10 +230,10 @@ fn idle<'a>(question: &'a Question, near: Option<&'a Near>) -> Stage<'a> {
 /// sleepy devices, so one is begun.
 pub(super) fn is_possible(question: &Question, near: Option<&Near>, one: &Configuration) -> bool {
     let stage = idle(question, near);
-    scenario(&stage, one, false).is_ok_and(|scenario| {
+    spec(&stage, one, false).is_ok_and(|spec| {
         let begun = RunSpec {
             time_limit: Duration::from_micros(1),
-            ..spec(stage.link, &scenario, 1)
+            ..spec
         };
         carob_sim::run(&begun).is_ok()
     })
@@ -257,88 +247,69 @@ fn harm(record: &RunRecord) -> Option<f64> {
     (all > 0.0).then(|| (sum + f64::from(unanswered) * UNANSWERED) / all)
 }
 
-/// The scenario of a configuration; with `beside`, a neighbour with default CoAP shares the link.
-fn scenario(
+/// The run of a configuration; with `beside`, a neighbour with default CoAP shares the link.
+pub(super) fn spec(
     stage: &Stage<'_>,
-    configuration: &Configuration,
+    one: &Configuration,
     beside: bool,
-) -> Result<Scenario, CompareError> {
-    let head = r#"about = "One configuration of a comparison."
-study = "compare"
-family = "compare"
-cell = "compare"
-"#;
-    // Runs get the traces themselves, also for nearby links.
-    let link = Link {
-        traces: super::LinkTraces::default(),
-        ..stage.link.clone()
-    };
-    let mut text = head.to_owned()
-        + &tables(
-            &link,
-            stage.traffic,
-            &[configuration.controller],
-            configuration,
-            "",
-        );
+) -> Result<RunSpec, CompareError> {
+    let mut values = values(stage.link, stage.traffic, &[one.controller], one);
+    values.extend(stage.overrides.clone());
     if beside {
-        text += r#"
-[mix]
-second = "default"
-second_kind = "exchanges"
-second_requests = 20
-second_request = "60 B"
-second_response = "60 B"
-second_clients = 1
-second_nstart = 1
-"#;
+        let neighbour = [
+            ("second", "default".into()),
+            ("second_kind", "exchanges".into()),
+            ("second_requests", 20.into()),
+            ("second_request", Value::Bytes(60)),
+            ("second_response", Value::Bytes(60)),
+            ("second_clients", 1.into()),
+            ("second_nstart", 1.into()),
+        ];
+        values.extend(table("mix", neighbour));
     }
-    let registry = stage.registry;
-    Scenario::registered(registry, "the comparison", &text, stage.overrides, None).map_err(
-        |errors| {
-            CompareError::of(
-                errors,
-                "change the link or the traffic so that they go together",
-            )
-        },
-    )
+    let scenario = Scenario::of_values(stage.registry, "the comparison", values);
+    let scenario = scenario.map_err(|errors| {
+        CompareError::of(
+            errors,
+            "change the link or the traffic so that they go together",
+        )
+    })?;
+    let mut spec = scenario.spec(&scenario.cells()[0], &scenario.algorithms()[0], 1);
+    if let NetworkSpec::Link(network) = &mut spec.network {
+        let LinkSpec { down, up } = &mut network.link;
+        stage.link.replay(down, up);
+    }
+    Ok(spec)
 }
 
-/// The tables of a scenario file; `more` is added to the table `run`. The controller of the configuration
-/// does not count.
-pub(super) fn tables(
+/// Values of a scenario, traces of the link apart. The controller of the configuration does not count.
+pub(super) fn values(
     link: &Link,
     traffic: &Traffic,
     controllers: &[&str],
     configuration: &Configuration,
-    more: &str,
-) -> String {
+) -> Values {
     let network = if link.is_mesh { "mesh" } else { "link" };
-    let names: Vec<String> = controllers
-        .iter()
-        .map(|name| format!("\"{name}\""))
-        .collect();
-    format!(
-        r#"
-[run]
-network = "{network}"
-algorithms = [{}]
-time_limit = "12 h"
-{more}
-{}
-{}
-{}"#,
-        names.join(", "),
-        traffic.toml(configuration, link.is_mesh),
-        link.toml(),
-        configuration.toml(),
-    )
+    let names = controllers.iter().map(|name| (*name).to_owned()).collect();
+    let run = [
+        ("network", network.into()),
+        ("algorithms", Value::Texts(names)),
+    ];
+    let mut values = table("run", run).collect();
+    traffic.set_in(&mut values, configuration, link.is_mesh);
+    link.set_in(&mut values);
+    configuration.set_in(&mut values);
+    values
 }
 
 #[cfg(test)]
 mod tests {
+    use std::mem::discriminant;
+
+    use super::super::neighbourhood::neighbourhood;
     use super::super::{BUILT_IN, TRAFFIC};
     use super::*;
+    use crate::scenario::keys::exact;
 
     #[test]
     fn losses_are_known_before_the_run() {
@@ -354,10 +325,10 @@ mod tests {
             let question = Question::new(link, Traffic::named("command").expect("known"));
             let one = question.default_coap();
             let losses = KnownLosses::of(&question, None, &one).expect("random losses alone");
-            let scenario = scenario(&idle(&question, None), &one, false).expect("possible");
+            let spec = spec(&idle(&question, None), &one, false).expect("possible");
             let mut spared = 0;
             for seed in 1..=60 {
-                let record = run(&question.link, &scenario, seed).expect("possible");
+                let record = run(&spec, seed).expect("possible");
                 let (down, up) = (&record.link.down, &record.link.up);
                 let is_spared = losses.spare(seed, packets(&record));
                 if down.offered == up.offered {
@@ -380,26 +351,20 @@ mod tests {
             for (name, ..) in TRAFFIC {
                 let link = Link::built_in(known.name).expect("built in");
                 let traffic = Traffic::named(name).expect("known");
-                let stage = || Stage {
-                    link: &link,
-                    traffic: &traffic,
-                    seeds: vec![1],
-                    with_harm: false,
-                    registry: Registry::BUILT_IN,
-                    overrides: &[],
-                    is_stopped: &NEVER,
-                };
-                let made = scenario(&stage(), &Configuration::default_coap(64), false);
-                assert!(made.is_ok(), "{} {name}: {:?}", known.name, made.err());
-                for near in super::super::neighbourhood::neighbourhood(&link, &traffic) {
-                    let stage = Stage {
-                        link: &near.link,
-                        traffic: &near.traffic,
-                        overrides: &near.overrides,
-                        ..stage()
-                    };
-                    let made = scenario(&stage, &Configuration::default_coap(64), false);
-                    assert!(made.is_ok(), "{name} at {}: {:?}", near.at, made.err());
+                let question = Question::new(link, traffic);
+                let one = question.default_coap();
+                let near = neighbourhood(&question.link, &question.traffic);
+                for near in near.iter().map(Some).chain([None]) {
+                    let stage = idle(&question, near);
+                    let values = values(stage.link, stage.traffic, &["default"], &one);
+                    for (path, value) in values.iter().chain(stage.overrides) {
+                        let kind = exact(path).expect(path).kind;
+                        let read = Value::read(kind, &value.to_string()).expect(path);
+                        assert_eq!(discriminant(&read), discriminant(value), "{path}");
+                    }
+                    let made = spec(&stage, &one, false);
+                    let of = (known.name, name, near.map(|near| &near.at));
+                    assert!(made.is_ok(), "{of:?}: {:?}", made.err());
                 }
             }
         }

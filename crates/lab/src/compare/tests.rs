@@ -5,11 +5,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::candidates::with_peer;
 use super::runs::is_possible;
 use super::*;
+use crate::scenario::Scenario;
 use crate::scenario::value::Value;
 
 fn question(link: &str, traffic: &str) -> Question {
     let link = Link::built_in(link).expect("a built-in link");
     Question::new(link, Traffic::named(traffic).expect("known traffic"))
+}
+
+#[test]
+fn the_scenario_file_of_a_question_is_of_the_compared_run() {
+    for (link, traffic) in [
+        ("nb-iot", "firmware"),
+        ("3g", "observe"),
+        ("tsch", "command"),
+        ("thread", "telemetry"),
+    ] {
+        let question = question(link, traffic);
+        let default = question.default_coap();
+        let text = question.scenario_text(&["default"], &default, 1);
+        let read = Scenario::read("a.toml", &text, &[]).expect(&text);
+        let written = read.spec(&read.cells()[0], &read.algorithms()[0], 1);
+        let compared = question.spec(&Values::new()).expect("possible");
+        assert_eq!(format!("{written:?}"), format!("{compared:?}"), "{text}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::CompareError;
 use super::link::Link;
 use super::written_link::WrittenTraces;
 use crate::link_trace::{is_text, read_value};
+use crate::scenario::value::{Values, table};
 
 /// A trace with the name of its file.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,33 +22,6 @@ pub struct NamedTrace {
     pub text: Option<Arc<str>>,
     /// Its series.
     pub trace: Arc<LinkTrace>,
-}
-
-impl NamedTrace {
-    /// The value of a setting: its text, or its path, which a scenario takes relative to itself.
-    fn value(&self) -> String {
-        if let Some(text) = &self.text {
-            return text.to_string();
-        }
-        let path = std::path::absolute(&self.name).map(|path| path.display().to_string());
-        path.unwrap_or_else(|_| self.name.clone())
-    }
-
-    /// The line of a direction's table of a scenario; the path is unchanged.
-    pub(super) fn toml(one: Option<&Self>) -> String {
-        let Some(one) = one else {
-            return String::new();
-        };
-        match &one.text {
-            Some(text) if !text.contains(['"', '\\', '\r']) => {
-                format!("trace = \"\"\"\n{text}\"\"\"\n")
-            }
-            text => {
-                let value = text.as_deref().unwrap_or(&one.name);
-                format!("trace = {}\n", toml::Value::String(value.to_owned()))
-            }
-        }
-    }
 }
 
 impl Serialize for NamedTrace {
@@ -155,28 +129,19 @@ impl LinkTraces {
         }
     }
 
-    /// Their settings for a scenario, as `--set` has them.
-    pub(super) fn settings(&self) -> Vec<String> {
-        let of = |way: &str, one: &Option<NamedTrace>| {
-            Some(format!("link.{way}.trace={}", one.as_ref()?.value()))
-        };
-        let both = [of("down", &self.down), of("up", &self.up)];
-        let mut settings: Vec<String> = both.into_iter().flatten().collect();
-        if !settings.is_empty() {
-            let end = if self.is_cut { "cut" } else { "loop" };
-            settings.push(format!("link.trace_end={end}"));
-            settings.push("link.trace_start=drawn".to_owned());
+    /// Adds their keys to the values of a scenario; paths are unchanged.
+    pub(super) fn set_in(&self, values: &mut Values) {
+        for (key, one) in [("down.trace", &self.down), ("up.trace", &self.up)] {
+            if let Some(one) = one {
+                let end = if self.is_cut { "cut" } else { "loop" };
+                let own = [
+                    (key, one.text.as_deref().unwrap_or(&one.name).into()),
+                    ("trace_end", end.into()),
+                    ("trace_start", "drawn".into()),
+                ];
+                values.extend(table("link", own));
+            }
         }
-        settings
-    }
-
-    /// The keys of the table `link` of a scenario, a line each.
-    pub(super) fn toml(&self) -> String {
-        if self.is_empty() {
-            return String::new();
-        }
-        let end = if self.is_cut { "cut" } else { "loop" };
-        format!("trace_end = \"{end}\"\ntrace_start = \"drawn\"\n")
     }
 
     /// The end of a line about the link.

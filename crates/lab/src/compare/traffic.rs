@@ -2,11 +2,15 @@
 
 use std::fmt::Write as _;
 
+use carob_cc::time::Duration;
+use carob_sim::spec::Span;
 use serde::Serialize;
 
 use super::CompareError;
 use super::configuration::{Configuration, Transfer};
 use super::judge::{Component, Weights};
+use crate::scenario::keys::exact;
+use crate::scenario::value::{Value, Values};
 
 /// Kinds of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -42,9 +46,9 @@ pub struct Traffic {
     /// Keys of the table `workload` of a file.
     #[serde(skip_serializing_if = "String::is_empty")]
     own: String,
-    /// `workload.kind` of a file.
+    /// Their values.
     #[serde(skip)]
-    own_kind: String,
+    workload: Values,
 }
 
 /// Size of a firmware download, as in Pesola 2020.
@@ -59,7 +63,7 @@ const REQUESTS: u32 = 20;
 const REQUESTS_LEAST: u32 = 2;
 const REQUESTS_ALL: u32 = 5_000;
 /// Payload of a small message.
-const SMALL: u32 = 64;
+const SMALL: u64 = 64;
 
 /// The names on the command line.
 pub const TRAFFIC: [(&str, TrafficKind, &str); 4] = [
@@ -97,7 +101,7 @@ impl Traffic {
             sleepy_us: 0,
             size: SIZE_DEFAULT,
             own: String::new(),
-            own_kind: String::new(),
+            workload: Values::new(),
         })
     }
 
@@ -118,7 +122,7 @@ impl Traffic {
         if *table != "workload" {
             return Err(wrong(&format!("unknown table [{table}]")));
         }
-        let mut own = String::new();
+        let (mut own, mut values) = (String::new(), Values::new());
         for (key, value) in workload {
             if key == "clients" || key == "subscribers" {
                 return Err(CompareError::of(
@@ -128,17 +132,28 @@ impl Traffic {
             }
             // A String takes every write.
             let _ = writeln!(own, "{key} = {value}");
+            let path = format!("workload.{key}");
+            let found = exact(&path).ok_or_else(|| wrong(&format!("unknown key {key}")))?;
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            let read = Value::read(found.kind, &text).ok_or_else(|| {
+                CompareError::of(
+                    format_args!("{name}: {key} is {value}"),
+                    &format!("{key} takes {}", found.kind),
+                )
+            })?;
+            values.insert(path, read);
         }
-        let kind = workload.get("kind").and_then(toml::Value::as_str);
-        let kind = match kind {
-            Some(kind @ ("blockwise-get" | "exchanges" | "notifications")) => kind,
+        match workload.get("kind").and_then(toml::Value::as_str) {
+            Some("blockwise-get" | "exchanges" | "notifications") => {}
             Some(other) => return Err(wrong(&format!("kind \"{other}\" is not for comparisons"))),
             None => return Err(wrong("kind is missing")),
-        };
+        }
         Ok(Self {
             kind: TrafficKind::Own,
             own,
-            own_kind: kind.to_owned(),
+            workload: values,
             ..Self::named("command").expect("it is known")
         })
     }
@@ -177,12 +192,16 @@ impl Traffic {
 
     /// Whether bodies cross in blocks.
     pub fn is_blockwise(&self) -> bool {
-        self.kind == TrafficKind::Firmware || self.own_kind == "blockwise-get"
+        self.kind == TrafficKind::Firmware || self.is_own("blockwise-get")
     }
 
     /// Whether a device notifies observers.
     pub fn is_observe(&self) -> bool {
-        self.kind == TrafficKind::Observe || self.own_kind == "notifications"
+        self.kind == TrafficKind::Observe || self.is_own("notifications")
+    }
+
+    fn is_own(&self, kind: &str) -> bool {
+        self.workload.get("workload.kind") == Some(&kind.into())
     }
 
     /// Requests of each client.
@@ -234,83 +253,73 @@ impl Traffic {
         })
     }
 
-    /// Its settings in a scenario file, with the block size and transfer of a configuration. `is_mesh` is the network.
-    pub(super) fn toml(&self, configuration: &Configuration, is_mesh: bool) -> String {
-        let block = configuration.block;
-        let mut text = "[workload]\n".to_owned();
+    /// Adds its keys to the values of a scenario, with the block size and transfer of a configuration. `is_mesh` is
+    /// the network.
+    pub(super) fn set_in(&self, values: &mut Values, configuration: &Configuration, is_mesh: bool) {
+        let mut set = |key: &str, value: Value| values.insert(format!("workload.{key}"), value);
         let clients = if self.is_observe() {
             "subscribers"
         } else {
             "clients"
         };
-        let mut line = |key: &str, value: &str| {
-            // A String takes every write.
-            let _ = writeln!(text, "{key} = {value}");
-        };
-        line(clients, &self.clients.to_string());
+        set(clients, self.clients.into());
         if self.kind != TrafficKind::Own {
-            line("token_bytes", "2");
+            set("token_bytes", 2.into());
         }
         if self.sleepy_us > 0 {
-            line("poll", &format!("\"{} us\"", self.sleepy_us));
+            set("poll", Duration::from_micros(self.sleepy_us).into());
         }
-        if is_mesh && self.kind != TrafficKind::Observe {
-            line("warm_up", "\"5 min\"");
+        if is_mesh {
+            set("warm_up", Duration::from_secs(300).into());
         }
         match self.kind {
-            TrafficKind::Own => text += &self.own,
+            TrafficKind::Own => values.extend(self.workload.clone()),
             TrafficKind::Firmware => {
-                line("kind", "\"blockwise-get\"");
-                line("response", &format!("\"{} B\"", self.size));
-                line("block", &format!("\"{block} B\""));
-                line("start_spread", "\"0-1 s\"");
+                set("kind", "blockwise-get".into());
+                set("response", Value::Bytes(self.size.into()));
+                set("block", Value::Bytes(configuration.block.into()));
+                set("start_spread", up_to(1));
                 if configuration.transfer == Transfer::QBlock {
-                    line("q_block", "\"non\"");
+                    set("q_block", "non".into());
                 }
             }
             TrafficKind::Command | TrafficKind::Telemetry => {
                 let is_command = self.kind == TrafficKind::Command;
-                line("kind", "\"exchanges\"");
-                line("requests", &self.requests().to_string());
-                if !is_command {
-                    line("request", &format!("\"{SMALL} B\""));
-                }
-                line("response", if is_command { "\"32 B\"" } else { "\"0 B\"" });
-                line("block", "\"64 B\"");
-                line("after_failure", "\"next\"");
-                let (period, jitter) = if is_command {
-                    ("\"20 s\"", "\"10 s\"")
-                } else {
-                    ("\"60 s\"", "\"5 s\"")
-                };
-                line("request_period", period);
-                line("request_jitter", jitter);
-                line(
-                    "start_spread",
-                    if is_command {
-                        "\"0-20 s\""
-                    } else {
-                        "\"0-60 s\""
-                    },
-                );
+                let (request, response) = if is_command { (0, 32) } else { (SMALL, 0) };
+                let (period, jitter) = if is_command { (20, 10) } else { (60, 5) };
+                set("kind", "exchanges".into());
+                set("requests", self.requests().into());
+                set("request", Value::Bytes(request));
+                set("response", Value::Bytes(response));
+                set("block", Value::Bytes(64));
+                set("after_failure", "next".into());
+                set("request_period", Duration::from_secs(period).into());
+                set("request_jitter", Duration::from_secs(jitter).into());
+                set("start_spread", up_to(period));
                 if self.burst > 1 {
-                    line("request_burst", &self.burst.to_string());
-                    line("burst_probability", "\"100 %\"");
+                    set("request_burst", self.burst.into());
+                    set("burst_probability", Value::Percent(1_000_000));
                 }
             }
             TrafficKind::Observe => {
-                line("kind", "\"notifications\"");
-                line("interval", "\"10 s\"");
-                line("duration", "\"10 min\"");
-                line("warm_up", if is_mesh { "\"5 min\"" } else { "\"2 min\"" });
-                line("message", &format!("\"{SMALL} B\""));
-                line("max_age", "\"1 h\"");
-                line("start_spread", "\"0-60 s\"");
-                line("offset", "\"0-10 s\"");
+                set("kind", "notifications".into());
+                set("interval", Duration::from_secs(10).into());
+                set("duration", Duration::from_secs(600).into());
+                set("message", Value::Bytes(SMALL));
+                set("max_age", Duration::from_secs(3_600).into());
+                set("start_spread", up_to(60));
+                set("offset", up_to(10));
             }
         }
-        text
     }
+}
+
+/// A range of times from 0 to so many seconds.
+fn up_to(seconds: u64) -> Value {
+    Value::Span(Span {
+        low: Duration::ZERO,
+        high: Duration::from_secs(seconds),
+    })
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl Origin {
         match place {
             Place::File { line, .. } => Self::File(*line),
             Place::CommandLine(_) | Place::Algorithms(_) => Self::CommandLine,
-            Place::Scenario(_) => Self::Default,
+            Place::Program(_) | Place::Scenario(_) => Self::Default,
         }
     }
 }

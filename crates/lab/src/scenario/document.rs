@@ -1,12 +1,14 @@
 //! A scenario file as flat settings: dotted paths, values as written, places.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{Place, Problem, ScenarioError};
+use super::value::{Value, Values};
 
 /// The largest scenario file in bytes.
 pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
@@ -39,6 +41,26 @@ pub(super) fn parse(name: &str, text: &str) -> Result<BTreeMap<String, Raw>, Sce
     let mut settings = BTreeMap::new();
     flatten("", document.get_ref(), &locate, &mut settings)?;
     Ok(settings)
+}
+
+/// Writes values as a TOML text, which [`parse`] reads.
+pub(crate) fn written(values: &Values) -> String {
+    let mut tables: BTreeMap<&str, String> = BTreeMap::new();
+    for (path, value) in values {
+        let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
+        let value = match value {
+            Value::Whole(n) => n.to_string(),
+            Value::Texts(texts) => toml::Value::from(texts.clone()).to_string(),
+            other => toml::Value::String(other.to_string()).to_string(),
+        };
+        // A String takes every write.
+        let _ = writeln!(tables.entry(table).or_default(), "{key} = {value}");
+    }
+    let one = |(name, lines): (&str, String)| match name {
+        "" => lines,
+        name => format!("\n[{name}]\n{lines}"),
+    };
+    tables.into_iter().map(one).collect()
 }
 
 fn flatten(

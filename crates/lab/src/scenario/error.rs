@@ -18,6 +18,8 @@ pub enum Place {
     CommandLine(String),
     /// The list of algorithms on the command line.
     Algorithms(String),
+    /// A program that sets values by the paths of their keys.
+    Program(String),
     /// Nowhere: the default of a key, or the scenario as a whole.
     Scenario(String),
 }
@@ -28,7 +30,7 @@ impl fmt::Display for Place {
             Self::File { name, line, column } => write!(f, "{name}:{line}:{column}"),
             Self::CommandLine(typed) => write!(f, "--set {typed}"),
             Self::Algorithms(names) => write!(f, "--algorithm {names}"),
-            Self::Scenario(name) => f.write_str(name),
+            Self::Program(name) | Self::Scenario(name) => f.write_str(name),
         }
     }
 }

@@ -32,6 +32,7 @@ mod tcp;
 mod trace;
 mod workload;
 
+pub(crate) use document::written;
 pub(crate) use mesh::links as mesh_links;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,8 +54,8 @@ use algorithm::{Only, algorithms_of};
 use cases::{Cases, Condition};
 use document::{Raw, Written};
 use keys::NotFound;
-use settings::Settings;
-use value::{Kind, Value};
+use settings::{Settings, defaults};
+use value::{Kind, Value, Values};
 
 /// The most cells a scenario may span.
 pub const CELLS_MAX: usize = 10_000;
@@ -148,36 +149,62 @@ impl Scenario {
             );
         }
         mesh::links::load(&mut raw)?;
-        let whole = Place::Scenario(name.to_owned());
+        let source = (name.to_owned(), text.to_owned());
+        Self::completed(registry, source, settle(raw)?, &own, pattern)
+    }
+
+    /// A scenario of one cell by the values of its keys; `name` is what errors call it.
+    pub(crate) fn of_values(
+        registry: Registry,
+        name: &str,
+        values: Values,
+    ) -> Result<Self, ScenarioErrors> {
+        let place = Place::Program(name.to_owned());
+        let setting = |(path, value)| {
+            let place = place.clone();
+            (path, Setting { value, place })
+        };
+        let settled = Settled {
+            settings: values.into_iter().map(setting).collect(),
+            ..Settled::default()
+        };
+        let source = (name.to_owned(), String::new());
+        Self::completed(registry, source, settled, &Settled::default(), None)
+    }
+
+    /// A scenario of settings of their kinds, with defaults for the others; checked.
+    fn completed(
+        registry: Registry,
+        source: (String, String),
+        settled: Settled,
+        own: &Settled,
+        pattern: Option<&str>,
+    ) -> Result<Self, ScenarioErrors> {
+        let whole = Place::Scenario(source.0.clone());
         let Settled {
             mut settings,
             axes,
             only,
             cases,
-        } = settle(raw)?;
-        for key in keys::KEYS {
-            if let Some(default) = key.default {
-                settings
-                    .entry(key.path.to_owned())
-                    .or_insert_with(|| Setting {
-                        value: Value::read(key.kind, default).expect("a test checks every default"),
-                        place: whole.clone(),
-                    });
-            }
+        } = settled;
+        for (path, value) in defaults() {
+            settings
+                .entry((*path).to_owned())
+                .or_insert_with(|| Setting {
+                    value: value.clone(),
+                    place: whole.clone(),
+                });
         }
-        required::name_by_file(name, &mut settings, &axes, &whole);
+        required::name_by_file(&source.0, &mut settings, &axes, &whole);
         let mut absent = required::absent(&whole, &settings);
         if !absent.is_empty() {
             // With placeholders, all missing keys are reported in one pass.
             required::stand_in(&mut settings);
         }
         let settings = Settings::new(settings);
-        let changes = changes::of(&own, &settings, &axes);
+        let changes = changes::of(own, &settings, &axes);
         let mut scenario = match Self::of(settings, axes, &only, &cases, changes, registry) {
-            Ok(scenario) => Self {
-                source: (name.to_owned(), text.to_owned()),
-                ..scenario
-            },
+            Ok(scenario) => Self { source, ..scenario },
             Err(error) if absent.is_empty() => return Err(error.into()),
             // The placeholder of a missing key may not fit the rest.
             Err(_) => return Err(ScenarioErrors::of(absent).expect("some are absent")),

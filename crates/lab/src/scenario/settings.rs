@@ -120,13 +120,18 @@ fn line(path: &str, setting: &Setting) -> String {
     line
 }
 
-/// The value of a key where none is set, if it has one.
-pub(super) fn default_of(path: &str) -> Option<&'static Value> {
+/// Values of keys where none is set, by path.
+pub(super) fn defaults() -> &'static BTreeMap<&'static str, Value> {
     static DEFAULTS: LazyLock<BTreeMap<&str, Value>> = LazyLock::new(|| {
         let read = |key: &keys::Key| Some((key.path, Value::read(key.kind, key.default?)?));
         keys::KEYS.iter().filter_map(read).collect()
     });
-    DEFAULTS.get(path)
+    &DEFAULTS
+}
+
+/// The value of a key where none is set, if it has one.
+pub(super) fn default_of(path: &str) -> Option<&'static Value> {
+    defaults().get(path)
 }
 
 #[cfg(test)]

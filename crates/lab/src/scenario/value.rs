@@ -1,5 +1,6 @@
 //! Values of scenario keys: kinds, units and their text.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use carob_cc::ratio::Ratio;
@@ -124,6 +125,36 @@ pub enum Value {
     Decibels(u32),
     /// Texts.
     Texts(Vec<String>),
+}
+
+/// Values by the paths of their keys.
+pub(crate) type Values = BTreeMap<String, Value>;
+
+/// Values of the keys of a table.
+pub(crate) fn table<const N: usize>(
+    name: &str,
+    values: [(&str, Value); N],
+) -> impl Iterator<Item = (String, Value)> {
+    let values = values.into_iter();
+    values.map(move |(key, value)| (format!("{name}.{key}"), value))
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<u32> for Value {
+    fn from(n: u32) -> Self {
+        Self::Whole(n.into())
+    }
+}
+
+impl From<Duration> for Value {
+    fn from(time: Duration) -> Self {
+        Self::Time(Some(time))
+    }
 }
 
 impl Value {
