@@ -143,23 +143,13 @@ fn traced(name: &str, folder: Option<&Path>) -> Result<Option<Link>, CompareErro
     let Some(folder) = folder.filter(|_| !name.is_empty()) else {
         return Ok(None);
     };
-    let file = |way: &str| {
-        let names = [format!("{name}-{way}.csv"), format!("{name}.csv")];
-        let paths = names.map(|name| folder.join(name));
-        let found = paths.into_iter().find(|path| path.is_file());
-        found.map(|path| path.display().to_string())
-    };
-    let mut written = WrittenLink {
-        down: Some("10 Mbit/s".to_owned()),
-        up: Some("10 Mbit/s".to_owned()),
-        rtt: Some("0 s".to_owned()),
-        ..WrittenLink::default()
-    };
-    (written.trace.down, written.trace.up) = (file("down"), file("up"));
-    if written.trace.down.is_none() && written.trace.up.is_none() {
-        return Ok(None);
-    }
-    Link::read(&format!("trace {name}"), &written).map(Some)
+    let written = WrittenLink::default()
+        .with("down", Some("10 Mbit/s".to_owned()))
+        .with("up", Some("10 Mbit/s".to_owned()))
+        .with("rtt", Some("0 s".to_owned()))
+        .traced(name, folder);
+    let read = || Link::read(&format!("trace {name}"), &written);
+    written.is_traced().then(read).transpose()
 }
 
 /// The quantities of a link, measured in a way such as `round-trip 60 s`, `steady 10 s` (round trips without the link's

@@ -35,11 +35,12 @@ pub(crate) fn about() -> Value {
 
 fn link_entry(name: &str, source: &str) -> Value {
     let written = WrittenLink::built_in(name).unwrap_or_default();
+    let of = |key| written.get(key);
     json!({
-        "name": name, "source": source, "mesh": written.mesh,
-        "down": written.down, "up": written.up, "rtt": written.rtt, "jitter": written.jitter,
-        "loss": written.loss, "loss_burst": written.loss_burst, "buffer": written.buffer,
-        "mtu": written.mtu,
+        "name": name, "source": source, "mesh": of("mesh"),
+        "down": of("down"), "up": of("up"), "rtt": of("rtt"), "jitter": of("jitter"),
+        "loss": of("loss"), "loss_burst": of("loss_burst"), "buffer": of("buffer"),
+        "mtu": of("mtu"),
     })
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use carob_lab::compare::{CLIENTS_MAX, Link, Question, Traffic, WrittenLink, WrittenTraces};
+use carob_lab::compare::{CLIENTS_MAX, Link, Question, Traffic, WrittenLink};
 use carob_lab::link_trace::is_text;
 use carob_lab::run::{Plan, Selection};
 use carob_lab::scenario::{Scenario, builtin};
@@ -68,22 +68,17 @@ pub(crate) struct LinkForm {
 
 impl LinkForm {
     fn numbers(&self) -> WrittenLink {
-        WrittenLink {
-            down: self.down.clone(),
-            up: self.up.clone(),
-            rtt: self.rtt.clone(),
-            jitter: self.jitter.clone(),
-            loss: self.loss.clone(),
-            loss_burst: self.loss_burst.clone(),
-            buffer: self.buffer.clone(),
-            mtu: self.mtu.clone(),
-            trace: WrittenTraces {
-                down: self.trace_down.clone(),
-                up: self.trace_up.clone(),
-                end: None,
-            },
-            ..WrittenLink::default()
-        }
+        WrittenLink::default()
+            .with("down", self.down.clone())
+            .with("up", self.up.clone())
+            .with("rtt", self.rtt.clone())
+            .with("jitter", self.jitter.clone())
+            .with("loss", self.loss.clone())
+            .with("loss_burst", self.loss_burst.clone())
+            .with("buffer", self.buffer.clone())
+            .with("mtu", self.mtu.clone())
+            .with("trace.down", self.trace_down.clone())
+            .with("trace.up", self.trace_up.clone())
     }
 
     fn link(&self) -> Result<Link, CallError> {

@@ -11,7 +11,7 @@ use super::CompareError;
 use super::built_in::BUILT_IN;
 use super::mesh_links::MeshLinks;
 use super::traces::LinkTraces;
-use super::written_link::WrittenLink;
+use super::written_link::{OWN, WrittenLink};
 use crate::scenario::keys::exact;
 use crate::scenario::value::{Kind, Value, Values, table};
 
@@ -84,7 +84,7 @@ impl Link {
     ///
     /// A value that is not of its kind, and a missing rate.
     pub fn read(name: &str, written: &WrittenLink) -> Result<Self, CompareError> {
-        let value = |key: &str, text: &Option<String>, kind: Kind| match text {
+        let value = |key: &str, kind: Kind| match written.get(key) {
             None => Ok(None),
             Some(text) => Value::read(kind, text).map(Some).ok_or_else(|| {
                 CompareError::of(
@@ -93,47 +93,47 @@ impl Link {
                 )
             }),
         };
-        let traces = LinkTraces::read(name, &written.trace)?;
+        let traces = LinkTraces::read(name, written)?;
         let mean_of = |key: &str| match key {
             "down" => traces.down.as_ref()?.trace.mean_rate_bps(),
             _ => traces.up.as_ref()?.trace.mean_rate_bps(),
         };
-        let rate = |key: &str, text: &Option<String>| match value(key, text, Kind::Rate)? {
+        let is_mesh = written.get("mesh").is_some();
+        let rate = |key: &str| match value(key, Kind::Rate)? {
             Some(Value::Rate(bps)) if bps > 0 => Ok(bps),
             Some(_) => Err(CompareError::of(
                 format_args!("{name}: {key} is 0, so nothing would ever arrive"),
                 "set a rate such as \"60 kbit/s\"",
             )),
-            None if written.mesh.is_some() => Ok(0),
+            None if is_mesh => Ok(0),
             None if mean_of(key).is_some() => Ok(mean_of(key).unwrap_or_default()),
             None => Err(CompareError::of(
                 format_args!("{name}: {key} is missing"),
                 "a link needs both rates, down and up; options override those of a named link, --link",
             )),
         };
-        let time = |key: &str, text: &Option<String>, default: Duration| {
-            Ok(match value(key, text, Kind::Time)? {
+        let time = |key: &str, default: Duration| {
+            Ok(match value(key, Kind::Time)? {
                 Some(Value::Time(Some(time))) => time.as_micros(),
                 _ => default.as_micros(),
             })
         };
-        let bytes = |key: &str, text: &Option<String>, kind, default| {
-            Ok(match value(key, text, kind)? {
+        let bytes = |key: &str, kind, default| {
+            Ok(match value(key, kind)? {
                 Some(Value::Bytes(bytes)) => bytes,
                 _ => default,
             })
         };
         let mut more = BTreeMap::new();
-        for (key, text) in &written.more {
+        for (key, _) in written.iter().filter(|(key, _)| !OWN.contains(key)) {
             let kind = exact(&format!("link.{key}")).map_or(Kind::Text, |found| found.kind);
-            let read = value(key, &Some(text.clone()), kind)?;
-            more.extend(read.map(|value| (key.clone(), value)));
+            more.extend(value(key, kind)?.map(|value| (key.to_owned(), value)));
         }
         let rtt_us = match ["down.delay", "up.delay"].map(|key| more.get(key)) {
             [Some(Value::Time(Some(down))), Some(Value::Time(Some(up)))] => {
                 (*down + *up).as_micros()
             }
-            [None, None] => time("rtt", &written.rtt, RTT_DEFAULT)?,
+            [None, None] => time("rtt", RTT_DEFAULT)?,
             _ => {
                 return Err(CompareError::of(
                     format_args!("{name}: down.delay and up.delay go together"),
@@ -146,27 +146,22 @@ impl Link {
             name: name.to_owned(),
             more,
             is_unvalidated: built_in.is_some_and(|link| !link.is_validated),
-            mesh: MeshLinks::read(name, written.mesh.as_deref())?,
-            down_bps: rate("down", &written.down)?,
-            up_bps: rate("up", &written.up)?,
+            mesh: MeshLinks::read(name, written.get("mesh"))?,
+            down_bps: rate("down")?,
+            up_bps: rate("up")?,
             rtt_us,
-            jitter_us: time("jitter", &written.jitter, Duration::ZERO)?,
-            loss_ppm: match value("loss", &written.loss, Kind::Percent)? {
+            jitter_us: time("jitter", Duration::ZERO)?,
+            loss_ppm: match value("loss", Kind::Percent)? {
                 Some(Value::Percent(ppm)) => ppm,
                 _ => 0,
             },
-            loss_burst_milli: match value("loss_burst", &written.loss_burst, Kind::Number)? {
+            loss_burst_milli: match value("loss_burst", Kind::Number)? {
                 Some(Value::Number(ratio)) => u32::try_from(ratio.of(1_000)).unwrap_or(u32::MAX),
                 _ => 1_000,
             },
-            buffer_bytes: bytes(
-                "buffer",
-                &written.buffer,
-                Kind::Bytes(68, 1 << 40),
-                BUFFER_DEFAULT,
-            )?,
-            mtu: bytes("mtu", &written.mtu, Kind::Bytes(68, 65_535), MTU_DEFAULT)? as u32,
-            is_mesh: written.mesh.is_some(),
+            buffer_bytes: bytes("buffer", Kind::Bytes(68, 1 << 40), BUFFER_DEFAULT)?,
+            mtu: bytes("mtu", Kind::Bytes(68, 65_535), MTU_DEFAULT)? as u32,
+            is_mesh,
             traces,
         })
     }
@@ -332,11 +327,9 @@ mod tests {
 
     #[test]
     fn changes_override_the_values_of_a_named_link() {
-        let changes = WrittenLink {
-            loss: Some("5 %".to_owned()),
-            rtt: Some("1 s".to_owned()),
-            ..WrittenLink::default()
-        };
+        let changes = WrittenLink::default()
+            .with("loss", Some("5 %".to_owned()))
+            .with("rtt", Some("1 s".to_owned()));
         let of = |name| WrittenLink::built_in(name).expect("built in");
         let changed = of("nb-iot").changed("nb-iot", &changes).expect("possible");
         let link = Link::read("nb-iot", &changed).expect("it reads");
@@ -349,7 +342,7 @@ mod tests {
         let mesh = of("thread")
             .changed("thread", &changes)
             .expect_err("a mesh");
-        assert!(mesh.what.contains("rtt, loss"), "{mesh}");
+        assert!(mesh.what.contains("loss, rtt"), "{mesh}");
         let none = WrittenLink::default();
         assert!(none.is_empty() && of("thread").changed("thread", &none).is_ok());
     }
@@ -373,17 +366,10 @@ mod tests {
 
     #[test]
     fn a_change_that_a_trace_hides_is_refused() {
-        let mut traced = WrittenLink::built_in("lan").expect("built in");
-        traced.trace.down = Some("d.csv".to_owned());
+        let lan = WrittenLink::built_in("lan").expect("built in");
+        let traced = lan.with("trace.down", Some("d.csv".to_owned()));
         let change = |key: &str| {
-            let mut changes = WrittenLink::default();
-            let value = match key {
-                "down" => &mut changes.down,
-                "up" => &mut changes.up,
-                "loss" => &mut changes.loss,
-                _ => &mut changes.buffer,
-            };
-            *value = Some("1 kB".to_owned());
+            let changes = WrittenLink::default().with(key, Some("1 kB".to_owned()));
             traced.clone().changed("my.toml", &changes)
         };
         assert!(change("up").is_ok() && change("buffer").is_ok());
@@ -424,12 +410,8 @@ mod tests {
         assert_eq!(network.link.up.changes.len(), 1);
 
         let changed = |key: &str| {
-            let mut changes = WrittenLink::default();
-            let value = Some("2 %".to_owned());
-            match key {
-                "loss" => changes.loss = value,
-                _ => changes.up = Some("7 kbit/s".to_owned()),
-            }
+            let value = if key == "loss" { "2 %" } else { "7 kbit/s" };
+            let changes = WrittenLink::default().with(key, Some(value.to_owned()));
             let file = WrittenLink::from_file("l.toml", text_of_radio()).expect("a link");
             Link::read("l", &file.changed("l", &changes).expect("possible")).expect("a link")
         };

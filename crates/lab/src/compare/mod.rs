@@ -57,7 +57,7 @@ pub use resumable::{ResumableSearch, RunBytes, RunMaker, RunRequest, Step};
 pub use traces::{LinkTraces, NamedTrace};
 pub use traffic::{BURST_MAX, SIZE_DEFAULT, SIZE_MAX, TRAFFIC, Traffic, TrafficKind};
 pub use words::{digits, seconds};
-pub use written_link::{WrittenLink, WrittenTraces};
+pub use written_link::WrittenLink;
 
 /// Why there is no comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]

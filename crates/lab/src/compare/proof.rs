@@ -205,17 +205,8 @@ pub struct OverTrace {
 /// Files that cannot be read.
 pub fn traced(trace: &str, nearest: &str, folder: &Path) -> Result<Link, CompareError> {
     let mut written = WrittenLink::built_in(nearest).unwrap_or_default();
-    let own =
-        |key: &String| !key.ends_with("changes") && key != "idle_setup" && key != "idle_after";
-    written.more.retain(|key, _| own(key));
-    let file = |way: &str| {
-        let names = [format!("{trace}-{way}.csv"), format!("{trace}.csv")];
-        let mut paths = names.into_iter().map(|name| folder.join(name));
-        let found = paths.find(|path| path.is_file());
-        found.map(|path| path.display().to_string())
-    };
-    (written.trace.down, written.trace.up) = (file("down"), file("up"));
-    Link::read(&format!("trace {trace}"), &written)
+    written.retain(|key| !key.ends_with("changes") && key != "idle_setup" && key != "idle_after");
+    Link::read(&format!("trace {trace}"), &written.traced(trace, folder))
 }
 
 /// Judges the recommendation for a built-in link over a trace.

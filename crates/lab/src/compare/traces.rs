@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::CompareError;
 use super::link::Link;
-use super::written_link::WrittenTraces;
+use super::written_link::WrittenLink;
 use crate::link_trace::{is_text, read_value};
 use crate::scenario::value::{Values, table};
 
@@ -48,26 +48,26 @@ impl LinkTraces {
     }
 
     /// Reads the files that a link names; paths are relative to the link's file.
-    pub(super) fn read(link: &str, written: &WrittenTraces) -> Result<Self, CompareError> {
+    pub(super) fn read(link: &str, written: &WrittenLink) -> Result<Self, CompareError> {
         let folder = Path::new(link).parent().unwrap_or(Path::new(""));
-        let named = |key: &str, path: &Option<String>| {
-            let Some(path) = path else {
+        let named = |key: &str| {
+            let Some(path) = written.get(key) else {
                 return Ok(None);
             };
             let source = read_value(path, folder).map_err(|why| {
                 CompareError::of(
-                    format_args!("{link}: trace.{key}: {why}"),
+                    format_args!("{link}: {key}: {why}"),
                     "a trace is a CSV with time_ms and rate_kbit_s, delay_ms or loss_percent, or \
                      Mahimahi's lines of milliseconds",
                 )
             })?;
             Ok(Some(NamedTrace {
-                text: is_text(path).then(|| path.as_str().into()),
+                text: is_text(path).then(|| path.into()),
                 name: source.name,
                 trace: source.trace,
             }))
         };
-        let is_cut = match written.end.as_deref() {
+        let is_cut = match written.get("trace.end") {
             None | Some("loop") => false,
             Some("cut") => true,
             Some(other) => {
@@ -78,8 +78,8 @@ impl LinkTraces {
             }
         };
         Ok(Self {
-            down: named("down", &written.down)?,
-            up: named("up", &written.up)?,
+            down: named("trace.down")?,
+            up: named("trace.up")?,
             is_cut,
         })
     }
@@ -177,20 +177,15 @@ impl Link {
 mod tests {
     use super::super::{Question, Traffic};
     use super::*;
-    use crate::compare::WrittenLink;
     use crate::run::{Plan, Selection};
     use crate::scenario::Scenario;
 
     #[test]
     fn a_written_trace_is_in_the_scenario() {
-        let written = WrittenLink {
-            down: Some("60 kbit/s".to_owned()),
-            trace: WrittenTraces {
-                up: Some("time_ms,rate_kbit_s,loss_percent\n0,40,0\n5000,80,5\n".to_owned()),
-                ..WrittenTraces::default()
-            },
-            ..WrittenLink::default()
-        };
+        let trace = "time_ms,rate_kbit_s,loss_percent\n0,40,0\n5000,80,5\n";
+        let written = WrittenLink::default()
+            .with("down", Some("60 kbit/s".to_owned()))
+            .with("trace.up", Some(trace.to_owned()));
         let link = Link::read("a link", &written).expect("a link");
         let about = link.about();
         assert!(about.contains("trace up in place"), "{about}");

@@ -1,49 +1,31 @@
 //! Links as written in a file, or in options.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::CompareError;
 use super::built_in::BUILT_IN;
 use crate::scenario::keys::exact;
 
-/// A link as written in a file, or in options.
+/// A link as written in a file, or in options: texts by their keys.
 #[derive(Clone, Debug, Default)]
-pub struct WrittenLink {
-    /// Rate towards the devices.
-    pub down: Option<String>,
-    /// Rate from the devices.
-    pub up: Option<String>,
-    /// Round-trip time without transmission times.
-    pub rtt: Option<String>,
-    /// Additional delay in each direction, drawn from 0 to this.
-    pub jitter: Option<String>,
-    /// Share of packets lost in each direction.
-    pub loss: Option<String>,
-    /// Mean length of a run of losses in packets.
-    pub loss_burst: Option<String>,
-    /// Buffer before each direction.
-    pub buffer: Option<String>,
-    /// Largest packet with headers.
-    pub mtu: Option<String>,
-    /// Links of a mesh of IEEE 802.15.4, without the numbers above: `pint`, `office`, `marina`, or a CSV.
-    pub mesh: Option<String>,
-    /// Traces in the place of rates, delays and losses.
-    pub trace: WrittenTraces,
-    /// Other keys of the table `link` of scenarios, without the table's name.
-    pub more: BTreeMap<String, String>,
-}
+pub struct WrittenLink(BTreeMap<String, String>);
 
-/// Traces as written in a file, or in options: paths and what follows their end.
-#[derive(Clone, Debug, Default)]
-pub struct WrittenTraces {
-    /// Direction towards the devices: path of its file, or its text.
-    pub down: Option<String>,
-    /// Direction from the devices, in the same way.
-    pub up: Option<String>,
-    /// `loop` or `cut`.
-    pub end: Option<String>,
-}
-
+/// Keys of links besides those of the table `link` of scenarios, or in their place.
+pub(super) const OWN: [&str; 12] = [
+    "down",
+    "up",
+    "rtt",
+    "jitter",
+    "loss",
+    "loss_burst",
+    "buffer",
+    "mtu",
+    "mesh",
+    "trace.down",
+    "trace.up",
+    "trace.end",
+];
 /// Keys of single directions that a change of both replaces.
 const REPLACED: [(&str, &[&str]); 6] = [
     ("rtt", &["down.delay", "up.delay"]),
@@ -109,19 +91,19 @@ impl WrittenLink {
         }
         let mut written = Self::default();
         for (key, value) in link {
-            written.set(key, value).map_err(|what| wrong(&what))?;
+            written.read(key, value).map_err(|what| wrong(&what))?;
         }
         Ok(written)
     }
 
-    /// Sets a key, or the keys of a table.
-    fn set(&mut self, key: &str, value: &toml::Value) -> Result<(), String> {
+    /// Reads a key, or the keys of a table.
+    fn read(&mut self, key: &str, value: &toml::Value) -> Result<(), String> {
         let text = match value {
             toml::Value::Table(table) => {
                 let mut all = table.iter();
-                return all.try_for_each(|(own, value)| self.set(&format!("{key}.{own}"), value));
+                return all.try_for_each(|(own, value)| self.read(&format!("{key}.{own}"), value));
             }
-            toml::Value::String(text) => text.clone(),
+            toml::Value::String(text) if is_key(key) => text.clone(),
             toml::Value::Boolean(is_on) if key == "mesh" => match is_on {
                 true => "pint".to_owned(),
                 false => return Ok(()),
@@ -131,53 +113,64 @@ impl WrittenLink {
             }
             _ => return Err(format!("unknown key {key}")),
         };
-        let known = match key {
-            "down" | "down.rate" => &mut self.down,
-            "up" | "up.rate" => &mut self.up,
-            "rtt" => &mut self.rtt,
-            "jitter" => &mut self.jitter,
-            "loss" => &mut self.loss,
-            "loss_burst" => &mut self.loss_burst,
-            "buffer" => &mut self.buffer,
-            "mtu" => &mut self.mtu,
-            "mesh" => &mut self.mesh,
-            "trace.down" => &mut self.trace.down,
-            "trace.up" => &mut self.trace.up,
-            "trace.end" => &mut self.trace.end,
-            _ => {
-                if !is_key(key) {
-                    return Err(format!("unknown key {key}"));
-                }
-                self.more.insert(key.to_owned(), text);
-                return Ok(());
-            }
+        let key = match key {
+            "down.rate" => "down",
+            "up.rate" => "up",
+            key => key,
         };
-        *known = Some(text);
+        self.0.insert(key.to_owned(), text);
         Ok(())
     }
 
-    /// The keys that are written.
-    fn keys(&self) -> Vec<&'static str> {
-        let all = [
-            ("down", &self.down),
-            ("up", &self.up),
-            ("rtt", &self.rtt),
-            ("jitter", &self.jitter),
-            ("loss", &self.loss),
-            ("loss_burst", &self.loss_burst),
-            ("buffer", &self.buffer),
-            ("mtu", &self.mtu),
-            ("trace.down", &self.trace.down),
-            ("trace.up", &self.trace.up),
-            ("trace.end", &self.trace.end),
-        ];
-        let written = all.into_iter().filter(|(_, value)| value.is_some());
-        written.map(|(key, _)| key).collect()
+    /// The text of a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// The same with the text of a key; without one, unchanged.
+    ///
+    /// # Panics
+    ///
+    /// An unknown key.
+    #[must_use]
+    pub fn with(mut self, key: &str, text: Option<String>) -> Self {
+        assert!(is_key(key), "unknown key {key}");
+        self.0.extend(text.map(|text| (key.to_owned(), text)));
+        self
+    }
+
+    /// The same with the traces of a name in a folder, `<name>-down.csv` and `<name>-up.csv`, or `<name>.csv` for both.
+    pub(crate) fn traced(self, name: &str, folder: &Path) -> Self {
+        let file = |way: &str| {
+            let names = [format!("{name}-{way}.csv"), format!("{name}.csv")];
+            let mut paths = names.into_iter().map(|name| folder.join(name));
+            let found = paths.find(|path| path.is_file());
+            found.map(|path| path.display().to_string())
+        };
+        self.with("trace.down", file("down"))
+            .with("trace.up", file("up"))
+    }
+
+    /// Returns true if a direction has a trace.
+    pub fn is_traced(&self) -> bool {
+        self.get("trace.down").or(self.get("trace.up")).is_some()
+    }
+
+    /// Keys and their texts.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(key, text)| (key.as_str(), text.as_str()))
+    }
+
+    /// Removes the keys for which `is_kept` is false.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
+        self.0.retain(|key, _| is_kept(key));
     }
 
     /// Returns true if no key is set.
     pub fn is_empty(&self) -> bool {
-        self.keys().is_empty() && self.mesh.is_none()
+        self.0.is_empty()
     }
 
     /// The link with the values of `changes`.
@@ -186,63 +179,35 @@ impl WrittenLink {
     ///
     /// Changes of a mesh, which has none of the values, and of values that a trace sets.
     pub fn changed(mut self, name: &str, changes: &Self) -> Result<Self, CompareError> {
-        let keys = changes.keys();
-        if self.mesh.is_some() && !keys.is_empty() {
+        let keys: Vec<&str> = changes.0.keys().map(String::as_str).collect();
+        if self.get("mesh").is_some() && !keys.is_empty() {
             return Err(CompareError::of(
                 format_args!("{name} is a mesh, which has no {}", keys.join(", ")),
                 "leave these options out, or choose a link with rates",
             ));
         }
-        for (key, of_trace, changed) in [
-            ("down", &self.trace.down, &changes.trace.down),
-            ("up", &self.trace.up, &changes.trace.up),
-        ] {
-            let is_of_trace = of_trace.is_some() && changed.is_none();
+        for key in ["down", "up"] {
+            let trace = format!("trace.{key}");
+            let is_of_trace = self.get(&trace).is_some() && changes.get(&trace).is_none();
             if let Some(number) = keys.iter().find(|one| is_of_trace && is_of(key, one)) {
                 return Err(CompareError::of(
-                    format_args!("{name} has trace.{key}, which takes the place of {number}"),
+                    format_args!("{name} has {trace}, which takes the place of {number}"),
                     "leave the option out, or take the trace out of the file",
                 ));
             }
         }
-        for (own, change) in [
-            (&mut self.down, &changes.down),
-            (&mut self.up, &changes.up),
-            (&mut self.rtt, &changes.rtt),
-            (&mut self.jitter, &changes.jitter),
-            (&mut self.loss, &changes.loss),
-            (&mut self.loss_burst, &changes.loss_burst),
-            (&mut self.buffer, &changes.buffer),
-            (&mut self.mtu, &changes.mtu),
-            (&mut self.trace.down, &changes.trace.down),
-            (&mut self.trace.up, &changes.trace.up),
-            (&mut self.trace.end, &changes.trace.end),
-        ] {
-            if change.is_some() {
-                own.clone_from(change);
-            }
-        }
         let replaced = REPLACED.iter().filter(|(key, _)| keys.contains(key));
         let replaced: Vec<&str> = replaced.flat_map(|(_, own)| own.iter().copied()).collect();
-        self.more.retain(|key, _| !replaced.contains(&key.as_str()));
+        self.retain(|key| !replaced.contains(&key));
+        self.0.extend(changes.0.clone());
         Ok(self)
     }
 }
 
 /// Returns true for keys of a link file.
 fn is_key(key: &str) -> bool {
-    let own = [
-        "down",
-        "up",
-        "rtt",
-        "jitter",
-        "mesh",
-        "trace.down",
-        "trace.up",
-        "trace.end",
-    ];
     let of_scenarios = exact(&format!("link.{key}")).is_some() && !NOT_OF_FILES.contains(&key);
-    own.contains(&key) || of_scenarios
+    OWN.contains(&key) || of_scenarios
 }
 
 /// Returns true if the trace of a direction may take the place of this key.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use carob_lab::compare::{
     Answer, BUILT_IN, CLIENTS_MAX, CompareError, Component, LEFT_OUT, Link, Progress, Question,
-    TRAFFIC, Timers, Traffic, TrafficKind, WrittenLink, WrittenTraces, digits,
+    TRAFFIC, Timers, Traffic, TrafficKind, WrittenLink, digits,
 };
 use carob_lab::text::{Emphasis, TextTable};
 
@@ -79,14 +79,13 @@ fn is_toml(name: &str) -> bool {
 /// The link of the options: a built-in one, a file, a capture or numbers, which override its values.
 fn link(args: &CompareArgs) -> Result<Link, Failure> {
     let numbers = written(&args.numbers);
-    let is_own = numbers.down.is_some() || numbers.up.is_some();
-    let is_traced = numbers.trace.down.is_some() || numbers.trace.up.is_some();
+    let is_own = numbers.get("down").or(numbers.get("up")).is_some();
     let name = match &args.link {
         Some(name) => name,
         None if is_own => {
             return Link::read("the link", &numbers).map_err(|error| wrong(&error));
         }
-        None if is_traced => return of_traces(numbers).map_err(|error| wrong(&error)),
+        None if numbers.is_traced() => return of_traces(numbers).map_err(|error| wrong(&error)),
         None => LINK_DEFAULT,
     };
     let is_changed = !numbers.is_empty();
@@ -101,13 +100,14 @@ fn link(args: &CompareArgs) -> Result<Link, Failure> {
 }
 
 /// The link of traces; the default link has the rates that they lack.
-fn of_traces(mut numbers: WrittenLink) -> Result<Link, CompareError> {
+fn of_traces(numbers: WrittenLink) -> Result<Link, CompareError> {
     let link = Link::read("the link", &numbers);
     if link.is_ok() {
         return link;
     }
     let default = WrittenLink::built_in(LINK_DEFAULT).unwrap_or_default();
-    (numbers.down, numbers.up) = (default.down, default.up);
+    let rate = |way| default.get(way).map(str::to_owned);
+    let numbers = numbers.with("down", rate("down")).with("up", rate("up"));
     Link::read("the link", &numbers)
 }
 
@@ -118,10 +118,7 @@ fn named(name: &str) -> Result<WrittenLink, Failure> {
         return WrittenLink::from_file(name, &text).map_err(|error| wrong(&error));
     }
     if Path::new(name).extension().is_some_and(|end| end == "csv") {
-        return Ok(WrittenLink {
-            mesh: Some(name.to_owned()),
-            ..WrittenLink::default()
-        });
+        return Ok(WrittenLink::default().with("mesh", Some(name.to_owned())));
     }
     if let Some(built_in) = WrittenLink::built_in(name) {
         return Ok(built_in);
@@ -163,22 +160,18 @@ fn written(numbers: &LinkNumbers) -> WrittenLink {
         let absolute = std::path::absolute(path).map(|path| path.display().to_string());
         Some(absolute.unwrap_or_else(|_| path.clone()))
     };
-    WrittenLink {
-        down: numbers.down.clone(),
-        up: numbers.up.clone(),
-        rtt: numbers.rtt.clone(),
-        jitter: numbers.jitter.clone(),
-        loss: numbers.loss.clone(),
-        loss_burst: numbers.loss_burst.clone(),
-        buffer: numbers.buffer.clone(),
-        mtu: numbers.mtu.clone(),
-        trace: WrittenTraces {
-            down: absolute(&numbers.trace_down),
-            up: absolute(&numbers.trace_up),
-            end: numbers.trace_end.clone(),
-        },
-        ..WrittenLink::default()
-    }
+    WrittenLink::default()
+        .with("down", numbers.down.clone())
+        .with("up", numbers.up.clone())
+        .with("rtt", numbers.rtt.clone())
+        .with("jitter", numbers.jitter.clone())
+        .with("loss", numbers.loss.clone())
+        .with("loss_burst", numbers.loss_burst.clone())
+        .with("buffer", numbers.buffer.clone())
+        .with("mtu", numbers.mtu.clone())
+        .with("trace.down", absolute(&numbers.trace_down))
+        .with("trace.up", absolute(&numbers.trace_up))
+        .with("trace.end", numbers.trace_end.clone())
 }
 
 fn traffic(args: &CompareArgs) -> Result<Traffic, Failure> {
@@ -455,9 +448,7 @@ fn next(args: &CompareArgs, answer: &Answer) {
 
 #[cfg(test)]
 mod tests {
-    use carob_lab::compare::{
-        Configuration, Link, Timers, Transfer, WrittenLink, WrittenTraces, controllers,
-    };
+    use carob_lab::compare::{Configuration, Link, Timers, Transfer, WrittenLink, controllers};
     use clap::Parser as _;
 
     use super::{named, of_traces};
@@ -465,13 +456,7 @@ mod tests {
 
     #[test]
     fn traces_without_a_rate_have_that_of_the_default_link() {
-        let traced = |text: &str| WrittenLink {
-            trace: WrittenTraces {
-                down: Some(text.to_owned()),
-                ..WrittenTraces::default()
-            },
-            ..WrittenLink::default()
-        };
+        let traced = |text: &str| WrittenLink::default().with("trace.down", Some(text.to_owned()));
         let link = of_traces(traced("time_ms,delay_ms\n0,300\n1000,500\n")).expect("a link");
         assert_eq!((link.down_bps, link.up_bps), (30_000, 60_000));
         let wrong = of_traces(traced("time_ms,delay_ms\n0,x\n")).expect_err("no trace");
@@ -481,7 +466,7 @@ mod tests {
     #[test]
     fn a_table_of_links_is_a_mesh() {
         let written = named("none/links.csv").expect("a name");
-        assert_eq!(written.mesh.as_deref(), Some("none/links.csv"));
+        assert_eq!(written.get("mesh"), Some("none/links.csv"));
         assert!(Link::read("none/links.csv", &written).is_err());
     }
 

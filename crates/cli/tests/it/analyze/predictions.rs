@@ -77,27 +77,36 @@ impl Case {
     }
 }
 
+/// Reads a link from texts by key.
+fn link_of(name: &str, keys: &[(&str, &str)]) -> Link {
+    let none = WrittenLink::default();
+    let with = |link: WrittenLink, (key, text): &(&str, &str)| link.with(key, Some((*text).into()));
+    Link::read(name, &keys.iter().fold(none, with)).expect("a link")
+}
+
 /// Slow links; their downloads are measured in parallel.
 fn slow_links() -> Vec<Case> {
-    let own = WrittenLink {
-        down: Some("20 kbit/s".to_owned()),
-        up: Some("20 kbit/s".to_owned()),
-        rtt: Some("1500 ms".to_owned()),
-        jitter: Some("200 ms".to_owned()),
-        loss: Some("5 %".to_owned()),
-        ..WrittenLink::default()
-    };
-    let own = Link::read("satellite", &own).expect("a link");
+    let own = link_of(
+        "satellite",
+        &[
+            ("down", "20 kbit/s"),
+            ("up", "20 kbit/s"),
+            ("rtt", "1500 ms"),
+            ("jitter", "200 ms"),
+            ("loss", "5 %"),
+        ],
+    );
     // Rates, delays and buffer of Pesola 2020, 4.1, with low error.
-    let cell = WrittenLink {
-        down: Some("30 kbit/s".to_owned()),
-        up: Some("60 kbit/s".to_owned()),
-        rtt: Some("630 ms".to_owned()),
-        loss: Some("2 %".to_owned()),
-        buffer: Some("14100 B".to_owned()),
-        ..WrittenLink::default()
-    };
-    let cell = Link::read("pesola-2020", &cell).expect("a link");
+    let cell = link_of(
+        "pesola-2020",
+        &[
+            ("down", "30 kbit/s"),
+            ("up", "60 kbit/s"),
+            ("rtt", "630 ms"),
+            ("loss", "2 %"),
+            ("buffer", "14100 B"),
+        ],
+    );
     // Sessions over either link take about six minutes.
     vec![
         Case::of(cell, 16_384, 9),
@@ -421,16 +430,15 @@ fn nightly_capture_over_an_emulated_link_predicts_downloads() {
         skipped("emulated links need the right to make namespaces and TUN devices (root)");
         return;
     }
-    let written = WrittenLink {
-        down: Some("200 kbit/s".to_owned()),
-        up: Some("100 kbit/s".to_owned()),
-        rtt: Some("80 ms".to_owned()),
-        ..WrittenLink::default()
-    };
+    let keys = [
+        ("down", "200 kbit/s"),
+        ("up", "100 kbit/s"),
+        ("rtt", "80 ms"),
+    ];
     let case = Case {
         lanes: 3,
         downloads: 1,
-        ..Case::of(Link::read("short", &written).expect("a link"), 16_384, 2)
+        ..Case::of(link_of("short", &keys), 16_384, 2)
     };
     let scratch = Scratch::new();
     let files = captures(&[&case], &scratch);
