@@ -25,8 +25,8 @@ use super::error::{Place, ScenarioError};
 use super::settings::Settings;
 use super::value::Value;
 use super::{
-    Axis, Setting, device, faults, impairments, impossible, mesh, missing, mix, notifications,
-    path_changes, queue, server, tcp, trace, workload,
+    Axis, Setting, device, faults, impairments, impossible, keys, mesh, missing, mix,
+    notifications, path_changes, queue, server, tcp, trace, workload,
 };
 
 /// One combination of swept values.
@@ -419,6 +419,20 @@ impl Cell {
             ));
         }
         Ok(parameters)
+    }
+
+    /// Refuses keys that are set without the key that they [need](keys::Key::needs).
+    pub(super) fn check_needs(&self) -> Result<(), ScenarioError> {
+        for key in keys::KEYS {
+            if let Some(needs) = key.needs
+                && !self.has(needs)
+                && !matches!(self.place(key.path), Place::Scenario(_))
+            {
+                let why = format!("{} needs {needs}, which is not set", key.path);
+                return Err(impossible(self.place(key.path), why));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn value_of(&self, path: &str) -> Result<&Value, ScenarioError> {

@@ -6,61 +6,11 @@ use carob_sim::link::{
 use carob_sim::spec::{LinkNetworkSpec, NetworkSpec, RunSpec};
 
 use super::cell::Cell;
-use super::error::{Place, ScenarioError};
+use super::error::ScenarioError;
 use super::impossible;
 
 /// Rates of a device's radio.
 const RATES: [&str; 2] = ["link.down.device_rate", "link.up.device_rate"];
-/// Keys that have no effect without another one, which is first. Rates of a radio are both set or
-/// neither.
-const NEEDS: [(&str, &[&str]); 7] = [
-    (
-        "link.idle_setup",
-        &["link.idle_after", "link.paging_cycle", "link.psm_active"],
-    ),
-    ("link.paging_cycle", &["link.paging_window"]),
-    ("link.psm_active", &["link.psm_interval"]),
-    ("link.fragment", &OF_FRAGMENTS),
-    (
-        "link.fragment_window",
-        &["link.fragment_ack_loss", "link.fragment_timer"],
-    ),
-    (
-        "link.up.device_rate",
-        &[
-            "link.fragment",
-            "link.duplex",
-            "link.duplex_turnaround",
-            "link.down.repetitions",
-            "link.up.repetitions",
-        ],
-    ),
-    ("link.power_send", &POWERS),
-];
-
-/// Refuses keys of a cell whose [needs](NEEDS) are not set. This is apart from [`of`], which every
-/// run calls.
-///
-/// # Errors
-///
-/// The first such key, and the one that it needs.
-pub(super) fn check_applicable(cell: &Cell) -> Result<(), ScenarioError> {
-    let absent = |(needs, _): &&(&'static str, _)| !cell.has(needs);
-    for (needs, keys) in NEEDS.iter().filter(absent) {
-        let is_set = |key: &&&str| !matches!(cell.place(key), Place::Scenario(_));
-        if let Some(key) = keys.iter().find(is_set) {
-            let needs = if RATES.contains(needs) {
-                RATES.join(" and ")
-            } else {
-                (*needs).to_owned()
-            };
-            let why = format!("{key} needs {needs}, which is not set");
-            return Err(impossible(cell.place(key), why));
-        }
-    }
-    Ok(())
-}
-
 /// The radios of a cell.
 pub(super) fn of(cell: &Cell) -> Result<DeviceSpec, ScenarioError> {
     Ok(DeviceSpec {
@@ -128,16 +78,6 @@ pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
     Err(impossible(cell.place(windows), why))
 }
 
-/// Keys of fragments besides their size.
-const OF_FRAGMENTS: [&str; 7] = [
-    "link.fragment_header",
-    "link.fragment_loss",
-    "link.fragment_mode",
-    "link.fragment_ack",
-    "link.fragment_window",
-    "link.receive_delay",
-    "link.duty_cycle",
-];
 /// Rounds of a packet (MAX_ACK_REQUESTS of RFC 9011 5.6.3).
 const ROUNDS: u32 = 8;
 
@@ -183,14 +123,6 @@ fn fragments(cell: &Cell) -> Result<Option<FragmentSpec>, ScenarioError> {
     }))
 }
 
-/// Keys of power besides the sending power, without which no energy is measured.
-const POWERS: [&str; 4] = [
-    "link.power_receive",
-    "link.power_listen",
-    "link.power_idle",
-    "link.power_sleep",
-];
-
 fn power(cell: &Cell) -> Result<Option<PowerSpec>, ScenarioError> {
     let send = "link.power_send";
     if !cell.has(send) {
@@ -198,27 +130,18 @@ fn power(cell: &Cell) -> Result<Option<PowerSpec>, ScenarioError> {
     }
     Ok(Some(PowerSpec {
         send: cell.microwatts(send)?,
-        receive: cell.microwatts(POWERS[0])?,
-        listen: cell.microwatts(POWERS[1])?,
-        idle: cell.microwatts(POWERS[2])?,
-        sleep: cell.microwatts(POWERS[3])?,
+        receive: cell.microwatts("link.power_receive")?,
+        listen: cell.microwatts("link.power_listen")?,
+        idle: cell.microwatts("link.power_idle")?,
+        sleep: cell.microwatts("link.power_sleep")?,
     }))
 }
 
 fn radio(cell: &Cell) -> Result<Option<RadioSpec>, ScenarioError> {
     let [down, up] = RATES.map(|path| cell.if_set(path, Cell::own_rate));
-    let (down_bps, up_bps) = match (down?, up?) {
-        (Some(down), Some(up)) => (down, up),
-        (None, None) => return Ok(None),
-        (one, _) => {
-            let [set, missing] = if one.is_some() {
-                RATES
-            } else {
-                [RATES[1], RATES[0]]
-            };
-            let why = format!("{set} needs {missing}, which is not set");
-            return Err(impossible(cell.place(set), why));
-        }
+    // Each needs the other.
+    let (Some(down_bps), Some(up_bps)) = (down?, up?) else {
+        return Ok(None);
     };
     Ok(Some(RadioSpec {
         down_bps,
@@ -272,7 +195,7 @@ mod tests {
         for (keys, expected) in [
             (
                 &["duplex=half"][..],
-                "link.duplex needs link.down.device_rate",
+                "link.duplex needs link.up.device_rate",
             ),
             (
                 &["up.device_rate=1 kbit/s"],
@@ -282,7 +205,7 @@ mod tests {
             (&["duty_cycle=1 %"], "link.duty_cycle needs link.fragment"),
             (
                 &["fragment=50 B"],
-                "link.fragment needs link.down.device_rate and link.up.device_rate",
+                "link.fragment needs link.up.device_rate",
             ),
             (
                 &["fragment_timer=9 s"],

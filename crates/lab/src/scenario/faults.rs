@@ -3,37 +3,11 @@
 use carob_sim::spec::{ClientRestarts, Faults, Outages, Rebindings, RunSpec, ServerRestarts};
 
 use super::cell::Cell;
-use super::error::{Place, ScenarioError};
+use super::error::ScenarioError;
 use super::impossible;
-
-/// Each fault's key, without which there is none, with the other keys about it.
-const FAULTS: [(&str, &[&str]); 4] = [
-    (
-        "faults.client_restart",
-        &["faults.client_restart_interval", "faults.client_down"],
-    ),
-    (
-        "faults.server_restart",
-        &["faults.server_restart_interval", "faults.server_down"],
-    ),
-    ("faults.rebinding", &["faults.rebinding_interval"]),
-    (
-        "faults.outage",
-        &["faults.outage_interval", "faults.outage_duration"],
-    ),
-];
 
 /// The faults of a cell.
 pub(super) fn of(cell: &Cell) -> Result<Faults, ScenarioError> {
-    for (fault, others) in FAULTS {
-        let is_set = |key: &&&str| !matches!(cell.place(key), Place::Scenario(_));
-        if !cell.has(fault)
-            && let Some(key) = others.iter().find(is_set)
-        {
-            let why = format!("{key} is of a fault that there is not; set {fault}");
-            return Err(impossible(cell.place(key), why));
-        }
-    }
     let mut faults = Faults::default();
     if let Some(first) = cell.if_set("faults.client_restart", Cell::span)? {
         faults.client_restarts = Some(ClientRestarts {
@@ -143,7 +117,7 @@ mod tests {
             (
                 "carob/faults",
                 &["outage_duration=2 s"][..],
-                "set faults.outage",
+                "needs faults.outage",
             ),
             ("carob/faults", &["faults.outage=5 s"], "takes some time"),
             (

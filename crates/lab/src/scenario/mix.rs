@@ -34,23 +34,7 @@ pub(super) fn others(cell: &Cell) -> Result<Vec<ClientGroup>, ScenarioError> {
         return Err(impossible(cell.place("mix.first"), why));
     }
     let Some(second) = &cell.second else {
-        let mut strays = [
-            "mix.second_kind",
-            "mix.second_requests",
-            "mix.second_request",
-            "mix.second_response",
-            "mix.second_clients",
-            "mix.second_nstart",
-            "mix.second_parallel",
-        ]
-        .into_iter();
-        return match strays.find(|path| cell.has(path)) {
-            Some(path) => {
-                let why = format!("{path} is of other clients, but mix.second names no algorithm");
-                Err(impossible(cell.place(path), why))
-            }
-            None => Ok(Vec::new()),
-        };
+        return Ok(Vec::new());
     };
     let mut group = of_second(cell).group(second)?;
     let path = "mix.second_clients";
@@ -157,7 +141,7 @@ mod tests {
     fn what_cannot_be_is_said_with_its_place() {
         let wrong = |overrides: &[&str]| long(overrides).expect_err("it is wrong");
         let stray = wrong(&["second_clients=3"]);
-        assert!(stray.contains("mix.second names no algorithm"), "{stray}");
+        assert!(stray.contains("needs mix.second"), "{stray}");
         let unknown = wrong(&["mix.second=cocoa-0"]);
         assert!(unknown.contains("did you mean \"cocoa-0"), "{unknown}");
         let many = wrong(&["mix.second=default", "second_clients=4096"]);

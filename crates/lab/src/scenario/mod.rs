@@ -390,7 +390,7 @@ impl Scenario {
         };
         for cell in &self.cells {
             mesh::check_applicable(cell).map_err(placed)?;
-            device::check_applicable(cell).map_err(placed)?;
+            cell.check_needs().map_err(placed)?;
             for algorithm in &self.algorithms {
                 cell.spec(algorithm, 0).map_err(placed)?;
             }

@@ -3,11 +3,8 @@
 use carob_sim::spec::{Copies, PauseSchedule, ServerSpec, Transport, Works};
 
 use super::cell::Cell;
-use super::error::{Place, ScenarioError};
+use super::error::ScenarioError;
 use super::impossible;
-
-/// Keys about a pause besides its beginning.
-const OF_PAUSES: [&str; 2] = ["server.pause_interval", "server.pause_duration"];
 
 /// The server of a cell.
 pub(super) fn of(cell: &Cell, transport: Transport) -> Result<ServerSpec, ScenarioError> {
@@ -40,17 +37,10 @@ pub(super) fn of(cell: &Cell, transport: Transport) -> Result<ServerSpec, Scenar
 
 fn pauses(cell: &Cell) -> Result<Option<PauseSchedule>, ScenarioError> {
     let Some(first) = cell.if_set("server.pause", Cell::time)? else {
-        let is_set = |key: &&&str| !matches!(cell.place(key), Place::Scenario(_));
-        return match OF_PAUSES.iter().find(is_set) {
-            None => Ok(None),
-            Some(key) => {
-                let why = format!("{key} is of a pause that there is not; set server.pause");
-                Err(impossible(cell.place(key), why))
-            }
-        };
+        return Ok(None);
     };
-    let [interval, lasts] = OF_PAUSES.map(|key| cell.time(key));
-    let (interval, lasts) = (interval?, lasts?);
+    let interval = cell.time("server.pause_interval")?;
+    let lasts = cell.time("server.pause_duration")?;
     if lasts.is_zero() {
         let why = "server.pause needs server.pause_duration, above 0 s";
         return Err(impossible(cell.place("server.pause"), why));
@@ -200,7 +190,7 @@ mod tests {
         let often = answers(&set).1 * 200.0 - none;
         assert!((6.0..15.0).contains(&often), "{often}");
         for (set, expected) in [
-            (&["pause_duration=1 s"][..], "set server.pause"),
+            (&["pause_duration=1 s"][..], "needs server.pause"),
             (&["server.pause=1 s"], "above 0 s"),
             (
                 &[

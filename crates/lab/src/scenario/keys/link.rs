@@ -40,49 +40,49 @@ keys! {
         "Share of the error state; by default 20 % (medium) or 20.5 % (high).";
     "link.idle_setup", Distribution, -,
         "Set-up of a device's connection, which its first packet after idle waits for, in either direction. Without it, there is none.";
-    "link.idle_after", Time, "20 s",
+    "link.idle_after", Time, "20 s", needs "link.idle_setup",
         "Time without a packet of the device after which it is idle, with `link.idle_setup`.";
-    "link.paging_cycle", Time, -,
+    "link.paging_cycle", Time, -, needs "link.idle_setup",
         "Time between the paging occasions of an idle device (DRX, eDRX), at which a packet to it begins the set-up of its connection; with `link.idle_setup`. Without it, idle devices can be reached at once.";
-    "link.paging_window", Time, "10 ms",
+    "link.paging_window", Time, "10 ms", needs "link.paging_cycle",
         "Time for which the device listens at each.";
-    "link.psm_active", Time, -,
+    "link.psm_active", Time, -, needs "link.idle_setup",
         "Time that an idle device can be reached before power saving mode (T3324): then packets to it wait for its next periodic wake-up. Without it, there is no such mode.";
-    "link.psm_interval", Time, "1 h",
+    "link.psm_interval", Time, "1 h", needs "link.psm_active",
         "Time between periodic wake-ups (T3412), with `link.psm_active`.";
     "link.power_send", Power, -,
         "Power of a device's radio while it sends. With it, the energy of devices is measured, from their times in each state. 545 mW in 3GPP TR 45.820.";
-    "link.power_receive", Power, "90 mW",
+    "link.power_receive", Power, "90 mW", needs "link.power_send",
         "Power while it receives (3GPP TR 45.820, as those that follow).";
-    "link.power_listen", Power, "90 mW",
+    "link.power_listen", Power, "90 mW", needs "link.power_send",
         "Power while it is connected and waits, without `link.idle_setup` always, and in paging windows.";
-    "link.power_idle", Power, "3 mW",
+    "link.power_idle", Power, "3 mW", needs "link.power_send",
         "Power while it is idle.";
-    "link.power_sleep", Power, "15 uW",
+    "link.power_sleep", Power, "15 uW", needs "link.power_send",
         "Power in power saving mode.";
-    "link.duplex", Word(&["full", "half"]), "full",
+    "link.duplex", Word(&["full", "half"]), "full", needs "link.up.device_rate",
         "Whether the radio of a device with `device_rate` sends and receives at the same time, or in turn (NB-IoT).";
-    "link.duplex_turnaround", Time, "0 s",
+    "link.duplex_turnaround", Time, "0 s", needs "link.up.device_rate",
         "Time from sending to receiving and back, with `link.duplex` = `half`.";
-    "link.fragment", Bytes(1, 65_535), -,
+    "link.fragment", Bytes(1, 65_535), -, needs "link.up.device_rate",
         "Bytes of a packet that a frame of a device with `device_rate` carries: SCHC fragments, as over LoRaWAN (RFC 9011). Without it, packets are whole.";
-    "link.fragment_header", Bytes(0, 255), "15 B",
+    "link.fragment_header", Bytes(0, 255), "15 B", needs "link.fragment",
         "Headers of each frame: 13 B of LoRaWAN and 2 B of SCHC.";
-    "link.fragment_loss", Percent, "0 %",
+    "link.fragment_loss", Percent, "0 %", needs "link.fragment",
         "Share of frames lost, each by itself, besides loss of packets.";
-    "link.fragment_mode", Word(&["no-ack", "ack-on-error"]), "no-ack",
+    "link.fragment_mode", Word(&["no-ack", "ack-on-error"]), "no-ack", needs "link.fragment",
         "A lost frame loses the packet, or costs a round: `link.fragment_ack` until the acknowledgement, then the frames that were lost, in 8 rounds at most.";
-    "link.fragment_ack", Time, "2 s",
+    "link.fragment_ack", Time, "2 s", needs "link.fragment",
         "Time from the last frame of a round to its acknowledgement, with `ack-on-error`.";
-    "link.fragment_window", Bytes(1, 65_535), -,
+    "link.fragment_window", Bytes(1, 65_535), -, needs "link.fragment",
         "Bytes of a window, with `ack-on-error`: packets from the device that need several frames are acknowledged window by window (RFC 9011: 630 B, 63 tiles of 10 B). Shorter ones are not fragments. Without it, one acknowledgement is of the packet and none is lost.";
-    "link.fragment_ack_loss", Percent, "0 %",
+    "link.fragment_ack_loss", Percent, "0 %", needs "link.fragment_window",
         "Share of acknowledgements of windows lost.";
-    "link.fragment_timer", Time, "10 s",
+    "link.fragment_timer", Time, "10 s", needs "link.fragment_window",
         "Time without the acknowledgement of a window after which the device requests it again, 8 times in all (Retransmission Timer).";
-    "link.receive_delay", Time, -,
+    "link.receive_delay", Time, -, needs "link.fragment",
         "Time from the end of a frame of the device to its first receive window; the second is 1 s later. Packets to it wait for them (LoRaWAN class A: 1 s; over UDP). Without it, the device always receives.";
-    "link.duty_cycle", Percent, "100 %",
+    "link.duty_cycle", Percent, "100 %", needs "link.fragment",
         "Share of time that a device with fragments may send; it is silent in proportion after each frame.";
     "link.policer", Rate, -,
         "Rate of a token bucket before each buffer, which drops what exceeds it. Without it, there is none.";
@@ -116,9 +116,9 @@ keys! {
         "Overrides `link.extra_delay` towards the constrained side.";
     "link.down.loss", Percent, -,
         "Overrides `link.loss` towards the constrained side, whatever `link.error_directions` says.";
-    "link.down.device_rate", Rate, -,
+    "link.down.device_rate", Rate, -, needs "link.up.device_rate",
         "Rate at which the radio of each device receives, besides the shared link, which stands for the cell. Without it, devices receive at the rate of the link.";
-    "link.down.repetitions", Whole(1, 2048), "1",
+    "link.down.repetitions", Whole(1, 2048), "1", needs "link.up.device_rate",
         "Transmissions of each packet towards the constrained side at that rate, by the coverage class of a device (3GPP TS 36.211).";
     "link.down.trace", Text, -,
         "File with a series of rate, delay and loss towards the constrained side, relative to the scenario: CSV or Mahimahi's format (docs/traces.md).";
@@ -134,9 +134,9 @@ keys! {
         "Overrides `link.extra_delay` from the constrained side.";
     "link.up.loss", Percent, -,
         "Overrides `link.loss` from the constrained side, whatever `link.error_directions` says.";
-    "link.up.device_rate", Rate, -,
+    "link.up.device_rate", Rate, -, needs "link.down.device_rate",
         "Rate at which the radio of each device sends, besides the shared link, which stands for the cell. Without it, devices send at the rate of the link.";
-    "link.up.repetitions", Whole(1, 128), "1",
+    "link.up.repetitions", Whole(1, 128), "1", needs "link.up.device_rate",
         "Transmissions of each packet from the constrained side at that rate, by the coverage class of a device (3GPP TS 36.211).";
     "link.up.trace", Text, -,
         "File with a series of rate, delay and loss from the constrained side, relative to the scenario: CSV or Mahimahi's format (docs/traces.md).";

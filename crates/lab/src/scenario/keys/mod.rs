@@ -7,22 +7,25 @@ use std::fmt::Write as _;
 use super::tcp;
 use super::value::Kind;
 
-/// Declares keys: path, values, default or `-`, meaning.
+/// Declares keys: path, values, default or `-`, the key that it needs if any, meaning.
 macro_rules! keys {
     (
         $(#[$doc:meta])* $visible:vis $table:ident;
-        $($path:literal, $kind:ident $(($($of:tt)*))?, $default:tt, $about:literal;)+
+        $($path:literal, $kind:ident $(($($of:tt)*))?, $default:tt, $(needs $needs:literal,)? $about:literal;)+
     ) => {
         $(#[$doc])*
         $visible const $table: &[$crate::scenario::keys::Key] = &[$($crate::scenario::keys::Key {
             path: $path,
             kind: $crate::scenario::value::Kind::$kind $(($($of)*))?,
             default: keys!(@default $default),
+            needs: keys!(@needs $($needs)?),
             about: $about,
         }),+];
     };
     (@default -) => { None };
     (@default $default:literal) => { Some($default) };
+    (@needs) => { None };
+    (@needs $needs:literal) => { Some($needs) };
 }
 
 mod link;
@@ -41,6 +44,8 @@ pub struct Key {
     pub kind: Kind,
     /// Its value where none is set; `None` if it must be set or is optional (see `about`).
     pub default: Option<&'static str>,
+    /// The key without which it has no effect.
+    pub needs: Option<&'static str>,
     /// Meaning, one sentence.
     pub about: &'static str,
 }
@@ -350,11 +355,13 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_of_its_kind() {
+    fn every_default_is_of_its_kind_and_every_needed_key_exists() {
         for key in KEYS {
             if let Some(default) = key.default {
                 assert!(Value::read(key.kind, default).is_some(), "{}", key.path);
             }
+            let needed = key.needs.is_none_or(|needs| exact(needs).is_some());
+            assert!(needed, "{}", key.path);
         }
     }
 

@@ -101,9 +101,9 @@ keys! {
         "Separate responses (RFC 7252 5.2.2): with `on` the endpoint acknowledges a request whose response takes longer than 100 ms, and the application takes `server.service` for it, one request at a time.";
     "server.pause", Time, -,
         "When a pause of the server begins, in which it does no work, as in garbage collection. Without it, there is none. Over UDP.";
-    "server.pause_interval", Time, "0 s",
+    "server.pause_interval", Time, "0 s", needs "server.pause",
         "Time from the beginning of one pause to that of the next; with 0 s there is one.";
-    "server.pause_duration", Time, "0 s",
+    "server.pause_duration", Time, "0 s", needs "server.pause",
         "How long a pause lasts; above 0 s where there is one.";
     "server.receive_queue", Whole(1, SERVER_QUEUE_MAX as u64), "50",
         "Datagrams that may wait for the server, the one it works on apart; more are dropped. With `server.separate` requests; more are answered with 5.03. Where `server.service` is not 0 or there are pauses.";
@@ -111,25 +111,25 @@ keys! {
         "Whether a retransmission of a request that the server has worked on takes it as long as the request, or no time.";
     "faults.client_restart", Span, -,
         "When each client restarts, drawn uniformly: it loses its state, takes another port and sends outstanding requests again. Without it, no client restarts. Over UDP.";
-    "faults.client_restart_interval", Time, "0 s",
+    "faults.client_restart_interval", Time, "0 s", needs "faults.client_restart",
         "Time from one restart of a client to its next; with 0 s there is one.";
-    "faults.client_down", Time, "0 s",
+    "faults.client_down", Time, "0 s", needs "faults.client_restart",
         "How long a restart of a client takes; datagrams that arrive meanwhile are lost.";
     "faults.server_restart", Time, -,
         "When the server restarts and loses its state: remembered duplicates, unfinished bodies, its receive queue. Without it, it does not restart. Over UDP.";
-    "faults.server_restart_interval", Time, "0 s",
+    "faults.server_restart_interval", Time, "0 s", needs "faults.server_restart",
         "Time from one restart of the server to the next; with 0 s there is one.";
-    "faults.server_down", Time, "0 s",
+    "faults.server_down", Time, "0 s", needs "faults.server_restart",
         "How long a restart of the server takes; datagrams that arrive meanwhile are lost.";
     "faults.rebinding", Span, -,
         "When network address translation gives each client another port, drawn uniformly; a single time is the same for all. What the server sends to the old port is lost. Without it, ports stay. Over UDP.";
-    "faults.rebinding_interval", Time, "0 s",
+    "faults.rebinding_interval", Time, "0 s", needs "faults.rebinding",
         "Time from one rebinding of a client to its next; with 0 s there is one.";
     "faults.outage", Time, -,
         "When an outage of the link begins; packets sent during it are lost in both directions. Without it, there is none.";
-    "faults.outage_interval", Time, "0 s",
+    "faults.outage_interval", Time, "0 s", needs "faults.outage",
         "Time from the beginning of one outage to that of the next; with 0 s there is one.";
-    "faults.outage_duration", Time, "0 s",
+    "faults.outage_duration", Time, "0 s", needs "faults.outage",
         "How long an outage lasts; above 0 s where there is one.";
     "workload.request_period", Time, "0 s",
         "Time from one request of a client to its next, whatever became of earlier ones and whatever `workload.after_failure` says; with 0 s each follows the response to the one before.";
@@ -149,19 +149,19 @@ keys! {
         "Where set, the only one of `run.algorithms` that runs in the cell.";
     "mix.second", Text, -,
         "Algorithm of other clients on the same network, which do the same but for the keys below; without it there are none.";
-    "mix.second_kind", Word(&["blockwise-get", "exchanges"]), -,
+    "mix.second_kind", Word(&["blockwise-get", "exchanges"]), -, needs "mix.second",
         "`workload.kind` of the other clients; without it, the same.";
-    "mix.second_requests", Whole(1, 1_000_000), -,
+    "mix.second_requests", Whole(1, 1_000_000), -, needs "mix.second",
         "`workload.requests` of the other clients; without it, the same.";
-    "mix.second_request", Bytes(0, 1 << 20), -,
+    "mix.second_request", Bytes(0, 1 << 20), -, needs "mix.second",
         "`workload.request` of the other clients; without it, the same.";
-    "mix.second_response", Bytes(0, 1 << 20), -,
+    "mix.second_response", Bytes(0, 1 << 20), -, needs "mix.second",
         "`workload.response` of the other clients; without it, the same.";
-    "mix.second_clients", Whole(1, CLIENTS_MAX as u64), -,
+    "mix.second_clients", Whole(1, CLIENTS_MAX as u64), -, needs "mix.second",
         "How many other clients; without it, as many as `workload.clients`.";
-    "mix.second_nstart", Whole(1, u16::MAX as u64), -,
+    "mix.second_nstart", Whole(1, u16::MAX as u64), -, needs "mix.second",
         "NSTART of the other clients; without it, that of their algorithm.";
-    "mix.second_parallel", Whole(1, 1_024), -,
+    "mix.second_parallel", Whole(1, 1_024), -, needs "mix.second",
         "Requests at once of the other clients; without it, `workload.parallel`.";
     "workload.subscribers", Whole(1, CLIENTS_MAX as u64), "1",
         "With `notifications`, clients that observe, each with a port of its own.";
