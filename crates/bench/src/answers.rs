@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn unexpected_answers_are_told_apart_by_type_message_id_and_token() {
+    fn unexpected_responses_are_classified() {
         use UnexpectedAnswer::{Kind, Late, Malformed, MessageId, Nothing, Token};
 
         let sent = sent();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn long_tokens_are_told_apart_by_their_ends() {
+    fn long_tokens_are_compared_by_their_ends() {
         let mut sent = SentLately::new(4);
         let long = |last: u8| [&[7; 11][..], &[last]].concat();
         sent.note(&message(0x40, 0x01, 5, &long(1)));

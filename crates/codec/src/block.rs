@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_exponent_is_told_apart_from_excess_length() {
+    fn reserved_exponent_and_excess_length_are_distinct_errors() {
         assert_eq!(BlockValue::decode(&[0x07]), Err(BlockError::ReservedSize));
         assert_eq!(
             BlockValue::decode(&[0, 0, 0, 0]),

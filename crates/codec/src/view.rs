@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn error_names_what_and_where() {
+    fn error_has_kind_and_position() {
         let error = MessageView::parse(&[0x40, 1, 0, 0, 0xb5, b'x']).expect_err("truncated");
         assert_eq!(error.to_string(), "message ends within an option at byte 4");
     }

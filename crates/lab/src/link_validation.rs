@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn models_keep_near_what_was_measured() {
+    fn models_stay_near_the_measurements() {
         let is_few =
             |link: &str| ["nb-iot-telia-ecl0", "3g-speed-tests", "tsch-munich-n8"].contains(&link);
         let all = quantities(None, is_few).expect("possible");

@@ -2,9 +2,11 @@
 //!
 //! A vector has a controller, settings, and steps with times since the start. `send` starts an exchange and may expect
 //! its `timer`. `expire` ends the running timer and asks for the next. `answer` and `fail` end the exchange; an answer
-//! may match a `copy`, or be an `empty` ACK. Step `tell` asks when a notification may be sent (NON unless
-//! `confirmable`), which `leaves` expects, and sends it then; with `confirm` the controller is expected to make it a
-//! CON. `wait` only advances time. Every step may expect the overall `rto`. The engine's cap is applied.
+//! may match a `copy`, or be an `empty` ACK. `wait` only advances time. Every step may expect the overall `rto`. The
+//! engine's cap is applied.
+//!
+//! `tell` asks when a notification may be sent (NON unless `confirmable`), which `leaves` expects, and sends it then. With
+//! `confirm` the controller is expected to make it a CON.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_obeys_is_escaped() {
+    fn control_characters_in_cbor_are_escaped() {
         assert_eq!(
             diagnostic(&bytes("641b5b326a")).unwrap(),
             [r#""\u001b[2j""#]

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_obeys_is_not_passed_on() {
+    fn control_characters_in_messages_are_escaped() {
         let message = request(&[(OptionNumber::URI_PATH, b"\x1b[2J\xc2\x9b")], b"");
         let text = plain(&described(&message, Scheme::Coap));
         assert!(!text.contains(char::is_control), "{text:?}");

@@ -159,7 +159,7 @@ fn slow_session_lost_by_server_ends_at_request_timeout() {
 }
 
 #[test]
-fn slow_every_session_is_closed_so_that_the_server_keeps_none() {
+fn slow_all_sessions_are_closed_at_the_end() {
     let scratch = Scratch::new();
     let keys = scratch.with("keys.txt", b"device:secret-1\n");
     let server = Server::with(&format!(

@@ -76,7 +76,7 @@ fn corpus_is_large_and_holds_every_kind_of_error() {
 }
 
 #[test]
-fn committed_corpus_is_what_the_generator_makes() {
+fn committed_corpus_matches_the_generator() {
     let generated = generate();
     assert!(crate::reader::datagrams().eq(generated.iter().map(Vec::as_slice)));
 }

@@ -199,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn owned_options_hold_what_a_sorted_list_holds(
+    fn owned_options_behave_like_a_sorted_list(
         operations in vec((0..4_u8, number(), vec(any::<u8>(), 0..=20)), 0..=30)
     ) {
         let mut options = Options::new();

@@ -261,7 +261,7 @@ fn separate_response_is_reported_after_the_ack() {
 }
 
 #[test]
-fn cancelled_exchange_is_abandoned_and_queued_one_not_begun() {
+fn cancelled_exchange_is_abandoned_and_queued_one_not_started() {
     let (mut net, seen) = recorded(Advice::default());
     net.server_dead = true;
     let first = net.send(get("x"));

@@ -180,7 +180,7 @@ fn cached_bodies_are_evicted_and_readers_still_finish() {
 }
 
 #[test]
-fn a_flood_from_200_000_addresses_leaves_no_trace() {
+fn flood_from_200_000_addresses_leaves_no_state() {
     let mut server = Endpoint::new(Config::default(), Stream(1));
     let limits = server.config().limits;
     let mut now = carob_cc::time::Instant::ZERO;

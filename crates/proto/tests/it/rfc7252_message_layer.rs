@@ -115,7 +115,7 @@ fn rejected_response_leaves_the_request_pending() {
 }
 
 #[test]
-fn acknowledgements_and_resets_are_never_answered() {
+fn acks_and_resets_get_no_reply() {
     let (mut net, id, request) = waiting();
     let request_in_ack = ack(Code::GET, id).token_of(&request).bytes();
     let strange = [

@@ -198,7 +198,7 @@ fn an_option_of_wrong_length_counts_as_unknown() {
 }
 
 #[test]
-fn a_supernumerary_option_counts_as_unknown() {
+fn repeated_non_repeatable_option_counts_as_unknown() {
     // Critical options that are not repeatable.
     let twice: [(u16, &[u8]); 5] = [(3, b"h"), (5, b""), (7, b"a"), (17, b""), (23, b"")];
     for (number, value) in twice {

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_files_are_held_and_half_of_them_by_one_source() {
+    fn snapshots_are_limited_in_total_and_per_source() {
         let now = Instant::now();
         let file = Arc::new(File::open("/dev/null").unwrap());
         let snapshots = Snapshots::new(4);

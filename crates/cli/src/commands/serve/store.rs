@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uploads_hold_so_many_bytes_and_those_of_one_source_half() {
+    fn upload_bytes_are_limited_in_total_and_per_source() {
         let quota = Arc::new(DiskQuota::new(100));
         let [one, two, three] = [1, 2, 3].map(|n| IpAddr::from([192, 0, 2, n]));
         let (mut first, mut second) = (quota.begin(one), quota.begin(one));

@@ -54,7 +54,7 @@ fn a_capture_and_a_log_of_the_same_download_agree() {
 }
 
 #[test]
-fn findings_come_first_and_tables_fit_eighty_columns() {
+fn findings_precede_tables_of_80_columns() {
     let scratch = Scratch::new();
     let [pcap, _] = download(&scratch);
     let ran = carob(&format!("analyze {pcap}"));

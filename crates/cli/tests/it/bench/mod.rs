@@ -24,7 +24,7 @@ const LARGE: u64 = 1 << 20;
 const SHORT: &str = "--duration 500ms --warm-up 10ms";
 
 #[test]
-fn slow_requests_of_every_kind_are_answered_and_add_up() {
+fn slow_counters_of_every_kind_of_load_add_up() {
     let server = Server::writable();
     let uri = &server.uri;
     for words in [

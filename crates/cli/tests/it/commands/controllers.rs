@@ -23,7 +23,7 @@ fn trace(script: &str, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn the_list_has_a_line_for_each_controller_and_its_family_once() {
+fn list_has_a_line_per_controller_grouped_by_family() {
     let ran = carob("cc list");
     let text = ran.quiet();
     assert!(text.starts_with("family "), "{text}");

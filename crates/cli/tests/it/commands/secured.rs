@@ -18,7 +18,7 @@ fn serve(scratch: &Scratch) -> (Server, String, String) {
 }
 
 #[test]
-fn slow_every_verb_goes_over_dtls_with_a_key_or_a_certificate() {
+fn slow_every_command_works_over_dtls() {
     let scratch = Scratch::new();
     let (server, keys, ca) = serve(&scratch);
     let uri = |path| server.over("coaps", path);

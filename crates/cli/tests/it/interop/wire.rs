@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_a_request_are_one_request() {
+    fn retransmissions_of_a_request_are_one_request() {
         let wire = wire(&[
             (Side::Client, datagram(0, 1, 7, 9)),
             (Side::Client, datagram(0, 1, 7, 9)),

@@ -145,7 +145,7 @@ fn nightly_custom_weights_and_traffic_change_the_costs() {
 }
 
 #[test]
-fn wrong_arguments_name_the_place_and_the_remedy() {
+fn invalid_arguments_error_has_position_and_remedy() {
     let folder = Scratch::new();
     std::fs::write(folder.path("bad.toml"), "[link]\nspeed = 3\n").expect("a file");
     for (arguments, parts) in [

@@ -64,7 +64,7 @@ fn nightly_every_suggestion_is_valid_for_every_scenario() {
 }
 
 #[test]
-fn suggestions_keep_the_settings_and_algorithms_of_the_run() {
+fn suggestions_repeat_settings_and_algorithms_of_the_run() {
     let folder = Scratch::new();
     let cells = "thesis/long-1c-*-2500";
     let more = "-a default,fasor --set 'down.rate=60 kbit/s' --no-report";

@@ -102,7 +102,7 @@ fn header_states_faults_and_server_where_there_are_any() {
 }
 
 #[test]
-fn set_changes_what_is_run() {
+fn set_option_changes_the_run() {
     let folder = Scratch::new();
     let median = |set: &str| {
         let run = format!("lab run {NONE} --seed 1 --algorithm default --json {set}");
@@ -218,7 +218,7 @@ fn slow_default_scenario_compares_and_suggests_next_steps() {
 }
 
 #[test]
-fn an_event_log_has_every_endpoint_and_changes_nothing() {
+fn event_log_covers_every_endpoint_without_changing_the_run() {
     let folder = Scratch::new();
     let words = "lab run thesis/long-1c-low-2500 --algorithm cocoa-03 --seed 7 --json --each";
     assert_eq!(

@@ -47,7 +47,7 @@ fn misspelled_names_suggest_the_nearest() {
 }
 
 #[test]
-fn invalid_values_name_what_is_expected() {
+fn invalid_values_name_the_expectation() {
     let folder = Scratch::new();
     for (set, expected) in [
         (

@@ -235,7 +235,7 @@ fn star(nodes: u16, bytes: u16, capture: Option<CaptureRule>, hidden: bool, seco
 }
 
 #[test]
-fn slow_saturated_stars_deliver_what_those_of_ns3_do() {
+fn slow_saturated_stars_match_ns3() {
     // ns-3.37 with its own interference and error model, crates/mesh/examples/radio_validation/README.md.
     for (nodes, bytes, expected) in [
         (2, 50, 244.8),
@@ -258,7 +258,7 @@ fn slow_saturated_stars_deliver_what_those_of_ns3_do() {
 }
 
 #[test]
-fn slow_hidden_stars_deliver_what_those_of_ns3_do_without_ended_interference() {
+fn slow_hidden_stars_match_ns3() {
     for (nodes, expected) in [(2, 348.8), (3, 369.9), (5, 384.5), (10, 239.4)] {
         let found = star(nodes, 20, Some(CaptureRule::Ns3), true, 100);
         assert!(

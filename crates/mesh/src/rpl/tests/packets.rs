@@ -28,7 +28,7 @@ fn packets_follow_downward_routes_else_go_to_parent() {
 }
 
 #[test]
-fn a_rank_error_is_marked_once_and_then_what_the_release_does() {
+fn rank_error_is_marked_once_and_then_handled_per_release() {
     for (loops, second) in [(LoopRule::Forward, Hop::To(0)), (LoopRule::Drop, Hop::Loop)] {
         let spec = RplSpec {
             loops,

@@ -244,7 +244,7 @@ thread_local! {
 }
 
 #[test]
-fn a_server_without_q_block_answers_with_block2() {
+fn server_without_q_block_responds_with_block2() {
     let mut server = config("default");
     server.q_block.accept = false;
     let mut net = Net::new(config("default"), server);

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn linux_slow_start_adds_what_was_acknowledged_up_to_ssthresh() {
+    fn linux_slow_start_grows_by_acknowledged_data_up_to_ssthresh() {
         let mut reno = NewReno::new(&TcpSettings::THESIS);
         let mut w = window(4, 7);
         reno.on_ack(&mut w, &ack(2));

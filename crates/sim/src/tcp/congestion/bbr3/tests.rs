@@ -193,7 +193,7 @@ fn a_small_capacity_is_probed_as_often_as_reno_grows_by_it() {
 }
 
 #[test]
-fn more_than_two_per_cent_lost_while_probing_limit_what_is_in_flight() {
+fn loss_above_2_percent_while_probing_limits_the_flight() {
     let mut c = Connection::probing();
     c.lose(2, 120, true);
     assert_eq!((c.bbr.mode, c.bbr.long.is_limited()), (Mode::Up, false));
