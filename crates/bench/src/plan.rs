@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carob::dtls::ClientSessions;
-use carob::{BlockSize, TransmissionParameters, TransmissionProfile};
+use carob::{BlockSize, TransmissionParameters};
 use carob_proto::codec::Uri;
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{BodyMode, Config, RequestConfig, Tracing};
@@ -117,8 +117,6 @@ pub struct Plan {
     pub controller: String,
     /// The congestion controller.
     pub choice: CongestionControl,
-    /// Transmission profile of the link.
-    pub profile: Option<TransmissionProfile>,
     /// Outstanding exchanges of a port (NSTART).
     pub nstart: u16,
     /// Largest blocks.
@@ -133,13 +131,10 @@ impl Plan {
     /// The engine's settings for one source port.
     pub fn config(&self) -> Config {
         let mut config = Config::default();
-        let mut parameters = match (self.profile, &self.choice) {
-            (Some(profile), _) => profile.parameters(),
-            (None, CongestionControl::Registered(entry)) => {
-                entry.suggested.apply(TransmissionParameters::DEFAULT)
-            }
-            (None, _) => TransmissionParameters::DEFAULT,
-        };
+        let mut parameters = TransmissionParameters::DEFAULT;
+        if let CongestionControl::Registered(entry) = &self.choice {
+            parameters = entry.suggested.apply(parameters);
+        }
         parameters.nstart = self.nstart;
         config.parameters = parameters;
         config.controller = self.choice.clone();
@@ -200,7 +195,6 @@ pub(crate) mod tests {
             timeout: Duration::from_secs(10),
             controller: choice.name().to_owned(),
             choice,
-            profile: None,
             nstart: 1,
             block_size: None,
             token_length: 4,

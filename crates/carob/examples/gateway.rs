@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use carob::client::Update;
 use carob::server::{Notifier, Request, Resource, fixed};
-use carob::{Client, Code, Config, Error, PeerConfig, Server, TransmissionProfile};
+use carob::{Client, Code, Config, Error, PeerConfig, Server};
 use tokio::task::JoinSet;
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -29,7 +29,7 @@ impl Link {
     /// The controller and the parameters of peers on this link.
     fn settings(self) -> Result<PeerConfig, Failure> {
         Ok(match self {
-            Self::NbIot => PeerConfig::new().profile(TransmissionProfile::NbIot),
+            Self::NbIot => PeerConfig::new().controller_named("carob")?,
             Self::Mesh => PeerConfig::new().controller_named("cocoa-plus")?,
             Self::Satellite => PeerConfig::new()
                 .controller_named("carob")?

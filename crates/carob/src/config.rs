@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carob_cc::profile::UnknownProfile;
+use carob_cc::TransmissionParameters;
 use carob_cc::registry::UnknownController;
-use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_proto::codec::{BlockSize, OptionNumber};
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config as EngineConfig, Leisure, StreamConfig, Tracing};
@@ -31,7 +30,7 @@ pub(crate) type OnTrace = Arc<Mutex<dyn FnMut(&Trace) + Send>>;
 /// Controller and transmission parameters of one peer. Omitted settings are the endpoint's.
 ///
 /// ```
-/// use carob::{Config, PeerConfig, TransmissionProfile};
+/// use carob::{Config, PeerConfig};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let peer = "192.0.2.1:5683".parse()?;
@@ -80,7 +79,7 @@ impl PeerConfig {
     }
 
     /// Changes some of the transmission parameters set before, or else of RFC 7252's with
-    /// the changes that the controller suggests. Call it after a controller or profile is set.
+    /// the changes that the controller suggests. Call it after a controller is set.
     ///
     /// ```
     /// use carob::PeerConfig;
@@ -101,13 +100,6 @@ impl PeerConfig {
         change(&mut parameters);
         self.parameters(parameters)
     }
-
-    /// Sets the controller and the parameters of a profile. The block size remains the
-    /// endpoint's.
-    pub fn profile(self, profile: TransmissionProfile) -> Self {
-        self.controller(CongestionControl::Registered(profile.controller()))
-            .parameters(profile.parameters())
-    }
 }
 
 /// The parameters with the changes that the controller suggests, if there are any.
@@ -127,10 +119,10 @@ fn suggested(
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use carob::server::fixed;
-/// use carob::{BlockSize, Client, Config, Server, TransmissionProfile};
+/// use carob::{BlockSize, Client, Config, Server};
 ///
 /// let config = Config::new()
-///     .profile(TransmissionProfile::Lan)
+///     .controller_named("carob")?
 ///     .block_size(BlockSize::from_bytes_at_most(512).unwrap())
 ///     .limit("peers", 100)?;
 /// let server = Server::builder()
@@ -151,7 +143,7 @@ fn suggested(
 ///
 /// | group | methods |
 /// |---|---|
-/// | congestion control | [`controller_named`](Self::controller_named), [`profile`](Self::profile), [`parameters`](Self::parameters), [`peer`](Self::peer), [`aggregate`](Self::aggregate) |
+/// | congestion control | [`controller_named`](Self::controller_named), [`parameters`](Self::parameters), [`peer`](Self::peer), [`aggregate`](Self::aggregate) |
 /// | messages | [`block_size`](Self::block_size), [`token_length`](Self::token_length), [`leisure`](Self::leisure) |
 /// | limits | [`limit`](Self::limit), [`sessions`](Self::sessions), [`limit_amplification`](Self::limit_amplification) |
 /// | security | [`dtls`](#method.dtls), [`tls`](#method.tls) |
@@ -265,7 +257,7 @@ impl Config {
     }
 
     /// Changes some of the [`transmission_parameters`](Self::transmission_parameters), for all
-    /// peers without their own. Call it after a controller or profile is set.
+    /// peers without their own. Call it after a controller is set.
     ///
     /// If MAX_TRANSMIT_WAIT exceeds the limit on the duration of a DTLS handshake, that limit is
     /// raised to it.
@@ -307,30 +299,6 @@ impl Config {
         let handshake = &mut self.sessions.handshake_time;
         *handshake = (*handshake).max(parameters.max_transmit_wait().into());
         self
-    }
-
-    /// Applies a profile to all peers without their own: controller, parameters and block size,
-    /// which is negotiated from the first message on (RFC 7959 section 2.4). Later settings
-    /// override it.
-    ///
-    /// The limit on the duration of a DTLS handshake is raised to MAX_TRANSMIT_WAIT if it is lower.
-    /// The controller sets the handshake's timers, from ACK_TIMEOUT on.
-    pub fn profile(mut self, profile: TransmissionProfile) -> Self {
-        let parameters = profile.parameters();
-        let bytes = usize::from(profile.block_bytes());
-        self.engine.controller = CongestionControl::Registered(profile.controller());
-        self.engine.block_size = BlockSize::from_bytes_at_most(bytes).unwrap_or(BlockSize::MIN);
-        self.engine.negotiate_early = true;
-        self.with_handshakes(parameters).parameters(parameters)
-    }
-
-    /// Applies a profile by its name; see [`profile`](Self::profile).
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownProfile`].
-    pub fn profile_named(self, name: &str) -> Result<Self, UnknownProfile> {
-        name.parse().map(|profile| self.profile(profile))
     }
 
     /// Sets the controller and the parameters of one peer.

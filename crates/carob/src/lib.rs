@@ -12,7 +12,7 @@
 //! | serve resources | [`Server`], [`Resource`] |
 //! | notify observers | [`Notifier`](server::Notifier) |
 //! | use DTLS or TLS | [`dtls`](dtls/index.html), [`tls`](tls/index.html) |
-//! | choose a controller or a profile, for all peers or for one | [`Config`], [`PeerConfig`] |
+//! | choose a controller, for all peers or for one | [`Config`], [`PeerConfig`] |
 //! | write a controller | [`CongestionControl::Custom`], [`carob_cc::Controller`] |
 //! | send or receive a body block by block | [`RequestBuilder::send_streaming`], [`Body`], [`Upload`](server::Upload) |
 //! | run a proxy | [`Proxy`] |
@@ -159,10 +159,9 @@ mod runtime;
 pub mod server;
 mod transport;
 
+pub use carob_cc::TransmissionParameters;
 pub use carob_cc::controller::Gauge;
-pub use carob_cc::profile::UnknownProfile;
 pub use carob_cc::registry::UnknownController;
-pub use carob_cc::{TransmissionParameters, TransmissionProfile};
 pub use carob_proto::blockwise::RequestedBlock;
 pub use carob_proto::codec::{
     BlockSize, Code, ContentFormat, ETag, NoResponse, OptionNumber, Options, OptionsError, Scheme,

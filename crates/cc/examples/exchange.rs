@@ -11,7 +11,7 @@ use carob_cc::evidence::{
 use carob_cc::random::Random;
 use carob_cc::registry::Family;
 use carob_cc::time::{Duration, Instant};
-use carob_cc::{Controller, TransmissionParameters, TransmissionProfile};
+use carob_cc::{Controller, TransmissionParameters};
 
 /// Maximum number of transmissions; MAX_RETRANSMIT must be lower.
 const TRANSMISSIONS: usize = 6;
@@ -200,7 +200,7 @@ pub(crate) fn simulate<C: Controller>(
 fn main() {
     let profile = &Fasor::PROFILES[0]; // `fasor`; another one by name: `iter().find(...)`
     let controller = Fasor::new(&profile.constants);
-    let mut peer = Peer::new(controller, TransmissionProfile::NbIot.parameters());
+    let mut peer = Peer::new(controller, TransmissionParameters::DEFAULT);
     let (datagrams, failed, end) = simulate(&mut peer, 20, |number| number % 5 == 4);
     println!("20 messages, {datagrams} datagrams, {failed} failed");
     if let Some(rto) = peer.rto(end) {

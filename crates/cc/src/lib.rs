@@ -10,7 +10,6 @@
 //! |---|---|
 //! | choose a controller by name | [`registry::find`], [`registry::entries`], [`algorithms`] |
 //! | change its constants | [`registry::Entry::settings`], [`constants`](mod@constants) |
-//! | choose parameters, controller and block size for a kind of link | [`TransmissionProfile`] |
 //! | write a controller | [`Controller`] (with an example), [`evidence`] |
 //! | test a controller | [`contract`] |
 //! | set RFC 7252's transmission parameters | [`TransmissionParameters`] |
@@ -39,7 +38,6 @@ pub mod contract;
 pub mod controller;
 pub mod evidence;
 pub mod parameters;
-pub mod profile;
 pub mod random;
 pub mod ratio;
 pub mod registry;
@@ -47,5 +45,4 @@ pub mod time;
 
 pub use controller::Controller;
 pub use parameters::TransmissionParameters;
-pub use profile::TransmissionProfile;
 pub use registry::AnyController;

@@ -138,7 +138,6 @@ impl Registry {
             if is_alias
                 || is_reserved
                 || registry::find(name).is_ok()
-                || name.parse::<carob_cc::TransmissionProfile>().is_ok()
                 || earlier.any(|other| other.name == name)
             {
                 return Err(RegistryError::Taken { name });
@@ -157,7 +156,7 @@ pub enum RegistryError {
         /// The name.
         name: &'static str,
     },
-    /// A controller, an alias or a transmission profile has this name, or it is reserved: `all`, `tcp-*`.
+    /// A controller or an alias has this name, or it is reserved: `all`, `tcp-*`.
     Taken {
         /// The name.
         name: &'static str,

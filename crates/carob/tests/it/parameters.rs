@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{client, client_with, impatient, limited, resources, send, silent_peer, start};
-use carob::{Config, CongestionControl, PeerConfig, TransmissionParameters, TransmissionProfile};
+use carob::{Config, CongestionControl, PeerConfig, TransmissionParameters};
 use carob_cc::controller::{Controller, Gauge, Timer};
 use carob_cc::evidence::{Expired, Start};
 use carob_cc::random::Random;
@@ -185,14 +185,19 @@ fn noting(settings: Config) -> (Config, Timers) {
 }
 
 #[tokio::test]
-async fn profile_applies_to_endpoint_or_peer() {
+async fn parameters_apply_to_endpoint_or_peer() {
     let ((_one, slow), (_two, fast), (_three, mesh)) =
         (silent_peer(), silent_peer(), silent_peer());
-    let settings = Config::new().profile_named("nb-iot").unwrap();
-    let settings = settings.peer(fast, PeerConfig::new().profile(TransmissionProfile::Lan));
+    let ack_timeout = |seconds| {
+        move |parameters: &mut TransmissionParameters| {
+            parameters.ack_timeout = Duration::from_secs(seconds).into();
+        }
+    };
+    let settings = Config::new().adjust_parameters(ack_timeout(9));
+    let settings = settings.peer(fast, PeerConfig::new().adjust_parameters(ack_timeout(1)));
     let (settings, timers) = noting(settings);
     let client = client_with(settings);
-    let of_mesh = PeerConfig::new().profile(TransmissionProfile::Thread);
+    let of_mesh = PeerConfig::new().adjust_parameters(|_| {});
     client.set_peer(mesh, of_mesh).await.unwrap();
     for peer in [slow, fast, mesh] {
         let request = client.get(format!("coap://{peer}/"));
@@ -206,18 +211,4 @@ async fn profile_applies_to_endpoint_or_peer() {
         assert!((least..=least * 3 / 2).contains(timer), "{timer:?}");
     }
     assert_eq!(timers.len(), 3);
-    assert!(Config::new().profile_named("5g").is_err());
-}
-
-#[test]
-fn later_settings_override_a_profile() {
-    let settings = Config::new()
-        .profile(TransmissionProfile::NbIot)
-        .block_size(carob::BlockSize::MAX)
-        .controller_named("cocoa-03")
-        .unwrap();
-    let said = format!("{settings:?}");
-    assert!(said.contains("controller: cocoa-03"), "{said}");
-    assert!(!said.contains("controller: fasor"), "{said}");
-    assert!(said.contains("max_retransmit: 5"), "{said}");
 }

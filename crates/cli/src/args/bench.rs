@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carob::{BlockSize, TransmissionProfile};
+use carob::BlockSize;
 use carob_bench::{Arrivals, Mode};
 use clap::ValueEnum;
 
-use super::values::{block_size, duration, profile, token_length};
+use super::values::{block_size, duration, token_length};
 use super::{PskArgs, TlsArgs};
 
 /// Arguments of `carob bench`.
@@ -76,16 +76,11 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "BYTES", value_parser = token_length, default_value = "4", help_heading = "Request")]
     pub(crate) token_length: u16,
 
-    /// Congestion controller [default: default, or the profile's]
+    /// Congestion controller [default: default]
     ///
     /// `carob cc list` explains all.
     #[arg(long, value_name = "NAME", help_heading = "Message layer")]
     pub(crate) cc: Option<String>,
-    /// Profile of the link: nb-iot, lte-m, thread or lan
-    ///
-    /// `carob profiles` explains all. Explicit options override the profile.
-    #[arg(long, value_name = "NAME", value_parser = profile, help_heading = "Message layer")]
-    pub(crate) profile: Option<TransmissionProfile>,
     /// Maximum outstanding exchanges of a port (NSTART)
     ///
     /// In the mode block these are blocks of a body in flight. [default: 1 for block; otherwise as

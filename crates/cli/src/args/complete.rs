@@ -1,6 +1,5 @@
-//! Names that shells complete: controllers, profiles, scenarios, studies, links.
+//! Names that shells complete: controllers, scenarios, studies, links.
 
-use carob::TransmissionProfile;
 use carob_lab::compare::{BUILT_IN, TRAFFIC};
 use carob_lab::scenario::builtin;
 use clap::builder::PossibleValuesParser;
@@ -44,9 +43,6 @@ pub(super) fn known(path: &[&str], argument: &str, files: bool) -> Option<Vec<St
     let controllers = || registry().names();
     match (path, argument) {
         (_, "cc" | "origin_cc") | (["carob", "cc", "show"], "name") => owned(&mut controllers()),
-        (_, "profile" | "origin_profile") | (["carob", "profiles"], "name") => {
-            owned(&mut TransmissionProfile::ALL.iter().map(|one| one.name()))
-        }
         (["carob", "cc", "trace"], "algorithm") => owned(&mut controllers().chain(["all"])),
         (["carob", "lab", ..], "algorithm") => {
             let tcp = ["tcp-newreno", "tcp-cubic", "tcp-bbr1", "tcp-bbr3"];

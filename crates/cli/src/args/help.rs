@@ -21,10 +21,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Servers", &["serve", "proxy"]),
     ("Load generator", &["bench"]),
-    (
-        "Congestion control",
-        &["try", "analyze", "cc", "profiles", "lab"],
-    ),
+    ("Congestion control", &["try", "analyze", "cc", "lab"]),
     ("Setup", &["completions", "man"]),
 ];
 
@@ -179,14 +176,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carob cc list",
             "carob cc show cocoa-03",
             "carob cc trace --demo",
-        ],
-    ),
-    (
-        "profiles",
-        &[
-            "carob profiles",
-            "carob profiles nb-iot",
-            "carob profiles --json",
         ],
     ),
     (

@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carob::{Group, OptionNumber, Prefix, TransmissionProfile};
+use carob::{Group, OptionNumber, Prefix};
 use clap::{ColorChoice, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use serde::Serialize;
@@ -123,8 +123,6 @@ pub(crate) enum Command {
     #[cfg(feature = "analyze")]
     /// Analyse a capture: round trips, losses, retransmissions, its link
     Analyze(AnalyzeArgs),
-    /// List the transmission profiles for kinds of links, or explain one
-    Profiles(ProfilesArgs),
     /// Run experiments on simulated networks and compare with studies
     Lab {
         #[command(subcommand)]
@@ -267,20 +265,6 @@ pub(crate) enum DeviceSide {
     Clients,
     /// Devices are servers
     Servers,
-}
-
-/// Arguments of `carob profiles`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ProfilesArgs {
-    /// Profile to explain
-    #[arg(value_name = "NAME", value_parser = values::profile)]
-    pub(crate) name: Option<TransmissionProfile>,
-    /// Print a JSON array, with all reasons
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print the document docs/profiles.md
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "name"])]
-    pub(crate) markdown: bool,
 }
 
 /// Addresses on which a server accepts connections.
@@ -428,6 +412,8 @@ pub(crate) struct ServeArgs {
     pub(crate) listen: ListenArgs,
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
+    #[command(flatten)]
+    pub(crate) transmission: TransmissionArgs,
     /// Option number of the retransmission count [default: 65052]
     #[arg(long, value_name = "NUMBER", value_parser = values::count_option, help_heading = "Network")]
     pub(crate) count_option: Option<OptionNumber>,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carob::proxy::Allow;
-use carob::{BlockSize, Prefix, TransmissionProfile};
+use carob::{BlockSize, Prefix};
 
 use super::{ListenArgs, OperatorArgs, WatchArgs, values};
 
@@ -43,14 +43,9 @@ pub(crate) struct ProxyArgs {
     pub(crate) listen: ListenArgs,
     /// Congestion controller towards clients
     ///
-    /// `carob cc list` explains all. [default: default, or the profile's]
+    /// `carob cc list` explains all. [default: default]
     #[arg(long, value_name = "NAME", help_heading = "Client side")]
     pub(crate) cc: Option<String>,
-    /// Profile of the link to clients: nb-iot, lte-m, thread or lan
-    ///
-    /// `carob profiles` explains all. Explicit options override the profile.
-    #[arg(long, value_name = "NAME", value_parser = values::profile, help_heading = "Client side")]
-    pub(crate) profile: Option<TransmissionProfile>,
     /// Prefix of clients behind one slow link that share a congestion budget
     ///
     /// The clients are those with this prefix, or all clients without one. May be repeated; the
@@ -83,12 +78,6 @@ pub(crate) struct OriginArgs {
     /// For one origin: 192.0.2.7:5683=fasor.
     #[arg(long, value_name = "[ADDRESS=]NAME", value_parser = controller)]
     pub(crate) origin_cc: Vec<(Option<SocketAddr>, String)>,
-    /// Profile of the link to origins
-    ///
-    /// For one origin: 192.0.2.7:5683=nb-iot. --origin-cc for the same origin and explicit options
-    /// override the profile. The block size is common to all origins.
-    #[arg(long, value_name = "[ADDRESS=]NAME", value_parser = profile)]
-    pub(crate) origin_profile: Vec<(Option<SocketAddr>, TransmissionProfile)>,
     /// Maximum block size towards origins
     #[arg(long, value_name = "BYTES", value_parser = values::block_size)]
     pub(crate) origin_block_size: Option<BlockSize>,
@@ -182,12 +171,6 @@ fn route(text: &str) -> Result<(String, String), String> {
     Ok((path.to_owned(), uri.to_owned()))
 }
 
-/// `NAME` or `ADDRESS=NAME`, of a profile.
-fn profile(text: &str) -> Result<(Option<SocketAddr>, TransmissionProfile), String> {
-    let (address, name) = controller(text)?;
-    Ok((address, values::profile(&name)?))
-}
-
 /// `NAME` or `ADDRESS=NAME`.
 fn controller(text: &str) -> Result<(Option<SocketAddr>, String), String> {
     let Some((address, name)) = text.split_once('=') else {
@@ -216,9 +199,5 @@ mod tests {
         let of_one = controller("[::1]:5683=fasor").map(|(address, _)| address.is_some());
         assert_eq!(of_one, Ok(true));
         assert!(controller("h=fasor").is_err());
-        assert_eq!(profile("lan"), Ok((None, TransmissionProfile::Lan)));
-        let of_one = profile("[::1]:5683=thread").map(|(address, _)| address.is_some());
-        assert_eq!(of_one, Ok(true));
-        assert!(profile("[::1]:5683=fasor").is_err());
     }
 }

@@ -3,50 +3,51 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carob::{
-    BlockSize, ContentFormat, NoResponse, OptionNumber, TransmissionParameters, TransmissionProfile,
-};
+use carob::{BlockSize, ContentFormat, NoResponse, OptionNumber, TransmissionParameters};
 
 use super::values::{self, OptionValue, Tag};
 use crate::formats;
 
-/// Congestion controller and transmission profile.
+/// Congestion controller.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct ChoiceArgs {
-    /// Congestion controller [default: default, or the profile's]
+    /// Congestion controller [default: default]
     ///
     /// `carob cc list` explains all.
     #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<String>,
-    /// Profile of the link: nb-iot, lte-m, thread or lan
-    ///
-    /// A profile sets the controller, the transmission parameters and the block size; `carob
-    /// profiles` explains all. --cc and other explicit options override it.
-    #[arg(long, value_name = "NAME", value_parser = values::profile)]
-    pub(crate) profile: Option<TransmissionProfile>,
 }
 
-/// Transmission parameters (RFC 7252 4.8) that override the profile's or controller's.
+/// Transmission parameters (RFC 7252 4.8) that override the controller's.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct TransmissionArgs {
-    /// Maximum outstanding exchanges per peer (NSTART) [default: 1, or the profile's]
+    /// Maximum outstanding exchanges per peer (NSTART) [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) nstart: Option<u16>,
-    /// First timeout without an RTT estimate (ACK_TIMEOUT) [default: 2s, or the profile's]
+    /// First timeout without an RTT estimate (ACK_TIMEOUT) [default: 2s]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) ack_timeout: Option<Duration>,
-    /// Maximum retransmissions of a message (MAX_RETRANSMIT) [default: 4, or the profile's]
+    /// Maximum retransmissions of a message (MAX_RETRANSMIT) [default: 4, or the controller's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8)
         .range(..=i64::from(TransmissionParameters::MAX_RETRANSMIT_LIMIT)))]
     pub(crate) max_retransmit: Option<u8>,
+    /// Longest timer of a retransmission [default: none, or the controller's]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) rto_max: Option<Duration>,
 }
 
 impl TransmissionArgs {
     /// Returns true if any is set.
     pub(crate) fn any(&self) -> bool {
-        self.nstart.is_some() || self.ack_timeout.is_some() || self.max_retransmit.is_some()
+        let Self {
+            nstart,
+            ack_timeout,
+            max_retransmit,
+            rto_max,
+        } = self;
+        nstart.is_some() || ack_timeout.is_some() || max_retransmit.is_some() || rto_max.is_some()
     }
 }
 

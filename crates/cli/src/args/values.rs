@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use carob::{
     BadPrefix, BlockSize, Config, CongestionControl, NoResponse, OptionNumber, Prefix, Scheme,
-    TransmissionProfile, UnknownProfile,
 };
 use carob_proto::codec::{OptionDefinition, OptionFormat};
 use carob_proto::endpoint::{TOKEN_BYTES_MAX, can_count_retransmissions};
@@ -267,25 +266,12 @@ pub(crate) fn authority(scheme: Scheme, address: SocketAddr) -> String {
     format!("{scheme}://{address}")
 }
 
-/// Config with a profile, if there is one, and a controller that goes over it.
-pub(crate) fn timed(
-    profile: Option<TransmissionProfile>,
-    controller: Option<&str>,
-) -> Result<Config, Failure> {
-    let settings = profile.map_or_else(Config::new, |profile| Config::new().profile(profile));
+/// Config with a controller, if one is named.
+pub(crate) fn timed(controller: Option<&str>) -> Result<Config, Failure> {
     match controller {
-        Some(name) => Ok(settings.controller(self::controller(name)?)),
-        None => Ok(settings),
+        Some(name) => Ok(Config::new().controller(self::controller(name)?)),
+        None => Ok(Config::new()),
     }
-}
-
-/// A transmission profile.
-pub(crate) fn profile(name: &str) -> Result<TransmissionProfile, String> {
-    name.parse().map_err(|_: UnknownProfile| {
-        let names = TransmissionProfile::ALL.map(TransmissionProfile::name);
-        let near = did_you_mean(name, names.into_iter());
-        format!("unknown transmission profile \"{name}\"; {near}`carob profiles` lists all")
-    })
 }
 
 /// The controller of a name.

@@ -37,7 +37,6 @@ fn fish_names() -> String {
         (&["lab", "reproduce"], "study"),
         (&["lab", "claims"], "study"),
         (&["cc", "show"], "name"),
-        (&["profiles"], "name"),
     ] {
         let path: Vec<&str> = ["carob"].into_iter().chain(verbs.iter().copied()).collect();
         let names = args::completed_names(&path, argument).unwrap_or_default();

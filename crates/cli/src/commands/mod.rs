@@ -11,7 +11,6 @@ mod manual;
 mod observe;
 mod operator;
 mod ping;
-pub(crate) mod profiles;
 #[cfg(feature = "proxy")]
 mod proxy;
 mod reference;
@@ -71,7 +70,6 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         Command::Cc { command } => settle(cc::run(&command)),
         #[cfg(feature = "analyze")]
         Command::Analyze(args) => settle(analyze::run(&args)),
-        Command::Profiles(args) => profiles::run(&args),
         Command::Lab { command } => settle(lab::run(command)),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { markdown: true, .. } => manual::reference(),
@@ -86,7 +84,6 @@ fn is_local(command: &Command) -> bool {
         #[cfg(feature = "analyze")]
         Command::Analyze(_) => true,
         Command::Cc { .. }
-        | Command::Profiles(_)
         | Command::Lab { .. }
         | Command::Completions { .. }
         | Command::Man { .. } => true,
@@ -135,7 +132,7 @@ fn client(
     monitor: &Monitor,
     settings: impl FnOnce(Config) -> Config,
 ) -> Result<Client, Failure> {
-    let with_controller = args::timed(args.choice.profile, args.choice.cc.as_deref())?;
+    let with_controller = args::timed(args.choice.cc.as_deref())?;
     let timed = adjusted(with_controller, &args.transmission);
     monitor.begin(&timed, args.transmission.any());
     let settings = settings(monitor.of_client(timed));
@@ -147,7 +144,7 @@ fn client(
 }
 
 /// Config with the transmission parameters of the command line.
-fn adjusted(settings: Config, args: &TransmissionArgs) -> Config {
+pub(crate) fn adjusted(settings: Config, args: &TransmissionArgs) -> Config {
     if !args.any() {
         return settings;
     }
@@ -160,6 +157,9 @@ fn adjusted(settings: Config, args: &TransmissionArgs) -> Config {
         }
         if let Some(most) = args.max_retransmit {
             parameters.max_retransmit = most;
+        }
+        if let Some(cap) = args.rto_max {
+            parameters.rto_max = Some(micros(cap));
         }
     })
 }

@@ -64,7 +64,6 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
         bind,
         listen,
         cc,
-        profile,
         aggregate,
         block_size,
         origin,
@@ -74,14 +73,12 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
         watch,
     } = args;
     let monitor = Monitor::open(&watch)?;
-    let mut settings = args::timed(profile, cc.as_deref())?;
+    let mut settings = args::timed(cc.as_deref())?;
     settings = aggregate.into_iter().fold(settings, Config::aggregate);
     if let Some(size) = block_size {
         settings = settings.block_size(size);
     }
-    let of_all = origin.origin_profile.iter().rev();
-    let of_all = of_all.clone().find(|(address, _)| address.is_none());
-    let mut origins = args::timed(of_all.map(|(_, profile)| *profile), None)?;
+    let mut origins = args::timed(None)?;
     #[cfg(any(feature = "dtls", feature = "tls"))]
     {
         origins = origins.tls(tls::of_client(&TlsArgs {
@@ -97,21 +94,10 @@ fn described(args: ProxyArgs, operator: &Operator) -> Result<ProxyBuilder, Failu
             psk_file: origin.origin_psk_file,
         })?);
     }
-    for &(address, profile) in &origin.origin_profile {
-        if let Some(address) = address {
-            origins = origins.peer(address, PeerConfig::new().profile(profile));
-        }
-    }
     for (address, name) in &origin.origin_cc {
         let controller = args::controller(name)?;
         origins = match address {
-            Some(address) => {
-                // A later setting of a peer replaces an earlier one.
-                let mut profiles = origin.origin_profile.iter().rev();
-                let own = profiles.find(|(of, _)| of.as_ref() == Some(address));
-                let own = own.map(|(_, profile)| PeerConfig::new().profile(*profile));
-                origins.peer(*address, own.unwrap_or_default().controller(controller))
-            }
+            Some(address) => origins.peer(*address, PeerConfig::new().controller(controller)),
             None => origins.controller(controller),
         };
     }

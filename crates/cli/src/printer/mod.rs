@@ -5,7 +5,6 @@ mod cbor;
 mod controllers;
 mod layout;
 mod observation;
-mod profiles;
 mod report;
 mod response;
 mod style;
@@ -29,9 +28,6 @@ use style::{BAD, FAINT, STRONG, paint};
 pub(crate) use body::body;
 pub(crate) use controllers::{Controller, FOOTNOTE, controller, controllers, family};
 pub(crate) use observation::States;
-pub(crate) use profiles::{
-    PROFILE_ROWS, Profile, ProfileParameters, ProfileReason, profile, profiles,
-};
 pub(crate) use report::{Answer, Report, Silence};
 pub(crate) use response::{code, refusal, uri};
 pub(crate) use timing::{Parameters, PeerState, Timing, millis, parameters, time, timing};

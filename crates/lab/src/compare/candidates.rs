@@ -64,7 +64,7 @@ pub(super) fn variations(base: Configuration, traffic: &Traffic) -> Vec<Configur
         let smaller = BLOCKS.iter().filter(|block| **block < base.block).take(2);
         all.extend(smaller.map(|&block| Configuration { block, ..base }));
     }
-    all.extend(Timers::PROFILES.map(|timers| Configuration { timers, ..base }));
+    all.extend(Timers::OTHERS.map(|timers| Configuration { timers, ..base }));
     all
 }
 
@@ -81,7 +81,7 @@ pub(super) fn tuned(by_cost: &[(&'static str, f64)], seeds: u64, most: usize) ->
     std::iter::once("default").chain(best).collect()
 }
 
-/// The timers of a profile under which default CoAP costs least, if it gains by them.
+/// The timers under which default CoAP costs least, if it gains by them.
 pub(super) fn best_timers(known: &[Configuration], costs: &[f64]) -> Option<Timers> {
     let plain = known.first()?;
     let pairs = known.iter().zip(costs).filter(|(one, _)| {
@@ -290,12 +290,12 @@ mod tests {
         let traffic = Traffic::named("firmware").expect("it is in the table");
         let cheapest = Configuration {
             controller: "cocoa-plus",
-            timers: Timers::NbIot,
+            timers: Timers::NineSeconds,
             ..base
         };
         let known = [base, cheapest];
         let more = refinements(&known, &[1.0, 0.5], &["default", "cocoa-plus"], &traffic);
-        let timers = Timers::NbIot;
+        let timers = Timers::NineSeconds;
         let of_default = Configuration { timers, ..base };
         assert!(more.contains(&of_default));
         let differs = |one: &Configuration| {

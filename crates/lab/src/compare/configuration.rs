@@ -1,10 +1,9 @@
 //! Configurations: a controller with block size and timers.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use carob_cc::registry;
 use carob_cc::time::Duration;
-use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_sim::registry::Registry;
 use serde::{Deserialize, Serialize};
 
@@ -77,59 +76,55 @@ pub(super) fn controllers_of(registry: Registry) -> Vec<&'static str> {
         .collect()
 }
 
-/// Timers of a configuration: RFC 7252, or a transmission profile.
+/// Timers of a configuration. All but RFC 7252's are of at most 32 s, so that a peer with its parameters recognises
+/// the last retransmission as a duplicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timers {
     /// ACK_TIMEOUT 2 s, MAX_RETRANSMIT 4 (RFC 7252 4.8).
     Rfc7252,
-    /// ACK_TIMEOUT 9 s, MAX_RETRANSMIT 5, timers of at most 32 s.
-    NbIot,
-    /// ACK_TIMEOUT 4 s, MAX_RETRANSMIT 6, timers of at most 32 s.
-    LteM,
-    /// ACK_TIMEOUT 1 s, MAX_RETRANSMIT 8, timers of at most 32 s.
-    Lan,
-    /// RFC 7252 with timers of at most 32 s; not tried, but judged as part of its profile.
-    Thread,
+    /// ACK_TIMEOUT 9 s, as in the DTLS profile for slow networks (RFC 7925 11), MAX_RETRANSMIT 5.
+    NineSeconds,
+    /// ACK_TIMEOUT 4 s, MAX_RETRANSMIT 6: a sleeping LTE-M device is reached within 2.56 s (3GPP TS 36.331).
+    FourSeconds,
+    /// ACK_TIMEOUT 1 s, the least without knowledge of the path (RFC 8085 3.1.1), MAX_RETRANSMIT 8.
+    OneSecond,
 }
 
 impl Timers {
     /// All that are tried besides RFC 7252's.
-    pub(super) const PROFILES: [Self; 3] = [Self::NbIot, Self::LteM, Self::Lan];
+    pub(super) const OTHERS: [Self; 3] = [Self::NineSeconds, Self::FourSeconds, Self::OneSecond];
+
+    /// ACK_TIMEOUT in seconds, and MAX_RETRANSMIT.
+    fn values(self) -> (u32, u8) {
+        match self {
+            Self::Rfc7252 => (2, 4),
+            Self::NineSeconds => (9, 5),
+            Self::FourSeconds => (4, 6),
+            Self::OneSecond => (1, 8),
+        }
+    }
+
+    /// The cap on backed-off timers, in seconds.
+    const CAP: u32 = 32;
+
+    /// Returns whether they differ from RFC 7252's.
+    fn is_set(self) -> bool {
+        self != Self::Rfc7252
+    }
 
     /// Their values under RFC 7252's names; `None` for RFC 7252's own.
     pub fn words(self) -> Option<String> {
-        let parameters = self.profile()?.parameters();
-        let mut words = format!(
-            "ACK_TIMEOUT {}, MAX_RETRANSMIT {}",
-            parameters.ack_timeout, parameters.max_retransmit
-        );
-        if let Some(cap) = parameters.rto_max {
-            // A String takes every write.
-            let _ = write!(words, ", timers of at most {cap}");
-        }
-        Some(words)
-    }
-
-    fn ack_timeout(self) -> Duration {
-        let own = self.profile().map(TransmissionProfile::parameters);
-        own.unwrap_or(TransmissionParameters::DEFAULT).ack_timeout
+        let (timeout, most) = self.values();
+        let cap = Self::CAP;
+        (self.is_set()).then(|| {
+            format!("ACK_TIMEOUT {timeout} s, MAX_RETRANSMIT {most}, timers of at most {cap} s")
+        })
     }
 
     /// Returns true if ACK_TIMEOUT is longer than RFC 7252's.
     pub(super) fn lengthens(self) -> bool {
-        self.ack_timeout() > Self::Rfc7252.ack_timeout()
-    }
-
-    /// The profile that has them.
-    pub fn profile(self) -> Option<TransmissionProfile> {
-        match self {
-            Self::Rfc7252 => None,
-            Self::NbIot => Some(TransmissionProfile::NbIot),
-            Self::LteM => Some(TransmissionProfile::LteM),
-            Self::Lan => Some(TransmissionProfile::Lan),
-            Self::Thread => Some(TransmissionProfile::Thread),
-        }
+        self.values().0 > Self::Rfc7252.values().0
     }
 }
 
@@ -193,26 +188,13 @@ impl Configuration {
         }
     }
 
-    /// An unchanged transmission profile, with its largest block that fits.
-    pub(super) fn of_profile(profile: TransmissionProfile, largest_block: u16) -> Self {
-        Self {
-            controller: profile.controller().name,
-            block: profile.block_bytes().min(largest_block),
-            timers: [Timers::NbIot, Timers::LteM, Timers::Lan, Timers::Thread]
-                .into_iter()
-                .find(|timers| timers.profile() == Some(profile))
-                .unwrap_or(Timers::Rfc7252),
-            transfer: Transfer::Block,
-        }
-    }
-
     /// Rule of RFC 7252 that excludes it from a comparison, if one does.
     pub fn exclusion(&self) -> Option<&'static str> {
         if self.transfer != Transfer::Block {
             return None;
         }
         let measures_nothing = ["default", "default-fb1", "default-fb2"].contains(&self.controller);
-        let is_short = self.timers.ack_timeout() < Timers::Rfc7252.ack_timeout();
+        let is_short = self.timers.values().0 < Timers::Rfc7252.values().0;
         (measures_nothing && is_short).then_some(
             "ACK_TIMEOUT below 2 s needs timers that follow the round trip (RFC 7252 4.8.1)",
         )
@@ -226,16 +208,15 @@ impl Configuration {
     /// Adds its transmission parameters to the values of a scenario.
     pub(super) fn set_in(&self, values: &mut Values) {
         values.extend(table("transmission", [("nstart", 1.into())]));
-        if let Some(profile) = self.timers.profile() {
-            let parameters = profile.parameters();
-            let retransmissions = u32::from(parameters.max_retransmit);
+        if self.timers.is_set() {
+            let (timeout, most) = self.timers.values();
+            let seconds = |s: u32| Duration::from_secs(u64::from(s)).into();
             let timers = [
-                ("ack_timeout", parameters.ack_timeout.into()),
-                ("max_retransmit", retransmissions.into()),
+                ("ack_timeout", seconds(timeout)),
+                ("max_retransmit", u32::from(most).into()),
+                ("rto_max", seconds(Timers::CAP)),
             ];
             values.extend(table("transmission", timers));
-            let cap = parameters.rto_max.map(|cap| [("rto_max", cap.into())]);
-            values.extend(cap.into_iter().flat_map(|cap| table("transmission", cap)));
         }
     }
 
@@ -245,8 +226,8 @@ impl Configuration {
         if is_blockwise {
             parts.push(format!("{} B", self.block));
         }
-        if let Some(profile) = self.timers.profile() {
-            parts.push(format!("ACK {}", profile.parameters().ack_timeout));
+        if self.timers.is_set() {
+            parts.push(format!("ACK {} s", self.timers.values().0));
         }
         match self.transfer {
             Transfer::Block => {}
@@ -265,10 +246,14 @@ impl Configuration {
         if self.transfer == Transfer::Tcp {
             return String::new();
         }
-        if let Some(profile) = self.timers.profile() {
-            words.push(format!("--profile {profile}"));
-        }
         words.push(format!("--cc {}", self.controller));
+        if self.timers.is_set() {
+            let (timeout, most) = self.timers.values();
+            let cap = Timers::CAP;
+            words.push(format!(
+                "--ack-timeout {timeout}s --max-retransmit {most} --rto-max {cap}s"
+            ));
+        }
         if self.transfer == Transfer::QBlock {
             words.push("--q-block on --non".to_owned());
         }
@@ -278,9 +263,9 @@ impl Configuration {
         words.join(" ")
     }
 
-    /// Returns whether the block size differs from the stack's, and from the largest of a profile that fits.
+    /// Returns whether the block size differs from the stack's.
     fn sets_block(&self, is_blockwise: bool) -> bool {
-        is_blockwise && (self.block != BLOCKS[0] || self.timers.profile().is_some())
+        is_blockwise && self.block != BLOCKS[0]
     }
 
     /// The command for this traffic, at the end that sends.
@@ -306,9 +291,6 @@ impl Configuration {
     /// Rust for the library, in lines.
     pub fn rust(&self, is_blockwise: bool) -> Vec<String> {
         let mut lines = vec!["let config = carob::Config::default()".to_owned()];
-        if let Some(profile) = self.timers.profile() {
-            lines.push(format!("    .profile_named(\"{profile}\")?"));
-        }
         lines.push(if registry::find(self.controller).is_ok() {
             format!("    .controller_named(\"{}\")?", self.controller)
         } else {
@@ -317,6 +299,17 @@ impl Configuration {
                 self.controller
             )
         });
+        if self.timers.is_set() {
+            let (timeout, most) = self.timers.values();
+            let cap = Timers::CAP;
+            lines.extend([
+                "    .adjust_parameters(|p| {".to_owned(),
+                format!("        p.ack_timeout = carob_cc::time::Duration::from_secs({timeout});"),
+                format!("        p.max_retransmit = {most};"),
+                format!("        p.rto_max = Some(carob_cc::time::Duration::from_secs({cap}));"),
+                "    })".to_owned(),
+            ]);
+        }
         if self.sets_block(is_blockwise) {
             // SZX of 2^(SZX + 4) bytes (RFC 7959 2.2).
             let szx = self.block.ilog2() - 4;
@@ -336,23 +329,21 @@ impl Configuration {
             |_| self.controller.to_owned(),
             |entry| format!("carob_cc::algorithms::{}", entry.path),
         );
-        let parameters = match self.timers.profile() {
-            None => "TransmissionParameters::DEFAULT".to_owned(),
-            Some(profile) => format!("TransmissionProfile::{profile:?}.parameters()"),
-        };
-        format!("{algorithm} with carob_cc::{parameters}")
+        let words = self.timers.words();
+        let but = words.map_or_else(String::new, |words| format!(", but {words}"));
+        format!("{algorithm} with carob_cc::TransmissionParameters::DEFAULT{but}")
     }
 }
 
-/// In short: the profile's other parameters go with its ACK_TIMEOUT.
+/// In short: MAX_RETRANSMIT and the cap on timers go with ACK_TIMEOUT.
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.transfer == Transfer::Tcp {
             return f.write_str("CoAP over TCP");
         }
         f.write_str(self.controller)?;
-        if let Some(profile) = self.timers.profile() {
-            write!(f, " with ACK_TIMEOUT {}", profile.parameters().ack_timeout)?;
+        if self.timers.is_set() {
+            write!(f, " with ACK_TIMEOUT {} s", self.timers.values().0)?;
         }
         if self.transfer == Transfer::QBlock {
             f.write_str(" by Q-Block")?;
@@ -411,21 +402,25 @@ mod tests {
         assert_eq!(plain.settings(false), "-");
         let other = Configuration {
             controller: "fasor",
-            timers: Timers::NbIot,
+            timers: Timers::NineSeconds,
             ..plain
         };
         assert_eq!(other.changes(&plain), 1);
-        assert_eq!(other.options(false), "--profile nb-iot --cc fasor");
+        assert_eq!(
+            other.options(false),
+            "--cc fasor --ack-timeout 9s --max-retransmit 5 --rto-max 32s"
+        );
         let command = |name| other.command(&Traffic::named(name).expect("it is known"));
         assert_eq!(
             command("command"),
-            "carob get --profile nb-iot --cc fasor URI"
+            "carob get --cc fasor --ack-timeout 9s --max-retransmit 5 --rto-max 32s URI"
         );
-        let post = "carob post --profile nb-iot --cc fasor URI PAYLOAD";
+        let post =
+            "carob post --cc fasor --ack-timeout 9s --max-retransmit 5 --rto-max 32s URI PAYLOAD";
         assert_eq!(command("telemetry"), post);
         assert_eq!(
             command("observe"),
-            "carob serve --profile nb-iot --cc fasor"
+            "carob serve --cc fasor --ack-timeout 9s --max-retransmit 5 --rto-max 32s"
         );
         let by_tcp = Configuration {
             transfer: Transfer::Tcp,

@@ -26,7 +26,6 @@ mod link;
 mod link_words;
 mod mesh_links;
 mod neighbourhood;
-pub mod profiles;
 pub mod proof;
 mod report;
 mod resumable;

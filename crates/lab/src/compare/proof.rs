@@ -298,7 +298,7 @@ mod tests {
         // A configuration that waits 9 s for each loss.
         let question = Question::new(case.link.clone(), case.traffic.clone());
         let slow = Configuration {
-            timers: super::super::Timers::NbIot,
+            timers: super::super::Timers::NineSeconds,
             ..question.default_coap()
         };
         let exceeded = unsafe_at(&question, &slow, &|_| {}).expect("possible");

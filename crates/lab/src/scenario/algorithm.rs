@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use carob_cc::TransmissionProfile;
 use carob_cc::constants::SetError;
 use carob_cc::registry::{canonical, nearest};
 use carob_sim::registry::Registry;
@@ -20,8 +19,7 @@ use crate::text::distinct;
 /// An algorithm of a scenario.
 #[derive(Clone, Debug)]
 pub struct Algorithm {
-    /// Its registry id, its name among TCP's, or a transmission profile, which is a controller
-    /// with parameters.
+    /// Its registry id, or its name among TCP's.
     pub name: String,
     pub(super) protocol: Protocol,
     /// Cells it runs in by default: for each sweep key named here, only these values.
@@ -49,9 +47,6 @@ impl Algorithm {
 
     /// Description, one sentence.
     pub fn about(&self) -> &'static str {
-        if let Some(profile) = profile(&self.name) {
-            return profile.about();
-        }
         match &self.protocol {
             Protocol::Udp(controller) => controller.entry().about,
             Protocol::Tcp(named) => named.about,
@@ -73,11 +68,6 @@ impl Algorithm {
         cell.text("mix.first")
             .map_or(true, |first| canonical(first) == self.name)
     }
-}
-
-/// The transmission profile of that name.
-pub(super) fn profile(name: &str) -> Option<TransmissionProfile> {
-    name.parse().ok()
 }
 
 /// Lists under `algorithm.<name>.only`, as (algorithm, sweep key, values, place).
@@ -147,10 +137,7 @@ fn all_constants_are_used(
     for (path, setting) in settings.below("cc.") {
         let constant = path.trim_start_matches("cc.");
         let value = setting.value.to_string();
-        let has = |name: &&str| {
-            let name = profile(name).map_or(*name, |profile| profile.controller().name);
-            has_constant(name, (constant, &value), registry)
-        };
+        let has = |name: &&str| has_constant(name, (constant, &value), registry);
         if !names.iter().any(has) {
             let why = format!("none of {} has a constant \"{constant}\"", names.join(", "));
             return Err(impossible(&setting.place, why));
@@ -259,7 +246,6 @@ fn protocol_of(
         return Err(impossible(place, why));
     }
     let mut constants = constants_of(&format!("algorithm.{name}.cc."));
-    let name = profile(name).map_or(name, |profile| profile.controller().name);
     // For all algorithms: those that have the constant take it.
     let shared = constants_of("cc.");
     for (constant, value, place) in &shared {
@@ -289,7 +275,7 @@ pub fn every_name(registry: Registry) -> impl Iterator<Item = &'static str> {
 /// Returns true if there is an algorithm of that name.
 pub fn is_known(name: &str, registry: Registry) -> bool {
     let name = canonical(name);
-    every_name(registry).any(|known| known == name) || profile(name).is_some()
+    every_name(registry).any(|known| known == name)
 }
 
 /// Names, with every pattern replaced by the algorithms it fits, each once; `all` is every one

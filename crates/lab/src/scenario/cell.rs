@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use carob_cc::TransmissionParameters;
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
-use carob_cc::{TransmissionParameters, TransmissionProfile};
 use carob_sim::distribution::TimeDistribution;
 use carob_sim::hash::fnv1a;
 use carob_sim::link::{
@@ -18,7 +18,7 @@ use carob_sim::spec::{
     Until,
 };
 
-use super::algorithm::{self, Algorithm, Protocol};
+use super::algorithm::{Algorithm, Protocol};
 use super::cases::Cases;
 use super::changes::Change;
 use super::error::{Place, ScenarioError};
@@ -384,20 +384,12 @@ impl Cell {
         controller: &ControllerSpec,
     ) -> Result<TransmissionParameters, ScenarioError> {
         let suggested = controller.entry().suggested;
-        let profile = algorithm::profile(algorithm);
-        let mut parameters = profile.map_or_else(
-            || suggested.apply(TransmissionParameters::DEFAULT),
-            TransmissionProfile::parameters,
-        );
+        let mut parameters = suggested.apply(TransmissionParameters::DEFAULT);
         for from_command_line in [false, true] {
             for table in [
                 "transmission.".to_owned(),
                 format!("algorithm.{algorithm}."),
             ] {
-                // A profile keeps its parameters: a file's settings for all algorithms do not apply.
-                if profile.is_some() && table == "transmission." && !from_command_line {
-                    continue;
-                }
                 for (path, setting) in self.settings.below(&table) {
                     let typed = matches!(setting.place, Place::CommandLine(_));
                     if typed == from_command_line {

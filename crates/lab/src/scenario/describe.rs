@@ -3,7 +3,7 @@
 use carob_cc::TransmissionParameters;
 use carob_sim::spec::Transport;
 
-use super::algorithm::{self, Protocol};
+use super::algorithm::Protocol;
 use super::error::Place;
 use super::keys::{self, KEYS};
 use super::mesh;
@@ -169,25 +169,19 @@ impl Scenario {
         };
         let parameters = self.spec(cell, algorithm, 0).measured.transmission;
         let suggested = controller.entry().suggested;
-        let is_profile = algorithm::profile(&algorithm.name).is_some();
         keys::TRANSMISSION_KEYS
             .iter()
             .filter_map(|key| {
                 let own = format!("algorithm.{}.{}", algorithm.name, key.path);
                 let shared = format!("transmission.{}", key.path);
                 // As in `Cell::transmission`: the command line overrides the file, then settings
-                // of one algorithm override those for all, which a profile takes from the
-                // command line alone.
+                // of one algorithm override those for all.
                 let typed = |s: &&&Setting| matches!(s.place, Place::CommandLine(_));
-                let shared = cell
-                    .settings
-                    .get(&shared)
-                    .filter(|setting| !is_profile || typed(&setting));
+                let shared = cell.settings.get(&shared);
                 let set: Vec<&Setting> =
                     cell.settings.get(&own).into_iter().chain(shared).collect();
                 let setting = set.iter().find(typed).or_else(|| set.first());
                 let profile = match key.path {
-                    _ if is_profile => true,
                     "max_retransmit" => suggested.max_retransmit.is_some(),
                     "rto_max" => suggested.rto_max.is_some(),
                     _ => false,

@@ -1,4 +1,3 @@
-use carob_cc::TransmissionProfile;
 use carob_cc::time::Duration;
 use carob_sim::link::{Discipline, ExtraDelay, LinkSpec, LossSpec};
 use carob_sim::random::Probability;
@@ -100,25 +99,6 @@ fn the_command_line_goes_over_the_scenario() {
     let set = ["rto_max=90 s", "algorithm.default.rto_max=none"];
     let own = long(&set, "long-1c-none-2500", 0).measured;
     assert_eq!(own.transmission.rto_max, None);
-}
-
-#[test]
-fn a_profile_is_an_algorithm_with_parameters_of_its_own() {
-    let profile = TransmissionProfile::NbIot;
-    let (found, _) = builtin::find("carob/profile-nb-iot").expect("there is one");
-    let of = |set: &[&str]| {
-        let scenario = read(found.text, set).expect("it is read");
-        let own = &scenario.algorithms()[1];
-        assert_eq!((&*own.name, own.about()), ("nb-iot", profile.about()));
-        scenario.spec(&scenario.cells()[0], own, 1).measured
-    };
-    let own = of(&[]);
-    assert_eq!(own.transmission, profile.parameters());
-    assert_eq!(own.controller.entry().name, profile.controller().name);
-    let own = of(&["algorithm.nb-iot.max_retransmit=2", "ack_timeout=3 s"]);
-    assert_eq!(own.transmission.max_retransmit, 2);
-    assert_eq!(own.transmission.ack_timeout, Duration::from_secs(3));
-    assert_eq!(own.transmission.rto_max, profile.parameters().rto_max);
 }
 
 #[test]
@@ -589,38 +569,6 @@ fn what_holds_in_some_cells_must_fit_the_sweep() {
         let error = short(from, to);
         assert!(error.contains(says), "{to}: {error}");
     }
-}
-
-#[test]
-fn a_profile_keeps_its_parameters_unless_told_otherwise_for_it() {
-    let (file, _) = builtin::find("carob/default").expect("a scenario");
-    let of = |text: &str, set: &[&str]| {
-        let names = ["nb-iot".to_owned(), "default".to_owned()];
-        let scenario = Scenario::with_algorithms(file.name, text, &owned(set), Some(&names));
-        let scenario = scenario.expect("a valid one");
-        let count = |k: usize| {
-            let (cell, algorithm) = (&scenario.cells()[0], &scenario.algorithms()[k]);
-            let parameters = scenario.transmission(cell, algorithm);
-            let told = parameters.iter().find(|p| p.name == "max_retransmit");
-            let told = told.expect("a parameter").value.clone();
-            let spec = scenario.spec(cell, algorithm, 1);
-            assert_eq!(told, spec.measured.transmission.max_retransmit.to_string());
-            spec.measured.transmission.max_retransmit
-        };
-        (count(0), count(1))
-    };
-    let own: TransmissionProfile = "nb-iot".parse().expect("a profile");
-    let own = own.parameters().max_retransmit;
-    assert_ne!(own, 20);
-    // The file has 20 for all algorithms.
-    assert_eq!(of(file.text, &[]), (own, 20));
-    let explicit = format!("{}\n[algorithm.nb-iot]\nmax_retransmit = 7\n", file.text);
-    assert_eq!(of(&explicit, &[]), (7, 20));
-    assert_eq!(
-        of(file.text, &["algorithm.nb-iot.max_retransmit=8"]),
-        (8, 20)
-    );
-    assert_eq!(of(file.text, &["max_retransmit=9"]), (9, 9));
 }
 
 #[test]

@@ -2,9 +2,6 @@
 
 use std::path::Path;
 
-use carob_cc::TransmissionProfile;
-use carob_cc::time::Duration;
-
 use super::*;
 use crate::scenario::builtin;
 
@@ -241,39 +238,6 @@ fn kept_results_have_the_columns_and_rows_of_their_sweep() {
         sweeps += 1;
     }
     assert!(sweeps >= 7, "{sweeps}");
-}
-
-#[test]
-fn controllers_with_a_profile_use_its_parameters() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/results/profiles.toml");
-    let text = std::fs::read_to_string(file).expect("the sweep");
-    let sweep = Sweep::read(&text).expect("it reads");
-    let mut rows = 0;
-    for profile in TransmissionProfile::ALL {
-        let parameters = profile.parameters();
-        let title = format!("{}: other values", profile.name());
-        let table = sweep
-            .tables
-            .iter()
-            .find(|table| table.title.as_ref() == Some(&title));
-        for row in &table.expect("a table of each profile").rows {
-            if let [ack_timeout, max_retransmit, rto_max] = &row.set[..] {
-                let seconds = |time: Duration| format!("{} s", time.as_micros() / 1_000_000);
-                let cap = parameters.rto_max.map(seconds);
-                assert_eq!(
-                    *ack_timeout,
-                    format!("ack_timeout={}", seconds(parameters.ack_timeout))
-                );
-                assert_eq!(
-                    *max_retransmit,
-                    format!("max_retransmit={}", parameters.max_retransmit)
-                );
-                assert_eq!(*rto_max, format!("rto_max={}", cap.expect("a cap")));
-                rows += 1;
-            }
-        }
-    }
-    assert_eq!(rows, 4 * 6);
 }
 
 #[test]

@@ -227,7 +227,6 @@ class Client:
     def __new__(
         cls,
         controller: str | None = None,
-        profile: str | None = None,
         psk: tuple[bytes, bytes] | None = None,
         trust: bytes | None = None,
         identity: tuple[bytes, bytes] | None = None,

@@ -61,8 +61,7 @@ class _Extras:
 class Client:
     """A client. Use it as an asynchronous context manager, inside a running event loop.
 
-    ``controller`` is an id of :func:`carob.controllers`, ``profile`` one of ``nb-iot``, ``lte-m``,
-    ``thread`` and ``lan``. ``psk`` is (identity, key) for ``coaps``, ``trust`` PEM certificates to trust,
+    ``controller`` is an id of :func:`carob.controllers`. ``psk`` is (identity, key) for ``coaps``, ``trust`` PEM certificates to trust,
     ``identity`` the client's own chain and key. A request that gets no response raises
     :class:`CoapError`; a response with an error code is a :class:`Response`.
 
@@ -74,13 +73,12 @@ class Client:
         self,
         *,
         controller: str | None = None,
-        profile: str | None = None,
         psk: tuple[str | bytes, str | bytes] | None = None,
         trust: bytes | None = None,
         identity: Pair | None = None,
     ) -> None:
         pair = psk and (_bytes(psk[0]), _bytes(psk[1]))
-        self._inner = _carob.Client(controller, profile, pair, trust, identity)
+        self._inner = _carob.Client(controller, pair, trust, identity)
 
     @property
     def local_address(self) -> str:
@@ -217,14 +215,13 @@ class Server:
         psk: dict[str | bytes, str | bytes] | None = None,
         identity: Pair | None = None,
         controller: str | None = None,
-        profile: str | None = None,
     ) -> None:
         self.bind, self.bind_dtls, self.bind_tcp = bind, dtls, tcp
         self.bind_tls, self.bind_ws = tls, ws
         self.ws_origin = list(ws_origin)
         self.psk = [(_bytes(name), _bytes(key)) for name, key in (psk or {}).items()]
         self.identity = identity
-        self.controller, self.profile = controller, profile
+        self.controller = controller
         self._resources: dict[str, _Described] = {}
         self._inner: _carob.Server | None = None
 

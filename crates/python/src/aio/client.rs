@@ -64,15 +64,14 @@ impl Client {
 impl Client {
     /// Opens a client.
     #[new]
-    #[pyo3(signature = (controller=None, profile=None, psk=None, trust=None, identity=None))]
+    #[pyo3(signature = (controller=None, psk=None, trust=None, identity=None))]
     fn new(
         controller: Option<&str>,
-        profile: Option<&str>,
         psk: Option<Pair>,
         trust: Option<Vec<u8>>,
         identity: Option<Pair>,
     ) -> PyResult<Self> {
-        let mut config = config(controller, profile)?;
+        let mut config = config(controller)?;
         let mut tls = ClientTls::new();
         if let Some(trust) = trust {
             tls = tls.trust_pem(&trust).map_err(|error| unusable(&error))?;

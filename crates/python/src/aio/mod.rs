@@ -42,13 +42,8 @@ fn unusable(error: &dyn std::error::Error) -> PyErr {
     failed(format_args!("{error}{}", cause.unwrap_or_default()), None)
 }
 
-fn config(controller: Option<&str>, profile: Option<&str>) -> PyResult<Config> {
+fn config(controller: Option<&str>) -> PyResult<Config> {
     let mut config = Config::new();
-    if let Some(profile) = profile {
-        config = config
-            .profile_named(profile)
-            .map_err(|error| unusable(&error))?;
-    }
     if let Some(name) = controller {
         let named = config.controller_named(name);
         config = named.map_err(|error| failed(error, Some("carob.controllers() has all")))?;

@@ -158,12 +158,11 @@ struct Listening {
     psk: Vec<Pair>,
     identity: Option<Pair>,
     controller: Option<String>,
-    profile: Option<String>,
 }
 
 impl Listening {
     fn builder(&self) -> PyResult<server::ServerBuilder> {
-        let config = config(self.controller.as_deref(), self.profile.as_deref())?;
+        let config = config(self.controller.as_deref())?;
         let mut builder = carob::Server::builder().config(config);
         let identity = match &self.identity {
             Some((chain, key)) => {

@@ -346,8 +346,8 @@ fn show(args: &CompareArgs, answer: &Answer, took: &str) {
     };
     out(&format!(
         "* recommended.{with_peer} slow s: mean of the slowest 5 %. spur.: spurious retransmissions per \
-         exchange. cost: weighted geometric mean of ratios to default CoAP: {}.{blocks} ACK: ACK_TIMEOUT, with \
-         MAX_RETRANSMIT and the cap on timers of the profile that has it (carob profiles).\n",
+         exchange. cost: weighted geometric mean of ratios to default CoAP: {}.{blocks} ACK: ACK_TIMEOUT; with \
+         9 s MAX_RETRANSMIT is 5, with 4 s 6, with 1 s 8, and timers are of at most 32 s.\n",
         weights.join(", ")
     ));
     let best = &answer.recommended().configuration;
@@ -473,7 +473,12 @@ mod tests {
     #[test]
     fn options_of_each_configuration_parse() {
         for controller in controllers() {
-            for timers in [Timers::Rfc7252, Timers::NbIot, Timers::LteM, Timers::Lan] {
+            for timers in [
+                Timers::Rfc7252,
+                Timers::NineSeconds,
+                Timers::FourSeconds,
+                Timers::OneSecond,
+            ] {
                 let configuration = Configuration {
                     controller,
                     block: 256,

@@ -50,6 +50,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         writable,
         hidden,
         choice,
+        transmission,
         count_option,
         aggregate,
         amplification_limit,
@@ -65,7 +66,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     }
     stop::survive_file_size_limit()?;
     let operator = operator::open(operator).await?;
-    let with_controller = args::timed(choice.profile, choice.cc.as_deref())?;
+    let with_controller = args::timed(choice.cc.as_deref())?;
+    let with_controller = super::adjusted(with_controller, &transmission);
     let with_controller = super::counted(with_controller, count_option);
     let with_controller = (aggregate.into_iter()).fold(with_controller, Config::aggregate);
     let mut limit = AmplificationLimit::default();

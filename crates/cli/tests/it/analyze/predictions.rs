@@ -237,14 +237,11 @@ struct Prediction {
 
 impl Prediction {
     fn of(ranked: &Value) -> Self {
-        let configuration = &ranked["configuration"];
-        let text = |key: &str| configuration[key].as_str().expect("a word").to_owned();
-        let number = |key: &str| configuration[key].to_string();
-        let mut options = vec!["--cc".to_owned(), text("controller")];
-        options.extend(["--block-size".to_owned(), number("block")]);
-        if text("timers") != "rfc7252" {
-            options.extend(["--profile".to_owned(), text("timers")]);
-        }
+        let command = ranked["command"].as_str().expect("a command");
+        let options =
+            (command.strip_prefix("carob get ")).and_then(|rest| rest.strip_suffix(" URI"));
+        let words = options.expect("a GET").split(' ');
+        let options = words.map(str::to_owned).collect();
         let seconds = ranked["measured"]["time_s"].as_f64();
         Self {
             seconds: seconds.expect("a time"),

@@ -81,9 +81,8 @@ fn members_of_responses_and_events_are_documented() {
 #[test]
 fn members_of_the_lab_and_of_controllers_are_documented() {
     let page = documentation();
-    let commands: [&[&str]; 5] = [
+    let commands: [&[&str]; 4] = [
         &["cc", "list", "--json"],
-        &["profiles", "--json"],
         &["lab", "run", "carob/default", "--seeds", "1", "--json"],
         &["lab", "reproduce", "thesis", "--json"],
         &["lab", "claims", "retrycount", "--json"],

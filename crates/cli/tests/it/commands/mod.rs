@@ -10,7 +10,6 @@ mod help;
 mod observing;
 mod operating;
 mod peers;
-mod profiles;
 mod proxying;
 mod requests;
 mod secured;

@@ -54,9 +54,9 @@ fn ack_timeout_and_max_retransmit_options_set_transmissions() {
 }
 
 #[test]
-fn explicit_options_override_the_profile_and_are_shown() {
-    let nb_iot = "--profile nb-iot --ack-timeout 100ms --deadline 2s";
-    let arrived = arrivals("get", &format!("{nb_iot} --max-retransmit 0"));
+fn explicit_options_override_the_controller_and_are_shown() {
+    let fasor = "--cc fasor --ack-timeout 100ms --deadline 2s";
+    let arrived = arrivals("get", &format!("{fasor} --max-retransmit 0"));
     assert_eq!(arrived.len(), 1);
     let server = Server::start();
     let hello = server.path("hello");
@@ -68,12 +68,13 @@ fn explicit_options_override_the_profile_and_are_shown() {
     assert_eq!(default["nstart"], 1);
     assert_eq!(default["ack_timeout_ms"], 2_000.0);
     assert_eq!(default["max_retransmit"], 4);
-    let profile = parameters("--profile nb-iot");
-    let changed = parameters("--profile nb-iot --nstart 4");
-    assert_ne!(profile, default);
+    let set = parameters("--ack-timeout 9s --max-retransmit 5 --rto-max 32s");
+    let changed = parameters("--ack-timeout 9s --max-retransmit 5 --rto-max 32s --nstart 4");
+    assert_ne!(set, default);
     assert_eq!(changed["nstart"], 4);
-    assert_eq!(changed["ack_timeout_ms"], profile["ack_timeout_ms"]);
-    assert_eq!(changed["max_retransmit"], profile["max_retransmit"]);
+    assert_eq!(changed["ack_timeout_ms"], 9_000.0);
+    assert_eq!(changed["max_retransmit"], 5);
+    assert_eq!(changed["rto_max_ms"], set["rto_max_ms"]);
     let line = "NSTART 4, ACK_TIMEOUT 500 ms, MAX_RETRANSMIT 4";
     for shown in ["-v", "--timing"] {
         let ran = carob(&format!(

@@ -104,8 +104,6 @@ fn nightly_output_of_every_command_fits_80_columns() {
         vec!["cc", "new", "my-cc", "--path", &controller],
         vec!["cc", "trace", "--demo", "--no-figure"],
         vec!["cc", "trace", "--demo", "-a", "all", "--no-figure"],
-        vec!["profiles"],
-        vec!["profiles", "nb-iot"],
         vec!["lab", "list"],
         vec!["lab", "show", "thesis/long"],
         vec!["lab", "show", "rpl/pint-rpl-1s"],
@@ -230,7 +228,7 @@ fn a_silent_peer_shows_retransmissions_and_the_next_timeout() {
 }
 
 #[test]
-fn bash_completes_controllers_profiles_and_scenarios() {
+fn bash_completes_controllers_and_scenarios() {
     let scratch = Scratch::new();
     let script = scratch.with("carob.bash", carob("completions bash").quiet());
     let completed = |words: &[&str]| -> Vec<String> {
@@ -250,7 +248,6 @@ fn bash_completes_controllers_profiles_and_scenarios() {
     };
     let cases: &[(&[&str], &str)] = &[
         (&["carob", "get", "--cc", "cocoa-0"], "cocoa-03"),
-        (&["carob", "get", "--profile", "nb"], "nb-iot"),
         (&["carob", "lab", "run", "thesis/l"], "thesis/long"),
         (&["carob", "lab", "run", "-a", "tcp"], "tcp-newreno"),
         (&["carob", "lab", "claims", "retry"], "retrycount"),

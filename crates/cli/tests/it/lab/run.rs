@@ -298,16 +298,6 @@ fn changed_settings_show_in_heading_cells_report_and_its_name() {
 }
 
 #[test]
-fn a_profile_and_its_parameters_are_in_the_table() {
-    let folder = Scratch::new();
-    let text = folder.stdout_of("lab run carob/default -a default,nb-iot --seeds 1 --no-report");
-    text.has(&[
-        "Transmission parameters differ: ",
-        "max_retransmit 20 (default), 5 (nb-iot)",
-    ]);
-}
-
-#[test]
 fn clients_on_a_shared_link_have_rates_not_completion_times() {
     let folder = Scratch::new();
     let text = folder.stdout_of("lab run carob/fairness --seeds 1");

@@ -52,7 +52,7 @@ keys! {
     "variant", Text, -,
         "A name of a variant. Sweep it, and let `where` tables set the keys of each variant, where variants differ in several keys.";
     "run.algorithms", Texts, -,
-        "Controllers to compare; the name of a transmission profile (`carob profiles`) is its controller with its parameters.";
+        "Controllers to compare.";
     "run.seeds", Whole(1, 1_000_000), "20",
         "Runs per cell and algorithm.";
     "run.first_seed", Whole(0, u64::MAX >> 1), "1",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carob::{BlockSize, Code};
+use carob::Code;
 use carob_bench::{Arrivals, Mode, PORT_MESSAGES_MAX, Pace, Plan};
 use carob_proto::codec::Uri;
 use carob_proto::congestion::CongestionControl;
@@ -67,16 +67,10 @@ pub(super) fn of(args: &BenchArgs) -> Result<Plan, Failure> {
     let target = target::resolve(&args.uri, &args.psk, &args.tls).map(Arc::new)?;
     let seconds = if mode.moves_bodies() { 60 } else { 10 };
     let counted = args.requests.is_some();
-    let choice = match (&args.cc, args.profile) {
-        (Some(name), _) => controller(name)?,
-        (None, Some(profile)) => CongestionControl::Registered(profile.controller()),
-        (None, None) => CongestionControl::default(),
+    let choice = match &args.cc {
+        Some(name) => controller(name)?,
+        None => CongestionControl::default(),
     };
-    let moves_blocks = mode.moves_bodies();
-    let of_profile = args
-        .profile
-        .filter(|_| moves_blocks)
-        .and_then(|profile| BlockSize::from_bytes_at_most(usize::from(profile.block_bytes())));
     let plan = Plan {
         mode,
         request: request.to(&target.uri),
@@ -103,9 +97,8 @@ pub(super) fn of(args: &BenchArgs) -> Result<Plan, Failure> {
         timeout: args.timeout.unwrap_or(Duration::from_secs(seconds)),
         controller: choice.name().to_owned(),
         choice,
-        profile: args.profile,
         nstart: args.nstart.unwrap_or(share).max(1),
-        block_size: args.block_size.or(of_profile),
+        block_size: args.block_size,
         token_length: args.token_length,
         port_messages,
     };
@@ -167,7 +160,6 @@ fn request(args: &BenchArgs) -> Result<Template, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carob::TransmissionProfile;
     use clap::Parser as _;
 
     #[derive(clap::Parser)]
@@ -224,23 +216,6 @@ mod tests {
         let parameters = plan.config().parameters;
         assert_eq!(parameters.rto_max, suggested.rto_max);
         assert!(parameters.rto_max.is_some(), "the source has a cap");
-    }
-
-    #[test]
-    fn a_profile_reaches_the_engine_and_other_options_go_over_it() {
-        let profile = TransmissionProfile::Thread;
-        let config = plan("--profile thread").expect("known").config();
-        assert_eq!(config.parameters, profile.parameters());
-        assert_eq!(config.controller.name(), profile.controller().name);
-        let words = "--profile thread --mode block --cc cocoa-03 --nstart 3";
-        let config = plan(words).expect("known").config();
-        assert_eq!(config.block_size.bytes(), 64);
-        assert_eq!(config.controller.name(), "cocoa-03");
-        assert_eq!(config.parameters.nstart, 3);
-        assert_eq!(config.parameters.rto_max, profile.parameters().rto_max);
-        let words = "--profile thread --mode block --block-size 128";
-        let config = plan(words).expect("known").config();
-        assert_eq!(config.block_size.bytes(), 128);
     }
 
     #[test]

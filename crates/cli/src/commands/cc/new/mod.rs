@@ -98,9 +98,8 @@ fn check(name: &str) -> Result<(), Failure> {
     if !is_written || name.len() > NAME_MAX {
         return wrong("no name of a controller");
     }
-    let is_profile = name.parse::<carob::TransmissionProfile>().is_ok();
-    if registry().find(name).is_ok() || is_profile {
-        return wrong("a controller or transmission profile has this name");
+    if registry().find(name).is_ok() {
+        return wrong("a controller has this name");
     }
     let begins = ["carob", "tcp-"]
         .iter()
@@ -175,7 +174,6 @@ mod tests {
             "a--b",
             "default",
             "cocoa",
-            "nb-iot",
             "match",
             "tcp-mine",
             "carob-mine",
