@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`scenario`] (what to run), [`run`] (running it on all cores with an outcome
 //! that does not depend on their number), [`metrics`] and [`statistics`] (what came out),
-//! [`summary`] and [`export`] (tables for people and programs), [`expected`] (values of a study
-//! beside measured ones), [`claims`] (its findings, judged by rules),
+//! [`summary`] and [`export`] (tables for people and programs), [`published`] (values of studies beside them),
+//! [`quantity`] and [`sweep`] (expressions over runs, tables of them),
 //! [`compare`] (which controller for one's own link), [`replay`] (controllers on given round trips, without a network), [`report`] (figures and pages).
 //!
 //! ```
@@ -15,12 +15,8 @@
 //! # Ok::<(), carob_lab::scenario::ScenarioErrors>(())
 //! ```
 
-#[cfg(feature = "calibration")]
-pub mod calibration;
-pub mod claims;
 pub mod compare;
 pub mod csv;
-pub mod expected;
 pub mod export;
 pub mod files;
 #[cfg(any(test, fuzzing))]
@@ -30,13 +26,14 @@ pub mod link_validation;
 pub mod metrics;
 pub mod paired;
 pub mod pattern;
+pub mod published;
+pub mod quantity;
 mod record_codec;
 pub mod replay;
 pub mod report;
 pub mod run;
 pub mod scenario;
 pub mod statistics;
-pub mod study;
 pub mod summary;
 pub mod sweep;
 #[cfg(test)]

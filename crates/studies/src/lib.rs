@@ -1,7 +1,8 @@
-//! Five published studies as data: their tables, claims, and the results of repeating them.
+//! Published studies: tables, claims, calibration, and the results of repeating five of them.
 //!
-//! Reading order: [`papers`] (the published values), [`reproduce`] (both side by side),
-//! [`claims`] (rules, facts and verdicts), [`calibration`] (open settings). Machinery that any study can use is in [`carob_lab`].
+//! Reading order: [`papers`] (the published values), [`comparison`] (published values beside measured ones),
+//! [`reproduce`] (those of the five studies), [`claims`] (rules, facts and verdicts), [`calibration`] (open settings),
+//! [`folder`] (a study outside the repository). Runs, metrics and quantities are in [`carob_lab`].
 //!
 //! ```
 //! use carob_lab::statistics::Statistic;
@@ -12,5 +13,10 @@
 
 pub mod calibration;
 pub mod claims;
+pub mod comparison;
+mod error;
+pub mod folder;
 pub mod papers;
 pub mod reproduce;
+
+pub use error::StudyError;

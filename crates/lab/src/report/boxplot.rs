@@ -8,13 +8,12 @@ use super::look::{COLOURS, Look, Looks};
 use super::page::FigureBlock;
 use super::scale::{Mapping, number};
 use super::shapes::Shape;
-use crate::expected::Expected;
+use crate::published::{Expected, Print, Study};
 use crate::run::{Outcome, Row, Timed};
 use crate::scenario::Cell;
 use crate::scenario::value::Value;
 use crate::statistics::{Statistic, Statistics};
-use crate::study::Study;
-use crate::summary::{self, Print};
+use crate::summary;
 use crate::text::distinct;
 
 /// Radius of the marker at a median.

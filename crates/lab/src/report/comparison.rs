@@ -3,9 +3,10 @@
 use super::figures::Drawing;
 use super::page::{Details, FigureBlock, Report, Section};
 use crate::export;
+use crate::published::Print;
 use crate::run::{Outcome, Row, RunSetupError, Timed};
 use crate::scenario::Cell;
-use crate::summary::{self, Print, delivery};
+use crate::summary::{self, delivery};
 
 /// The longest values in bytes: a page stays below 400 kB.
 const VALUES_MAX: usize = 120_000;

@@ -8,8 +8,9 @@ use super::page::FigureBlock;
 use super::transfers::Typical;
 use super::{depth, distribution, intervals, lines, metric, node_timeline};
 use crate::metrics::{Metric, PDR};
+use crate::published::Print;
 use crate::run::{Outcome, Row, RunSetupError, Timed};
-use crate::summary::{Print, delivery};
+use crate::summary::delivery;
 
 /// A figure of runs, declared once.
 #[derive(Clone, Copy, Debug)]

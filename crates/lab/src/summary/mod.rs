@@ -14,11 +14,10 @@ use carob_sim::spec::{RunSpec, Transport};
 
 use lines::{RANKED_FROM, SAME, each_lines, lines};
 
-use crate::expected::Expected;
 use crate::metrics;
+use crate::published::Print;
 use crate::run::{EachRow, Row, Timed};
 use crate::statistics::{Statistic, Statistics};
-use crate::study::Study;
 use crate::text::{Emphasis, TextTable, dash, listed, percent_done, seconds};
 
 pub(crate) use differences::{Series, series};
@@ -26,34 +25,6 @@ pub(crate) use lines::{algorithms, label};
 pub use medians::table as medians;
 pub use reading::reading;
 pub(crate) use shares::is_shared;
-
-/// The studies' published rows, for look-up by a measured one.
-#[derive(Clone, Debug, Default)]
-pub struct Print {
-    rows: Vec<Expected>,
-    studies: Vec<Study>,
-}
-
-impl Print {
-    /// Published rows, and the studies that they and scenarios are of.
-    pub fn new(rows: Vec<Expected>, studies: Vec<Study>) -> Self {
-        Self { rows, studies }
-    }
-
-    /// The study of that short name.
-    pub fn study(&self, short_name: &str) -> Option<&Study> {
-        let is_it = |study: &&Study| study.short_name == short_name;
-        self.studies.iter().find(is_it)
-    }
-
-    /// The published row of `<study>/<cell>` and an algorithm.
-    pub fn find(&self, cell: &str, algorithm: &str) -> Option<&Expected> {
-        let (study, cell) = cell.split_once('/')?;
-        self.rows
-            .iter()
-            .find(|row| row.study == study && row.cell == cell && row.algorithm == algorithm)
-    }
-}
 
 /// One line per cell and algorithm: completion times, published values, retransmissions and failures.
 pub fn table(rows: &[Row], print: &Print, hashes: bool) -> TextTable {
@@ -330,6 +301,7 @@ pub fn item_by_item(spec: &RunSpec) -> &'static str {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::published::{Expected, Study};
     use crate::run::Outcome;
     use crate::testing;
 

@@ -1,16 +1,15 @@
 //! The text of a sweep: keys, lists, rows and columns with their repetitions.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::fields::Fields;
-use super::range::Range;
 use super::{Column, Sweep, SweepError, SweepRow, Table, wrong_at};
 
 /// The most rows of a table.
-pub(super) const ROWS_MAX: usize = 100_000;
+const ROWS_MAX: usize = 100_000;
 /// The most digits after the point.
 const DECIMALS_MAX: usize = 17;
 
@@ -101,6 +100,105 @@ impl<T: Clone> OneOrMore<T> {
             Self::One(one) => vec![one.clone()],
             Self::More(more) => more.clone(),
         }
+    }
+}
+
+/// Values of a parameter: a list, or equal steps from one to another.
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum Range {
+    List(Vec<Text>),
+    Steps { from: Text, to: Text, steps: u32 },
+}
+
+/// A value as text; a number may be unquoted.
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum Text {
+    Quoted(String),
+    Whole(i64),
+    Number(f64),
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Quoted(text) => f.write_str(text),
+            Self::Whole(number) => number.fmt(f),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+impl Range {
+    fn values(&self) -> Result<Vec<String>, String> {
+        match self {
+            Self::List(values) if values.is_empty() => Err("no value".to_owned()),
+            Self::List(values) => Ok(values.iter().map(Text::to_string).collect()),
+            Self::Steps { from, to, steps } => {
+                let [from, to] = [from, to].map(Text::to_string);
+                let ((first, unit), (last, other)) = (number(&from)?, number(&to)?);
+                if unit != other {
+                    return Err(format!("\"{from}\" and \"{to}\" have different units"));
+                }
+                if *steps < 2 || *steps as usize > ROWS_MAX {
+                    return Err(format!("{steps} steps"));
+                }
+                let step = (last - first) / f64::from(steps - 1);
+                let value = |k: u32| {
+                    // Without digits that only rounding made.
+                    let value = (first + step * f64::from(k)) * 1e6;
+                    format!("{}{unit}", value.round() / 1e6)
+                };
+                Ok((0..*steps).map(value).collect())
+            }
+        }
+    }
+}
+
+/// A number and what follows it.
+pub fn number(text: &str) -> Result<(f64, &str), String> {
+    let text = text.trim();
+    let numeric = |c: char| !(c.is_ascii_digit() || c == '.' || c == '-');
+    let (number, unit) = text.split_at(text.find(numeric).unwrap_or(text.len()));
+    let number = number.parse();
+    Ok((
+        number.map_err(|_| format!("\"{text}\" begins with no number"))?,
+        unit,
+    ))
+}
+
+/// Fields of rows and list entries: `{name}` in a text is replaced by a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fields(BTreeMap<String, String>);
+
+impl Fields {
+    /// A text with the values of all fields that it names and that are known here.
+    fn insert(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (name, value) in &self.0 {
+            text = text.replace(&format!("{{{name}}}"), value);
+        }
+        text
+    }
+
+    /// The same of a text whose fields must all be known.
+    pub(super) fn insert_all(&self, text: &str, line: usize) -> Result<String, SweepError> {
+        let text = self.insert(text);
+        let Some((_, rest)) = text.split_once('{') else {
+            return Ok(text);
+        };
+        let name = rest.split('}').next().unwrap_or(rest);
+        let remedy = "add it to the list of `each` or `sum`, or to `with` of every row";
+        let what = format!("no field is called \"{name}\"");
+        Err(wrong_at(Some(line), what, remedy))
+    }
+
+    /// These fields, and fields of another with other names.
+    fn and(&self, other: &Self) -> Self {
+        let mut all = other.0.clone();
+        all.extend(self.0.clone());
+        Self(all)
     }
 }
 

@@ -23,12 +23,10 @@
 //! A file with several tables has `[[table]]`, each with these keys; a table without rows
 //! or columns uses the file's. `[list]` names values that rows and columns are repeated for (`each`) or summed over (`sum`).
 //!
-//! Quantities are as in rules ([`expression`](crate::claims::expression)). Runs are kept
+//! Quantities are expressions of [`quantity`](crate::quantity). Runs are kept
 //! for one row at a time, so memory does not grow with the number of rows.
 
-mod fields;
 mod file;
-mod range;
 #[cfg(test)]
 mod tests;
 
@@ -38,14 +36,11 @@ use std::fmt::Write as _;
 
 use carob_sim::registry::Registry;
 
-use crate::claims::expression::{Expression, Reference};
-use crate::claims::source::Source;
-use crate::claims::{Making, ScenarioFile, measure};
+use crate::quantity::{Expression, Making, Reference, ScenarioFile, Source, measure};
 use crate::run::RunSetupError;
 use crate::scenario::{Scenario, is_known};
-use fields::Fields;
-#[cfg(feature = "calibration")]
-pub(crate) use range::number;
+use file::Fields;
+pub use file::number;
 
 /// An error in a sweep file.
 #[derive(Clone, Debug, PartialEq, Eq)]

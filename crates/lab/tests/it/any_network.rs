@@ -1,8 +1,9 @@
 //! Scenario files with an application on another network, or with competing traffic.
+use carob_lab::published::Print;
 use carob_lab::report::{Subject, comparison};
 use carob_lab::run::{Plan, RunRecord, Selection};
 use carob_lab::scenario::{Scenario, builtin};
-use carob_lab::summary::{Print, columns, each_table, reading, table};
+use carob_lab::summary::{columns, each_table, reading, table};
 use carob_lab::text::dash;
 
 fn run(name: &str, set: &[&str]) -> RunRecord {

@@ -1,22 +1,27 @@
 //! The claims of the five studies: their parts, the facts that rules use, and the verdicts kept.
 //!
-//! Rules are in `papers/<study>/rules/<part>.toml` and judged by [`carob_lab::claims`].
+//! Each claim has a rule in `papers/<study>/rules/<part>.toml`: quantities of runs
+//! ([`carob_lab::quantity`]) and the claim's conditions on them ([`rule`]). Rules are written before the runs that
+//! they judge; no verdict is written in them.
 
+mod interval;
+mod judgement;
 pub mod part;
+pub mod rule;
 mod standing;
 mod stored_verdicts;
 pub mod sweep;
 pub mod unit;
 
-use carob_lab::claims::Judged;
-use carob_lab::claims::rule::{self, Rule};
-use carob_lab::study::Claim;
-
+pub use interval::Interval;
+pub(crate) use interval::short;
+pub use judgement::{Judged, Judgement, Outcome, Verdict, judge, metrics, needed};
 pub use part::{PARTS, Part};
 pub use standing::{ClaimStatus, ClaimStatuses};
 pub use stored_verdicts::{StoredVerdicts, files};
 
-use crate::papers;
+use crate::papers::{self, Claim};
+use rule::Rule;
 
 /// The rules of a part of a study.
 ///
@@ -45,7 +50,6 @@ pub fn claim(judged: &Judged) -> Option<Claim> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use carob_lab::claims::needed;
     use carob_lab::scenario::{Scenario, builtin, is_known};
     use carob_sim::registry::Registry;
 

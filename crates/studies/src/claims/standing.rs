@@ -3,16 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use carob_lab::calibration::{Class, VerdictShares};
-use carob_lab::claims::rule::{self, Rule};
-use carob_lab::claims::{Judged, Verdict};
-use carob_lab::expected::Comparison;
-
 use super::part::Part;
-use super::rules_within;
-use crate::calibration::Calibrated;
+use super::rule::{self, Rule};
+use super::{Judged, Verdict, rules_within};
+use crate::calibration::{Calibrated, Class, VerdictShares};
+use crate::comparison::Comparison;
 use crate::papers::{self, Refutation, Unpublished};
-use crate::reproduce::{self, MeasuredRuns, thesis_tolerances};
+use crate::reproduce::{self, MeasuredRuns};
 
 /// The status of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,11 +89,7 @@ impl ClaimStatuses {
                 .flat_map(|part| rules_within(part, TENTH))
                 .map(|rule| (rule.id.clone(), rule))
                 .collect(),
-            tables: reproduce::compare(
-                &papers::thesis_fct(),
-                &MeasuredRuns::stored().rows,
-                &thesis_tolerances(),
-            ),
+            tables: reproduce::compare(&MeasuredRuns::stored().rows),
         }
     }
 
@@ -164,9 +157,7 @@ fn causes(part: &Part) -> BTreeMap<String, String> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use carob_lab::claims::Judgement;
-
-    use super::super::{StoredVerdicts, claim};
+    use super::super::{Judgement, StoredVerdicts, claim};
     use super::*;
     use crate::calibration::CALIBRATED;
 

@@ -3,12 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use carob_lab::claims::expression::Reference;
-use carob_lab::claims::rule::Rule;
-use carob_lab::claims::source::Source;
-use carob_lab::claims::{
-    FirstRun, Judged, Making, ScenarioFile, judge, measure, metrics as metrics_of, needed,
-};
+use carob_lab::quantity::{FirstRun, Making, Reference, ScenarioFile, Source, measure};
 use carob_lab::run::RunSetupError;
 use carob_lab::scenario::builtin;
 use carob_sim::hash::fnv1a;
@@ -16,9 +11,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::part::Part;
-use super::rules;
-use crate::papers;
-use crate::reproduce::{self, MeasuredRuns, thesis_tolerances};
+use super::rule::Rule;
+use super::{Judged, judge, metrics, needed, rules};
+use crate::reproduce::{self, MeasuredRuns};
 
 /// The verdicts on the claims of a part of a study, and their inputs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,7 +80,7 @@ impl StoredVerdicts {
         let needed = needed(&rules);
         let all = needed.len() * usize::try_from(seeds).unwrap_or(usize::MAX);
         let done = AtomicUsize::new(0);
-        let wanted = metrics_of(&rules);
+        let wanted = metrics(&rules);
         let files = files(part);
         let mut source = Source::default();
         let (mut first_seed, mut hashes) = (1, std::collections::BTreeMap::new());
@@ -97,11 +92,7 @@ impl StoredVerdicts {
                 hashes.insert(format!("{} {}", of.cell, of.algorithm), hash);
             }
         }
-        let tables = reproduce::compare(
-            &papers::thesis_fct(),
-            &MeasuredRuns::stored().rows,
-            &thesis_tolerances(),
-        );
+        let tables = reproduce::compare(&MeasuredRuns::stored().rows);
         Ok(Self {
             study: part.study.to_owned(),
             part: part.name.to_owned(),

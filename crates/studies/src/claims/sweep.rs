@@ -20,13 +20,13 @@
 
 use std::fmt::Write as _;
 
-use carob_lab::claims::{Judged, Making, Verdict};
+use carob_lab::quantity::Making;
 use carob_lab::run::RunSetupError;
 use carob_lab::scenario::Scenario;
 use carob_lab::sweep::SweepError;
 use serde::Deserialize;
 
-use super::{Part, StoredVerdicts, files, rules};
+use super::{Judged, Part, StoredVerdicts, Verdict, files, needed, rules};
 
 /// Verdicts in the order of their columns.
 const VERDICTS: [Verdict; 4] = [
@@ -152,9 +152,7 @@ impl ClaimSweep {
     pub fn runs(&self) -> usize {
         let rules = self.of().map(rules).unwrap_or_default();
         let seeds = usize::try_from(self.seeds).unwrap_or(usize::MAX);
-        carob_lab::claims::needed(&rules)
-            .len()
-            .saturating_mul(seeds)
+        needed(&rules).len().saturating_mul(seeds)
     }
 
     /// Makes the runs of a row and judges the claims.

@@ -1,9 +1,8 @@
 //! Flow completion times of the thesis, Tables 6 to 11.
 
-use carob_lab::expected::Expected;
 use carob_lab::metrics;
+use carob_lab::published::{Expected, Print};
 use carob_lab::statistics::Statistic;
-use carob_lab::summary::Print;
 
 /// Columns of the tables. The thesis prints no mean.
 const COLUMNS: [(&str, Statistic); 8] = [

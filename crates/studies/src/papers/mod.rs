@@ -10,7 +10,7 @@ pub use fct::{expected, published, thesis_fct};
 pub use networks::{PublishedMean, cocoaplus_means};
 
 use carob_lab::csv::Table;
-use carob_lab::study::{Claim, Study};
+use carob_lab::published::Study;
 
 macro_rules! files {
     ($($study:literal: $($file:literal)*;)*) => {
@@ -77,9 +77,50 @@ pub fn tables(study: &str) -> impl Iterator<Item = &'static str> {
         .map(|(_, file, _)| *file)
 }
 
-/// The claims of a study, in the order of its text.
+/// A finding of a study, as in its `claims.csv`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Claim {
+    pub study: String,
+    pub id: String,
+    pub section: String,
+    /// A scenario or a pattern of them (`papers/README.md`).
+    pub scenario: String,
+    pub metric: String,
+    /// The finding in a sentence.
+    pub claim: String,
+    /// value, ordering, ratio, range or behaviour.
+    pub kind: String,
+    pub numbers: String,
+    pub how_to_check: String,
+    /// headline, main or detail.
+    pub weight: String,
+    /// Doubt, or conflict with a table or other text.
+    pub caveat: String,
+}
+
+/// The claims of a study, in the order of its text; columns that `claims.csv` lacks are empty.
 pub fn claims(study: &str) -> Vec<Claim> {
-    table(study, "claims.csv").map_or_else(Vec::new, |table| Claim::all(study, &table))
+    let Some(table) = table(study, "claims.csv") else {
+        return Vec::new();
+    };
+    let one = |row: usize| {
+        let text = |column: &str| table.cell(row, column).unwrap_or_default().to_owned();
+        Claim {
+            study: study.to_owned(),
+            id: text("id"),
+            section: text("section"),
+            scenario: text("scenario"),
+            metric: text("metric"),
+            claim: text("claim"),
+            kind: text("kind"),
+            numbers: text("numbers"),
+            how_to_check: text("how_to_check"),
+            weight: text("weight"),
+            caveat: text("caveat"),
+        }
+    };
+    (0..table.len()).map(one).collect()
 }
 
 /// A claim that the study's own data refutes.

@@ -2,14 +2,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use carob_lab::expected::{Expected, Measured, Tolerances, label};
 use carob_lab::metrics;
+use carob_lab::published::Expected;
 use carob_lab::run::{Plan, RunSetupError, Selection};
 use carob_lab::scenario::{Scenario, builtin, is_known};
 use carob_lab::statistics::Statistics;
 use carob_sim::registry::Registry;
 use serde::{Deserialize, Serialize};
 
+use crate::comparison::{Measured, Tolerances, label};
 use crate::papers;
 
 /// Default number of seeds per cell and algorithm.

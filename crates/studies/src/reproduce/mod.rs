@@ -4,30 +4,26 @@ mod measured;
 pub mod networks;
 mod tables;
 
-use carob_lab::expected::{self, Comparison, Expected, Measured, Tolerances};
+use crate::comparison::{self, Comparison, Measured};
+use crate::papers;
 
 pub use measured::{MeasuredRow, MeasuredRuns, Reading, SEEDS, thesis_readings, thesis_tolerances};
 pub use tables::{all_statistics, by_table, medians, nearer, not_run, readings, remarks};
 
-/// Compares every published value with measured rows; each interpretation is a separate comparison, the
+/// Compares every published value of the thesis with measured rows; each interpretation is a separate comparison, the
 /// unchanged profile first.
-pub fn compare(
-    published: &[Expected],
-    rows: &[MeasuredRow],
-    tolerances: &Tolerances,
-) -> Vec<Comparison> {
+pub fn compare(rows: &[MeasuredRow]) -> Vec<Comparison> {
     let measured: Vec<Measured> = rows.iter().map(MeasuredRow::measured).collect();
-    expected::compare(published, &measured, tolerances)
+    comparison::compare(&papers::thesis_fct(), &measured, &thesis_tolerances())
 }
 
 #[cfg(test)]
 mod tests {
-    use carob_lab::expected::{Tally, Verdict, tally};
     use carob_lab::statistics::{Statistic, Statistics};
     use serde_json::json;
 
     use super::*;
-    use crate::papers;
+    use crate::comparison::{Tally, Verdict, tally};
 
     fn row(cell: &str, algorithm: &str, fct: &[f64]) -> MeasuredRow {
         MeasuredRow {
@@ -41,16 +37,11 @@ mod tests {
 
     #[test]
     fn a_median_holds_at_its_tolerance_and_fails_beyond() {
-        let published: Vec<Expected> = papers::thesis_fct()
-            .into_iter()
-            .filter(|e| e.cell == "long-1c-low-2500" && e.algorithm == "default")
-            .collect();
         let verdict = |measured: f64| {
             let rows = [row("long-1c-low-2500", "default", &[measured])];
-            let all = compare(&published, &rows, &thesis_tolerances());
-            all.iter()
-                .find(|c| c.statistic == Statistic::P50)
-                .map(Comparison::verdict)
+            let all = compare(&rows);
+            let found = |c: &&Comparison| c.statistic == Statistic::P50 && c.measured.is_some();
+            all.iter().find(found).map(Comparison::verdict)
         };
         // Print: 336.859 s, and 5 % of it.
         assert_eq!(verdict(336.859 * 1.0499), Some(Verdict::Holds));
@@ -63,7 +54,7 @@ mod tests {
         let cell = "long-1c-medium-28200";
         let verdict = |measured: f64| {
             let rows = [row(cell, "tcp-newreno", &[measured])];
-            let all = compare(&papers::thesis_fct(), &rows, &thesis_tolerances());
+            let all = compare(&rows);
             let found = |c: &&Comparison| c.statistic == Statistic::P50 && c.measured.is_some();
             all.iter().find(found).map(Comparison::verdict)
         };
@@ -72,7 +63,7 @@ mod tests {
         assert_eq!(verdict(143.559 * 1.251), Some(Verdict::Fails));
         // 119.229, 124.035 and 174.882 s: the upper quartile is further than a quarter.
         let rows = [row("long-1c-medium-14100", "tcp-newreno", &[174.8])];
-        let all = compare(&papers::thesis_fct(), &rows, &thesis_tolerances());
+        let all = compare(&rows);
         let measured = all
             .iter()
             .find(|c| c.statistic == Statistic::P50 && c.measured.is_some());
@@ -82,7 +73,7 @@ mod tests {
     #[test]
     fn rows_in_which_linux_deviates_have_a_note() {
         let rows = [row("long-1c-high-14100", "tcp-newreno", &[656.0])];
-        let all = compare(&papers::thesis_fct(), &rows, &thesis_tolerances());
+        let all = compare(&rows);
         let measured = all
             .iter()
             .find(|c| c.statistic == Statistic::P50 && c.measured.is_some());
@@ -98,7 +89,7 @@ mod tests {
 
     #[test]
     fn rows_not_run_are_undecided_with_a_reason() {
-        let all = compare(&papers::thesis_fct(), &[], &thesis_tolerances());
+        let all = compare(&[]);
         assert_eq!(
             tally(&all),
             Tally {
@@ -118,7 +109,7 @@ mod tests {
     fn json_has_the_shape_of_the_machine_interface() {
         let mut rows = vec![row("long-1c-none-2500", "default", &[285.0, 286.0])];
         let median = |rows: &[MeasuredRow]| {
-            let all = compare(&papers::thesis_fct(), rows, &thesis_tolerances());
+            let all = compare(rows);
             all.into_iter()
                 .find(|c| c.statistic == Statistic::P50)
                 .expect("the first row")
@@ -146,7 +137,7 @@ mod tests {
     fn interpretation_is_a_separate_comparison() {
         let mut rows = vec![row("long-1c-high-2500", "cocoa-001", &[900.0]); 2];
         rows[1].set = vec!["cc.vbf_on=init-dithered".to_owned()];
-        let all = compare(&papers::thesis_fct(), &rows, &thesis_tolerances());
+        let all = compare(&rows);
         assert_eq!(tally(&all).run, 2 * 8);
         assert_eq!(tally(&all).published, 53 * 8);
     }

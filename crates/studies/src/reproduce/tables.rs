@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use carob_lab::expected::{Comparison, Verdict};
 use carob_lab::statistics::Statistic;
 use carob_lab::text::{TextTable, distinct, listed, seconds};
+
+use crate::comparison::{Comparison, Verdict};
 
 /// Medians of rows that were run: published, measured, ratio, tolerance, verdict.
 pub fn medians(comparisons: &[Comparison]) -> TextTable {
@@ -296,8 +297,7 @@ pub fn not_run(comparisons: &[Comparison]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers;
-    use crate::reproduce::{MeasuredRow, compare, thesis_tolerances};
+    use crate::reproduce::{MeasuredRow, compare};
     use carob_lab::statistics::Statistics;
 
     fn comparisons() -> Vec<Comparison> {
@@ -314,7 +314,7 @@ mod tests {
             row("cocoa-001", &[], 600.0),
             row("cocoa-001", &["cc.vbf_on=init-dithered"], 1000.0),
         ];
-        compare(&papers::thesis_fct(), &measured, &thesis_tolerances())
+        compare(&measured)
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Interpretations of Betzler et al. 2015 (CoCoA+), checked against its values for default CoAP: delivery ratios within
 //! five points, delays and settling times within 15 %.
 
-use carob_lab::calibration::PointResult;
-use carob_studies::calibration::Calibrated;
+use carob_studies::calibration::{Calibrated, PointResult};
 
 const BASELINE: &str = include_str!("../../papers/cocoaplus/baseline.toml");
 /// Facts of each kind in `baseline.toml`: delivery ratios, settling times, delays.

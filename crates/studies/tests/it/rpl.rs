@@ -1,7 +1,7 @@
 //! The RPL study's baseline facts match its data.
 
-use carob_lab::claims::rule::Condition;
 use carob_studies::calibration::Calibrated;
+use carob_studies::claims::rule::Condition;
 
 /// Carried load in the raw data.
 const LOAD: &str = include_str!("../../papers/rpl/measured_load.csv");

@@ -1,10 +1,10 @@
 //! The long transfers of Pesola 2020 compared with its tables, over the stack's endpoints.
 
-use carob_lab::expected::{Comparison, Verdict};
 use carob_lab::run::{Outcome, Plan, Row, Selection, on_threads};
 use carob_lab::scenario::value::Value;
 use carob_lab::scenario::{Scenario, builtin};
 use carob_lab::statistics::Statistic;
+use carob_studies::comparison::{Comparison, Verdict};
 use carob_studies::papers;
 use carob_studies::reproduce::{self, MeasuredRuns, SEEDS, thesis_tolerances};
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ const MISSES: [(&str, &str); 2] = [
 #[test]
 fn nightly_medians_of_200_seeds_are_within_bounds_of_print() {
     let measured = MeasuredRuns::compute(SEEDS, |_, _| {}).expect("possible");
-    let all = reproduce::compare(&papers::thesis_fct(), &measured.rows, &thesis_tolerances());
+    let all = reproduce::compare(&measured.rows);
     for (cell, bound) in BOUNDS {
         for algorithm in ["default", "cocoa-001"] {
             let readings: Vec<&Comparison> = all

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use carob_lab::calibration::{
-    Calibration, CalibrationError, CalibrationResult, FindingText, markdown, tables,
-};
 use carob_lab::registry::Registry;
-use carob_lab::study::StudyFolder;
-use carob_studies::calibration::{CALIBRATED, Calibrated};
+use carob_studies::StudyError;
+use carob_studies::calibration::{
+    CALIBRATED, Calibrated, Calibration, CalibrationResult, FindingText, markdown, tables,
+};
 use carob_studies::claims::unit;
 use carob_studies::papers;
 
+use super::judge;
 use super::output::{self, quoted, raw, say, say_table};
 use super::source::read_file;
 use crate::args::lab::CalibrateArgs;
@@ -78,10 +78,7 @@ fn subject(study: &Path) -> Result<Subject, Failure> {
         let message = format_args!("no study to calibrate: {}", study.display());
         return Err(Failure::new(Kind::Usage, message).hint(hint));
     }
-    let folder = StudyFolder::open(study, &unit::value, Registry::BUILT_IN).map_err(|error| {
-        let remedy = error.remedy().to_owned();
-        Failure::new(Kind::Usage, error).hint(remedy)
-    })?;
+    let folder = judge::open(study, Registry::BUILT_IN)?;
     let read = |file: &str| read_file(&study.join(file));
     let name = folder.study().short_name.clone();
     let calibration = Calibration::read(
@@ -101,7 +98,7 @@ fn subject(study: &Path) -> Result<Subject, Failure> {
     })
 }
 
-fn wrong(study: &Path, error: &CalibrationError) -> Failure {
+fn wrong(study: &Path, error: &StudyError) -> Failure {
     let message = format_args!("{}: {error}", study.display());
     Failure::new(Kind::Usage, message).hint(&error.remedy)
 }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use carob_lab::claims::expression::Reference;
-use carob_lab::claims::{Judged, Judgement, Making, Verdict, rule};
+use carob_lab::quantity::{Making, Reference};
 use carob_lab::scenario::builtin;
 use carob_lab::text::TextTable;
-use carob_studies::claims::{self, ClaimStatus, ClaimStatuses, PARTS, Part, StoredVerdicts};
+use carob_studies::claims::{
+    self, ClaimStatus, ClaimStatuses, Judged, Judgement, PARTS, Part, StoredVerdicts, Verdict, rule,
+};
 use carob_studies::papers;
 use serde_json::json;
 

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use carob_lab::claims::{Judged, Verdict};
-use carob_lab::study::Claim;
 use carob_lab::text::TextTable;
-use carob_studies::claims::{self, ClaimStatus, ClaimStatuses, Part, StoredVerdicts};
-use carob_studies::papers;
+use carob_studies::claims::{
+    self, ClaimStatus, ClaimStatuses, Judged, Part, StoredVerdicts, Verdict,
+};
+use carob_studies::papers::{self, Claim};
 
 /// The stored verdicts on a study's claims.
 pub(super) struct StudyVerdicts {

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::Instant;
 
-use carob_lab::claims::{Judged, Making, Verdict};
-use carob_lab::expected::Comparison;
-use carob_lab::study::{StudyFolder, StudyVerdicts};
+use carob_lab::quantity::Making;
+use carob_lab::registry::Registry;
 use carob_lab::text::{TextTable, seconds};
-use carob_studies::claims::unit;
+use carob_studies::claims::{Judged, Verdict, unit};
+use carob_studies::comparison::Comparison;
+use carob_studies::folder::{StudyFolder, StudyVerdicts};
 use serde_json::json;
 
 use super::output::{self, json_lines, say, say_table};
@@ -17,7 +18,7 @@ use crate::failure::{Failure, Kind, Outcome};
 
 pub(super) fn run(args: &JudgeArgs) -> Result<Outcome, Failure> {
     let began = Instant::now();
-    let folder = open(&args.folder)?;
+    let folder = open(&args.folder, registry())?;
     let making = Making {
         seeds: args.seeds.unwrap_or(0),
         set: &args.set,
@@ -37,11 +38,10 @@ pub(super) fn run(args: &JudgeArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-fn open(path: &Path) -> Result<StudyFolder, Failure> {
-    StudyFolder::open(path, &unit::value, registry()).map_err(|error| {
-        let remedy = error.remedy().to_owned();
-        Failure::new(Kind::Usage, error).hint(remedy)
-    })
+/// Opens a study's folder.
+pub(super) fn open(path: &Path, registry: Registry) -> Result<StudyFolder, Failure> {
+    StudyFolder::open(path, &unit::value, registry)
+        .map_err(|error| Failure::new(Kind::Usage, &error).hint(&error.remedy))
 }
 
 /// A JSON value for each expected value and each claim.

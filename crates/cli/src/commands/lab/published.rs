@@ -1,7 +1,6 @@
 //! The included studies and their published values; none in a build without the feature `studies`.
 
-use carob_lab::study::Study;
-use carob_lab::summary::Print;
+use carob_lab::published::{Print, Study};
 
 /// All studies.
 #[cfg(feature = "studies")]

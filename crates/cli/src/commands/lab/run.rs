@@ -7,10 +7,11 @@ use std::time::Instant;
 
 use carob_lab::export;
 use carob_lab::metrics::Metric;
+use carob_lab::published::Print;
 use carob_lab::report::{Figure, Subject, comparison};
 use carob_lab::run::{Outcome as Runs, Plan, Recording, Row, Selection};
 use carob_lab::scenario::{Cell, builtin};
-use carob_lab::summary::{self, Print};
+use carob_lab::summary;
 
 use super::capture;
 use super::compare;

@@ -8,11 +8,11 @@ mod measured;
 mod order;
 mod tables;
 
+use carob_lab::statistics::Statistics;
 use serde_json::json;
 
+use crate::claims::Verdict;
 use crate::papers::PublishedMean;
-use carob_lab::claims::Verdict;
-use carob_lab::statistics::Statistics;
 
 pub use measured::{MeasureError, NetworkRow, NetworkRuns, SEEDS as NETWORK_SEEDS};
 pub use order::{BASE, Order, Pair, SUBJECT, ranking};

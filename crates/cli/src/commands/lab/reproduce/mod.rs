@@ -4,11 +4,11 @@ mod networks;
 
 use std::time::Instant;
 
-use carob_lab::expected::{self, Comparison};
+use carob_lab::published::Study;
 use carob_lab::statistics::Statistic;
-use carob_lab::study::Study;
+use carob_studies::comparison::{self, Comparison};
 use carob_studies::papers;
-use carob_studies::reproduce::{self, MeasuredRuns, SEEDS, thesis_tolerances};
+use carob_studies::reproduce::{self, MeasuredRuns, SEEDS};
 
 use super::output::{self, json_lines, raw, say, say_table};
 use crate::args::lab::ReproduceArgs;
@@ -46,8 +46,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     if let Some(file) = &args.keep {
         output::write(file, &measured.to_json()).map_err(|e| Failure::file("write", file, &e))?;
     }
-    let comparisons =
-        reproduce::compare(&papers::thesis_fct(), &measured.rows, &thesis_tolerances());
+    let comparisons = reproduce::compare(&measured.rows);
     if args.markdown {
         raw(document(&study, &measured, &comparisons).trim_end());
         return Ok(Outcome::Done);
@@ -90,8 +89,9 @@ fn compute(args: &ReproduceArgs) -> Result<MeasuredRuns, Failure> {
 }
 
 fn tell(comparisons: &[Comparison]) {
-    let of_medians = expected::tally(comparisons.iter().filter(|c| c.statistic == Statistic::P50));
-    let all = expected::tally(comparisons);
+    let of_medians =
+        comparison::tally(comparisons.iter().filter(|c| c.statistic == Statistic::P50));
+    let all = comparison::tally(comparisons);
     say("\nMedians of flow completion time");
     say_table(&reproduce::medians(comparisons), 0);
     say("");
@@ -129,10 +129,10 @@ fn tell(comparisons: &[Comparison]) {
 /// The document papers/thesis/reproduction.md.
 fn document(study: &Study, measured: &MeasuredRuns, comparisons: &[Comparison]) -> String {
     let medians = comparisons.iter().filter(|c| c.statistic == Statistic::P50);
-    let (of_medians, all) = (expected::tally(medians), expected::tally(comparisons));
+    let (of_medians, all) = (comparison::tally(medians), comparison::tally(comparisons));
     let readings: Vec<String> = reproduce::thesis_readings()
         .into_iter()
-        .map(|r| format!("`{}`: {}", expected::label(&r.algorithm, &r.set), r.about))
+        .map(|r| format!("`{}`: {}", comparison::label(&r.algorithm, &r.set), r.about))
         .chain(reproduce::nearer(comparisons))
         .collect();
     let not_run: Vec<String> = reproduce::not_run(comparisons)

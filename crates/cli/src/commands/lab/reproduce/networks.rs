@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use carob_lab::study::Study;
+use carob_lab::published::Study;
 use carob_studies::papers::{self, PublishedMean};
 use carob_studies::reproduce::networks::{
     self, MeasureError, NETWORK_SEEDS, NetworkComparison, NetworkRuns, printed_tables,

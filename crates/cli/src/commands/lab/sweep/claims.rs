@@ -1,7 +1,7 @@
 //! Sweeps over the claims of a part of a study.
 
-use carob_lab::claims::Making;
 use carob_lab::export::Value;
+use carob_lab::quantity::Making;
 use carob_studies::claims::StoredVerdicts;
 use carob_studies::claims::sweep::{ClaimSweep, Row};
 use serde_json::json;

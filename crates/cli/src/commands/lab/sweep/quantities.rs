@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use carob_lab::claims::{Making, ScenarioFile};
 use carob_lab::export::Value;
+use carob_lab::quantity::{Making, ScenarioFile};
 use carob_lab::scenario::builtin;
 use carob_lab::sweep::{Sweep, SweepRow, Table, Values};
 use serde_json::json;

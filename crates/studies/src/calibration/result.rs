@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Calibration, Point};
-use crate::claims::Verdict;
-use crate::claims::interval::Interval;
+use crate::claims::{Interval, Verdict};
 
 /// A finding is robust if it holds in this share of points or more, and excluded if it holds in no
 /// more than the rest.

@@ -11,25 +11,23 @@
 //! Expected values come with tolerances; either they or rules may be left out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use carob_lab::csv::Table;
+use carob_lab::files;
+use carob_lab::metrics::Metric;
+use carob_lab::published::{Expected, Study};
+use carob_lab::quantity::{Facts, Making, Reference, ScenarioFile, Source, measure};
+use carob_lab::run::RunSetupError;
+use carob_lab::scenario::{Scenario, is_known};
+use carob_lab::statistics::{Statistic, Statistics};
 use carob_sim::registry::Registry;
 
-use super::Study;
-use crate::claims::expression::{Facts, Reference};
+use crate::StudyError;
 use crate::claims::rule::{self, Rule};
-use crate::claims::source::Source;
-use crate::claims::{self, Judged, Making, ScenarioFile, judge, measure};
-use crate::csv::Table;
-use crate::expected::{Comparison, Expected, Measured, Tolerances, compare};
-use crate::files;
-use crate::metrics::Metric;
-use crate::run::RunSetupError;
-use crate::scenario::{Scenario, is_known};
-use crate::statistics::{Statistic, Statistics};
+use crate::claims::{self, Judged, judge};
+use crate::comparison::{Comparison, Measured, Tolerances, compare};
 
 /// The largest file of a study, in bytes.
 const FILE_BYTES_MAX: usize = 16 << 20;
@@ -37,57 +35,8 @@ const FILE_BYTES_MAX: usize = 16 << 20;
 /// The columns of `expected.csv`.
 const COLUMNS: [&str; 5] = ["cell", "algorithm", "metric", "statistic", "value"];
 
-/// An error in a study's folder, with its file.
-#[derive(Debug)]
-pub enum FolderError {
-    /// A file or folder cannot be read.
-    File {
-        /// Its path.
-        path: PathBuf,
-        /// The error.
-        error: io::Error,
-    },
-    /// A file has wrong contents.
-    Contents {
-        /// Its path.
-        path: PathBuf,
-        /// The error, with its line where there is one.
-        what: String,
-        /// The way to correct it.
-        remedy: String,
-    },
-}
-
-impl FolderError {
-    fn contents(path: &Path, what: impl fmt::Display, remedy: impl fmt::Display) -> Self {
-        Self::Contents {
-            path: path.to_owned(),
-            what: what.to_string(),
-            remedy: remedy.to_string(),
-        }
-    }
-
-    /// The way to correct it.
-    pub fn remedy(&self) -> &str {
-        match self {
-            Self::File { .. } => {
-                "a study has study.toml, scenarios/*.toml, and expected.csv with tolerances.toml or rules/*.toml"
-            }
-            Self::Contents { remedy, .. } => remedy,
-        }
-    }
-}
-
-impl fmt::Display for FolderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { path, error } => write!(f, "{}: {error}", path.display()),
-            Self::Contents { path, what, .. } => write!(f, "{}: {what}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for FolderError {}
+/// The way to correct a file that cannot be read.
+const LAYOUT: &str = "a study has study.toml, scenarios/*.toml, and expected.csv with tolerances.toml or rules/*.toml";
 
 /// A study read from its folder.
 #[derive(Clone, Debug)]
@@ -115,16 +64,19 @@ pub struct StudyVerdicts {
 impl StudyFolder {
     /// Reads a folder and checks that its files fit together. Rules may use these facts and the
     /// registry's controllers.
-    pub fn open(folder: &Path, facts: Facts<'_>, registry: Registry) -> Result<Self, FolderError> {
+    pub fn open(folder: &Path, facts: Facts<'_>, registry: Registry) -> Result<Self, StudyError> {
         let path = folder.join("study.toml");
         let study = if path.exists() {
             Study::read(&text(&path)?).map_err(|what| {
                 let keys = "write short_name, and if published authors, year, title and venue";
-                FolderError::contents(&path, what.trim_end(), keys)
+                StudyError::new(&path, what.trim_end(), keys)
             })?
         } else {
             let name = folder.file_name().unwrap_or(folder.as_os_str());
-            Study::unpublished(&name.to_string_lossy())
+            Study {
+                short_name: name.to_string_lossy().into_owned(),
+                ..Study::default()
+            }
         };
         let (files, scenarios) = scenarios(folder, registry)?;
         let (rules, causes) = rules(folder, facts)?;
@@ -132,7 +84,7 @@ impl StudyFolder {
         let tolerances = tolerances(folder, &expected)?;
         if expected.is_empty() && rules.is_empty() {
             let remedy = "add expected.csv with tolerances.toml, or rules/NAME.toml";
-            return Err(FolderError::contents(folder, "nothing to judge", remedy));
+            return Err(StudyError::new(folder, "nothing to judge", remedy));
         }
         let seeds = scenarios.iter().map(Scenario::seeds).max().unwrap_or(1);
         let read = Self {
@@ -150,12 +102,12 @@ impl StudyFolder {
                 let cells = scenarios.iter().flat_map(Scenario::cells);
                 let cells: Vec<&str> = cells.take(12).map(|cell| &*cell.name).collect();
                 let remedy = format!("the cells are {}", cells.join(", "));
-                return Err(FolderError::contents(folder, what, remedy));
+                return Err(StudyError::new(folder, what, remedy));
             }
             if !is_known(&of.algorithm, registry) {
                 let what = format!("no algorithm is called \"{}\"", of.algorithm);
                 let remedy = "`carob cc list` names all";
-                return Err(FolderError::contents(folder, what, remedy));
+                return Err(StudyError::new(folder, what, remedy));
             }
         }
         Ok(read)
@@ -241,22 +193,16 @@ fn measured(source: &Source, row: &Expected) -> Option<Measured> {
     })
 }
 
-fn text(path: &Path) -> Result<String, FolderError> {
-    files::read_text(path, FILE_BYTES_MAX).map_err(|error| FolderError::File {
-        path: path.to_owned(),
-        error,
-    })
+fn text(path: &Path) -> Result<String, StudyError> {
+    files::read_text(path, FILE_BYTES_MAX).map_err(|error| StudyError::new(path, error, LAYOUT))
 }
 
 /// The TOML files of a folder, by name; none if there is no such folder.
-fn toml_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
+fn toml_files(folder: &Path) -> Result<Vec<PathBuf>, StudyError> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
-    let failed = |error| FolderError::File {
-        path: folder.to_owned(),
-        error,
-    };
+    let failed = |error: std::io::Error| StudyError::new(folder, error, LAYOUT);
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -274,22 +220,20 @@ fn toml_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
 fn scenarios(
     folder: &Path,
     registry: Registry,
-) -> Result<(Vec<ScenarioFile>, Vec<Scenario>), FolderError> {
+) -> Result<(Vec<ScenarioFile>, Vec<Scenario>), StudyError> {
     let (mut files, mut read) = (Vec::new(), Vec::new());
     let folder = folder.join("scenarios");
     for path in toml_files(&folder)? {
         let text = text(&path)?;
         let name = path.display().to_string();
-        let scenario =
-            Scenario::registered(registry, &name, &text, &[], None).map_err(|errors| {
-                FolderError::contents(&path, errors, "`carob lab keys` lists every key")
-            })?;
+        let scenario = Scenario::registered(registry, &name, &text, &[], None)
+            .map_err(|errors| StudyError::new(&path, errors, "`carob lab keys` lists every key"))?;
         read.push(scenario);
         files.push(ScenarioFile { name, text });
     }
     if files.is_empty() {
         let remedy = "add scenarios/NAME.toml; `carob lab show carob/default` explains one";
-        return Err(FolderError::contents(&folder, "no scenario", remedy));
+        return Err(StudyError::new(&folder, "no scenario", remedy));
     }
     Ok((files, read))
 }
@@ -298,20 +242,20 @@ fn scenarios(
 fn rules(
     folder: &Path,
     facts: Facts<'_>,
-) -> Result<(Vec<Rule>, BTreeMap<String, String>), FolderError> {
+) -> Result<(Vec<Rule>, BTreeMap<String, String>), StudyError> {
     let (mut all, mut ids, mut causes) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
     for path in toml_files(&folder.join("rules"))? {
         let text = text(&path)?;
         let wrong = |error| {
             let remedy = "a claim has id, about and [[claim.text]] with quantity and about, between, below or above";
-            FolderError::contents(&path, error, remedy)
+            StudyError::new(&path, error, remedy)
         };
         let rules = rule::read(&text, facts).map_err(wrong)?;
         causes.extend(rule::causes(&text).map_err(wrong)?);
         for rule in rules {
             if !ids.insert(rule.id.clone()) {
                 let what = format!("two claims have the id \"{}\"", rule.id);
-                return Err(FolderError::contents(&path, what, "rename one"));
+                return Err(StudyError::new(&path, what, "rename one"));
             }
             all.push(rule);
         }
@@ -319,14 +263,14 @@ fn rules(
     Ok((all, causes))
 }
 
-fn expected(folder: &Path, study: &Study) -> Result<Vec<Expected>, FolderError> {
+fn expected(folder: &Path, study: &Study) -> Result<Vec<Expected>, StudyError> {
     let path = folder.join("expected.csv");
     if !path.is_file() {
         return Ok(Vec::new());
     }
     let form = format!("the columns are {}", COLUMNS.join(","));
     let table = Table::read(&text(&path)?).map_err(|error| {
-        FolderError::contents(
+        StudyError::new(
             &path,
             format_args!("record {} is not whole", error.record),
             &form,
@@ -334,7 +278,7 @@ fn expected(folder: &Path, study: &Study) -> Result<Vec<Expected>, FolderError> 
     })?;
     if table.header() != COLUMNS {
         let what = format!("the first line is {}", table.header().join(","));
-        return Err(FolderError::contents(&path, what, form));
+        return Err(StudyError::new(&path, what, form));
     }
     let mut rows: Vec<Expected> = Vec::new();
     for number in 0..table.len() {
@@ -342,7 +286,7 @@ fn expected(folder: &Path, study: &Study) -> Result<Vec<Expected>, FolderError> 
             COLUMNS.map(|column| table.cell(number, column).unwrap_or_default());
         let wrong = |what: String, remedy: &str| {
             let what = format!("record {}: {what}", number + 2);
-            FolderError::contents(&path, what, remedy)
+            StudyError::new(&path, what, remedy)
         };
         if Metric::named(metric).is_none() {
             let remedy = "`carob lab run NAME --csv` prints the metrics of a scenario";
@@ -376,27 +320,23 @@ fn expected(folder: &Path, study: &Study) -> Result<Vec<Expected>, FolderError> 
     Ok(rows)
 }
 
-fn tolerances(folder: &Path, expected: &[Expected]) -> Result<Tolerances, FolderError> {
+fn tolerances(folder: &Path, expected: &[Expected]) -> Result<Tolerances, StudyError> {
     if expected.is_empty() {
         return Ok(Tolerances::default());
     }
     let path = folder.join("tolerances.toml");
     let remedy = "write [default] with a line such as p50 = \"5 %\" for each statistic";
     let tolerances = Tolerances::read(&text(&path)?)
-        .map_err(|what| FolderError::contents(&path, what.trim_end(), remedy))?;
+        .map_err(|what| StudyError::new(&path, what.trim_end(), remedy))?;
     if let Some(cell) = tolerances.unused(expected).first() {
         let what = format!("no expected value is of a cell like \"{cell}\"");
-        return Err(FolderError::contents(
-            &path,
-            what,
-            "correct or delete its rule",
-        ));
+        return Err(StudyError::new(&path, what, "correct or delete its rule"));
     }
     for row in expected {
         for (statistic, _) in &row.values {
             if tolerances.of(&row.cell, &row.algorithm, *statistic).share <= 0.0 {
                 let what = format!("no tolerance for {} in {}", statistic.name(), row.cell);
-                return Err(FolderError::contents(&path, what, remedy));
+                return Err(StudyError::new(&path, what, remedy));
             }
         }
     }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use carob_lab::text::TextTable;
+
 use super::result::{CalibrationResult, Class, FindingShare};
 use super::{Calibration, ExcludedBy, Verdict};
-use crate::claims::interval::short;
-use crate::text::TextTable;
+use crate::claims::short;
 
 /// A finding in words.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,8 @@
 //! Calibration of the studies: their open settings, baseline facts and kept results.
 
-use carob_lab::calibration::{
-    Calibration, CalibrationError, CalibrationResult, FindingText, needs_runs,
-};
-use carob_lab::claims::rule::Rule;
-
+use super::{Calibration, CalibrationResult, FindingText, needs_runs};
+use crate::StudyError;
+use crate::claims::rule::Rule;
 use crate::claims::{self, Part, unit};
 use crate::papers;
 
@@ -26,9 +24,9 @@ macro_rules! calibrated {
         pub const CALIBRATED: &[Calibrated] = &[$(Calibrated {
             study: $study,
             parts: &[$($part),+],
-            open: include_str!(concat!("../papers/", $study, "/open.toml")),
-            baseline: include_str!(concat!("../papers/", $study, "/baseline.toml")),
-            kept: include_str!(concat!("../results/calibration/", $study, ".json")),
+            open: include_str!(concat!("../../papers/", $study, "/open.toml")),
+            baseline: include_str!(concat!("../../papers/", $study, "/baseline.toml")),
+            kept: include_str!(concat!("../../results/calibration/", $study, ".json")),
         },)*];
     };
 }
@@ -58,7 +56,7 @@ impl Calibrated {
     }
 
     /// Its settings, facts and findings.
-    pub fn calibration(&self) -> Result<Calibration, CalibrationError> {
+    pub fn calibration(&self) -> Result<Calibration, StudyError> {
         let findings = self.findings();
         let mut files: Vec<_> = self.of_parts().flat_map(claims::files).collect();
         files.sort_by(|a, b| a.name.cmp(&b.name));

@@ -78,7 +78,7 @@ quantity = "p50(fct_s, default, server-20)"
 below = "p50(fct_s, default, server-1)"
 "#;
 
-fn calibration(open: &str, baseline: &str) -> Result<Calibration, CalibrationError> {
+fn calibration(open: &str, baseline: &str) -> Result<Calibration, StudyError> {
     let files = vec![ScenarioFile {
         name: "scenarios/server.toml".to_owned(),
         text: SCENARIO.to_owned(),

@@ -21,9 +21,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use carob_lab::quantity::{Expression, Facts, Reference};
 use serde::Deserialize;
 
-use super::expression::{Expression, Facts, Reference};
 use super::interval::short;
 
 /// The value that a quantity is compared with.
@@ -333,7 +333,8 @@ fn fill(text: &str, values: &[(&str, &str)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::source::Source;
+    use carob_lab::quantity::Source;
+
     use super::*;
 
     fn read_plain(text: &str) -> Result<Vec<Rule>, RuleError> {

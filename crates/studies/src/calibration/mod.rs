@@ -54,26 +54,27 @@
 //!
 //! Quantities and conditions are as in rules ([`rule`](crate::claims::rule)).
 
+mod built_in;
 mod page;
 mod result;
 mod space;
 
 use std::collections::BTreeSet;
-use std::fmt;
 
+use carob_lab::content_hash;
+use carob_lab::metrics::Metric;
+use carob_lab::quantity::{Expression, Facts, Making, Reference, ScenarioFile, Source, measure};
+use carob_lab::run::RunSetupError;
+use carob_lab::scenario::{Scenario, ScenarioErrors, builtin, is_known};
 use carob_sim::registry::Registry;
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use crate::claims::expression::{Expression, Facts, Reference};
-use crate::claims::interval::Interval;
+use crate::StudyError;
 use crate::claims::rule::{Bound, Check, Condition, Rule, WrittenCheck};
-use crate::claims::source::Source;
-use crate::claims::{self, Judged, Making, Outcome, ScenarioFile, Verdict, judge, measure};
-use crate::metrics::Metric;
-use crate::run::RunSetupError;
-use crate::scenario::{Scenario, ScenarioErrors, builtin, is_known};
+use crate::claims::{self, Interval, Judged, Outcome, Verdict, judge};
 
+pub use built_in::{CALIBRATED, Calibrated};
 pub use page::{FindingText, markdown, tables};
 pub use result::{
     CalibrationResult, CheckResult, Class, FactResult, FindingResult, FindingShare, PointResult,
@@ -84,35 +85,6 @@ pub use space::{Base, Point, Search, Setting, SettingValue};
 
 /// The largest deviation of one check that a score takes into account.
 const DEVIATION_MAX: f64 = 10.0;
-
-/// An error in `open.toml` or `baseline.toml`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CalibrationError {
-    /// The file.
-    pub file: &'static str,
-    /// The error, with its line where there is one.
-    pub what: String,
-    /// The way to correct it.
-    pub remedy: String,
-}
-
-impl fmt::Display for CalibrationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.file, self.what)
-    }
-}
-
-impl std::error::Error for CalibrationError {}
-
-impl CalibrationError {
-    fn new(file: &'static str, what: impl fmt::Display, remedy: impl fmt::Display) -> Self {
-        Self {
-            file,
-            what: what.to_string(),
-            remedy: remedy.to_string(),
-        }
-    }
-}
 
 /// The file of settings.
 const OPEN: &str = "open.toml";
@@ -180,7 +152,7 @@ impl Calibration {
         findings: Vec<Rule>,
         files: Vec<ScenarioFile>,
         unit_facts: Facts<'_>,
-    ) -> Result<Self, CalibrationError> {
+    ) -> Result<Self, StudyError> {
         let Space {
             search,
             base,
@@ -204,14 +176,14 @@ impl Calibration {
             excluded_by,
             findings,
             files,
-            inputs_hash: format!("{:016x}", crate::content_hash(inputs.as_bytes())),
+            inputs_hash: format!("{:016x}", content_hash(inputs.as_bytes())),
         };
         read.check()?;
         Ok(read)
     }
 
     /// Checks that each value of each setting is valid where it applies, and that all cells exist.
-    fn check(&self) -> Result<(), CalibrationError> {
+    fn check(&self) -> Result<(), StudyError> {
         let mut scenarios = Vec::new();
         for file in &self.files {
             scenarios.push(read_scenario(file, &[])?);
@@ -223,7 +195,7 @@ impl Calibration {
                 let names: Vec<&str> = self.files.iter().map(|file| &*file.name).collect();
                 let what = format!("setting \"{}\" is of no scenario", setting.name);
                 let remedy = format!("the scenarios are {}", names.join(", "));
-                return Err(CalibrationError::new(OPEN, what, remedy));
+                return Err(StudyError::new(OPEN, what, remedy));
             }
             for (value, file) in setting
                 .values
@@ -236,7 +208,7 @@ impl Calibration {
                     .chain(&value.set)
                     .cloned()
                     .collect();
-                let of_setting = |error: CalibrationError| CalibrationError {
+                let of_setting = |error: StudyError| StudyError {
                     what: format!("setting \"{}\", {}", setting.name, error.what),
                     ..error
                 };
@@ -254,7 +226,7 @@ impl Calibration {
         for metric in claims::metrics(&self.facts) {
             if Metric::named(&metric).is_none() {
                 let what = format!("\"{metric}\" is no metric");
-                return Err(CalibrationError::new(
+                return Err(StudyError::new(
                     BASELINE,
                     what,
                     "`carob lab metrics` lists all",
@@ -268,15 +240,11 @@ impl Calibration {
             if !scenarios.iter().any(|one| one.cell(&of.cell).is_some()) {
                 let what = format!("no scenario has the cell \"{}\"", of.cell);
                 let remedy = "`carob lab show NAME` names the cells of a scenario";
-                return Err(CalibrationError::new(BASELINE, what, remedy));
+                return Err(StudyError::new(BASELINE, what, remedy));
             }
             if !is_known(&of.algorithm, Registry::BUILT_IN) {
                 let what = format!("no algorithm is called \"{}\"", of.algorithm);
-                return Err(CalibrationError::new(
-                    BASELINE,
-                    what,
-                    "`carob cc list` names all",
-                ));
+                return Err(StudyError::new(BASELINE, what, "`carob cc list` names all"));
             }
         }
         Ok(())
@@ -296,17 +264,17 @@ impl Calibration {
     }
 
     /// Checks that the base is of scenarios, and valid there.
-    fn check_base(&self) -> Result<(), CalibrationError> {
+    fn check_base(&self) -> Result<(), StudyError> {
         for base in &self.base {
             let mut of = self.files.iter().filter(|file| base.is_of(file)).peekable();
             if of.peek().is_none() {
                 let names: Vec<&str> = self.files.iter().map(|file| &*file.name).collect();
                 let what = format!("base of {} is of no scenario", base.scenarios.join(", "));
                 let remedy = format!("the scenarios are {}", names.join(", "));
-                return Err(CalibrationError::new(OPEN, what, remedy));
+                return Err(StudyError::new(OPEN, what, remedy));
             }
             for file in of {
-                read_scenario(file, &base.set).map_err(|error| CalibrationError {
+                read_scenario(file, &base.set).map_err(|error| StudyError {
                     what: format!("base, {}", error.what),
                     ..error
                 })?;
@@ -604,28 +572,25 @@ pub fn needs_runs(rule: &Rule) -> bool {
     rule.text.iter().any(|check| !check.references().is_empty())
 }
 
-fn read_scenario(file: &ScenarioFile, set: &[String]) -> Result<Scenario, CalibrationError> {
+fn read_scenario(file: &ScenarioFile, set: &[String]) -> Result<Scenario, StudyError> {
     Scenario::read(&file.name, &file.text, set).map_err(|errors| of_scenario(file, &errors))
 }
 
-fn of_scenario(file: &ScenarioFile, errors: &ScenarioErrors) -> CalibrationError {
+fn of_scenario(file: &ScenarioFile, errors: &ScenarioErrors) -> StudyError {
     let what = format!("{}: {errors}", file.name);
     let remedy = "`carob lab keys` lists every key; units are written, as in '400 ms'";
-    CalibrationError::new(OPEN, what, remedy)
+    StudyError::new(OPEN, what, remedy)
 }
 
-fn read_facts(
-    text: &str,
-    unit_facts: Facts<'_>,
-) -> Result<(Vec<Rule>, ExcludedBy), CalibrationError> {
+fn read_facts(text: &str, unit_facts: Facts<'_>) -> Result<(Vec<Rule>, ExcludedBy), StudyError> {
     let form =
         "a fact has id, source and [[fact.check]] with quantity and about, between, below or above";
     let file: BaselineFile = toml::from_str(text)
-        .map_err(|error| CalibrationError::new(BASELINE, error.to_string().trim_end(), form))?;
+        .map_err(|error| StudyError::new(BASELINE, error.to_string().trim_end(), form))?;
     let mut facts: Vec<Rule> = Vec::new();
     for written in file.fact {
         let wrong = |what: String, remedy: &str| {
-            CalibrationError::new(BASELINE, format!("fact \"{}\": {what}", written.id), remedy)
+            StudyError::new(BASELINE, format!("fact \"{}\": {what}", written.id), remedy)
         };
         let checks: Result<Vec<Check>, String> = written
             .check

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use carob_lab::quantity::ScenarioFile;
+use carob_lab::sweep::number;
+use carob_lab::text::distinct;
+use carob_sim::random::Stream;
 use serde::Deserialize;
 use toml::Spanned;
 
-use carob_sim::random::Stream;
-
-use super::{CalibrationError, OPEN};
-use crate::claims::ScenarioFile;
-use crate::sweep::number;
-use crate::text::distinct;
+use super::OPEN;
+use crate::StudyError;
 
 /// The seed of all streams of a search.
 const SEED: u64 = 1;
@@ -180,11 +180,11 @@ pub(super) fn neighbours(settings: &[Setting], of: &Point, tried: &[&Point]) -> 
 }
 
 /// Reads `open.toml`.
-pub(super) fn read(text: &str) -> Result<Space, CalibrationError> {
+pub(super) fn read(text: &str) -> Result<Space, StudyError> {
     let form = "write [search] with points, seeds, judged and judged_seeds, and [[setting]] with name, reason and \
                 key with values, or from, to and steps; or [[setting.value]] with label and set";
     let file: File = toml::from_str(text)
-        .map_err(|error| CalibrationError::new(OPEN, error.to_string().trim_end(), form))?;
+        .map_err(|error| StudyError::new(OPEN, error.to_string().trim_end(), form))?;
     let search = file.search;
     let all = search
         .rounds
@@ -194,7 +194,7 @@ pub(super) fn read(text: &str) -> Result<Space, CalibrationError> {
         let what = format!(
             "[search] needs seeds and judged_seeds of 1 or more, and {POINTS_MAX} points at most"
         );
-        return Err(CalibrationError::new(OPEN, what, form));
+        return Err(StudyError::new(OPEN, what, form));
     }
     let mut settings: Vec<Setting> = Vec::new();
     for written in file.setting {
@@ -205,7 +205,7 @@ pub(super) fn read(text: &str) -> Result<Space, CalibrationError> {
         let written = written.into_inner();
         let wrong = |what: String| {
             let what = format!("line {line}: setting \"{}\": {what}", written.name);
-            CalibrationError::new(OPEN, what, form)
+            StudyError::new(OPEN, what, form)
         };
         let (values, ordered) = written.values().map_err(&wrong)?;
         if settings.iter().any(|other| other.name == written.name) {
@@ -219,7 +219,7 @@ pub(super) fn read(text: &str) -> Result<Space, CalibrationError> {
             ordered,
         });
     }
-    let candidates: Result<Vec<Point>, CalibrationError> = file
+    let candidates: Result<Vec<Point>, StudyError> = file
         .candidate
         .iter()
         .map(|one| one.point(&settings))
@@ -233,10 +233,10 @@ pub(super) fn read(text: &str) -> Result<Space, CalibrationError> {
 }
 
 impl WrittenCandidate {
-    fn point(&self, settings: &[Setting]) -> Result<Point, CalibrationError> {
+    fn point(&self, settings: &[Setting]) -> Result<Point, StudyError> {
         let wrong = |what: String, remedy: String| {
             let what = format!("candidate \"{}\": {what}", self.name);
-            CalibrationError::new(OPEN, what, remedy)
+            StudyError::new(OPEN, what, remedy)
         };
         let mut point = vec![None; settings.len()];
         for (name, label) in &self.values {

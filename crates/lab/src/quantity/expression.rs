@@ -1,4 +1,4 @@
-//! Quantities of runs, as rules write them: `p50(fct_s, tcp-newreno, long-1c-none-2500) / 32.2`.
+//! Quantities of runs, as sweeps and rules write them: `p50(fct_s, tcp-newreno, long-1c-none-2500) / 32.2`.
 //!
 //! Numbers, `+ - * /`, parentheses, `abs(x)`, `min(x, ...)`, `max(x, ...)`, and of runs:
 //!
@@ -17,7 +17,7 @@
 
 use std::fmt;
 
-use super::source::{Runs, Source};
+use super::{Runs, Source};
 use crate::metrics::Metric;
 use crate::statistics::Statistics;
 use crate::text::distinct;

@@ -1,28 +1,17 @@
-//! The claims of a study, judged by runs.
+//! Verdicts on claims: the conditions of rules ([`rule`](super::rule)), held against intervals of quantities.
 //!
-//! Each claim has a rule in a file such as `papers/<study>/rules/<part>.toml`: quantities of runs
-//! ([`expression`]) and the claim's conditions on them ([`rule`]). Rules are written before the runs that they judge; no
-//! verdict is written anywhere. A quantity has a 95 % interval: runs are resampled, with the same seeds
-//! for everything that is compared ([`interval`]).
-//!
-//! A claim that the study's own tables contradict is judged twice: by the text, and by the table.
-
-pub mod expression;
-pub mod interval;
-mod measure;
-pub mod rule;
-pub mod source;
+//! A quantity has a 95 % interval: runs are resampled, with the same seeds for everything that is compared. A claim
+//! that the study's own tables contradict is judged twice: by the text, and by the table.
 
 use std::collections::BTreeSet;
 
+use carob_lab::quantity::{Expression, Reference, Source};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::expected::{self, Comparison};
-use expression::Reference;
-use interval::Interval;
-pub use measure::{FirstRun, Making, ScenarioFile, measure};
-use rule::{Bound, Check, Condition, Rule};
-use source::Source;
+use super::interval::{self, Interval};
+use super::rule::{Bound, Check, Condition, Rule};
+use crate::comparison::{self, Comparison};
 
 /// The verdict of our runs on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,7 +171,6 @@ pub struct Judged {
 
 /// Judges every claim that has a rule, in the order of the rules.
 pub fn judge(rules: &[Rule], source: &Source, tables: &[Comparison]) -> Vec<Judged> {
-    use rayon::prelude::*;
     let one = |rule: &Rule| {
         let all = |checks: &[Check]| -> Vec<Outcome> {
             let each = |check: &Check| check_all(&rule.id, check, source, tables);
@@ -202,7 +190,7 @@ fn check_all(id: &str, check: &Check, source: &Source, tables: &[Comparison]) ->
     if let Some(table) = check.printed {
         return printed(table, tables);
     }
-    let case = |n: usize, (quantity, condition): &(expression::Expression, Condition)| {
+    let case = |n: usize, (quantity, condition): &(Expression, Condition)| {
         let label = format!("{id}/{n}");
         let verdict_and_value = decide(&label, quantity, condition, source);
         let (verdict, measured) = verdict_and_value.unwrap_or((Verdict::Undecided, None));
@@ -241,9 +229,9 @@ fn printed(table: u32, tables: &[Comparison]) -> Vec<Outcome> {
             measured: comparison.measured.map(Interval::point),
             expected: format!("about {}", interval::short(comparison.paper)),
             verdict: match comparison.verdict() {
-                expected::Verdict::Holds => Verdict::Holds,
-                expected::Verdict::Fails => Verdict::Fails,
-                expected::Verdict::Undecided => Verdict::Undecided,
+                comparison::Verdict::Holds => Verdict::Holds,
+                comparison::Verdict::Fails => Verdict::Fails,
+                comparison::Verdict::Undecided => Verdict::Undecided,
             },
         })
         .collect()
@@ -252,7 +240,7 @@ fn printed(table: u32, tables: &[Comparison]) -> Vec<Outcome> {
 /// The verdict on one quantity; nothing if something it needs was not run.
 fn decide(
     label: &str,
-    quantity: &expression::Expression,
+    quantity: &Expression,
     condition: &Condition,
     source: &Source,
 ) -> Option<(Verdict, Option<Interval>)> {
@@ -327,6 +315,7 @@ pub fn metrics(rules: &[Rule]) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rule;
     use super::*;
 
     fn outcome(verdict: Verdict) -> Outcome {

@@ -7,11 +7,9 @@
 
 use std::fmt;
 
+use carob_lab::quantity::{Expression, Source};
 use carob_sim::random::Stream;
 use serde::{Deserialize, Serialize};
-
-use super::expression::Expression;
-use super::source::Source;
 
 /// Draws of runs.
 const DRAWS: usize = 1_000;
@@ -58,7 +56,7 @@ impl Interval {
 }
 
 /// A number with three significant digits, or all before the point.
-pub fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let size = value.abs();
     let digits = match size {
         100.0.. => 0,
@@ -86,7 +84,7 @@ impl fmt::Display for Interval {
 }
 
 /// A quantity with its interval; nothing if something it needs was not run.
-pub fn of(label: &str, quantity: &Expression, source: &Source) -> Option<Interval> {
+pub(super) fn of(label: &str, quantity: &Expression, source: &Source) -> Option<Interval> {
     let seeds = source.seeds();
     let all: Vec<usize> = (0..seeds).collect();
     let value = quantity.value(source, &all)?;
