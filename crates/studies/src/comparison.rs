@@ -12,15 +12,17 @@ use carob_sim::registry::Registry;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// Agreement of a measured value with the published one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// The verdict of runs on a published value or a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Within the tolerance.
+    /// Within the tolerance; every check of a claim holds.
     Holds,
-    /// Outside of it.
+    /// At least half of a claim's checks hold.
+    HoldsPartly,
+    /// Outside of the tolerance; fewer checks hold, and at least one fails.
     Fails,
-    /// Not run.
+    /// Not run; fewer checks hold, and the others do not differ from chance.
     Undecided,
 }
 
@@ -29,6 +31,7 @@ impl Verdict {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
+            Self::HoldsPartly => "holds-partly",
             Self::Fails => "fails",
             Self::Undecided => "undecided",
         }

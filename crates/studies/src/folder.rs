@@ -18,7 +18,7 @@ use carob_lab::csv::Table;
 use carob_lab::files;
 use carob_lab::metrics::Metric;
 use carob_lab::published::{Expected, Study};
-use carob_lab::quantity::{Facts, Making, Reference, ScenarioFile, Source, measure};
+use carob_lab::quantity::{Making, Reference, ScenarioFile, Source, measure};
 use carob_lab::run::RunSetupError;
 use carob_lab::scenario::{Scenario, is_known};
 use carob_lab::statistics::{Statistic, Statistics};
@@ -62,9 +62,9 @@ pub struct StudyVerdicts {
 }
 
 impl StudyFolder {
-    /// Reads a folder and checks that its files fit together. Rules may use these facts and the
-    /// registry's controllers.
-    pub fn open(folder: &Path, facts: Facts<'_>, registry: Registry) -> Result<Self, StudyError> {
+    /// Reads a folder and checks that its files fit together. Rules may use the registry's
+    /// controllers.
+    pub fn open(folder: &Path, registry: Registry) -> Result<Self, StudyError> {
         let path = folder.join("study.toml");
         let study = if path.exists() {
             Study::read(&text(&path)?).map_err(|what| {
@@ -79,7 +79,7 @@ impl StudyFolder {
             }
         };
         let (files, scenarios) = scenarios(folder, registry)?;
-        let (rules, causes) = rules(folder, facts)?;
+        let (rules, causes) = rules(folder)?;
         let expected = expected(folder, &study)?;
         let tolerances = tolerances(folder, &expected)?;
         if expected.is_empty() && rules.is_empty() {
@@ -239,10 +239,7 @@ fn scenarios(
 }
 
 /// The rules of a folder, and the causes they name.
-fn rules(
-    folder: &Path,
-    facts: Facts<'_>,
-) -> Result<(Vec<Rule>, BTreeMap<String, String>), StudyError> {
+fn rules(folder: &Path) -> Result<(Vec<Rule>, BTreeMap<String, String>), StudyError> {
     let (mut all, mut ids, mut causes) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
     for path in toml_files(&folder.join("rules"))? {
         let text = text(&path)?;
@@ -250,7 +247,7 @@ fn rules(
             let remedy = "a claim has id, about and [[claim.text]] with quantity and about, between, below or above";
             StudyError::new(&path, error, remedy)
         };
-        let rules = rule::read(&text, facts).map_err(wrong)?;
+        let rules = rule::read(&text).map_err(wrong)?;
         causes.extend(rule::causes(&text).map_err(wrong)?);
         for rule in rules {
             if !ids.insert(rule.id.clone()) {

@@ -1,10 +1,9 @@
 //! Calibration of the studies: their open settings, baseline facts and kept results.
 
-use super::{Calibration, CalibrationResult, FindingText, needs_runs};
+use super::{Calibration, CalibrationResult, needs_runs};
 use crate::StudyError;
 use crate::claims::rule::Rule;
-use crate::claims::{self, Part, unit};
-use crate::papers;
+use crate::claims::{self, Part};
 
 /// A study that can be calibrated.
 #[derive(Clone, Copy, Debug)]
@@ -61,14 +60,7 @@ impl Calibrated {
         let mut files: Vec<_> = self.of_parts().flat_map(claims::files).collect();
         files.sort_by(|a, b| a.name.cmp(&b.name));
         files.dedup();
-        Calibration::read(
-            self.study,
-            self.open,
-            self.baseline,
-            findings,
-            files,
-            &unit::value,
-        )
+        Calibration::read(self.study, self.open, self.baseline, findings, files)
     }
 
     /// The result kept with the program; `None` if it is of another format.
@@ -79,17 +71,6 @@ impl Calibrated {
     /// The file that its result is kept in.
     pub fn kept_file(&self) -> String {
         format!("{}.json", self.study)
-    }
-
-    /// The findings in words.
-    pub fn texts(&self) -> Vec<FindingText> {
-        let claims = papers::claims(self.study).into_iter();
-        let text = claims.map(|claim| FindingText {
-            id: claim.id,
-            claim: claim.claim,
-            weight: claim.weight,
-        });
-        text.collect()
     }
 }
 

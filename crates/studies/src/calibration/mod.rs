@@ -63,7 +63,7 @@ use std::collections::BTreeSet;
 
 use carob_lab::content_hash;
 use carob_lab::metrics::Metric;
-use carob_lab::quantity::{Expression, Facts, Making, Reference, ScenarioFile, Source, measure};
+use carob_lab::quantity::{Expression, Making, Reference, ScenarioFile, Source, measure};
 use carob_lab::run::RunSetupError;
 use carob_lab::scenario::{Scenario, ScenarioErrors, builtin, is_known};
 use carob_sim::registry::Registry;
@@ -75,7 +75,7 @@ use crate::claims::rule::{Bound, Check, Condition, Rule, WrittenCheck};
 use crate::claims::{self, Interval, Judged, Outcome, Verdict, judge};
 
 pub use built_in::{CALIBRATED, Calibrated};
-pub use page::{FindingText, markdown, tables};
+pub use page::{markdown, tables};
 pub use result::{
     CalibrationResult, CheckResult, Class, FactResult, FindingResult, FindingShare, PointResult,
     VerdictShares,
@@ -151,7 +151,6 @@ impl Calibration {
         baseline: &str,
         findings: Vec<Rule>,
         files: Vec<ScenarioFile>,
-        unit_facts: Facts<'_>,
     ) -> Result<Self, StudyError> {
         let Space {
             search,
@@ -159,7 +158,7 @@ impl Calibration {
             settings,
             candidates,
         } = space::read(open)?;
-        let (facts, excluded_by) = read_facts(baseline, unit_facts)?;
+        let (facts, excluded_by) = read_facts(baseline)?;
         let findings: Vec<Rule> = findings.into_iter().filter(needs_runs).collect();
         let (open, baseline) = (builtin::settings(open), builtin::settings(baseline));
         let mut inputs = format!("{open}\n{baseline}\n{findings:?}");
@@ -582,7 +581,7 @@ fn of_scenario(file: &ScenarioFile, errors: &ScenarioErrors) -> StudyError {
     StudyError::new(OPEN, what, remedy)
 }
 
-fn read_facts(text: &str, unit_facts: Facts<'_>) -> Result<(Vec<Rule>, ExcludedBy), StudyError> {
+fn read_facts(text: &str) -> Result<(Vec<Rule>, ExcludedBy), StudyError> {
     let form =
         "a fact has id, source and [[fact.check]] with quantity and about, between, below or above";
     let file: BaselineFile = toml::from_str(text)
@@ -592,11 +591,8 @@ fn read_facts(text: &str, unit_facts: Facts<'_>) -> Result<(Vec<Rule>, ExcludedB
         let wrong = |what: String, remedy: &str| {
             StudyError::new(BASELINE, format!("fact \"{}\": {what}", written.id), remedy)
         };
-        let checks: Result<Vec<Check>, String> = written
-            .check
-            .iter()
-            .map(|check| check.read(unit_facts, None))
-            .collect();
+        let checks: Result<Vec<Check>, String> =
+            written.check.iter().map(|check| check.read(None)).collect();
         let fact = Rule {
             id: written.id.clone(),
             about: written.source.clone(),

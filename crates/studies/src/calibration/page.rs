@@ -7,23 +7,13 @@ use carob_lab::text::TextTable;
 use super::result::{CalibrationResult, Class, FindingShare};
 use super::{Calibration, ExcludedBy, Verdict};
 use crate::claims::short;
-
-/// A finding in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FindingText {
-    /// Its id.
-    pub id: String,
-    /// The finding in a sentence.
-    pub claim: String,
-    /// headline, main or detail; empty if the study has no weights.
-    pub weight: String,
-}
+use crate::papers::Claim;
 
 /// The page as Markdown; `citation` names the study.
 pub fn markdown(
     calibration: &Calibration,
     result: &CalibrationResult,
-    texts: &[FindingText],
+    texts: &[Claim],
     citation: &str,
 ) -> String {
     let plausible = result.plausible();
@@ -58,7 +48,7 @@ pub fn markdown(
 pub fn tables(
     calibration: &Calibration,
     result: &CalibrationResult,
-    texts: &[FindingText],
+    texts: &[Claim],
 ) -> [TextTable; 3] {
     let mut findings = findings(calibration, result, texts);
     findings.emphasise_verdicts();
@@ -227,11 +217,7 @@ const fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-fn findings(
-    calibration: &Calibration,
-    result: &CalibrationResult,
-    texts: &[FindingText],
-) -> TextTable {
+fn findings(calibration: &Calibration, result: &CalibrationResult, texts: &[Claim]) -> TextTable {
     let mut table = TextTable::new([
         "finding",
         "weight",
@@ -256,9 +242,10 @@ fn findings(
                     Some(finding.text)
                 }
             };
-            let Some(share) = result.finding(calibration, n, by_table) else {
+            let Some(found) = result.finding(calibration, n, by_table) else {
                 continue;
             };
+            let share = found.shares;
             let said = |index| verdict(index).map_or("not judged", word);
             table.add(vec![
                 format!("{}{}", rule.id, if by_table { ", by its data" } else { "" }),
@@ -268,7 +255,7 @@ fn findings(
                 format!("{:.0} %", share.holds * 100.0),
                 format!("{:.0} %", share.partly * 100.0),
                 share.class.name().to_owned(),
-                depends_on(calibration, &share),
+                depends_on(calibration, &found),
                 words.map_or(&rule.about, |words| &words.claim).clone(),
             ]);
         }
@@ -277,7 +264,7 @@ fn findings(
 }
 
 fn depends_on(calibration: &Calibration, share: &FindingShare) -> String {
-    match (share.class, share.depends_on) {
+    match (share.shares.class, share.depends_on) {
         (Class::Conditional, Some((setting, explained))) => format!(
             "{} ({} %)",
             calibration.settings[setting].name,

@@ -97,12 +97,8 @@ pub struct VerdictShares {
 /// A finding in the plausible set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindingShare {
-    /// Share of the points in which it holds.
-    pub holds: f64,
-    /// Share in which it holds partly.
-    pub partly: f64,
-    /// Whether it depends on the settings.
-    pub class: Class,
+    /// Shares of the verdicts.
+    pub shares: VerdictShares,
     /// The setting that explains most of where it holds, with its share of the variance.
     pub depends_on: Option<(usize, f64)>,
 }
@@ -312,11 +308,7 @@ impl CalibrationResult {
         finding: usize,
         by_table: bool,
     ) -> Option<FindingShare> {
-        let VerdictShares {
-            holds,
-            partly,
-            class,
-        } = self.shares(finding, by_table)?;
+        let shares = self.shares(finding, by_table)?;
         let verdicts = self.verdicts(finding, by_table)?;
         let counted = self.counted();
         let points: Vec<&PointResult> = counted.iter().map(|index| &self.points[*index]).collect();
@@ -325,11 +317,10 @@ impl CalibrationResult {
         let all = (0..calibration.settings.len())
             .map(|setting| (setting, explained(calibration, setting, &points, &values)));
         let most = all.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+        let is_open = shares.class == Class::Conditional;
         Some(FindingShare {
-            holds,
-            partly,
-            class,
-            depends_on: most.filter(|(_, share)| class == Class::Conditional && *share > 0.0),
+            shares,
+            depends_on: most.filter(|(_, share)| is_open && *share > 0.0),
         })
     }
 }

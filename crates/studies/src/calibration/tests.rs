@@ -1,5 +1,6 @@
 use super::*;
 use crate::claims::rule;
+use crate::papers::Claim;
 
 /// A server with an unknown service time and queue; the truth is 60 ms.
 const SCENARIO: &str = r#"
@@ -83,9 +84,8 @@ fn calibration(open: &str, baseline: &str) -> Result<Calibration, StudyError> {
         name: "scenarios/server.toml".to_owned(),
         text: SCENARIO.to_owned(),
     }];
-    let none: Facts<'_> = &|_, _| None;
-    let findings = rule::read(RULES, none).expect("rules that read");
-    Calibration::read("mine", open, baseline, findings, files, none)
+    let findings = rule::read(RULES).expect("rules that read");
+    Calibration::read("mine", open, baseline, findings, files)
 }
 
 #[test]
@@ -97,10 +97,9 @@ fn interval_that_touches_a_fact_is_enough_only_where_intervals_exclude() {
             name: "scenarios/server.toml".to_owned(),
             text: text.to_owned(),
         }];
-        let findings = rule::read(RULES, &|_, _| None).expect("rules that read");
+        let findings = rule::read(RULES).expect("rules that read");
         move |baseline: &str| {
-            let read =
-                Calibration::read("mine", OPEN_FILE, baseline, findings, files, &|_, _| None);
+            let read = Calibration::read("mine", OPEN_FILE, baseline, findings, files);
             let mut results = Vec::new();
             let read = read.expect("it reads");
             let point = (0, read.unchanged());
@@ -151,7 +150,7 @@ fn baseline_facts_find_the_settings_that_made_them() {
     let class = |finding| {
         result
             .finding(&calibration, finding, false)
-            .map(|share| share.class)
+            .map(|share| share.shares.class)
     };
     assert_eq!(class(0), Some(Class::Robust));
     assert_eq!(class(1), Some(Class::Excluded));
@@ -170,10 +169,11 @@ fn baseline_facts_find_the_settings_that_made_them() {
     let mut other = result.clone();
     other.points[0].facts[0].checks[0].deviation += 1.0;
     assert_eq!(drifted(&other), [0]);
-    let texts = [FindingText {
+    let texts = [Claim {
         id: "mine-1".to_owned(),
         claim: "A crowd waits.".to_owned(),
         weight: "headline".to_owned(),
+        ..Claim::default()
     }];
     let page = markdown(&calibration, &result, &texts, "Me 2026");
     for line in [
@@ -228,9 +228,8 @@ fn calibration_starts_from_the_base_settings() {
             name: "scenarios/server.toml".to_owned(),
             text: scenario.to_owned(),
         }];
-        let none: Facts<'_> = &|_, _| None;
-        let findings = rule::read(RULES, none).expect("rules that read");
-        Calibration::read("mine", &open, BASELINE_FILE, findings, files, none).expect("it reads")
+        let findings = rule::read(RULES).expect("rules that read");
+        Calibration::read("mine", &open, BASELINE_FILE, findings, files).expect("it reads")
     };
     let before = calibration(OPEN_FILE, BASELINE_FILE).expect("it reads");
     let after = with(&SCENARIO.replace("service = \"20 ms\"", "service = \"60 ms\""));

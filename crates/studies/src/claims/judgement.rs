@@ -11,33 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::interval::{self, Interval};
 use super::rule::{Bound, Check, Condition, Rule};
-use crate::comparison::{self, Comparison};
-
-/// The verdict of our runs on a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Every check holds.
-    Holds,
-    /// At least half of them do.
-    HoldsPartly,
-    /// Fewer do, and at least one fails.
-    Fails,
-    /// Fewer do, and the others do not differ from chance, or were not run.
-    Undecided,
-}
+use crate::comparison::{Comparison, Verdict};
 
 impl Verdict {
-    /// Its name in the machine interface.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::HoldsPartly => "holds-partly",
-            Self::Fails => "fails",
-            Self::Undecided => "undecided",
-        }
-    }
-
     /// The verdict of a claim from its checks.
     fn of(checks: &[Outcome]) -> Self {
         let count = |verdict| checks.iter().filter(|c| c.verdict == verdict).count();
@@ -228,11 +204,7 @@ fn printed(table: u32, tables: &[Comparison]) -> Vec<Outcome> {
             ),
             measured: comparison.measured.map(Interval::point),
             expected: format!("about {}", interval::short(comparison.paper)),
-            verdict: match comparison.verdict() {
-                comparison::Verdict::Holds => Verdict::Holds,
-                comparison::Verdict::Fails => Verdict::Fails,
-                comparison::Verdict::Undecided => Verdict::Undecided,
-            },
+            verdict: comparison.verdict(),
         })
         .collect()
 }
@@ -344,7 +316,7 @@ mod tests {
             quantity = "10"
             below = 20
         "#;
-        let rules = rule::read_within(text, &|_, _| None, Some(0.1)).expect("rules");
+        let rules = rule::read_within(text, Some(0.1)).expect("rules");
         let judged = |values: [f64; 3]| {
             let checks = values.map(|value| Outcome {
                 measured: Some(Interval::point(value)),

@@ -13,9 +13,10 @@ mod stored_verdicts;
 pub mod sweep;
 pub mod unit;
 
+pub use crate::comparison::Verdict;
 pub use interval::Interval;
 pub(crate) use interval::short;
-pub use judgement::{Judged, Judgement, Outcome, Verdict, judge, metrics, needed};
+pub use judgement::{Judged, Judgement, Outcome, judge, metrics, needed};
 pub use part::{PARTS, Part};
 pub use standing::{ClaimStatus, ClaimStatuses};
 pub use stored_verdicts::{StoredVerdicts, files};
@@ -29,12 +30,12 @@ use rule::Rule;
 ///
 /// Never: a test reads every built-in rule.
 pub fn rules(part: &Part) -> Vec<Rule> {
-    rule::read(part.rules, &unit::value).expect("a test reads every built-in rule")
+    rule::read(part.rules).expect("a test reads every built-in rule")
 }
 
 /// The same rules with a share of each published number as its tolerance.
 fn rules_within(part: &Part, share: f64) -> Vec<Rule> {
-    let rules = rule::read_within(part.rules, &unit::value, Some(share));
+    let rules = rule::read_within(part.rules, Some(share));
     rules.expect("a test reads every built-in rule")
 }
 

@@ -21,10 +21,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use carob_lab::quantity::{Expression, Facts, Reference};
+use carob_lab::quantity::{Expression, Reference};
 use serde::Deserialize;
 
 use super::interval::short;
+use super::unit;
 
 /// The value that a quantity is compared with.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,23 +157,19 @@ pub(crate) struct WrittenCheck {
     printed: Option<u32>,
 }
 
-/// Reads rules, with the facts that their quantities may use.
-pub fn read(text: &str, facts: Facts<'_>) -> Result<Vec<Rule>, RuleError> {
-    read_within(text, facts, None)
+/// Reads rules, whose quantities may use the facts of [`unit`](mod@super::unit).
+pub fn read(text: &str) -> Result<Vec<Rule>, RuleError> {
+    read_within(text, None)
 }
 
 /// The same with a share of each stated number, other than 0, as its tolerance.
-pub fn read_within(
-    text: &str,
-    facts: Facts<'_>,
-    share: Option<f64>,
-) -> Result<Vec<Rule>, RuleError> {
+pub fn read_within(text: &str, share: Option<f64>) -> Result<Vec<Rule>, RuleError> {
     let file: File = toml::from_str(text).map_err(|error| unreadable(&error))?;
     let one = |written: Written| {
         let id = written.id;
         let all = |checks: &[WrittenCheck]| -> Result<Vec<Check>, RuleError> {
             let each = checks.iter().map(|check| {
-                check.read(facts, share).map_err(|what| RuleError {
+                check.read(share).map_err(|what| RuleError {
                     claim: id.clone(),
                     what,
                 })
@@ -216,7 +213,7 @@ fn unreadable(error: &toml::de::Error) -> RuleError {
 }
 
 impl WrittenCheck {
-    pub(crate) fn read(&self, facts: Facts<'_>, share: Option<f64>) -> Result<Check, String> {
+    pub(crate) fn read(&self, share: Option<f64>) -> Result<Check, String> {
         if let Some(table) = self.printed {
             return Ok(Check {
                 cases: Vec::new(),
@@ -239,8 +236,8 @@ impl WrittenCheck {
                 [_] => one,
                 several => format!("max({})", several.join(", ")),
             };
-            let quantity = Expression::with_facts(&text, facts).map_err(text_of)?;
-            cases.push((quantity, self.condition(&values, facts, share)?));
+            let quantity = expression(&text)?;
+            cases.push((quantity, self.condition(&values, share)?));
         }
         Ok(Check {
             cases,
@@ -248,12 +245,7 @@ impl WrittenCheck {
         })
     }
 
-    fn condition(
-        &self,
-        values: &[(&str, &str)],
-        facts: Facts<'_>,
-        share: Option<f64>,
-    ) -> Result<Condition, String> {
+    fn condition(&self, values: &[(&str, &str)], share: Option<f64>) -> Result<Condition, String> {
         let tolerance = |end: f64| -> Result<f64, String> {
             if let (Some(share), true) = (share, end != 0.0) {
                 return Ok(end.abs() * share);
@@ -270,9 +262,7 @@ impl WrittenCheck {
             }
         };
         let bound = |value: &toml::Value| match value {
-            toml::Value::String(text) => Expression::with_facts(&fill(text, values), facts)
-                .map(Bound::Quantity)
-                .map_err(text_of),
+            toml::Value::String(text) => expression(&fill(text, values)).map(Bound::Quantity),
             other => number(other)
                 .map(Bound::Number)
                 .ok_or_else(|| "a bound is a number or a quantity".to_owned()),
@@ -318,8 +308,9 @@ fn number(value: &toml::Value) -> Option<f64> {
     value.as_float().or(value.as_integer().map(|n| n as f64))
 }
 
-fn text_of(error: impl fmt::Display) -> String {
-    error.to_string()
+/// Reads a quantity that may use the facts of [`unit`](mod@super::unit).
+fn expression(text: &str) -> Result<Expression, String> {
+    Expression::with_facts(text, &unit::value).map_err(|error| error.to_string())
 }
 
 /// A text with its names in braces filled in.
@@ -337,13 +328,9 @@ mod tests {
 
     use super::*;
 
-    fn read_plain(text: &str) -> Result<Vec<Rule>, RuleError> {
-        read(text, &|_, _| None)
-    }
-
     #[test]
     fn names_in_braces_are_expanded() {
-        let rules = read_plain(
+        let rules = read(
             r#"
             [[claim]]
             id = "thesis-001"
@@ -372,7 +359,7 @@ mod tests {
 
     #[test]
     fn the_largest_of_several_is_one_case() {
-        let rules = read_plain(
+        let rules = read(
             r#"
             [[claim]]
             id = "thesis-001"
@@ -397,7 +384,7 @@ mod tests {
 
     #[test]
     fn the_mean_of_several_is_one_case_too() {
-        let rules = read_plain(
+        let rules = read(
             r#"
             [[claim]]
             id = "thesis-001"
@@ -422,7 +409,7 @@ mod tests {
             )
         };
         let (plain, caused) = (with(""), with("cause = \"the buffer\"\n"));
-        assert_eq!(read_plain(&plain), read_plain(&caused));
+        assert_eq!(read(&plain), read(&caused));
         assert_eq!(causes(&plain), Ok(BTreeMap::new()));
         let causes = causes(&caused).expect("it reads");
         assert_eq!(causes.get("x-1").map(String::as_str), Some("the buffer"));
@@ -432,7 +419,7 @@ mod tests {
     fn errors_name_the_claim() {
         let wrong = |check: &str| {
             let text = format!("[[claim]]\nid = \"x-1\"\nabout = \"\"\n[[claim.text]]\n{check}");
-            read_plain(&text).expect_err("it is wrong").to_string()
+            read(&text).expect_err("it is wrong").to_string()
         };
         assert_eq!(wrong("about = 1"), "rule of x-1: no quantity");
         assert!(wrong("quantity = \"1\"").contains("one of about, between"));

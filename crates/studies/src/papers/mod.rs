@@ -78,7 +78,7 @@ pub fn tables(study: &str) -> impl Iterator<Item = &'static str> {
 }
 
 /// A finding of a study, as in its `claims.csv`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Claim {
     pub study: String,

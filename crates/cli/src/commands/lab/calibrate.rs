@@ -5,10 +5,9 @@ use std::path::Path;
 use carob_lab::registry::Registry;
 use carob_studies::StudyError;
 use carob_studies::calibration::{
-    CALIBRATED, Calibrated, Calibration, CalibrationResult, FindingText, markdown, tables,
+    CALIBRATED, Calibrated, Calibration, CalibrationResult, markdown, tables,
 };
-use carob_studies::claims::unit;
-use carob_studies::papers;
+use carob_studies::papers::{self, Claim};
 
 use super::judge;
 use super::output::{self, quoted, raw, say, say_table};
@@ -20,7 +19,7 @@ use crate::failure::{Failure, Kind, Outcome};
 struct Subject {
     citation: String,
     calibration: Calibration,
-    texts: Vec<FindingText>,
+    texts: Vec<Claim>,
     kept: Option<CalibrationResult>,
     /// The file of its stored result.
     kept_file: String,
@@ -64,7 +63,7 @@ fn subject(study: &Path) -> Result<Subject, Failure> {
         return Ok(Subject {
             citation: papers::study(known.study).map_or_else(String::new, |s| s.citation()),
             calibration: known.calibration().map_err(|error| wrong(study, &error))?,
-            texts: known.texts(),
+            texts: papers::claims(known.study),
             kept: known.kept(),
             kept_file: known.kept_file(),
         });
@@ -87,7 +86,6 @@ fn subject(study: &Path) -> Result<Subject, Failure> {
         &read("baseline.toml")?,
         folder.rules().to_vec(),
         folder.files().to_vec(),
-        &unit::value,
     );
     Ok(Subject {
         citation: folder.study().citation(),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use carob_lab::quantity::Making;
 use carob_lab::registry::Registry;
 use carob_lab::text::{TextTable, seconds};
-use carob_studies::claims::{Judged, Verdict, unit};
+use carob_studies::claims::{Judged, Verdict};
 use carob_studies::comparison::Comparison;
 use carob_studies::folder::{StudyFolder, StudyVerdicts};
 use serde_json::json;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &JudgeArgs) -> Result<Outcome, Failure> {
 
 /// Opens a study's folder.
 pub(super) fn open(path: &Path, registry: Registry) -> Result<StudyFolder, Failure> {
-    StudyFolder::open(path, &unit::value, registry)
+    StudyFolder::open(path, registry)
         .map_err(|error| Failure::new(Kind::Usage, &error).hint(&error.remedy))
 }
 
