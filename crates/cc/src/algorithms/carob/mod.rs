@@ -192,11 +192,13 @@ impl Carob {
         rto.max(micros(longer.saturating_add(tolerance)))
     }
 
-    /// Time between NON notifications: a round trip, the smoothed or the latest one, or before the first
-    /// sample 3 s (RFC 7641 4.5.1).
+    /// Time between NON notifications: a round trip, the smoothed or the latest one, with the back-off
+    /// of exchanges; or before the first sample 3 s (RFC 7641 4.5.1).
     fn notification_interval(&self) -> Duration {
-        let srtt = self.path.srtt().map(|srtt| micros(srtt.min(self.path.latest())));
-        srtt.unwrap_or(self.constants.non_interval)
+        self.path.srtt().map_or(self.constants.non_interval, |srtt| {
+            let round_trip = micros(srtt.min(self.path.latest()));
+            timers::doubled(round_trip, self.backoff.exponent())
+        })
     }
 }
 
