@@ -29,7 +29,7 @@ impl Link {
     /// The controller and the parameters of peers on this link.
     fn settings(self) -> Result<PeerConfig, Failure> {
         Ok(match self {
-            Self::NbIot => PeerConfig::new().controller_named("carob")?,
+            Self::NbIot => PeerConfig::new().controller_named("linux-rto-kernel")?,
             Self::Mesh => PeerConfig::new().controller_named("cocoa-plus")?,
             Self::Satellite => PeerConfig::new()
                 .controller_named("carob")?

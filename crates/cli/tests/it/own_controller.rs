@@ -168,7 +168,7 @@ fn nightly_controller_of_own_crate_runs_in_the_lab() {
 #[test]
 fn new_crate_is_refused_for_a_taken_name_or_folder() {
     let folder = Scratch::new();
-    for name in ["default", "nb-iot", "Mine"] {
+    for name in ["default", "fasor", "Mine"] {
         let error = folder.usage_error(&format!("cc new {name}"));
         error.has(&["such as my-cc"]);
     }
