@@ -304,9 +304,11 @@ impl Configuration {
             let cap = Timers::CAP;
             lines.extend([
                 "    .adjust_parameters(|p| {".to_owned(),
-                format!("        p.ack_timeout = carob_cc::time::Duration::from_secs({timeout});"),
+                format!(
+                    "        p.ack_timeout = std::time::Duration::from_secs({timeout}).into();"
+                ),
                 format!("        p.max_retransmit = {most};"),
-                format!("        p.rto_max = Some(carob_cc::time::Duration::from_secs({cap}));"),
+                format!("        p.rto_max = Some(std::time::Duration::from_secs({cap}).into());"),
                 "    })".to_owned(),
             ]);
         }
@@ -434,7 +436,11 @@ mod tests {
         };
         assert_eq!(q_block.options(true), "--cc default --q-block on --non");
         assert_eq!(q_block.settings(true), "1024 B, Q-Block");
-        assert!(other.rust(true)[3].contains("from_szx(6)"));
-        assert!(other.firmware().contains("NbIot.parameters()"));
+        assert!(other.rust(true)[3].contains("ack_timeout = std::time::Duration::from_secs(9)"));
+        assert!(
+            other
+                .firmware()
+                .ends_with(", but ACK_TIMEOUT 9 s, MAX_RETRANSMIT 5, timers of at most 32 s")
+        );
     }
 }
