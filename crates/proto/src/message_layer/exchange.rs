@@ -215,7 +215,7 @@ impl Exchange {
 
     /// Restricts its reply to the transmissions of a superseded notification with this Message ID.
     /// Returns whether there is one.
-    pub(crate) fn is_reply_to_superseded(&mut self, id: MessageId) -> bool {
+    pub(crate) fn restrict_to_superseded(&mut self, id: MessageId) -> bool {
         let Some(at) = self.superseded.iter().position(|(of, _)| *of == id) else {
             return false;
         };

@@ -195,7 +195,7 @@ impl Carrier {
         let exchanges = &mut self.exchanges;
         self.notifications.observers.find_notifying(first, |index| {
             let exchange = exchanges.get_mut(index as usize);
-            exchange.is_some_and(|exchange| exchange.is_reply_to_superseded(id))
+            exchange.is_some_and(|exchange| exchange.restrict_to_superseded(id))
         })
     }
 

@@ -69,7 +69,7 @@ constants! {
         window_counting: CopyTagging,
         /// time between NON notifications before the first sample
         non_interval: Duration,
-        /// of this many notifications in a row that the interval delays one is sent as CON
+        /// notifications since a CON, of which the last is CON again if it leaves at the pace of the interval
         confirm_every: u8,
     }
 }
