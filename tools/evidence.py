@@ -269,7 +269,7 @@ SITUATIONS = [
     ("Telemetry of 10 nodes in a Thread mesh", "response", "--link thread --traffic telemetry --clients 10"),
     ("A gateway with 20 devices on a LAN", "response", "--link lan --traffic command --clients 20"),
 ]
-TIMERS = {"nb-iot": "ACK_TIMEOUT 9 s, MAX_RETRANSMIT 5", "lte-m": "ACK_TIMEOUT 4 s, MAX_RETRANSMIT 6", "lan": "ACK_TIMEOUT 1 s, MAX_RETRANSMIT 8"}
+TIMERS = {"nine-seconds": "ACK_TIMEOUT 9 s, MAX_RETRANSMIT 5", "four-seconds": "ACK_TIMEOUT 4 s, MAX_RETRANSMIT 6", "one-second": "ACK_TIMEOUT 1 s, MAX_RETRANSMIT 8"}
 
 
 def run_situations(_):
@@ -312,7 +312,7 @@ def configuration(one, answer):
         parts.append(f"blocks of {own['block']} B")
     timers = own.get("timers")
     if timers and timers != "rfc7252":
-        parts.append(TIMERS.get(timers, timers))
+        parts.append(TIMERS[timers])
     return ", ".join(parts)
 
 
