@@ -33,6 +33,8 @@ pub(crate) struct Parameters {
     pub(crate) nstart: u16,
     pub(crate) ack_timeout_ms: f64,
     pub(crate) max_retransmit: u8,
+    /// The longest timer of a retransmission, if there is a limit.
+    pub(crate) rto_max_ms: Option<f64>,
     /// Some were given on the command line.
     #[serde(skip)]
     pub(crate) explicit: bool,
@@ -44,6 +46,7 @@ impl Parameters {
             nstart: parameters.nstart,
             ack_timeout_ms: millis(parameters.ack_timeout.into()),
             max_retransmit: parameters.max_retransmit,
+            rto_max_ms: parameters.rto_max.map(|cap| millis(cap.into())),
             explicit,
         }
     }
@@ -83,11 +86,13 @@ fn of_millis(millis: f64) -> String {
 
 /// Prints the transmission parameters of an endpoint.
 pub(crate) fn parameters(parameters: &Parameters) {
+    let cap = parameters.rto_max_ms.map(of_millis);
     let text = format!(
-        "NSTART {}, ACK_TIMEOUT {}, MAX_RETRANSMIT {}",
+        "NSTART {}, ACK_TIMEOUT {}, MAX_RETRANSMIT {}{}",
         parameters.nstart,
         of_millis(parameters.ack_timeout_ms),
-        parameters.max_retransmit
+        parameters.max_retransmit,
+        cap.map_or_else(String::new, |cap| format!(", timers of at most {cap}"))
     );
     note(&paint(FAINT, text));
 }
