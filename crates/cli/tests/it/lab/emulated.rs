@@ -334,13 +334,17 @@ fn slow_an_emulated_scenario_has_the_figures_of_the_simulated_one() {
         return;
     };
     let mean = |row: &Value, metric: &str| row["metrics"][metric]["mean"].as_f64();
-    for metric in ["exchanges", "answered_ratio", "server_handled"] {
+    for metric in ["exchanges", "answered_ratio"] {
         let model = mean(&simulated, metric);
         assert!(model.is_some(), "{metric}: {simulated}");
         assert_eq!(mean(&emulated, metric), model, "{metric}");
     }
-    let [model, real] = [&simulated, &emulated].map(|row| mean(row, "fct_s").expect("a time"));
-    assert!((real / model - 1.0).abs() < 0.2, "{real} s, {model} s");
+    // A response within the host's delay of the client's timer is repeated in one of the two only.
+    for metric in ["server_handled", "fct_s"] {
+        let [model, real] = [&simulated, &emulated].map(|row| mean(row, metric).expect("a mean"));
+        let off = (real / model - 1.0).abs();
+        assert!(off < 0.25, "{metric}: {real}, {model} simulated");
+    }
     // Real endpoints cannot tell which transmissions were lost, so the emulator has no such metrics.
     for metric in ["spurious", "spurious_per_exchange", "useless_share"] {
         assert!(mean(&simulated, metric).is_some(), "{simulated}");

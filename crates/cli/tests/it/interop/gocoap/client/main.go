@@ -149,7 +149,12 @@ func run(method, uri string, a arguments) error {
 	if err != nil {
 		return fmt.Errorf("no response: %w", err)
 	}
-	return show(response, a.output)
+	err = show(response, a.output)
+	if target.Scheme == "coap" {
+		// The library hands over a separate response before it acknowledges it, and closing is at once.
+		time.Sleep(200 * time.Millisecond)
+	}
+	return err
 }
 
 func dial(target *url.URL, limit time.Duration, a arguments) (mux.Conn, error) {
