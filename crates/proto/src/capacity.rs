@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::blockwise::RequestedBlock;
+use crate::block::RequestedBlock;
 use crate::codec::BASE_MESSAGE_SIZE;
 use crate::codec::{BlockError, BlockSize, BlockValue, MessageView, OptionNumber};
 use crate::config::{ENGINE_BYTES, MESSAGE_BYTES, SECURED_BYTES};

@@ -16,9 +16,9 @@ use slab::Slab;
 
 use crate::address::PeerIndex;
 use crate::admission::AdmissionControl;
-use crate::blockwise::RequestedBlock;
-use crate::blockwise::block_sender::BlockTransmission;
-use crate::blockwise::response_cache::ResponseCache;
+use crate::block::RequestedBlock;
+use crate::block::block_sender::BlockTransmission;
+use crate::block::response_cache::ResponseCache;
 use crate::capacity::Capacity;
 use crate::codec::HEADER_LENGTH;
 use crate::codec::frame::write_frame;

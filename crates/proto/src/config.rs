@@ -7,12 +7,12 @@ use carob_cc::bottleneck_group::Constants;
 use carob_cc::ratio::Ratio;
 use carob_cc::time::Duration;
 
+use crate::block::QBlockConfig;
 pub use crate::codec::numbers::RETRANSMISSION_COUNT;
 use crate::codec::{BlockSize, OptionNumber, SMALL_OPTION_BYTES};
 use crate::congestion::CongestionControl;
 use crate::limits::Limits;
 use crate::prefix::{AmplificationLimit, Prefix};
-use crate::q_block_config::QBlockConfig;
 use crate::stream_config::StreamConfig;
 
 /// Configuration of an endpoint.

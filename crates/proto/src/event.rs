@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 use carob_cc::time::Instant;
 
-use crate::blockwise::download::DownloadError;
+use crate::block::download::DownloadError;
 use crate::codec::{Code, DecodeErrorKind, EncodeError, OptionNumber, OptionsError};
 use crate::escape::Escaped;
 use crate::message::Response;

@@ -30,7 +30,7 @@ extern crate std;
 
 mod address;
 mod admission;
-pub mod blockwise;
+mod block;
 #[doc(hidden)]
 pub mod cache_key;
 mod capacity;
@@ -58,7 +58,6 @@ mod option_rules;
 pub mod prefix;
 #[doc(hidden)]
 pub mod proxy;
-mod q_block_config;
 mod retransmission_count;
 mod seeds;
 mod server;
@@ -69,6 +68,11 @@ pub mod tables;
 mod timers;
 pub mod trace;
 mod writing;
+
+/// Block-wise transfer (RFC 7959, RFC 9177).
+pub mod blockwise {
+    pub use crate::block::{DownloadError, RequestedBlock};
+}
 
 pub use endpoint::Endpoint;
 pub use escape::{Escaped, is_unprintable};

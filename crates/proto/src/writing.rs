@@ -1,7 +1,7 @@
 //! Encoding of messages: requests with the engine's own options, and responses limited to the
 //! requested block.
 
-use crate::blockwise::RequestedBlock;
+use crate::block::RequestedBlock;
 use crate::capacity::Capacity;
 use crate::codec::HEADER_LENGTH;
 use crate::codec::token_room;

@@ -27,8 +27,8 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use crate::address::PeerIndex;
-use crate::blockwise::download::{Download, DownloadError};
-use crate::blockwise::upload::Upload;
+use crate::block::download::{Download, DownloadError};
+use crate::block::upload::Upload;
 use crate::carrier::{AnsweredRequest, Carrier};
 use crate::client::block1_queue::Block1Queue;
 use crate::client::message::Blocks;

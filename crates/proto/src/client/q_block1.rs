@@ -14,7 +14,8 @@ use core::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
 
-use crate::blockwise::block_sender::{BlockSender, BlockTransmission, Report};
+use crate::block::QBlockMode;
+use crate::block::block_sender::{BlockSender, BlockTransmission, Report};
 use crate::capacity::Capacity;
 use crate::carrier::{AnsweredRequest, Carrier};
 use crate::client::message::Blocks;
@@ -26,7 +27,6 @@ use crate::context::{Context, Owner};
 use crate::event::{Failure, RequestError, RequestId};
 use crate::message::Request;
 use crate::message_layer::Purpose;
-use crate::q_block_config::QBlockMode;
 use crate::timers::TimerId;
 use crate::trace::TraceEvent;
 use crate::writing::encode;

@@ -9,9 +9,10 @@ use carob_cc::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use crate::address::PeerIndex;
-use crate::blockwise::any_order::AnyOrderBody;
-use crate::blockwise::block_set::Added;
-use crate::blockwise::download::DownloadError;
+use crate::block::QBlockMode;
+use crate::block::any_order::AnyOrderBody;
+use crate::block::block_set::Added;
+use crate::block::download::DownloadError;
 use crate::carrier::Carrier;
 use crate::client::message::Blocks;
 use crate::client::transfer::Received;
@@ -21,7 +22,6 @@ use crate::config::RESTARTS;
 use crate::context::{Context, Owner};
 use crate::event::Failure;
 use crate::message::{Payload, Request};
-use crate::q_block_config::QBlockMode;
 use crate::timers::TimerId;
 
 /// The least wait for missing blocks once the last of a set has arrived.

@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use carob_cc::controller::CopyTagging;
 use smallvec::SmallVec;
 
-use crate::blockwise::upload::Upload;
+use crate::block::upload::Upload;
 use crate::capacity::Capacity;
 use crate::carrier::{Carrier, empty};
 use crate::client::multicast::is_group;

@@ -3,7 +3,7 @@
 use carob_cc::TransmissionParameters;
 use carob_cc::time::Duration;
 
-use crate::q_block_config::QBlockMode;
+use crate::block::QBlockMode;
 
 /// The party that splits and reassembles block-wise bodies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

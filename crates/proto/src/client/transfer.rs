@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use crate::blockwise::download::{Download, DownloadError};
-use crate::blockwise::response_cache::join;
+use crate::block::QBlockMode;
+use crate::block::download::{Download, DownloadError};
+use crate::block::response_cache::join;
 use crate::carrier::Carrier;
 use crate::client::message::Blocks;
 use crate::client::{BlockMode, BodyMode, Client, Progress};
@@ -15,7 +16,6 @@ use crate::context::Context;
 use crate::event::{Event, Failure};
 use crate::message::{Payload, Response};
 use crate::message_layer::Purpose;
-use crate::q_block_config::QBlockMode;
 
 /// The block-wise options of a response, read in one pass.
 #[derive(Default)]

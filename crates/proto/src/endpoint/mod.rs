@@ -53,7 +53,8 @@ use crate::prefix::Prefix;
 use crate::seeds::Seeds;
 use crate::server::Server;
 
-pub use crate::blockwise::reassembly::Delivery;
+pub use crate::block::reassembly::Delivery;
+pub use crate::block::{QBlockConfig, QBlockMode};
 pub use crate::client::multicast::MulticastRequest;
 pub use crate::client::{BlockMode, BodyMode, RequestConfig};
 pub use crate::config::{
@@ -67,7 +68,6 @@ pub use crate::limits::{Limit, Limits};
 pub use crate::message_layer::session::Flight;
 pub use crate::message_layer::tokens::TOKEN_BYTES_MAX;
 pub use crate::observe::{Observe, Subject};
-pub use crate::q_block_config::{QBlockConfig, QBlockMode};
 pub use crate::server::{HandlerUsage, Incoming, Part};
 pub use crate::stream_config::StreamConfig;
 pub use usage::{Snapshot, Usage};

@@ -6,10 +6,10 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 
 use super::Input;
-use crate::blockwise::download::Download;
-use crate::blockwise::reassembly::{Delivery, Reassembler, ReassemblyLimits, ReassemblyStep};
-use crate::blockwise::response_cache::join;
-use crate::blockwise::upload::Upload;
+use crate::block::download::Download;
+use crate::block::reassembly::{Delivery, Reassembler, ReassemblyLimits, ReassemblyStep};
+use crate::block::response_cache::join;
+use crate::block::upload::Upload;
 use crate::codec::{BlockSize, BlockValue, Code, MessageId, MessageView, Token, Type, Writer};
 use crate::tables::quota::QuotaPolicy;
 use crate::timers::Timers;

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 
 use super::Input;
-use crate::blockwise::any_order::BLOCK_OVERHEAD;
-use crate::blockwise::block_sender::{BlockSender, BlockTransmission, Report};
-use crate::blockwise::q_block1::{QBlock, QBlockStep};
-use crate::blockwise::reassembly::{Reassembler, ReassemblyLimits, ReassemblyStep};
+use crate::block::QBlockConfig;
+use crate::block::any_order::BLOCK_OVERHEAD;
+use crate::block::block_sender::{BlockSender, BlockTransmission, Report};
+use crate::block::q_block1::{QBlock, QBlockStep};
+use crate::block::reassembly::{Reassembler, ReassemblyLimits, ReassemblyStep};
 use crate::codec::{BlockSize, Code, MessageId, MessageView, Token, TokenKey, Type, Writer};
-use crate::q_block_config::QBlockConfig;
 use crate::tables::quota::QuotaPolicy;
 use crate::timers::Timers;
 

@@ -11,8 +11,8 @@ use carob_cc::controller::CopyTagging;
 use carob_cc::time::Instant;
 
 use crate::address::PeerIndex;
-use crate::blockwise::response_cache::CachedResponse;
-use crate::blockwise::{Key, RequestedBlock};
+use crate::block::response_cache::CachedResponse;
+use crate::block::{Key, RequestedBlock};
 use crate::carrier::Carrier;
 use crate::codec::token_room;
 use crate::codec::{BlockSize, Code, EncodeError, MessageView, OptionNumber, TokenKey};

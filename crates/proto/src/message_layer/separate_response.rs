@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 
 use carob_cc::controller::CopyTagging;
 
-use crate::blockwise::RequestedBlock;
+use crate::block::RequestedBlock;
 use crate::carrier::Carrier;
 use crate::codec::{Code, MessageId, OptionNumber, TokenKey, Type};
 use crate::context::Context;

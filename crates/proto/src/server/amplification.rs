@@ -15,7 +15,7 @@
 
 use core::net::SocketAddr;
 
-use crate::blockwise::RequestedBlock;
+use crate::block::RequestedBlock;
 use crate::capacity::Capacity;
 use crate::carrier::Carrier;
 use crate::codec::{BlockSize, BlockValue, Code};

@@ -6,7 +6,7 @@
 
 use core::net::SocketAddr;
 
-use crate::blockwise::response_cache::CachedResponse;
+use crate::block::response_cache::CachedResponse;
 use crate::carrier::Carrier;
 use crate::codec::{BlockError, BlockValue, Code, MessageView, NoResponse, OptionNumber};
 use crate::context::{Context, Queued};

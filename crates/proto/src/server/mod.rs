@@ -22,8 +22,8 @@ use bytes::Bytes;
 use carob_cc::time::Instant;
 use slab::Slab;
 
-use crate::blockwise::RequestedBlock;
-use crate::blockwise::reassembly::{Delivery, Reassembler, ReassemblyLimits};
+use crate::block::RequestedBlock;
+use crate::block::reassembly::{Delivery, Reassembler, ReassemblyLimits};
 use crate::carrier::Carrier;
 use crate::codec::{Code, MessageView, OptionNumber, Type};
 use crate::config::Config;

@@ -5,9 +5,9 @@ use core::net::SocketAddr;
 use alloc::vec::Vec;
 
 use crate::admission::unvalidated_budget;
-use crate::blockwise::Key;
-use crate::blockwise::q_block1::{BodyResult, QBlock, QBlockStep};
-use crate::blockwise::reassembly::{Delivery, ReassemblyStep};
+use crate::block::Key;
+use crate::block::q_block1::{BodyResult, QBlock, QBlockStep};
+use crate::block::reassembly::{Delivery, ReassemblyStep};
 use crate::carrier::Carrier;
 use crate::codec::HEADER_LENGTH;
 use crate::codec::encode_missing_blocks;

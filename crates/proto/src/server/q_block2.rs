@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use crate::admission::unvalidated_budget;
-use crate::blockwise::RequestedBlock;
+use crate::block::RequestedBlock;
 use crate::carrier::Carrier;
 use crate::codec::HEADER_LENGTH;
 use crate::codec::token_room;

@@ -1,6 +1,6 @@
 //! Block-wise request bodies (RFC 7959 2.5).
 
-use crate::blockwise::reassembly::{Delivery, ReassemblyStep};
+use crate::block::reassembly::{Delivery, ReassemblyStep};
 use crate::carrier::Carrier;
 use crate::codec::{BlockValue, Code, OptionNumber};
 use crate::context::{Context, Owner, Queued};

@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 use carob_cc::time::Instant;
 
-use crate::blockwise::RequestedBlock;
+use crate::block::RequestedBlock;
 use crate::carrier::Carrier;
 use crate::codec::Layout;
 use crate::codec::{BlockValue, Code, MessageId, MessageView, NoResponse, TokenKey};

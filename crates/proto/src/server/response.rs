@@ -4,8 +4,8 @@
 use core::net::SocketAddr;
 
 use crate::admission::AMPLIFICATION_FACTOR;
-use crate::blockwise::Key;
-use crate::blockwise::response_cache::CachedResponse;
+use crate::block::Key;
+use crate::block::response_cache::CachedResponse;
 use crate::capacity::Capacity;
 use crate::carrier::{Carrier, empty};
 use crate::codec::HEADER_LENGTH;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use crate::blockwise::block_set::{Added, BlockSet};
+use crate::block::block_set::{Added, BlockSet};
 use crate::codec::MAX_BLOCK_NUMBER;
 use crate::codec::{BlockSize, BlockValue};
 

@@ -13,8 +13,8 @@ use carob_cc::time::Instant;
 
 use super::Key;
 use super::q_block1::{QBlock1Body, QBlock1Results};
+use crate::block::QBlockConfig;
 use crate::codec::{BlockValue, MessageView, OptionNumber};
-use crate::q_block_config::QBlockConfig;
 use crate::tables::bounded_map::{BoundedMap, Keyed};
 use crate::tables::quota::{QuotaPolicy, QuotaTable};
 use crate::timers::TimerId;
