@@ -10,7 +10,6 @@
 
 pub(crate) mod any_order;
 pub(crate) mod block_sender;
-pub(crate) mod block_set;
 pub(crate) mod download;
 pub(crate) mod q_block1;
 pub(crate) mod reassembly;

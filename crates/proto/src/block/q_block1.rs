@@ -11,8 +11,7 @@ use core::net::SocketAddr;
 use carob_cc::time::{Duration, Instant};
 
 use super::Key;
-use super::any_order::{AnyOrderBody, BLOCK_OVERHEAD};
-use super::block_set::Added;
+use super::any_order::{Added, AnyOrderBody, BLOCK_OVERHEAD};
 use super::reassembly::{Reassembler, ReassemblyStep};
 use crate::block::QBlockConfig;
 use crate::codec::{BlockValue, Code, MessageView};

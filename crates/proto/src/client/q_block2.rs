@@ -10,8 +10,7 @@ use smallvec::SmallVec;
 
 use crate::address::PeerIndex;
 use crate::block::QBlockMode;
-use crate::block::any_order::AnyOrderBody;
-use crate::block::block_set::Added;
+use crate::block::any_order::{Added, AnyOrderBody};
 use crate::block::download::DownloadError;
 use crate::carrier::Carrier;
 use crate::client::message::Blocks;
