@@ -11,7 +11,7 @@
 pub(crate) mod any_order;
 pub(crate) mod block_sender;
 pub(crate) mod download;
-pub(crate) mod q_block1;
+pub(crate) mod q_body;
 pub(crate) mod reassembly;
 pub(crate) mod response_cache;
 pub(crate) mod upload;
@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::net::SocketAddr;
 
+use bytes::Bytes;
 use carob_cc::time::Duration;
 
 use crate::cache_key::CacheKey;
@@ -145,6 +146,25 @@ impl RequestedBlock {
         debug_assert!(start <= end && self.span > 0, "{start} to {end}");
         Some((start..end, end < whole))
     }
+}
+
+/// The outcome of a block of a request body.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ReassemblyStep {
+    /// The block is stored; the server requests the next (2.31).
+    Continue,
+    /// The body is complete.
+    Whole(Bytes),
+    /// The next block of a streamed body, beginning at this offset.
+    Part(u64),
+    /// A block is missing before this one (4.08).
+    Incomplete,
+    /// The body is larger than the limit (4.13).
+    TooLarge { limit: usize },
+    /// The table is full (5.03).
+    Full,
+    /// The block's length contradicts its option (4.00).
+    BadLength,
 }
 
 /// The key of a block-wise transfer: the peer, and the [Cache-Key](CacheKey::Transfer) of its requests

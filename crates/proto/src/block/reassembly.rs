@@ -1,4 +1,4 @@
-//! The server side of Block1: request bodies reassembled, or delivered block by block.
+//! The server side of Block1 and Q-Block1: request bodies reassembled, or delivered block by block.
 //!
 //! One table serves all peers. It limits the bodies, the bytes of one body and the bytes of all
 //! bodies; each source has a quota of it. At a limit the newest body is rejected: 4.13 for its own
@@ -11,9 +11,8 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 use carob_cc::time::Instant;
 
-use super::Key;
-use super::q_block1::{QBlock1Body, QBlock1Results};
-use crate::block::QBlockConfig;
+use super::q_body::{QBlock, QBlock1Body, QBlock1Results, QBlockStep};
+use super::{Key, QBlockConfig, ReassemblyStep};
 use crate::codec::{BlockValue, MessageView, OptionNumber};
 use crate::tables::bounded_map::{BoundedMap, Keyed};
 use crate::tables::quota::{QuotaPolicy, QuotaTable};
@@ -28,25 +27,6 @@ pub enum Delivery {
     Atomic,
     /// Delivered block by block, in order; the application replies to each.
     Streamed,
-}
-
-/// The outcome of a block.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ReassemblyStep {
-    /// The block is stored; the server requests the next (2.31).
-    Continue,
-    /// The body is complete.
-    Whole(Bytes),
-    /// The next block of a streamed body, beginning at this offset.
-    Part(u64),
-    /// A block is missing before this one (4.08).
-    Incomplete,
-    /// The body is larger than the limit (4.13).
-    TooLarge { limit: usize },
-    /// The table is full (5.03).
-    Full,
-    /// The block's length contradicts its option (4.00).
-    BadLength,
 }
 
 #[derive(Debug)]
@@ -335,5 +315,72 @@ impl Reassembler {
     /// Bodies and bytes held.
     pub(crate) fn held(&self) -> (usize, usize) {
         (self.bodies.len(), self.all_bytes)
+    }
+}
+
+impl Reassembler {
+    /// Begins a body by Q-Block1 of `size` bytes.
+    pub(crate) fn begin_q_block1(
+        &mut self,
+        peer: SocketAddr,
+        request: &MessageView<'_>,
+        (block, size): (&QBlock<'_>, u32),
+        timer: impl FnOnce(u32) -> TimerId,
+    ) -> Option<u32> {
+        let ahead = self.blocks_ahead();
+        let index = self.begin(peer, request, timer)?;
+        let body = QBlock1Body::new(block, size, ahead);
+        debug_assert!(self.q_block1_mut(index).is_none(), "it has begun");
+        *self.q_block1_mut(index) = Some(Box::new(body));
+        Some(index)
+    }
+
+    /// Adds a block to body `index`, whose size the request states.
+    pub(crate) fn accept_q_block1(
+        &mut self,
+        index: u32,
+        block: &QBlock<'_>,
+        size: u32,
+        config: &QBlockConfig,
+    ) -> QBlockStep {
+        let none = QBlockStep::Other(ReassemblyStep::BadLength);
+        let Some(body) = self.q_block1_mut(index) else {
+            return none;
+        };
+        let cost = body.cost(block);
+        let has_room = self.has_room_for(index, cost);
+        let Some(body) = self.q_block1_mut(index) else {
+            return none;
+        };
+        let before = body.held();
+        let added = match body.add(block, size, has_room) {
+            Ok(added) => added,
+            Err(refused) => return QBlockStep::Other(refused),
+        };
+        // Before the reply: the bytes of a complete body count until its request has a response.
+        let after = body.held();
+        debug_assert!(
+            after <= before + cost,
+            "{after} bytes of {before} and {cost}"
+        );
+        let step = body.reply(block, added, config);
+        self.recharge_body(index, before, after);
+        step
+    }
+
+    /// The blocks to request when the wait for them has ended; `None` if the body is to be discarded.
+    pub(crate) fn expire_q_block1(
+        &mut self,
+        index: u32,
+        now: Instant,
+        config: &QBlockConfig,
+    ) -> Option<Vec<u32>> {
+        self.q_block1_mut(index).as_mut()?.expire(now, config)
+    }
+
+    /// Takes `length` bytes from the budget of a body's reports. Returns whether it has them.
+    pub(crate) fn spend_on_report(&mut self, index: u32, length: usize) -> bool {
+        let body = self.q_block1_mut(index).as_mut();
+        body.is_some_and(|body| body.spend_on_report(length))
     }
 }

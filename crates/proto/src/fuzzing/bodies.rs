@@ -6,8 +6,9 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 
 use super::Input;
+use crate::block::ReassemblyStep;
 use crate::block::download::Download;
-use crate::block::reassembly::{Delivery, Reassembler, ReassemblyLimits, ReassemblyStep};
+use crate::block::reassembly::{Delivery, Reassembler, ReassemblyLimits};
 use crate::block::response_cache::join;
 use crate::block::upload::Upload;
 use crate::codec::{BlockSize, BlockValue, Code, MessageId, MessageView, Token, Type, Writer};

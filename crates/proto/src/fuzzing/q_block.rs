@@ -10,10 +10,11 @@ use carob_cc::time::{Duration, Instant};
 
 use super::Input;
 use crate::block::QBlockConfig;
+use crate::block::ReassemblyStep;
 use crate::block::any_order::BLOCK_OVERHEAD;
 use crate::block::block_sender::{BlockSender, BlockTransmission, Report};
-use crate::block::q_block1::{QBlock, QBlockStep};
-use crate::block::reassembly::{Reassembler, ReassemblyLimits, ReassemblyStep};
+use crate::block::q_body::{QBlock, QBlockStep};
+use crate::block::reassembly::{Reassembler, ReassemblyLimits};
 use crate::codec::{BlockSize, Code, MessageId, MessageView, Token, TokenKey, Type, Writer};
 use crate::tables::quota::QuotaPolicy;
 use crate::timers::Timers;

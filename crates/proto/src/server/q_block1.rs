@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 
 use crate::admission::unvalidated_budget;
 use crate::block::Key;
-use crate::block::q_block1::{BodyResult, QBlock, QBlockStep};
-use crate::block::reassembly::{Delivery, ReassemblyStep};
+use crate::block::ReassemblyStep;
+use crate::block::q_body::{BodyResult, QBlock, QBlockStep};
+use crate::block::reassembly::Delivery;
 use crate::carrier::Carrier;
 use crate::codec::HEADER_LENGTH;
 use crate::codec::encode_missing_blocks;
@@ -93,7 +94,11 @@ impl Server {
         debug_assert!(!cx.is_stream(), "RFC 9177 is for datagrams");
         let key = Key::of(from, message);
         let lifetime = cx.config.q_block.partial_timeout;
-        match self.reassembler.find_result(cx.now, lifetime, &key) {
+        match self
+            .reassembler
+            .results_mut()
+            .find_result(cx.now, lifetime, &key)
+        {
             Some(BodyResult::Responded(result)) => {
                 cx.counters.q_block.duplicates += 1;
                 return self.respond(cx, carrier, id, &result);
@@ -191,7 +196,7 @@ impl Server {
                 if let Some(first) = self.reassembler.take_condition(index) {
                     self.incoming.slots[id.index as usize].set_message(&first);
                 }
-                self.reassembler.begin_result(cx.now, key);
+                self.reassembler.results_mut().begin_result(cx.now, key);
                 self.forget_assembly(cx, index);
                 cx.out.push(Queued::Request(id));
             }

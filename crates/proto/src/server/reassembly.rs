@@ -1,6 +1,7 @@
 //! Block-wise request bodies (RFC 7959 2.5).
 
-use crate::block::reassembly::{Delivery, ReassemblyStep};
+use crate::block::ReassemblyStep;
+use crate::block::reassembly::Delivery;
 use crate::carrier::Carrier;
 use crate::codec::{BlockValue, Code, OptionNumber};
 use crate::context::{Context, Owner, Queued};

@@ -148,7 +148,9 @@ impl Server {
         let connected = slot.is_connected(carrier);
         if slot.terms.q_block1 {
             let key = Key::of(slot.from, &slot.message());
-            self.reassembler.keep_result(cx.now, &key, response);
+            self.reassembler
+                .results_mut()
+                .keep_result(cx.now, &key, response);
         }
         let key = slot.token;
         if let Some(token) = key.token() {

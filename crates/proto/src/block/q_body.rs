@@ -1,24 +1,19 @@
 //! The server side of Q-Block1 (RFC 9177 4.3): request bodies whose blocks arrive in any order, and the
 //! reports of received and missing blocks.
 //!
-//! The bodies are in the table of [`Reassembler`], with its limits and quotas. The result of a complete
+//! The bodies are in the table of [`Reassembler`](super::reassembly::Reassembler), with its limits and quotas. The result of a complete
 //! body is kept, because its response may be lost: a repeated block gets it again.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
 
-use super::Key;
 use super::any_order::{Added, AnyOrderBody, BLOCK_OVERHEAD};
-use super::reassembly::{Reassembler, ReassemblyStep};
-use crate::block::QBlockConfig;
-use crate::codec::{BlockValue, Code, MessageView};
+use super::{Key, QBlockConfig, ReassemblyStep};
+use crate::codec::{BlockValue, Code};
 use crate::message::Response;
 use crate::tables::bounded_map::{BoundedMap, Keyed};
 use crate::tables::quota::{QuotaPolicy, QuotaTable, Source};
-use crate::timers::TimerId;
 
 /// The least wait for missing blocks of a body whose last block has arrived.
 const TAIL_WAIT_MIN: Duration = Duration::from_millis(20);
@@ -86,6 +81,96 @@ pub(crate) struct QBlock1Body {
 }
 
 impl QBlock1Body {
+    /// An empty body of `size` bytes that begins with this block; see [`AnyOrderBody::new`].
+    pub(crate) fn new(block: &QBlock<'_>, size: u32, ahead_limit: usize) -> Self {
+        Self {
+            body: AnyOrderBody::new(block.block.szx, size, ahead_limit),
+            token: Vec::new(),
+            confirmable: block.confirmable,
+            set: 0,
+            continued: 0,
+            last_requested: 0,
+            reports: 0,
+            latest: block.now,
+            arrived: block.now,
+            spacing: Duration::ZERO,
+            budget: 0,
+        }
+    }
+
+    /// The bytes of memory that this block adds at most.
+    pub(crate) fn cost(&self, block: &QBlock<'_>) -> usize {
+        let length = block.payload.len();
+        if self.body.is_ahead(block.block) {
+            length + BLOCK_OVERHEAD
+        } else {
+            length
+        }
+    }
+
+    /// Adds a block of a body of `size` bytes; a new one needs room.
+    pub(crate) fn add(
+        &mut self,
+        block: &QBlock<'_>,
+        size: u32,
+        has_room: bool,
+    ) -> Result<Added, ReassemblyStep> {
+        let length = block.payload.len();
+        let consistent = size == self.body.size() && self.body.check(block.block, length).is_ok();
+        if !consistent {
+            return Err(ReassemblyStep::BadLength);
+        }
+        if !has_room && !self.body.received().contains(block.block.number) {
+            return Err(ReassemblyStep::Full);
+        }
+        let added = self.body.add(block.block, block.payload);
+        let added = added.map_err(|_| ReassemblyStep::BadLength)?;
+        self.arrive(block);
+        debug_assert!(self.reports == 0 && self.latest == block.now);
+        Ok(added)
+    }
+
+    /// The reply to a block that was added. Takes the bytes of a complete body.
+    pub(crate) fn reply(
+        &mut self,
+        block: &QBlock<'_>,
+        added: Added,
+        config: &QBlockConfig,
+    ) -> QBlockStep {
+        let step = if self.body.is_complete() {
+            QBlockStep::Other(ReassemblyStep::Whole(self.body.take()))
+        } else if block.confirmable || added == Added::TooFar {
+            QBlockStep::Silent
+        } else {
+            self.report(block.block.number, added, config.set())
+        };
+        if step == QBlockStep::Silent {
+            // A block that is answered has spent its budget.
+            self.budget = (self.budget).saturating_add(block.budget.unwrap_or(usize::MAX));
+        }
+        step
+    }
+
+    /// The blocks to request when the wait for them has ended; `None` if the body is to be discarded.
+    pub(crate) fn expire(&mut self, now: Instant, config: &QBlockConfig) -> Option<Vec<u32>> {
+        let ended = now.since(self.arrived) >= config.partial_timeout;
+        if ended || self.confirmable || self.reports >= config.max_retransmit {
+            return None;
+        }
+        self.reports += 1;
+        self.latest = now;
+        Some(self.missing(config.set()))
+    }
+
+    /// Takes `length` bytes from the budget of reports. Returns whether it has them.
+    pub(crate) fn spend_on_report(&mut self, length: usize) -> bool {
+        let has = self.budget >= length;
+        if has && self.budget < usize::MAX {
+            self.budget -= length;
+        }
+        has
+    }
+
     /// The token of the latest block.
     pub(crate) fn token(&self) -> &[u8] {
         &self.token
@@ -229,152 +314,40 @@ impl QBlock1Results {
         }
         next
     }
-}
-
-impl Reassembler {
-    /// Begins a body by Q-Block1 of `size` bytes.
-    pub(crate) fn begin_q_block1(
-        &mut self,
-        peer: SocketAddr,
-        request: &MessageView<'_>,
-        (block, size): (&QBlock<'_>, u32),
-        timer: impl FnOnce(u32) -> TimerId,
-    ) -> Option<u32> {
-        let ahead = self.blocks_ahead();
-        let index = self.begin(peer, request, timer)?;
-        let body = QBlock1Body {
-            body: AnyOrderBody::new(block.block.szx, size, ahead),
-            token: Vec::new(),
-            confirmable: block.confirmable,
-            set: 0,
-            continued: 0,
-            last_requested: 0,
-            reports: 0,
-            latest: block.now,
-            arrived: block.now,
-            spacing: Duration::ZERO,
-            budget: 0,
-        };
-        debug_assert!(self.q_block1_mut(index).is_none(), "it has begun");
-        *self.q_block1_mut(index) = Some(Box::new(body));
-        Some(index)
-    }
-
-    /// Adds a block to body `index`, whose size the request states.
-    pub(crate) fn accept_q_block1(
-        &mut self,
-        index: u32,
-        block: &QBlock<'_>,
-        size: u32,
-        config: &QBlockConfig,
-    ) -> QBlockStep {
-        let length = block.payload.len();
-        let cost = match self.q_block1_mut(index) {
-            Some(body) if body.body.is_ahead(block.block) => length + BLOCK_OVERHEAD,
-            _ => length,
-        };
-        let has_room = self.has_room_for(index, cost);
-        let Some(body) = self.q_block1_mut(index) else {
-            return QBlockStep::Other(ReassemblyStep::BadLength);
-        };
-        let consistent = size == body.body.size() && body.body.check(block.block, length).is_ok();
-        if !consistent {
-            return QBlockStep::Other(ReassemblyStep::BadLength);
-        }
-        let number = block.block.number;
-        if !has_room && !body.body.received().contains(number) {
-            return QBlockStep::Other(ReassemblyStep::Full);
-        }
-        let before = body.body.held();
-        let Ok(added) = body.body.add(block.block, block.payload) else {
-            return QBlockStep::Other(ReassemblyStep::BadLength);
-        };
-        body.arrive(block);
-        let after = body.body.held();
-        debug_assert!(
-            after <= before + cost,
-            "{after} bytes of {before} and {cost}"
-        );
-        debug_assert!(body.reports == 0 && body.latest == block.now);
-        let step = if body.body.is_complete() {
-            QBlockStep::Other(ReassemblyStep::Whole(body.body.take()))
-        } else if block.confirmable || added == Added::TooFar {
-            QBlockStep::Silent
-        } else {
-            body.report(number, added, config.set())
-        };
-        if step == QBlockStep::Silent {
-            // A block that is answered has spent its budget.
-            body.budget = (body.budget).saturating_add(block.budget.unwrap_or(usize::MAX));
-        }
-        self.recharge_body(index, before, after);
-        step
-    }
-
-    /// The blocks to request when the wait for them has ended; `None` if the body is to be discarded.
-    pub(crate) fn expire_q_block1(
-        &mut self,
-        index: u32,
-        now: Instant,
-        config: &QBlockConfig,
-    ) -> Option<Vec<u32>> {
-        let body = self.q_block1_mut(index).as_mut()?;
-        let ended = now.since(body.arrived) >= config.partial_timeout;
-        if ended || body.confirmable || body.reports >= config.max_retransmit {
-            return None;
-        }
-        body.reports += 1;
-        body.latest = now;
-        Some(body.missing(config.set()))
-    }
-
-    /// Takes `length` bytes from the budget of reports. Returns whether it has them.
-    pub(crate) fn spend_on_report(&mut self, index: u32, length: usize) -> bool {
-        let Some(body) = self.q_block1_mut(index) else {
-            return false;
-        };
-        let has = body.budget >= length;
-        if has && body.budget < usize::MAX {
-            body.budget -= length;
-        }
-        has
-    }
 
     /// Notes a complete body whose request has no response yet.
     pub(crate) fn begin_result(&mut self, now: Instant, key: Key) {
-        let results = self.results_mut();
-        if let Some(before) = results.table.find(&key) {
-            results.remove(before);
+        if let Some(before) = self.table.find(&key) {
+            self.remove(before);
         }
-        if results.table.limit() == 0 {
+        if self.table.limit() == 0 {
             return;
         }
-        let source = results.quota_policy.source(key.peer());
-        let quota = results.quota_policy.quota(results.table.limit());
-        let evicted = if results.shares.of(source) >= quota {
-            results.oldest_of(source)
-        } else if results.table.is_full() {
-            results.table.oldest(false)
+        let source = self.quota_policy.source(key.peer());
+        let quota = self.quota_policy.quota(self.table.limit());
+        let evicted = if self.shares.of(source) >= quota {
+            self.oldest_of(source)
+        } else if self.table.is_full() {
+            self.table.oldest(false)
         } else {
             None
         };
         if let Some(oldest) = evicted {
-            results.remove(oldest);
+            self.remove(oldest);
         }
         let result = QBlock1Result {
             key,
             response: None,
             at: now,
         };
-        debug_assert!(!results.table.is_full(), "room was made");
-        results.shares.add(source, 1);
-        results.table.insert(result, false);
+        debug_assert!(!self.table.is_full(), "room was made");
+        self.shares.add(source, 1);
+        self.table.insert(result, false);
     }
 
     /// Keeps the response to a complete body. One that asks for the body again is not kept.
     pub(crate) fn keep_result(&mut self, now: Instant, key: &Key, response: &Response) {
-        let results = self.results_mut();
-        let Some(index) = results.table.find(key) else {
+        let Some(index) = self.table.find(key) else {
             return;
         };
         let again = matches!(
@@ -382,8 +355,8 @@ impl Reassembler {
             Code::UNAUTHORIZED | Code::TOO_MANY_REQUESTS | Code::SERVICE_UNAVAILABLE
         );
         if again || response.bytes().len() > RESULT_BYTES {
-            results.remove(index);
-        } else if let Some(result) = results.table.get_mut(index) {
+            self.remove(index);
+        } else if let Some(result) = self.table.get_mut(index) {
             result.response = Some(response.clone());
             result.at = now;
         }
@@ -396,13 +369,12 @@ impl Reassembler {
         lifetime: Duration,
         key: &Key,
     ) -> Option<BodyResult> {
-        let results = self.results_mut();
-        let index = results.table.find(key)?;
-        if now.since(results.table[index].at) >= lifetime {
-            results.remove(index);
+        let index = self.table.find(key)?;
+        if now.since(self.table[index].at) >= lifetime {
+            self.remove(index);
             return None;
         }
-        Some(match &results.table[index].response {
+        Some(match &self.table[index].response {
             Some(response) => BodyResult::Responded(response.clone()),
             None => BodyResult::Pending,
         })
