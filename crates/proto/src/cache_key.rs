@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::codec::{Code, MessageView, OptionNumber, OptionView};
+use crate::codec::{Code, MessageView, OptionNumber, OptionView, Options};
 
 /// Ends the options where a payload follows. No option has this number and this length.
 const PAYLOAD: [u8; 6] = [0xff; 6];
@@ -93,6 +93,13 @@ impl CacheKey {
         let payload = if asks { request.payload() } else { &[] };
         Self::Transfer.of(request.code(), request.options(), payload)
     }
+
+    /// Returns the key of a request's resource, without its method.
+    pub(crate) fn of_resource(options: &Options) -> Vec<u8> {
+        let mut key = Vec::with_capacity(32);
+        Self::Resource.write_options(options, &mut key);
+        key
+    }
 }
 
 #[cfg(test)]
@@ -100,7 +107,6 @@ mod tests {
     use alloc::vec;
 
     use super::*;
-    use crate::codec::Options;
 
     fn key(of: CacheKey, options: &[(OptionNumber, &[u8])], payload: &[u8]) -> Vec<u8> {
         let mut all = Options::new();

@@ -17,7 +17,7 @@ use slab::Slab;
 use crate::address::PeerIndex;
 use crate::admission::AdmissionControl;
 use crate::block::RequestedBlock;
-use crate::block::block_sender::BlockTransmission;
+use crate::block::q_upload::BlockTransmission;
 use crate::block::response_cache::ResponseCache;
 use crate::capacity::Capacity;
 use crate::codec::HEADER_LENGTH;

@@ -9,9 +9,11 @@
 //! [endpoint](crate::endpoint) does that, and its controller limits the blocks in flight.
 
 pub(crate) mod any_order;
-pub(crate) mod block_sender;
+pub(crate) mod client;
 pub(crate) mod download;
 pub(crate) mod q_body;
+pub(crate) mod q_download;
+pub(crate) mod q_upload;
 pub(crate) mod reassembly;
 pub(crate) mod response_cache;
 pub(crate) mod upload;
@@ -26,7 +28,8 @@ use bytes::Bytes;
 use carob_cc::time::Duration;
 
 use crate::cache_key::CacheKey;
-use crate::codec::{BlockSize, MessageView};
+use crate::codec::{BlockSize, MessageView, OptionNumber};
+use crate::message::Response;
 use crate::tables::bounded_map::MapKey;
 use crate::tables::keyed_hash::KeyedState;
 
@@ -165,6 +168,19 @@ pub(crate) enum ReassemblyStep {
     Full,
     /// The block's length contradicts its option (4.00).
     BadLength,
+}
+
+/// Removes the options of the transfer, which have no meaning for the application.
+pub(crate) fn remove_transfer_options(response: &mut Response) {
+    for number in [
+        OptionNumber::BLOCK1,
+        OptionNumber::BLOCK2,
+        OptionNumber::Q_BLOCK1,
+        OptionNumber::Q_BLOCK2,
+        OptionNumber::SIZE2,
+    ] {
+        response.options.remove(number);
+    }
 }
 
 /// The key of a block-wise transfer: the peer, and the [Cache-Key](CacheKey::Transfer) of its requests

@@ -1,8 +1,9 @@
 //! The server side of Q-Block1 (RFC 9177 4.3): request bodies whose blocks arrive in any order, and the
 //! reports of received and missing blocks.
 //!
-//! The bodies are in the table of [`Reassembler`](super::reassembly::Reassembler), with its limits and quotas. The result of a complete
-//! body is kept, because its response may be lost: a repeated block gets it again.
+//! The bodies are in the table of [`Reassembler`](super::reassembly::Reassembler), with its limits and
+//! quotas. The result of a complete body is kept, because its response may be lost: a repeated block gets
+//! it again.
 
 use alloc::vec::Vec;
 

@@ -20,7 +20,7 @@ const GIVEN_KEPT: usize = 1_024;
 
 impl ChallengeState {
     /// Answers no further challenge.
-    pub(super) fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         self.answered = ANSWERED;
     }
 }

@@ -3,18 +3,14 @@
 //! An operation is a request as the application sees it. It owns its exchanges: one after the other
 //! or, for a response body of known size, as many at once as the controller's window permits.
 
-mod block1_queue;
 mod echo;
-mod message;
+pub(crate) mod message;
 pub(crate) mod multicast;
 mod no_response;
 mod observation;
-mod q_block1;
-mod q_block2;
 mod request;
 mod request_config;
 mod retry_after;
-mod transfer;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -28,14 +24,13 @@ use smallvec::SmallVec;
 
 use crate::address::PeerIndex;
 use crate::block::download::{Download, DownloadError};
-use crate::block::upload::Upload;
+use crate::block::q_download::QDownload;
+use crate::block::q_upload::QUpload;
+use crate::block::upload::{Block1Queue, Upload};
 use crate::carrier::{AnsweredRequest, Carrier};
-use crate::client::block1_queue::Block1Queue;
 use crate::client::message::Blocks;
 use crate::client::multicast::Groups;
 use crate::client::observation::Observation;
-use crate::client::q_block1::QUpload;
-use crate::client::q_block2::QDownload;
 use crate::client::retry_after::RetryAfterTable;
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber};
 use crate::config::Config;
@@ -51,8 +46,6 @@ use crate::writing::encode;
 
 pub use crate::client::request_config::{BlockMode, BodyMode, RequestConfig};
 
-pub(crate) use crate::client::transfer::remove_transfer_options;
-
 /// Chunks of a streamed response body delivered before the application requests more.
 const STREAM_CREDIT: u32 = 16;
 
@@ -61,26 +54,26 @@ const STREAM_CREDIT: u32 = 16;
 pub(crate) struct Operation {
     serial: u32,
     /// The peer, valid while the operation exists, because the operation counts as a reference.
-    peer: PeerIndex,
-    request: Request,
-    sending: RequestConfig,
+    pub(crate) peer: PeerIndex,
+    pub(crate) request: Request,
+    pub(crate) sending: RequestConfig,
     deadline: Option<TimerId>,
-    exchanges: SmallVec<[u32; 2]>,
-    hold: Hold,
+    pub(crate) exchanges: SmallVec<[u32; 2]>,
+    pub(crate) hold: Hold,
     /// Runs during the pause after a 4.29.
     pause: Option<TimerId>,
-    upload: Option<Upload>,
-    q_upload: Option<Box<QUpload>>,
-    q_download: Option<Box<QDownload>>,
-    progress: Progress,
-    response: ResponseBody,
-    observation: Option<Box<Observation>>,
-    challenge: ChallengeState,
+    pub(crate) upload: Option<Upload>,
+    pub(crate) q_upload: Option<Box<QUpload>>,
+    pub(crate) q_download: Option<Box<QDownload>>,
+    pub(crate) progress: Progress,
+    pub(crate) response: ResponseBody,
+    pub(crate) observation: Option<Box<Observation>>,
+    pub(crate) challenge: ChallengeState,
 }
 
 /// The reason why nothing of a request may be sent yet.
 #[derive(Debug)]
-enum Hold {
+pub(crate) enum Hold {
     None,
     /// Another body to the same resource is in transfer.
     Queue,
@@ -90,18 +83,18 @@ enum Hold {
 
 impl Hold {
     /// The state of a request whose body `may_go`, or waits in its queue.
-    fn of_queue(may_go: bool) -> Self {
+    pub(crate) fn of_queue(may_go: bool) -> Self {
         if may_go { Self::None } else { Self::Queue }
     }
 
-    fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 }
 
 /// The progress of a request with a block-wise body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
+pub(crate) enum Progress {
     /// No block has been sent.
     Unsent,
     /// A block has been sent.
@@ -112,18 +105,18 @@ enum Progress {
 
 /// The response to a request, as far as it has arrived.
 #[derive(Debug)]
-struct ResponseBody {
-    download: Option<Download>,
+pub(crate) struct ResponseBody {
+    pub(crate) download: Option<Download>,
     /// Code and options of the response whose body is in transfer.
-    head: Option<Response>,
-    body: Vec<Bytes>,
-    restarts: u8,
+    pub(crate) head: Option<Response>,
+    pub(crate) body: Vec<Bytes>,
+    pub(crate) restarts: u8,
     /// Chunks that may still be delivered.
-    credit: u32,
+    pub(crate) credit: u32,
 }
 
 impl ResponseBody {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             download: None,
             head: None,
@@ -134,7 +127,7 @@ impl ResponseBody {
     }
 
     /// Discards the part that has arrived.
-    fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.download = None;
         self.head = None;
         self.body.clear();
@@ -143,28 +136,28 @@ impl ResponseBody {
 
 /// The challenges of the server (RFC 9175 2.3).
 #[derive(Debug, Default)]
-struct ChallengeState {
+pub(crate) struct ChallengeState {
     /// The last Echo value, after a challenge.
-    echo: Option<Box<PeerEcho>>,
+    pub(crate) echo: Option<Box<PeerEcho>>,
     /// Consecutive challenges that were answered.
-    answered: u8,
+    pub(crate) answered: u8,
 }
 
 /// Requests of this endpoint, until their last event.
 pub(crate) struct Client {
-    operations: Slab<Operation>,
-    block1_queue: Block1Queue,
+    pub(crate) operations: Slab<Operation>,
+    pub(crate) block1_queue: Block1Queue,
     retry_after: RetryAfterTable,
     /// Echo values from responses, for the next request to the same peer.
     given: BTreeMap<SocketAddr, PeerEcho>,
     /// Block-wise bodies sent before this time have a Request-Tag.
     tag_until: Instant,
     /// The last Request-Tag.
-    last_tag: u32,
+    pub(crate) last_tag: u32,
     /// Requests with a body by Q-Block1 in transfer.
-    q_uploads: BTreeSet<(PeerIndex, u32)>,
+    pub(crate) q_uploads: BTreeSet<(PeerIndex, u32)>,
     /// Peers known to support Q-Block (RFC 9177), or to lack it.
-    q_block_support: PeerSupport,
+    pub(crate) q_block_support: PeerSupport,
     pub(crate) groups: Groups,
 }
 

@@ -15,8 +15,9 @@ use carob_cc::controller::CopyTagging;
 use carob_cc::time::Duration;
 use slab::Slab;
 
+use crate::block::remove_transfer_options;
 use crate::carrier::Carrier;
-use crate::client::{Client, RequestConfig, remove_transfer_options};
+use crate::client::{Client, RequestConfig};
 use crate::codec::{Code, EncodeError, MessageView, OptionNumber, Token, TokenKey};
 use crate::config::{ENGINE_BYTES, MESSAGE_BYTES, admissible};
 use crate::context::{Context, Owner};

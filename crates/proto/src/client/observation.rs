@@ -14,8 +14,8 @@ use carob_cc::random::uniform;
 use carob_cc::time::Duration;
 
 use crate::address::PeerIndex;
+use crate::block::client::Received;
 use crate::carrier::Carrier;
-use crate::client::transfer::Received;
 use crate::client::{Client, Hold, Operation, RequestId, encode};
 use crate::codec::token_room;
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber, TokenKey};

@@ -11,9 +11,9 @@ use core::net::SocketAddr;
 use carob_cc::time::{Duration, Instant};
 use hashbrown::HashMap;
 
+use crate::cache_key::CacheKey;
 use crate::carrier::Carrier;
 use crate::client::Client;
-use crate::client::block1_queue::resource_bytes;
 use crate::codec::Code;
 use crate::context::{Context, Owner};
 use crate::message::{DEFAULT_MAX_AGE, Request};
@@ -70,7 +70,7 @@ impl RetryAfterTable {
 }
 
 fn similar(peer: SocketAddr, request: &Request) -> RequestClass {
-    (peer, request.code, resource_bytes(&request.options))
+    (peer, request.code, CacheKey::of_resource(&request.options))
 }
 
 impl Client {

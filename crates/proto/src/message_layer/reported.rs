@@ -11,7 +11,7 @@ use carob_cc::evidence::{Answer, Answered, Lost, Matched, Reason, Start};
 use carob_cc::time::{Duration, Instant};
 
 use crate::address::PeerIndex;
-use crate::block::block_sender::BlockTransmission;
+use crate::block::q_upload::BlockTransmission;
 use crate::carrier::{Carrier, Outcome};
 use crate::config::Tracing;
 use crate::context::Context;

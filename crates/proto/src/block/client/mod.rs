@@ -1,12 +1,15 @@
 //! Block-wise bodies of this endpoint's requests and their responses (RFC 7959).
 
+mod q_block1;
+mod q_block2;
+
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use crate::block::QBlockMode;
 use crate::block::download::{Download, DownloadError};
 use crate::block::response_cache::join;
+use crate::block::{QBlockMode, remove_transfer_options};
 use crate::carrier::Carrier;
 use crate::client::message::Blocks;
 use crate::client::{BlockMode, BodyMode, Client, Progress};
@@ -67,19 +70,6 @@ impl<'a> Received<'a> {
 
     pub(crate) fn size2(&self) -> Option<u32> {
         self.size2
-    }
-}
-
-/// Removes the options of the transfer, which have no meaning for the application.
-pub(crate) fn remove_transfer_options(response: &mut Response) {
-    for number in [
-        OptionNumber::BLOCK1,
-        OptionNumber::BLOCK2,
-        OptionNumber::Q_BLOCK1,
-        OptionNumber::Q_BLOCK2,
-        OptionNumber::SIZE2,
-    ] {
-        response.options.remove(number);
     }
 }
 

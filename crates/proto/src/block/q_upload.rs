@@ -1,13 +1,15 @@
-//! The sender of a body whose receipt is reported block by block or in sets (RFC 9177): the next block
-//! to send, and the blocks to send again.
+//! The client side of Q-Block1 (RFC 9177 4.3): a request body whose receipt is reported block by block or in
+//! sets, the next block to send, and the blocks to send again.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 
+use super::QBlockMode;
 use crate::codec::MAX_BLOCK_NUMBER;
-use crate::codec::{BlockSize, BlockValue, TokenKey};
+use crate::codec::{BlockSize, BlockValue, MessageView, MissingBlocks, OptionNumber, TokenKey};
+use crate::timers::TimerId;
 
 /// Ended transmissions of a body whose tokens are kept, because a report may name any token of the body
 /// (RFC 9177 4.3). At the limit the oldest is forgotten; a report with its token is rejected.
@@ -33,6 +35,63 @@ pub(crate) struct BlockTransmission {
 pub(crate) struct Report {
     pub(crate) end: u32,
     pub(crate) missing: BTreeSet<u32>,
+}
+
+impl Report {
+    /// The blocks that a 2.31 reports: up to the one in its Q-Block1 option, or else the one it answers.
+    pub(crate) fn continued(message: &MessageView<'_>, answered: u32) -> Self {
+        let named = message
+            .option(OptionNumber::Q_BLOCK1)
+            .and_then(|value| BlockValue::decode(value).ok());
+        Self {
+            end: named.map_or(answered, |block| block.number) + 1,
+            missing: BTreeSet::new(),
+        }
+    }
+
+    /// The blocks that a 4.08 reports. It lists blocks of earlier sets, or all below its highest number;
+    /// one with a whole set of numbers may be cut off. A malformed one reports nothing.
+    pub(crate) fn missing(message: &MessageView<'_>, answered: u32, set: u32) -> Self {
+        let numbers: Result<BTreeSet<u32>, _> = MissingBlocks::new(message.payload()).collect();
+        let Ok(missing) = numbers else {
+            return Self::default();
+        };
+        let listed = missing.last().map_or(0, |last| last + 1);
+        let complete = (missing.len() as u32) < set;
+        let end = if complete {
+            listed.max(answered / set * set)
+        } else {
+            listed
+        };
+        Self { end, missing }
+    }
+}
+
+/// A request body in transfer by Q-Block1.
+#[derive(Debug)]
+pub(crate) struct QUpload {
+    pub(crate) sender: BlockSender,
+    pub(crate) mode: QBlockMode,
+    pub(crate) confirmable: bool,
+    /// The Request-Tag is the engine's.
+    pub(crate) tagged: bool,
+    pub(crate) feedback: Feedback,
+    /// The departure of the transmission that the latest report named.
+    pub(crate) reference: Option<Instant>,
+    pub(crate) challenges: u8,
+    /// The wait for the next report, or for the response; see `Client::await_q_response`.
+    pub(crate) timer: TimerId,
+}
+
+/// Knowledge of the server's support for the option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Feedback {
+    /// Not known.
+    None,
+    /// The server supports it: it has acknowledged a block, or did so for an earlier body.
+    Supported,
+    /// A report of this body has arrived.
+    Reported,
 }
 
 /// A body being sent.

@@ -15,51 +15,21 @@ use core::net::SocketAddr;
 use carob_cc::time::{Duration, Instant};
 
 use crate::block::QBlockMode;
-use crate::block::block_sender::{BlockSender, BlockTransmission, Report};
+use crate::block::q_upload::{BlockSender, BlockTransmission, Feedback, QUpload, Report};
 use crate::capacity::Capacity;
 use crate::carrier::{AnsweredRequest, Carrier};
 use crate::client::message::Blocks;
 use crate::client::{BlockMode, BodyMode, Client, Progress, RequestConfig};
-use crate::codec::{
-    BlockValue, Code, ContentFormat, EncodeError, MessageView, MissingBlocks, OptionNumber,
-};
+use crate::codec::{BlockValue, Code, ContentFormat, EncodeError, MessageView, OptionNumber};
 use crate::context::{Context, Owner};
 use crate::event::{Failure, RequestError, RequestId};
 use crate::message::Request;
 use crate::message_layer::Purpose;
-use crate::timers::TimerId;
 use crate::trace::TraceEvent;
 use crate::writing::encode;
 
 /// Challenges of a body's blocks that are answered: blocks in flight together are challenged together.
 const CHALLENGES: u8 = 64;
-
-/// A request body in transfer.
-#[derive(Debug)]
-pub(crate) struct QUpload {
-    sender: BlockSender,
-    mode: QBlockMode,
-    confirmable: bool,
-    /// The Request-Tag is the engine's.
-    tagged: bool,
-    feedback: Feedback,
-    /// The departure of the transmission that the latest report named.
-    reference: Option<Instant>,
-    challenges: u8,
-    /// The wait for the next report, or for the response; see `await_q_response`.
-    timer: TimerId,
-}
-
-/// Knowledge of the server's support for the option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Feedback {
-    /// Not known.
-    None,
-    /// The server supports it: it has acknowledged a block, or did so for an earlier body.
-    Supported,
-    /// A report of this body has arrived.
-    Reported,
-}
 
 /// The transmission that an answer names.
 #[derive(Clone, Copy, Debug)]
@@ -305,9 +275,9 @@ impl Client {
         let code = message.code();
         let auto = upload.mode == QBlockMode::Auto;
         let report = match code {
-            Code::CONTINUE => continued(message, reference.block),
+            Code::CONTINUE => Report::continued(message, reference.block),
             Code::REQUEST_ENTITY_INCOMPLETE if is_missing_blocks(message) => {
-                missing(message, reference.block, set)
+                Report::missing(message, reference.block, set)
             }
             Code::BAD_OPTION | Code::REQUEST_ENTITY_TOO_LARGE if auto => {
                 let lacks = code == Code::BAD_OPTION;
@@ -692,32 +662,4 @@ fn response_wait(cx: &Context, confirmable: bool) -> Duration {
 fn is_missing_blocks(message: &MessageView<'_>) -> bool {
     let format = message.uint_option(OptionNumber::CONTENT_FORMAT);
     format == Some(ContentFormat::MISSING_BLOCKS.0.into())
-}
-
-/// The blocks that a 2.31 reports: up to the one in its Q-Block1 option, or else the one it answers.
-fn continued(message: &MessageView<'_>, answered: u32) -> Report {
-    let named = message
-        .option(OptionNumber::Q_BLOCK1)
-        .and_then(|value| BlockValue::decode(value).ok());
-    Report {
-        end: named.map_or(answered, |block| block.number) + 1,
-        missing: BTreeSet::new(),
-    }
-}
-
-/// The blocks that a 4.08 reports. It lists blocks of earlier sets, or all below its highest number;
-/// one with a whole set of numbers may be cut off. A malformed one reports nothing.
-fn missing(message: &MessageView<'_>, answered: u32, set: u32) -> Report {
-    let numbers: Result<BTreeSet<u32>, _> = MissingBlocks::new(message.payload()).collect();
-    let Ok(missing) = numbers else {
-        return Report::default();
-    };
-    let listed = missing.last().map_or(0, |last| last + 1);
-    let complete = (missing.len() as u32) < set;
-    let end = if complete {
-        listed.max(answered / set * set)
-    } else {
-        listed
-    };
-    Report { end, missing }
 }
