@@ -16,6 +16,7 @@ pub(crate) mod q_download;
 pub(crate) mod q_upload;
 pub(crate) mod reassembly;
 pub(crate) mod response_cache;
+mod server;
 pub(crate) mod upload;
 
 pub use download::DownloadError;

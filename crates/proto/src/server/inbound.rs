@@ -6,13 +6,11 @@
 
 use core::net::SocketAddr;
 
-use crate::block::response_cache::CachedResponse;
 use crate::carrier::Carrier;
 use crate::codec::{BlockError, BlockValue, Code, MessageView, NoResponse, OptionNumber};
 use crate::context::{Context, Queued};
 use crate::dedup::{Idempotency, Remembered};
 use crate::event::IncomingId;
-use crate::message::{Payload, Response};
 use crate::observe::Observe;
 use crate::option_rules::{is_location, is_reserved_location};
 use crate::retransmission_count::Count;
@@ -292,44 +290,6 @@ impl Server {
             return;
         }
         cx.out.push(Queued::Request(id));
-    }
-
-    /// Answers a request for a later block from the response cache. An unsafe one outside the cache
-    /// is rejected. Returns whether it was answered.
-    pub(crate) fn answer_continuation(
-        &mut self,
-        cx: &mut Context,
-        carrier: &mut Carrier,
-        request: &InboundRequest<'_, '_>,
-        id: IncomingId,
-    ) -> bool {
-        let (lifetime, from) = (cx.lifetimes.exchange, request.from);
-        let cached = (carrier.response_cache).find(cx.now, lifetime, from, request.message);
-        debug_assert!(self.incoming.find(id).is_some());
-        if let Some(cached) = cached {
-            let CachedResponse {
-                code,
-                options,
-                body,
-            } = cached;
-            let response = Response {
-                code,
-                options,
-                payload: Payload::Fixed(body),
-            };
-            self.respond(cx, carrier, id, &response);
-            return true;
-        }
-        if request.message.code().is_safe() {
-            return false;
-        }
-        // It has been executed, and its body is not in this message: the application would take it
-        // for another request, with an empty body.
-        self.incoming.slots[id.index as usize].terms.wanted =
-            carrier.requested_block(cx, from, None);
-        let text = "the response body has expired";
-        self.fail(cx, carrier, id, Code::REQUEST_ENTITY_INCOMPLETE, text);
-        true
     }
 }
 

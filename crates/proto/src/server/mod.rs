@@ -7,13 +7,10 @@
 pub(crate) mod admission;
 mod amplification;
 mod delayed_group_response;
-mod inbound;
-mod q_block1;
-mod q_block2;
-mod reassembly;
+pub(crate) mod inbound;
 mod registration;
-mod request_table;
-mod response;
+pub(crate) mod request_table;
+pub(crate) mod response;
 
 use alloc::boxed::Box;
 use core::net::SocketAddr;
@@ -126,10 +123,10 @@ type DeliveryRule = Box<dyn Fn(&MessageView<'_>) -> Delivery + Send>;
 
 /// Received requests without a response yet, and bodies in transfer.
 pub(crate) struct Server {
-    incoming: IncomingTable,
-    reassembler: Reassembler,
+    pub(crate) incoming: IncomingTable,
+    pub(crate) reassembler: Reassembler,
     pub(crate) delayed_responses: Slab<DelayedGroupResponse>,
-    delivery: Option<DeliveryRule>,
+    pub(crate) delivery: Option<DeliveryRule>,
 }
 
 impl Server {

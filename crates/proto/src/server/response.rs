@@ -5,7 +5,6 @@ use core::net::SocketAddr;
 
 use crate::admission::AMPLIFICATION_FACTOR;
 use crate::block::Key;
-use crate::block::response_cache::CachedResponse;
 use crate::capacity::Capacity;
 use crate::carrier::{Carrier, empty};
 use crate::codec::HEADER_LENGTH;
@@ -17,7 +16,7 @@ use crate::counters::Refusal;
 use crate::dedup::Remembered;
 use crate::event::Disconnect;
 use crate::event::IncomingId;
-use crate::message::{Payload, Response};
+use crate::message::Response;
 use crate::message_layer::UNLIMITED;
 use crate::observe::observers::ObserverIndex;
 use crate::retransmission_count::Count;
@@ -29,23 +28,23 @@ use crate::writing::{append_count, set_header, write_response};
 
 /// The facts of a request that its response depends on.
 #[derive(Clone, Copy)]
-pub(super) struct Reply<'t> {
-    pub(super) id: IncomingId,
-    pub(super) serial: u32,
-    pub(super) from: SocketAddr,
-    pub(super) message_id: MessageId,
-    pub(super) key: TokenKey,
-    pub(super) token: &'t [u8],
-    pub(super) method: Code,
-    pub(super) acknowledgement: Acknowledgement,
-    pub(super) remembered: Option<Remembered>,
+pub(crate) struct Reply<'t> {
+    pub(crate) id: IncomingId,
+    pub(crate) serial: u32,
+    pub(crate) from: SocketAddr,
+    pub(crate) message_id: MessageId,
+    pub(crate) key: TokenKey,
+    pub(crate) token: &'t [u8],
+    pub(crate) method: Code,
+    pub(crate) acknowledgement: Acknowledgement,
+    pub(crate) remembered: Option<Remembered>,
     /// The retransmission count to echo.
-    pub(super) count: Option<(OptionNumber, Count)>,
-    pub(super) terms: ResponseTerms,
-    pub(super) received: usize,
-    pub(super) registration: RegistrationState,
+    pub(crate) count: Option<(OptionNumber, Count)>,
+    pub(crate) terms: ResponseTerms,
+    pub(crate) received: usize,
+    pub(crate) registration: RegistrationState,
     /// The connection of the request is open; over datagrams, always.
-    pub(super) connected: bool,
+    pub(crate) connected: bool,
 }
 
 impl<'t> Reply<'t> {
@@ -71,7 +70,7 @@ impl<'t> Reply<'t> {
 
     /// Returns whether the application has registered the sender as an observer.
     #[inline]
-    pub(super) fn is_observing(&self) -> bool {
+    pub(crate) fn is_observing(&self) -> bool {
         self.registration == RegistrationState::Observing
     }
 
@@ -98,7 +97,7 @@ impl<'t> Reply<'t> {
 }
 
 /// A response written into the scratch buffer.
-pub(super) struct Written {
+pub(crate) struct Written {
     length: usize,
     /// The rest of its body is cached.
     keep: bool,
@@ -111,7 +110,7 @@ pub(super) struct Written {
 
 impl Written {
     /// A response of this length and a budget that holds it.
-    pub(super) const fn whole(length: usize, budget: Option<usize>) -> Self {
+    pub(crate) const fn whole(length: usize, budget: Option<usize>) -> Self {
         Self {
             length,
             keep: false,
@@ -220,33 +219,9 @@ impl Server {
         finish_registration(cx, carrier, observer, response, &written);
     }
 
-    /// Caches the body of a block-wise response.
-    #[inline]
-    pub(super) fn keep_rest(
-        &mut self,
-        cx: &Context,
-        carrier: &mut Carrier,
-        reply: &Reply<'_>,
-        response: &Response,
-    ) {
-        let Some(slot) = self.incoming.find(reply.id) else {
-            return;
-        };
-        if let Payload::Whole(body) = &response.payload {
-            let Response { code, options, .. } = response;
-            let cached = CachedResponse {
-                code: *code,
-                options: options.clone(),
-                body: body.clone(),
-            };
-            let key = Key::of(reply.from, &slot.message());
-            carrier.response_cache.keep(cx.now, key, cached);
-        }
-    }
-
     /// Sends a response: over the connection of its request, with the ACK, or separately.
     #[inline]
-    pub(super) fn send_reply(
+    pub(crate) fn send_reply(
         &mut self,
         cx: &mut Context,
         carrier: &mut Carrier,

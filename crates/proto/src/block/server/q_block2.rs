@@ -57,7 +57,7 @@ impl Server {
 
     /// Sends the blocks of a response that its request names. Returns false for a response that goes
     /// without Q-Block2: its body fits one message, or it is the first of several notifications.
-    pub(super) fn respond_q_block2(
+    pub(crate) fn respond_q_block2(
         &mut self,
         cx: &mut Context,
         carrier: &mut Carrier,

@@ -1,13 +1,18 @@
-//! Block-wise request bodies (RFC 7959 2.5).
+//! Block-wise bodies of received requests and their responses (RFC 7959).
 
-use crate::block::ReassemblyStep;
+mod q_block1;
+mod q_block2;
+
 use crate::block::reassembly::Delivery;
+use crate::block::response_cache::CachedResponse;
+use crate::block::{Key, ReassemblyStep};
 use crate::carrier::Carrier;
 use crate::codec::{BlockValue, Code, OptionNumber};
 use crate::context::{Context, Owner, Queued};
 use crate::event::IncomingId;
-use crate::message::Response;
+use crate::message::{Payload, Response};
 use crate::server::inbound::InboundRequest;
+use crate::server::response::Reply;
 use crate::server::{Part, Server};
 
 const BLOCKS_MISSING: &str = "earlier blocks of the body are missing";
@@ -155,6 +160,68 @@ impl Server {
                 let text = "the payload's length contradicts Block1";
                 self.fail(cx, carrier, id, Code::BAD_REQUEST, text);
             }
+        }
+    }
+
+    /// Answers a request for a later block from the response cache. An unsafe one outside the cache
+    /// is rejected. Returns whether it was answered.
+    pub(crate) fn answer_continuation(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        request: &InboundRequest<'_, '_>,
+        id: IncomingId,
+    ) -> bool {
+        let (lifetime, from) = (cx.lifetimes.exchange, request.from);
+        let cached = (carrier.response_cache).find(cx.now, lifetime, from, request.message);
+        debug_assert!(self.incoming.find(id).is_some());
+        if let Some(cached) = cached {
+            let CachedResponse {
+                code,
+                options,
+                body,
+            } = cached;
+            let response = Response {
+                code,
+                options,
+                payload: Payload::Fixed(body),
+            };
+            self.respond(cx, carrier, id, &response);
+            return true;
+        }
+        if request.message.code().is_safe() {
+            return false;
+        }
+        // It has been executed, and its body is not in this message: the application would take it
+        // for another request, with an empty body.
+        self.incoming.slots[id.index as usize].terms.wanted =
+            carrier.requested_block(cx, from, None);
+        let text = "the response body has expired";
+        self.fail(cx, carrier, id, Code::REQUEST_ENTITY_INCOMPLETE, text);
+        true
+    }
+
+    /// Caches the body of a block-wise response.
+    #[inline]
+    pub(crate) fn keep_rest(
+        &mut self,
+        cx: &Context,
+        carrier: &mut Carrier,
+        reply: &Reply<'_>,
+        response: &Response,
+    ) {
+        let Some(slot) = self.incoming.find(reply.id) else {
+            return;
+        };
+        if let Payload::Whole(body) = &response.payload {
+            let Response { code, options, .. } = response;
+            let cached = CachedResponse {
+                code: *code,
+                options: options.clone(),
+                body: body.clone(),
+            };
+            let key = Key::of(reply.from, &slot.message());
+            carrier.response_cache.keep(cx.now, key, cached);
         }
     }
 }
