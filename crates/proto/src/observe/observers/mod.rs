@@ -8,15 +8,13 @@
 //! to it. Intermediate states are skipped (RFC 7641 4.5.2), so nothing queues up for a slow
 //! observer.
 
-mod fan_out;
-mod interest;
 mod registration;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
-use carob_cc::time::Instant;
+use carob_cc::time::{Duration, Instant};
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable};
 use slab::Slab;
@@ -28,15 +26,26 @@ use crate::observe::Subject;
 use crate::observe::state::{Current, State};
 use crate::tables::lru::LruList;
 
-use fan_out::FanOut;
-pub(crate) use interest::CONFIRM_INTEREST;
-pub(crate) use registration::Registration;
-
 /// Index of an observer in its table.
 pub(crate) type ObserverIndex = u32;
 
 /// The index of no observer and no exchange.
 pub(crate) const NONE: u32 = u32::MAX;
+
+/// The interval in which a client must confirm its interest: by acknowledging a notification sent
+/// as CON, or by a new registration (RFC 7641 4.5).
+pub(crate) const CONFIRM_INTEREST: Duration = Duration::from_secs(24 * 3_600);
+
+/// A registration request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registration<'a> {
+    pub(crate) peer: PeerIndex,
+    pub(crate) token: TokenKey,
+    /// The bytes of a token longer than its key; otherwise empty.
+    pub(crate) long_token: &'a [u8],
+    pub(crate) size: BlockSize,
+    pub(crate) key: &'a [u8],
+}
 
 /// One observation of one peer.
 #[derive(Debug)]
@@ -109,6 +118,13 @@ pub(crate) struct Observed {
     observers: u32,
     version: u32,
     pub(super) current: Current,
+}
+
+/// The progress of a fan-out to a subject's observers.
+#[derive(Clone, Copy, Debug)]
+struct FanOut {
+    subject: u32,
+    next: u32,
 }
 
 /// All observers.
@@ -400,6 +416,49 @@ impl Observers {
     }
 }
 
+/// Fan-out of a new state to the observers of its subject (RFC 7641 4.5).
+impl Observers {
+    /// Sets a new state of a subject. [`next_to_notify`](Self::next_to_notify) returns its observers.
+    pub(crate) fn change(&mut self, subject: Subject, state: State) {
+        let Some(at) = self.find_subject(subject) else {
+            return;
+        };
+        let observed = &mut self.observed[at as usize];
+        observed.version = observed.version.wrapping_add(1);
+        observed.current.set(state);
+        let next = observed.first;
+        debug_assert!(next != NONE, "an observed subject has an observer");
+        // Observers already sent a superseded state are notified again.
+        match self.fan_out.iter_mut().find(|t| t.subject == at) {
+            Some(fan_out) => fan_out.next = next,
+            None => self.fan_out.push_back(FanOut { subject: at, next }),
+        }
+    }
+
+    /// Returns whether some observers of a subject have not been notified of its change yet.
+    pub(crate) fn is_fan_out_in_progress(&self, subject: Subject) -> bool {
+        let at = self.find_subject(subject);
+        at.is_some_and(|at| self.fan_out.iter().any(|fan_out| fan_out.subject == at))
+    }
+
+    /// The next observer to notify of a new state, subject by subject.
+    #[inline]
+    pub(crate) fn next_to_notify(&mut self) -> Option<ObserverIndex> {
+        loop {
+            let fan_out = self.fan_out.front_mut()?;
+            match self.slots.get(fan_out.next as usize) {
+                Some(observer) => {
+                    let index = fan_out.next;
+                    debug_assert!(observer.subject == fan_out.subject, "another list");
+                    fan_out.next = observer.of_subject.next;
+                    return Some(index);
+                }
+                None => self.fan_out.pop_front(),
+            };
+        }
+    }
+}
+
 impl core::ops::Index<ObserverIndex> for Observers {
     type Output = Observer;
     fn index(&self, index: ObserverIndex) -> &Observer {
@@ -412,5 +471,6 @@ impl core::ops::IndexMut<ObserverIndex> for Observers {
         &mut self.slots[index as usize]
     }
 }
+
 #[cfg(test)]
 mod tests;

@@ -1,26 +1,17 @@
-//! Registration of observers (RFC 7641 4.1).
+//! Registration of observers, and confirmation of their interest (RFC 7641 4.1, 4.5).
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use carob_cc::time::Instant;
 
-use super::{KeyBytes, Links, NONE, Observed, Observer, ObserverIndex, Observers};
-use crate::address::PeerIndex;
-use crate::codec::{BlockSize, MessageId, TokenKey};
+use super::{
+    CONFIRM_INTEREST, KeyBytes, Links, NONE, Observed, Observer, ObserverIndex, Observers,
+    Registration,
+};
+use crate::codec::{BlockSize, MessageId};
 use crate::observe::Subject;
 use crate::observe::state::Current;
-
-/// A registration request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Registration<'a> {
-    pub(crate) peer: PeerIndex,
-    pub(crate) token: TokenKey,
-    /// The bytes of a token longer than its key; otherwise empty.
-    pub(crate) long_token: &'a [u8],
-    pub(crate) size: BlockSize,
-    pub(crate) key: &'a [u8],
-}
 
 impl Observers {
     /// Registers an observer, or refreshes the one with the same peer and token (RFC 7641 4.1).
@@ -156,5 +147,39 @@ impl Observers {
             core::hash::BuildHasher::hash_one(state, observed[i as usize].subject.0)
         });
         at
+    }
+}
+
+/// Confirmation of the observers' interest (RFC 7641 4.5).
+impl Observers {
+    /// Returns whether the next notification of an observer must be confirmable (RFC 7641 4.5, 7).
+    pub(crate) fn must_confirm(&self, index: ObserverIndex, now: Instant) -> bool {
+        let observer = &self.slots[index as usize];
+        observer.unconfirmed >= self.unconfirmed_max
+            || now.since(observer.confirmed) >= CONFIRM_INTEREST
+    }
+
+    /// Records that an observer's interest is being verified, by a message sent or by the next
+    /// notification.
+    pub(crate) fn ask(&mut self, index: ObserverIndex, now: Instant) {
+        let observer = &mut self.slots[index as usize];
+        observer.confirmed = now;
+        observer.unconfirmed = self.unconfirmed_max;
+        self.by_interest.touch(index);
+    }
+
+    /// Records that an observer has confirmed its interest.
+    pub(crate) fn confirm(&mut self, index: ObserverIndex, now: Instant) {
+        let observer = &mut self.slots[index as usize];
+        observer.confirmed = now;
+        observer.unconfirmed = 0;
+        self.by_interest.touch(index);
+    }
+
+    /// The observer whose last confirmation is oldest, and its time.
+    pub(crate) fn least_interested(&self) -> Option<(ObserverIndex, Instant)> {
+        let index = self.by_interest.oldest()?;
+        debug_assert!(self.slots.contains(index as usize), "no observer {index}");
+        Some((index, self.slots[index as usize].confirmed))
     }
 }
