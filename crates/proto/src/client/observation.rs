@@ -23,8 +23,8 @@ use crate::context::{Context, Owner};
 use crate::event::{Event, Failure};
 use crate::message::Request;
 use crate::message_layer::tokens::OwnToken;
+use crate::observe::Newest;
 use crate::observe::Observe;
-use crate::observe::freshness::Newest;
 use crate::timers::TimerId;
 use crate::trace::TraceEvent;
 

@@ -15,7 +15,6 @@ mod matching;
 mod no_response;
 pub(crate) mod notification_queue;
 pub(crate) mod notify;
-pub(crate) mod observation_tokens;
 pub(crate) mod peer;
 mod queue;
 mod reported;

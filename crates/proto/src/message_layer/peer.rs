@@ -19,7 +19,7 @@ use crate::message_id::MessageIds;
 use crate::message_layer::Queue;
 use crate::message_layer::bottleneck_group::NONE as NO_AGGREGATE;
 use crate::message_layer::session::Session;
-use crate::observe::freshness::SEQUENCE_MAX;
+use crate::observe::SEQUENCE_MAX;
 use crate::tables::bounded_map::{BoundedMap, Keyed};
 use crate::tables::quota::{QuotaPolicy, QuotaTable};
 use crate::timers::TimerId;

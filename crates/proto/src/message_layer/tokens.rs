@@ -30,8 +30,8 @@ use crate::codec::{
 use crate::config::ENGINE_BYTES;
 use crate::context::Context;
 use crate::event::Failure;
-use crate::message_layer::observation_tokens::ObservationTokens;
 use crate::message_layer::{Exchange, State, Submission, UNLIMITED};
+use crate::observe::tokens::ObservationTokens;
 use crate::retransmission_count::COUNTING_TOKEN_BYTES;
 use crate::seeds::{Seeds, Table};
 
