@@ -17,8 +17,8 @@ use crate::config::Tracing;
 use crate::context::Context;
 use crate::dedup::Idempotency;
 use crate::event::Failure;
-use crate::message_layer::notify::has_observe;
 use crate::message_layer::{Purpose, State};
+use crate::observe::has_observe;
 use crate::observe::observers::ObserverIndex;
 use crate::trace::TraceEvent;
 

@@ -13,8 +13,6 @@ mod index;
 mod input;
 mod matching;
 mod no_response;
-pub(crate) mod notification_queue;
-pub(crate) mod notify;
 pub(crate) mod peer;
 mod queue;
 mod reported;
@@ -42,7 +40,6 @@ use crate::context::{Context, Owner};
 use crate::event::RequestError;
 use crate::message_id::MessageIds;
 use crate::message_layer::bottleneck_group::NONE as NO_AGGREGATE;
-use crate::message_layer::notify::ACKNOWLEDGEMENT_BYTES;
 use crate::message_layer::peer::AddressState;
 use crate::message_layer::reported::first_set_departure;
 use crate::trace::TraceEvent;
@@ -55,6 +52,9 @@ pub(crate) use crate::message_layer::exchange::{
     UNLIMITED,
 };
 pub(crate) use crate::message_layer::index::ExchangeIndex;
+
+/// Bytes of an empty message, as an acknowledgement is.
+const ACKNOWLEDGEMENT_BYTES: u32 = 4;
 
 /// When a queued message may leave.
 enum Departure {

@@ -8,11 +8,14 @@
 //! These modules hold state only: they neither build nor send messages. The
 //! [endpoint](crate::endpoint) does that, under the peer's controller.
 
+mod carrier;
 pub(crate) mod observers;
 pub(crate) mod state;
 pub(crate) mod tokens;
 
 use carob_cc::time::{Duration, Instant};
+
+use crate::codec::{MessageView, OptionNumber};
 
 /// The value of the Observe option in a request (RFC 7641 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,11 @@ impl Observe {
             _ => None,
         }
     }
+}
+
+/// Returns whether a request has an Observe option.
+pub(crate) fn has_observe(message: &MessageView<'_>) -> bool {
+    message.uint_option(OptionNumber::OBSERVE).is_some()
 }
 
 /// The observed representation of a resource, by a number of the application.

@@ -1,7 +1,8 @@
 //! The state of a subject, as its notifications carry it, and their format.
 
-use crate::codec::{Code, ContentFormat};
-use crate::message::Response;
+use crate::block::RequestedBlock;
+use crate::codec::{BlockSize, Code, ContentFormat, EncodeError, OptionNumber};
+use crate::message::{Payload, Response};
 
 /// A state as its notifications carry it.
 #[derive(Debug)]
@@ -80,6 +81,55 @@ impl Current {
             }
         }
     }
+}
+
+/// The beginning of a state for an observer with this block size: the replacement of the response,
+/// if any, and the block of it.
+///
+/// A part read for one observer is cut to the blocks of another, or sent in its own.
+pub(super) fn beginning(
+    response: &Response,
+    wanted: RequestedBlock,
+) -> Result<(Option<Response>, RequestedBlock), EncodeError> {
+    let mut wanted = wanted;
+    let Payload::Part {
+        offset,
+        bytes,
+        more,
+        size: whole,
+    } = &response.payload
+    else {
+        return Ok((None, wanted));
+    };
+    if *offset > 0 {
+        // Observations concern the whole (RFC 7959 2.6).
+        return Err(EncodeError::NotAllowed(OptionNumber::BLOCK2));
+    }
+    if *more {
+        if wanted.size.is_bert() && BlockSize::BERT.fits(bytes.len(), true) {
+            wanted.span = wanted.span.min(bytes.len());
+            wanted.whole = wanted.span;
+        } else {
+            let own = BlockSize::from_bytes_at_most(bytes.len()).unwrap_or(BlockSize::MIN);
+            wanted = RequestedBlock::block(0, own.min(wanted.size));
+        }
+    }
+    let length = if *more || bytes.len() > wanted.whole {
+        wanted.span
+    } else {
+        bytes.len()
+    };
+    let cut = (bytes.len() > length).then(|| Response {
+        code: response.code,
+        options: response.options.clone(),
+        payload: Payload::Part {
+            offset: 0,
+            bytes: bytes.slice(..length),
+            more: true,
+            size: whole.or((!more).then_some(bytes.len() as u64)),
+        },
+    });
+    Ok((cut, wanted))
 }
 
 #[cfg(test)]

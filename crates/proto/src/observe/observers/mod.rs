@@ -21,10 +21,13 @@ use slab::Slab;
 
 use crate::address::PeerIndex;
 use crate::codec::{BlockSize, MessageId, TokenKey};
+use crate::config::Config;
 use crate::message::Response;
 use crate::observe::Subject;
 use crate::observe::state::{Current, State};
+use crate::seeds::{Seeds, Table};
 use crate::tables::lru::LruList;
+use crate::tables::quota::QuotaTable;
 
 /// Index of an observer in its table.
 pub(crate) type ObserverIndex = u32;
@@ -455,6 +458,35 @@ impl Observers {
                 }
                 None => self.fan_out.pop_front(),
             };
+        }
+    }
+}
+
+/// The observers of all resources, and their notifications.
+#[derive(Debug)]
+pub(crate) struct Notifications {
+    pub(crate) observers: Observers,
+    /// Observations by source.
+    pub(crate) shares: QuotaTable,
+    /// Notifications waiting to be sent.
+    pub(crate) waiting: usize,
+    /// Notifications dropped.
+    pub(crate) dropped: u64,
+}
+
+impl Notifications {
+    pub(crate) fn new(config: &Config, seeds: &Seeds) -> Self {
+        let limits = &config.limits;
+        Self {
+            observers: Observers::new(
+                seeds.table(Table::Observers),
+                (limits.observers, limits.observers_of_peer),
+                limits.observer_bytes,
+                config.unconfirmed_max,
+            ),
+            shares: QuotaTable::new(seeds.table(Table::ObserverQuotas)),
+            waiting: 0,
+            dropped: 0,
         }
     }
 }

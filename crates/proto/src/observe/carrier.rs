@@ -1,4 +1,4 @@
-//! Observers of this endpoint's resources, and their notifications (RFC 7641 4).
+//! Notifications of this endpoint's resources, and their queue (RFC 7641 4).
 //!
 //! Notifications are ordinary exchanges: they are in their peer's queue, under the controller's
 //! window and pacing, with requests and separate responses to that peer. Each observation has at
@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use carob_cc::controller::CopyTagging;
+use carob_cc::evidence::Kind;
 use carob_cc::time::Instant;
 
 use crate::address::PeerIndex;
@@ -15,8 +16,8 @@ use crate::block::response_cache::CachedResponse;
 use crate::block::{Key, RequestedBlock};
 use crate::carrier::Carrier;
 use crate::codec::token_room;
-use crate::codec::{BlockSize, Code, EncodeError, MessageView, OptionNumber, TokenKey};
-use crate::config::MESSAGE_BYTES;
+use crate::codec::{BlockSize, Code, EncodeError, TokenKey};
+use crate::config::{MESSAGE_BYTES, NotificationQueue};
 use crate::context::Context;
 use crate::event::Event;
 use crate::message::{Payload, Response};
@@ -25,15 +26,13 @@ use crate::message_layer::{Purpose, RequestTraits, Submission, UNLIMITED};
 use crate::observe::SEQUENCE_MAX;
 use crate::observe::Subject;
 use crate::observe::observers::{CONFIRM_INTEREST, NONE, ObserverIndex};
-use crate::observe::state::State;
+use crate::observe::state::{State, beginning};
 use crate::trace::TraceEvent;
 use crate::writing::write_response;
 
 /// Bytes by which a notification may exceed another of the same state: a token of up to 8 bytes,
 /// and its sequence number.
 const REGISTRATION_SLACK: usize = 8 + 3;
-/// Bytes of an empty message, as an acknowledgement is.
-pub(crate) const ACKNOWLEDGEMENT_BYTES: u32 = 4;
 
 impl Carrier {
     /// Notifies all observers of `subject` of a new state. Returns their number.
@@ -395,56 +394,108 @@ impl Carrier {
     }
 }
 
-/// The beginning of a state for an observer with this block size: the replacement of the response,
-/// if any, and the block of it.
-///
-/// A part read for one observer is cut to the blocks of another, or sent in its own.
-fn beginning(
-    response: &Response,
-    wanted: RequestedBlock,
-) -> Result<(Option<Response>, RequestedBlock), EncodeError> {
-    let mut wanted = wanted;
-    let Payload::Part {
-        offset,
-        bytes,
-        more,
-        size: whole,
-    } = &response.payload
-    else {
-        return Ok((None, wanted));
-    };
-    if *offset > 0 {
-        // Observations concern the whole (RFC 7959 2.6).
-        return Err(EncodeError::NotAllowed(OptionNumber::BLOCK2));
+impl Context {
+    /// Returns whether a newer state supersedes a queued one.
+    pub(crate) fn supersedes_notifications(&self) -> bool {
+        self.config.notification_queue == NotificationQueue::Supersede
     }
-    if *more {
-        if wanted.size.is_bert() && BlockSize::BERT.fits(bytes.len(), true) {
-            wanted.span = wanted.span.min(bytes.len());
-            wanted.whole = wanted.span;
-        } else {
-            let own = BlockSize::from_bytes_at_most(bytes.len()).unwrap_or(BlockSize::MIN);
-            wanted = RequestedBlock::block(0, own.min(wanted.size));
-        }
-    }
-    let length = if *more || bytes.len() > wanted.whole {
-        wanted.span
-    } else {
-        bytes.len()
-    };
-    let cut = (bytes.len() > length).then(|| Response {
-        code: response.code,
-        options: response.options.clone(),
-        payload: Payload::Part {
-            offset: 0,
-            bytes: bytes.slice(..length),
-            more: true,
-            size: whole.or((!more).then_some(bytes.len() as u64)),
-        },
-    });
-    Ok((cut, wanted))
 }
 
-/// Returns whether a request has an Observe option.
-pub(crate) fn has_observe(message: &MessageView<'_>) -> bool {
-    message.uint_option(OptionNumber::OBSERVE).is_some()
+/// Queued notifications and their limits.
+///
+/// By default a newer state supersedes a queued one, so each observation has one at most. With
+/// [`NotificationQueue::Queue`] several are queued, each an exchange in its peer's queue. They are
+/// sent in order, and none while an earlier one of its observation is unacknowledged.
+impl Carrier {
+    /// Returns whether no new notification is sent to an observer now: one queued or unacknowledged
+    /// will carry the state, or the limit is reached and this one is dropped.
+    pub(crate) fn must_hold_notification(
+        &mut self,
+        cx: &mut Context,
+        index: ObserverIndex,
+    ) -> bool {
+        let observer = &self.notifications.observers[index];
+        if cx.supersedes_notifications() {
+            return observer.exchange != NONE;
+        }
+        let limits = cx.config.limits;
+        let (peer, address) = (observer.peer, self.peers[observer.peer].address);
+        // A peer with an empty queue may be sent one at once.
+        let most = if self.notifications.waiting >= limits.notifications {
+            1
+        } else {
+            limits.notifications_of_peer.max(1)
+        };
+        let is_full = self.waiting(peer, most) >= most;
+        if is_full {
+            self.notifications.observers.mark_current(index);
+            self.notifications.dropped += 1;
+            cx.trace(address, TraceEvent::NotificationDropped);
+        }
+        is_full
+    }
+
+    /// The number of notifications queued for a peer, counted up to `most`.
+    ///
+    /// Counted each time: a peer has few, and many peers have none.
+    pub(crate) fn waiting(&self, peer: PeerIndex, most: usize) -> usize {
+        let queue = &self.peers[peer].queue;
+        let behind = |before: &u32| queue.next(&self.exchanges, Some(*before));
+        core::iter::successors(queue.next(&self.exchanges, None), behind)
+            .filter(|index| self.carries_notification(*index))
+            .take(most)
+            .count()
+    }
+
+    pub(crate) fn carries_notification(&self, index: u32) -> bool {
+        self.exchanges[index as usize].purpose.kind() == Kind::Notification
+    }
+
+    /// An exchange joins its peer's queue.
+    pub(crate) fn on_queued(&mut self, index: u32) {
+        self.notifications.waiting += usize::from(self.carries_notification(index));
+    }
+
+    /// An exchange leaves its peer's queue.
+    pub(crate) fn on_dequeued(&mut self, index: u32) {
+        let leaves = usize::from(self.carries_notification(index));
+        debug_assert!(self.notifications.waiting >= leaves, "it was counted");
+        self.notifications.waiting -= leaves;
+    }
+
+    /// Returns whether a queued notification must wait because an earlier one of its observation is
+    /// unacknowledged.
+    pub(crate) fn follows_unacknowledged(&self, index: u32) -> bool {
+        let observer = self.exchanges[index as usize].purpose.observer();
+        observer.is_some_and(|observer| {
+            let first = self.notifications.observers[observer].exchange;
+            first != NONE && first != index
+        })
+    }
+
+    /// Removes every queued notification of an observer, except `except`.
+    pub(crate) fn forget_waiting(
+        &mut self,
+        cx: &mut Context,
+        peer: PeerIndex,
+        observer: ObserverIndex,
+        except: u32,
+    ) {
+        if cx.supersedes_notifications() {
+            // There is none but that.
+            let exchange = self.exchanges.get(except as usize);
+            debug_assert!(exchange.is_none_or(|exchange| exchange.peer == peer));
+            return;
+        }
+        let mut before = None;
+        while let Some(index) = self.peers[peer].queue.next(&self.exchanges, before) {
+            let of = self.exchanges[index as usize].purpose.observer();
+            if of == Some(observer) && index != except {
+                self.peers[peer].queue.take(&mut self.exchanges, before);
+                self.retire(cx, index, true);
+            } else {
+                before = Some(index);
+            }
+        }
+    }
 }
