@@ -7,7 +7,6 @@ mod echo;
 pub(crate) mod message;
 pub(crate) mod multicast;
 mod no_response;
-mod observation;
 mod request;
 mod request_config;
 mod retry_after;
@@ -30,7 +29,6 @@ use crate::block::upload::{Block1Queue, Upload};
 use crate::carrier::{AnsweredRequest, Carrier};
 use crate::client::message::Blocks;
 use crate::client::multicast::Groups;
-use crate::client::observation::Observation;
 use crate::client::retry_after::RetryAfterTable;
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber};
 use crate::config::Config;
@@ -40,9 +38,9 @@ use crate::event::{Event, Failure, RequestId};
 use crate::message::{Request, Response};
 use crate::message_layer::Purpose;
 use crate::message_layer::tokens::PeerSupport;
+use crate::observe::client::observation::Observation;
 use crate::seeds::{Seeds, Table};
 use crate::timers::TimerId;
-use crate::writing::encode;
 
 pub use crate::client::request_config::{BlockMode, BodyMode, RequestConfig};
 
@@ -491,7 +489,7 @@ impl Client {
             cx.timers.remove(timer);
         }
         if let Some(observation) = operation.observation {
-            observation::end_observation(cx, carrier, index, operation.peer, &observation);
+            observation.end(cx, carrier, index, operation.peer);
         }
     }
 

@@ -23,10 +23,9 @@ use crate::event::Event;
 use crate::message::{Payload, Response};
 use crate::message_layer::tokens::bytes_of;
 use crate::message_layer::{Purpose, RequestTraits, Submission, UNLIMITED};
-use crate::observe::SEQUENCE_MAX;
-use crate::observe::Subject;
 use crate::observe::observers::{CONFIRM_INTEREST, NONE, ObserverIndex};
 use crate::observe::state::{State, beginning};
+use crate::observe::{SEQUENCE_MAX, Subject};
 use crate::trace::TraceEvent;
 use crate::writing::write_response;
 

@@ -9,7 +9,9 @@
 //! [endpoint](crate::endpoint) does that, under the peer's controller.
 
 mod carrier;
+pub(crate) mod client;
 pub(crate) mod observers;
+mod server;
 pub(crate) mod state;
 pub(crate) mod tokens;
 

@@ -8,7 +8,6 @@ pub(crate) mod admission;
 mod amplification;
 mod delayed_group_response;
 pub(crate) mod inbound;
-mod registration;
 pub(crate) mod request_table;
 pub(crate) mod response;
 

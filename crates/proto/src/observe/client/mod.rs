@@ -5,6 +5,8 @@
 //! the representation becomes stale, or an error occurs, the observation reports that and registers
 //! again, until it is cancelled. It therefore survives a restart of the server.
 
+pub(crate) mod observation;
+
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -16,17 +18,17 @@ use carob_cc::time::Duration;
 use crate::address::PeerIndex;
 use crate::block::client::Received;
 use crate::carrier::Carrier;
-use crate::client::{Client, Hold, Operation, RequestId, encode};
+use crate::client::{Client, Hold, Operation};
 use crate::codec::token_room;
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber, TokenKey};
 use crate::context::{Context, Owner};
-use crate::event::{Event, Failure};
+use crate::event::{Event, Failure, RequestId};
 use crate::message::Request;
 use crate::message_layer::tokens::OwnToken;
-use crate::observe::Newest;
-use crate::observe::Observe;
-use crate::timers::TimerId;
+use crate::observe::client::observation::{Observation, Phase};
+use crate::observe::{Newest, Observe};
 use crate::trace::TraceEvent;
+use crate::writing::encode;
 
 /// The default Max-Age of a response, in seconds (RFC 7252 5.10.5).
 const MAX_AGE: u32 = 60;
@@ -35,35 +37,6 @@ const MAX_AGE: u32 = 60;
 const RENEW_AFTER: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
 /// Doublings of that delay at most, one for each failed renewal: to 5 to 16 minutes.
 const DOUBLINGS: u8 = 6;
-
-/// An observation of this endpoint.
-#[derive(Debug)]
-pub(crate) struct Observation {
-    /// The token of its registrations and notifications.
-    token: OwnToken,
-    timer: TimerId,
-    phase: Phase,
-    /// The newest notification; `None` until the server has accepted the first registration.
-    newest: Option<Newest>,
-    /// A notification is being reassembled.
-    arriving: bool,
-    /// A notification has arrived since the last registration was sent.
-    heard: bool,
-    /// Failed renewals since the last notification.
-    failures: u8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// A registration is in progress.
-    Registering,
-    /// The timer runs until the newest state goes stale.
-    Fresh,
-    /// The timer runs until it is to be renewed.
-    Stale,
-    /// It is being deregistered.
-    Ending,
-}
 
 impl Client {
     /// Makes a new request an observation.
@@ -513,20 +486,6 @@ impl Operation {
     pub(crate) fn is_notified(&self) -> bool {
         self.observation.as_ref().is_some_and(|o| o.arriving)
     }
-}
-
-/// Ends the observation of a request that has ended.
-pub(crate) fn end_observation(
-    cx: &mut Context,
-    carrier: &mut Carrier,
-    index: u32,
-    peer: PeerIndex,
-    observation: &Observation,
-) {
-    cx.timers.remove(observation.timer);
-    let token = &observation.token.key;
-    let removed = carrier.tokens.observations.remove(peer, token, index);
-    debug_assert!(removed.is_some(), "the token of an observation is listed");
 }
 
 /// Turns an observation into an ordinary request, whose response is its last event.
