@@ -1,12 +1,13 @@
 //! Bodies larger than a message: Block1 and Block2 (RFC 7959), Q-Block1 and Q-Block2 (RFC 9177), both roles.
 //!
-//! - `download`: a client reassembles a response body from Block2 responses;
-//! - `upload`: a client splits a request body into Block1 requests;
-//! - `reassembly`: a server reassembles a request body;
-//! - `response_cache`: a server stores the response body that a peer is reading.
+//! | state of | Block1 | Block2 | Q-Block1 | Q-Block2 |
+//! |---|---|---|---|---|
+//! | a client | `upload` | `download` | `q_upload` | `q_download` |
+//! | a server | `reassembly` | `response_cache` | `q_body` | `response_cache` |
 //!
-//! These modules hold state only: they neither build nor send messages. The
-//! [endpoint](crate::endpoint) does that, and its controller limits the blocks in flight.
+//! These modules neither build nor send messages. The modules `client` and `server` do that, as parts of
+//! the layers [`Client`](crate::client::Client) and [`Server`](crate::server::Server). The peer's
+//! controller limits the blocks in flight.
 
 pub(crate) mod any_order;
 pub(crate) mod client;
@@ -29,7 +30,7 @@ use bytes::Bytes;
 use carob_cc::time::Duration;
 
 use crate::cache_key::CacheKey;
-use crate::codec::{BlockSize, MessageView, OptionNumber};
+use crate::codec::{BlockSize, BlockValue, MessageView, OptionNumber};
 use crate::message::Response;
 use crate::tables::bounded_map::MapKey;
 use crate::tables::keyed_hash::KeyedState;
@@ -92,6 +93,42 @@ impl QBlockConfig {
     /// Blocks of a set.
     pub(crate) fn set(&self) -> u32 {
         u32::from(self.max_payloads.max(1))
+    }
+}
+
+/// The block options of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Blocks {
+    pub(crate) block1: Option<BlockValue>,
+    pub(crate) block2: Option<BlockValue>,
+    /// The size of the request's body, in bytes.
+    pub(crate) size1: Option<u32>,
+    /// The options are Q-Block1 and Q-Block2 (RFC 9177).
+    pub(crate) quick: bool,
+}
+
+impl Blocks {
+    /// The options of a message that requests a block of the response.
+    pub(crate) fn of_response(block2: BlockValue) -> Self {
+        Self {
+            block2: Some(block2),
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether it concerns a block after the first.
+    pub(crate) fn is_later(&self) -> bool {
+        let later = |block: Option<BlockValue>| block.is_some_and(|block| block.number > 0);
+        later(self.block1) || later(self.block2)
+    }
+
+    /// The bytes expected in response, if not `named` by the application: once blocks are in flight, the
+    /// size of each is known.
+    pub(crate) fn expected_bytes(&self, named: u32) -> u32 {
+        match (named, self.block2) {
+            (0, Some(block)) => block.szx.bytes() as u32 + 16,
+            (named, _) => named,
+        }
     }
 }
 

@@ -6,10 +6,11 @@ use carob_cc::controller::CopyTagging;
 use smallvec::{SmallVec, smallvec};
 
 use crate::address::PeerIndex;
+use crate::block::Blocks;
 use crate::carrier::Carrier;
 use crate::client::Client;
 use crate::codec::token_room;
-use crate::codec::{BlockValue, EncodeError, OptionNumber, Options};
+use crate::codec::{EncodeError, OptionNumber, Options};
 use crate::config::admissible;
 use crate::context::Context;
 use crate::event::Failure;
@@ -17,42 +18,6 @@ use crate::message_layer::tokens::OwnToken;
 use crate::message_layer::{Purpose, RequestTraits, Submission, UNLIMITED};
 use crate::observe::Observe;
 use crate::writing::encode;
-
-/// The block options of a message.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Blocks {
-    pub(crate) block1: Option<BlockValue>,
-    pub(crate) block2: Option<BlockValue>,
-    /// The size of the request's body, in bytes.
-    pub(crate) size1: Option<u32>,
-    /// The options are Q-Block1 and Q-Block2 (RFC 9177).
-    pub(crate) quick: bool,
-}
-
-impl Blocks {
-    /// The options of a message that requests a block of the response.
-    pub(crate) fn of_response(block2: BlockValue) -> Self {
-        Self {
-            block2: Some(block2),
-            ..Self::default()
-        }
-    }
-
-    /// Returns whether it concerns a block after the first.
-    fn is_later(&self) -> bool {
-        let later = |block: Option<BlockValue>| block.is_some_and(|block| block.number > 0);
-        later(self.block1) || later(self.block2)
-    }
-
-    /// The bytes expected in response, if not `named` by the application: once blocks are in flight, the
-    /// size of each is known.
-    fn expected_bytes(&self, named: u32) -> u32 {
-        match (named, self.block2) {
-            (0, Some(block)) => block.szx.bytes() as u32 + 16,
-            (named, _) => named,
-        }
-    }
-}
 
 impl Client {
     /// Sends one message of a request.

@@ -4,7 +4,7 @@
 //! or, for a response body of known size, as many at once as the controller's window permits.
 
 mod echo;
-pub(crate) mod message;
+mod message;
 pub(crate) mod multicast;
 mod no_response;
 mod request;
@@ -22,12 +22,12 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use crate::address::PeerIndex;
+use crate::block::Blocks;
 use crate::block::download::{Download, DownloadError};
 use crate::block::q_download::QDownload;
 use crate::block::q_upload::QUpload;
 use crate::block::upload::{Block1Queue, Upload};
 use crate::carrier::{AnsweredRequest, Carrier};
-use crate::client::message::Blocks;
 use crate::client::multicast::Groups;
 use crate::client::retry_after::RetryAfterTable;
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber};

@@ -1,12 +1,12 @@
-//! Observing resources (RFC 7641), both roles.
+//! Observing resources (RFC 7641), both roles. State:
 //!
 //! - [`Newest`]: a client discards notifications that arrive out of order;
 //! - `tokens`: the tokens of a client's observations;
 //! - `observers`: a server's list of observers, with the version last sent to each;
 //! - `state`: the representation that notifications carry.
 //!
-//! These modules hold state only: they neither build nor send messages. The
-//! [endpoint](crate::endpoint) does that, under the peer's controller.
+//! These modules neither build nor send messages. The modules `client`, `server` and `carrier` do that, as
+//! parts of the layers of these names: a notification is an exchange under its peer's controller.
 
 mod carrier;
 pub(crate) mod client;

@@ -9,9 +9,8 @@ use bytes::Bytes;
 
 use crate::block::download::{Download, DownloadError};
 use crate::block::response_cache::join;
-use crate::block::{QBlockMode, remove_transfer_options};
+use crate::block::{Blocks, QBlockMode, remove_transfer_options};
 use crate::carrier::Carrier;
-use crate::client::message::Blocks;
 use crate::client::{BlockMode, BodyMode, Client, Progress};
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber};
 use crate::config::RESTARTS;

@@ -14,11 +14,10 @@ use core::net::SocketAddr;
 
 use carob_cc::time::{Duration, Instant};
 
-use crate::block::QBlockMode;
 use crate::block::q_upload::{BlockSender, BlockTransmission, Feedback, QUpload, Report};
+use crate::block::{Blocks, QBlockMode};
 use crate::capacity::Capacity;
 use crate::carrier::{AnsweredRequest, Carrier};
-use crate::client::message::Blocks;
 use crate::client::{BlockMode, BodyMode, Client, Progress, RequestConfig};
 use crate::codec::{BlockValue, Code, ContentFormat, EncodeError, MessageView, OptionNumber};
 use crate::context::{Context, Owner};

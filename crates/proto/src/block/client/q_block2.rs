@@ -9,13 +9,12 @@ use carob_cc::time::Duration;
 use smallvec::SmallVec;
 
 use crate::address::PeerIndex;
-use crate::block::QBlockMode;
 use crate::block::any_order::{Added, AnyOrderBody};
 use crate::block::client::Received;
 use crate::block::download::DownloadError;
 use crate::block::q_download::QDownload;
+use crate::block::{Blocks, QBlockMode};
 use crate::carrier::Carrier;
-use crate::client::message::Blocks;
 use crate::client::{BlockMode, BodyMode, Client, RequestConfig};
 use crate::codec::{BlockValue, Code, MessageView, OptionNumber, TokenKey, Type};
 use crate::config::RESTARTS;
