@@ -55,6 +55,8 @@ impl BlockSet {
 
     fn place(&self, number: u32) -> (usize, u64) {
         debug_assert!(number >= self.first_missing, "received before the bitmap");
+        // The bitmap begins at the boundary of a word, so that `advance` drops whole words and
+        // shifts no bits.
         let offset = number - self.first_missing / WORD * WORD;
         ((offset / WORD) as usize, 1 << (offset % WORD))
     }
@@ -72,6 +74,8 @@ impl BlockSet {
         if self.contains(number) {
             return Added::Duplicate;
         }
+        // No underflow: a lower number is contained. Without the limit, one forged block with
+        // the highest number (2^20 - 1) would allocate a bitmap of 128 KiB.
         if number - self.first_missing > self.ahead_limit {
             return Added::TooFar;
         }
@@ -187,6 +191,8 @@ impl AnyOrderBody {
     /// Bytes of memory held: those received, and [`BLOCK_OVERHEAD`] for each block stored ahead of a
     /// missing one.
     pub(crate) fn held(&self) -> usize {
+        // The overhead counts, because blocks of 16 bytes would otherwise hold seven times the
+        // memory that they are charged for.
         self.bytes.len() + self.ahead_bytes + self.ahead.len() * BLOCK_OVERHEAD
     }
 
@@ -208,6 +214,7 @@ impl AnyOrderBody {
     pub(crate) fn check(&self, block: BlockValue, length: usize) -> Result<(), Contradiction> {
         let unit = self.block_size.bytes();
         let blocks = self.blocks();
+        // NUM has 20 bits (RFC 7959 2.2), so this cannot overflow.
         let last = block.number + 1 == blocks;
         let expected = if last {
             self.size as usize - (blocks as usize - 1) * unit
@@ -246,6 +253,8 @@ impl AnyOrderBody {
             return Ok(added);
         }
         self.bytes.extend_from_slice(payload);
+        // `received` has advanced past every block that is contiguous now, so these follow in
+        // order.
         while let Some(next) = self.ahead.first_entry()
             && *next.key() < self.received.first_missing()
         {

@@ -116,9 +116,12 @@ impl Download {
         let etag = etag.unwrap_or_default();
         if self.complete == 0 && self.ahead.is_empty() {
             self.etag = SmallVec::from_slice(etag);
+        // Blocks of different representations must not be put together (RFC 7959 2.4).
         } else if self.etag.as_slice() != etag {
             return Err(DownloadError::Changed);
         }
+        // 0 announces nothing: it is the value with which a request asks for the size (RFC 7959
+        // 4).
         if let Some(announced) = announced.filter(|size| *size > 0) {
             if announced as usize > self.limit {
                 return Err(DownloadError::TooLarge { limit: self.limit });
@@ -148,9 +151,11 @@ impl Download {
                 .retain(|at, bytes| *at + (bytes.len() as u64) <= self.requested);
         }
         let end = offset + payload.len() as u64;
+        // Size2 is a hint that a server may omit or understate, so the bytes are counted, too.
         if end > self.limit as u64 {
             return Err(DownloadError::TooLarge { limit: self.limit });
         }
+        // `ahead` thus holds only what was requested: a server cannot fill it with others.
         if offset > self.requested {
             return Err(DownloadError::WrongBlock { offset });
         }

@@ -177,6 +177,7 @@ impl RequestedBlock {
     /// Returns the range of `whole` to send, and whether more follows. `None` beyond the end.
     pub fn slice(&self, whole: usize) -> Option<(core::ops::Range<usize>, bool)> {
         let start = usize::try_from(self.offset).ok()?;
+        // Only an empty body has a block that begins at its end.
         if start > whole || (start == whole && start > 0) {
             return None;
         }

@@ -140,6 +140,8 @@ impl QBlock1Body {
     ) -> QBlockStep {
         let step = if self.body.is_complete() {
             QBlockStep::Other(ReassemblyStep::Whole(self.body.take()))
+        // A CON is retransmitted until it is acknowledged, so there is nothing to report (RFC
+        // 9177 4.3, 5). One too far ahead is not stored, and listed as missing later.
         } else if block.confirmable || added == Added::TooFar {
             QBlockStep::Silent
         } else {
@@ -195,6 +197,7 @@ impl QBlock1Body {
             let tail = self.spacing.times(4).max(TAIL_WAIT_MIN);
             tail.min(config.receive_timeout)
         } else {
+            // NON_MAX_RETRANSMIT may be set to 255; the shift must not overflow.
             config.receive_timeout.times(1 << self.reports.min(16))
         };
         (self.latest + wait).min(end)
@@ -214,6 +217,8 @@ impl QBlock1Body {
     /// Notes the arrival of a block.
     fn arrive(&mut self, block: &QBlock<'_>) {
         let apart = block.now.since(self.arrived);
+        // One gap, such as a pause between sets, must not stretch the wait for the tail, which
+        // is four spacings.
         let apart = apart.min(Duration::from_secs(1));
         self.spacing = (self.spacing.times(3) + apart).half().half();
         (self.arrived, self.latest, self.reports) = (block.now, block.now, 0);
@@ -227,6 +232,7 @@ impl QBlock1Body {
     /// sender lacks one.
     fn report(&mut self, number: u32, added: Added, set: u32) -> QBlockStep {
         let received = self.body.received();
+        // 2.31 acknowledges whole sets only (RFC 9177 4.3).
         let complete = received.first_missing() / set * set;
         let begins_set = number / set > self.set;
         self.set = self.set.max(number / set);
@@ -351,6 +357,8 @@ impl QBlock1Results {
         let Some(index) = self.table.find(key) else {
             return;
         };
+        // After these codes the client may send the same body again, which a kept result would
+        // refuse.
         let again = matches!(
             response.code,
             Code::UNAUTHORIZED | Code::TOO_MANY_REQUESTS | Code::SERVICE_UNAVAILABLE

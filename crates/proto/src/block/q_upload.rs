@@ -302,9 +302,12 @@ impl BlockSender {
         let received = below.filter(|number| !report.missing.contains(number));
         for number in received.copied().collect::<alloc::vec::Vec<_>>() {
             self.unreported.remove(&number);
+            // An upper bound: the last block may be shorter.
             bytes += self.size.bytes() as u32;
         }
         for number in &report.missing {
+            // The report of a server by its timer also lists blocks of the next set, which perhaps
+            // never left. One on its way may still arrive.
             let idle = *number < self.next && !self.outstanding.contains_key(number);
             if idle {
                 self.unreported.remove(number);

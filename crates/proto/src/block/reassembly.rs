@@ -164,6 +164,8 @@ impl Reassembler {
     /// addresses.
     pub(crate) fn is_above_watermark(&self) -> bool {
         let (bodies, quota_policy) = (&self.bodies, self.limits.quota_policy);
+        // A full table answers 5.03. A challenge before that would only cost the client a round
+        // trip.
         !bodies.is_full() && quota_policy.is_above_watermark(bodies.len(), bodies.limit())
     }
 
@@ -191,6 +193,8 @@ impl Reassembler {
             return None;
         }
         let key = Key::of(peer, request);
+        // A key has options of the client's choice. Uncharged, long ones would be memory
+        // without a limit.
         self.charge(peer, key.len());
         self.shares.add(source, 1);
         let body = |index| Body {
@@ -259,6 +263,8 @@ impl Reassembler {
         }
         let body = &mut self.bodies[index];
         let end = offset + length as u64;
+        // Size1 is refused before any byte is stored, the bytes in any case: Size1 may be
+        // missing or false.
         if end > limit as u64 || announced.is_some_and(|size| size as usize > limit) {
             return ReassemblyStep::TooLarge { limit };
         }
@@ -271,6 +277,7 @@ impl Reassembler {
         if offset < body.received {
             return ReassemblyStep::Incomplete;
         }
+        // A part is stored with its request, where `incoming_bytes` counts it.
         if body.delivery == Delivery::Streamed {
             body.received = end;
             return ReassemblyStep::Part(offset);

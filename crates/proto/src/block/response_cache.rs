@@ -74,6 +74,8 @@ impl ResponseCache {
 
     /// An entity tag that distinguishes versions of a body, as an integer of four bytes.
     pub(crate) fn tag(&self, body: &[u8]) -> u32 {
+        // An integer option is written without leading zeros; the highest bit keeps the tag at
+        // four bytes.
         (self.tags.hash_one(body) >> 32) as u32 | 1 << 31
     }
 
@@ -85,6 +87,7 @@ impl ResponseCache {
         peer: SocketAddr,
         request: &MessageView<'_>,
     ) -> Option<CachedResponse> {
+        // An empty table, as of a server with short responses only, costs no key and no hash.
         if self.entries.len() == 0 {
             return None;
         }
@@ -103,6 +106,8 @@ impl ResponseCache {
         if kept.body.len() > self.bytes_limit || self.entries.limit() == 0 {
             return;
         }
+        // Removed first, so that the older state of a body does not count against the quota of
+        // the newer.
         if let Some(before) = self.entries.find(&key) {
             self.remove(before);
         }
@@ -142,6 +147,7 @@ impl ResponseCache {
 
     /// Evicts every body unused for `lifetime`.
     pub(crate) fn expire(&mut self, now: Instant, lifetime: Duration) {
+        // All bodies have one lifetime, so the order of use is the order of expiry.
         while let Some(oldest) = self.entries.oldest(false) {
             if now.since(self.entries[oldest].used) < lifetime {
                 return;

@@ -128,6 +128,8 @@ impl Upload {
 
     /// The size of the whole body in bytes, until the first block is accepted.
     pub(crate) fn announce(&self) -> Option<u32> {
+        // With the first block a server can refuse a body that is too large before it stores
+        // any of it (RFC 7959 4).
         let total = self.total.filter(|_| self.accepted == 0)?;
         u32::try_from(total).ok()
     }
@@ -187,6 +189,7 @@ impl Upload {
 
     /// Reduces the block size; returns whether that changed anything.
     pub(crate) fn shrink(&mut self, size: BlockSize) -> bool {
+        // A response may reduce the block size and not enlarge it (RFC 7959 2.3).
         let smaller = size < self.size;
         if smaller {
             self.size = size;
@@ -245,6 +248,7 @@ impl Block1Queue {
     /// Removes an operation from its queue; the next one becomes ready if it was the first.
     pub(crate) fn leave(&mut self, peer: PeerIndex, options: &Options, operation: u32) {
         let resource = Self::resource(peer, options);
+        // It may be ready and not served yet.
         self.ready.retain(|other| *other != operation);
         let Some(line) = self.lines.get_mut(&resource) else {
             return;

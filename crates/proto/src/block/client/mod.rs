@@ -86,6 +86,8 @@ impl Client {
         if let Some(number) = cx.not_understood(message) {
             return self.fail_operation(cx, carrier, index, Failure::UnknownOption(number));
         }
+        // First, because a challenge says that the message was not processed (RFC 9175 2.3): it
+        // is not the response, in whatever mode the blocks are.
         if self.answer_challenge(cx, carrier, index, block1, block2, message) {
             return;
         }
@@ -219,6 +221,8 @@ impl Client {
         let download = operation.response.download.get_or_insert_with(|| {
             let own = cx.own_block_size();
             let size = asked.map_or(own, |asked| asked.szx).min(own);
+            // Chunks of a streamed body leave memory with their delivery; `credit` bounds those
+            // that wait.
             let limit = if streamed {
                 usize::MAX
             } else {
@@ -438,6 +442,8 @@ impl Client {
     ) {
         let operation = &self.operations[index as usize];
         let notified = operation.is_notified() && !message.code().is_success();
+        // The application has a part of the body already, or waits for a newer state, so this
+        // error is no response to deliver.
         if notified || operation.sending.response_body == BodyMode::Streamed {
             let failure = Failure::Interrupted(message.code());
             return self.fail_operation(cx, carrier, index, failure);

@@ -54,7 +54,9 @@ impl Client {
             && sending.blocks == BlockMode::Automatic
             && sending.request_body == BodyMode::Whole
             && !sending.observe
+            // Reports are responses, which No-Response would suppress (RFC 7967 2).
             && !options.contains(OptionNumber::NO_RESPONSE)
+            // Size1, which every block must have (RFC 9177 4.6), has 32 bits.
             && u32::try_from(request.payload.len()).is_ok();
         let permitted = match mode {
             QBlockMode::Off => false,
@@ -90,6 +92,7 @@ impl Client {
         let known = self.q_block_support.find(cx.now, to);
         // The support is discovered with a confirmable message (RFC 9177 4.1).
         let discovers = mode == QBlockMode::Auto && known.is_none();
+        // All blocks of a body have one type (RFC 9177 7).
         let confirmable = sending.confirmable || discovers;
         let id = self.begin(cx, carrier, to, request, sending, None)?;
         let operation = &mut self.operations[id.index as usize];
@@ -117,8 +120,10 @@ impl Client {
     /// The Request-Tag of the next body: a number that begins at random (RFC 9177 4.3).
     fn next_q_block_tag(&mut self, cx: &mut Context) -> u32 {
         if self.last_tag == 0 {
+            // 15 bits: a tag of two bytes, with room to count on.
             self.last_tag = cx.random.next_u32() >> 17;
         }
+        // 0 says that none was drawn yet.
         self.last_tag = self.last_tag.wrapping_add(1).max(1);
         self.last_tag
     }
@@ -223,6 +228,7 @@ impl Client {
         from: SocketAddr,
         message: &MessageView<'_>,
     ) -> bool {
+        // Without such a body, an unmatched response costs no lookup.
         if self.q_uploads.is_empty() || !message.code().is_response() {
             return false;
         }
@@ -479,6 +485,7 @@ impl Client {
             return false;
         };
         upload.challenges = upload.challenges.saturating_add(1);
+        // A server that challenges every block would have the body sent without end.
         if upload.challenges > CHALLENGES || !operation.take_challenge(message) {
             return false;
         }

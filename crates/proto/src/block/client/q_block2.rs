@@ -93,6 +93,8 @@ impl Client {
         index: u32,
         blocks: Vec<BlockValue>,
     ) {
+        // Blocks of the earlier request may still come: they match its token, which `tokens`
+        // keeps.
         self.drop_exchanges(cx, carrier, index);
         let set = cx.config.q_block.set();
         let receive_timeout = cx.config.q_block.receive_timeout;
@@ -116,6 +118,7 @@ impl Client {
         );
         download.end = download.end.max(of_body);
         (download.requested, download.requested_at) = (blocks, cx.now);
+        // NON_MAX_RETRANSMIT may be set to 255; the shift must not overflow.
         let due = cx.now + receive_timeout.times(1 << download.repeats.min(16));
         cx.timers.set(download.timer, due);
         let payload = self.operations[index as usize].request.payload.clone();
@@ -172,6 +175,7 @@ impl Client {
         let support_limit = cx.config.limits.q_block_peers;
         self.q_block_support
             .note(cx.now, address, true, support_limit);
+        // Every block has Size2 (RFC 9177 4.6). Without it the number of blocks is not known.
         let Some(size) = received.size2() else {
             return self.fail_operation(cx, carrier, index, Failure::BadBlock);
         };
@@ -193,6 +197,8 @@ impl Client {
             Type::NonConfirmable => download.confirmable_blocks = false,
             Type::Acknowledgement | Type::Reset => {}
         }
+        // All blocks of a body have its ETag (RFC 9177 4.4): another one means that the
+        // representation changed.
         if download.body.is_some() && download.etag.as_slice() != etag {
             return self.on_q_body_changed(cx, carrier, index);
         }
@@ -343,6 +349,7 @@ impl Client {
     /// Restarts the transfer of a body that has changed.
     fn on_q_body_changed(&mut self, cx: &mut Context, carrier: &mut Carrier, index: u32) {
         let operation = &mut self.operations[index as usize];
+        // A resource that changes faster than it is read would be fetched without end.
         if operation.response.restarts >= RESTARTS {
             let failure = Failure::Body(DownloadError::Changed);
             return self.fail_operation(cx, carrier, index, failure);

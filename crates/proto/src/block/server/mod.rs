@@ -28,6 +28,8 @@ impl Server {
         block: BlockValue,
     ) {
         let echo = BlockValue {
+            // The size in a response is the largest that this server takes from then on (RFC 7959
+            // 2.3).
             szx: block.szx.min(cx.own_block_size()),
             ..block
         };
@@ -73,11 +75,14 @@ impl Server {
         block: BlockValue,
     ) -> Option<u32> {
         let (from, message) = (request.from, request.message);
+        // RFC 7959 2.9.2: the earlier blocks were lost, or their body has expired.
         if block.number > 0 {
             let code = Code::REQUEST_ENTITY_INCOMPLETE;
             self.fail(cx, carrier, id, code, BLOCKS_MISSING);
             return None;
         }
+        // A body holds its place for EXCHANGE_LIFETIME. First blocks from forged addresses must
+        // not hold the last places (RFC 7959 7.1).
         if self.reassembler.is_above_watermark() && !carrier.admission.is_validated(cx, from) {
             self.challenge(cx, carrier, id);
             return None;
@@ -147,6 +152,7 @@ impl Server {
             ReassemblyStep::TooLarge { limit } => {
                 let text = alloc::format!("at most {limit} bytes");
                 let mut response = Response::diagnostic(Code::REQUEST_ENTITY_TOO_LARGE, &text);
+                // RFC 7252 5.9.2.9: Size1 in a 4.13 is the largest body that the server takes.
                 let size = u32::try_from(limit).unwrap_or(u32::MAX);
                 if response.options.set_uint(OptionNumber::SIZE1, size).is_ok() {
                     self.respond(cx, carrier, id, &response);

@@ -86,6 +86,8 @@ impl Server {
         block: BlockValue,
     ) {
         let (from, message) = (request.from, request.message);
+        // Both are required (RFC 9177 4.3): the tag tells bodies apart, the size tells when one
+        // is complete.
         let tagged = message.option(OptionNumber::REQUEST_TAG).is_some();
         let Some(size) = request.options.size1.filter(|_| tagged) else {
             let text = "Q-Block1 needs Request-Tag and Size1";
@@ -110,6 +112,7 @@ impl Server {
             None => {}
         }
         let limit = cx.config.limits.upload_bytes;
+        // Before a place is taken, as all blocks state the exact size (RFC 9177 4.6).
         if size as usize > limit {
             let step = ReassemblyStep::TooLarge { limit };
             return self.on_step(cx, carrier, id, block, step);
@@ -154,6 +157,7 @@ impl Server {
         arrived: (&QBlock<'_>, u32),
     ) -> Option<u32> {
         let from = request.from;
+        // As for Block1: forged first blocks must not hold the last places.
         if self.reassembler.is_above_watermark() && !carrier.admission.is_validated(cx, from) {
             self.challenge(cx, carrier, id);
             return None;
@@ -276,6 +280,7 @@ fn missing_response(
 ) -> Response {
     let head = HEADER_LENGTH + token_room(token) + REPORT_OVERHEAD;
     let within = budget.map_or(usize::MAX, |budget| budget.saturating_sub(head));
+    // A report must fit a packet (RFC 9177 5); the rest follows with the next one.
     let room = cx.config.block_size.bytes().min(within);
     let report = encode_missing_blocks(missing.iter().copied(), room);
     let mut response = Response::new(Code::REQUEST_ENTITY_INCOMPLETE);

@@ -52,6 +52,8 @@ impl Server {
         let size = first.szx.min(cx.config.block_size);
         terms.q_block2 = Some(first);
         debug_assert!(!size.is_bert(), "BERT needs a reliable transport");
+        // Block 0, whatever the request names: `respond_q_block2` cuts the blocks from the
+        // whole body.
         terms.wanted = RequestedBlock::block(0, size);
     }
 
@@ -81,6 +83,8 @@ impl Server {
         let set = cx.config.q_block.set();
         let blocks = body.len().div_ceil(size.bytes()) as u32;
         let numbers = requested(&slot.message(), set, blocks);
+        // Numbers count in the size of the request: in smaller blocks they would name other
+        // bytes.
         if numbers.is_empty() || (size != first.szx && first.number > 0) {
             let text = "Q-Block2: no such block";
             let response = Response::diagnostic(Code::BAD_OPTION, text);
@@ -109,6 +113,7 @@ impl Server {
         let budget = limit.map(|limit| limit / numbers.len());
         if budget.is_some_and(|budget| head + size.bytes() > budget) {
             self.incoming.slots[reply.id.index as usize].terms.q_block2 = None;
+            // Otherwise one forged request would send its victim a set of blocks.
             self.challenge(cx, carrier, reply.id);
             return true;
         }
@@ -206,6 +211,7 @@ fn requested(request: &MessageView<'_>, set: u32, blocks: u32) -> Vec<u32> {
         } else {
             value.number + 1
         };
+        // A block that is named several times is sent once (RFC 9177 4.4).
         for number in value.number..end.min(blocks) {
             if numbers.len() < set as usize && numbers.last().is_none_or(|last| *last < number) {
                 numbers.push(number);
