@@ -221,12 +221,15 @@ impl Carrier {
     ) {
         let parameters = parameters.map(admissible);
         if let Some(index) = self.peers.find(peer) {
+            // The controller stays until the peer is evicted, since its state belongs to the
+            // messages in flight.
             self.peers[index].parameters = parameters.map(Box::new);
         }
         let settings = PeerSettings {
             controller,
             parameters,
         };
+        // Kept apart from the peer, which may be evicted and known again.
         self.settings.insert(peer, settings);
     }
 
@@ -251,6 +254,7 @@ impl Carrier {
             .window(now, &self.parameters(cx, peer));
         debug_assert!(window.bytes > 0, "a window admits a byte");
         Window {
+            // A window of 0 would never open again: it grows by replies.
             exchanges: window.exchanges.max(1),
             bytes: window.bytes,
         }
@@ -260,6 +264,7 @@ impl Carrier {
     #[inline]
     pub(crate) fn capacity(&self, cx: &Context, to: SocketAddr) -> Capacity {
         if !cx.is_stream() {
+            // A datagram to any peer must fit the MTU to assume (RFC 7252 4.6).
             return cx.least_capacity();
         }
         let (max_message_size, bert) = self.connections.capabilities(to);
@@ -346,5 +351,6 @@ impl Carrier {
 /// An empty message (RFC 7252 4.1).
 pub(crate) fn empty(kind: Type, id: MessageId) -> [u8; 4] {
     let [high, low] = id.0.to_be_bytes();
+    // Version 1 and no token: an Empty message has only a header.
     [0x40 | (kind as u8) << 4, Code::EMPTY.0, high, low]
 }

@@ -122,6 +122,7 @@ impl Outbox {
         if self.messages == 0 {
             debug_assert!(self.unpolled == 0, "every byte is of a message");
             self.bytes.clear();
+            // Capacity for a burst is given back, so that an idle endpoint is small.
             self.bytes.shrink_to(OUTBOX_BYTES_KEPT);
         }
     }
@@ -131,6 +132,7 @@ impl Outbox {
     pub(crate) fn pop(&mut self) -> Option<Queued> {
         let is_request = |queued: &Queued| matches!(queued, Queued::Request(_));
         let next = if self.is_congested() && self.queue.front().is_some_and(is_request) {
+            // Requests cause more output. Acknowledgements and events must not wait behind them.
             let other = self.queue.iter().position(|queued| !is_request(queued));
             self.queue.remove(other.unwrap_or(0))
         } else {
@@ -235,6 +237,8 @@ impl Context {
     /// A serial number unused by recent requests, connections and events.
     #[inline]
     pub(crate) fn next_serial(&mut self) -> u32 {
+        // An index with a serial names a wrong slot only after 2^32 others within the life of
+        // one handle.
         self.serial = self.serial.wrapping_add(1);
         self.serial
     }
@@ -264,6 +268,7 @@ impl Context {
     /// Keeps a buffer for reuse.
     #[inline]
     pub(crate) fn spare_buffer(&mut self, mut bytes: Vec<u8>) {
+        // Together at most SPARE_BUFFERS * SPARE_BYTES, 1 MiB.
         if self.spare.len() < SPARE_BUFFERS && bytes.capacity() <= SPARE_BYTES {
             bytes.clear();
             self.spare.push(bytes);

@@ -74,6 +74,7 @@ impl MessageIds {
         debug_assert!(!groups || id.0 < FOR_GROUPS, "{id:?} is one for groups");
         self.next = self.next.wrapping_add(1);
         if self.next.is_multiple_of(SEGMENT) {
+            // One time for 1,024 IDs: each could be reused earlier, and none is reused too early.
             self.left.get_or_insert_with(|| Box::new([None; SEGMENTS]))[segment] = Some(now);
             self.entered = false;
         }

@@ -137,12 +137,14 @@ impl Dedup {
     }
 
     fn hash(&self, from: SocketAddr, id: MessageId) -> Hash {
+        // Half of the hash suffices: the full key is compared anyway.
         Hash(address::hash(&self.state, from, u64::from(id.0)) as u32)
     }
 
     /// The queue position of a non-idempotent message, by its number.
     fn position(base: u64, number: u32) -> usize {
         debug_assert!(number & NON_IDEMPOTENT_BIT != 0, "a number of the ring");
+        // Numbers wrap at 2^31. At most 2^30 entries are kept, so that the difference is exact.
         (number.wrapping_sub(base as u32) & (NON_IDEMPOTENT_BIT - 1)) as usize
     }
 
@@ -198,6 +200,7 @@ impl Dedup {
             self.non_idempotent_base,
             at,
         );
+        // Checked here, since nothing removes an entry of the ring when it expires.
         if entry.expires <= now {
             return Lookup::New;
         }
@@ -299,6 +302,8 @@ impl Dedup {
     /// Stores a non-idempotent message. Returns its number, or `None` if the table is full.
     fn remember_non_idempotent(&mut self, now: Instant, entry: Entry) -> Option<u64> {
         self.expire(now);
+        // Evicting one would have its duplicate executed again, so the new request is rejected
+        // instead.
         if self.non_idempotent.len() >= self.non_idempotent_limit {
             return None;
         }

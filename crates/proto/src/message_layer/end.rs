@@ -40,6 +40,7 @@ impl Carrier {
         let (peer, purpose, token) = (exchange.peer, exchange.purpose, exchange.token);
         let began = exchange.transmissions.first().map_or(cx.now, |t| t.at);
         let heard = self.peers[peer].last_heard > began;
+        // A reply that came and was rejected says more than its absence.
         let failure = match (failure, exchange.fault) {
             (Failure::TimedOut { .. }, Some(fault)) => fault.into(),
             _ => failure,
@@ -54,6 +55,8 @@ impl Carrier {
         if let Some(observer) = purpose.observer() {
             self.forget_waiting(cx, peer, observer, index);
         }
+        // Before `end`, which would send the next of them (RFC 9177 4.4: the transfer ends if a
+        // CON block fails).
         if is_q_block2(&self.exchanges[index as usize]) {
             self.abandon_queued_blocks(cx, peer, &token, reason);
         }
@@ -257,6 +260,7 @@ impl Carrier {
             self.notifications.observers.leave(observer, index);
         }
         if let (Some(id), Some(first)) = (exchange.id, exchange.transmissions.first())
+            // Only after a retransmission can a later reply show that one was spurious.
             && exchange.transmissions.len() > 1
         {
             if self.ended.len() >= ENDED_REMEMBERED {
@@ -264,6 +268,7 @@ impl Carrier {
             }
             self.ended.push_back(Ended {
                 kind: exchange.purpose.kind(),
+                // By address: the index may name another peer by the time of a late reply.
                 peer: self.peers[exchange.peer].address,
                 id,
                 token: exchange.token,

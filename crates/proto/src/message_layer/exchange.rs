@@ -244,6 +244,8 @@ impl Exchange {
         let late = now.since(due);
         self.late += late;
         let since = now.since(first.at);
+        // Without the lateness it would have been within the span, so that the driver missed
+        // it, not the controller.
         self.late > LATENESS && since > span && since.saturating_sub(self.late) <= span
     }
 
@@ -252,6 +254,7 @@ impl Exchange {
     pub(crate) fn outlives(&self, now: Instant, parameters: &TransmissionParameters) -> bool {
         let since = |first: &Transmission| now.since(first.at) + parameters.max_latency;
         let since = self.transmissions.first().map(since);
+        // MAX_LATENCY more, since the copy may be in the network for that long.
         since.is_some_and(|since| since > parameters.exchange_lifetime())
     }
 
@@ -260,6 +263,7 @@ impl Exchange {
     pub(crate) fn probing_delay(&self, parameters: &TransmissionParameters) -> Duration {
         let bytes = self.bytes.len() as u64;
         let paid = Duration::from_secs(bytes.div_ceil(u64::from(parameters.probing_rate.max(1))));
+        // A response that has not come by then is not expected any more.
         paid.min(parameters.exchange_lifetime())
     }
 

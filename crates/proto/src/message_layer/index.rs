@@ -116,6 +116,8 @@ impl ExchangeIndex {
         let Self {
             state, by_token, ..
         } = self;
+        // Without uniqueness: tokens of one peer may share a stem, and differ in the byte that
+        // counts.
         let hash = |i: u32| state.hash_one((all[i as usize].peer, all[i as usize].token.stem()));
         by_token.insert_unique(hash(index), index, |&i| hash(i));
         self.check_invariants(all);

@@ -55,6 +55,8 @@ impl Carrier {
             }
             Type::Confirmable | Type::NonConfirmable => {}
         }
+        // Before the duplicates: an attacker who repeats one request must not have it answered
+        // at any rate.
         let admission = if code.is_request() {
             self.admission.admit(cx, from)
         } else {
@@ -92,12 +94,14 @@ impl Carrier {
         };
         let id = message.message_id();
         trace_received(cx, from, &message);
+        // No RST: a CON to a group would draw one from every member (RFC 7252 8.1).
         if message.kind() != Type::NonConfirmable || !message.code().is_request() {
             return None;
         }
         match self.dedup.look_up(cx.now, from, id) {
             Lookup::New => {
                 let admission = self.admission.admit(cx, from);
+                // No 4.29 either, for the same reason.
                 (admission == Admission::Allow).then_some(message)
             }
             Lookup::InProgress { .. } | Lookup::Answered(_) => {
@@ -121,6 +125,8 @@ impl Carrier {
         let id = message.message_id();
         match self.dedup.look_up(cx.now, from, id) {
             Lookup::New => return false,
+            // Arms in this order: a new message above the limit is answered 4.29 by the caller, a
+            // duplicate not at all.
             _ if admission != Admission::Allow => {
                 cx.trace(from, TraceEvent::Duplicate { id });
             }
@@ -136,6 +142,8 @@ impl Carrier {
                 let mut bytes = cx.buffer();
                 bytes.extend_from_slice(answer);
                 if message.code().is_request() {
+                    // The reply names the transmission that it answers, not the one that was
+                    // stored.
                     cx.set_reply_count(&mut bytes, message);
                 }
                 // A forged duplicate may be shorter than its original.
@@ -189,6 +197,8 @@ impl Carrier {
         self.note_fault(cx, from, beginning, ReplyFault::Oversized);
         // The end is cut off, most often within the payload.
         let message = MessageView::parse(beginning).ok()?;
+        // A response to a response, or to an RST, could make two endpoints answer each other
+        // without end.
         let is_request = message.code().is_request()
             && matches!(message.kind(), Type::Confirmable | Type::NonConfirmable);
         let admitted = is_request && self.admission.admit(cx, from) == Admission::Allow;
@@ -206,6 +216,8 @@ impl Carrier {
             Type::Confirmable | Type::NonConfirmable => {
                 let end = HEADER_LENGTH + usize::from(header.token_length);
                 let token = bytes.get(HEADER_LENGTH..end);
+                // 13 and 14 stand for extended lengths (RFC 8974 2.1); bytes after them are not the
+                // token.
                 let plain = usize::from(header.token_length) <= BASE_TOKEN_LENGTH;
                 let token = token.filter(|_| plain && header.code.is_response());
                 token.and_then(|token| {

@@ -37,6 +37,8 @@ impl Carrier {
             let exchange = &self.exchanges[index as usize];
             token_end(quoted)
                 .and_then(|length| quoted.get(..length))
+                // An attacker off the path knows neither the Message ID nor the token, and cannot
+                // end an exchange with a forged ICMP error.
                 .is_some_and(|quoted| exchange.matches_prefix(quoted))
         })
     }
@@ -104,6 +106,8 @@ impl Carrier {
         let found = self
             .index
             .find_id(&self.exchanges, peer, message.message_id())
+            // In another state the ACK is a copy of one processed before, or answers a NON, which
+            // is never acknowledged (RFC 7252 4.3).
             .filter(|&index| self.exchanges[index as usize].state == State::Unacknowledged);
         let Some(index) = found else {
             if !self.acknowledge_superseded(cx, peer, message) {
@@ -125,9 +129,11 @@ impl Carrier {
         // A piggybacked response must carry the request's token (RFC 7252 5.3.2).
         let ours =
             purpose.wants_response() && exchange.accepts_token(&cx.token_key(message.token()));
+        // Ignored without an RST: ACK and RST are never answered (RFC 7252 4.2).
         if !ours || !message.code().is_response() {
             return None;
         }
+        // Before `report_reply`, which reads the transmission that the reply names.
         self.on_reply_count(cx, index, Answer::Piggybacked, message);
         self.validate_by_token(cx, peer, message);
         self.report_reply(cx, index, Answer::Piggybacked, bytes, true);
@@ -147,11 +153,15 @@ impl Carrier {
         }
         if purpose.wants_response() {
             let lifetime = self.exchange_lifetime(cx, index);
+            // RFC 7252 5.2.2 leaves the wait for a separate response open; here it is
+            // EXCHANGE_LIFETIME.
             let wait = self.suppressed_after(cx, index).unwrap_or(lifetime);
             let exchange = &mut self.exchanges[index as usize];
             exchange.state = State::Waiting { counted: false };
             cx.timers.set(exchange.timer_id, cx.now + wait);
             self.release_aggregate(cx, index);
+            // Acknowledged, it is no longer outstanding (RFC 7252 4.7), however long the server
+            // computes.
             self.release_window(index);
             return self.pump(cx, peer);
         }
@@ -260,6 +270,8 @@ impl Carrier {
                 None => Delivered::Unmatched(message),
             });
         };
+        // Acknowledged or rejected first, whatever becomes of the request: the server would
+        // retransmit in vain.
         let parameters = self.exchange_parameters(cx, index);
         self.acknowledge_response(cx, from, &message, parameters);
         let exchange = &self.exchanges[index as usize];
@@ -326,6 +338,8 @@ impl Carrier {
         message: &MessageView<'_>,
     ) {
         let token = message.token();
+        // Only a receiver at that address has seen the 64 random bits. A shorter token could be
+        // guessed.
         if token.len() >= BASE_TOKEN_LENGTH {
             self.admission.validate(cx, self.peers[peer].address);
         }
@@ -346,6 +360,7 @@ impl Carrier {
             message.code(),
             Code::TOO_MANY_REQUESTS | Code::SERVICE_UNAVAILABLE
         ) {
+            // 60 s is the default Max-Age (RFC 7252 5.10.5).
             let seconds = message.uint_option(OptionNumber::MAX_AGE).unwrap_or(60);
             let pause = Signal::SlowDown(Duration::from_secs(u64::from(seconds)));
             self.peers[peer]

@@ -114,9 +114,12 @@ impl Carrier {
             .map_err(|_| RequestError::PeersFull)?;
         let state = &mut self.peers[index];
         debug_assert!(state.address == address, "another peer was found");
+        // One that was sent to before stays outside: its bytes in flight are charged to no
+        // group.
         if state.aggregate == NO_AGGREGATE && state.tally.transmissions == 0 {
             state.aggregate = self.aggregates.join(index, address);
         }
+        // A peer that was evicted and is known again gets back what the application set for it.
         if let Some(parameters) = settings.and_then(|s| s.parameters) {
             self.peers[index]
                 .parameters
@@ -201,7 +204,10 @@ impl Carrier {
         if by_token {
             self.index.add_token(&self.exchanges, index);
         }
+        // A user keeps the peer from being evicted while the exchange refers to its index.
         self.peers[peer].users += 1;
+        // Through the queue even if it may leave at once, so that messages to one peer keep
+        // their order.
         self.peers[peer].queue.push(&mut self.exchanges, index);
         self.pump(cx, peer);
         index
@@ -227,6 +233,7 @@ impl Carrier {
                 before = Some(index);
                 continue;
             }
+            // Before the decision, which depends on the bytes and the type of the newest state.
             self.refresh_notification(cx, index);
             let parameters = self.exchange_parameters(cx, index);
             match self.departure(cx, index, &parameters) {
@@ -236,6 +243,8 @@ impl Carrier {
                 }
                 Departure::At(earliest) if kind == Kind::Notification => {
                     later = Some(earliest);
+                    // The pacing of notifications applies to all of them, so that the others need
+                    // not be tried.
                     holding = true;
                     before = Some(index);
                 }
@@ -310,6 +319,8 @@ impl Carrier {
         let in_flight = state
             .outstanding_bytes
             .saturating_add(exchange.in_flight_bytes());
+        // Reports come once a set, so that a window below a set would wait for
+        // NON_RECEIVE_TIMEOUT each time.
         let first_set = exchange.is_reported() && state.tally.round_trip == 0;
         // A controller without a window leaves a set to a body (RFC 9177 7.2).
         let a_set = first_set || (exchange.is_reported() && window.exchanges <= parameters.nstart);
@@ -322,6 +333,8 @@ impl Carrier {
             return Departure::At(at);
         }
         if state.outstanding >= window.exchanges.saturating_add(burst)
+            // A message above the window of bytes leaves alone, since it could never leave
+            // otherwise.
             || (state.outstanding > 0 && in_flight > window.bytes)
         {
             return Departure::Later;
@@ -338,10 +351,14 @@ impl Carrier {
         let confirmable = exchange.confirmable
             || (self.aggregates).must_confirm((state.aggregate, peer), bytes, kind);
         let multicast = exchange.purpose.multicast().is_some();
+        // After the peer's own limits: one that may not send anyway must not wait for the
+        // budget of its group.
         if !self.group_admits(cx, peer, bytes, confirmable) {
             return Departure::Later;
         }
         let lifetime = self.exchange_lifetime(cx, index);
+        // Last, because an ID drawn for a message that then waits would be lost for
+        // EXCHANGE_LIFETIME.
         let id = if multicast {
             self.group_ids.next(cx.now, lifetime)
         } else {
@@ -397,6 +414,7 @@ impl Carrier {
             && ((peer.congestion.as_ref()).must_confirm(&candidate.with_confirmable(false))
                 || (self.aggregates).must_confirm(group, candidate.bytes, kind))
         {
+            // NON messages without replies give a controller no evidence of congestion.
             exchange.confirmable = true;
         }
         self.begin_counting(cx, index);
@@ -473,6 +491,8 @@ impl Carrier {
         if let Some(observer) = observer {
             let observer = &mut self.notifications.observers[observer];
             observer.sent_as(id);
+            // RFC 7641 7: the number of unconfirmed notifications is limited, against forged
+            // registrations.
             observer.unconfirmed = observer.unconfirmed.saturating_add(1);
         }
     }

@@ -35,6 +35,7 @@ impl Carrier {
             let parameters = self.exchange_parameters(cx, index);
             let exchange = &self.exchanges[index as usize];
             let began = exchange.transmissions.first().map_or(cx.now, |t| t.at);
+            // RFC 7967 suppresses the response, not the rule of RFC 7252 4.7 for unanswered NONs.
             let paid = (began + exchange.probing_delay(&parameters)).max(cx.now);
             cx.timers.set(exchange.timer_id, paid);
         } else {

@@ -227,6 +227,7 @@ impl Peers {
             self.unshown_limit
         };
         let source = self.quota_policy.source(address);
+        // Peers that this endpoint turned to are its own choice, and count against no quota.
         let shared = address_state < AddressState::Initiated;
         if shared && self.shares.of(source) >= self.quota_policy.quota(self.table.limit()) {
             return Err(PeersFull);
@@ -234,6 +235,8 @@ impl Peers {
         let full = self.table.len() >= limit;
         if full
             && !self.make_room(now, lifetime, false)
+            // Unvalidated peers never displace others: a flood from forged addresses evicts its own
+            // entries.
             && !(shown && self.make_room(now, lifetime, true))
         {
             return Err(PeersFull);
@@ -291,6 +294,8 @@ impl Peers {
         for _ in 0..WALK_LIMIT {
             let Some(candidate) = next else { break };
             let peer = &self.table[candidate];
+            // In LRU order all others were sent to later. An evicted peer would reuse its Message
+            // IDs within EXCHANGE_LIFETIME (RFC 7252 4.4).
             if now.since(peer.last_sent) < lifetime {
                 break;
             }

@@ -94,6 +94,8 @@ impl Queue {
 
     /// Takes out one exchange, wherever it is.
     pub(crate) fn remove(&mut self, exchanges: &mut Slab<Exchange>, index: u32) {
+        // Linear, within `Limits::queue`: messages leave from the middle when they are cancelled or
+        // fail.
         let mut before = None;
         while let Some(next) = self.next(exchanges, before) {
             if next == index {

@@ -107,6 +107,7 @@ impl Carrier {
         timer.timeout = parameters.limit_timer(timer.timeout, None);
         if exchange.request.least_timeout > 0 {
             let least = Duration::from_micros(exchange.request.least_timeout.into());
+            // The back-off of a silent peer doubles without a limit of its own.
             let cap = (parameters.rto_max).unwrap_or_else(|| parameters.max_transmit_wait());
             timer.timeout = timer.timeout.max(least.min(cap));
         }
@@ -197,6 +198,7 @@ impl Carrier {
             cx.counters.of_mut(exchange.purpose.kind()).answered += 1;
         }
         self.retire(cx, index, false);
+        // A repetition that is still queued was not sent: its bytes are no evidence.
         if queued { 0 } else { bytes }
     }
 
@@ -219,6 +221,7 @@ impl Carrier {
         let matched = if prompt {
             Matched::Exact(0)
         } else {
+            // A late report would give the server's timer as the round trip of the path.
             Matched::Ambiguous {
                 earliest: 0,
                 latest: 0,

@@ -79,6 +79,8 @@ impl Exchange {
         debug_assert!(self.confirmable, "only a CON is retransmitted");
         let retransmissions = self.retransmissions();
         let began = self.transmissions.first().map_or(now, |first| first.at);
+        // Repairs leave on evidence that the path works, so that they are not the silence which
+        // MAX_RETRANSMIT counts.
         let timeouts = retransmissions.saturating_sub(self.repairs);
         retransmissions < TransmissionParameters::MAX_RETRANSMIT_LIMIT
             && (reason == LossReason::Gap
@@ -119,10 +121,13 @@ impl Carrier {
         debug_assert!(exchange.state == State::Unacknowledged && exchange.confirmable);
         self.release_window(index);
         self.refresh_notification(cx, index);
+        // A new Message ID, because a duplicate of the old one would be ignored by the client
+        // (RFC 7252 4.5).
         self.index.remove_id(&self.exchanges[index as usize], index);
         let exchange = &mut self.exchanges[index as usize];
         let before = exchange.id.replace(id);
         (exchange.superseded).extend(before.map(|before| (before, exchange.first_of_id)));
+        // At most MAX_RETRANSMIT_LIMIT + 1 transmissions, which fit a u8.
         exchange.first_of_id = exchange.transmissions.len() as u8;
         exchange.bytes[0] = exchange.bytes[0] & 0xcf | (Type::Confirmable as u8) << 4;
         exchange.bytes[2..4].copy_from_slice(&id.0.to_be_bytes());
@@ -156,11 +161,13 @@ impl Carrier {
             .with_kind(exchange.purpose.kind())
             .with_confirmable(exchange.confirmable || exchange.is_reported())
             .with_answer_bytes(exchange.answer_bytes)
+            // A window that was not used must not grow (as in RFC 7661 for TCP).
             .with_application_limited(peer.queue.is_empty());
         let state = peer.congestion.controller().on_sent(&sent, &mut *cx.random);
         exchange
             .transmissions
             .push(Transmission { at: cx.now, state });
+        // `u32::MAX` stands for no limit, and must stay that.
         if exchange.budget != u32::MAX {
             exchange.budget = exchange.budget.saturating_sub(bytes);
         }
@@ -262,9 +269,13 @@ impl Carrier {
             exchange.timer.timeout = exchange.timer.timeout.max(gap.timeout);
         }
         let last = exchange.transmissions.last().copied().unwrap_or_default();
+        // Whatever came since then shows that the path works, even if it answers another
+        // message.
         let silent = peer.last_heard <= last.at;
         let bytes = exchange.bytes.len() as u32;
         let lost = Lost::new(cx.now, last, bytes, silent).with_reason(reason);
+        // Each loss is reported, also that of the last transmission, which `next_timeout` is
+        // not asked about.
         peer.congestion.controller().on_lost(&lost);
         cx.counters.of_mut(exchange.purpose.kind()).expired += 1;
         let missed = exchange.missed(cx.now, parameters.max_transmit_span());
@@ -308,6 +319,7 @@ impl Carrier {
             .with_reason(reason);
         let controller = peer.congestion.controller();
         let mut timer = controller.next_timeout(&expired, &mut *cx.random);
+        // The engine's limit holds for any controller, also one of the application.
         timer.timeout = parameters.limit_timer(timer.timeout, Some(before));
         debug_assert!(!timer.timeout.is_zero(), "a timer without a timeout");
         if retransmissions.saturating_add(1) >= parameters.max_retransmit {
@@ -321,6 +333,8 @@ impl Carrier {
         exchange.timer = timer;
         cx.timers
             .set(exchange.timer_id, cx.now + exchange.first_expiry(peer));
+        // The newest state goes with the retransmission, as RFC 7641 4.5.2 asks; after the
+        // timer, which it inherits.
         self.supersede(cx, index);
         self.count_retransmission(cx, index);
         self.send_copy(cx, index, parameters);

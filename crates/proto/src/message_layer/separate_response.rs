@@ -34,6 +34,8 @@ impl Carrier {
         let above = cx.quota_policy.is_above_watermark(self.responses, limit);
         let room = self.responses < limit
             && self.response_shares.of(source) < cx.quota_policy.quota(limit)
+            // A stored response holds its place until it is acknowledged, which a forged address
+            // never does.
             && (!above || self.admission.is_validated(cx, to));
         let Some(peer) = room.then(|| self.peer_of_message(cx, to).ok()).flatten() else {
             if let Some(id) = of {

@@ -104,7 +104,11 @@ impl Carrier {
         cx: &mut Context,
         peer: SocketAddr,
     ) -> Option<PeerIndex> {
+        // A Message ID of the next session is another one, even with the same value (RFC 7252
+        // 9.1.1).
         self.dedup.forget_peer(peer);
+        // The peer may have authenticated as somebody else: the rest of a body is not for
+        // whoever comes next.
         self.response_cache.remove_of_peer(peer);
         let index = self.peers.find(peer)?;
         // Requested again only when all state of this one is discarded.
@@ -134,6 +138,7 @@ impl Carrier {
             bytes,
             transmissions: SmallVec::new(),
         };
+        // Fails if the table is full; the handshake then runs with a controller of its own.
         let running = self.peer(cx, peer).map(|i| self.peers[i].outstanding);
         let running = running.unwrap_or(0);
         self.with_controller(cx, peer, |controller, parameters, random| {

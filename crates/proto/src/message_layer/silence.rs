@@ -53,6 +53,7 @@ impl Carrier {
         let exchange = &self.exchanges[index as usize];
         let (peer, purpose) = (exchange.peer, exchange.purpose);
         let state = &self.peers[peer];
+        // A NON whose response is not wanted may be unanswered in a sound session.
         let replies = exchange.confirmable || exchange.request.suppressed.is_none();
         if !cx.config.secured
             || state.session != Session::Open
@@ -78,6 +79,8 @@ impl Carrier {
         }
         silence.since = silence.since.min(first);
         silence.transmissions = silence.transmissions.saturating_add(count);
+        // The longest first timeout: a peer is not suspect before a retransmission would be
+        // due.
         let patience = parameters.ack_timeout.scale(parameters.ack_random_factor);
         if silence.transmissions >= UNANSWERED && cx.now.since(silence.since) >= patience {
             self.silences.clear(peer);

@@ -122,6 +122,7 @@ impl PeerSupport {
             return;
         }
         while self.known.len() >= limit {
+            // With a limit of 0 nothing is kept, and every peer is tested each time.
             let Some(first) = self.order.pop_front() else {
                 return;
             };
@@ -164,6 +165,7 @@ impl Carrier {
         message: &MessageView<'_>,
     ) -> bool {
         let length = message.token().len();
+        // Its reply repeats the token: one that the peer could not take would never be sent.
         let answer = message.options_start() + ENGINE_BYTES;
         message.code().is_response()
             || (length <= cx.longest_token() && answer <= self.capacity(cx, from).message)
@@ -211,6 +213,8 @@ impl Carrier {
         } else {
             self.tokens.support.find(cx.now, to)
         };
+        // A peer that is known to lack support is not tested until that knowledge expires (RFC
+        // 8974 2.2.2).
         if takes.unwrap_or(trial) {
             wanted.min(TOKEN_BYTES_MAX)
         } else {
@@ -265,6 +269,7 @@ impl Carrier {
         if counts {
             length = length.max(COUNTING_TOKEN_BYTES);
         } else if length == 0 {
+            // The empty token is one like any other (RFC 7252 5.3.1), for one request at a time.
             if !self.is_token_in_use(peer, &TokenKey::default(), counts) {
                 return Token::EMPTY;
             }
@@ -276,6 +281,7 @@ impl Carrier {
             high.copy_from_slice(&cx.random.next_u32().to_be_bytes());
             low.copy_from_slice(&cx.random.next_u32().to_be_bytes());
             if counts {
+                // The last byte counts transmissions, from 0 on.
                 bytes[length - 1] = 0;
             }
             let token = Token::new(&bytes[..length]).expect("at most 8 bytes");
@@ -356,6 +362,7 @@ impl Carrier {
     /// with a long one, not known to be supported.
     pub(crate) fn is_refused_for_its_token(&self, index: u32) -> bool {
         let exchange = &self.exchanges[index as usize];
+        // An acknowledged request was read, its token included: the Reset has another reason.
         let understood = exchange.confirmable && exchange.state != State::Unacknowledged;
         exchange.purpose.operation().is_some() && exchange.token_key().is_long() && !understood
     }
@@ -435,6 +442,7 @@ impl Carrier {
         let old = &self.exchanges[index as usize].bytes;
         let (code, end) = (Code(*old.get(1)?), token_end(old)?);
         let mut head = [0; 16];
+        // Type and Message ID are set when it is sent.
         let kind = Type::Confirmable;
         let writer = Writer::new(&mut head, kind, code, MessageId(0), &token).ok()?;
         let length = writer.finish();
