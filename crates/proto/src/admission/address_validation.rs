@@ -53,6 +53,8 @@ impl Validated {
         let Some(index) = self.0.find(&source) else {
             return false;
         };
+        // Use prolongs its place in the table, not the validation: another host may have the
+        // address by now.
         if now.since(self.0[index].at) < VALIDATED_FOR {
             self.0.touch(index, false);
             return true;

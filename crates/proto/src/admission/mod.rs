@@ -127,6 +127,8 @@ impl AdmissionControl {
     /// source.
     pub(crate) fn take_echo(&mut self, cx: &Context, source: SocketAddr, value: &[u8]) -> bool {
         let lifetime = cx.config.echo_lifetime;
+        // The value is a MAC over the address, so it cannot be used from another one (RFC 9175
+        // 2.3).
         let fresh = self.challenges.check(cx.now, lifetime, source, value);
         if fresh {
             self.on_validated(cx, source);
@@ -164,6 +166,7 @@ impl AdmissionControl {
                 _ => cx.now,
             };
             debug_assert!(since <= cx.now, "an interval that begins later");
+            // A datagram challenged now may be duplicated until then.
             let until = cx.now + cx.lifetimes.exchange;
             self.stateless_challenge = Some(StatelessChallenge { since, until });
         }
@@ -200,6 +203,7 @@ impl AdmissionControl {
 /// The bytes that may still be sent to an unvalidated address in reply to a request of this length:
 /// three times its own, less the empty ACK if that was sent.
 pub(crate) fn unvalidated_budget(request: usize, acknowledged: bool) -> usize {
+    // 4: an empty ACK is a header.
     let spent = if acknowledged { 4 } else { 0 };
     (AMPLIFICATION_FACTOR * request).saturating_sub(spent)
 }

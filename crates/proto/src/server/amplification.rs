@@ -86,6 +86,8 @@ impl Draft<'_> {
                 return written;
             }
         } else if succeeded && !matches!(response.payload, Payload::Part { .. }) {
+            // The largest that fits: SZX counts down from the wanted size, below the value that
+            // stands for BERT.
             let sizes = (0..=wanted.size.szx().min(BlockSize::MAX.szx())).rev();
             for size in sizes.filter_map(BlockSize::from_szx) {
                 let smaller = RequestedBlock::block(wanted.offset, size);
@@ -94,6 +96,7 @@ impl Draft<'_> {
                 }
             }
         }
+        // Nothing rather than a code alone, which every member would send (RFC 7252 8.2).
         if succeeded && to_group {
             return (0, false);
         }

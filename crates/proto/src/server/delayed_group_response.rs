@@ -62,6 +62,7 @@ impl Server {
             );
         }
         let whole = cx.leisure(bytes.len());
+        // A random fraction of the period, of 32 bits. The product may exceed 64.
         let share = u128::from(whole.as_micros()) * u128::from(cx.random.next_u32());
         let wait = Duration::from_micros((share >> 32) as u64);
         debug_assert!(wait <= whole, "after the Leisure period");

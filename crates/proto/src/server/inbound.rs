@@ -189,14 +189,17 @@ impl Server {
         }
         debug_assert!(message.code().is_request(), "{:?}", message.code());
         let request = InboundRequest::read(cx, from, message, to_group);
+        // Options first: a request that cannot be served takes no place and no memory.
         if refuses_options(cx, carrier, &request) || !self.has_place(cx, carrier, &request) {
             return;
         }
+        // Before the request is handed on, so that its duplicates find it while a handler runs.
         let Ok(remembered) = remember(cx, carrier, &request) else {
             return overloaded(cx, carrier, from, message);
         };
         if request.options.observe == Some(Observe::Deregister) && request.options.refused.is_none()
         {
+            // RFC 7641 4.1: Observe 1 removes the entry, and the response has no Observe.
             carrier.deregister(cx, from, &cx.token_key(message.token()));
         }
         let id = self.accept(cx, carrier, &request, remembered);

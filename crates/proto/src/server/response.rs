@@ -145,6 +145,7 @@ impl Server {
             return;
         };
         let connected = slot.is_connected(carrier);
+        // Kept before it is sent: a repeated block may come while it waits in the queue.
         if slot.terms.q_block1 {
             let key = Key::of(slot.from, &slot.message());
             self.reassembler
@@ -171,6 +172,7 @@ impl Server {
         reply: &Reply<'_>,
         response: &Response,
     ) {
+        // The application may ignore Accept, which is critical (RFC 7252 5.10.4).
         let not_acceptable = Response::new(Code::NOT_ACCEPTABLE);
         let response = if reply.refuses_format(response) {
             &not_acceptable
@@ -212,6 +214,7 @@ impl Server {
             self.keep_rest(cx, carrier, reply, response);
         }
         self.drop_incoming(reply.id);
+        // The code that was written: an error may have replaced the response.
         let code = Code(scratch[1]);
         cx.counters.requests.add(reply.method, Some(code));
         self.send_reply(cx, carrier, reply, &written, scratch);
@@ -247,6 +250,7 @@ impl Server {
             Acknowledgement::Due => {
                 set_header(&mut scratch, Type::Acknowledgement, reply.message_id);
                 if let Some(at) = reply.remembered {
+                    // Without the count, which the reply to a duplicate takes from the duplicate.
                     carrier.dedup.answer(at, &scratch[..length]);
                 }
                 let length = append_count(&mut scratch, length, written.count);
@@ -257,6 +261,8 @@ impl Server {
                 let confirmable = reply.acknowledgement == Acknowledgement::Sent;
                 if let Some(at) = reply.remembered {
                     let empty = empty(Type::Acknowledgement, reply.message_id);
+                    // A duplicate CON gets the ACK of the first; the response has its own
+                    // retransmissions (RFC 7252 4.5).
                     let answer: &[u8] = if confirmable { &empty } else { &[] };
                     carrier.dedup.answer(at, answer);
                 }
@@ -333,6 +339,7 @@ impl Server {
             let Some(&(at, id)) = self.incoming.unacknowledged.front() else {
                 return;
             };
+            // In order of their deadlines, since all have the same delay.
             if at > cx.now {
                 return;
             }
@@ -365,6 +372,7 @@ fn limit_amplification(
         reply.acknowledgement,
         Acknowledgement::None | Acknowledgement::Sent
     );
+    // With the count option, which is appended later.
     let long = written.length + SMALL_OPTION_BYTES > AMPLIFICATION_FACTOR * reply.received;
     if observing || !(separate || long) {
         return written;

@@ -269,6 +269,7 @@ impl Connections {
                     block_wise,
                     ..
                 } = self.table[index].capabilities;
+                // RFC 8323 5.3.2: only both together announce BERT.
                 (size, block_wise && size > BASE_MESSAGE_SIZE)
             })
     }
@@ -287,6 +288,7 @@ impl Connections {
 
     /// Adds a connection with a new address; the table must not be full.
     pub(crate) fn add(&mut self, connection: Connection) -> u32 {
+        // Connections that this endpoint made are its own choice, and count against no quota.
         if connection.origin == Origin::Peer {
             let source = self.quota_policy.source(connection.address);
             self.shares.add(source, 1);
@@ -326,6 +328,7 @@ impl Connections {
     /// The connection idle longest, among those that satisfy the predicate.
     pub(crate) fn longest_unused(&self, is: impl Fn(&Connection) -> bool) -> Option<u32> {
         let mut next = self.table.oldest(false);
+        // Used connections are few or recent; the limit bounds the walk if all are in use.
         for _ in 0..WALK_LIMIT {
             let index = next?;
             if is(&self.table[index]) {

@@ -43,12 +43,14 @@ impl Carrier {
             return None;
         }
         connection.activity.heard = cx.now;
+        // Any byte proves that the peer is alive; a Pong may be behind a long message.
         connection.activity.probed = None;
         // Other connections are processed first.
         let waits = connection.input.more;
         // The reader is taken out meanwhile, and lost if the messages end the connection.
         let empty = FrameReader::new(framing, limit);
         let mut reader = core::mem::replace(&mut connection.input.reader, empty);
+        // Counted again by `put_back`, as far as bytes are left.
         self.connections.subtract_partial(from, reader.held());
         reader.push(bytes);
         if cx.is_byte_stream() && (waits || cx.out.is_congested()) {
@@ -91,6 +93,7 @@ impl Carrier {
         reader: &'r mut FrameReader,
         taken: usize,
     ) -> NextMessage<'r> {
+        // The output so far is polled, and other connections come in between.
         if taken >= MESSAGES_AT_ONCE {
             return NextMessage::Later { more: true };
         }
@@ -139,6 +142,7 @@ impl Carrier {
         }
         self.connections.add_partial(from, held);
         let limit = cx.config.limits.partial_bytes;
+        // With `more` there are whole messages among them, which are processed next.
         if !more && held > 0 && self.connections.exceeds_unread_limit(from, limit) {
             let text = "the memory for messages is full";
             return self.abort(cx, from, Disconnect::NoRoom, None, text);
@@ -161,6 +165,7 @@ impl Carrier {
             self.close_if_released(cx, from);
             return None;
         }
+        // RFC 8323 3.3: the CSM must come first; signals check that for themselves.
         if !self.require_csm(cx, from) {
             return None;
         }

@@ -84,6 +84,7 @@ impl Carrier {
             return false; // one address, one connection
         }
         connection.phase = Phase::Open;
+        // Nothing of an earlier connection may stay: its last bytes could be half a message.
         connection.input.reader = FrameReader::new(framing, limit);
         connection.activity = Activity::at(cx.now);
         cx.trace(peer, TraceEvent::Connected);
@@ -94,6 +95,7 @@ impl Carrier {
             // The base value is not announced (RFC 8974 2.2.1).
             extended_token_length: (longest > BASE_TOKEN_LENGTH).then_some(longest as u32),
         };
+        // Before anything else, and without waiting for the CSM of the peer (RFC 8323 3.3).
         self.send_signal(cx, peer, &csm, &[]);
         self.set_connection_timer(cx, index);
         if let Some(peer) = self.peers.find(peer) {
@@ -112,8 +114,11 @@ impl Carrier {
             let unused = self
                 .connections
                 .longest_unused(|connection| self.is_unused(connection))?;
+            // Only an unused one is closed: an attacker cannot push out connections that are in
+            // use.
             self.close(cx, unused, Disconnect::NoRoom);
         }
+        // Its index is known only after it is added, which gives the timer to it.
         let timer = cx.timers.add(Owner::Connection(0));
         let framing = cx.reliable().framing;
         let serial = cx.next_serial();
@@ -181,6 +186,7 @@ impl Carrier {
         let Some(index) = self.connections.find(peer) else {
             return;
         };
+        // RFC 8323 5.6: it says why, before the connection is closed.
         let signal = Signal::Abort {
             bad_csm_option,
             text,
@@ -221,6 +227,7 @@ impl Carrier {
             Failure::Disconnected(why)
         };
         if let Some(peer) = self.peers.find(address) {
+            // RFC 8323 7.4: the observers of a connection go with it.
             self.remove_observers_of(cx, peer);
         }
         debug_assert!(
@@ -278,6 +285,7 @@ impl Carrier {
     pub(crate) fn leave(&mut self, cx: &mut Context, index: u32, why: Disconnect) {
         let until = cx.now + cx.reliable().release_wait;
         let connection = &mut self.connections[index];
+        // A second Release would restart the wait, so that the connection never closes.
         if connection.phase != Phase::Open || connection.release.own.is_some() {
             return;
         }
@@ -336,6 +344,7 @@ impl Carrier {
         serving.requests = serving.requests.saturating_sub(1);
         let mut pongs = Vec::new();
         serving.pings.retain_mut(|ping| {
+            // Serial numbers wrap; the sign of the difference tells which was earlier.
             if (serial.wrapping_sub(ping.serial) as i32) < 0 {
                 ping.before = ping.before.saturating_sub(1);
             }
@@ -434,6 +443,8 @@ impl Carrier {
         let timer = connection.timer;
         if due < Instant::FAR_FUTURE {
             cx.timers
+                // At least a microsecond ahead: a timer for now would be served in the same call,
+                // without end.
                 .set(timer, due.max(cx.now + Duration::from_micros(1)));
         } else {
             cx.timers.cancel(timer);
@@ -463,6 +474,7 @@ impl Carrier {
                 return self.abort(cx, address, Disconnect::NoCsm, None, "no CSM was received");
             }
             self.on_csm(address);
+            // The call above may have closed it, and the index may be another connection's.
             if self.connections.find(address) != Some(index) {
                 return;
             }

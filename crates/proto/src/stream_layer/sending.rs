@@ -25,6 +25,7 @@ impl Carrier {
                 // It was written for a higher limit, perhaps of another connection, or the limit is
                 // not yet known.
                 Some(true) if !self.fits_now(cx, index) => {
+                    // Not failed yet: the CSM may permit more. Other messages may pass.
                     if asks && !self.has_csm(address) {
                         before = Some(index);
                         continue;
@@ -130,6 +131,7 @@ impl Carrier {
             }
         }
         if !waits {
+            // Nothing acknowledges a response or a notification here: the transport delivers it.
             self.retire(cx, index, false);
         }
     }
@@ -166,6 +168,7 @@ impl Carrier {
         let peer = exchange.peer;
         exchange.resent = true;
         exchange.state = State::Queued;
+        // A round trip over the new connection starts with its own transmission.
         exchange.transmissions.clear();
         cx.timers.cancel(exchange.timer_id);
         self.peers[peer].queue.push(&mut self.exchanges, index);

@@ -113,6 +113,7 @@ impl Carrier {
             }
             capabilities.max_message_size = size;
         }
+        // A capability that was announced stays (RFC 8323 5.3).
         capabilities.block_wise |= block_wise;
         if let Some(length) = extended_token_length {
             capabilities.token_length = length;
@@ -130,6 +131,7 @@ impl Carrier {
             return;
         };
         let serving = &mut connection.serving;
+        // Pings are held in memory for as long as handlers run, hence the limit.
         if custody && serving.requests > 0 && serving.pings.len() < PINGS_HELD {
             serving.pings.push(HeldPing {
                 token: token.into(),
@@ -148,6 +150,8 @@ impl Carrier {
             return;
         };
         let key = cx.token_key(message.token());
+        // A Pong to a Ping of the liveness check has no exchange: its bytes were all that it
+        // was for.
         let found = self.index.find_token(&self.exchanges, peer, &key);
         if let Some(index) = found
             && let Purpose::Ping { operation } = self.exchanges[index as usize].purpose
