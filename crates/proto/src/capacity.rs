@@ -43,6 +43,7 @@ impl Capacity {
         let block = BlockSize::BERT.bytes();
         let (size, span) = if self.size.is_bert() && room >= block {
             debug_assert!(self.reliable, "BERT needs a reliable transport");
+            // BERT carries whole blocks of 1024 bytes (RFC 8323 6).
             (BlockSize::BERT, room / block * block)
         } else {
             (size, size.bytes())
@@ -123,6 +124,7 @@ impl Context {
         let largest = self.config.reliable.as_ref();
         let largest = largest.map_or(BASE_MESSAGE_SIZE, |reliable| reliable.largest_message);
         Capacity {
+            // At least LEAST_MESSAGE_SIZE: a lower limit of a peer ends its connection.
             message: (max_message_size.min(largest) - HEAD_GROWTH) as usize,
             size: if bert {
                 BlockSize::BERT

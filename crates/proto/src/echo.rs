@@ -102,6 +102,7 @@ fn epoch(now: Instant, lifetime: Duration) -> u64 {
 
 fn code(key: &[u8; 16], epoch: u64, peer: SocketAddr) -> u64 {
     let mut hasher = SipHasher24::new_with_key(key);
+    // A socket of both families shows IPv4 peers mapped; both forms are one peer.
     let ip = match peer.ip().to_canonical() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,

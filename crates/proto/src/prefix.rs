@@ -41,6 +41,7 @@ fn bits_of(address: IpAddr) -> u128 {
 
 fn mask(length: u8) -> u128 {
     u128::MAX
+        // A length of 0 shifts by all 128 bits, which `<<` cannot.
         .checked_shl(128 - u32::from(length))
         .unwrap_or_default()
 }

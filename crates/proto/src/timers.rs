@@ -96,6 +96,7 @@ impl<O: Copy> Timers<O> {
     /// Starts or moves a timer.
     pub(crate) fn set(&mut self, id: TimerId, at: Instant) {
         self.cancel(id);
+        // 64 bits do not wrap; they order equal deadlines.
         self.sequence += 1;
         let position = self.heap.len();
         self.heap.push((at, self.sequence, id.index() as u32));
@@ -151,6 +152,8 @@ impl<O: Copy> Timers<O> {
         self.heap.swap_remove(position);
         if position < last {
             self.slots[self.heap[position].2 as usize].position = position as u32;
+            // The entry from the end comes from another branch, so that it may belong above or
+            // below.
             self.sift_down(position);
             self.sift_up(position);
         }

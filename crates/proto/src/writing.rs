@@ -99,6 +99,7 @@ impl<'a> Selection<'a> {
         let length = self.bytes.len();
         let whole = offset == 0 && !more && length <= wanted.whole;
         let part = wanted.size.fits(length, more) && length <= wanted.span;
+        // A client that places it by NUM x size would put its bytes elsewhere.
         if place != 0 || !(whole || part) {
             return Err(EncodeError::NotAllowed(OptionNumber::BLOCK2));
         }

@@ -69,6 +69,8 @@ impl Client {
             } else {
                 let peer = carrier.peers[operation.peer].address;
                 if self.given.len() < GIVEN_KEPT || self.given.contains_key(&peer) {
+                    // A fresh value in a success spares the next request a round trip (RFC 9175
+                    // 2.3).
                     self.given.insert(peer, *given);
                     debug_assert!(self.given.len() <= GIVEN_KEPT);
                 }

@@ -34,12 +34,15 @@ impl Client {
             self.operations[index as usize].hold.is_none(),
             "it must wait"
         );
+        // Checked for each block: other requests may have filled the queue since the first.
         if !carrier.has_room(cx, peer) {
             return self.fail_operation(cx, carrier, index, Failure::QueueFull);
         }
         // Registrations carry the token of their notifications.
         let registration = self.registration(index, blocks.block2);
         let reads = blocks.quick && self.operations[index as usize].q_upload.is_none();
+        // The token of a registration, or of a reported block, names more than one reply: it
+        // cannot count transmissions.
         let counting = if registration.is_some() || blocks.quick {
             CopyTagging::Off
         } else {
@@ -124,6 +127,8 @@ impl Client {
             return token;
         }
         let operation = &self.operations[index as usize];
+        // A peer that drops a long token may have executed the request: only an idempotent one
+        // is repeated.
         let trial = operation.sending.confirmable && operation.request.code.is_idempotent();
         let peer: PeerIndex = operation.peer;
         carrier.fresh_token(cx, peer, counting, trial)

@@ -364,6 +364,7 @@ impl Client {
             .iter()
             .map(|(index, _)| index as u32)
             .collect();
+        // First, so that no end of one body starts the next.
         self.block1_queue.clear();
         for index in all {
             self.fail_operation(cx, carrier, index, Failure::ShutDown);

@@ -66,11 +66,15 @@ fn check_multicast(request: &Request) -> Result<(), RequestError> {
         return Err(RequestError::PayloadNotAllowed);
     }
     let options = &request.options;
+    // Each member would need a state of its own: of an observation, or of the body that it
+    // has.
     for number in [OptionNumber::OBSERVE, OptionNumber::BLOCK1] {
         if options.contains(number) {
             return Err(RequestError::NotForGroups(number));
         }
     }
+    // An ETag is of one resource, and means nothing to other members (RFC 7252 5.10.6,
+    // 8.2.1).
     if request.code == Code::GET && options.contains(OptionNumber::ETAG) {
         return Err(RequestError::NotForGroups(OptionNumber::ETAG));
     }
@@ -169,6 +173,8 @@ impl Client {
         if self.len() >= cx.config.limits.requests {
             return Err(RequestError::RequestsFull);
         }
+        // 64 random bits whatever the configured length: members answer from any address, so
+        // the token alone protects against forged responses (RFC 7252 5.3.1, 8.2).
         let (high, low) = (cx.random.next_u32(), cx.random.next_u32());
         let token = (u64::from(high) << 32 | u64::from(low)).to_be_bytes();
         let token = Token::new(&token).expect("8 bytes are a token");
@@ -234,14 +240,18 @@ impl Client {
         let Some(&index) = token.and_then(|token| self.groups.tokens.get(&token)) else {
             return false;
         };
+        // Also above the limit: a member that sent a CON would retransmit it.
         carrier.acknowledge_response(cx, from, message, cx.config.parameters);
         let group = &mut self.groups.table[index as usize];
+        // Any host that has seen the token may send as many responses as it likes.
         if group.responses >= cx.config.limits.multicast_responses {
             return true;
         }
         group.responses += 1;
         debug_assert!(group.timer.is_some(), "the time for responses is over");
         if let Some(exchange) = group.exchange.take() {
+            // The first response shows that the network carries the traffic: the request stops to
+            // count (RFC 7252 4.7).
             carrier.end_multicast(cx, exchange, index);
         }
         let id = self.groups.id(index);
@@ -301,6 +311,7 @@ impl Client {
         let id = self.groups.id(index);
         let group = &mut self.groups.table[index as usize];
         let queued = |exchange| carrier.is_multicast_queued(exchange, index);
+        // It never left, so that the silence is not of the members.
         if group.exchange.is_some_and(queued) {
             return self.fail_group(cx, carrier, index, Failure::DeadlinePassed);
         }

@@ -157,6 +157,7 @@ impl Client {
         upload: Option<Upload>,
     ) -> Result<RequestId, RequestError> {
         let address = to.ip();
+        // A unicast CON to a group would draw an ACK from every member (RFC 7252 8.1).
         if is_group(address) || address.is_unspecified() || to.port() == 0 {
             return Err(RequestError::BadAddress);
         }
@@ -189,6 +190,7 @@ impl Client {
             challenge: ChallengeState::default(),
         }) as u32;
         self.operations[index as usize].settle_no_response();
+        // While it counts as a user, the peer is not evicted, and its index stays valid.
         carrier.peers[peer].users += 1;
         if observes {
             self.begin_observation(cx, carrier, index);

@@ -49,6 +49,7 @@ impl RetryAfterTable {
         }
         if self.until.len() < self.limit || self.until.contains_key(&similar) {
             let end = self.until.entry(similar).or_insert(until);
+            // Responses may be reordered; the longer pause is the safe one.
             *end = until.max(*end);
         }
         debug_assert!(self.until.len() <= self.limit);
@@ -87,6 +88,8 @@ impl Client {
         };
         let named = max_age.map(|seconds| Duration::from_secs(u64::from(seconds)));
         let pause = named.unwrap_or_else(|| DEFAULT_MAX_AGE.into());
+        // Without security a 4.29 can be forged, and must not silence a client for Max-Age, up
+        // to 136 years.
         let pause = pause.min(cx.config.pause_max);
         if !pause.is_zero() {
             let peer = carrier.peers[operation.peer].address;

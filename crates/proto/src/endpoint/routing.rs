@@ -125,6 +125,7 @@ impl Endpoint {
     /// Advances the time: processes everything due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.begin_input(now);
+        // One at a time: what a timer causes may move or remove the others that are due.
         while let Some(owner) = self.cx.timers.expire(now) {
             self.on_timer(owner);
             self.settle();
@@ -146,6 +147,8 @@ impl Endpoint {
     /// Returns the next output, or the time of the next deadline.
     pub fn poll(&mut self) -> Output<'_> {
         self.cx.out.recycle();
+        // Only when the driver has taken all output, so that memory holds the output of one
+        // batch at most.
         while self.cx.out.is_empty() && (self.take_more_messages() || self.notify_some()) {}
         match self.cx.out.pop() {
             Some(Queued::Transmit { to, range }) => Output::Transmit {

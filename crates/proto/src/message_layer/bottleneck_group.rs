@@ -73,6 +73,7 @@ impl Aggregates {
     pub(crate) fn join(&mut self, index: PeerIndex, address: SocketAddr) -> u8 {
         let own = self.all.iter().enumerate();
         let own = own.filter(|(_, shared)| shared.behind.contains(address.ip()));
+        // As in routing, the longest matching prefix is the nearest bottleneck.
         let longest = own.max_by_key(|(_, shared)| shared.behind.bits());
         let Some((number, _)) = longest else {
             return NONE;

@@ -77,6 +77,7 @@ impl Carrier {
                 confirmable,
             };
             self.notifications.observers.change(subject, state);
+            // The fan-out goes on in `poll`, which is given no time: it is dated by this change.
             cx.input_at = cx.now;
         }
         Ok(count)
@@ -120,6 +121,8 @@ impl Carrier {
             let size = state.size;
             let long = (token.is_long())
                 .then(|| self.notifications.observers.long_token(observer).to_vec());
+            // Removed before its last message is sent: the message is a response now, and its
+            // acknowledgement concerns no observer.
             self.remove_observer(cx, observer);
             let mut bytes = cx.buffer();
             let capacity = self.capacity(cx, to);

@@ -31,6 +31,8 @@ impl Server {
         let Some(slot) = self.incoming.find(id) else {
             return false;
         };
+        // A request for a later block fetches the rest of a notification, and registers nothing
+        // (RFC 7959 2.6).
         if slot.observe != Some(Observe::Register) || slot.terms.wanted.offset > 0 {
             return false;
         }
@@ -40,6 +42,8 @@ impl Server {
         let (from, token) = (slot.from, slot.token);
         if needs_validation(cx, carrier, from, &token) {
             let (none, challenged) = (RegistrationState::None, RegistrationState::Challenged);
+            // The response becomes a challenge: an observation sends a victim many messages for one
+            // forged request.
             self.incoming.change_registration(id, none, challenged);
             return false;
         }
@@ -132,6 +136,8 @@ fn register(
     if let Some(before) = carrier.notifications.observers.find(first, &token)
         && carrier.notifications.observers.subject(before) != subject
     {
+        // A token names one observation of an endpoint: a new registration replaces it (RFC
+        // 7641 4.1).
         carrier.remove_observer(cx, before);
     }
     let registration = Registration {
@@ -167,6 +173,7 @@ fn needs_validation(cx: &Context, carrier: &Carrier, from: SocketAddr, token: &T
         carrier.notifications.observers.len(),
         cx.config.limits.observers,
     );
+    // A full table lists nobody, so that a challenge would be in vain.
     let above_watermark = held < limit && cx.quota_policy.is_above_watermark(held, limit);
     above_watermark
         && !is_listed(carrier, from, token)

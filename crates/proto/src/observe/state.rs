@@ -43,6 +43,7 @@ impl Current {
     /// Returns whether a response has the first notification's format.
     pub(super) fn suits(&self, response: &Response) -> bool {
         let format = FirstFormat::of(response);
+        // A 2.03 has no payload, and so no format that could differ.
         let unknown = [self.format, format].contains(&FirstFormat::Unknown);
         unknown || self.format == format
     }

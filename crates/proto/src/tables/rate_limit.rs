@@ -34,6 +34,7 @@ impl TokenBucket {
     /// Takes one token of `burst`, one of which returns every `interval`. Fails with the time to
     /// wait.
     fn take(&mut self, now: Instant, interval: Duration, burst: u64) -> Result<(), Duration> {
+        // A bucket that filled up in the past is full, and no fuller.
         let full = self.full.max(now) + interval;
         let missing = full.since(now).as_micros();
         let most = interval.as_micros().saturating_mul(burst);

@@ -405,6 +405,7 @@ impl Client {
         let times = 1 << observation.failures.min(DOUBLINGS);
         let after = uniform(&mut *cx.random, low, high).times(times);
         if failure.is_some() {
+            // Backs off, so that clients of a server that is down do not add to its load.
             observation.failures = observation.failures.saturating_add(1);
         }
         observation.phase = Phase::Stale;
@@ -459,6 +460,7 @@ impl Client {
             let fresh = operation.peer == peer && observation.phase == Phase::Fresh;
             fresh.then_some(index as u32)
         };
+        // A list, because each renewal changes the table.
         let lost: Vec<u32> = self.operations.iter().filter_map(lost).collect();
         for index in lost {
             self.survives(cx, carrier, index, failure);
@@ -499,6 +501,7 @@ fn end_as_request(operation: &mut Operation) {
 
 fn sequence(message: &MessageView<'_>) -> Option<u32> {
     let value = message.uint_option(OptionNumber::OBSERVE);
+    // Only a 2.xx notification has an Observe option (RFC 7641 4.2).
     value.filter(|_| message.code().is_success())
 }
 

@@ -166,6 +166,7 @@ impl Observers {
             slots: Slab::new(),
             by_interest: LruList::default(),
             fan_out: VecDeque::new(),
+            // Indices stay below `NONE`.
             limit: limit.min(NONE as usize - 1),
             limit_of_peer,
             long_tokens: HashMap::with_hasher(FixedState::with_seed(seed.rotate_left(8))),
@@ -270,6 +271,7 @@ impl Observers {
         }
         self.by_interest.remove(index);
         let following = observer.of_subject.next;
+        // A fan-out that is to continue here continues behind it.
         for fan_out in &mut self.fan_out {
             if fan_out.next == index {
                 fan_out.next = following;
@@ -328,6 +330,7 @@ impl Observers {
 
     /// Drops an observer's key, unless others share it.
     fn forget_key(&mut self, key: &Arc<KeyBytes>) {
+        // The caller holds the last one: the bytes leave memory with it.
         if Arc::strong_count(key) == 1 {
             debug_assert!(self.key_bytes >= key.len(), "its bytes were counted");
             self.key_bytes -= key.len();
@@ -427,6 +430,8 @@ impl Observers {
             return;
         };
         let observed = &mut self.observed[at as usize];
+        // Only equality is asked, so that a wrap matters after 2^32 changes that one observer
+        // missed.
         observed.version = observed.version.wrapping_add(1);
         observed.current.set(state);
         let next = observed.first;

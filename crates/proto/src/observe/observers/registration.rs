@@ -164,6 +164,7 @@ impl Observers {
     pub(crate) fn ask(&mut self, index: ObserverIndex, now: Instant) {
         let observer = &mut self.slots[index as usize];
         observer.confirmed = now;
+        // So that the next notification is a CON, whichever state it carries.
         observer.unconfirmed = self.unconfirmed_max;
         self.by_interest.touch(index);
     }
