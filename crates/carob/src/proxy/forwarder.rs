@@ -158,6 +158,7 @@ impl Forwarder {
     /// Returns a permit for an observation, unless a limit in total or of this client is reached.
     pub(super) fn observation(&self, client: SocketAddr) -> Option<ObservationPermit> {
         let among_all = Arc::clone(&self.observations).try_acquire_owned().ok()?;
+        // A host has a whole /64 of addresses, and one quota.
         let client = Source::of(client, 64);
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         if observed.of(client) >= self.limits.observations_of_client {
@@ -241,6 +242,8 @@ impl Forwarder {
         for option in &prepared.options {
             builder = builder.option(option.number, option.value);
         }
+        // The name was allowed; its addresses are checked when it is resolved, or a name of the
+        // client could lead to an inner host.
         if matches!(**upstream, Upstream::Forward(_)) {
             let upstream = Arc::clone(upstream);
             builder = builder.admit(Arc::new(move |address| match &*upstream {
@@ -262,6 +265,7 @@ impl Forwarder {
         let mut builder = self.request(upstream, &prepared, request);
         let reply = match builder.if_fresh() {
             Ok(Some(reply)) => Ok(reply),
+            // A fresh response takes no place: limits are for requests that reach an origin.
             Ok(None) => {
                 let Some(_place) = self.place(&prepared.target, request.peer()) else {
                     return self.busy();
@@ -316,6 +320,8 @@ impl Forwarder {
 
     /// Returns the response to a client from the origin's.
     pub(super) fn response(&self, upstream: &Upstream, mut response: Response) -> Response {
+        // A code of another class has no meaning that a client could act upon (RFC 7252 5.7.1:
+        // 5.02).
         if !matches!(response.code.class(), 2 | 4 | 5) {
             return bad_gateway(format!("the origin answered {}", response.code));
         }

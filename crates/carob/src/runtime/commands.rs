@@ -61,12 +61,14 @@ impl Core {
                     service.stop();
                 }
                 self.requests.end_observations(&mut self.endpoint, now);
+                // After the observations, whose deregistrations still use the connections.
                 self.endpoint.release(now, None);
                 let at = now + limit.into();
                 let ending = self.ending.get_or_insert(Ending {
                     at,
                     done: Vec::new(),
                 });
+                // Of two calls the more impatient one counts.
                 ending.at = ending.at.min(at);
                 ending.done.push(done);
             }

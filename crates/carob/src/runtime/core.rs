@@ -104,6 +104,7 @@ impl Core {
     /// failure was reported to the engine: its requests fail for that cause.
     fn drain_after(&mut self, out: &mut impl Outbound, now: Instant, failed: Option<&FailedPeer>) {
         loop {
+            // Output goes to the network before more is made: memory holds one batch.
             if out.is_full() {
                 self.more = true;
                 return;

@@ -88,6 +88,7 @@ impl PendingRequests {
             starved,
             observing,
         } = reply;
+        // The engine counts observations, of which each may have many applications here.
         if self.ids.len() >= endpoint.config().limits.requests {
             let refused = FailureCause::Refused(RequestError::RequestsFull);
             let _ = head.send(Err(RequestFailure::at_once(refused)));

@@ -167,6 +167,8 @@ impl<T: Transport> Task<T> {
         } = self;
         let service = &mut core.service;
         Ok(tokio::select! {
+            // In this order: input frees the buffers of the system, completions free handlers.
+            // Timers are looked at after every input, too.
             biased;
             ready = transport.ready() => ready.map(|()| Input::Transport)?,
             () = poll_fn(|context| match service {
@@ -181,6 +183,7 @@ impl<T: Transport> Task<T> {
 
     /// Processes a bounded number of each kind of input.
     async fn process_inputs(&mut self) -> io::Result<()> {
+        // Bounded, so that a flood of datagrams does not keep timers and commands waiting.
         for _ in 0..BATCHES_A_TURN {
             let more = self.transport.receive(&mut self.core);
             self.transport.flush(&mut self.core).await?;

@@ -62,6 +62,7 @@ impl TransportSet {
         if *first == scheme {
             return Ok(Arc::clone(handle));
         }
+        // Held until the endpoint is listed: two first requests must not start two.
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, handle)) = others.iter().find(|(of, _)| *of == scheme) {
             return Ok(Arc::clone(handle));

@@ -203,6 +203,8 @@ impl Dispatcher {
             let answer = |request| handler.call(request);
             let span = span_of(&request);
             let mut response = pipeline.run(request, answer).instrument(span).await;
+            // The option of the origin is not the one of this hop: the engine sets its own (RFC
+            // 7641 5).
             let observed = response.options.remove(OptionNumber::OBSERVE);
             if listed && !observed {
                 // The task may have stopped; then there are no observers.
@@ -261,6 +263,7 @@ impl Dispatcher {
             of_source: self.shares.of(source),
             limit: self.limit,
         };
+        // Before the request is copied: a flood must not cost an allocation each.
         if !endpoint.admits_handler(now, id, handlers) {
             return None;
         }
@@ -289,6 +292,7 @@ impl Dispatcher {
     }
 
     fn spawn(&mut self, of: Source, task: impl Future<Output = ()> + Send + 'static) {
+        // Without this, the set would keep the results of all tasks that have ended.
         while self.tasks.try_join_next().is_some() {}
         self.active += 1;
         self.begun = true;
@@ -312,6 +316,8 @@ impl Dispatcher {
                     self.uploads.remove(&key);
                 }
             }
+            // The client sends the next block before the response to the last one: one of them
+            // waits already.
             Err(mpsc::error::TrySendError::Full(_)) => refuse_for_now(endpoint, now, id, &BUSY),
             Err(mpsc::error::TrySendError::Closed(_)) => {
                 self.uploads.remove(&key);

@@ -99,6 +99,7 @@ impl Upload {
             .current
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+            // Taken, so that a future dropped and made again does not acknowledge the block twice.
             .take();
         if let Some(id) = taken {
             // A stopped driver drops the sender of `parts`, too.

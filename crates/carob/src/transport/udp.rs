@@ -123,6 +123,7 @@ impl<P: Protect> Transport for DatagramTransport<P> {
             protect.before_send(engine);
             while let Err(error) = socket.send(protect.outbox(), unreachable) {
                 debug_assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                // Not received meanwhile: each request would add a response to the full buffer.
                 socket.writable().await?;
             }
             let Some(report) = unreachable.pop() else {
@@ -205,6 +206,8 @@ impl Protect for Plain {
             Destination::Group(address) if self.groups.contains(&address) => {
                 engine.capture().inbound(now, from, Some(address), bytes);
                 engine.endpoint().handle_group_datagram(now, from, bytes);
+                // A response to a group's request has the address that the system chooses: a group
+                // is no source (RFC 7252 8.2).
                 self.sources.on_datagram(from, None);
             }
             // The system also delivers datagrams to groups joined by other sockets.

@@ -150,6 +150,7 @@ impl Cache {
             let mut response = stored.response.clone();
             let _ = response
                 .options
+                // Max-Age is what remains, and does not grow in a cache (RFC 7252 5.7.1).
                 .set_uint(OptionNumber::MAX_AGE, left.as_secs() as u32);
             Some((response, stored.peer))
         });
@@ -211,6 +212,7 @@ impl Cache {
             stored.fresh_until = None;
         }
         let fits = |stored: &Stored| key.bytes() + stored.bytes() <= self.limits.bytes;
+        // In front: the first state is the current one.
         states.splice(0..0, new.filter(fits));
         self.put(key, states, notified);
     }
@@ -240,6 +242,7 @@ impl Cache {
     /// Marks the responses of a changed resource as stale (RFC 7252 5.9.1.1, 5.9.1.2, 5.9.1.4).
     pub(super) fn invalidate(&mut self, target: &Target) {
         self.changes += 1;
+        // Keys begin with the target, so that all requests for it are neighbours.
         let on = self.entries.range(Key::first_of(target)..);
         let keys: Vec<Key> = on
             .map(|(key, _)| key)
@@ -255,6 +258,7 @@ impl Cache {
             else {
                 continue; // it was there just now
             };
+            // Without a tag a stale state cannot be validated, and is of no use.
             states.retain(|stored| stored.tag().is_some());
             for stored in &mut states {
                 stored.fresh_until = None;
@@ -321,6 +325,7 @@ impl Cache {
             let all: usize = states.iter().map(Stored::bytes).sum();
             key.bytes() + all
         };
+        // The oldest first; the current state is the last to go.
         while size(&states) > self.limits.bytes && states.pop().is_some() {}
         if states.is_empty() {
             return;
@@ -356,6 +361,7 @@ fn updated(stored: &Response, valid: &Response) -> Response {
     let mut last = None;
     for option in &valid.options {
         let number = option.number;
+        // Max-Age is unsafe to forward by its number, but a 2.03 renews it (RFC 7252 5.9.1.3).
         if number.is_unsafe_to_forward() && number != OptionNumber::MAX_AGE {
             continue;
         }

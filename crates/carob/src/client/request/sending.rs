@@ -39,6 +39,7 @@ impl RequestBuilder {
     ) -> Result<Observation, Error> {
         self.sending.observe = true;
         self.options
+            // A 2.03 would name a state that this observation has not delivered.
             .retain(|(number, _)| *number != OptionNumber::ETAG);
         let (answer, received, peer, _) = self.exchange(began, BodyMode::Whole).await?;
         let updates = self.updates.take().unwrap_or_default();
@@ -64,10 +65,12 @@ impl RequestBuilder {
         };
         let own_options = self.options.len();
         self.options.extend(missed.etags());
+        // A tag that comes twice would only lengthen the request.
         let known = self.known.iter().filter(|known| !missed.has(**known));
         self.options.extend(known.map(tag));
         let mut reply = self.receive(began).await?;
         let known = reply.etag().filter(|tag| self.known.contains(tag));
+        // The application named this tag and has the state; the cache has not.
         if reply.code == Code::VALID && known.is_some_and(|tag| !missed.has(tag)) {
             return Ok(reply);
         }
@@ -120,6 +123,8 @@ impl RequestBuilder {
         &mut self,
         ask: impl FnOnce(&Arc<SharedCache>, &CacheRequest<'_>, &[u8]) -> Option<T>,
     ) -> Result<Option<T>, Error> {
+        // Only GET and FETCH: a method that may change something must reach the server (RFC
+        // 7252 5.6).
         if self.cache.is_none() || !self.method.is_safe() {
             return Ok(None);
         }
@@ -177,6 +182,7 @@ impl RequestBuilder {
             }
             (Err(error), _) => return Err(error),
         };
+        // A request for a secure scheme should not leave this host in the clear (RFC 7252 5.7).
         let here = match proxy.host() {
             Host::Name(name) => name == "localhost",
             host => host.address().is_some_and(|address| address.is_loopback()),

@@ -109,6 +109,8 @@ impl DimplSession {
             while !matches!(self.poll(&mut buffer), DtlsOutput::Nothing) {}
             self.feed(hello.record())
         })?;
+        // The ServerHello has the record number of the ClientHello that it answers (RFC 6347
+        // 4.2.1).
         self.shift = hello.sequence().saturating_sub(self.last_sequence + 1);
         self.highest = None;
         Ok(())

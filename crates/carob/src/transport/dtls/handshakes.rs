@@ -40,9 +40,12 @@ impl DtlsLayer {
                 Role::Server { random, .. } if *random == hello.random() => {
                     return self.feed(engine, now, index, hello.record());
                 }
+                // Another ClientHello of the peer, which may have restarted: its cookie decides.
                 Role::Server { .. } => {}
             }
         }
+        // No state until the address is validated: ClientHellos from forged addresses cost a
+        // MAC each (RFC 6347 4.2.1).
         let Some(cookie) = server.cookies.check(now, from, own, hello) else {
             if let Some(answer) = server.cookies.ask(now, from, own, hello) {
                 self.ended.cookies += 1;
@@ -52,6 +55,7 @@ impl DtlsLayer {
         };
         let quota_policy = QuotaPolicy::from(&engine.endpoint().config().limits);
         let source = quota_policy.source(from);
+        // After the cookie, so that nobody can exhaust the rate of another source.
         if !self.admission.admits(now, source) {
             tracing::debug!(peer = %from, "handshake refused: rate limit of its source");
             return;
@@ -78,6 +82,7 @@ impl DtlsLayer {
         let share = quota_policy.quota(self.limits.handshakes);
         if next.is_none()
             && begun >= share
+            // With a share of 100 % only the limit of all handshakes holds.
             && share < self.limits.handshakes
             && let Some(oldest) = self.sessions.oldest_handshake_of(source)
         {
@@ -141,6 +146,8 @@ impl DtlsLayer {
         secure: Box<dyn SecureDatagram>,
         role: Role,
     ) {
+        // The oldest goes, not the newest: a flood of handshakes that never end cannot lock
+        // others out.
         while self.sessions.handshakes() >= self.limits.handshakes {
             let Some(oldest) = self.sessions.oldest_handshake() else {
                 break;

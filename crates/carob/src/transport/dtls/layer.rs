@@ -201,6 +201,8 @@ impl DtlsLayer {
         };
         for index in order.into_iter().flatten() {
             let session = self.sessions.slots.get(index as usize);
+            // A session belongs to both addresses: the peer may have another at a second address of
+            // this host.
             let elsewhere = |session: &Session| session.own.is_some() && session.own != own;
             if session.is_some_and(|session| session.peer == from && !elsewhere(session)) {
                 self.feed(engine, now, index, bytes);
@@ -303,6 +305,7 @@ impl Protect for DtlsLayer {
 
     fn on_timer(&mut self, engine: &mut impl Engine, now: Instant) {
         while let Some((due, index)) = self.sessions.next_due() {
+            // The rest is due again at once, after the outbox was sent.
             if due > now || self.is_full() {
                 break;
             }

@@ -173,6 +173,8 @@ impl Listener {
             if kind == StreamKind::Tcp {
                 if stream.set_nodelay(true).is_ok() {
                     let stream = Stream::Tcp(stream);
+                    // A flood of connections waits in the queue of the system, not in memory of
+                    // this process.
                     let Ok(place) = Arc::clone(&accepted).acquire_owned().await else {
                         return; // it is never closed
                     };
@@ -351,6 +353,7 @@ impl Handshakes {
             return;
         }
         let share = self.quota_policy.quota(self.limit);
+        // A source at its quota evicts its own: it cannot end the handshakes of others.
         let oldest = if running.shares.of(source) >= share {
             let own =
                 |(_, (other, ..)): &(&u64, &(Source, SocketAddr, AbortHandle))| *other == source;

@@ -191,6 +191,7 @@ impl StreamTransport {
     fn take(&mut self, engine: &mut impl Engine, now: Instant, event: ConnectionEvent) {
         match event {
             ConnectionEvent::Made { to, attempt, made } => {
+                // An event of an earlier connection may still be queued; its number tells.
                 if !self.is_current(to, attempt) {
                     return;
                 }
@@ -328,6 +329,7 @@ impl StreamTransport {
             self.ended_writers = true;
             waits = self.unsent.load(Ordering::Acquire);
         }
+        // An equal share: a few slow readers must not cost the others their connections.
         let share = self.unsent_limit / self.places.len().max(1);
         let mut places = self.places.iter();
         while waits > self.unsent_limit
@@ -377,6 +379,7 @@ impl Outbound for StreamTransport {
         place.staged.extend_from_slice(bytes);
         place.was_large |= place.staged.capacity() > STAGED_KEPT;
         if self.kind.framing() == Framing::WebSocket {
+            // A WebSocket message ends where its CoAP message does (RFC 8323 4.2).
             place.ends.push(place.staged.len());
         }
         self.staged += bytes.len();
