@@ -81,6 +81,7 @@ impl Body {
     /// Creates a body whose pieces are sent through a [`BodySender`]. It ends when the last clone
     /// of the sender is dropped.
     pub fn channel() -> (BodySender, Self) {
+        // Bounded, so that a producer waits for the network.
         let (sender, receiver) = mpsc::channel(PIECES);
         (BodySender(sender), Self(Source::Channel(receiver)))
     }

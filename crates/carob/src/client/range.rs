@@ -21,6 +21,7 @@ impl RequestBuilder {
         offset: u64,
         length: u64,
     ) -> Result<Reply, Error> {
+        // Each block is a request of its own; the engine would fetch the whole body.
         self.sending.blocks = BlockMode::Manual;
         let own_options = self.options.len();
         let mut range = RangeReader::new(offset, length);
@@ -72,6 +73,7 @@ impl RangeReader {
         Self {
             offset,
             length,
+            // A block begins at a multiple of its size (RFC 7959 2.2).
             position: offset - offset % size.bytes() as u64,
             size,
             bytes: BytesMut::new(),
@@ -97,6 +99,7 @@ impl RangeReader {
         }
         let etag = response.options.first(OptionNumber::ETAG);
         let first = self.first.as_ref();
+        // Blocks of two representations must not be put together (RFC 7959 2.4).
         if first.is_some_and(|first| first.options.first(OptionNumber::ETAG) != etag) {
             return Err(Failure::Body(DownloadError::Changed));
         }
@@ -108,6 +111,7 @@ impl RangeReader {
         let more = answered.is_some_and(|block| block.more);
         let end = self.add(start, response.bytes())?;
         if let Some(block) = answered {
+            // The server may have reduced the size; later requests must use that (RFC 7959 2.4).
             self.size = self.size.min(block.szx);
         }
         let first = self.first.get_or_insert(reply);

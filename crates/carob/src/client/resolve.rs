@@ -29,6 +29,8 @@ pub(super) fn read(target: Target) -> Result<Uri, Error> {
 /// The server name of a connection; `None` over UDP and for an address.
 pub(super) fn name(uri: &Uri) -> Option<Arc<str>> {
     match uri.host() {
+        // For the certificate of the server, and the Host of a WebSocket; plain CoAP has
+        // neither.
         host @ Host::Name(_) if uri.scheme() != Scheme::Coap => Some(host.to_string().into()),
         _ => None,
     }

@@ -56,6 +56,8 @@ impl ObserveRelay {
 impl Follow for ObserveRelay {
     fn follow(&self, request: &Request, notifier: &Notifier) -> Option<Arc<dyn Handler>> {
         let prepared = self.forwarder.prepare(&self.upstream, request).ok()?;
+        // One observation at the origin serves all clients (RFC 7641 5); a response that must
+        // not be shared cannot.
         if !prepared.is_shared {
             return None;
         }

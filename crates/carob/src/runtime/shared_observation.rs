@@ -132,6 +132,8 @@ impl SharedObservation {
     }
 
     pub(super) fn state(&mut self, received: Received) {
+        // Before listeners wake up: a request that one of them makes then finds the newest
+        // state.
         self.keep(&received);
         for listener in &mut self.listeners {
             listener.state(received.clone());

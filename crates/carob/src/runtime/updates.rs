@@ -65,6 +65,7 @@ impl Updates {
         let waker = {
             let mut waiting = self.lock();
             if waiting.updates.len() >= KEPT {
+                // The oldest: its state is superseded by those behind it (RFC 7641 1.3).
                 waiting.updates.pop_front();
                 waiting.skipped += 1;
             }
@@ -72,6 +73,7 @@ impl Updates {
             waiting.ended |= ends;
             waiting.waker.take()
         };
+        // Outside the lock: the woken task may poll at once, on another thread.
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -103,6 +105,7 @@ impl Updates {
     /// The next update; nothing after the last.
     pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<Option<ObservationUpdate>> {
         let mut waiting = self.lock();
+        // Updates before the end are delivered, even if the end has come.
         if let Some(update) = waiting.updates.pop_front() {
             return Poll::Ready(Some(update));
         }

@@ -74,6 +74,7 @@ impl Health {
         if self.state() != STATES[0] {
             response.code = Code::SERVICE_UNAVAILABLE;
         }
+        // A cached answer would hide the overload that it is asked for.
         response.with_max_age(std::time::Duration::ZERO)
     }
 

@@ -42,6 +42,7 @@ impl RepresentationKey {
         let key = CacheKey::Observation.of(method, options, request.payload());
         Self {
             request: key.into(),
+            // A handler may show a peer what others must not see.
             identity: request.identity.clone(),
         }
     }
@@ -132,10 +133,13 @@ impl ObservedRepresentations {
         }
         let key = RepresentationKey::of(request);
         let known = self.by_key.get(&key).copied();
+        // A known representation costs nothing more, whoever observes it.
         if known.is_none() && !self.has_room(endpoint, request, &key) {
             return;
         }
         let subject = known.unwrap_or(Subject(self.next));
+        // The engine first: where it lists no observer, nothing may be stored that nobody would
+        // remove.
         if !endpoint.observe(now, id, subject) || known.is_some() {
             return;
         }
@@ -170,6 +174,7 @@ impl ObservedRepresentations {
         let notifier = Notifier::new();
         notifier.attach(&self.completions);
         let Some(handler) = follow.follow(request, &notifier) else {
+            // Registered before the origin was asked, so that no notification of it is missed.
             endpoint.unobserve(now, id);
             return None;
         };
@@ -264,7 +269,11 @@ impl ObservedRepresentations {
                 continue;
             }
             match &mut view.state {
+                // The running call may have read the state before this change: another one must
+                // follow (RFC 7641 4.5).
                 State::Running { again } => *again = true,
+                // The call to come reads the newest state, so that changes meanwhile need no calls
+                // of their own.
                 State::Due => {}
                 state @ State::Notified => {
                     *state = State::Due;
@@ -310,6 +319,8 @@ impl ObservedRepresentations {
         self.running -= 1;
         if let Some(view) = self.all.get_mut(&subject) {
             let again = view.state == State::Running { again: true };
+            // The representation is sent even so: with changes faster than the handler, observers
+            // would never get one.
             view.state = if again { State::Due } else { State::Notified };
             if again {
                 self.due.push_back(subject);

@@ -53,6 +53,7 @@ impl Sources {
             return;
         };
         if self.remembered.len() >= PEERS && !self.remembered.contains_key(&peer) {
+            // Two generations: at the limit the older half goes at once, without an LRU order.
             core::mem::swap(&mut self.remembered, &mut self.before);
             self.remembered.clear();
         }

@@ -39,6 +39,8 @@ impl HandshakeAdmission {
     pub(super) fn admits(&mut self, now: Instant, source: Source) -> bool {
         let within =
             |rates: &mut RateLimiter| rates.ask(now, source, true) == rate_limit::Admission::Allow;
+        // In this order, so that a handshake that lacks processor time takes no token of its
+        // source.
         let admitted = self.work.has_room(now) && self.rates.as_mut().is_none_or(within);
         self.refused += u64::from(!admitted);
         admitted

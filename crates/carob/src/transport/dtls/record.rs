@@ -61,6 +61,8 @@ impl Record<'_> {
 /// Parses the first record of these bytes, of DTLS 1.0 or 1.2.
 pub(crate) fn first(bytes: &[u8]) -> Option<Record<'_>> {
     let header: &[u8; RECORD_HEADER] = bytes.first_chunk()?;
+    // Version 1.0 is that of a HelloVerifyRequest (RFC 6347 4.2.1), and of some
+    // ClientHellos.
     let [kind, 0xfe, 0xff | 0xfd, ..] = *header else {
         return None;
     };
@@ -71,6 +73,8 @@ pub(crate) fn first(bytes: &[u8]) -> Option<Record<'_>> {
         kind,
         epoch: u16::from_be_bytes([header[3], header[4]]),
         sequence: u64::from_be_bytes(sequence),
+        // A record must be within its datagram (RFC 6347 4.1.1); the length is the sender's
+        // word.
         body: bytes.get(RECORD_HEADER..RECORD_HEADER + length)?,
     })
 }
@@ -110,6 +114,7 @@ pub(crate) fn handshake(kind: u8, version: u8, sequence: u64, number: u16, body:
     let mut message = vec![kind];
     message.extend_from_slice(length);
     message.extend_from_slice(&number.to_be_bytes());
+    // Not fragmented: offset 0, and a fragment as long as the message (RFC 6347 4.2.2).
     message.extend_from_slice(&[0, 0, 0]);
     message.extend_from_slice(length);
     message.extend_from_slice(body);

@@ -27,9 +27,11 @@ impl DtlsLayer {
         datagram: &[u8],
     ) {
         let session = &mut self.sessions.slots[index as usize];
+        // Handshakes that this endpoint began are its own choice, and count against no budget.
         let begun_by_peer = session.handshake.is_some() && !session.role.is_client();
         let before = begun_by_peer.then(processor_time);
         if let Some(handshake) = &mut session.handshake {
+            // Even an invalid datagram: "no answer" would send the operator to look at the network.
             handshake.peer_responded = true;
         }
         let at = engine.std_time(now);
@@ -98,6 +100,7 @@ impl DtlsLayer {
         if refused {
             self.report_unproven(now, index);
         }
+        // Before the promotion, which ends the handshake and its flight with it.
         self.report_flight(
             engine,
             now,
@@ -136,6 +139,7 @@ impl DtlsLayer {
             return;
         }
         self.sessions.touch(now, index);
+        // Taken out, because the engine's outputs are sent through `self` meanwhile.
         let inbox = std::mem::take(&mut self.inbox);
         let mut ends = std::mem::take(&mut self.ends);
         let mut start = 0;
@@ -261,6 +265,7 @@ impl Session {
     fn on_wrong_key(&mut self) -> Option<Vec<u8>> {
         let handshake = self.handshake.as_mut()?;
         let first = !std::mem::replace(&mut handshake.refused, true);
+        // 51: decrypt_error (RFC 5246 7.2).
         first.then(|| self.secure.alert(51))
     }
 }

@@ -174,7 +174,10 @@ impl Sessions {
     /// Sets the deadline of a handshake.
     pub(super) fn set_due(&mut self, index: u32, at: Instant) {
         if let Some(handshake) = &mut self.slots[index as usize].handshake {
+            // The set is ordered by the deadline, so that the old key must go first.
             self.due.remove(&(handshake.due, index));
+            // No timer outlives the time limit: a peer must not prolong its handshake by
+            // retransmissions.
             handshake.due = at.min(handshake.until);
             self.due.insert((handshake.due, index));
         }

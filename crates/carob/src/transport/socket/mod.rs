@@ -119,6 +119,7 @@ impl Socket {
             Some(Protocol::UDP),
         )?;
         if address.is_ipv6() {
+            // Set on purpose: the default differs between systems (RFC 3493 5.3).
             socket.set_only_v6(!address.ip().is_unspecified())?;
         }
         if let Err(error) = socket.set_recv_buffer_size(receive_buffer) {
@@ -316,6 +317,7 @@ fn is_unreachable(error: &io::Error) -> bool {
             | Kind::HostUnreachable
             | Kind::NetworkUnreachable
             | Kind::AddrNotAvailable
+            // A firewall of this host answers EPERM; it is as final as a closed port.
             | Kind::PermissionDenied
             | Kind::InvalidInput
     )

@@ -68,6 +68,7 @@ impl Flow {
     /// Waits until the total is at most the limit.
     async fn wait_drained(&self) {
         loop {
+            // Created before the check, so that a notification between the two is not missed.
             let drained = self.drained.notified();
             if !self.is_congested() {
                 return;
@@ -86,6 +87,7 @@ impl Flow {
             .unwrap_or_else(|queued| queued);
         let after = before.saturating_sub(bytes);
         self.unsent.fetch_sub(before - after, Ordering::AcqRel);
+        // Once per congestion: at the crossing of the watermark.
         let drained = before > QUEUE_HIGH && after <= QUEUE_HIGH;
         if drained {
             self.drained.notify_waiters();
@@ -247,6 +249,7 @@ async fn drain_and_close(writing: impl Future<Output = ()>, ended: oneshot::Rece
     let patience = async {
         // The channel carries no values; its end is the signal.
         let _ = ended.await;
+        // A peer that reads nothing must not keep the queue of a closed connection in memory.
         tokio::time::sleep(CLOSE_TIMEOUT).await;
     };
     tokio::select! {
@@ -258,6 +261,8 @@ async fn drain_and_close(writing: impl Future<Output = ()>, ended: oneshot::Rece
 async fn read(mut stream: impl AsyncRead + Unpin, reporter: Reporter) {
     let mut buffer = BytesMut::with_capacity(READ);
     let why = loop {
+        // A peer that does not read its responses is not read from: TCP's window then stops its
+        // requests.
         reporter.flow.wait_drained().await;
         buffer.reserve(READ);
         match stream.read_buf(&mut buffer).await {
@@ -281,6 +286,8 @@ async fn write(
 ) {
     while let Some(bytes) = queue.recv().await {
         let mut written = stream.write_all(&bytes).await;
+        // TLS keeps records in a buffer until it is flushed; one flush serves all that is
+        // queued.
         if written.is_ok() && queue.is_empty() {
             written = stream.flush().await;
         }
