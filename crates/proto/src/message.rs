@@ -239,6 +239,7 @@ impl Response {
     pub fn validated(&self) -> Option<Self> {
         self.etag()?;
         let mut options = self.options.clone();
+        // It would describe a payload, which a 2.03 must not have (RFC 7252 5.9.1.3).
         options.remove(OptionNumber::CONTENT_FORMAT);
         Some(Self {
             code: Code::VALID,

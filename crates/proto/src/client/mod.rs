@@ -223,6 +223,8 @@ impl Client {
             && self.leave_operation(operation, exchange)
         {
             let goes_on = match failure {
+                // A server that does not know Q-Block rejects a NON with it, perhaps by a Reset
+                // (RFC 7252 4.3, 5.4.1).
                 Failure::Reset => self.on_q_block_reset(cx, carrier, operation),
                 Failure::TimedOut { .. } if heard => {
                     self.withdraw_next_set(operation)
@@ -306,6 +308,8 @@ impl Client {
         }
         let known = self.operation(id).is_some();
         if known {
+            // While the request is still there, whose options and token the deregistration repeats
+            // (RFC 7641 3.6).
             self.deregister(cx, carrier, id.index);
             self.finish(cx, carrier, id.index);
         }
@@ -448,6 +452,8 @@ impl Client {
         self.invalidate_body_tag(cx, index);
         let exchanges = core::mem::take(&mut self.operations[index as usize].exchanges);
         for exchange in exchanges {
+            // With the purpose: the exchange may have ended in this call, and its slot have
+            // another.
             carrier.cancel(cx, exchange, |purpose| purpose.operation() == Some(index));
         }
         self.leave_queue(index);

@@ -125,6 +125,8 @@ pub fn options_for_proxy(target: &Uri, port: u16) -> Result<Options, OptionsErro
     if !literal.is_empty() {
         options.set(OptionNumber::URI_HOST, literal.as_bytes())?;
     }
+    // Without Uri-Port some proxies take the default port of the scheme, and others their
+    // own (RFC 7252 6.5).
     if target.port() != target.scheme().default_port() || target.port() != port {
         options.set_uint(OptionNumber::URI_PORT, target.port().into())?;
     }
@@ -148,6 +150,7 @@ pub fn hop_limit(request: &Options, initial: u8) -> Result<u8, Refused> {
     let given = request.uint(OptionNumber::HOP_LIMIT);
     match given.and_then(|given| u8::try_from(given).ok()) {
         None | Some(0) => Err(Refused::Malformed(OptionNumber::HOP_LIMIT)),
+        // The forwarded request would have 0, which is not valid (RFC 8768 3).
         Some(1) => Err(Refused::HopLimit),
         Some(given) => Ok(given - 1),
     }
@@ -244,6 +247,7 @@ fn forwarded(from: &Options, ends: impl Fn(OptionNumber) -> bool) -> Result<Opti
             {
                 continue;
             }
+            // Unsafe to forward by its number, and understood by every proxy (RFC 7252 5.7.1).
             Some(_) if number == OptionNumber::MAX_AGE => {}
             _ if number.is_unsafe_to_forward() => return Err(Refused::Option(number)),
             _ => {}

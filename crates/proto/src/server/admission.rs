@@ -63,6 +63,7 @@ impl Server {
         let limits = &cx.config.limits;
         let lasts = request.idempotency == Idempotency::NonIdempotent && !cx.is_stream();
         let bytes = self.incoming.bytes() + message.as_bytes().len();
+        // The common case, without a lookup of the source.
         if !lasts && self.incoming.is_below_quota_range() && bytes <= limits.incoming_bytes {
             return true;
         }
@@ -147,6 +148,8 @@ pub(crate) fn overloaded(
 /// Seconds until a retry; randomized by request.
 fn retry_after(cx: &Context, from: SocketAddr, id: MessageId) -> u32 {
     let least = u32::try_from(cx.config.limits.retry_after).unwrap_or(u32::MAX);
+    // Message IDs and ports differ between clients that are rejected together, and no
+    // randomness is drawn for a flood.
     let spread = u64::from(id.0) + u64::from(from.port());
     least.saturating_add((spread % (u64::from(least) + 1)) as u32)
 }
@@ -170,6 +173,7 @@ pub(crate) fn slow_down(
         return cx.counters.requests.add(request.code(), None);
     };
     if cx.is_confirmable(request) {
+        // Rounded up: a client that comes a fraction of a second early is rejected again.
         let seconds = wait.as_micros().div_ceil(1_000_000).max(1);
         let later = RefusalBody::RetryAfter(u32::try_from(seconds).unwrap_or(u32::MAX));
         refuse(cx, carrier, from, request, Code::TOO_MANY_REQUESTS, later);

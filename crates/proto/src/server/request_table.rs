@@ -203,6 +203,7 @@ impl IncomingTable {
         };
         if !self.counting {
             self.counting = true;
+            // Once, when a source could reach its quota; from then on each request is counted.
             for slot in self.slots.iter().filter(|slot| slot.live) {
                 self.shares.add(self.quota_policy.source(slot.from), 1);
             }
@@ -214,11 +215,13 @@ impl IncomingTable {
     #[inline]
     pub(crate) fn insert(&mut self, slot: Slot, message: &[u8]) -> IncomingId {
         let (from, serial) = (slot.from, slot.serial);
+        // The last slot freed: its buffer is the likeliest to be in the processor's cache.
         let index = if let Some(index) = self.free.pop() {
             let place = &mut self.slots[index as usize];
             debug_assert!(!place.live, "a free slot has a request");
             let mut bytes = core::mem::take(&mut place.stored.bytes);
             bytes.clear();
+            // One large message must not keep its buffer for as long as the slot exists.
             if bytes.capacity() > SPARE_BYTES {
                 bytes = Vec::new();
             }
@@ -317,6 +320,7 @@ impl IncomingTable {
     /// reassembled bytes of their bodies.
     pub(crate) fn remove_of_peer(&mut self, peer: SocketAddr) -> usize {
         let mut bytes = 0;
+        // Linear in the table, for the end of a session only.
         for index in 0..self.slots.len() as u32 {
             let slot = &self.slots[index as usize];
             if slot.live && slot.from == peer {

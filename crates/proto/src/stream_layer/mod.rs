@@ -249,6 +249,7 @@ impl Carrier {
         let Some(connection) = self.connections.get_mut(peer) else {
             return;
         };
+        // A report that changes nothing must not forget what was written since.
         let bytes = if connection.backlog.congested == congested {
             connection.backlog.bytes
         } else {
