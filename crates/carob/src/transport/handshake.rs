@@ -60,6 +60,8 @@ impl HandshakeWork {
 
     /// Returns whether another handshake may begin.
     pub(super) fn has_room(&self, now: Instant) -> bool {
+        // Decided before the work, whose duration is known only afterwards: the bucket may run
+        // into debt.
         self.percent == 100 || self.full.since(now) < self.refill(AT_ONCE)
     }
 

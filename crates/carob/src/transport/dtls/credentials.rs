@@ -32,6 +32,8 @@ impl Client {
     /// Returns the credentials for a peer.
     pub(super) fn of(&mut self, peer: SocketAddr) -> Result<Arc<ClientSessions>, TlsError> {
         let own = self.dtls.peers.get(&peer);
+        // Peers without a credential of their own share one entry, so that the table is bounded
+        // by the configuration.
         let key = own.map(|_| peer);
         if let Some(made) = self.made.get(&key) {
             return Ok(Arc::clone(made));

@@ -43,6 +43,7 @@ impl<'a> Hello<'a> {
         let number = first.message_number()?;
         let (header, body) = first.body.split_at_checked(HANDSHAKE_HEADER)?;
         let length = [0, header[1], header[2], header[3]];
+        // A fragmented ClientHello would need state before the address is validated.
         let whole = header[6..9] == [0; 3] && header[9..12] == header[1..4];
         if !whole || u32::from_be_bytes(length) as usize != body.len() {
             return None;
@@ -91,6 +92,7 @@ impl<'a> Hello<'a> {
     /// The cookie, in the second ClientHello of a handshake.
     pub(crate) fn cookie(&self) -> Option<[u8; COOKIE]> {
         let cookie = &self.body()[self.cookie.0..self.cookie.1];
+        // The second ClientHello has message number 1; the first cannot have a cookie yet.
         (self.number == 1).then(|| cookie.try_into().ok()).flatten()
     }
 
@@ -151,6 +153,7 @@ impl Cookies {
             }
         }
         of.extend_from_slice(&from.port().to_be_bytes());
+        // The parameters of the second ClientHello must be those of the first (RFC 6347 4.2.1).
         for part in hello.parameters() {
             of.extend_from_slice(part);
         }
@@ -177,6 +180,7 @@ impl Cookies {
             let differ = made.iter().zip(&given).fold(0, |all, (a, b)| all | (a ^ b));
             (differ == 0).then_some(given)
         };
+        // A cookie of the end of the last period is valid for one more.
         matches(period).or_else(|| matches(period.checked_sub(1)?))
     }
 
@@ -194,6 +198,7 @@ impl Cookies {
         let mut body = vec![0xfe, 0xff, COOKIE as u8];
         body.extend_from_slice(&cookie);
         let answer = record::handshake(HELLO_VERIFY_REQUEST, 0xff, hello.sequence, 0, &body);
+        // No amplification: the answer goes to an address that may be forged.
         (answer.len() <= hello.record.len()).then_some(answer)
     }
 }

@@ -32,6 +32,8 @@ impl From<rustls::Error> for NotTrusted {
         use CertificateError as Bad;
         let alert = match &error {
             rustls::Error::InvalidCertificate(bad) => match bad {
+                // Alerts of RFC 5246 7.2.2: certificate_expired, certificate_revoked, unknown_ca,
+                // bad_certificate.
                 Bad::Expired | Bad::ExpiredContext { .. } => 45,
                 Bad::Revoked => 44,
                 Bad::UnknownIssuer => 48,
@@ -67,6 +69,8 @@ impl ServerVerifier {
                 problem: format!("\"{name}\" is not a name for a certificate"),
                 alert: 42,
             })?,
+            // Without a name in the URI, the certificate must be for the address (RFC 7252
+            // 9.1.3.3).
             None => ServerName::IpAddress(peer.ip().into()),
         };
         let certificate = CertificateDer::from(der);

@@ -82,6 +82,7 @@ impl Clone for OwnKey {
 
 impl Drop for OwnKey {
     fn drop(&mut self) {
+        // A key must not stay in freed memory, from which a later fault may leak it.
         self.0.zeroize();
     }
 }
@@ -122,6 +123,7 @@ impl Identity {
         })?;
         let key = OwnKey(key);
         let matching = CertifiedKey::from_der(chain.clone(), key.0.clone_key(), &provider());
+        // Here rather than in the first handshake: a wrong pair of files is found at the start.
         matching.map_err(TlsError::Identity)?;
         Ok(Self { chain, key })
     }

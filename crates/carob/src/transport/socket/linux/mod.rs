@@ -68,6 +68,8 @@ impl Io {
     #[allow(deprecated, reason = "as above")]
     pub(super) async fn writable(&self) -> io::Result<()> {
         let other = self.socket.get_ref().try_clone()?;
+        // Registered only while the buffer is full: a UDP socket is writable nearly always, and
+        // would wake the task.
         AsyncFd::with_interest(other, Interest::WRITABLE)?
             .writable()
             .await
@@ -263,6 +265,7 @@ pub(super) fn errors(io: &Io, unreachable: &mut Vec<Unreachable>) -> io::Result<
         libc::sockaddr_in6,
         libc::in6_pktinfo
     );
+    // Bounded: a flood of ICMP errors must not keep the driver here.
     for _ in 0..ERRORS {
         let mut data = [0; QUOTED];
         let mut slices = [IoSliceMut::new(&mut data)];
@@ -310,6 +313,8 @@ fn reports_unreachable(origin: u8, kind: u8, code: u8) -> bool {
     const V4_FRAGMENTATION_NEEDED: u8 = 4;
     const V6_UNREACHABLE: u8 = 1;
     match origin {
+        // Packet Too Big ends nothing: messages keep to the MTU of RFC 7252 4.6. Time Exceeded
+        // and Source Quench are ignored (4.2).
         libc::SO_EE_ORIGIN_ICMP => kind == V4_UNREACHABLE && code != V4_FRAGMENTATION_NEEDED,
         libc::SO_EE_ORIGIN_ICMP6 => kind == V6_UNREACHABLE,
         _ => false,

@@ -35,6 +35,7 @@ pub(in crate::transport::socket) fn send(io: &Io, v6: bool, outbox: &Outbox) -> 
             let sent = send_as(io, v6, outbox, false);
             if sent.is_ok() {
                 tracing::debug!(%error, "segmentation offload paused");
+                // For a while only, since the route may change to a card that can.
                 io.without_runs.store(CALLS_WITHOUT_RUNS, Ordering::Relaxed);
             }
             sent
@@ -178,6 +179,7 @@ fn run_length(rest: &[Datagram]) -> usize {
         && (1..=size).contains(&next.range.len())
     {
         count += 1;
+        // Only the last segment of a run may be shorter.
         if next.range.len() < size {
             break;
         }
