@@ -87,6 +87,8 @@ pub struct Carob {
     answered_departure: Instant,
     /// NON notifications since the last CON.
     unconfirmed: u8,
+    /// NON notifications a round trip.
+    pace: u8,
 }
 
 /// The state kept with a transmission: bytes delivered when it was sent, and its size.
@@ -156,6 +158,7 @@ impl Family for Carob {
             next_departure: Instant::ZERO,
             answered_departure: Instant::ZERO,
             unconfirmed: 0,
+            pace: 1,
         }
     }
 }
@@ -192,13 +195,26 @@ impl Carob {
         rto.max(micros(longer.saturating_add(tolerance)))
     }
 
-    /// Time between NON notifications: a round trip, the smoothed or the latest one, with the back-off
-    /// of exchanges; or before the first sample 3 s (RFC 7641 4.5.1).
+    /// Time between NON notifications: a round trip, the smoothed or the latest one, divided by the pace,
+    /// with the back-off of exchanges; or before the first sample 3 s (RFC 7641 4.5.1).
     fn notification_interval(&self) -> Duration {
         self.path.srtt().map_or(self.constants.non_interval, |srtt| {
-            let round_trip = micros(srtt.min(self.path.latest()));
-            timers::doubled(round_trip, self.backoff.exponent())
+            let round_trip = srtt.min(self.path.latest());
+            let interval = micros(round_trip / u32::from(self.pace.max(1)));
+            timers::doubled(interval, self.backoff.exponent())
         })
+    }
+
+    /// Doubles the pace of notifications after a round trip without a queue, to half of `confirm_every`: the
+    /// next sample is two round trips away at most. A queue brings it back to one a round trip.
+    fn adjust_pace(&mut self, round_trip: u32, base: u32) {
+        let target = base.saturating_add(self.constants.tolerance.down(base));
+        let most = self.constants.confirm_every / 2;
+        self.pace = if round_trip > target {
+            1
+        } else {
+            self.pace.saturating_mul(2).min(most)
+        };
     }
 }
 
@@ -302,6 +318,10 @@ impl Controller for Carob {
         };
         self.answered_departure = self.answered_departure.max(sent.at);
         let round_trip = answered.now.since(sent.at).as_micros_u32().max(1);
+        // The first sample has nothing to be compared with.
+        if let Some(base) = self.path.base() {
+            self.adjust_pace(round_trip, base);
+        }
         self.path.sample(self.constants, answered.now, round_trip);
         self.backoff.clear();
         let stamp = Stamp::from(sent.state);
@@ -321,6 +341,9 @@ impl Controller for Carob {
     fn on_lost(&mut self, lost: &Lost) {
         let srtt = self.path.srtt().unwrap_or(0);
         let by_timer = lost.reason == LossReason::Timer;
+        if by_timer {
+            self.pace = 1;
+        }
         self.transfer.on_lost(lost.now, by_timer, lost.silent, srtt);
     }
 
@@ -378,9 +401,15 @@ impl Controller for Carob {
         // Notifications with longer pauses gain nothing from a sample, and each CON without an ACK may
         // end an observation (RFC 7641 4.5).
         let pause = departure.now.since(self.next_departure);
+        let is_paced = pause <= self.notification_interval().scale(self.constants.tolerance);
+        let every = self.constants.confirm_every;
+        // A path may recover in the time that `every` intervals take if they are long.
+        let is_old = self.path.srtt().is_some()
+            && departure.now.since(self.answered_departure)
+                > self.constants.non_interval.times(u64::from(every));
         departure.kind == Kind::Notification
-            && self.unconfirmed + 1 >= self.constants.confirm_every
-            && pause <= self.notification_interval().scale(self.constants.tolerance)
+            && is_paced
+            && (self.unconfirmed + 1 >= every || is_old)
     }
 
     fn copy_tagging(&self) -> CopyTagging {

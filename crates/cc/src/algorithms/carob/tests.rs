@@ -340,9 +340,58 @@ fn of_notifications_at_their_pace_each_eighth_is_confirmable() {
     let mut known = carob();
     let (_, sent) = send(&mut known, 0, 0);
     answer(&mut known, 400, sent, 300);
-    assert_eq!(notify(&mut known, 400), 10);
-    assert_eq!(known.next_departure, at(400 * 79), "the CON was the last");
+    for k in 0..59 {
+        assert_eq!(confirms(&mut known, 400 * k), k % 8 == 7, "{k}");
+    }
+    assert_eq!(known.next_departure, at(400 * 59), "400 ms after a NON");
     assert_eq!(notify(&mut carob(), 10_000), 0);
+}
+
+/// Sends a notification at `now` ms; returns whether it is confirmable.
+fn confirms(carob: &mut Carob, now: u64) -> bool {
+    let candidate = SendCandidate::new(at(now), &PARAMETERS, 60)
+        .with_kind(Kind::Notification)
+        .with_confirmable(false);
+    let confirm = carob.must_confirm(&candidate);
+    let sent = Sent::new(at(now), &PARAMETERS, 60)
+        .with_kind(Kind::Notification)
+        .with_confirmable(confirm);
+    carob.on_sent(&sent, &mut Fixed::low());
+    confirm
+}
+
+#[test]
+fn without_a_queue_four_notifications_leave_a_round_trip() {
+    let mut carob = carob();
+    let mut paced = |sent: u64, round_trip: u64| {
+        let (_, transmission) = send(&mut carob, sent, 0);
+        answer(&mut carob, sent + round_trip, transmission, 60);
+        (carob.pace, carob.notification_interval())
+    };
+    assert_eq!(paced(0, 800), (1, MS.times(800)), "the first sample may be of a queue");
+    assert_eq!(paced(10_000, 800), (2, MS.times(400)));
+    assert_eq!(paced(20_000, 800), (4, MS.times(200)));
+    assert_eq!(paced(30_000, 800), (4, MS.times(200)), "four at most");
+    // SRTT is 825 ms: a quarter more than the least is no queue yet.
+    assert_eq!(paced(40_000, 1_000), (4, micros(825_000 / 4)));
+    assert_eq!(paced(50_000, 1_001), (1, micros(847_000)), "a queue");
+    let lost = send(&mut carob, 60_000, 0).1;
+    carob.pace = 4;
+    carob.on_lost(&Lost::new(at(63_000), lost, 60, false));
+    assert_eq!(carob.pace, 1, "after a timeout");
+}
+
+#[test]
+fn a_long_interval_of_notifications_is_confirmed_after_24_s() {
+    let mut carob = carob();
+    let (_, transmission) = send(&mut carob, 0, 0);
+    answer(&mut carob, 9_000, transmission, 60);
+    // One each 9 s: the path may have recovered long before the eighth.
+    assert!(!confirms(&mut carob, 9_000));
+    assert!(!confirms(&mut carob, 18_000));
+    assert!(confirms(&mut carob, 27_000));
+    // Those that nothing delays are not confirmed.
+    assert!(!confirms(&mut carob, 60_000));
 }
 
 #[test]
