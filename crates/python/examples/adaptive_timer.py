@@ -1,4 +1,4 @@
-"""An RTO that learns, inside aiocoap, beside its fixed one, over a loopback with delay and loss.
+"""Adaptive RTO inside aiocoap, compared with its fixed RTO, over a loopback with delay and loss.
 
 aiocoap retransmits after 2 to 3 s, whatever the round trip. This program gives each message its timer
 from `carob.Controller` instead. A relay on the loopback delays datagrams and drops some; both clients
@@ -8,7 +8,7 @@ meet the same losses.
     python adaptive_timer.py --requests 100 --delay 0.1 --loss 0.1
 
 aiocoap reads a message's parameters from `transport_tuning`, so the timer of the first transmission is
-set there; aiocoap doubles it for retransmissions, as RFC 7252 says.
+set there; aiocoap doubles it for retransmissions (RFC 7252 4.2).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from aiocoap.numbers.constants import TransportTuning
 
 
 class Relay(asyncio.DatagramProtocol):
-    """A link between one client and a server: each datagram is lost, or arrives after a delay."""
+    """Link between one client and a server that delays each datagram or drops it."""
 
     def __init__(self, server: tuple[str, int], delay: float, loss: float, seed: int) -> None:
         self.server, self.delay, self.loss = server, delay, loss
@@ -37,7 +37,7 @@ class Relay(asyncio.DatagramProtocol):
         self.lost = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Before Python 3.12 the event loop's transport is no subclass of DatagramTransport.
+        # Before Python 3.12 the transport of the event loop is no subclass of DatagramTransport.
         self.transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, source: tuple[str, int]) -> None:
@@ -53,9 +53,9 @@ class Relay(asyncio.DatagramProtocol):
 
 
 class Timer(TransportTuning):
-    """Parameters of one message, with the timeout that the controller gave."""
+    """Transmission parameters of one message, with the controller's timeout."""
 
-    ACK_RANDOM_FACTOR = 1.0  # the controller has dithered already
+    ACK_RANDOM_FACTOR = 1.0  # the controller's timeout is dithered already
 
     def __init__(self, timeout: float) -> None:
         self.ACK_TIMEOUT = timeout
@@ -67,7 +67,7 @@ class Hello(resource.Resource):
 
 
 async def measure(port: int, requests: int, cc: carob.Controller | None) -> list[float]:
-    """Return the seconds that each request took."""
+    """Return the duration of each request in seconds."""
     context = await aiocoap.Context.create_client_context(transports=["simple6"])
     took = []
     for _ in range(requests):
@@ -77,11 +77,11 @@ async def measure(port: int, requests: int, cc: carob.Controller | None) -> list
             exchange = cc.begin(began)
             message.transport_tuning = Timer(exchange.timeout)
         with contextlib.suppress(aiocoap.error.TimeoutError):
-            # Where every transmission is lost, the time until aiocoap gives up counts.
+            # If every transmission is lost, the time until aiocoap gives up counts.
             await context.request(message).response
         ended = time.monotonic()
         if cc is not None:
-            # Timers that ended meanwhile: aiocoap retransmitted, doubling each time.
+            # Timers that expired meanwhile: aiocoap retransmitted and doubled the timeout each time.
             at, timeout = began + exchange.timeout, exchange.timeout
             while at < ended and cc.expired(exchange, at) is not None:
                 timeout *= 2

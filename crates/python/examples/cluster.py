@@ -1,11 +1,11 @@
-"""A sweep on a pool of processes: of this machine, or of any cluster that Dask reaches.
+"""Sweep on a pool of processes on this machine, or on a Dask cluster.
 
     python cluster.py --seeds 2000                      # rayon's threads in this process
     python cluster.py --seeds 2000 --pool processes     # concurrent.futures
     python cluster.py --seeds 2000 --pool dask          # dask.distributed, LocalCluster
     python cluster.py --seeds 2000 --pool tcp://host:8786   # a Dask scheduler elsewhere
 
-The file is the same, byte for byte, whatever made the runs.
+The output file is the same, byte for byte, for every pool.
 """
 
 from __future__ import annotations

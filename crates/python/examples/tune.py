@@ -1,4 +1,4 @@
-"""Constants of a controller tuned with Optuna, and ranked with SALib's Sobol indices.
+"""Constants of a controller, tuned with Optuna and ranked by Sobol indices with SALib.
 
     pip install optuna SALib
     python tune.py --trials 30 --seeds 20
@@ -13,7 +13,7 @@ import argparse
 import carob
 
 CELL = "long-1c-high-2500"
-#: Weights of CoCoA's estimates in its overall RTO, and the ranges that are tried.
+#: Weights of CoCoA's estimates in its overall RTO, and their search ranges.
 RANGES = {"weight_strong": (0.1, 1.0), "weight_weak": (0.05, 1.0)}
 
 

@@ -1,4 +1,4 @@
-//! Batches of scenarios whose runs are made in other processes.
+//! Batches of scenarios whose runs other processes execute.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -13,13 +13,13 @@ use crate::errors::VersionMismatchError;
 use crate::runs::{Labels, Point, Runs, failed};
 use crate::scenario::{Scenario, selection};
 
-/// A batch of scenarios whose runs are made elsewhere, in any order of parts.
+/// A batch of scenarios whose runs other processes execute, in any order of parts.
 #[pyclass(module = "carob")]
 pub(crate) struct Batches {
     points: Vec<Point>,
     /// Number of runs of each point.
     jobs: Vec<usize>,
-    /// A file that takes the rows instead of memory, and its name.
+    /// The file that receives the rows instead of memory, and its name.
     file: Option<(BufWriter<File>, String)>,
 }
 
@@ -55,7 +55,7 @@ impl Batches {
         self.jobs.clone()
     }
 
-    /// Lets rows go to a JSON Lines file instead of memory.
+    /// Writes the rows to a JSON Lines file instead of memory.
     fn write_to(&mut self, path: PathBuf) -> PyResult<()> {
         let shown = path.display().to_string();
         let file = File::create(&path).map_err(|error| failed(&shown, &error))?;
@@ -86,7 +86,7 @@ impl Batches {
         })
     }
 
-    /// The runs, once all parts are there.
+    /// The runs, after all parts have arrived.
     fn runs(&mut self) -> PyResult<Runs> {
         let complete =
             (self.points.iter().zip(&self.jobs)).all(|(point, jobs)| point.records.len() == *jobs);

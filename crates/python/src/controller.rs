@@ -1,4 +1,4 @@
-//! A congestion controller alone, for somebody's own client.
+//! Congestion controller without the stack, for clients written in Python.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,7 @@ use pyo3::types::PyDict;
 
 use crate::errors;
 
-/// Bytes of a message where none are named.
+/// Default message size in bytes.
 const MESSAGE_BYTES: u32 = 64;
 
 /// Controller of one peer.
@@ -31,7 +31,7 @@ pub(crate) struct Controller {
 struct State {
     controller: Box<dyn carob_cc::Controller + Send>,
     random: Stream,
-    /// The latest time that was named; earlier ones count as this.
+    /// Latest time passed so far. Earlier times are raised to it.
     now: Instant,
     last_received: Instant,
     running: u16,
@@ -222,8 +222,8 @@ impl Controller {
         })))
     }
 
-    /// Handles the end of the running timer. Returns the next timer in seconds, and the message is to
-    /// be sent again now; `None` where it is given up.
+    /// Handles the expiry of the retransmission timer. Returns the next timer in seconds, for the
+    /// retransmission that is due now; `None` after MAX_RETRANSMIT.
     fn expired(&self, exchange: &Exchange, now: f64) -> PyResult<Option<f64>> {
         let (mut state, mut progress) = (lock(&self.state), lock(&exchange.0));
         progress.running()?;
@@ -264,7 +264,8 @@ impl Controller {
         Ok(Some(seconds(next.timeout)))
     }
 
-    /// Handles an answer. `transmission` names the answered one, from 0, if the protocol identifies it.
+    /// Handles an acknowledgement or response. `transmission` is the number of the acknowledged
+    /// transmission, from 0, if the protocol identifies it.
     #[pyo3(signature = (exchange, now, transmission=None, size=MESSAGE_BYTES))]
     fn answered(
         &self,
@@ -333,8 +334,8 @@ impl Controller {
         Ok(())
     }
 
-    /// The means by which the controller wants answers to name transmissions: `off`, `every-copy`,
-    /// `repeated-copies` or `token`.
+    /// Mechanism that maps responses to transmissions: `off`, `every-copy`, `repeated-copies` or
+    /// `token`.
     #[getter]
     fn tagging(&self) -> String {
         let tagging: CopyTagging = lock(&self.state).controller.copy_tagging();

@@ -1,4 +1,4 @@
-//! Figures of runs, sweeps and comparisons: the drawings of reports.
+//! Report figures of runs, sweeps and comparisons.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ pub(crate) struct Swept {
 type PanelRows = (String, Vec<(String, Vec<(usize, f64, f64)>)>);
 
 impl Swept {
-    /// Groups runs by a key: its values are places, algorithms are lines, other keys are panels.
+    /// Groups runs by a key: its values are positions on the axis, algorithms lines, other keys panels.
     pub(crate) fn of(
         rows: impl Iterator<Item = EachRow>,
         metric: &str,

@@ -210,7 +210,7 @@ impl Runs {
         })
     }
 
-    /// Samples of a metric: of responses, flows or runs one each.
+    /// Samples of a metric: one per response, flow or run.
     #[pyo3(signature = (metric, algorithm=None, cell=None, keys=Vec::new()))]
     fn samples(
         &self,
@@ -462,7 +462,7 @@ fn wide(rows: &[EachRow]) -> Table {
         .collect();
     let (mut columns, _) = front(first);
     for (column, key) in columns.iter_mut().skip(1).zip(first.cell.keys()) {
-        // A swept `loss` beside the metric `loss`.
+        // A swept key and a metric can have the same name, such as `loss`.
         if Metric::named(key).is_some()
             && let Ok(found) = lab::keys::resolve(key)
         {
@@ -500,7 +500,7 @@ fn front(row: &EachRow) -> (Vec<Column>, Vec<Value>) {
     let mut columns = export::each_columns(&row.cell);
     let end = columns.iter().position(|column| column.name == "metric");
     columns.truncate(end.expect("its column"));
-    // A long line begins with the run's values.
+    // A row of the long table starts with the run's values; `resize` cuts the statistics off.
     let mut line = export::each_lines(row)
         .into_iter()
         .next()

@@ -17,7 +17,7 @@ use crate::runs::{Labels, Point, Runs};
 
 /// The largest scenario file, in bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
-/// Interval between two looks at signals and progress.
+/// Polling interval of signals and progress.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
 /// A scenario that was read and checked.
@@ -200,7 +200,7 @@ fn make(
         })
     };
     let (sender, receiver) = mpsc::channel();
-    // A receiver is not shared between threads, but a lock is.
+    // `detach` wants a `Send` closure, and `&Receiver` is not `Send`, but `&Mutex<Receiver>` is.
     let receiver = Mutex::new(receiver);
     std::thread::scope(|scope| {
         scope.spawn(move || sender.send(on_threads(threads, work)));

@@ -1,4 +1,4 @@
-"""The client and the server for asyncio."""
+"""Client and server for asyncio."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ def resources(server, state):
 
 @pytest.fixture(scope="module")
 def authority():
-    """A certificate authority made for the test: its certificate, and a chain and key for a name."""
+    """Test certificate authority: its certificate, and a chain and key for a host name."""
     authority = pytest.importorskip("trustme").CA()
 
     def issue(name):

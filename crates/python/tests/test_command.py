@@ -1,4 +1,4 @@
-"""The command of the wheel."""
+"""Command `carob` of the wheel."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Controllers alone."""
+"""Controllers without the stack."""
 
 import carob
 import pytest
@@ -61,7 +61,7 @@ def test_late_answers_and_cancelled_exchanges_are_taken():
     exchange = cc.begin(10.0)
     cc.expired(exchange, 12.0)
     cc.answered(exchange, 12.5, transmission=0)
-    cc.answered(exchange, 12.9)  # the answer to the retransmission, late
+    cc.answered(exchange, 12.9)  # late response to the retransmission
     cc.abandoned(cc.begin(13.0), 13.1)
     cc.abandoned(cc.begin(14.0), 14.1, reset=True)
     assert cc.window(15.0) >= 1

@@ -1,4 +1,4 @@
-"""Examples and notebooks run as they are, and a pool of Dask gives the bytes of one process."""
+"""Examples and notebooks run unchanged; a Dask pool writes the same bytes as one process."""
 
 import os
 import subprocess

@@ -31,7 +31,7 @@ def parts(svg: str, word: str) -> int:
 def test_a_sweep_has_a_mark_for_each_value_and_algorithm(swept, tmp_path):
     figure = swept.figure()
     assert figure._repr_svg_() == figure.svg
-    # A mark for each point, one on each line, and one in each key of the legend.
+    # One mark per point, one on each line and one in each legend entry.
     assert parts(figure.svg, "mark") == 2 * (len(BLOCKS) + 2)
     for value in ("64 B", "256 B"):
         assert f"cocoa-03, {value}:" in figure.svg
@@ -121,7 +121,7 @@ def test_altair_has_the_numbers_of_the_figure(swept, alone):
 
 
 def datasets(chart) -> tuple:
-    """Return the rows and the specification, which the library checks against its schema."""
+    """Return the rows and the specification, validated by the library against its schema."""
     spec = chart.to_dict()
     [rows] = spec["datasets"].values()
     return rows, spec

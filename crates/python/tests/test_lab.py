@@ -14,7 +14,7 @@ import carob
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-#: The command; `cargo xtask test python` names that of the same build.
+#: Path of the command; `cargo xtask test python` sets it to the binary of the same build.
 COMMAND = os.environ.get("CAROB_COMMAND")
 REPORTS = (ROOT / "crates/cli/src/commands/lab/new.toml").read_text()
 SCENARIOS = [

@@ -3,7 +3,7 @@
 - :func:`scenario`, :class:`Scenario`, :class:`Runs`: simulate a network, sweep its settings, compare
   controllers with the same seeds.
 - :func:`recommend`: a controller and its settings for a link.
-- :class:`Controller`: a congestion controller alone, inside a client of your own.
+- :class:`Controller`: a congestion controller without the stack, for your own client.
 - :mod:`carob.aio`: CoAP over UDP, DTLS, TCP, TLS and WebSocket.
 
 >>> import carob
@@ -62,22 +62,22 @@ __all__ = [
 
 
 def scenarios() -> dict[str, str]:
-    """Return the built-in scenarios and their questions, by name."""
+    """Return the descriptions of the built-in scenarios, by name."""
     return dict(_scenarios())
 
 
 def controllers() -> dict[str, str]:
-    """Return the controllers and their descriptions, by name."""
+    """Return description and source of each controller, by name."""
     return {name: f"{about} ({source})" for name, about, source in _controllers()}
 
 
 def metrics() -> dict[str, tuple[str, str]]:
-    """Return unit and description of every metric, by name."""
+    """Return unit and description of each metric, by name."""
     return {name: (unit, about) for name, unit, about in _metrics()}
 
 
 def figures() -> dict[str, str]:
-    """Return the figures of a report, by name: content and need."""
+    """Return content and required data of each report figure, by name."""
     return {name: f"{about}; needs {need}" for name, about, need in _figures()}
 
 
@@ -91,10 +91,11 @@ def recommend(
     first_seed: int = 1,
     **numbers: str,
 ) -> dict[str, Any]:
-    """Recommend a controller and its settings for a link and its traffic, as ``carob lab compare``.
+    """Recommend a controller and its settings for a link and its traffic, as ``carob lab compare`` does.
 
-    ``link`` is a built-in link or a TOML file; ``numbers`` such as ``loss="5 %"`` override its values, or are a link without one. The keys
-    are those of ``--json``, and ``words``: the answer, a sentence or two each.
+    ``link`` is a built-in link or a TOML file. ``numbers``, such as ``loss="5 %"``, override its values; without
+    ``link`` they describe the whole link. Returns the object of ``carob lab compare --json`` and, under ``words``, the
+    recommendation as text: a list of paragraphs.
 
     >>> carob.recommend("umts", "command", loss="5 %")["words"][0]  # doctest: +SKIP
     'Use carob. Nothing to set.'

@@ -1,4 +1,4 @@
-"""The command ``carob``: client, server, proxy and lab, as the Rust program of that name."""
+"""Command ``carob``: client, server, proxy and lab, the same as the Rust program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._carob import command
 
 def main() -> int:
     """Run the command line of this process and return its exit code."""
-    # Python would only note the signal until the command returns.
+    # Python's own handler would run only after the command returns, so Ctrl-C would have no effect.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return command(["carob", *sys.argv[1:]])
 

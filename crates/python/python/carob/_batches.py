@@ -1,4 +1,4 @@
-"""Runs in other processes and on other machines, by any ``concurrent.futures.Executor``."""
+"""Runs in other processes and on other machines, with any ``concurrent.futures.Executor``."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 from . import _carob
 
-#: Seconds that a task should take: long beside the cost of a task in any pool (a few ms).
+#: Target duration of a task in seconds: much longer than the overhead per task of any pool (a few ms).
 TASK_SECONDS = 1.0
-#: Most runs of a task, whatever they take.
+#: Maximum number of runs per task, however short they are.
 RUNS_MAX = 100_000
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which runs of a scenario."""
+    """Selection of runs of a scenario."""
 
     cell: str | None = None
     everywhere: bool = False
@@ -31,7 +31,7 @@ class Selection:
 def run_batch(
     scenario: _carob.Scenario, selection: Selection, start: int, end: int
 ) -> tuple[bytes, float]:
-    """Make the runs ``start..end`` on one thread; return their packed records and the seconds taken."""
+    """Execute the runs ``start..end`` on one thread; return their packed records and the duration in seconds."""
     began = time.perf_counter()
     s = selection
     records = _carob.run_batch(scenario, s.cell, s.everywhere, s.seed, s.seeds, start, end)
@@ -39,7 +39,7 @@ def run_batch(
 
 
 def _workers(executor: concurrent.futures.Executor) -> int:
-    """Return the number of workers, as far as the executor tells."""
+    """Return the number of workers of the executor; without that information, the number of CPUs."""
     count = getattr(executor, "_max_workers", None)
     if isinstance(count, int) and count > 0:
         return count
@@ -51,7 +51,7 @@ def _workers(executor: concurrent.futures.Executor) -> int:
 
 
 class _Parts:
-    """Parts of all points in order, each as large as the time of a run so far suggests."""
+    """Parts of all points in order, sized by the measured duration of a run."""
 
     def __init__(self, jobs: list[int]) -> None:
         self._jobs = jobs
@@ -60,7 +60,7 @@ class _Parts:
         self._seconds: float | None = None
 
     def measured(self, runs: int, seconds: float) -> None:
-        """Learn from a task: points differ, so the newest counts as much as all before."""
+        """Update the duration of a run. Points differ, so the newest task has half of the weight."""
         each = seconds / max(runs, 1)
         self._seconds = each if self._seconds is None else (self._seconds + each) / 2
 
@@ -70,7 +70,7 @@ class _Parts:
             self._point, self._start = self._point + 1, 0
         if self._point >= len(self._jobs):
             return None
-        # The first tasks only measure.
+        # One run per task until a duration is known.
         size = 1 if self._seconds is None else int(TASK_SECONDS / max(self._seconds, 1e-9))
         size = max(1, min(size, RUNS_MAX))
         start = self._start
@@ -87,8 +87,8 @@ def parts(
 ) -> Iterator[tuple[int, int, bytes, int]]:
     """Yield (point, start, records, number of runs) of all parts, in order.
 
-    At most ``in_flight`` tasks (three for each worker by default) are submitted and not yet yielded, so
-    memory does not grow with the number of runs.
+    At most ``in_flight`` tasks (default: three per worker) are submitted and not yet yielded, which bounds
+    memory independently of the number of runs.
     """
     limit = in_flight or 3 * _workers(executor)
     plan = _Parts(jobs)

@@ -1,4 +1,4 @@
-"""The compiled part of the package. Use ``carob`` and ``carob.aio``."""
+"""Compiled part of the package. Use ``carob`` and ``carob.aio``."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -9,19 +9,19 @@ class CarobError(Exception):
     """Base of all errors of carob."""
 
 class ScenarioError(CarobError):
-    """A scenario, cell or setting that cannot be run."""
+    """Invalid scenario, cell or setting."""
 
 class ControllerError(CarobError):
-    """An unknown controller, or a constant or parameter that it does not take."""
+    """Unknown controller, or a constant or parameter that it does not accept."""
 
 class VersionMismatchError(CarobError):
-    """Records of another version of carob, or damaged ones."""
+    """Records that are damaged or come from another version of carob."""
 
 class CoapError(CarobError):
-    """A request that failed without a response, or an endpoint that cannot be opened."""
+    """Request that failed without a response, or endpoint that cannot be opened."""
 
 def recommend(asked: dict[str, Any]) -> tuple[str, list[str]]:
-    """Return JSON of ``carob lab compare --json``, and the words of the answer."""
+    """Return the JSON of ``carob lab compare --json`` and the recommendation as text."""
 
 class Table:
     @property
@@ -32,7 +32,7 @@ class Table:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 def command(words: list[str]) -> int:
-    """Run the command ``carob`` with the words of a command line, and return its exit code."""
+    """Run the command ``carob`` with these arguments and return its exit code."""
 
 def load(path: str) -> Table: ...
 
@@ -180,24 +180,24 @@ class Controller:
     def gauges(self) -> dict[str, float | int | str]: ...
 
 class Exchange:
-    """One confirmable message and its transmissions."""
+    """Confirmable message and its transmissions."""
 
     @property
     def timeout(self) -> float:
-        """The running timer in seconds, from the last transmission."""
+        """Retransmission timer in seconds, from the last transmission."""
     @property
     def retransmissions(self) -> int:
         """Number of retransmissions."""
     @property
     def ended(self) -> bool:
-        """True after an answer, or after the exchange was given up."""
+        """True after an acknowledgement or response, and after the exchange was given up."""
 
 class Response:
-    """A response."""
+    """Response to a request."""
 
     @property
     def code(self) -> str:
-        """Code, such as ``2.05``."""
+        """Response code, such as ``2.05``."""
     @property
     def ok(self) -> bool:
         """True for codes 2.xx."""
@@ -206,7 +206,7 @@ class Response:
         """Body."""
     @property
     def text(self) -> str:
-        """Body as UTF-8; ``UnicodeDecodeError`` if it is not."""
+        """Body decoded as UTF-8; raises ``UnicodeDecodeError`` if it is invalid."""
     @property
     def options(self) -> list[tuple[int, bytes]]:
         """Options as (number, value)."""
@@ -215,13 +215,13 @@ class Response:
         """Content-Format."""
     @property
     def peer(self) -> str:
-        """Sender as IP:PORT."""
+        """Server address as IP:PORT."""
     @property
     def elapsed(self) -> float:
-        """Seconds from the request to the end of the response."""
+        """Time from the request to the end of the response, in seconds."""
     @property
     def origin(self) -> str:
-        """``network``, or ``fresh`` or ``validated`` of the client's cache."""
+        """``network``, or from the client's cache ``fresh`` or ``validated`` (RFC 7252 5.6)."""
 
 class Client:
     def __new__(
@@ -250,7 +250,7 @@ class Observation:
     def stop(self) -> Awaitable[None]: ...
 
 class Request:
-    """A request as handlers receive it."""
+    """Request that a handler receives."""
 
     @property
     def method(self) -> int:
@@ -260,30 +260,30 @@ class Request:
         """Body."""
     @property
     def text(self) -> str:
-        """Body as UTF-8."""
+        """Body decoded as UTF-8."""
     @property
     def options(self) -> list[tuple[int, bytes]]:
         """Options as (number, value)."""
     @property
     def peer(self) -> str:
-        """Client as IP:PORT."""
+        """Client address as IP:PORT."""
     @property
     def content_format(self) -> int | None:
         """Content-Format of the body."""
     @property
     def accept(self) -> int | None:
-        """Content-Format that the client accepts."""
+        """Content-Format that the client accepts (Accept option)."""
     def parameter(self, name: str) -> str | None:
-        """Return the segment of a path parameter, such as ``id`` of ``/sensors/{id}``."""
+        """Return the path segment of a parameter, such as ``id`` of ``/sensors/{id}``."""
     def query(self, name: str) -> str | None:
-        """Return the value of a query argument."""
+        """Return the value of a query parameter (Uri-Query)."""
 
 class Notifier:
-    """A trigger of notifications; ``confirmable`` sends them as CON."""
+    """Trigger of notifications (RFC 7641); ``confirmable`` sends them as CON."""
 
     def __new__(cls, confirmable: bool = False) -> Notifier: ...
     def changed(self) -> None:
-        """Notify all observers of the resources."""
+        """Send a notification to all observers of the resources."""
 
 class Server:
     @staticmethod

@@ -1,4 +1,4 @@
-"""A congestion controller alone."""
+"""Congestion controller without the stack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._settings import settings
 
 Exchange = _carob.Exchange
 
-#: Parameters that are times.
+#: Parameters with a unit of time.
 _TIMES = ("ack_timeout", "rto_max")
 
 
@@ -19,14 +19,15 @@ def _is_number(given: Any) -> bool:
 
 
 class Controller:
-    """Congestion controller of one peer, for use inside a client of your own.
+    """Congestion controller of one peer, for use in your own client.
 
     ``name`` is an id of :func:`carob.controllers`, such as ``"fasor"``. ``constants`` sets constants of
-    the algorithm; ``parameters`` sets ``ack_timeout``, ``ack_random_factor``, ``max_retransmit`` and
-    ``rto_max``, each with its unit: ``ack_timeout="400 ms"``; a number is in seconds. ``seed`` decides the dithering.
+    the algorithm. ``parameters`` sets ``ack_timeout``, ``ack_random_factor``, ``max_retransmit`` and
+    ``rto_max``; times have a unit (``ack_timeout="400 ms"``) or are numbers in seconds. ``seed`` seeds the random
+    dithering of timers.
 
-    Times are seconds of one clock that never goes back, such as ``asyncio.get_running_loop().time()``;
-    timers are seconds from the last transmission.
+    Times are seconds of a monotonic clock, such as ``asyncio.get_running_loop().time()``. Timers are seconds
+    from the last transmission.
 
     >>> cc = Controller("fasor")
     >>> exchange = cc.begin(now=0.0)        # the message is sent; wait exchange.timeout seconds
@@ -53,17 +54,17 @@ class Controller:
 
     @property
     def rto(self) -> float | None:
-        """Overall RTO in seconds before dithering; ``None`` where the controller keeps none."""
+        """Overall RTO in seconds before dithering; ``None`` if the controller has no estimate."""
         return self._inner.rto
 
     @property
     def tagging(self) -> str:
-        """Means by which answers should name transmissions: ``off``, ``every-copy``, ``repeated-copies``
-        or ``token``. Where your protocol can tell, pass ``transmission`` to :meth:`answered`."""
+        """Mechanism that maps a response to a transmission: ``off``, ``every-copy``, ``repeated-copies``
+        or ``token``. If your protocol identifies the transmission, pass its number to :meth:`answered`."""
         return self._inner.tagging
 
     def window(self, now: float) -> int:
-        """Return the number of exchanges that may be outstanding (NSTART or its adaptive form)."""
+        """Return the maximum number of outstanding exchanges (NSTART or an adaptive window)."""
         return self._inner.window(now)
 
     def earliest_departure(self, now: float, size: int = 64) -> float:
@@ -71,35 +72,35 @@ class Controller:
         return self._inner.earliest_departure(now, size)
 
     def begin(self, now: float, size: int = 64) -> Exchange:
-        """Begin an exchange: a confirmable message of ``size`` bytes is sent now.
+        """Start an exchange: you send a confirmable message of ``size`` bytes at ``now``.
 
-        Wait ``exchange.timeout`` seconds for the answer.
+        Wait ``exchange.timeout`` seconds for the acknowledgement or response.
         """
         return self._inner.begin(now, size)
 
     def expired(self, exchange: Exchange, now: float) -> float | None:
-        """Handle the end of the running timer.
+        """Handle the expiry of the retransmission timer.
 
-        Returns the next timer in seconds, and the message is to be sent again now. Returns ``None``
-        after MAX_RETRANSMIT retransmissions: the exchange is given up.
+        Returns the next timer in seconds; retransmit the message at once. Returns ``None`` after
+        MAX_RETRANSMIT retransmissions: give up the exchange.
         """
         return self._inner.expired(exchange, now)
 
     def answered(
         self, exchange: Exchange, now: float, *, transmission: int | None = None, size: int = 64
     ) -> None:
-        """Handle an answer of ``size`` bytes, also a late one of an exchange that has ended.
+        """Handle an acknowledgement or response of ``size`` bytes, even a late one after the exchange ended.
 
-        ``transmission`` names the transmission that was answered, counted from 0.
+        ``transmission`` is the number of the acknowledged transmission; the original one is 0.
         """
         self._inner.answered(exchange, now, transmission, size)
 
     def abandoned(self, exchange: Exchange, now: float, *, reset: bool = False) -> None:
-        """Handle the end of an exchange that you cancel, or that the peer resets."""
+        """End an exchange that you cancel, or that the peer rejects with a Reset (``reset=True``)."""
         self._inner.abandoned(exchange, now, reset)
 
     def gauges(self) -> dict[str, float | int | str]:
-        """Return every gauge of the state; times are seconds."""
+        """Return all state variables by name; times are in seconds."""
         return self._inner.gauges()
 
     def __repr__(self) -> str:

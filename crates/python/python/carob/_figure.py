@@ -1,4 +1,4 @@
-"""Figures as SVG, the drawings of reports."""
+"""Figures of reports, as SVG."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure; notebooks show it, :meth:`save` writes it. Colours are for a white ground."""
+    """Figure for a white background. Notebooks display it; :meth:`save` writes it to a file."""
 
     #: The SVG document.
     svg: str

@@ -1,4 +1,4 @@
-"""Scenarios, their runs, and comparisons with the same seeds."""
+"""Scenarios, runs, and paired comparisons."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ Names = str | Sequence[str] | None
 
 
 class Scenario(_carob.Scenario):
-    """A network, a workload and controllers, read and checked; see :func:`scenario`.
+    """Validated network, workload and list of controllers; see :func:`scenario`.
 
-    Scenarios are values: :meth:`set` returns another one. They can be pickled.
+    Scenarios are immutable and can be pickled; :meth:`set` returns a new one.
     """
 
     def set(self, settings_: Mapping[str, Any] | None = None, /, **keywords: Any) -> Scenario:
-        """Return the scenario with other settings.
+        """Return a copy of the scenario with changed settings.
 
-        Keys are those of ``--set``: ``set({"down.rate": "30 kbit/s"}, error="high")``. Units are
-        written. :class:`ScenarioError` names a wrong key or value, and the nearest right one.
+        Takes the keys of ``--set``, and values with their units:
+        ``set({"down.rate": "30 kbit/s"}, error="high")``. Raises :class:`ScenarioError` with the unknown key or
+        the invalid value and the closest valid one.
         """
         more = self.settings + settings(settings_, keywords)
         return type(self)(self.name, self.text, more, self._chosen())
 
     def with_algorithms(self, algorithms: Names) -> Scenario:
-        """Return the scenario with these controllers, such as ``"default,fasor"``."""
+        """Return a copy of the scenario with these controllers, such as ``"default,fasor"``."""
         return type(self)(self.name, self.text, self.settings, names(algorithms))
 
     def run(
@@ -52,12 +53,12 @@ class Scenario(_carob.Scenario):
         progress: Progress = None,
         executor: concurrent.futures.Executor | None = None,
     ) -> Runs:
-        """Make the runs: every cell with every algorithm and seed.
+        """Run every cell with every algorithm and seed.
 
-        ``cell`` is a name or a pattern such as ``"long-1c-*"``; ``seed`` makes one run of each. ``cc``
-        sets constants of the algorithms. Runs use all cores, or so many ``threads``; with an ``executor``
-        they are made elsewhere (:mod:`carob._batches`). The result does not depend on either. Ctrl-C
-        ends the runs.
+        ``cell`` is a name or a pattern such as ``"long-1c-*"``; ``seed`` selects a single seed. ``cc`` sets
+        constants of the algorithms. ``threads`` limits the threads (default: all cores); an ``executor`` runs
+        them in other processes or on other machines (:mod:`carob._batches`). Results depend on neither.
+        Ctrl-C stops the runs.
         """
         of = self._with(algorithms, cc)
         everywhere = cell is not None and algorithms is not None
@@ -117,12 +118,12 @@ class Scenario(_carob.Scenario):
         in_flight: int | None = None,
         to: str | os.PathLike[str] | None = None,
     ) -> Runs | Saved:
-        """Make the runs of every combination of values: ``{"buffer": ["2500 B", "14100 B"]}``.
+        """Run every combination of values, such as ``{"buffer": ["2500 B", "14100 B"]}``.
 
-        Keys are those of ``--set``; the last one varies fastest. ``executor`` is any
+        Takes the keys of ``--set``; the last key varies fastest. ``executor`` is any
         ``concurrent.futures.Executor``: ``ProcessPoolExecutor()``, or ``client.get_executor()`` of
-        ``dask.distributed``. Tasks take about a second each; at most ``in_flight`` (three for each
-        worker) are out at once.
+        ``dask.distributed``. Each task takes about a second; at most ``in_flight`` tasks (default: three per
+        worker) are outstanding.
 
         With ``to`` the runs go to a JSON Lines file as they arrive, and memory does not grow with their
         number. The file is the same, byte for byte, with every executor.
@@ -163,7 +164,7 @@ class Scenario(_carob.Scenario):
         seeds: int | None,
         parameters: Mapping[str, Any] | None = None,
     ) -> str:
-        """Return the call in Python that repeats the runs, for reports and files."""
+        """Return the Python call that repeats the runs, for reports and files."""
         text = f"carob.scenario({self.name!r})"
         if self.settings:
             text += f".set({dict(one.split('=', 1) for one in self.settings)!r})"
@@ -193,7 +194,7 @@ class Scenario(_carob.Scenario):
 def scenario(
     name: str | os.PathLike[str], *, algorithms: Names = None, text: str | None = None
 ) -> Scenario:
-    """Read a scenario: a built-in one by name, a ``.toml`` file, or its ``text`` under any name.
+    """Read a scenario: a built-in one by name, a ``.toml`` file by path, or ``text`` with any name.
 
     >>> scenario("thesis/long").set(error="high").run("default,fasor", seeds=20)
     """
@@ -201,7 +202,7 @@ def scenario(
 
 
 class _Batch:
-    """Points whose runs are made by an executor."""
+    """Points of a sweep whose runs an executor processes."""
 
     def __init__(
         self, call: str, points: list[tuple[Scenario, dict[str, str]]], selection: Selection
@@ -248,7 +249,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class Saved:
-    """Runs in a JSON Lines file."""
+    """Runs stored in a JSON Lines file."""
 
     path: str
     #: Number of runs.
@@ -260,7 +261,7 @@ class Saved:
 
 
 class Runs:
-    """Runs of a scenario or a sweep, with everything that was measured."""
+    """Results of the runs of a scenario or a sweep."""
 
     def __init__(self, inner: _carob.Runs, call: str) -> None:
         self._inner = inner
@@ -268,42 +269,42 @@ class Runs:
 
     @property
     def algorithms(self) -> list[str]:
-        """The algorithms."""
+        """Names of the algorithms."""
         return self._inner.algorithms
 
     @property
     def trace_hash(self) -> str:
-        """Hash of the trace hashes of all runs: equal if everything happened at the same times."""
+        """Hash over the trace hashes of all runs: equal if all events have equal times."""
         return self._inner.trace_hash
 
     def table(self) -> Table:
-        """Return a row for each run, with a column for each metric (the mean over the run's flows)."""
+        """Return one row per run and one column per metric (mean over the run's flows)."""
         return Table(self._inner.table())
 
     def long_table(self) -> Table:
-        """Return a row for each run and metric with twelve statistics, as ``--each --csv`` has it."""
+        """Return one row per run and metric with twelve statistics, as in ``--each --csv``."""
         return Table(self._inner.long_table())
 
     def summary(self) -> Table:
-        """Return a row for each cell, algorithm and metric over all runs, as ``--csv`` has it."""
+        """Return one row per cell, algorithm and metric over all runs, as in ``--csv``."""
         return Table(self._inner.summary_table())
 
     def json(self, *, each: bool = False) -> str:
-        """Return what ``carob lab run --json`` prints, with ``each`` that of ``--each --json``."""
+        """Return the output of ``carob lab run --json``; with ``each``, of ``--each --json``."""
         return self._inner.json(each)
 
     def samples(
         self, metric: str, *, algorithm: str | None = None, cell: str | None = None, **keys: Any
     ) -> list[float]:
-        """Return all samples of a metric: of ``response_time_s`` one for each response, of metrics of
-        flows one for each flow. ``keys`` choose swept values, such as ``loss="5 %"``.
+        """Return all samples of a metric: one per response for ``response_time_s``, one per flow for metrics
+        of flows. ``keys`` select swept values, such as ``loss="5 %"``.
 
-        :meth:`sample_table` has them with labels.
+        :meth:`sample_table` returns them with labels.
         """
         return self._inner.samples(metric, algorithm, cell, _chosen(keys))
 
     def sample_table(self, metric: str = "response_time_s") -> Table:
-        """Return a row for each sample of a metric, with cell, swept values, algorithm and seed.
+        """Return one row per sample of a metric, with cell, swept values, algorithm and seed.
 
         >>> runs.sample_table().to_pandas().groupby("algorithm").response_time_s.quantile(0.99)
         """
@@ -330,11 +331,10 @@ class Runs:
     def compare(
         self, metric: str = "fct_s", *, by: str = "algorithm", against: str | None = None
     ) -> Comparison:
-        """Return paired differences: the same seed with one value of ``by`` and with another.
+        """Return paired differences between two values of ``by`` with the same seed.
 
-        ``by`` is ``"algorithm"`` or a swept key; ``against`` is the baseline's value, by default the
-        first algorithm. Intervals are of 95 % for all differences together (Bonferroni); below ten
-        seeds there are none.
+        ``by`` is ``"algorithm"`` or a swept key. ``against`` is the value of the baseline (default: the first
+        algorithm). Confidence intervals are simultaneous at 95 % (Bonferroni); with fewer than ten seeds there are none.
         """
         if against is None:
             if by != "algorithm":
@@ -348,10 +348,10 @@ class Runs:
     ) -> Figure:
         """Return a figure of the runs as SVG.
 
-        With ``over``, a key such as ``"block"``: means of ``metric`` against its values, a line for each
-        algorithm and a panel for each group. It is the first key of a sweep by default. Else the figure
-        of the report with this ``name`` (:func:`carob.figures` has all), or the first that there is;
-        ``bars`` and ``cdf`` draw ``metric``.
+        With ``over``, a key such as ``"block"``: means of ``metric`` against its values, one line per
+        algorithm and one panel per group. Default for a sweep: its first key. Otherwise the report figure
+        with this ``name`` (see :func:`carob.figures`), by default the first available one; ``bars`` and
+        ``cdf`` draw ``metric``.
         """
         if over is None and name is None and self._inner.swept_keys:
             over = self._inner.swept_keys[0]
@@ -366,20 +366,20 @@ class Runs:
         return Figure(*drawn)
 
     def plot(self, metric: str = "fct_s", *, over: str | None = None, ax: Any = None) -> Any:
-        """Draw on axes of matplotlib, or on new ones, and return them.
+        """Draw on the given matplotlib axes or on new ones, and return them.
 
-        With ``over`` means with intervals of 95 % against a key; else the distribution of all samples.
+        With ``over``: means with 95 % intervals against a key. Otherwise: the distribution of all samples.
         """
         if over is None:
             return _plot.distribution(self, metric, ax)
         return _plot.means(self._inner._swept(metric, over), ax)
 
     def chart(self, metric: str = "fct_s", *, over: str | None = None) -> Any:
-        """Return an Altair chart of :meth:`table`: means against a key, or boxes of each algorithm."""
+        """Return an Altair chart of :meth:`table`: means against a key, or one box plot per algorithm."""
         return _plot.chart(self, metric, over)
 
     def report(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the report as HTML, one self-contained page; with ``path`` also write it."""
+        """Return the report as one self-contained HTML page; ``path`` writes it to a file, too."""
         page = self._inner._report(self._call)
         if path is not None:
             with open(path, "w", encoding="utf-8") as file:
@@ -387,7 +387,7 @@ class Runs:
         return page
 
     def save(self, path: str | os.PathLike[str]) -> Saved:
-        """Write a line of JSON for each run, with the hash of its scenario."""
+        """Write a JSON Lines file: one line per run, with the hash of its scenario."""
         name = os.fspath(path)
         self._inner._save(name)
         return Saved(name, len(self))
@@ -405,20 +405,20 @@ class Runs:
 
 @dataclass(frozen=True)
 class Difference:
-    """A value of a key beside the baseline, over the same seeds."""
+    """Paired difference between a value of a key and the baseline."""
 
-    #: Everything that both have in common.
+    #: Keys and values that both have in common.
     group: dict[str, str]
     #: The value of the key.
     value: str
     #: The baseline's value.
     against: str
-    #: Seeds in which both have the metric.
+    #: Number of seeds for which both have the metric.
     seeds: int
-    #: Median, and that of the baseline.
+    #: Median of the value and of the baseline.
     median: float | None
     median_against: float | None
-    #: Mean of the paired differences (value - baseline), and the ends of its interval.
+    #: Mean of the paired differences (value - baseline), and the bounds of its interval.
     difference: float | None
     low: float | None
     high: float | None
@@ -433,14 +433,14 @@ class Difference:
         return self.median / self.median_against
 
     def _ends(self) -> tuple[float, float, float]:
-        """Return the difference and the ends of its interval, which are the difference without one."""
+        """Return the difference and the bounds of its interval; without interval, the difference three times."""
         middle = self.difference or 0.0
         low, high = (middle if end is None else end for end in (self.low, self.high))
         return middle, low, high
 
     @property
     def is_settled(self) -> bool:
-        """True if the interval leaves out no difference."""
+        """True if the interval excludes zero."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
@@ -449,12 +449,12 @@ class Comparison:
     """Paired differences of a metric."""
 
     metric: str
-    #: The key that was compared.
+    #: Compared key.
     by: str
     rows: list[Difference]
 
     def to_pandas(self) -> Any:
-        """Return a ``pandas.DataFrame``: a row for each difference, with a column for each key of its group."""
+        """Return a ``pandas.DataFrame`` with one row per difference and one column per key of its group."""
         rows = []
         for row in self.rows:
             fields = {name: value for name, value in vars(row).items() if name != "group"}
@@ -462,7 +462,7 @@ class Comparison:
         return package("pandas", "pandas").DataFrame(rows)
 
     def figure(self) -> Figure:
-        """Return the differences with their intervals as SVG, a row each."""
+        """Return the differences with their intervals as a figure, one row per difference."""
         rows = []
         for row in self.rows:
             if row.difference is not None:
@@ -479,7 +479,7 @@ class Comparison:
         return Figure(_carob.difference_figure(self._label(), rows), title, caption)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the differences on axes of matplotlib, or on new ones, and return them."""
+        """Draw the differences on the given matplotlib axes or on new ones, and return them."""
         return _plot.differences(self, ax)
 
     def _label(self) -> str:
@@ -493,7 +493,7 @@ class Comparison:
         return ", ".join(f"{key} {row.group.get(key, '')}" for key in differ)
 
     def _look(self, row: Difference) -> str:
-        """Return the name that decides colour and marker."""
+        """Return the name that selects colour and marker."""
         return row.group.get("algorithm", row.value)
 
     def __iter__(self) -> Iterator[Difference]:
@@ -503,7 +503,7 @@ class Comparison:
         return len(self.rows)
 
     def __str__(self) -> str:
-        """The table as text."""
+        """Return the table as text."""
         lines = [["group", self.by, "median", "against", "ratio", "difference", "95 %", "lower", "seeds"]]
         for row in self.rows:
             lines.append([self._heading(row), row.value, _short(row.median), _short(row.median_against),

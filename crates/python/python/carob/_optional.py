@@ -1,4 +1,4 @@
-"""Packages that are optional."""
+"""Optional packages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def package(name: str, install: str) -> Any:
-    """Import a module; the error of a missing one names the command that installs it."""
+    """Import a module; if it is missing, the error names the command that installs it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

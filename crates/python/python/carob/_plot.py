@@ -1,6 +1,6 @@
-"""Adapters: runs and comparisons to the axes of matplotlib and to charts of Altair.
+"""Adapters of runs and comparisons to matplotlib axes and Altair charts.
 
-Colours and markers are given as in reports: in order to the algorithms shown, no two alike.
+Colours and markers are assigned as in reports: in the order of the algorithms shown, no two alike.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ._optional import package
 if TYPE_CHECKING:
     from ._lab import Comparison, Runs
 
-#: Markers of matplotlib and shapes of Altair, by the index of a marker.
+#: matplotlib markers and Altair shapes, by marker index.
 _MARKERS = ["o", "s", "D", "^", "X", "v"]
 _SHAPES = ["circle", "square", "diamond", "triangle-up", "cross", "triangle-down"]
-#: Lines of matplotlib.
+#: matplotlib line styles.
 _LINES = ["-", "--", ":", "-."]
 _EXTRA = "carob[plot]"
 
@@ -46,14 +46,14 @@ def differences(comparison: Comparison, ax: Any) -> Any:
 
 
 def means(swept: _carob.Swept, ax: Any) -> Any:
-    """Draw means with intervals of 95 % against a swept key; return the axes."""
+    """Draw means with 95 % intervals against a swept key; return the axes."""
     ax = _axes(ax)
     numbers, unit, wide = swept.numbers or (list(range(len(swept.values))), "", False)
     names = list(dict.fromkeys(name for _, lines in swept.panels for name, _ in lines))
     looks = dict(zip(names, _carob.looks(names)))
     for panel, (title, lines) in enumerate(swept.panels):
         for name, points in lines:
-            # An algorithm keeps its colour; further panels differ in marker and line.
+            # An algorithm has one colour in all panels; panels differ in marker and line style.
             colour, marker = looks[name]
             marker, line = (marker + panel) % len(_MARKERS), _LINES[panel // len(_MARKERS) % len(_LINES)]
             x = [numbers[place] for place, _, _ in points]
@@ -71,7 +71,7 @@ def means(swept: _carob.Swept, ax: Any) -> Any:
 
 
 def distribution(runs: Runs, metric: str, ax: Any) -> Any:
-    """Draw the distribution of all samples of a metric, a line for each algorithm; return the axes."""
+    """Draw the distribution of all samples of a metric, one line per algorithm; return the axes."""
     ax = _axes(ax)
     for name, (colour, _) in zip(runs.algorithms, _carob.looks(runs.algorithms)):
         samples = sorted(runs.samples(metric, algorithm=name))
@@ -86,7 +86,7 @@ def distribution(runs: Runs, metric: str, ax: Any) -> Any:
 
 
 def chart(runs: Runs, metric: str, over: str | None) -> Any:
-    """Return a chart of Altair: means with intervals against a key, or boxes of the table of runs."""
+    """Return an Altair chart: means with intervals against a key, or box plots of the table of runs."""
     altair, pyarrow = package("altair", _EXTRA), package("pyarrow", _EXTRA)
     names = runs.algorithms
     looks = _carob.looks(names)

@@ -1,4 +1,4 @@
-"""Progress of long calls: tqdm where it is installed, else nothing."""
+"""Progress bar of long calls, if tqdm is installed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any, Iterator
 
-#: ``True`` for a bar, ``False`` for none, ``None`` for one where standard error is a terminal or a
-#: notebook, or a function of (done, total).
+#: ``True`` for a bar, ``False`` for none, ``None`` for a bar only in a terminal (standard error) or a
+#: notebook; or a function of (done, total).
 Progress = bool | None | Callable[[int, int], Any]
 
 
@@ -18,7 +18,7 @@ def _is_watched() -> bool:
 
 @contextmanager
 def shown(progress: Progress, total: int) -> Iterator[Callable[[int, int], Any] | None]:
-    """Yield a function of (done, total), or ``None``."""
+    """Yield the function to call with (done, total), or ``None`` without progress."""
     if callable(progress):
         yield progress
         return

@@ -1,4 +1,4 @@
-"""Settings of scenarios and controllers, as the command line writes them."""
+"""Settings of scenarios and controllers in the syntax of the command line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def value(given: Any) -> str:
-    """Return a value as text: ``True`` is ``on``, other values are as ``str`` has them."""
+    """Return a value as text: ``on`` or ``off``, a list with commas, or ``str(value)``."""
     if isinstance(given, bool):
         return "on" if given else "off"
     if isinstance(given, (list, tuple)):
@@ -22,7 +22,7 @@ def settings(mapping: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> 
 
 
 def names(given: str | Sequence[str] | None) -> list[str] | None:
-    """Return names as a list; a text is split at commas."""
+    """Return names as a list; a string is split at commas."""
     if given is None:
         return None
     if isinstance(given, str):

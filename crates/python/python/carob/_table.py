@@ -1,4 +1,4 @@
-"""Tables, by the Arrow PyCapsule interface."""
+"""Tables with the Arrow PyCapsule interface."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SHOWN = 10
 
 
 class Table:
-    """A table in columns; ``pyarrow.table(t)``, ``polars.DataFrame(t)`` and others take it without a copy.
+    """Columnar table; ``pyarrow.table(t)``, ``polars.DataFrame(t)`` and others take it without a copy.
 
-    ``table["fct_s"]`` is a list, ``table.dictionary`` has unit and meaning of each column.
+    ``table["fct_s"]`` is a list; ``table.dictionary`` has unit and description of each column.
     """
 
     def __init__(self, inner: _carob.Table) -> None:
@@ -28,7 +28,7 @@ class Table:
 
     @property
     def dictionary(self) -> dict[str, tuple[str, str]]:
-        """Unit and meaning of each column."""
+        """Unit and description of each column."""
         return self._inner.dictionary()
 
     def to_arrow(self) -> Any:
@@ -75,5 +75,5 @@ def _plain(cell: Any) -> str:
 
 
 def load(path: str | os.PathLike[str]) -> Table:
-    """Read a file of :meth:`Runs.save` or ``carob lab run --each --json`` as :meth:`Runs.long_table` has it."""
+    """Read a file of :meth:`Runs.save` or ``carob lab run --each --json`` as a table like :meth:`Runs.long_table`."""
     return Table(_carob.load(os.fspath(path)))

@@ -1,4 +1,4 @@
-"""A CoAP client and server for asyncio: UDP, DTLS, TCP, TLS and WebSocket by the URI's scheme.
+"""CoAP client and server for asyncio: UDP, DTLS, TCP, TLS and WebSocket, selected by the URI scheme.
 
 >>> async with carob.aio.Client(controller="fasor") as client:
 ...     response = await client.get("coap://[::1]/sensors/temperature")
@@ -41,7 +41,7 @@ def _bytes(body: bytes | bytearray | memoryview | str) -> bytes:
 
 
 class _Extras:
-    """The optional parts of a request."""
+    """Optional parts of a request."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class _Extras:
 
 
 class Client:
-    """A client. Use it as an asynchronous context manager, inside a running event loop.
+    """CoAP client. Use it as an asynchronous context manager, inside a running event loop.
 
-    ``controller`` is an id of :func:`carob.controllers`. ``psk`` is (identity, key) for ``coaps``, ``trust`` PEM certificates to trust,
-    ``identity`` the client's own chain and key. A request that gets no response raises
-    :class:`CoapError`; a response with an error code is a :class:`Response`.
+    ``controller`` is an id of :func:`carob.controllers`. For ``coaps``, ``psk`` is (identity, key), ``trust`` the
+    trusted certificates as PEM, and ``identity`` the client's certificate chain and key. A request without a
+    response raises :class:`CoapError`; a response with an error code is a :class:`Response`.
 
     Requests take ``content_format``, ``accept``, ``options`` as (number, bytes), ``confirmable`` and
     ``timeout`` in seconds.
@@ -92,7 +92,7 @@ class Client:
         body: bytes | str | AsyncIterable[bytes] = b"",
         **extras: Any,
     ) -> Response:
-        """Send a request, block-wise where it is large. ``body`` may be an asynchronous iterable."""
+        """Send a request and return the response, block-wise if large. ``body`` may be an asynchronous iterable."""
         number, given = _method(method), _Extras(**extras)
         if not isinstance(body, AsyncIterable):
             return await self._inner._send(number, uri, _bytes(body), given)
@@ -104,27 +104,27 @@ class Client:
         return await response
 
     async def get(self, uri: str, **extras: Any) -> Response:
-        """Send GET."""
+        """Send a GET request."""
         return await self.request("GET", uri, **extras)
 
     async def put(self, uri: str, body: bytes | str | AsyncIterable[bytes], **extras: Any) -> Response:
-        """Send PUT."""
+        """Send a PUT request."""
         return await self.request("PUT", uri, body, **extras)
 
     async def post(
         self, uri: str, body: bytes | str | AsyncIterable[bytes] = b"", **extras: Any
     ) -> Response:
-        """Send POST."""
+        """Send a POST request."""
         return await self.request("POST", uri, body, **extras)
 
     async def delete(self, uri: str, **extras: Any) -> Response:
-        """Send DELETE."""
+        """Send a DELETE request."""
         return await self.request("DELETE", uri, **extras)
 
     async def stream(self, uri: str, **extras: Any) -> AsyncIterator[bytes]:
-        """Iterate over the blocks of a GET response. Blocks are requested as they are read.
+        """Iterate over the blocks of a GET response. Reading a block requests the next ones.
 
-        :class:`CoapError` if the response has an error code.
+        Raises :class:`CoapError` if the response has an error code.
         """
         head, blocks = await self._inner._stream(_METHODS["GET"], uri, _Extras(**extras))
         if not head.ok:
@@ -135,7 +135,7 @@ class Client:
     async def observe(self, uri: str, **extras: Any) -> AsyncIterator[Response]:
         """Iterate over the states of a resource, the current one first (RFC 7641).
 
-        The registration is renewed by itself. Leaving the loop ends it; ``contextlib.aclosing`` does so
+        The client renews the registration. Leaving the loop cancels it; ``contextlib.aclosing`` does so
         at once.
         """
         observation = await self._inner._observe(uri, _Extras(**extras))
@@ -146,11 +146,11 @@ class Client:
             await observation.stop()
 
     async def gauges(self, peer: str) -> dict[str, float]:
-        """Return the state of the controller of a peer (IP:PORT), such as ``rto`` in seconds."""
+        """Return the controller state of a peer (IP:PORT), such as ``rto`` in seconds."""
         return dict(await self._inner.gauges(peer))
 
     async def close(self, limit: float = 5.0) -> None:
-        """Close the client, after outstanding requests or ``limit`` seconds."""
+        """Close the client after the outstanding requests, or after ``limit`` seconds."""
         await self._inner.close(limit)
 
     async def __aenter__(self) -> Client:
@@ -161,7 +161,7 @@ class Client:
 
 
 class Reply:
-    """What a handler returns where text, bytes or ``None`` do not suffice."""
+    """Response of a handler, with code, Content-Format and Max-Age."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class Reply:
         max_age: float | None = None,
     ) -> None:
         if content_format is None and isinstance(payload, str) and payload:
-            content_format = 0  # text/plain (RFC 7252 section 12.3)
+            content_format = 0  # text/plain;charset=utf-8 (RFC 7252 12.3)
         self.payload = _bytes(payload)
         self.code = _code(code)
         self.content_format = content_format
@@ -190,17 +190,18 @@ Handler = Callable[[Request], Awaitable[Any] | Any]
 
 
 class Server:
-    """A server. Declare resources, then use it as an asynchronous context manager.
+    """CoAP server. Declare resources, then use it as an asynchronous context manager.
 
     >>> server = carob.aio.Server(bind="[::]:5683")
     >>> @server.resource("/hello")
     ... async def hello(request):
     ...     return "hello"
 
-    A handler returns text, bytes, ``None`` (2.04 Changed), or a :class:`Reply`. An exception becomes
-    5.00 and is logged as ``carob.aio``. ``bind`` is for UDP (``None`` for none), ``dtls``, ``tcp``, ``tls``
-    and ``ws`` are further addresses. ``ws_origin`` names hosts of web pages that may open WebSockets, and by
-    which the server is reached. ``psk`` maps identities to keys; ``identity`` is a chain and its key.
+    A handler returns text, bytes, ``None`` (2.04 Changed), or a :class:`Reply`. An exception becomes a 5.00
+    response and is logged by the logger ``carob.aio``. ``bind`` is the UDP address (``None``: no UDP); ``dtls``,
+    ``tcp``, ``tls`` and ``ws`` are further addresses. ``ws_origin`` lists the hosts whose web pages may open
+    WebSockets and by which clients reach the server. ``psk`` maps identities to keys; ``identity`` is a
+    certificate chain and its key.
     """
 
     def __init__(
@@ -228,7 +229,7 @@ class Server:
     def resource(
         self, path: str, method: str = "GET", *, notifier: Notifier | None = None
     ) -> Callable[[Handler], Handler]:
-        """Declare the handler of a method of a path such as ``/sensors/{id}``.
+        """Declare the handler for a method and a path, such as ``/sensors/{id}``.
 
         With a ``notifier`` the resource is observable: ``notifier.changed()`` notifies its observers.
         """
@@ -253,7 +254,7 @@ class Server:
         return self
 
     async def close(self, limit: float = 5.0) -> None:
-        """Stop, after outstanding responses or ``limit`` seconds."""
+        """Stop the server after the outstanding responses, or after ``limit`` seconds."""
         if self._inner is not None:
             await self._inner.close(limit)
 

@@ -1,4 +1,4 @@
-//! The client: requests, bodies block by block, observations.
+//! The client: requests, streamed bodies, observations.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -116,7 +116,7 @@ impl Client {
         })
     }
 
-    /// Sends a request whose body comes piece by piece. Returns the sender and the awaitable.
+    /// Sends a request with a streamed body. Returns the sender of the body and the awaitable.
     fn _upload<'py>(
         &self,
         py: Python<'py>,
@@ -222,7 +222,7 @@ impl Pieces {
             .clone();
         future_into_py(py, async move {
             let sender = sender.ok_or_else(|| PyValueError::new_err("the body has ended"))?;
-            // Where the request ended, its awaitable has the reason.
+            // A closed channel is no error here: the awaitable of the request has the reason.
             Ok(sender.send(piece).await.is_ok())
         })
     }

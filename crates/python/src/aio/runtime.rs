@@ -1,4 +1,4 @@
-//! Calls into Python by threads of the stack: they are over before the interpreter ends.
+//! Calls into Python by threads of the stack. They end before the interpreter does.
 //!
 //! CPython unwinds a thread that waits for the interpreter while that ends, also through the frames of Rust, which can
 //! crash the process.
@@ -12,7 +12,7 @@ use pyo3_async_runtimes::generic::{self, ContextExt};
 use pyo3_async_runtimes::tokio::get_runtime;
 use tokio::task::{JoinError, JoinHandle};
 
-/// True from the end of the program on. A call into Python holds it for reading.
+/// True after the interpreter began to shut down. A call into Python holds it for reading.
 static ENDED: RwLock<bool> = RwLock::new(false);
 
 /// Calls a function with the interpreter, unless the program has ended. For threads without the interpreter.
@@ -25,7 +25,7 @@ fn unless_ended<T>(call: impl FnOnce() -> T) -> Option<T> {
     (!*ended).then(call)
 }
 
-/// Has the interpreter wait for calls in progress before it ends, and permit no others.
+/// Makes the interpreter wait for calls in progress before it shuts down, and rejects new ones.
 pub(crate) fn end_with_interpreter(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let end = wrap_pyfunction!(end, module)?;
     let exits = module.py().import("atexit")?;
@@ -59,7 +59,7 @@ impl generic::Runtime for Workers {
         get_runtime().spawn(future)
     }
 
-    /// Runs what delivers a result.
+    /// Runs the closure that delivers a result.
     fn spawn_blocking<F: FnOnce() + Send + 'static>(deliver: F) -> Self::JoinHandle {
         get_runtime().spawn_blocking(|| {
             unless_ended(deliver);
@@ -67,7 +67,7 @@ impl generic::Runtime for Workers {
     }
 }
 
-/// Futures of the stack need no loop: awaitables are made where one runs.
+/// Futures of the stack need no event loop: awaitables are created inside a running one.
 impl ContextExt for Workers {
     fn scope<F, R>(_: TaskLocals, future: F) -> Pin<Box<dyn Future<Output = R> + Send>>
     where

@@ -104,7 +104,8 @@ impl server::Handler for PythonHandler {
         let (function, locals) = (Arc::clone(&self.function), self.locals.clone());
         Box::pin(async move {
             let returned = call(&function, &locals, request).await;
-            // The wrapper in Python turns exceptions into 5.00 and logs them; this is its own failure.
+            // The Python wrapper logs exceptions and returns 5.00 for them, so only the wrapper
+            // itself can fail here.
             returned.unwrap_or_else(|_| Code::INTERNAL_SERVER_ERROR.into_response())
         })
     }
