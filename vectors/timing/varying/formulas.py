@@ -1970,7 +1970,7 @@ class Scenario:
     def notification(self, asked):
         leaves, confirm = self.model.may_leave(asked)
         leaves = whole_micros(leaves)
-        step = {"tell": asked, "leaves": leaves}
+        step = {"notify": asked, "departs": leaves}
         self.model.seen["notified"] += 1
         self.model.seen["paced"] += leaves > asked
         if isinstance(self.model, ObserveStatic) and self.chance.one_in(6):
@@ -1990,7 +1990,7 @@ class Scenario:
 # Vectors
 
 
-EXPECTED = ("timer", "rto", "leaves")
+EXPECTED = ("timer", "rto", "departs")
 
 
 def replay(model, steps):
@@ -2010,12 +2010,12 @@ def replay(model, steps):
         elif "wait" in step:
             said["rto"] = model.look(step["wait"])
         else:
-            said["leaves"], confirm = model.may_leave(step["tell"])
+            said["departs"], confirm = model.may_leave(step["notify"])
             assert confirm == step.get("confirm", False)
             if not step.get("confirmable"):
-                model.left(step["leaves"], confirm)
+                model.left(step["departs"], confirm)
             if confirm:
-                said["timer"] = model.send(step["leaves"])
+                said["timer"] = model.send(step["departs"])
         yield step, said
 
 

@@ -1,6 +1,5 @@
-//! The contract suite for all registered controllers: 2^22 random steps each.
-//!
-//! `cargo xtask long contract` takes 2^32.
+//! The contract suite for all registered controllers: 2^22 random steps each, 2^32 with
+//! `cargo xtask long contract`.
 
 use carob_cc::TransmissionParameters;
 use carob_cc::contract::{Breach, Lcg, Trial};
@@ -11,8 +10,9 @@ use carob_cc::ratio::Ratio;
 use carob_cc::registry::{Entry, entries};
 use carob_cc::time::Duration;
 
-/// Steps of one trial, after which both controllers are discarded.
+/// Steps of one trial, which has new controllers.
 const TRIAL: u32 = 1 << 14;
+/// Trials per controller: 2^8 with 2^14 steps each make 2^22.
 const TRIALS: u64 = 1 << 8;
 
 /// Transmission parameters of trial `seed`: suggested, default, and unusual ones.
@@ -66,7 +66,7 @@ fn slow_every_controller_satisfies_the_contract() {
                     for seed in 1..TRIALS {
                         trial(entry, seed);
                     }
-                    // Discarded controllers leave no state behind.
+                    // A different digest would show state outside the controllers, such as statics.
                     assert_eq!(trial(entry, 0), first, "{}", entry.name);
                 }
             });
@@ -74,11 +74,14 @@ fn slow_every_controller_satisfies_the_contract() {
     });
 }
 
-/// A controller that violates the contract in a configurable way.
+/// A controller with selectable violations of the contract.
 #[derive(Debug, Default)]
 struct FaultyController {
+    /// Timers of zero.
     zero: bool,
+    /// Retransmission timers shorter than the ones before.
     shrink: bool,
+    /// Decisions that depend on the absolute time, so that equal scripts at another time differ.
     dated: bool,
 }
 
@@ -108,7 +111,7 @@ fn breach(build: impl Fn() -> FaultyController) -> Option<Breach> {
 }
 
 #[test]
-fn contract_violations_are_found() {
+fn contract_violations_are_detected() {
     let faulty = FaultyController::default;
     assert_eq!(breach(faulty), None);
     let zero = breach(|| FaultyController {

@@ -1,4 +1,4 @@
-//! The example `exchange`: the message layer of one peer.
+//! The example `exchange`: message layer of one peer with one outstanding exchange.
 
 #[path = "../../examples/exchange.rs"]
 #[allow(dead_code, reason = "its `main` belongs to the program")]
@@ -18,6 +18,7 @@ fn fasor() -> Peer<Fasor> {
 
 #[test]
 fn lost_datagrams_are_retransmitted() {
+    // 20 requests and the retransmissions of the 4 lost datagrams.
     let (datagrams, failed, _) = simulate(&mut fasor(), 20, |number| number % 5 == 4);
     assert_eq!((datagrams, failed), (24, 0));
     let (datagrams, failed, end) = simulate(&mut fasor(), 20, |_| false);
@@ -26,7 +27,7 @@ fn lost_datagrams_are_retransmitted() {
 }
 
 #[test]
-fn the_controller_learns_the_round_trip() {
+fn rto_adapts_to_the_measured_round_trip_time() {
     let mut peer = fasor();
     let (_, _, end) = simulate(&mut peer, 20, |_| false);
     let rto = peer.rto(end).unwrap();
@@ -37,13 +38,14 @@ fn the_controller_learns_the_round_trip() {
 }
 
 #[test]
-fn a_silent_peer_ends_an_exchange_after_max_retransmit() {
+fn an_exchange_without_ack_fails_after_max_retransmit() {
+    // The original transmission and MAX_RETRANSMIT (4) retransmissions.
     let (datagrams, failed, _) = simulate(&mut fasor(), 1, |_| true);
     assert_eq!((datagrams, failed), (5, 1));
 }
 
 #[test]
-fn timeouts_grow_up_to_the_cap() {
+fn backed_off_timeouts_are_capped_at_rto_max() {
     let profile = Cocoa::PROFILES
         .iter()
         .find(|profile| profile.name == "cocoa-03");
@@ -62,11 +64,12 @@ fn timeouts_grow_up_to_the_cap() {
     }
     assert_eq!(timers.len(), 6);
     assert!(timers.is_sorted(), "{timers:?}");
+    // 2 to 3 s, then 4 to 6 s (back-off factor 2 for timers of 1 to 3 s): every later one exceeds 5 s.
     assert_eq!(timers[2..], [Duration::from_secs(5); 4]);
 }
 
 #[test]
-fn acks_and_resets_of_other_messages_are_ignored() {
+fn acks_and_resets_with_another_message_id_are_ignored() {
     let (mut peer, now) = (fasor(), Instant::ZERO);
     peer.send(now, 7, &mut XorShift(1));
     assert!(!peer.on_ack(now, 8, carob_cc::evidence::Answer::Empty, 4) && !peer.on_reset(now, 8));

@@ -5,8 +5,8 @@
 //! may match a `copy`, or be an `empty` ACK. `wait` only advances time. Every step may expect the overall `rto`. The
 //! engine's cap is applied.
 //!
-//! `tell` asks when a notification may be sent (NON unless `confirmable`), which `leaves` expects, and sends it then. With
-//! `confirm` the controller is expected to make it a CON.
+//! `notify` is a notification (NON unless `confirmable`), sent at its expected departure time `departs`. With `confirm`
+//! the controller must turn it into a CON.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Tolerance of times: one microsecond of rounding per arithmetic step.
+    /// Tolerance of times in microseconds: one of rounding per arithmetic step.
     #[serde(default = "two")]
     tolerance_us: u64,
     vector: Vec<Vector>,
@@ -97,12 +97,12 @@ struct Step {
     #[serde(default)]
     empty: bool,
     fail: Option<String>,
-    tell: Option<String>,
+    notify: Option<String>,
     #[serde(default)]
     confirmable: bool,
     #[serde(default)]
     confirm: bool,
-    leaves: Option<String>,
+    departs: Option<String>,
     wait: Option<String>,
     timer: Option<String>,
     rto: Option<String>,
@@ -148,17 +148,18 @@ impl Replay {
         });
     }
 
-    /// A notification requests its transmission at `now`, possibly before the previous one was sent.
-    fn tell(&mut self, now: Instant, step: &Step) {
+    /// Handles a notification that the application generates at `now`, possibly before the departure
+    /// of the previous one.
+    fn notify(&mut self, now: Instant, step: &Step) {
         let candidate = SendCandidate::new(now, &self.parameters, 40)
             .with_kind(Kind::Notification)
             .with_confirmable(step.confirmable);
-        let leaves = self.controller.earliest_departure_time(&candidate);
-        let expected = step.leaves.as_ref().expect("`leaves` of the step");
+        let departs = self.controller.earliest_departure_time(&candidate);
+        let expected = step.departs.as_ref().expect("`departs` of the step");
         let expected = Instant::ZERO + duration(expected);
         assert!(
-            leaves.since(expected).max(expected.since(leaves)) <= self.tolerance,
-            "notification at {now:?}: leaves at {leaves:?}, expected {expected:?}"
+            departs.since(expected).max(expected.since(departs)) <= self.tolerance,
+            "notification at {now:?}: departs at {departs:?}, expected {expected:?}"
         );
         self.now = self.now.max(expected);
         let confirm = !step.confirmable && self.controller.must_confirm(&candidate);
@@ -215,9 +216,9 @@ impl Replay {
                 timeout,
             );
             self.controller.on_abandoned(&abandoned);
-        } else if let Some(at) = &step.tell {
+        } else if let Some(at) = &step.notify {
             let now = Instant::ZERO + duration(at);
-            self.tell(now, step);
+            self.notify(now, step);
         } else {
             self.at(step.wait.as_ref().expect("a step does something"));
         }

@@ -262,17 +262,17 @@ fn agree(count: usize) {
 }
 
 #[test]
-fn windows_of_the_second_implementation_agree() {
+fn window_decisions_agree_with_the_reference_implementation() {
     agree(16);
 }
 
 #[test]
-fn nightly_a_thousand_windows_of_the_second_implementation_agree() {
+fn nightly_window_decisions_agree_with_a_thousand_reference_scripts() {
     agree(1_000);
 }
 
 #[test]
-fn every_constant_of_windows_shows_in_a_script() {
+fn every_window_constant_changes_a_decision() {
     let text = scripts(80);
     for change in [
         ("alpha", "1/4"),

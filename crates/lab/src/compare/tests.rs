@@ -14,7 +14,7 @@ fn question(link: &str, traffic: &str) -> Question {
 }
 
 #[test]
-fn the_scenario_file_of_a_question_is_of_the_compared_run() {
+fn written_scenario_file_repeats_the_compared_run() {
     for (link, traffic) in [
         ("nb-iot", "firmware"),
         ("3g", "observe"),
@@ -32,7 +32,7 @@ fn the_scenario_file_of_a_question_is_of_the_compared_run() {
 }
 
 #[test]
-fn slow_the_answer_does_not_depend_on_threads() {
+fn slow_recommendation_does_not_depend_on_the_number_of_threads() {
     let of = |threads| {
         let answer = crate::run::on_threads(Some(threads), || {
             question("lte-m", "command").answer(&|_| {})
@@ -76,7 +76,7 @@ fn in_pieces(question: &Question, most: u64) -> Answer {
 }
 
 #[test]
-fn nightly_runs_made_in_pieces_elsewhere_give_the_same_answer() {
+fn nightly_recommendation_does_not_depend_on_batches_of_runs() {
     for (link, traffic, most) in [("umts", "command", 7), ("nb-iot", "telemetry", 100)] {
         let question = question(link, traffic);
         let one = question.answer(&|_| {}).expect("possible");
@@ -88,7 +88,7 @@ fn nightly_runs_made_in_pieces_elsewhere_give_the_same_answer() {
 }
 
 #[test]
-fn a_result_is_of_a_run_that_was_asked_for() {
+fn results_of_unrequested_runs_are_rejected() {
     let question = question("umts", "command");
     let (mut search, maker) = (question.search(), question.run_maker());
     let Step::Runs(requests) = search.step() else {
@@ -115,7 +115,7 @@ fn a_result_is_of_a_run_that_was_asked_for() {
 }
 
 #[test]
-fn slow_runs_are_planned_and_made() {
+fn slow_progress_reports_as_many_planned_as_finished_runs() {
     let (planned, made) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let answer = question("umts", "command").answer(&|step| {
         match step {
@@ -129,7 +129,7 @@ fn slow_runs_are_planned_and_made() {
 }
 
 #[test]
-fn nightly_costs_are_those_of_the_reference() {
+fn nightly_costs_are_relative_to_default_coap() {
     let answer = question("umts", "command")
         .answer(&|_| {})
         .expect("possible");
@@ -141,7 +141,7 @@ fn nightly_costs_are_those_of_the_reference() {
 }
 
 #[test]
-fn an_impossible_link_is_an_error_with_a_remedy() {
+fn an_invalid_link_is_an_error_with_a_remedy() {
     let text =
         "[link]\ndown = \"1 kbit/s\"\nup = \"1 kbit/s\"\nloss = \"50 %\"\nloss_burst = \"0.5\"";
     let link = Link::from_file("l.toml", text).expect("it reads");
@@ -154,7 +154,7 @@ fn an_impossible_link_is_an_error_with_a_remedy() {
 }
 
 #[test]
-fn nightly_a_link_without_loss_or_wait_keeps_default_coap() {
+fn nightly_default_coap_is_recommended_on_a_fast_link_without_loss() {
     let text = "[link]\ndown = \"10 Mbit/s\"\nup = \"10 Mbit/s\"\nrtt = \"1 ms\"";
     let link = Link::from_file("l.toml", text).expect("it reads");
     let traffic = Traffic::named("command").expect("known");
@@ -173,7 +173,7 @@ fn nightly_a_link_without_loss_or_wait_keeps_default_coap() {
 }
 
 #[test]
-fn nightly_blocks_below_those_of_the_stack_are_named() {
+fn nightly_a_smaller_block_size_is_part_of_the_recommendation() {
     let text = "[link]\ndown = \"1 Mbit/s\"\nup = \"1 Mbit/s\"\nrtt = \"100 ms\"\nloss = \"5 %\"\nmtu = \"300 B\"";
     let link = Link::from_file("l.toml", text).expect("it reads");
     let mut traffic = Traffic::named("firmware").expect("known");
@@ -196,7 +196,7 @@ fn nightly_blocks_below_those_of_the_stack_are_named() {
 }
 
 #[test]
-fn weights_of_ones_own_must_leave_something() {
+fn weights_that_are_all_zero_are_rejected() {
     let none: Vec<(Component, f64)> = Component::ALL.iter().map(|one| (*one, 0.0)).collect();
     assert!(question("lan", "command").weighted(&none).is_err());
     assert!(
@@ -207,7 +207,7 @@ fn weights_of_ones_own_must_leave_something() {
 }
 
 #[test]
-fn slow_an_interrupted_search_answers_by_the_runs_so_far() {
+fn slow_an_interrupted_search_recommends_from_finished_runs() {
     let question = question("umts", "command");
     let stopped_at = |batches: usize| {
         let (begun, is_stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -236,7 +236,7 @@ fn slow_an_interrupted_search_answers_by_the_runs_so_far() {
 }
 
 #[test]
-fn connections_are_no_candidate_where_a_run_over_them_is_impossible() {
+fn tcp_is_no_candidate_with_polling_devices_or_fq_codel() {
     let over_tcp = |question: &Question| {
         let all = with_peer(&question.default_coap(), &question.link, &question.traffic);
         all.iter().any(|one| is_possible(question, None, one))
@@ -253,7 +253,7 @@ fn connections_are_no_candidate_where_a_run_over_them_is_impossible() {
 }
 
 #[test]
-fn nightly_support_at_the_peer_is_marked_and_not_recommended() {
+fn nightly_configurations_that_need_peer_support_are_not_recommended() {
     let answer = question("lte-m", "firmware")
         .answer(&|_| {})
         .expect("possible");

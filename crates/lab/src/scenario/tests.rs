@@ -76,7 +76,7 @@ fn thesis_long_has_the_link_of_table_4() {
 }
 
 #[test]
-fn profiles_and_scenario_set_retransmissions_and_caps() {
+fn max_retransmit_and_rto_max_come_from_profile_and_scenario() {
     let default = long(&[], "long-1c-none-2500", 0).measured.transmission;
     assert_eq!(
         (default.max_retransmit, default.rto_max),
@@ -90,7 +90,7 @@ fn profiles_and_scenario_set_retransmissions_and_caps() {
 }
 
 #[test]
-fn the_command_line_goes_over_the_scenario() {
+fn command_line_settings_override_the_scenario() {
     let set = ["rto_max=90 s"];
     for algorithm in [0, 1] {
         let own = long(&set, "long-1c-none-2500", algorithm).measured;
@@ -102,7 +102,7 @@ fn the_command_line_goes_over_the_scenario() {
 }
 
 #[test]
-fn every_open_point_of_the_thesis_is_a_key() {
+fn every_setting_left_open_by_the_thesis_is_a_key() {
     let random = long(&["extra_delay=10-20 ms"], "long-1c-none-2500", 0);
     let ExtraDelay::Uniform { low, high } = link(random).link.down.extra else {
         panic!()
@@ -164,7 +164,7 @@ fn setting_a_swept_key_leaves_one_value_on_its_axis() {
 }
 
 #[test]
-fn constants_reach_the_controllers_that_have_them() {
+fn constants_apply_to_the_controllers_that_define_them() {
     let scenario = read(LONG, &["cc.alpha=1/4"]).expect("default has no alpha and needs none");
     let settings = spec(&scenario, "long-1c-none-2500", 1)
         .measured
@@ -199,7 +199,7 @@ fn tcp(overrides: &[&str], cell: &str) -> TcpSettings {
 }
 
 #[test]
-fn algorithms_over_tcp_have_the_settings_of_their_profile() {
+fn tcp_algorithms_have_the_settings_of_their_profile() {
     let scenario = read(LONG, &[]).expect("a valid scenario");
     let algorithms = ["default", "cocoa-001", "tcp-newreno", "tcp-bbr1"];
     assert!(
@@ -232,7 +232,7 @@ fn algorithms_over_tcp_have_the_settings_of_their_profile() {
 }
 
 #[test]
-fn bbr_with_one_client_and_udp_with_smallest_buffer() {
+fn bbr_runs_with_one_client_and_udp_with_the_smallest_buffer() {
     let scenario = read(LONG, &[]).expect("a valid scenario");
     let cells_of = |n: usize| {
         let algorithm = &scenario.algorithms()[n];
@@ -272,7 +272,7 @@ fn tcp_settings_of_command_line_override_the_file() {
 }
 
 #[test]
-fn wrong_settings_of_tcp_are_errors_with_place_and_hint() {
+fn invalid_tcp_settings_are_errors_with_place_and_hint() {
     for (set, part) in [
         ("tcp.ack_dellay=1 s", "did you mean \"tcp.ack_delay\"?"),
         ("tcp.ack_delay=200", "tcp.ack_delay = \"200\": expected"),
@@ -299,7 +299,7 @@ fn wrong_settings_of_tcp_are_errors_with_place_and_hint() {
 }
 
 #[test]
-fn patterns_name_algorithms_over_tcp_and_all_means_udp() {
+fn patterns_select_tcp_algorithms_and_all_selects_udp() {
     let names = |list: &str| -> Vec<String> {
         let set = format!("run.algorithms={list}");
         let scenario = read(LONG, &[&set]).expect("a valid scenario");
@@ -374,7 +374,7 @@ fn an_unknown_key_names_its_place_and_the_nearest_key() {
 }
 
 #[test]
-fn an_ambiguous_key_lists_what_it_may_be() {
+fn an_ambiguous_key_lists_its_candidates() {
     let error = read(LONG, &["rate=1 Mbit/s"]).expect_err("two rates");
     assert!(error.contains("link.down.rate or link.up.rate"), "{error}");
 }
@@ -391,7 +391,7 @@ fn a_wrong_unit_names_the_units_accepted() {
 }
 
 #[test]
-fn impossible_scenarios_say_why() {
+fn errors_of_impossible_scenarios_state_the_reason() {
     for (set, why) in [
         ("block=512 B", "link.mtu is 296 B"),
         ("block=200 B", "power of two"),
@@ -408,7 +408,7 @@ fn impossible_scenarios_say_why() {
 }
 
 #[test]
-fn cells_that_would_share_a_name_are_refused() {
+fn duplicate_cell_names_are_rejected() {
     let error = read(&with("-{buffer}\"", "\""), &[]).expect_err("buffer is not in the name");
     assert!(error.contains("cell must name {buffer}"), "{error}");
     let error = read(&with("{clients}c", "{nodes}c"), &[]).expect_err("nodes is not swept");
@@ -419,7 +419,7 @@ fn cells_that_would_share_a_name_are_refused() {
 }
 
 #[test]
-fn a_wrong_algorithm_finds_its_nearest() {
+fn an_unknown_algorithm_suggests_the_nearest_name() {
     let names = ["cocoa-01".to_owned()];
     let error = Scenario::with_algorithms("long.toml", LONG, &[], Some(&names)).expect_err("none");
     assert!(
@@ -429,7 +429,7 @@ fn a_wrong_algorithm_finds_its_nearest() {
 }
 
 #[test]
-fn the_hash_is_of_what_decides_outcomes() {
+fn scenario_hash_covers_the_settings_that_affect_results() {
     let hash = |text: &str, set: &[&str]| read(text, set).expect("a valid scenario").hash();
     let base = hash(LONG, &[]);
     assert_eq!(base, hash(&with("[sweep]", "# a comment\n[sweep]"), &[]));
@@ -505,7 +505,7 @@ fn cells_show_numbers_as_numbers_and_infinity_as_text() {
 const SHORT: &str = include_str!("../../scenarios/thesis/short.toml");
 
 #[test]
-fn thesis_short_has_the_cells_of_its_grid_and_what_holds_where() {
+fn thesis_short_has_the_cells_of_its_grid_and_conditional_settings() {
     let scenario = read(SHORT, &[]).expect("a valid scenario");
     assert_eq!(scenario.cells().len(), 2 * 6 * 4 * 4);
     let by_default = scenario.cells().iter().filter(|cell| cell.is_default);
@@ -523,7 +523,7 @@ fn thesis_short_has_the_cells_of_its_grid_and_what_holds_where() {
 }
 
 #[test]
-fn random_clients_make_batches_of_messages_of_60_bytes() {
+fn random_clients_send_batches_of_60_byte_messages() {
     let scenario = read(SHORT, &[]).expect("a valid scenario");
     let of = |cell| {
         let group = spec(&scenario, cell, 0).measured;
@@ -539,7 +539,7 @@ fn random_clients_make_batches_of_messages_of_60_bytes() {
 }
 
 #[test]
-fn what_holds_in_some_cells_must_fit_the_sweep() {
+fn conditional_settings_must_match_the_sweep() {
     let short = |from: &str, to: &str| read(&SHORT.replace(from, to), &[]).expect_err("a fault");
     for (from, to, says) in [
         ("if.clients = [50,", "if.clients = [51,", "51 is not swept"),
@@ -572,7 +572,7 @@ fn what_holds_in_some_cells_must_fit_the_sweep() {
 }
 
 #[test]
-fn a_file_without_names_has_those_of_its_path_and_sweep() {
+fn default_names_derive_from_the_path_and_the_sweep() {
     let dropped = ["about", "study", "family", "cell"];
     let key = |line: &&str| dropped.contains(&line.split(' ').next().unwrap_or_default());
     let text: Vec<&str> = LONG.lines().filter(|line| !key(line)).collect();
@@ -592,7 +592,7 @@ fn a_file_without_names_has_those_of_its_path_and_sweep() {
 }
 
 #[test]
-fn all_faults_of_a_file_are_reported_at_once() {
+fn all_errors_of_a_file_are_reported_together() {
     let text = "[workload]\nkind = \"blockwise-get\"\n";
     let errors = Scenario::read("bare.toml", text, &[]).expect_err("a bare file");
     let said = errors.to_string();
@@ -621,7 +621,7 @@ fn all_faults_of_a_file_are_reported_at_once() {
 }
 
 #[test]
-fn changes_of_the_command_line_show_in_titles_and_cells() {
+fn command_line_settings_appear_in_titles_and_cells() {
     let of = |set: &[&str]| testing::scenario("carob/default", set);
     let plain = of(&[]);
     assert!(
@@ -659,7 +659,7 @@ fn changes_of_the_command_line_show_in_titles_and_cells() {
 }
 
 #[test]
-fn an_alias_of_a_controller_is_a_name_of_it() {
+fn an_alias_selects_its_controller() {
     let text = LONG.replace("[algorithm.default]", "[algorithm.cocoa]");
     let names = ["cocoa".to_owned()];
     let scenario = Scenario::with_algorithms("long.toml", &text, &[], Some(&names));
@@ -674,7 +674,7 @@ fn an_alias_of_a_controller_is_a_name_of_it() {
 }
 
 #[test]
-fn what_an_algorithm_cannot_do_in_other_cells_is_no_error() {
+fn unsupported_settings_of_unselected_cells_are_no_error() {
     let (file, _) = builtin::find("stress/path").expect("a scenario");
     let names = ["tcp-cubic".to_owned()];
     let read = |pattern| {
@@ -690,7 +690,7 @@ fn what_an_algorithm_cannot_do_in_other_cells_is_no_error() {
 }
 
 #[test]
-fn a_typed_loss_replaces_a_class_of_errors_that_is_not_swept() {
+fn loss_on_the_command_line_replaces_an_unswept_error_class() {
     let (file, _) = builtin::find("carob/reports").expect("a scenario");
     let lines = file.text.lines().filter(|line| !line.starts_with("loss"));
     let fixed = lines.collect::<Vec<_>>().join("\n");
@@ -714,7 +714,7 @@ fn a_typed_loss_replaces_a_class_of_errors_that_is_not_swept() {
 }
 
 #[test]
-fn a_setting_in_names_of_cells_leaves_them_their_names() {
+fn cells_keep_their_names_when_a_setting_in_the_name_changes() {
     let scenario = testing::scenario("thesis/long", &["buffer=5000 B"]);
     let names = |pattern: &str| -> Vec<&str> {
         let cells = scenario.cells_like(pattern);

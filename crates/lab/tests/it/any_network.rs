@@ -15,7 +15,7 @@ fn run(name: &str, set: &[&str]) -> RunRecord {
 }
 
 #[test]
-fn a_crowd_transfers_blocks_over_a_mesh() {
+fn many_clients_transfer_blocks_over_a_mesh() {
     let set = [
         "workload.clients=60",
         "workload.response=128 B",
@@ -70,7 +70,7 @@ fn requests_over_a_mesh_have_response_times() {
 }
 
 #[test]
-fn no_column_of_requests_over_a_mesh_is_a_dash() {
+fn every_column_of_requests_over_a_mesh_has_values() {
     let exchanges = [
         "workload.kind=exchanges",
         "requests=3",
@@ -125,7 +125,7 @@ fn notifications_run_beside_tcp_flows() {
 }
 
 #[test]
-fn devices_report_by_the_clock() {
+fn devices_send_periodic_reports() {
     let set = ["workload.clients=100", "run.time_limit=5 min", "poll=1 s"];
     let record = run("carob/reports", &set);
     assert_eq!(record.flows.len(), 100);
@@ -136,7 +136,7 @@ fn devices_report_by_the_clock() {
 }
 
 #[test]
-fn keys_of_another_network_are_refused_with_their_place() {
+fn keys_of_another_network_are_rejected_with_their_place() {
     let (file, _) = builtin::find("carob/crowd-mesh").unwrap();
     let refused = |set: &str| {
         let read = Scenario::read(file.name, file.text, &[set.to_owned()]);

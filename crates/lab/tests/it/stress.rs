@@ -28,7 +28,7 @@ fn is_complete(record: &RunRecord) -> bool {
 }
 
 #[test]
-fn every_transfer_survives_a_fall_of_the_capacity() {
+fn every_transfer_completes_despite_a_capacity_drop() {
     for algorithm in ["default", "linux-rto-kernel"] {
         for (name, record) in runs("capacity", "*", algorithm) {
             assert!(is_complete(&record), "{name}");
@@ -42,7 +42,7 @@ fn every_transfer_survives_a_fall_of_the_capacity() {
 }
 
 #[test]
-fn default_coap_survives_all_but_a_loss_of_30_percent() {
+fn default_coap_completes_every_path_cell_except_30_percent_loss() {
     for (name, record) in runs("path", "*", "default") {
         let expected = !name.contains("-off-loss-30") && !name.contains("-non-loss-30");
         assert!(is_complete(&record) || !expected, "{name}");
@@ -52,7 +52,7 @@ fn default_coap_survives_all_but_a_loss_of_30_percent() {
 }
 
 #[test]
-fn default_coap_answers_a_crowd_and_bridges_outages_of_a_lan() {
+fn default_coap_completes_a_request_storm_and_outages_of_a_lan() {
     for (name, record) in runs("crowd", "lan*", "default") {
         assert!(is_complete(&record), "{name}");
     }
@@ -98,7 +98,7 @@ fn observers_with_carob_receive_as_many_states_as_with_default_coap() {
 }
 
 #[test]
-fn an_outage_of_a_second_costs_default_coap_one_timeout() {
+fn an_outage_of_one_second_costs_default_coap_one_timeout() {
     let times = |cell: &str| -> f64 {
         let all = runs("path", cell, "default");
         let each = all.iter().map(|(_, record)| {
@@ -114,7 +114,7 @@ fn an_outage_of_a_second_costs_default_coap_one_timeout() {
 }
 
 #[test]
-fn nb_iot_after_idle_has_the_measured_round_trips() {
+fn nb_iot_after_idle_has_the_measured_round_trip_times() {
     let (file, _) = builtin::find("stress/single").unwrap();
     let set = [
         "loss=0 %",

@@ -36,7 +36,7 @@ fn answer(carob: &mut Carob, now: u64, transmission: crate::evidence::Transmissi
 }
 
 #[test]
-fn timers_are_rfc_7252_until_the_first_sample() {
+fn initial_timeout_is_that_of_rfc_7252_until_the_first_rtt_sample() {
     let mut carob = carob();
     let (timer, transmission) = send(&mut carob, 0, 0);
     assert_eq!(timer.timeout, MS.times(2_000));
@@ -44,7 +44,7 @@ fn timers_are_rfc_7252_until_the_first_sample() {
     let next = carob.next_timeout(&expired, &mut Fixed::low());
     assert_eq!(next.timeout, MS.times(4_000));
     answer(&mut carob, 400, transmission, 60);
-    // 400 ms + max(4 x 100 ms, 100 ms), undithered.
+    // First sample: SRTT 400 ms + max(4 x RTTVAR of 100 ms, 100 ms). `Fixed::low` adds no dithering.
     let (timer, _) = send(&mut carob, 500, 0);
     assert_eq!(timer.timeout, MS.times(800));
     let expired = Expired::new(at(1_300), &PARAMETERS, timer.state, 0, timer.timeout);
@@ -53,7 +53,7 @@ fn timers_are_rfc_7252_until_the_first_sample() {
 }
 
 #[test]
-fn ambiguous_reply_keeps_backoff_until_unambiguous_one() {
+fn backed_off_rto_is_kept_until_an_unambiguous_rtt_sample() {
     let mut carob = carob();
     let (_, first) = send(&mut carob, 0, 0);
     answer(&mut carob, 400, first, 60);
@@ -87,7 +87,7 @@ fn single_exchanges_open_no_window_and_are_not_paced() {
 }
 
 #[test]
-fn idle_sender_has_a_first_timer_of_rfc_7252_at_most() {
+fn initial_timeout_of_an_idle_sender_is_at_most_that_of_rfc_7252() {
     let mut carob = carob();
     let (_, first) = send(&mut carob, 0, 0);
     answer(&mut carob, 9_000, first, 60);
@@ -97,7 +97,7 @@ fn idle_sender_has_a_first_timer_of_rfc_7252_at_most() {
     carob.backoff.slow();
     let (timer, _) = send(&mut carob, 12_000, 0);
     assert!(timer.timeout >= MS.times(60_000), "{:?}", timer.timeout);
-    // Idle for more than 2 x ACK_TIMEOUT: drawn from 2 s to 3 s.
+    // Idle for more than 2 x ACK_TIMEOUT: the initial timeout of RFC 7252, 2 to 3 s.
     let (timer, _) = send(&mut carob, 17_000, 0);
     assert_eq!(timer.timeout, MS.times(2_000));
     assert_eq!(carob.backoff.exponent(), 3, "idle for less than the RTO of 18 s");
@@ -106,7 +106,7 @@ fn idle_sender_has_a_first_timer_of_rfc_7252_at_most() {
 }
 
 #[test]
-fn losses_alone_make_no_first_timer_longer_than_rfc_7252() {
+fn losses_alone_do_not_raise_the_initial_timeout_above_rfc_7252() {
     let mut carob = carob();
     let (_, first) = send(&mut carob, 0, 0);
     answer(&mut carob, 100, first, 60);
@@ -119,17 +119,17 @@ fn losses_alone_make_no_first_timer_longer_than_rfc_7252() {
         at: at(copy),
         ..sent
     });
-    // A usual round trip after the third transmission.
+    // One usual round trip (100 ms) after the third transmission: no evidence of a slow path.
     let answered = |now| Answered::new(at(now), &PARAMETERS, state, &copies, timeout);
     carob.on_answered(&answered(6_200));
     assert!(!carob.backoff.is_slow() && carob.backoff.exponent() == 6);
-    // 5 s after it: the answer may belong to the first.
+    // 5 s after it: the response may belong to the original transmission (RTT of 11 s).
     carob.on_answered(&answered(11_100));
     assert!(carob.backoff.is_slow());
 }
 
 #[test]
-fn timers_double_in_a_window_and_gap_repairs_keep_them() {
+fn timeouts_double_the_rto_and_gap_repairs_do_not() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     let (timer, _) = send(&mut carob, 60_000, 5);
@@ -145,7 +145,7 @@ fn timers_double_in_a_window_and_gap_repairs_keep_them() {
 }
 
 #[test]
-fn an_expired_timer_lengthens_all_timers_until_an_answer() {
+fn a_timeout_backs_off_the_timers_of_all_exchanges_until_a_response() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     let (timer, sent) = send(&mut carob, 60_000, 5);
@@ -160,26 +160,26 @@ fn an_expired_timer_lengthens_all_timers_until_an_answer() {
 }
 
 #[test]
-fn late_answer_to_an_abandoned_exchange_is_a_lower_bound() {
+fn late_response_to_an_abandoned_exchange_is_a_lower_bound_of_the_rtt() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     send(&mut carob, 60_000, 5);
     let before = carob.path.srtt().expect("a sample");
     let late = LateAnswer::new(at(90_000), 5, 1, MS.times(500)).with_abandoned(true);
     carob.on_late_answer(&late);
-    assert_eq!(carob.path.srtt(), Some(before), "below the mean: it says nothing");
+    assert_eq!(carob.path.srtt(), Some(before), "a bound below the mean is no evidence");
     let late = LateAnswer::new(at(90_000), 5, 1, MS.times(20_000)).with_abandoned(true);
     carob.on_late_answer(&late);
     assert!(carob.path.srtt() > Some(before * 2));
 }
 
-/// A transfer over a bottleneck of 10 messages of 300 bytes a second, 1 s of base round trip and an
-/// endless buffer, for `messages`. Returns the greatest round trip in ms.
+/// Transfers `messages` over a bottleneck of 10 messages per second (300 bytes each) with an RTT of 1 s
+/// without queue and an unlimited buffer. Returns the maximum RTT in ms.
 pub(super) fn transfer(carob: &mut Carob, messages: usize, lost: impl Fn(usize) -> bool) -> u64 {
     transfer_from(carob, 0, messages, lost)
 }
 
-/// The same, beginning at this time in ms.
+/// [`transfer`] that starts at `began` ms.
 fn transfer_from(
     carob: &mut Carob,
     began: u64,
@@ -213,7 +213,7 @@ fn transfer_from(
             let (ends, began, is_lost, sent) = flying.remove(place);
             if is_lost {
                 carob.on_lost(&Lost::new(at(ends), sent, 30, false));
-                // The retransmission arrives.
+                // Retransmissions are never lost here.
                 free = free.max(ends + 500) + 100;
                 flying.push((free + 400, ends, false, sent));
                 continue;
@@ -232,7 +232,7 @@ fn transfer_from(
 extern crate std;
 
 #[test]
-fn a_transfer_fills_the_path_and_not_its_buffer() {
+fn window_reaches_the_bandwidth_delay_product_without_filling_the_buffer() {
     let mut carob = carob();
     let worst = transfer(&mut carob, 400, |_| false);
     let capacity = carob.transfer.capacity();
@@ -252,7 +252,7 @@ fn random_loss_does_not_lower_the_window() {
 }
 
 #[test]
-fn silence_lowers_the_window_to_a_message_and_doubles_the_timer() {
+fn timeouts_without_responses_reduce_the_window_to_one_message_and_double_the_rto() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     let (timer, sent) = send(&mut carob, 60_000, 3);
@@ -263,7 +263,7 @@ fn silence_lowers_the_window_to_a_message_and_doubles_the_timer() {
     let expired = Expired::new(at(63_000), &PARAMETERS, timer.state, 1, timer.timeout);
     let next = carob.next_timeout(&expired, &mut Fixed::low());
     assert_eq!(next.timeout, timer.timeout.times(2));
-    // The first answer opens it again, and the transfer finds its window.
+    // The first response reopens the window, which grows to the path's capacity again.
     answer(&mut carob, 64_000, sent, 300);
     assert!(carob.window(at(0), &PARAMETERS).exchanges >= 2);
     transfer_from(&mut carob, 70_000, 200, |_| false);
@@ -272,7 +272,7 @@ fn silence_lowers_the_window_to_a_message_and_doubles_the_timer() {
 }
 
 #[test]
-fn two_messages_are_sent_again_from_the_third_back_off_step() {
+fn two_messages_are_retransmitted_from_the_third_back_off_step() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     let (_, sent) = send(&mut carob, 60_000, 3);
@@ -285,14 +285,14 @@ fn two_messages_are_sent_again_from_the_third_back_off_step() {
         steps,
         [(1, 1), (1, 1), (2, 2), (2, 2), (3, 2), (3, 3), (3, 3)]
     );
-    // A certain answer ends the back-off.
+    // An unambiguous response ends the back-off.
     answer(&mut carob, 74_500, sent, 300);
     assert_eq!(carob.transfer.backoff_of_sent(), 0);
 }
 
 #[test]
-fn random_losses_on_a_long_path_are_no_congestion() {
-    // Round trips of 1.5 s: the window begins with two messages, which show no capacity.
+fn random_loss_on_a_long_path_does_not_reduce_the_window() {
+    // At an RTT of 1.5 s the initial window is two messages, too few to measure the capacity.
     let mut carob = carob();
     let (_, sent) = send(&mut carob, 0, 0);
     answer(&mut carob, 1_500, sent, 300);
@@ -301,7 +301,7 @@ fn random_losses_on_a_long_path_are_no_congestion() {
 }
 
 #[test]
-fn a_request_to_slow_down_halves_the_window() {
+fn slow_down_signal_halves_the_window() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     let before = carob.transfer.window_bytes();
@@ -309,7 +309,7 @@ fn a_request_to_slow_down_halves_the_window() {
     assert_eq!(carob.transfer.window_bytes(), before / 2);
 }
 
-/// Sends 80 notifications, one each `interval` ms; returns how many are confirmable.
+/// Sends 80 notifications, one per `interval` ms; returns the number of confirmable ones.
 fn notify(carob: &mut Carob, interval: u64) -> u32 {
     let mut confirmable = 0;
     for k in 0..80 {
@@ -331,12 +331,13 @@ fn notify(carob: &mut Carob, interval: u64) -> u32 {
 }
 
 #[test]
-fn of_notifications_at_their_pace_each_eighth_is_confirmable() {
-    // Before the first sample 3 s; a quarter more is still their pace.
+fn every_eighth_notification_at_the_pacing_rate_is_confirmable() {
+    // Without an RTT sample the rate is one NON per 3 s (RFC 7641 4.5.1); intervals up to a quarter
+    // longer count as that rate.
     assert_eq!(notify(&mut carob(), 3_000), 10);
     assert_eq!(notify(&mut carob(), 3_750), 10);
     assert_eq!(notify(&mut carob(), 3_751), 0);
-    // Then a round trip.
+    // With a sample: one NON per round trip.
     let mut known = carob();
     let (_, sent) = send(&mut known, 0, 0);
     answer(&mut known, 400, sent, 300);
@@ -395,7 +396,7 @@ fn a_long_interval_of_notifications_is_confirmed_after_24_s() {
 }
 
 #[test]
-fn later_answers_show_losses_in_a_window_only() {
+fn gap_detection_needs_a_window_of_several_exchanges() {
     let mut carob = carob();
     let (_, sent) = send(&mut carob, 0, 0);
     answer(&mut carob, 400, sent, 300);
@@ -403,7 +404,7 @@ fn later_answers_show_losses_in_a_window_only() {
     for running in 0..6 {
         send(&mut carob, 400, running);
     }
-    // 400 ms + 3 deviations of 100 ms; 9/8 of a round trip would be less.
+    // SRTT 400 ms + 3 x RTTVAR of 100 ms, more than 9/8 of the RTT.
     let gap = carob.gap_detection().expect("a window");
     assert_eq!(gap.time_threshold, MS.times(700));
     assert_eq!(gap.answered_departure, at(0));
@@ -414,8 +415,8 @@ fn later_answers_show_losses_in_a_window_only() {
     assert!((latest / 8 * 9..latest / 4 * 5).contains(&threshold), "{threshold} of {latest}");
 }
 
-/// Rounds of a window behind a queue of this round trip in ms; in each `lost` messages are lost.
-/// Returns the window in messages after each, rounded down.
+/// Sends one window per round trip of `round_trip` ms, queueing delay included, and loses `lost` messages
+/// of each. Returns the window after each round trip in sixteenths of a message.
 pub(super) fn rounds(carob: &mut Carob, began: u64, round_trip: u64, lost: &[u32]) -> std::vec::Vec<u32> {
     let mut now = began;
     let mut windows = std::vec::Vec::new();
@@ -436,22 +437,22 @@ pub(super) fn rounds(carob: &mut Carob, began: u64, round_trip: u64, lost: &[u32
 }
 
 #[test]
-fn deep_queue_leaves_one_message_and_losses_less() {
+fn losses_behind_a_deep_queue_reduce_the_window_below_one_message() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
-    // A queue of 1.9 s behind 1 s of path, and a loss in each round: others fill the buffer.
+    // RTT 1 s plus a queue of 1.9 s, and a loss in each round trip: others fill the buffer.
     let windows = rounds(&mut carob, 60_000, 2_900, &[1; 14]);
     assert!(windows[13] < 16, "{windows:?} sixteenths of a message");
     assert_eq!(carob.window(at(0), &PARAMETERS).exchanges, 1);
     let candidate = SendCandidate::new(at(0), &PARAMETERS, 30);
     assert!(carob.earliest_departure_time(&candidate) > at(0), "paced");
-    // Without losses it grows to one message again within half a minute.
+    // Without losses it grows to one message again within 24 round trips.
     let windows = rounds(&mut carob, 101_000, 2_900, &[0; 24]);
     assert!(windows.is_sorted() && windows[23] >= 16, "{windows:?}");
 }
 
 #[test]
-fn one_loss_in_a_small_window_is_no_congestion() {
+fn one_loss_in_a_small_window_does_not_reduce_it() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     rounds(&mut carob, 60_000, 2_400, &[0; 16]);
@@ -461,7 +462,7 @@ fn one_loss_in_a_small_window_is_no_congestion() {
 }
 
 #[test]
-fn losses_behind_a_long_queue_leave_one_message_for_64_rounds() {
+fn losses_behind_a_long_queue_limit_the_window_to_one_message_for_64_round_trips() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     let windows = rounds(&mut carob, 60_000, 2_000, &[0; 8]);
@@ -473,7 +474,7 @@ fn losses_behind_a_long_queue_leave_one_message_for_64_rounds() {
 }
 
 #[test]
-fn an_answer_to_an_earlier_transmission_takes_back_its_losses() {
+fn response_to_an_earlier_transmission_reveals_a_spurious_loss() {
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     let (_, sent) = send(&mut carob, 60_000, 1);
@@ -490,7 +491,7 @@ fn an_answer_to_an_earlier_transmission_takes_back_its_losses() {
 }
 
 #[test]
-fn first_window_is_small_where_timers_of_rfc_7252_may_expire() {
+fn initial_window_is_smaller_where_timeouts_of_rfc_7252_may_be_spurious() {
     for (round_trip, messages) in [(999, 6), (1_000, 2), (2_999, 2), (3_000, 6)] {
         let mut carob = carob();
         let (_, sent) = send(&mut carob, 0, 0);

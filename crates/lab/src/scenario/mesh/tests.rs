@@ -65,7 +65,7 @@ fn neutral_keys_keep_the_simulators_defaults() {
 }
 
 #[test]
-fn a_version_is_one_key_and_others_go_over_it() {
+fn explicit_mesh_keys_override_the_version() {
     let later = [
         "rpl.version=contiki3x",
         "csma=contiki3x",
@@ -104,7 +104,7 @@ fn a_version_is_one_key_and_others_go_over_it() {
 }
 
 #[test]
-fn links_are_one_key_too() {
+fn explicit_radio_keys_override_the_link() {
     let lossy = mesh(&["link=lossy"]);
     let Delivery::Drawn(points) = &lossy.radio.delivery else {
         panic!("{:?}", lossy.radio.delivery);
@@ -137,7 +137,7 @@ fn links_are_one_key_too() {
 }
 
 #[test]
-fn shapes_and_places_have_names() {
+fn topologies_and_node_positions_have_names() {
     for (text, shape) in [
         ("chain", Shape::Chain(17)),
         ("chain-5", Shape::Chain(5)),
@@ -159,7 +159,7 @@ fn shapes_and_places_have_names() {
 }
 
 #[test]
-fn bursts_are_to_a_sink_and_of_a_kind() {
+fn bursts_have_a_sink_and_a_kind() {
     let set = [
         "burst=3",
         "burst_every=20 s",
@@ -209,7 +209,7 @@ fn open_settings_of_traffic_have_keys() {
 }
 
 #[test]
-fn the_root_may_have_tables_and_buffers_of_its_own() {
+fn root_tables_and_buffers_have_separate_keys() {
     let set = [
         "root_routes_max=40",
         "root_neighbours_max=20",
@@ -226,7 +226,7 @@ fn the_root_may_have_tables_and_buffers_of_its_own() {
 }
 
 #[test]
-fn a_unit_of_back_off_is_in_ticks_of_the_clock() {
+fn back_off_unit_is_converted_to_clock_ticks() {
     for (unit, ticks) in [("125 ms", 16), ("62500 us", 8), ("8 ms", 1), ("1 s", 128)] {
         let mesh = mesh(&[&format!("backoff_unit={unit}")]);
         assert_eq!(mesh.mac.backoff_unit, ticks, "{unit}");
@@ -234,7 +234,7 @@ fn a_unit_of_back_off_is_in_ticks_of_the_clock() {
 }
 
 #[test]
-fn keys_without_meaning_for_the_network_are_refused() {
+fn keys_of_other_networks_are_rejected() {
     for key in [
         "link.up.rate=1 kbit/s",
         "clients=3",
@@ -251,7 +251,7 @@ fn keys_without_meaning_for_the_network_are_refused() {
 }
 
 #[test]
-fn networks_that_cannot_be_are_refused_with_the_key() {
+fn impossible_networks_are_rejected_with_the_key() {
     for (set, key) in [
         (
             &["workload.message=16 B", "token_bytes=8"][..],
@@ -278,7 +278,7 @@ fn networks_that_cannot_be_are_refused_with_the_key() {
 }
 
 #[test]
-fn constants_of_some_cells_are_those_of_their_controllers() {
+fn conditional_constants_apply_to_their_cells() {
     let text = r#"
         about = "a network"
         study = "carob"
@@ -319,7 +319,7 @@ fn constants_of_some_cells_are_those_of_their_controllers() {
 }
 
 #[test]
-fn measured_links_are_topologies_with_their_own_numbers() {
+fn measured_links_define_topologies_and_delivery_ratios() {
     let links = |set: &[&str]| {
         let topology = mesh(set).topology;
         let Shape::Links(graph) = topology.shape.clone() else {
@@ -394,14 +394,14 @@ fn measured_links_are_topologies_with_their_own_numbers() {
 }
 
 #[test]
-fn the_root_may_be_deaf_for_a_time() {
+fn root_deaf_time_is_zero_by_default() {
     assert!(mesh(&[]).topology.root_deaf.is_zero());
     let deaf = mesh(&["root_deaf=9 ms"]).topology.root_deaf;
     assert_eq!(deaf, Duration::from_millis(9));
 }
 
 #[test]
-fn clients_stop_and_runs_are_without_noise_only_if_told() {
+fn client_stops_and_runs_without_noise_are_off_by_default() {
     let plain = mesh(&["noise=on"]);
     assert_eq!(traffic(&["noise=on"]).stops, None);
     let noise = plain.radio.interference.expect("noise");
@@ -427,7 +427,7 @@ fn clients_stop_and_runs_are_without_noise_only_if_told() {
 }
 
 #[test]
-fn a_table_of_links_is_told_by_its_name() {
+fn description_of_a_links_file_shows_its_name() {
     let folder = std::env::temp_dir().join(format!("carob-named-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let file = folder.join("links.csv");
