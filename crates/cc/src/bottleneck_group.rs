@@ -217,6 +217,7 @@ impl BottleneckGroup {
 
     /// Returns whether a peer's share has room for a CON message of this many bytes.
     fn has_share(&self, bytes: u32, member: Member) -> bool {
+        // In 64 bits: the sum of two u32 may exceed a u32.
         let after = u64::from(member.in_flight) + u64::from(bytes);
         member.in_flight == 0 || after <= self.constants.peer_share.of(self.window.into())
     }
@@ -224,6 +225,8 @@ impl BottleneckGroup {
     /// Returns whether a NON notification that may be sent now must be sent as CON, for feedback.
     /// While the window or the peer's share has no room it need not: it does not wait for feedback.
     pub fn must_confirm(&self, bytes: u32, member: &Member) -> bool {
+        // Without a round-trip time there is no rate, so the first notification asks for one. One CON in
+        // flight suffices: its ACK gives the sample.
         let unknown = self.round_trip.is_none() && self.in_flight == 0;
         let due = unknown || self.unconfirmed.saturating_add(1) >= self.constants.confirm_every;
         due && self.has_room(bytes, member.responsive) && self.has_share(bytes, *member)
@@ -241,8 +244,10 @@ impl BottleneckGroup {
         member: &mut Member,
     ) -> GroupPacketState {
         let gap = self.time_of(bytes);
+        // Credit for the lateness of a timer only: a longer pause gives none, or it would end in a burst.
         let behind = Instant::from_micros(now.as_micros().saturating_sub(CATCH_UP.as_micros()));
         self.next = self.next.max(behind) + gap;
+        // Only these bytes let the window grow: others do not show that the path carries a full window.
         if waiting {
             self.wanted = self.wanted.wrapping_add(bytes);
         }
@@ -256,6 +261,8 @@ impl BottleneckGroup {
                 self.unconfirmed = 0;
             }
             Sent::Notification => self.unconfirmed = self.unconfirmed.saturating_add(1),
+            // The expiry of the first timer has taken the message out of flight, as a lost packet (RFC
+            // 9002 B.6); other NON messages have no acknowledgement that could end their flight.
             Sent::Again | Sent::Other => {}
         }
         GroupPacketState(self.wanted)
@@ -285,6 +292,7 @@ impl BottleneckGroup {
             member.responsive = true;
             self.responsive = self.responsive.saturating_add(member.in_flight);
         }
+        // An ambiguous acknowledgement shows that the peer responds, but not when (Karn's algorithm).
         let Some(round_trip) = round_trip else { return };
         if now.since(self.span_began) >= SHORTEST_FOR {
             self.shortest = [Duration::MAX, self.shortest[0]];
@@ -308,6 +316,7 @@ impl BottleneckGroup {
             .max(self.constants.target_min);
         let queued = round_trip.saturating_sub(shortest);
         // All bytes sent before it have arrived, unless a later acknowledgement came first.
+        // The counters wrap; a difference beyond half of their range is negative.
         let arrived = state.0.wrapping_sub(self.arrived);
         let arrived = if arrived > u32::MAX / 2 { 0 } else { arrived };
         self.arrived = self.arrived.wrapping_add(arrived);
@@ -315,12 +324,14 @@ impl BottleneckGroup {
         if queued > target {
             self.starting = false;
             self.shrink(now, self.window / 8);
+        // Half of the target already ends exponential growth, whose overshoot shows a round trip later.
         } else if self.starting && self.queues {
             self.starting = false;
         } else if self.starting {
             self.grow(arrived);
         } else {
             // A message a window.
+            // The window is at least 1 byte (`new`, `shrink`).
             let grown = u64::from(bytes) * u64::from(arrived) / u64::from(self.window);
             self.grow(u32::try_from(grown).unwrap_or(u32::MAX));
         }
@@ -335,6 +346,7 @@ impl BottleneckGroup {
         member.responsive = false;
         self.responsive = self.responsive.saturating_sub(member.in_flight);
         self.starting = false;
+        // Halved as in RFC 5681 only with a sign of a queue: links of devices also lose packets to errors.
         let share = if self.queues { 2 } else { 8 };
         self.shrink(now, self.window / share);
     }

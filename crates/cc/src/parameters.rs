@@ -79,6 +79,7 @@ impl TransmissionParameters {
     /// first, so that the other leaves at the end of MAX_TRANSMIT_SPAN. With RFC 7252's own timers the
     /// last transmission leaves after two thirds of the span at the earliest.
     pub fn reach_span(&self, timer: Duration, previous: Duration, age: Duration) -> Duration {
+        // One microsecond before the end, because `permits_retransmission` excludes the span itself.
         let span = self.max_transmit_span();
         if self.safeguards && age.times(3) < span.times(2) && age + timer >= span {
             let left = span.saturating_sub(age + Duration::from_micros(1));
@@ -96,6 +97,8 @@ impl TransmissionParameters {
 
     /// Longest sum of the first `timers` timers: each twice the one before, or at the cap.
     fn longest(&self, timers: u8) -> Duration {
+        // RFC 7252 4.8.2 has a closed form, ACK_TIMEOUT x (2^MAX_RETRANSMIT - 1) x ACK_RANDOM_FACTOR; a cap
+        // on timers, which the RFC does not have, needs the sum.
         let mut timer = self.ack_timeout.scale(self.ack_random_factor);
         let mut sum = Duration::ZERO;
         for _ in 0..timers {

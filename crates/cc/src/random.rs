@@ -39,6 +39,8 @@ impl<R: Random + ?Sized> Random for &mut R {
 
 /// Draws uniformly from `[low, high]`, both ends included; `low` if the range is empty.
 pub fn uniform(random: &mut dyn Random, low: Duration, high: Duration) -> Duration {
+    // Multiply and shift, without division: span + 1 is at most 2^32, so the product fits in 64 bits, and
+    // the probability of a value is off by less than 2^-32.
     let span = u64::from(high.saturating_sub(low).as_micros_u32());
     let draw = ((span + 1) * u64::from(random.next_u32())) >> 32;
     low + Duration::from_micros(draw)

@@ -52,6 +52,7 @@ impl Ratio {
     pub fn blend(self, old: u32, new: u32) -> u32 {
         let (n, d) = (u64::from(self.numerator), u64::from(self.denominator));
         debug_assert!(n <= d, "a gain above one");
+        // Two products of 32 bits each, of which the second factors add up to d: no overflow.
         let sum = u64::from(old) * d.saturating_sub(n) + u64::from(new) * n;
         u32::try_from((sum + d / 2) / d).unwrap_or(u32::MAX)
     }

@@ -204,6 +204,7 @@ const LENGTH_MAX: usize = 64;
 /// Edit distance without regard to ASCII case, of the first [`LENGTH_MAX`] bytes: insertions, deletions and
 /// substitutions (Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
+    // Levenshtein with a single row of fixed length: the crate has no heap.
     let [a, b] = [a, b].map(|text| &text.as_bytes()[..text.len().min(LENGTH_MAX)]);
     let mut row = [0; LENGTH_MAX + 1];
     for (k, cell) in row.iter_mut().enumerate() {

@@ -72,6 +72,7 @@ impl Controller for BasicRto {
         let counts = answered.confirmable
             && answered.answer != Answer::Separate
             && answered.retransmissions() <= constants.weak_limit;
+        // Timed from the original transmission even after retransmissions: no Karn's algorithm.
         if counts {
             let sample = constants.timer.ticks(answered.since_original()).max(1);
             let rto = constants.factor.down(sample);

@@ -94,6 +94,7 @@ impl Controller for Cocoa4State {
         let rto = self.overall.first_rto(start, cocoa);
         Timer {
             timeout: Overall::dithered(rto, random, cocoa),
+            // Kept with the exchange: responses to parallel ones do not change its back-off factor.
             state: ExchangeState(u64::from(self.state)),
         }
     }

@@ -70,9 +70,11 @@ fn exp_of_minus(x: u32) -> u32 {
 impl CocoaPlusPlus {
     /// The probability that a timer is backed off, as a multiple of 2^-32.
     fn probability(&self) -> u32 {
+        // One sample has no gradient; until the second one every timer is backed off.
         if self.gradient == UNKNOWN {
             return u32::MAX;
         }
+        // A falling round trip is no sign of congestion (`tcp_cdg.c`).
         let Ok(gradient) = u64::try_from(self.gradient) else {
             return 0;
         };
@@ -92,6 +94,7 @@ impl CocoaPlusPlus {
             };
             let step = (now - before) * i64::from(FRACTION) - smoothed;
             let next = smoothed + step / i64::from(self.constants.gradient_window.max(1));
+            // -i32::MAX, not i32::MIN, which is UNKNOWN.
             let limit = i64::from(i32::MAX);
             self.gradient = i32::try_from(next.clamp(-limit, limit)).unwrap_or_default();
         }
@@ -149,6 +152,7 @@ impl Controller for CocoaPlusPlus {
                 .backed_off(expired.timeout, constants.backoff_up)
                 .into();
         }
+        // A timer below the SRTT would expire before the response to the retransmission arrives.
         let round_trip = cocoa.span(self.estimator.srtt);
         cocoa
             .backed_off(expired.timeout, constants.backoff_down)

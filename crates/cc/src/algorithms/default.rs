@@ -45,6 +45,7 @@ impl Controller for DefaultCoap {
     }
 
     fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
+        // RFC 7252 4.2: the timeout is doubled; ACK_RANDOM_FACTOR applies to the initial one only.
         expired.timeout.times(2).into()
     }
 }

@@ -151,6 +151,7 @@ impl From<Series> for ExchangeState {
             Mode::FastSlowFast => 1,
             Mode::SlowFast => 2,
         };
+        // 62 bits of microseconds last longer than any timer: 146,000 years.
         Self(series.fast.as_micros() << 2 | mode)
     }
 }
@@ -324,6 +325,7 @@ impl Controller for Fasor {
     fn next_timeout(&mut self, expired: &Expired<'_>, _: &mut dyn Random) -> Timer {
         let series = Series::from(expired.state);
         let n = u32::from(expired.retransmissions) + 1; // index of T_n
+        // MAX_RETRANSMIT is at most 30; the limit keeps the shift defined for any caller.
         let doubled = |times: u32| series.fast.times(1 << times.min(40));
         let timeout = match (series.mode, n) {
             (Mode::Fast, n) => doubled(n),
@@ -355,6 +357,7 @@ impl Controller for Fasor {
     }
 
     fn on_answered(&mut self, answered: &Answered<'_>) {
+        // A separate response after a lost ACK includes the time of the application.
         if !answered.confirmable || answered.answer == Answer::Separate {
             return;
         }
@@ -364,6 +367,7 @@ impl Controller for Fasor {
         };
         let Some(round_trip) = known else {
             let took = answered.since_original();
+            // Not smoothed: the wait has to outlast the queue that this exchange met.
             self.slow = took.scale(self.constants.slow_factor).as_micros_u32();
             self.mode = self.mode.worse();
             self.last = 0;
@@ -380,8 +384,8 @@ impl Controller for Fasor {
 
     fn on_response(&mut self, response: &Answered<'_>) {
         // The token of a separate response names the transmission that the empty ACK left open.
-        let told = self.constants.counting == CopyTagging::Token && response.retransmissions() > 0;
-        if told && let Some(round_trip) = response.round_trip() {
+        let tagged = self.constants.counting == CopyTagging::Token && response.retransmissions() > 0;
+        if tagged && let Some(round_trip) = response.round_trip() {
             self.update(round_trip.as_micros_u32().max(1));
             if self.constants.fasor_matched_mode == MatchedMode::Fast {
                 self.mode = Mode::Fast;
@@ -391,6 +395,7 @@ impl Controller for Fasor {
 
     fn on_abandoned(&mut self, abandoned: &Abandoned<'_>) {
         self.last = 0;
+        // The draft does not mention failed exchanges: by default they change neither mode nor timers.
         let failed = abandoned.reason == Reason::TimedOut;
         if failed && self.constants.fasor_on_fail == OnFail::Degrade && self.slow > 0 {
             self.mode = self.mode.worse();

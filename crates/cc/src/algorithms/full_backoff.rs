@@ -137,6 +137,8 @@ impl Controller for FullBackoff {
             return;
         }
         if answered.retransmissions() > 0 {
+            // Pesola 2020, 5.1, calls an exchange successful if it had no retransmission, so this one
+            // retains its timer and does not halve it.
             self.carry = answered.timeout.as_micros_u32();
             let halves = self.constants.recovery == Recovery::Halve;
             if !halves || self.constants.halved_by == HalvedBy::Clean {
@@ -147,6 +149,7 @@ impl Controller for FullBackoff {
             Recovery::Forget => Duration::ZERO,
             Recovery::Halve => self.carried().half(),
         };
+        // At ACK_TIMEOUT the timer of default CoAP is as long, and it is dithered.
         self.carry = if left > answered.parameters.ack_timeout {
             left.as_micros_u32()
         } else {
@@ -155,6 +158,7 @@ impl Controller for FullBackoff {
     }
 
     fn on_abandoned(&mut self, abandoned: &Abandoned<'_>) {
+        // The source is silent about failed exchanges; without this they would lose the back-off.
         if abandoned.reason == Reason::TimedOut {
             self.carry = abandoned.timeout.as_micros_u32();
         }

@@ -50,6 +50,8 @@ impl LinuxEstimator {
                 Order::MeanFirst => self.srtt,
             };
             let error = mean.abs_diff(sample);
+            // `tcp_rtt_estimator`: a falling RTT counts an eighth of the usual gain, because its large
+            // error would otherwise raise the RTO just when the path became faster.
             self.mdev = if sample < mean.saturating_sub(self.mdev) {
                 Ratio::new(1, 32).blend(self.mdev, error)
             } else {
@@ -59,11 +61,14 @@ impl LinuxEstimator {
                 kept.saturating_add(part(Ratio::new(1, 4), error).unwrap_or(u32::MAX))
             };
             self.mdev_max = self.mdev_max.max(self.mdev);
+            // Up at once, down by a quarter per round trip: one quiet round trip is no proof of a steady
+            // path.
             self.rttvar = if self.mdev_max < self.rttvar {
                 Ratio::new(1, 4).blend(self.rttvar, self.mdev_max)
             } else {
                 self.mdev_max
             };
+            // The kernel restarts the maximum once per round trip, which is one exchange here.
             self.mdev_max = floor;
         }
         self.srtt.saturating_add(self.rttvar.saturating_mul(4))

@@ -83,6 +83,8 @@ impl Controller for ObserveStatic {
     }
 
     fn earliest_departure_time(&self, candidate: &SendCandidate<'_>) -> Instant {
+        // RFC 7641 4.5.1 limits outstanding notifications and responses together to NSTART. Requests of
+        // this endpoint are not part of that rule.
         let waits = match candidate.kind {
             Kind::Notification if !candidate.confirmable => true,
             Kind::Notification | Kind::Response => candidate.parameters.nstart <= 1,

@@ -87,6 +87,7 @@ impl Controller for Pcocoa {
             return;
         }
         let cocoa = &self.constants.cocoa;
+        // With the count a retransmitted exchange is unambiguous, too, so there is no weak sample.
         if let Some(round_trip) = answered.round_trip() {
             let sample = cocoa.ticks(round_trip).max(1);
             let floor = cocoa.ticks(self.constants.deviation_min);

@@ -61,6 +61,7 @@ pub struct PeakHopper {
 impl PeakHopper {
     /// `delta` in fixed point.
     fn change(&self, sample: u32) -> u32 {
+        // No division by zero below: `certain_sample` returns at least one tick.
         let difference = sample.abs_diff(self.compared);
         let delta = match self.constants.change {
             Change::Real => u64::from(difference) * u64::from(ONE) / u64::from(sample),
@@ -175,6 +176,7 @@ impl Controller for PeakHopper {
         } else {
             self.later(sample)
         };
+        // Californium compares the second sample with 0, not with the first one.
         if self.last > 0 || constants.change == Change::Real {
             self.compared = sample;
         }

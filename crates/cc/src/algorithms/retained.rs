@@ -118,6 +118,7 @@ impl Retained {
             (backed_off, _) => constants.span(backed_off),
         };
         let mut longest = rto.scale(constants.dither);
+        // Undithered timers keep senders synchronized that started together (RFC 7252 4.8.1).
         if parameters.safeguards {
             longest = longest.max(rto.scale(parameters.ack_random_factor));
         }
@@ -140,6 +141,7 @@ impl Retained {
             timeout = timeout.min(cap.max(before));
         }
         let ticks = constants.ticks(timeout).max(1);
+        // RFC 6298 5.5 to 5.7 and Californium 2.0.0 retain the back-off; Californium 3.14.0 forgets it.
         if constants.retain_backoff {
             self.backed_off = ticks;
         }

@@ -83,8 +83,9 @@ impl Controller for Rfc6298 {
             return;
         };
         if self.srtt == 0 {
-            (self.srtt, self.rttvar) = (sample, sample / 2);
+            (self.srtt, self.rttvar) = (sample, sample / 2); // RFC 6298 2.2
         } else {
+            // RTTVAR before SRTT: RFC 6298 2.3 computes it with the SRTT before the sample.
             self.rttvar = constants
                 .beta
                 .blend(self.rttvar, self.srtt.abs_diff(sample));

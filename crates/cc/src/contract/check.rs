@@ -132,6 +132,7 @@ impl<F: Family + Controller> Check<F> {
         for profile in F::PROFILES {
             let (mut steps, mut earliest) = (self.steps, None);
             for seed in self.seeds.clone() {
+                // Later trials end before the step found, so that the shortest script remains.
                 if let Err(violation) = trial::<F>(profile, seed, steps) {
                     steps = violation.step - 1;
                     earliest = Some(violation);

@@ -70,6 +70,7 @@ impl Exchange {
         let Timer { timeout, state } = self.timer;
         let answered = Answered::new(now, parameters, state, self.copies(), timeout);
         let latest = self.retransmissions();
+        // Below 256: `latest` is a u8.
         let copy = u8::try_from(draw % (u32::from(latest) + 1)).unwrap_or_default();
         match draw >> 30 {
             0 => answered.with_matched(Matched::Exact(copy)),

@@ -376,6 +376,7 @@ impl<C: Controller> Trial<C> {
                 if let ("rto", Gauge::Time(time)) = (name, gauge) {
                     rto = Some(time);
                 }
+                // States count by length: a digest compares two controllers, it identifies nothing.
                 let value = match gauge {
                     Gauge::Time(time) => time.as_micros(),
                     Gauge::Count(count) => count,

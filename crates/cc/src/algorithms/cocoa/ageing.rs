@@ -8,7 +8,7 @@ const ONE_SECOND: Duration = Duration::from_secs(1);
 /// Ages the RTO `rto`, last updated at `since`, to `now`; returns it and its new update time.
 ///
 /// Steps of `AgeingSince::Due` are taken at the moments their idle times expired, so that ageing
-/// at the next use gives what a running timer would have given (draft-03 allows it). Each step at
+/// at the next use equals ageing by a running timer (draft-03 allows it). Each step at
 /// least doubles a small RTO or nearly halves a large one, so the loop is short.
 pub(super) fn aged(
     constants: &CocoaConstants,
@@ -16,6 +16,7 @@ pub(super) fn aged(
     since: Instant,
     now: Instant,
 ) -> (Duration, Instant) {
+    // The program of Vallati 2020 (ECOAP) checks for ageing at whole seconds only.
     let polled = match constants.ageing_poll.as_micros() {
         0 => now,
         poll => Instant::from_micros(now.as_micros() / poll * poll),
@@ -27,11 +28,13 @@ pub(super) fn aged(
         }
         aged = constants.whole(step.becomes);
         match constants.ageing_since {
+            // Contiki leaves the update time, so every further message takes another step.
             AgeingSince::Kept => return (aged, since),
             _ if step.once => return (aged, polled),
             AgeingSince::Due | AgeingSince::Send => at += step.after,
         }
     }
+    // Betzler 2015 and Californium count idle time from the use that aged the RTO.
     if aged != rto && constants.ageing_since == AgeingSince::Send {
         at = now;
     }
@@ -55,6 +58,7 @@ fn next_step(constants: &CocoaConstants, rto: Duration) -> Option<Step> {
             SmallAgeing::Double => (rto.times(2), false),
             SmallAgeing::ToOneSecond => (ONE_SECOND, true),
         };
+        // An RTO of zero doubles to zero: without this check the loop in `aged` would not end.
         return (becomes > rto).then_some(Step {
             becomes,
             after: rto.times(u64::from(constants.ageing_small_idle)),
@@ -78,6 +82,7 @@ fn next_step(constants: &CocoaConstants, rto: Duration) -> Option<Step> {
             )
         }
     };
+    // 1 s + RTO/2 lowers an RTO above 2 s only, and `ageing_large_above` may be set below that.
     (becomes < rto).then_some(Step {
         becomes,
         after: match constants.ageing_large_idle {

@@ -24,7 +24,7 @@ pub struct Cocoa {
     weak: Estimator,
     /// The initial timer of the next exchange, in ticks; 0 if none is retained (FB2).
     carry: u32,
-    /// Retransmissions of answered exchanges, as far as they are accumulated.
+    /// Retransmissions of answered exchanges since the strong estimator restarted (Contiki).
     accumulated: u8,
     seen_strong: bool,
     seen_weak: bool,
@@ -44,14 +44,17 @@ impl Cocoa {
     fn sample(&self, answered: &Answered<'_>) -> Option<Sample> {
         let constants = self.constants;
         let retransmissions = answered.retransmissions();
-        let told = match answered.matched {
+        // Without tagging, a single transmission is "exact" as well; the arms below treat it as strong.
+        let tagged = match answered.matched {
             Matched::Exact(_) if constants.counting != CopyTagging::Off => answered.round_trip(),
             _ => None,
         };
-        let (time, strong) = match told {
+        let (time, strong) = match tagged {
             Some(round_trip) => (round_trip, true),
             None if retransmissions == 0 => (answered.since_original(), true),
             None => {
+                // CoCoA-Strong takes a single loss for a link error, so it gives no weak sample. The weak
+                // limit bounds the error of timing an exchange from its original transmission.
                 let counts = retransmissions > constants.tolerated_losses
                     && retransmissions <= constants.weak_limit;
                 (counts.then(|| answered.since_original())?, false)
@@ -71,6 +74,7 @@ impl Cocoa {
         let constants = self.constants;
         let round_trip = sample.round_trip;
         let of_all = !self.seen_strong && !self.seen_weak;
+        // The program of Vallati 2020 (ECOAP): the first sample starts both estimators and leaves the RTO.
         if of_all && constants.first_sample == FirstSample::Both {
             self.strong = Estimator::starting_with(round_trip);
             self.weak = self.strong;
@@ -99,6 +103,7 @@ impl Cocoa {
 
     /// Counts retransmissions, and resets the strong estimator after too many.
     fn accumulate(&mut self, retransmissions: u8) {
+        // Contiki only; a comment in its source calls this rule an addition to the draft.
         let limit = self.constants.strong_reset_after;
         if limit == 0 {
             return;
@@ -166,12 +171,14 @@ impl Controller for Cocoa {
             0 => estimated,
             carry => constants.span(carry),
         };
+        // Pesola 2020, 5.1, does not mention dithering of a retained timer.
         let timeout = if carried && !constants.dither_retained {
             rto
         } else {
             Overall::dithered(rto, random, constants)
         };
         let timeout = match start.parameters.rto_max {
+            // Draft-03 limits backed-off timers; Lee 2016 may limit first timers, too.
             Some(cap) if constants.cap_first => timeout.min(cap),
             _ => timeout,
         };
@@ -188,6 +195,7 @@ impl Controller for Cocoa {
     fn next_timeout(&mut self, expired: &Expired<'_>, random: &mut dyn Random) -> Timer {
         let constants = self.constants;
         let state = expired.state;
+        // CoCoA-Strong: no back-off for a loss that is taken for a link error.
         if expired.retransmissions < constants.tolerated_losses {
             let timeout = expired.timeout;
             return Timer { timeout, state };
@@ -217,6 +225,7 @@ impl Controller for Cocoa {
         let (now, parameters) = (answered.now, answered.parameters);
         let backed_off = answered.retransmissions() > 0;
         let before = self.overall.rto(parameters, constants);
+        // Before the sample: a weak sample mixes into the retained timer (Pesola 2020, 5.1).
         if backed_off && constants.retain_backoff == Retain::Fb1 {
             self.overall.set(now, answered.timeout, constants);
         }
@@ -226,6 +235,7 @@ impl Controller for Cocoa {
         {
             match self.estimate(&sample) {
                 Some(estimate) => self.overall.mix(now, estimate, parameters, constants),
+                // The RTO stays, but its idle time restarts.
                 None => self.overall.set(now, before, constants),
             }
         }
@@ -237,6 +247,8 @@ impl Controller for Cocoa {
                 let copies = answered.retransmissions();
                 let carry = self.longer(answered.timeout, before, copies, parameters);
                 self.carry = constants.ticks(carry).max(1);
+                // Retention counts as an update: a retained timer ages from here, and would otherwise
+                // stay with an unused peer for ever.
                 self.overall.last_update = now;
             }
             Retain::Fb1Apart | Retain::Fb2 => self.carry = 0,
@@ -244,6 +256,7 @@ impl Controller for Cocoa {
     }
 
     fn on_abandoned(&mut self, abandoned: &Abandoned<'_>) {
+        // A Reset, a cancellation or an ICMP error is no evidence of a loss.
         if abandoned.reason != Reason::TimedOut {
             return;
         }

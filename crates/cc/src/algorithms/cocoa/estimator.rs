@@ -23,6 +23,8 @@ impl Estimator {
         match constants.arithmetic {
             Arithmetic::Rfc6298 => {
                 let mean = constants.alpha.blend(self.srtt, sample);
+                // RFC 6298 2.3 takes the deviation from the SRTT before the sample; Vallati 2020, eq. 3,
+                // from the one after it.
                 let around = match constants.order {
                     Order::VarianceFirst => self.srtt,
                     Order::MeanFirst => mean,
@@ -70,6 +72,7 @@ impl Estimator {
             .saturating_add(margin.max(constants.ticks(constants.granularity)));
         let estimate = match constants.arithmetic {
             Arithmetic::Rfc6298 => estimate,
+            // The Eifel timer stays two clock ticks above the last sample, however small the deviation.
             Arithmetic::Eifel => {
                 estimate.max(sample.saturating_add(constants.ticks(constants.sample_margin)))
             }

@@ -258,6 +258,7 @@ constants! {
 impl CocoaConstants {
     /// `duration` in ticks, rounded down.
     pub(super) fn ticks(&self, duration: Duration) -> u32 {
+        // `--set cc.tick` accepts 0, which would divide by zero.
         let tick = self.tick.as_micros_u32().max(1);
         duration.as_micros_u32() / tick
     }
@@ -277,6 +278,7 @@ impl CocoaConstants {
 
     /// The backoff factor of a timer, selected by `chosen_by`.
     pub(super) fn factor(&self, chosen_by: Duration) -> Ratio {
+        // Strict comparisons: 1 s and 3 s themselves belong to the middle class (draft-03).
         if chosen_by < self.small_below {
             self.backoff_small
         } else if chosen_by > self.large_above {

@@ -80,6 +80,7 @@ impl Overall {
         constants: &CocoaConstants,
     ) {
         let rto = at_most(rto, constants.overall_max);
+        // At least one tick, because 0 means that nothing was measured.
         self.ticks = constants.ticks(rto).max(1);
         self.last_update = now;
     }
@@ -105,20 +106,25 @@ impl Overall {
         constants: &CocoaConstants,
     ) -> Duration {
         let mut rto = self.rto(start.parameters, constants);
+        // An idle RTO ages, not one whose exchange is being retransmitted (C. Bormann, IETF 101).
         if self.measured() && (start.running == 0 || constants.ageing_busy) {
             let (aged, since) = aged(constants, rto, self.last_update, start.now);
             (self.ticks, self.last_update) = (constants.ticks(aged).max(1), since);
+            // Californium computes the first timer before it ages the RTO, so ageing shows one message late.
             if !constants.ageing_late {
                 rto = aged;
             }
         }
         let running = u64::from(start.running);
         match constants.blind {
+            // Californium's multiplier never ends, so it comes before the check for measurements.
             Blind::Registered => at_most(rto.times(running.max(1)), constants.overall_max),
+            // "Blind RTO Estimate" of draft-03 ends with the first sample.
             _ if self.measured() => rto,
             Blind::Single => rto,
             Blind::Parallel => rto.times(running + 1),
             Blind::Doubled => {
+                // 2^5 x 2 s exceeds BLIND_MAX; the limit of 32 only keeps the shift within 64 bits.
                 let doubled = rto.times(1 << running.min(32));
                 doubled.min(BLIND_MAX.max(rto))
             }
@@ -168,6 +174,7 @@ impl Overall {
             return;
         }
         let unaged = || self.rto(sent.parameters, constants);
+        // Californium takes the RTO as it was before ageing here, too.
         let rto = if constants.ageing_late {
             unaged()
         } else {
@@ -178,6 +185,7 @@ impl Overall {
             NonPace::Rto | NonPace::Off => rto,
         };
         // As slow as PROBING_RATE is always allowed (draft-ietf-core-cocoa-03, Non-Confirmables).
+        // At least 1 B/s, RFC 7252's default, so that the division is defined for a rate of 0.
         let rate = u64::from(sent.parameters.probing_rate.max(1));
         let slowest = Duration::from_micros(u64::from(sent.bytes) * 1_000_000 / rate);
         self.non_until = sent.now + wait.min(slowest);
