@@ -82,7 +82,8 @@ impl PeakHopper {
             .max(left)
             .min(scaled(constants.reaction_max, ONE));
         let longest = sample.max(self.compared);
-        let grown = u64::from(longest) * u64::from(ONE + self.reaction) / u64::from(ONE);
+        // Added in 64 bits: a `reaction_max` of 3 or more does not leave room for the 1.
+        let grown = u64::from(longest) * (u64::from(ONE) + u64::from(self.reaction)) / u64::from(ONE);
         let margin = constants.timer.ticks(constants.sample_margin);
         let least = longest.max(self.last).saturating_add(margin);
         let before = self.retained.estimated();
@@ -190,5 +191,23 @@ impl Controller for PeakHopper {
         if self.last > 0 {
             visit("round_trip", Gauge::Time(timer.span(self.last)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_reaction_max_does_not_overflow() {
+        const CONSTANTS: PeakHopperConstants = PeakHopperConstants {
+            reaction_max: Ratio::new(4, 1),
+            ..PeakHopper::PROFILES[0].constants
+        };
+        let mut hopper = PeakHopper::new(&CONSTANTS);
+        (hopper.last, hopper.compared) = (1_000_000, 1_000_000);
+        // The round trip falls to a thousandth, so the reaction is at its limit: just below 4.
+        let rto = hopper.later(1_000);
+        assert!((4_900_000..=5_000_000).contains(&rto), "{rto}");
     }
 }
