@@ -12,7 +12,7 @@
 //! loop, hosts, faults, and the traits of networks and applications), `net` (link and mesh as
 //! networks), `app` (applications: requests, [`notifications`], [`mesh_traffic`]), [`run()`], [`capture`]
 //! (packet capture), [`pcapng`] (files of packets), and with the feature `testing` the module `testing`.
-//! Each imports only what comes before it.
+//! Each imports only modules before it.
 //!
 //! ```
 //! use carob_cc::time::Instant;

@@ -77,6 +77,7 @@ impl<N: Network> Engine<'_, N> {
         self.capture_datagram(to, index);
         let Tag { item, attempt } = tag;
         let host = &self.hosts[to as usize];
+        // Lost without an ICMP error: a host without power returns none.
         if self.now < host.down_until {
             self.trace
                 .add(self.now, to, SimEvent::Lost { item, attempt });
@@ -101,6 +102,7 @@ impl<N: Network> Engine<'_, N> {
         let datagram = &mut self.datagrams[index];
         let (from, to, tag) = (datagram.from, datagram.to, datagram.tag);
         let earlier_ports = datagram.earlier_ports;
+        // Taken for the call and put back below, so that the slab keeps the allocation.
         let bytes = std::mem::take(&mut datagram.bytes);
         let is_response = self.hosts[from as usize].is_server();
         let host = &mut self.hosts[to as usize];

@@ -96,6 +96,7 @@ impl<N: Network> Engine<'_, N> {
     /// Gives a client another port in the eyes of servers. Returns the time to its next rebinding.
     fn rebind(&mut self, client: u32) -> Duration {
         self.trace.add(self.now, client, SimEvent::Rebound);
+        // Only the address that others see: a client is not informed of a new NAT mapping.
         self.hosts[client as usize].takes_next_port();
         let rebindings = self.spec.faults.rebindings;
         rebindings.map_or(Duration::ZERO, |rebindings| rebindings.interval)

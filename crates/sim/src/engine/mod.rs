@@ -202,6 +202,7 @@ impl<'a, N: Network> Engine<'a, N> {
                 self.settle(application);
             }
             Event::Served => self.served(applications),
+            // The poll itself costs no packet; only the delay until it is modelled.
             Event::Polled { datagram } => {
                 let host = self.datagrams[datagram].to;
                 let number = self.hosts[host as usize].application;

@@ -219,6 +219,7 @@ impl Devices {
             let sleep = self.spec.sleep.as_ref();
             if !device.connection.is_open(setup, now) {
                 let ended = device.connection.ends(setup).filter(|ended| *ended <= now);
+                // Only the network waits for a paging occasion; the device can send at any time.
                 let begins = match sleep {
                     Some(sleep) if direction == DOWN => {
                         let idle = ended.unwrap_or(Instant::ZERO);
@@ -235,6 +236,7 @@ impl Devices {
         let mut is_whole = true;
         let takes = if let (Some(radio), Some(spec)) = (&self.spec.radio, &self.spec.fragments) {
             let ready = now + waits.unwrap_or_default();
+            // Upwards the radio comes before the shared link, downwards behind it.
             let earliest = if direction == UP { ready } else { arrives };
             let before = device.fragmenter.sent;
             let last = device
@@ -259,6 +261,7 @@ impl Devices {
             UP => device.usage.add_send(takes),
             _ => device.usage.add_receive(takes),
         }
+        // Packets of a device keep their order, also if a later one needs no set-up.
         arrives = arrives.max(device.latest[direction]);
         device.latest[direction] = arrives;
         is_whole.then_some(arrives)

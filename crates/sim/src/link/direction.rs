@@ -173,6 +173,7 @@ impl Direction {
             self.counters.dropped_full += 1;
             return Verdict::DropFull;
         }
+        // After the limit of the buffer: CoDel acts on packets that the buffer has accepted (RFC 8289 5).
         let fate = self.judge(now, ecn_capable);
         if fate == Fate::Drop {
             self.counters.dropped_early += 1;
@@ -199,6 +200,7 @@ impl Direction {
             return Verdict::Lost { departed };
         }
         self.counters.delivered += 1;
+        // In order: random delay alone does not reorder packets of one path; `Reordering` does.
         let at = (departed + delay + extra).max(self.latest_arrival);
         self.latest_arrival = at;
         Verdict::Deliver {
@@ -261,6 +263,7 @@ impl Direction {
         }
         let at = (departed + delay + extra).max(self.latest_arrival);
         self.latest_arrival = at;
+        // It arrives, so later packets cannot overtake it, and then fails its checksum.
         if is_corrupted {
             self.counters.corrupted += 1;
             return Verdict::Lost { departed };
@@ -269,6 +272,7 @@ impl Direction {
         self.counters.duplicated += u64::from(duplicated);
         self.counters.reordered += u64::from(late.is_some());
         Verdict::Deliver {
+            // Added after `latest_arrival` was set, so that packets behind this one overtake it.
             at: at + late.unwrap_or_default(),
             departed,
             marked,
@@ -290,6 +294,7 @@ impl Direction {
 
     /// The time until a packet of `bytes` offered at `now` leaves the bottleneck.
     pub fn backlog(&self, now: Instant, bytes: u32) -> Duration {
+        // On a copy: the windows of a change only move forwards, and this packet may never be offered.
         let mut changed = self.disturbances.clone();
         let free = match changed.as_mut().and_then(|changed| changed.rates()) {
             Some(course) => course.departure(self.spec.rate_bps, self.free, now, bytes),
@@ -306,6 +311,7 @@ impl Direction {
     /// Resets the counters.
     pub fn forget_counters(&mut self) {
         self.counters = Counters {
+            // Packets of the warm-up still occupy the buffer.
             queue_bytes_peak: self.waiting_bytes,
             ..Counters::default()
         };

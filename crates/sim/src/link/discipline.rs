@@ -94,6 +94,7 @@ impl CoDel {
 
     /// `interval / sqrt(count)` after `from`.
     fn control_law(&self, from: Instant) -> Instant {
+        // 2^36 us (19 h), so that the shift by 10 bits below cannot overflow.
         let interval = self.spec.interval.as_micros().min(1 << 36);
         // sqrt(count) in 1/1024.
         let root = (u64::from(self.count.max(1)) << 20).isqrt();
@@ -101,6 +102,7 @@ impl CoDel {
     }
 
     fn too_long(&mut self, head: Instant, waited: Duration, ahead: u64) -> bool {
+        // Below one MTU there is no queue to shorten; a drop would only idle the line (RFC 8289 5).
         if waited < self.spec.target || ahead <= u64::from(self.spec.mtu_bytes) {
             self.above_until = None;
             return false;
@@ -141,6 +143,8 @@ impl CoDel {
             }
             self.count += 1;
             let fate = Fate::hit(ecn && self.spec.ecn);
+            // RFC 8289's loop computes the next time after it has dropped and looked at the next packet; a
+            // marked packet is sent, which ends the loop.
             if fate == Fate::Mark {
                 self.drop_next = self.control_law(self.drop_next);
             } else {

@@ -112,6 +112,7 @@ impl Usage {
             self.connected = now.since(Instant::ZERO);
         }
         let on_air = self.send + self.receive;
+        // Saturating: time on air is counted in full when a packet is sent, the connection up to `now`.
         let listen = self.connected.saturating_sub(on_air) + self.paged;
         let microwatts = [
             (self.send, power.send),

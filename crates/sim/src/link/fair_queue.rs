@@ -103,6 +103,7 @@ impl FairQueue {
             codel: CoDel::new(spec),
             is_active: false,
         });
+        // RFC 8290 4.1: a flow without queued packets starts as new, with one quantum.
         if !queue.is_active {
             queue.is_active = true;
             queue.credit = i64::from(spec.mtu_bytes);
@@ -117,6 +118,7 @@ impl FairQueue {
         queue.bytes += u64::from(bytes);
         self.bytes += u64::from(bytes);
         self.packets += 1;
+        // From the longest queue: an unresponsive flow cannot push out packets of others (RFC 8290 4.1).
         let mut dropped = Vec::new();
         while self.bytes > self.limit.bytes || self.packets > self.limit.packets as usize {
             let longest = self.queues.iter().max_by_key(|(_, queue)| queue.bytes);
@@ -148,6 +150,7 @@ impl FairQueue {
             let list = if is_new { &mut self.new } else { &mut self.old };
             let number = *list.front()?;
             let queue = self.queues.get_mut(&number)?;
+            // The deficit of a packet larger than the credit is paid in the next turns.
             if queue.credit <= 0 {
                 queue.credit += i64::from(self.spec.mtu_bytes);
                 list.pop_front();
@@ -180,6 +183,7 @@ impl FairQueue {
         while let Some(packet) = self.take(number) {
             let queue = self.queues.get_mut(&number)?;
             let waited = now.since(packet.since);
+            // Packets leave one by one here, so the bytes behind the head are known, as RFC 8289 5 uses them.
             let behind = queue.bytes;
             if queue.codel.at_head(now, waited, behind, false) != Fate::Drop {
                 queue.credit -= i64::from(packet.bytes);

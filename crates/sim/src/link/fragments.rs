@@ -14,6 +14,7 @@ pub(crate) fn fragments(bytes: u32, mtu: u32) -> impl Iterator<Item = u32> {
     let most = if bytes <= mtu {
         bytes
     } else {
+        // The fragment offset counts units of 8 bytes (RFC 791 3.1).
         (mtu.max(MTU_MIN) - IP_HEADER) / 8 * 8
     };
     let whole = bytes <= mtu;

@@ -46,6 +46,7 @@ impl Connection {
 
     /// Returns whether a packet at `now` finds a connection, or one that is being set up.
     pub(super) fn is_open(&self, spec: &IdleSetup, now: Instant) -> bool {
+        // `begins` may be in the future: a set-up that waits for the next paging occasion.
         now >= self.begins && self.ends(spec).is_some_and(|ends| now < ends)
     }
 

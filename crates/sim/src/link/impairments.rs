@@ -102,6 +102,7 @@ impl Bucket {
 
     /// Takes the tokens of a packet, if there are enough.
     fn admits(&mut self, now: Instant, bytes: u32) -> bool {
+        // 64 bits of time and 64 bits of rate do not fit in less than 128 bits.
         let since = u128::from(now.since(self.updated).as_micros());
         let more = since * u128::from(self.policer.rate_bps);
         self.tokens = (self.tokens + more).min(Self::work(self.policer.burst_bytes));
@@ -162,6 +163,7 @@ impl Impaired {
         if self.right_bit == 0.0 {
             return false;
         }
+        // log1p and expm1 keep precision for rates of 1e-6 and less; libm's are the same on every platform.
         let lost = -libm::expm1(8.0 * f64::from(bytes) * self.right_bit);
         let ppb = (lost * PER_BILLION as f64 + 0.5) as u64;
         self.bit_errors.happens(Probability::of(ppb, PER_BILLION))

@@ -254,6 +254,8 @@ impl Loss {
                 ordinary,
                 error,
             } => {
+                // The first state is drawn from the stationary distribution, so that short runs have the
+                // mean loss ratio, too.
                 let (enter, scale) = entering(burst_millipackets, error_fraction_ppm);
                 Kind::PerPacket {
                     in_error: states.happens(Probability::ppm(error_fraction_ppm)),

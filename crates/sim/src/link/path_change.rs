@@ -152,6 +152,7 @@ impl Windows {
             && until + self.change.over <= now
         {
             let mut next = self.from + every.draw(&mut self.stream);
+            // A drawn interval may be shorter than the window: windows of one change never overlap.
             next = next.max(until + self.change.over + GAP_MIN);
             self.from = next;
             self.until = Some(next + lasts.draw(&mut self.stream));
@@ -165,6 +166,8 @@ impl Windows {
             return (0, Some(self.from));
         }
         let over = self.change.over;
+        // Steps, not a line: the rate has to be constant over a stretch, so that departures are exact. The
+        // odd 128ths are the means of the steps.
         let ramp = |begin: Instant| {
             let step = now.since(begin).as_micros() * RAMP_STEPS / over.as_micros();
             let end = (over.as_micros() * (step + 1)).div_ceil(RAMP_STEPS);
@@ -252,6 +255,7 @@ impl Course {
             (free.at, free.rest)
         };
         let mut work = u128::from(bytes) * 8_000_000 + u128::from(rest);
+        // Bounded, because a rate that stays 0 in every window would never finish the packet.
         for _ in 0..STRETCHES_MAX {
             let (rate, until) = self.rate(at, own);
             let left = until.map(|until| until.since(at));
@@ -262,6 +266,7 @@ impl Course {
                     at += left;
                 }
                 _ => {
+                    // A rate of 0 without end is rejected by `check`; 1 keeps the division defined.
                     let rate = u128::from(rate.max(1));
                     let micros = u64::try_from(work / rate).unwrap_or(u64::MAX);
                     return Free {

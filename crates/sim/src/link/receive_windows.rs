@@ -57,6 +57,7 @@ impl Downlink {
             if first >= from {
                 return Some(first);
             }
+            // Too late for the first window, in time for the second.
             if first + RX2_AFTER >= from {
                 return Some(first + RX2_AFTER);
             }
@@ -108,12 +109,15 @@ impl Downlink {
             // The device acknowledges each frame; its receive windows bring the next one (ACK-Always).
             held.is_lost = true;
             for _ in 0..spec.rounds.max(1) {
+                // A frame without fragments: the SCHC ACK, which opens windows like any frame of a class A
+                // device.
                 let asked = fragmenter.send(spec, radio, UP, at, 0);
                 let opens = asked + spec.receive_delay.unwrap_or_default();
                 at = opens + RX2_AFTER;
                 if fragmenter.is_lost(spec, UP) {
                     continue;
                 }
+                // This fragment takes the window that the acknowledgement opened.
                 fragmenter.windows.pop_back();
                 let (ends, is_lost) = frame(fragmenter, opens, next);
                 if !is_lost {

@@ -122,6 +122,8 @@ impl Fragmenter {
         earliest: Instant,
         bytes: u32,
     ) -> Option<Instant> {
+        // One session at a time: RFC 9011 5.6.2 has no DTag (T = 0), so a receiver could not distinguish the
+        // fragments of two packets.
         let mut from = earliest.max(self.ended);
         if bytes <= spec.bytes {
             let ends = self.send(spec, radio, UP, from, bytes);
@@ -225,6 +227,7 @@ impl Fragmenter {
                 self.windows.push_back(opens);
                 self.listens = opens + RX2_AFTER;
             }
+            // A share d of time on air: the silence after a frame of `takes` is takes x (1 - d) / d.
             let silence = u128::from(takes.as_micros()) * u128::from(1_000_000 - spec.duty_ppm);
             let silence = silence / u128::from(spec.duty_ppm.max(1));
             self.silent = self.free + Duration::from_micros(silence as u64);

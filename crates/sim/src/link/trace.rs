@@ -102,6 +102,7 @@ impl LinkTrace {
         for row in &mut rows {
             row.at = row.at.saturating_sub(first.at);
         }
+        // A row ends where the next one starts; the last one gets the length of the row before it.
         let last = rows.len() - 1;
         let lasts = match last {
             0 => Duration::from_secs(1),
@@ -211,6 +212,7 @@ impl LinkTrace {
         let rows = match &self.series {
             Series::Rows { rows, .. } => rows,
             Series::Opportunities(times) => {
+                // Intervals are half-open, (from, to], except that the first one includes time 0.
                 let until = |end: Duration| times.partition_point(|time| *time <= end);
                 let before = if from == 0 { 0 } else { until(at) };
                 let bits = (until(end) - before) as u128 * u128::from(OPPORTUNITY_BYTES) * 8;
@@ -386,6 +388,8 @@ impl Player {
     /// Serves work from `start` on, at the rates of the rows. A whole trace does `cycle` of it.
     fn over_rates(&self, start: Instant, cycle: u128, mut work: u128) -> Free {
         let mut at = start;
+        // Whole cycles at once: a large packet may outlast a short trace many times. (work - 1) leaves a
+        // rest of at least 1, so that the packet departs within a row and not at the seam.
         if self.replay.end == TraceEnd::Loop && work > cycle {
             let cycles = (work - 1) / cycle;
             work -= cycles * cycle;

@@ -105,6 +105,7 @@ impl Estimator {
         if core::mem::take(&mut self.anew) {
             self.backoff = 0;
         }
+        // 2^40 times the smallest timeout exceeds every cap.
         self.backoff = (self.backoff + 1).min(40);
         self.peak = self.peak.max(self.rto());
     }
@@ -130,6 +131,8 @@ impl Estimator {
     /// Adds a round-trip sample, with `una` the first outstanding position and `nxt` the next to
     /// send.
     pub(super) fn sample(&mut self, rtt: Duration, una: u64, nxt: u64) {
+        // At least 1, because an `srtt8` of 0 means that there is no sample; at most 2^40 us (12 days), so
+        // that eight times the sample stays far below 64 bits.
         let rtt = rtt.as_micros().clamp(1, 1 << 40);
         match self.reading {
             Reading::Rfc6298 => self.sample_rfc(rtt),
@@ -166,6 +169,8 @@ impl Estimator {
         let error = rtt as i64 - (self.srtt8 / 8) as i64;
         self.srtt8 = self.srtt8.saturating_add_signed(error).max(1);
         let mut step = error.abs() - (self.mdev4 / 4) as i64;
+        // A sample far below the mean would raise the deviation, and with it the timeout, although the path
+        // became faster. Linux takes an eighth of that step.
         if error < 0 && step > 0 {
             step /= 8;
         }
@@ -174,6 +179,7 @@ impl Estimator {
             self.mdev4_max = self.mdev4;
             self.variance = self.variance.max(self.mdev4_max);
         }
+        // Once per window: with many samples per round trip the deviation would decay too fast.
         if una > self.window_end {
             if self.mdev4_max < self.variance {
                 self.variance -= (self.variance - self.mdev4_max) / 4;

@@ -156,6 +156,7 @@ impl Receiver {
         rto: Duration,
     ) -> Due {
         let full = start + data.len() as u64;
+        // A FIN outside the offered window is not accepted, like data (RFC 9293 3.10.7.4).
         if fin && (self.next..=self.edge).contains(&full) {
             self.fin.get_or_insert(full + 1);
         }
@@ -350,6 +351,8 @@ impl AckPolicy {
     }
 
     fn in_order(&mut self, now: Instant, next: u64, mss: u64, srtt: Option<Duration>) -> Due {
+        // RFC 5681 4.2 acknowledges the second full segment; Linux (`__tcp_ack_snd_check`) whatever exceeds
+        // one, such as a full segment and a short one.
         let full = next.saturating_sub(self.acknowledged) >= self.every * mss;
         let more_than_one = next.saturating_sub(self.acknowledged) > (self.every - 1) * mss;
         match self.kind {

@@ -112,6 +112,7 @@ impl<N: Network> Engine<'_, N> {
         entry.made += 1;
         self.detach(application, client);
         let made = |label: &str| {
+            // A stream of random numbers for each connection: `client` is below CLIENTS_MAX.
             let index = number.wrapping_mul(CLIENTS_MAX).wrapping_add(client);
             Socket::new(settings, Stream::indexed(self.spec.seed, label, index)).map(End::new)
         };
@@ -270,6 +271,8 @@ impl<N: Network> Engine<'_, N> {
                 Output::Transmit(segment) => self.offer_segment(application, slot, which, segment),
                 Output::Event(event) => self.on_socket_event(application, slot, which, event),
                 Output::Wait(deadline) => {
+                    // An earlier wake-up that is pending polls the socket anyway, which then sets the
+                    // later one.
                     if let Some(at) = deadline
                         && end.wake.is_none_or(|wake| at < wake || wake < now)
                     {
@@ -321,6 +324,7 @@ impl<N: Network> Engine<'_, N> {
     ) {
         let now = self.now;
         let (here, there) = self.hosts_of(slot, which);
+        // A client that has moved on leaves its old sockets without an endpoint; they only close.
         let connection = &mut self.connections.all[slot as usize];
         let (client, is_left) = (
             connection.client,

@@ -139,6 +139,7 @@ impl<N: Network> Engine<'_, N> {
             segment.ecn = Ecn::Experienced;
         }
         let all = &mut self.connections;
+        // Only of segments that arrive: the retransmission of a lost one is not spurious.
         if tag.data > 0 {
             let end = all.end(slot, which);
             end.carried.add(tag.seq, end_of_data);

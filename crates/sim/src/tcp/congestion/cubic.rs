@@ -47,6 +47,7 @@ impl Cubic {
     /// RFC 9438 4.2: `W(t) = C (t - K)^3 + W_max`, in [`UNIT`]s, for `t` in milliseconds.
     fn window_at(&self, t_ms: u64) -> u64 {
         let distance = i128::from(t_ms.min(1 << 32)) - i128::from(self.k_ms);
+        // At most 2^32 ms, so the cube is below 2^97 and leaves room for the factor UNIT in 128 bits.
         let cube = distance.unsigned_abs().pow(3).min(1 << 110);
         // C x (ms / 1000)^3 segments.
         let offset = self
@@ -69,6 +70,7 @@ impl Cubic {
             return;
         }
         // RFC 9438 4.2: K = cbrt((W_max - cwnd) / C) seconds, by bisection in milliseconds.
+        // 2^22 ms are 70 minutes.
         let (mut low, mut high) = (0_u64, 1 << 22);
         while low + 1 < high {
             self.k_ms = low.midpoint(high);
@@ -130,9 +132,11 @@ impl Congestion for Cubic {
         let target = target.max(self.w_est);
         if target > cwnd {
             // (target - cwnd) / cwnd segments for every one acknowledged.
+            // At least two acknowledged for one more: Linux limits growth to 1.5 times per round trip.
             let per = (cwnd / UNIT) * UNIT / (target - cwnd);
             window.avoid(u32::try_from(per).unwrap_or(u32::MAX).max(2), acked);
         } else {
+            // At the plateau Linux still grows by a hundredth of a segment per round trip.
             window.avoid(window.cwnd.saturating_mul(100), acked);
         }
     }

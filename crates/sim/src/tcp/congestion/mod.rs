@@ -59,6 +59,8 @@ impl Window {
     /// Congestion avoidance: adds a segment for every `per` acknowledged.
     pub(crate) fn avoid(&mut self, per: u32, acked: u32) {
         let per = per.max(1);
+        // Credit from a time of a larger window counts as one segment: it must not let the window jump
+        // (Linux, `tcp_cong_avoid_ai`).
         if self.count >= per {
             self.count = 0;
             self.cwnd += 1;

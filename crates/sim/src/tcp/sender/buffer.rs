@@ -45,7 +45,7 @@ impl SendBuffer {
         accepted
     }
 
-    /// The position behind the write that `from` is in; that of all data if none is.
+    /// The end of the write that contains `from`; the end of all data if none does.
     pub(super) fn write_end(&self, from: u64) -> u64 {
         let after = self.pieces.partition_point(|(start, _)| *start <= from);
         let piece = self.pieces.get(after.saturating_sub(1));

@@ -42,6 +42,7 @@ impl Rate {
         idle: bool,
         (in_flight, losses): (u32, u64),
     ) -> PacketState {
+        // A sample must not count the idle time before this segment.
         if idle {
             self.first_sent_at = now;
             self.delivered_at = now;
@@ -96,6 +97,8 @@ impl Rate {
             self.delivered_at = now;
         }
         let (packet_state, sent_at) = self.latest.take()?;
+        // The longer of both: compressed ACKs shorten the one, a burst of the sender the other, and either
+        // would overestimate the rate.
         let sending = sent_at.since(packet_state.first_sent_at);
         let interval = sending.max(now.since(packet_state.delivered_at));
         // Shorter than any round trip: an artefact (Linux drops such samples, too).

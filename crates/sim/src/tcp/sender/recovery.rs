@@ -124,6 +124,7 @@ impl Sender {
                 self.state = State::Open;
             }
             State::Recovery if covered || self.ends_with_any_ack(effect) => {
+                // Duplicates stood for segments beyond a hole, and the hole is filled.
                 if !self.sack {
                     self.board.sacked = 0;
                 }
@@ -248,6 +249,7 @@ impl Sender {
         if !self.module.owns_window() && self.settings.reduction != Reduction::Prr {
             self.force = true;
             self.window.cwnd = self.window.ssthresh;
+            // RFC 5681 3.2 step 3: each duplicate shows that a segment has left the network.
             if !self.sack {
                 self.window.cwnd += self.settings.dup_ack_threshold;
             }
@@ -317,6 +319,8 @@ impl Sender {
     ) {
         let rate = self.rate.sample(effect.now, delivered, self.board.losses);
         self.report_losses(effect.now);
+        // Linux, `tcp_is_cwnd_limited`: slow start may double the used window, even if it was not full at this
+        // moment.
         let window_limited = if self.window.in_slow_start() {
             self.window.cwnd < 2 * self.most_outstanding
         } else {
@@ -380,6 +384,7 @@ impl Sender {
 
     /// Proportional rate reduction (RFC 6937 3.1).
     fn reduce(&mut self, effect: &AckEffect, delivered: u32, losses: u32) {
+        // RFC 6937 sends in proportion to deliveries: without one, the window stays.
         if delivered == 0 {
             return;
         }
@@ -470,6 +475,7 @@ impl Sender {
         // RFC 5681 3.1: not again for a segment whose timer expired before.
         if self.state <= State::Disorder
             || self.una >= self.recover
+            // Data was acknowledged since the last timeout, so this is another loss.
             || (self.state == State::Loss && self.retries == 1)
         {
             self.begin_reduction();
@@ -497,6 +503,7 @@ impl Sender {
         }
         self.window.count = 0;
         self.state = State::Loss;
+        // RFC 6582 3.2 step 4: duplicates of segments sent before the timeout start no fast retransmit.
         self.recover = self.nxt;
         self.report_losses(now);
         self.module.on_timeout(
@@ -518,6 +525,8 @@ impl Sender {
 
     /// Updates the application-limited state at a write.
     pub(super) fn check_application_limit(&mut self) {
+        // The conditions of Linux, `tcp_rate_check_app_limited`: less than a segment to send, room in the
+        // window, and every loss retransmitted.
         let unsent = self.buffer.end().saturating_sub(self.nxt.max(1));
         if unsent < self.mss
             && self.in_flight() < self.window.cwnd

@@ -119,6 +119,7 @@ impl Sender {
                 return None;
             }
             length = room;
+        // A probe of one byte makes the peer send its window (RFC 9293 3.8.6.1).
         } else if probe && room < length {
             length = length.min(1);
         }
@@ -172,6 +173,7 @@ impl Sender {
         }
         let data_end = sent.end - u64::from(sent.fin);
         let payload = self.buffer.slice(sent.start, data_end);
+        // Linux does not pace the first segments of a connection (ten, as the qdisc `fq`).
         let begun = self.counters.data_segments > u64::from(self.settings.unpaced_segments);
         if begun && let Some(rate) = self.module.pacing_rate() {
             let mut bytes = payload.len() as u64;

@@ -44,7 +44,7 @@ settings! {
     /// Hold back a short segment while data is outstanding (RFC 9293 3.7.4).
     nagle: bool [""] ("KT: no effect of it shows; LNX has it on, CoAP stacks switch it off")
         = false, false, true, false;
-    /// Each write begins a segment of its own, as written to a socket without Nagle's algorithm.
+    /// Each write begins a new segment, as in a socket without Nagle's algorithm.
     segment_per_write: bool [""] ("S1 2.3 counts a segment for each CSM; 4.2: not stated")
         = false, false, false, false;
     /// The passive end acknowledges a FIN before its application closes, so closing takes four

@@ -220,6 +220,7 @@ impl Socket {
             if seq <= self.receiver.next {
                 agreed.echo = value;
             }
+            // A timestamp that was never sent wraps to a large difference.
             let passed = self.sender.clock(self.now).wrapping_sub(echo);
             let sane = echo != 0 && passed < 1 << 30;
             echoed = sane.then(|| Duration::from_millis(u64::from(passed.max(1))));

@@ -377,6 +377,7 @@ impl Socket {
     /// Ends the connection.
     fn end(&mut self, event: Event) {
         self.state = State::Closed;
+        // Above 0 it marks a used socket, which cannot be opened again.
         self.sender.nxt = self.sender.nxt.max(1);
         self.timer = None;
         self.syn_due = false;

@@ -149,6 +149,7 @@ impl Policer {
             return false;
         }
         let interval = input.at.since(self.last_at).as_micros();
+        // Linux measures the interval in milliseconds and waits for the first.
         if interval < 1_000 {
             return false;
         }
@@ -209,12 +210,14 @@ impl AckAggregation {
         }
         let expected = |since: Duration| (bw * since.as_micros().min(1 << 30)) >> shift;
         let mut due = expected(ack.now.since(self.epoch));
+        // A new epoch when the deliveries are no longer ahead of the bandwidth; Linux counts them in 20 bits.
         if self.acked <= due || self.acked + u64::from(ack.acked) >= 1 << 20 {
             self.acked = 0;
             self.epoch = ack.now;
             due = 0;
         }
         self.acked += u64::from(ack.acked);
+        // At most the window, since no more than that can have been in flight.
         let extra = (self.acked - due.min(self.acked)).min(u64::from(cwnd)) as u32;
         self.extra[self.slot] = self.extra[self.slot].max(extra);
     }

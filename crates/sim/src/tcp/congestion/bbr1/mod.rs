@@ -142,6 +142,7 @@ impl Bbr1 {
     fn rate_of(&self, bw: u64, gain: Ratio) -> u64 {
         let bytes = u128::from(gain.of(bw)) * u128::from(self.packet) * 1_000_000;
         let rate = u64::try_from(bytes >> BW_SHIFT).unwrap_or(u64::MAX);
+        // Since 4.20 Linux paces 1 % below the estimate, so that a queue drains (`bbr_pacing_margin_percent`).
         if self.newer() { rate / 100 * 99 } else { rate }
     }
 
@@ -182,7 +183,10 @@ impl Bbr1 {
     }
 
     fn quantize(&self, segments: u32) -> u32 {
+        // `bbr_quantization_budget`: bursts in the hosts need room beyond the path's capacity, and an even
+        // window leaves no single segment to a delayed ACK.
         let mut segments = (segments + 3 * self.quantum()).next_multiple_of(2);
+        // With a capacity of a few segments, 5/4 of it would round to no probe at all.
         if self.newer() && self.mode == Mode::ProbeBw && self.cycle == 0 {
             segments += 2;
         }
@@ -215,6 +219,7 @@ impl Bbr1 {
         }
         let interval = rate.interval.as_micros().max(1);
         let bw = (rate.delivered << BW_SHIFT) / interval;
+        // A sample that the application limited is a lower bound of the path's rate.
         if !rate.app_limited || bw >= self.max_bw() {
             self.bandwidth
                 .update(self.settings.bbr_bw_rounds, self.rounds, bw);
@@ -238,9 +243,12 @@ impl Bbr1 {
         let full = ack.now.since(self.cycle_at) > rtt;
         let gain = self.pacing_gain;
         let in_flight = self.in_network(ack.prior_in_flight, ack.held_back);
+        // Probing lasts until the data in flight has grown by the gain, which may take several round trips, or
+        // until losses show that the buffer does not hold it.
         if self.cycle == 0 && !self.policer.holds() {
             return full && (ack.losses > 0 || in_flight >= self.inflight(self.max_bw(), gain));
         }
+        // Draining ends early once the queue is gone: a longer phase would leave capacity unused.
         if self.cycle == 1 && !self.policer.holds() {
             return full || in_flight <= self.inflight(self.max_bw(), Ratio::ONE);
         }
@@ -266,6 +274,7 @@ impl Bbr1 {
     /// Enters PROBE_BW in a random phase, except the draining one.
     fn enter_probe_bw(&mut self, now: Instant) {
         self.mode = Mode::ProbeBw;
+        // Random, so that flows that started together do not probe together.
         let draw = self.stream.next_u64() >> 32;
         self.cycle = CYCLE - 1 - ((draw * u64::from(CYCLE - 1)) >> 32) as u32;
         self.advance_cycle(now);
@@ -364,6 +373,7 @@ impl Bbr1 {
             self.set_initial_rate(cwnd, srtt);
         }
         let rate = self.rate_of(self.bw(), self.pacing_gain);
+        // Before the path is full, low early samples must not slow the start.
         if self.full || rate > self.pacing_rate {
             self.pacing_rate = rate;
         }

@@ -246,6 +246,7 @@ impl Bbr3 {
             self.rounds_since_probe += 1;
         }
         let bw = bandwidth(rate);
+        // A sample that the application limited is a lower bound of the path's rate.
         if bw > 0 && (bw >= self.long.max_bw() || !rate.app_limited) {
             self.long.add_bw(bw);
         }
@@ -275,6 +276,7 @@ impl Bbr3 {
     }
 
     fn update_ack_aggregation(&mut self, ack: &Ack, cwnd: u32) {
+        // 2^30 us (18 min), so that the product with a bandwidth of up to 2^33 (512 segments per us) fits.
         let since = ack.now.since(self.extra_since).as_micros().min(1 << 30);
         let mut expected = (self.bw * since) >> BW_SHIFT;
         if self.extra_acked <= expected {

@@ -58,6 +58,7 @@ impl LongTerm {
         if !self.is_limited() {
             return u32::MAX;
         }
+        // Unused room for flows that start: without it they would find the buffer full.
         let headroom = (HEADROOM.of(self.inflight.into()) as u32).max(1);
         self.inflight
             .saturating_sub(headroom)
@@ -75,6 +76,7 @@ impl LongTerm {
     /// Doubles the growth of the limit, each round of a probe: 1, 2, 4 segments.
     pub(super) fn raise_slope(&mut self, cwnd: u32) {
         let growth = 1 << self.up_rounds;
+        // At most 30, so that the shift stays within 32 bits.
         self.up_rounds = (self.up_rounds + 1).min(30);
         self.acked_per_segment = (cwnd / growth).max(1);
     }

@@ -10,6 +10,7 @@ impl Bbr3 {
     pub(super) fn start_down(&mut self, now: Instant, delivered: u64) {
         self.latest.reset();
         self.long.stop_growth();
+        // BBRPickProbeWait: 0 or 1 rounds and 2 to 3 s, random so that flows do not probe together.
         let draw = self.stream.next_u64();
         self.rounds_since_probe = (draw & 1) as u32;
         self.probe_wait = Duration::from_micros(2_000_000 + (((draw >> 32) * 1_000_000) >> 32));
@@ -87,10 +88,13 @@ impl Bbr3 {
     }
 
     pub(super) fn is_inflight_too_high(&self, lost: u32, in_flight: u32) -> bool {
+        // Without SACK, recovery shows one loss per round trip, too few for a share.
         exceeds_threshold(lost, in_flight) || (lost > 0 && !self.latest.has_sack)
     }
 
     fn is_time_to_probe(&self, window: &Window, now: Instant) -> bool {
+        // BBRIsRenoCoexistenceProbeTime: no more rarely than Reno, which needs a round per segment of the
+        // window to fill the path again.
         let rounds = self.target_inflight(window.cwnd).min(RENO_ROUNDS);
         now > self.cycle_at + self.probe_wait || self.rounds_since_probe >= rounds
     }
