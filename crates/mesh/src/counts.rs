@@ -11,7 +11,7 @@ use super::spec::MeshSpec;
 pub struct Counts {
     begin: Instant,
     bin: Duration,
-    /// The record so far, to which applications add what they count.
+    /// The record so far, to which applications add their counters.
     pub record: MeshRecord,
     /// Start of each node's current time without a parent.
     orphan_since: Vec<Option<Instant>>,

@@ -213,6 +213,7 @@ impl Mesh<'_> {
 
     /// Handles a packet without a route.
     fn no_route(&mut self, cx: &mut impl Simulator, node: Node, packet: u32) {
+        // RPL's own messages do not wait: without them there would be no route.
         if let NoRoute::Buffer(most) = self.spec.rpl.no_route
             && self.packets[packet].control.is_none()
         {
@@ -237,6 +238,7 @@ impl Mesh<'_> {
 
     /// Retries the packets that waited for a route.
     pub(super) fn unpark(&mut self, cx: &mut impl Simulator, node: Node) {
+        // Counted first, because a packet that still has no route is appended again.
         let count = self.nodes[usize::from(node)].parked.len();
         for _ in 0..count {
             if let Some(packet) = self.nodes[usize::from(node)].parked.pop_front() {
@@ -430,6 +432,7 @@ impl Mesh<'_> {
             self.on_rpl_message(cx, at, from, message);
             return;
         }
+        // RFC 8200 3: a node discards a packet that it would forward with a hop limit of 0.
         if sent.hops_left <= 1 && sent.destination != u32::from(at) {
             return;
         }
@@ -487,6 +490,7 @@ pub(super) const EVERYBODY: u32 = u32::MAX;
 
 /// The next hop with fixed parents: down if the destination is a descendant, else up.
 fn fixed_hop(parents: &[Option<Node>], node: Node, destination: Node) -> Option<Node> {
+    // At most one step per node, so that parents in a circle do not keep the loop running.
     let mut at = destination;
     for _ in 0..parents.len() {
         match parents[usize::from(at)] {

@@ -54,6 +54,7 @@ pub fn frames(spec: &LowpanSpec, header: &Header, payload: u16) -> Result<Frames
     let most = spec.mac_bytes_max.saturating_sub(header.mac_bytes());
     let compressed = header.compressed_bytes();
     let is_whole = u32::from(compressed) + u32::from(behind) <= u32::from(most);
+    // The offset of a fragment counts units of eight bytes (RFC 4944 5.3).
     let eights = |front: u16| most.saturating_sub(front) / 8 * 8;
     let front = if is_whole {
         compressed

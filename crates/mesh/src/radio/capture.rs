@@ -84,6 +84,7 @@ impl Capture {
                     margin_of(link.delivery)
                 } else {
                     let [a, b] = [from, link.to].map(|node| ground.positions[usize::from(node)]);
+                    // At least 1 m, the reference distance of log-distance path loss.
                     let distance = libm::sqrt(super::links::squared(a, b) as f64).max(1_000.0);
                     10.0 * EXPONENT * libm::log10(range / distance)
                 };
@@ -137,6 +138,7 @@ impl Capture {
         reception.locked = 0;
         let right = libm::exp(reception.right);
         let survives = Probability::of((right * PER_BILLION + 0.5) as u64, PER_BILLION as u64);
+        // No draw for a certain outcome: a threshold rule uses no random numbers.
         right >= 1.0 || right > 0.0 && self.stream.happens(survives)
     }
 
@@ -150,6 +152,7 @@ impl Capture {
             return;
         }
         let ratio = reception.locked as f64 / others as f64;
+        // Logarithms add up over the pieces; -infinity is a piece that no frame survives.
         reception.right += match self.rule {
             CaptureRule::Threshold(_) if ratio < self.ratio => f64::NEG_INFINITY,
             CaptureRule::Threshold(_) => 0.0,

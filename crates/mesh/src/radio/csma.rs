@@ -131,6 +131,7 @@ impl Access {
             }
             Attempt::NotAcknowledged => {
                 attempts.transmissions = attempts.transmissions.saturating_add(1);
+                // Each retransmission starts CSMA-CA with NB 0 and macMinBE (802.15.4-2006 7.5.1.4).
                 attempts.busy = 0;
             }
             Attempt::Busy => {
@@ -141,6 +142,8 @@ impl Access {
                     attempts.busy = 0;
                     attempts.transmissions = attempts.transmissions.saturating_add(1);
                 }
+                // macMaxCSMABackoffs is exceeded: a channel access failure, which macMaxFrameRetries does
+                // not cover.
                 if self.csma == Csma::Ieee802154 && attempts.busy > BACKOFFS_MAX {
                     return Next::Done(failed);
                 }
@@ -151,10 +154,12 @@ impl Access {
         }
         Next::Again(match self.csma {
             Csma::Contiki27 => {
+                // Linear back-off, at most three units.
                 let factor = (u32::from(attempts.transmissions) + 1).min(3);
                 Pause::Ticks(self.unit + below(factor * self.unit, stream))
             }
             Csma::Contiki30 => {
+                // Exponential since 3.0, at most eight units.
                 let factor = 1 << attempts.transmissions.min(3);
                 Pause::Ticks(self.unit + below(factor * self.unit, stream))
             }

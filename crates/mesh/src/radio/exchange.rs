@@ -67,6 +67,7 @@ impl DuplicateFilter {
             return false;
         }
         let node = usize::from(node);
+        // Nodes have 16 bits, so no entry equals u32::MAX, with which the ring is filled.
         let entry = u32::from(from) << 8 | u32::from(number);
         let entries = &mut self.entries[node * self.remembered..][..self.remembered];
         if entries.contains(&entry) {
@@ -375,6 +376,7 @@ impl<P: Copy> Radio<P> {
             return;
         }
         let station = &mut self.stations[usize::from(node)];
+        // Before the duplicate filter: a frame comes again if its acknowledgement was lost.
         if signal.to == node && self.spec.acknowledged {
             station.pending_ack = Some((from, signal.number));
             let what = RadioEvent::Acknowledge;
@@ -420,6 +422,7 @@ impl<P: Copy> Radio<P> {
         let station = &mut self.stations[usize::from(node)];
         station.phase = Phase::AwaitingAck;
         station.ack_reception = AckReception::Nothing;
+        // A timeout of an earlier transmission has another number and is ignored.
         station.transmission = station.transmission.wrapping_add(1);
         let transmission = station.transmission;
         let what = RadioEvent::Judge { transmission };

@@ -204,6 +204,7 @@ impl Medium {
                 receiver.signals > 0
             };
             receiver.add(now, self.senses[0], signal.until);
+            // Half duplex: a node that transmits receives nothing.
             if receiver.sends || others {
                 receiver.destroy(now, link.to, &self.signals, counters);
                 counters[place].collisions += u64::from(meant);
@@ -211,6 +212,7 @@ impl Medium {
             }
             let ratio = drawn.unwrap_or_else(|| link.delivery.threshold());
             let noise = self.noise.as_mut();
+            // Without a draw where every frame arrives: perfect links cost no random numbers.
             if (!perfect && u64::from(self.losses.next_u32()) >= ratio)
                 || noise.is_some_and(|noise| noise.destroys(now, link.to))
             {
@@ -393,6 +395,7 @@ impl Receiver {
         counters[usize::from(node)].collisions += u64::from(signal.is_data_for(node));
         self.lock = NOBODY;
         self.interfered = true;
+        // Destroyed before its delimiter, the frame is never detected.
         if now < self.sfd_from {
             self.sfd_until = now;
         }

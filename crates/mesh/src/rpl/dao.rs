@@ -13,6 +13,7 @@ impl Rpl {
         if self.dao_at.is_some() {
             return;
         }
+        // DelayDAO (RFC 6550 9.5): changes of a short time share one DAO.
         let delay = self.spec.dao_delay;
         self.dao_at = Some(now + self.stream.uniform(delay.low, delay.high));
         self.schedule_refresh(now);
@@ -102,6 +103,7 @@ impl Rpl {
         };
         let [theirs, ours] = [candidate.rank, self.rank].map(|rank| self.dag_rank(u32::from(rank)));
         let above = theirs < ours || self.preferred == Some(from);
+        // A child cannot be closer to the root: accepting its route would close a loop.
         if above {
             if let Some(candidate) = self.neighbours.candidate_mut(from) {
                 candidate.rank = INFINITE_RANK;

@@ -44,6 +44,7 @@ impl Rpl {
         if !self.joined {
             return;
         }
+        // RFC 6550 8.3: a multicast DIS resets Trickle, a unicast DIS gets a unicast DIO without a reset.
         if multicast {
             self.trickle.reset(now, &mut self.stream);
         } else if self.admit(from, Reason::Dis) {
@@ -66,6 +67,7 @@ impl Rpl {
             self.join(now, from, rank, version, dtsn);
             return;
         }
+        // No node is closer than the root; such a rank is invalid.
         if rank < self.root_rank() {
             return;
         }
@@ -87,6 +89,7 @@ impl Rpl {
             self.trickle.on_consistent();
         }
         self.take_candidate(from, rank, dtsn);
+        // The parent poisons its sub-DODAG (RFC 6550 8.2.2.5); this node's own rank changes with it.
         if poison && self.preferred == Some(from) {
             self.trickle.reset(now, &mut self.stream);
         }
@@ -99,6 +102,7 @@ impl Rpl {
         let Some(candidate) = self.neighbours.candidate_mut(from) else {
             return;
         };
+        // A parent requests DAOs by a higher DTSN (RFC 6550 9.6).
         let asks = dtsn.is_after(candidate.dtsn);
         candidate.dtsn = dtsn;
         if asks && self.preferred == Some(from) {
@@ -153,6 +157,8 @@ impl Rpl {
     ) -> bool {
         if version.is_after(self.version) {
             self.version = version;
+            // Only the root sets versions, so a newer one is left from before. The root's next version has
+            // to exceed it, or nodes would ignore the root.
             if self.is_root {
                 self.version = version.next();
                 self.trickle.reset(now, &mut self.stream);
@@ -162,6 +168,7 @@ impl Rpl {
             return true;
         }
         let is_older = self.version.is_after(version);
+        // The sender has missed a version; a DIO soon informs it.
         if is_older {
             self.trickle.reset(now, &mut self.stream);
         }

@@ -61,6 +61,8 @@ impl Rpl {
             option.down = true;
             return Hop::To(child);
         }
+        // A packet on its way down must not turn up again: its sender has a stale route (RFC 6550
+        // 11.2.2.3).
         if option.down {
             option.forwarding_error = true;
             if self.spec.loops >= LoopRule::Drop {
@@ -124,6 +126,8 @@ impl Rpl {
         if repairs && option.rank_error && known {
             self.take_rank(now, from, option.sender_rank);
         }
+        // RFC 6550 11.2.2.2: ranks must fall on the way up and rise on the way down. The first violation is
+        // only marked, because ranks may just be changing; the second one is a loop.
         let sender_closer = option.sender_rank < self.rank;
         if option.down == sender_closer {
             return None;

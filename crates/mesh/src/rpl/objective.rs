@@ -106,6 +106,8 @@ impl Objective {
     fn is_better(&self, new: Candidate, old: Candidate) -> bool {
         let (new_cost, old_cost) = (Self::path_cost(new), Self::path_cost(old));
         let (near, far) = match self.kind {
+            // PARENT_SWITCH_THRESHOLD (RFC 6719 3.2.2): estimates vary, and each change of parent costs
+            // DAOs and a Trickle reset.
             spec::Objective::Mrhof => (new_cost.abs_diff(old_cost) < self.hysteresis, false),
             spec::Objective::Of0 => (new_cost == old_cost, true),
         };

@@ -85,6 +85,8 @@ impl Rpl {
         }
         self.rank = self.rank_by(self.preferred);
         let forgets = before.is_none() && self.spec.forgets_lowest_rank;
+        // L of RFC 6550 8.2.2.4: a rank may grow by DAGMaxRankIncrease from here, which bounds
+        // count-to-infinity.
         if forgets || self.rank < self.lowest_rank {
             self.lowest_rank = self.rank;
         }
@@ -156,6 +158,8 @@ impl Rpl {
 
     /// Removes all parents and poisons the node's rank (`rpl_local_repair`).
     fn repair_locally(&mut self, now: Instant) {
+        // INFINITE_RANK in the next DIO poisons the sub-DODAG (RFC 6550 8.2.2.5): children must not choose
+        // this node, nor this node one of them.
         self.rank = INFINITE_RANK;
         for index in 0..self.neighbours.len() {
             if let Some(neighbour) = self.neighbours.at(index).filter(|one| one.candidate) {

@@ -48,6 +48,8 @@ impl Trickle {
 
     /// Resets to the shortest interval after an inconsistency, unless that interval is running.
     pub(super) fn reset(&mut self, now: Instant, stream: &mut Stream) {
+        // RFC 6206 4.2 step 6: in an interval of Imin an inconsistency changes nothing, or frequent ones
+        // would postpone the message for ever.
         if self.at.is_some() && self.doubled > 0 {
             self.start(now, stream);
         }
@@ -87,6 +89,8 @@ impl Trickle {
 
     fn begin(&mut self, now: Instant, stream: &mut Stream) {
         let interval = self.interval();
+        // t is in the second half of the interval (RFC 6206 4.2 step 2): a listen-only period first. In 128
+        // bits, because an interval of months times a draw exceeds 64.
         let half = u128::from(interval.as_micros() - interval.half().as_micros());
         let drawn = ((half + 1) * u128::from(stream.next_u32())) >> 32;
         self.consistent = 0;
