@@ -49,6 +49,7 @@ pub(super) fn with_peer(
 pub(super) fn largest_block(link: &Link) -> u16 {
     let fits = |block: &&u16| {
         if link.is_mesh {
+            // A frame of 802.15.4 has 127 bytes; a block of 128 would need fragments of 6LoWPAN.
             **block <= 64
         } else {
             u32::from(**block) + AROUND_A_BLOCK <= link.mtu
@@ -117,6 +118,8 @@ pub(super) fn narrowed(known: &[Configuration], costs: &[f64]) -> Vec<usize> {
     places.truncate(NARROWED_MAX);
     places.extend(rest);
     places.truncate(NARROWED_MAX);
+    // Preferred at about the same cost, so both stay although others are cheaper here: `carob` with nothing
+    // set, and the reviewed controllers.
     let plain = known[0].with_carob();
     let plain = known.iter().position(|one| *one == plain);
     places.extend(plain.filter(|plain| !places.contains(plain)));

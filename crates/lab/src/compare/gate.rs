@@ -136,6 +136,8 @@ pub(super) fn exclusion_here(
     shares_queue: bool,
 ) -> Option<Exclusion> {
     let [value, default] = [values, reference].map(|all| all[0].undelivered);
+    // Without a test against chance: `shared_queue_seeds` provides at least 600 downloads, and any failure
+    // beyond default CoAP's counts.
     if shares_queue && value > default {
         return Some(Exclusion::new(Limit::SharedQueue, value, default));
     }
@@ -144,6 +146,7 @@ pub(super) fn exclusion_here(
 
 /// Failures by a point more than default CoAP's and beyond chance.
 fn failures(values: &[Measured], reference: &[Measured]) -> Option<Exclusion> {
+    // Values after the first are of resamples, with the same seeds in both.
     let pairs = values[1..].iter().zip(&reference[1..]);
     let more = pairs.filter(|(a, b)| a.undelivered > b.undelivered).count();
     let [value, default] = [values, reference].map(|all| all[0].undelivered);
@@ -154,7 +157,7 @@ fn failures(values: &[Measured], reference: &[Measured]) -> Option<Exclusion> {
 }
 
 /// The first of the [`LIMITS`] that is exceeded beyond chance, or retransmissions that nobody needs. Where default CoAP
-/// fails more often, its times and spurious retransmissions lack those of late responses, and the cost alone decides
+/// fails more often, its times and spurious retransmissions lack late responses, and the cost alone decides
 /// about them.
 fn exceeded(values: &[Measured], reference: &[Measured]) -> Option<Exclusion> {
     let is_late = failures(reference, values).is_some();
@@ -187,6 +190,7 @@ pub(super) fn shares_queue(one: &Configuration, link: &Link, traffic: &Traffic) 
 
 fn is_shared_queue(link: &Link, traffic: &Traffic, block: u16) -> bool {
     let packet = u64::from(block) + u64::from(AROUND_A_BLOCK);
+    // A buffer below one packet still carries one, as in the simulated link.
     let queue = link.buffer_bytes.max(u64::from(link.mtu)) / packet;
     let clients = traffic.clients;
     let is_shared = traffic.is_blockwise() && clients >= SHARING_LEAST && !link.is_mesh;

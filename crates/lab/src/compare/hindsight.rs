@@ -82,6 +82,7 @@ pub fn cases(set: u64) -> Vec<Case> {
         let up_bps = rounded(between(0.25, 2.0, up[k]) * down_bps as f64);
         let rtt_us = rounded(between(1e4, 1e7, rtt[k]));
         // The upper half of the levels is bursty.
+        // In thousandths of a packet: runs of 1 to 6 packets.
         let burst_milli = (burst[k] - 0.5).max(0.0) * 10_000.0 + 1_000.0;
         let link = Link {
             up_bps: up_bps.clamp(10_000, 10_000_000),
@@ -188,6 +189,7 @@ pub fn validate(
         all.extend(more);
     }
     let values = resampled(&summaries);
+    // The seeds of both stages that judge, none of which chose the settings.
     let costs = costs_of(&values, &question.weights);
     let is_shared = |one: &Configuration| shares_queue(one, &case.link, &case.traffic);
     let place = judged.iter().position(|one| *one == recommended);

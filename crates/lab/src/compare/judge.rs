@@ -290,7 +290,7 @@ impl Measured {
         }
     }
 
-    /// One component beside that of another configuration, with the smoothing term.
+    /// Ratio of one component to another configuration's, with the smoothing term.
     pub(super) fn ratio(&self, reference: &Self, component: Component) -> f64 {
         let floor = component.floor();
         (self.get(component) + floor) / (reference.get(component) + floor)
@@ -316,6 +316,7 @@ pub(super) struct Pool<'a> {
 
 impl<'a> Pool<'a> {
     pub(super) fn of(runs: &'a [RunSummary]) -> Self {
+        // A failed transfer is repeated: its time plus the mean time until a success.
         let again = until_success(&total(runs, &vec![1; runs.len()]));
         let mut times = Vec::new();
         for (place, run) in runs.iter().enumerate() {
@@ -385,6 +386,8 @@ impl<'a> Pool<'a> {
     /// The mean of the slowest share of times.
     fn slowest(&self, counts: &[u32], share: f64) -> f64 {
         let weight = |entry: &(f64, f64, usize)| entry.1 * f64::from(counts[entry.2]);
+        // By weight, not by count: one entry may represent many responses, and the last one counts in
+        // proportion.
         let wanted = share * self.times.iter().map(weight).sum::<f64>();
         let (mut seen, mut sum) = (0.0, 0.0);
         for entry in self.times.iter().rev() {
@@ -462,7 +465,8 @@ fn per(value: f64, of: f64) -> f64 {
 /// The mean time until success. A transfer that failed is made again until it succeeds; an unanswered
 /// request has the time of giving up.
 fn until_success(total: &Total) -> f64 {
-    // Without a success, half a success is assumed (continuity correction).
+    // Failures cost time, so that a controller gains nothing by giving up early. Without a success, half a
+    // success is assumed (continuity correction).
     let completed = total.completed.max(0.5);
     if total.failed_transfers > 0.0 {
         return (total.sum + total.failed_sum) / completed;
@@ -478,6 +482,7 @@ pub(super) const RESAMPLES: usize = 400;
 
 /// How often each of `runs` runs is counted in each resample. The first counts each once.
 pub(super) fn resamples(runs: usize) -> Vec<Vec<u32>> {
+    // The same resamples for every configuration: ratios of paired seeds vary less than unpaired ones.
     let mut stream = Stream::new(runs as u64, "compare/bootstrap");
     let mut all = vec![vec![1; runs]];
     for _ in 0..RESAMPLES {
@@ -505,6 +510,7 @@ pub struct Cost {
 impl Cost {
     /// From the costs of all runs and of resamples.
     pub(super) fn of(costs: &[f64]) -> Self {
+        // All runs give the first cost, resamples the others.
         let mut sorted = costs[1..].to_vec();
         sorted.sort_by(f64::total_cmp);
         let at = |share| crate::statistics::percentile(&sorted, share);

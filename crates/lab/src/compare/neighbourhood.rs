@@ -37,6 +37,7 @@ pub(super) fn neighbourhood(link: &Link, traffic: &Traffic) -> Vec<Near> {
         });
     };
     if !link.is_mesh {
+        // Users know their link within a factor of two at best, so a recommendation must be safe within that.
         let times = [(1, 2, true), (2, 1, true), (5, 1, false)];
         match link.mean_loss_ppm() {
             _ if link.traces.has_loss() => {
@@ -133,6 +134,7 @@ impl Disturbance {
         let mut values: Values = table("link", [("changes", Value::Text(all))]).collect();
         if matches!(self.replaces, Some(Quantity::Rate)) {
             for key in ["down.device_rate", "up.device_rate"] {
+                // `link.changes` acts on the shared link only, not on the radio of each device.
                 if let Some(Value::Rate(bps)) = link.more.get(key) {
                     values.insert(format!("link.{key}"), Value::Rate(bps.div_ceil(5)));
                 }

@@ -55,6 +55,7 @@ impl RunBatch {
     }
 
     fn requests(&self) -> Vec<RunRequest> {
+        // Seeds have gaps where those without a loss are left out; a request is a range.
         let parts: Vec<&[u64]> = self.seeds.chunk_by(|a, b| a + 1 == *b).collect();
         let of = |(one, seeds): (&Configuration, &[u64])| RunRequest {
             near: self.near,

@@ -36,7 +36,7 @@ pub(super) struct Stage<'a> {
 
 /// The flag of stages that nobody stops.
 pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
-/// No values besides those of link, traffic and configuration.
+/// No values in addition to link, traffic and configuration.
 pub(super) static NONE: Values = Values::new();
 
 /// Exchanges of datagrams over a link that take as long as one in a wireless network.
@@ -84,7 +84,7 @@ pub(super) fn rare_loss_seeds(link: &Link, traffic: &Traffic, block: u16, needed
     seeds.min(RARE_LOSS_SEEDS_MAX)
 }
 
-/// The losses of a link of which it is known before a run whether they take one of its packets.
+/// Loss processes of a link that are known before a run: the seed determines which packets they take.
 pub(super) struct KnownLosses([LossSpec; 2]);
 
 impl KnownLosses {
@@ -99,6 +99,7 @@ impl KnownLosses {
             return None;
         };
         let directions = [network.link.down, network.link.up];
+        // A change at drawn times may lose packets, too, which is not known before the run.
         let is_fixed = |change: &PathChange| change.from.is_some() && change.every.is_none();
         let is_known = |one: &DirectionSpec| {
             let is_plain = one.replay.is_none() && one.impairments == Impairments::NONE;
@@ -108,7 +109,7 @@ impl KnownLosses {
         (directions.iter().all(is_known)).then_some(Self(losses))
     }
 
-    /// Returns whether no packet of a run is lost of which each direction has so many.
+    /// Returns whether a run with this many packets per direction loses none of them.
     pub(super) fn spare(&self, seed: u64, packets: u64) -> bool {
         let both = self.0.iter().zip(["link/down", "link/up"]);
         let spares = |(loss, label): (&LossSpec, &str)| loss.spares(seed, label, packets);
@@ -191,6 +192,7 @@ pub(super) fn make(
         progress(Progress::Made);
         Ok(summary)
     };
+    // One run per task, because runs of one stage differ in length.
     let made: Result<Vec<RunSummary>, CompareError> =
         jobs.par_iter().with_max_len(1).map(one).collect();
     let mut made = made?.into_iter();
@@ -231,6 +233,7 @@ pub(super) fn idle<'a>(question: &'a Question, near: Option<&'a Near>) -> Stage<
 pub(super) fn is_possible(question: &Question, near: Option<&Near>, one: &Configuration) -> bool {
     let stage = idle(question, near);
     spec(&stage, one, false).is_ok_and(|spec| {
+        // A microsecond of simulated time: the check is part of the start of a run.
         let begun = RunSpec {
             time_limit: Duration::from_micros(1),
             ..spec

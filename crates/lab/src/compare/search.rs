@@ -151,6 +151,7 @@ impl<'a> Search<'a> {
 
     pub(super) async fn answer(self) -> Answer {
         let tried = self.explore().await;
+        // Before the last stage: all of its places could go to one setting that loses on a link nearby.
         let is_out = self.screen(&tried.configurations).await;
         let is_long = self.seeds_here(LAST, FINALISTS_MAX) == LAST.least;
         let most = if is_long {
@@ -175,6 +176,7 @@ impl<'a> Search<'a> {
     /// Runs the recommended configuration with more fresh seeds beside default CoAP on the links nearby, until one is
     /// within all limits: with few seeds, the luckiest of several is chosen.
     async fn confirm(&self, finals: &mut Finals, there: &[Vec<Option<Vec<f64>>>]) {
+        // Harm is measured on the link asked about alone: a neighbour doubles the runs.
         let weights = self.question.weights.without(Component::Harm);
         let required = self.near.iter().filter(|one| one.is_required).count();
         for _ in 0..finals.ranked.len() {
@@ -190,6 +192,7 @@ impl<'a> Search<'a> {
                 self.desk.keep(self.answer_of(finals.clone(), there));
                 let together = pair.len() * required;
                 let seeds = self.seeds(CONFIRMED, together, &one.link, &one.traffic, false);
+                // A third set of seeds: the first two have chosen the configuration.
                 let first = self.question.first_seed + 2 * SEEDS_APART;
                 let values = self
                     .make(Some(at), first..first + seeds, &pair, false)
@@ -340,6 +343,7 @@ impl<'a> Search<'a> {
         by_cost.sort_by(|a, b| a.1.total_cmp(&b.1));
         self.controllers.replace(by_cost.clone());
         self.keep(&trials.known, &trials.summaries);
+        // Timers before the choice of controllers: RFC 7252's hide one that recovers fast under shorter ones.
         let best = self.best_of_each(&mut trials, &by_cost, seeds).await;
         let tuned = tuned(&best, seeds, TUNED_MAX);
         let alone = tuned.iter().flat_map(|one| variations(of(one), traffic));
@@ -404,6 +408,7 @@ impl<'a> Search<'a> {
 
     /// Runs configurations with the seeds of the first stages.
     async fn add(&self, trials: &mut Trials, mut more: Vec<Configuration>, seeds: u64) {
+        // ACK_TIMEOUT below 2 s needs a controller that measures round trips (RFC 7252 4.8.1).
         more.retain(|one| one.exclusion().is_none());
         let first_seed = self.question.first_seed + SEEDS_APART;
         let harm = self.has_early_harm();
@@ -424,6 +429,7 @@ impl<'a> Search<'a> {
         let configurations: Vec<Configuration> = places.iter().map(|place| known[*place]).collect();
         let more = self.seeds_here(NARROWED, places.len());
         let first_seed = self.question.first_seed + SEEDS_APART + seeds;
+        // `add` has used the seeds before these, so both sets together are distinct.
         let harm = self.has_early_harm();
         let more = first_seed..first_seed + more;
         let made = self.make(None, more, &configurations, harm);
@@ -483,6 +489,8 @@ impl<'a> Search<'a> {
         loop {
             let first = self.question.first_seed;
             let more = first + made..first + seeds;
+            // Seeds that no earlier stage used: the stages before chose by theirs, so that costs under them
+            // are too low for the chosen.
             let more = self.make(None, more, finalists, self.with_harm);
             for (all, more) in summaries.iter_mut().zip(more.await) {
                 all.extend(more);
@@ -553,6 +561,7 @@ impl<'a> Search<'a> {
         let weights = self.question.weights.without(Component::Harm);
         let mut all = Vec::with_capacity(near.len());
         for (place, one) in near.iter().enumerate() {
+            // An interruption prints the answer so far, with the links that were not tried.
             self.desk.keep(self.answer_of(finals.clone(), &all));
             let together = configurations.len() * near.len();
             let seeds = self.seeds(NEARBY, together, &one.link, &one.traffic, false);
@@ -601,6 +610,7 @@ impl<'a> Search<'a> {
     ) -> u64 {
         let each = work(link, traffic, self.base.block, harm) * configurations.max(1) as u64;
         let whole = limits.exchanges / each.max(1);
+        // Beyond WHOLE seeds only those with a loss are run, so the same work covers more of them.
         let others = whole.saturating_sub(WHOLE as u64);
         let seeds =
             whole - others + others * 1_000 / share_with_loss(link, traffic, self.base.block);

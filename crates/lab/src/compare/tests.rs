@@ -225,7 +225,7 @@ fn slow_an_interrupted_search_recommends_from_finished_runs() {
     assert!(early.words()[0].starts_with("Interrupted; so far: "));
     assert!(early.words()[1].contains("links nearby were not tried"));
     assert!(early.ranked.len() > 2 && early.seeds >= 4);
-    // The last batches are of the links nearby.
+    // The last batches run on the links nearby.
     let whole = question.answer(&|_| {}).expect("possible");
     let last = stopped_at(25).expect("an answer so far");
     assert_eq!(last.ranked[0].measured, whole.ranked[0].measured);

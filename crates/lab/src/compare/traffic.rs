@@ -35,7 +35,7 @@ pub struct Traffic {
     pub kind: TrafficKind,
     /// Devices with this traffic at the same time, on one link.
     pub clients: u32,
-    /// Links with so many devices each, compared as one: the cells of a fleet.
+    /// Number of links with `clients` devices each, compared as one: the cells of a fleet.
     pub cells: u32,
     /// Requests at once instead of one, of telemetry and commands.
     pub burst: u32,
@@ -314,7 +314,7 @@ impl Traffic {
     }
 }
 
-/// A range of times from 0 to so many seconds.
+/// A range of times from 0 to a number of seconds.
 fn up_to(seconds: u64) -> Value {
     Value::Span(Span {
         low: Duration::ZERO,

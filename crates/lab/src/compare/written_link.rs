@@ -11,7 +11,7 @@ use crate::scenario::keys::exact;
 #[derive(Clone, Debug, Default)]
 pub struct WrittenLink(BTreeMap<String, String>);
 
-/// Keys of links besides those of the table `link` of scenarios, or in their place.
+/// Keys of links that the table `link` of scenarios does not have, or that replace its keys.
 pub(super) const OWN: [&str; 12] = [
     "down",
     "up",

@@ -39,7 +39,7 @@ mod tests {
         crate::testing::scenario("thesis/long", &[])
     }
 
-    /// All runs of the scenario with so many seeds.
+    /// All runs of the scenario with this number of seeds.
     pub(super) fn plan(scenario: &Scenario, seeds: u64) -> Plan<'_> {
         Plan::new(scenario, &crate::testing::seeds(seeds, None)).expect("a plan")
     }

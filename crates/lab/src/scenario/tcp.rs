@@ -161,7 +161,7 @@ pub(super) fn describe(tcp: &TcpSettings, algorithm: &Named, profile: &str) -> V
     tcp.describe(&mut |key, value| {
         let of_others =
             |prefix: &str, own: &str| key.name.starts_with(prefix) && algorithm.name != own;
-        // Pacing is common to both versions of BBR; the other constants are those of the first.
+        // Pacing is common to both versions of BBR; the other constants belong to the first.
         let paces = algorithm.name == "tcp-bbr3" && key.name.starts_with("bbr_pacing_");
         let means_nothing = key.name == OF_THE_NAME
             || (of_others("bbr_", "tcp-bbr1") && !paces)

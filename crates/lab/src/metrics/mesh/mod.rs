@@ -279,7 +279,7 @@ impl Spread {
         }
     }
 
-    /// The times in seconds: those of nodes, or a thousand quantiles.
+    /// The times in seconds: one per node, or a thousand quantiles.
     pub(crate) fn values(self) -> Vec<f64> {
         if !self.longest.is_empty() {
             return self.longest;
