@@ -234,6 +234,8 @@ impl Link {
         if let Some(mesh) = &self.mesh {
             return mesh.set_in(values);
         }
+        // A buffer below one packet would drop every full packet. The way up has the microsecond of an odd
+        // round trip.
         let (buffer, down) = (self.buffer_bytes.max(u64::from(self.mtu)), self.rtt_us / 2);
         let time = |us| Value::from(Duration::from_micros(us));
         let jitter = TimeDistribution::Uniform {

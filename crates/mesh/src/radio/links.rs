@@ -73,6 +73,7 @@ impl Links {
                     others.push(Link { to, delivery });
                     continue;
                 }
+                // Within the range, the square of the distance fits in 64 bits as that of the range does.
                 let delivery = match radio.delivery {
                     Delivery::ByDistance(ratio) => by_distance(distance as u64, range, ratio),
                     _ => mean,

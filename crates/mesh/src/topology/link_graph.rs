@@ -26,6 +26,7 @@ pub(super) fn layout(graph: &LinkGraph) -> Result<Layout, TopologyError> {
     {
         return Err(TopologyError::NoSuchNode { node, nodes });
     }
+    // Sorted, because `paths::ratio` searches by bisection; of equal links the first one counts.
     table.sort_by_key(|link| (link.from, link.to));
     table.dedup_by_key(|link| (link.from, link.to));
     let hears = table

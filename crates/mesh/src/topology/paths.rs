@@ -84,6 +84,7 @@ pub fn etx(table: &[TableLink], link: &TableLink) -> Option<u64> {
     let there = u128::from(link.delivery.threshold());
     let back = u128::from(ratio(table, link.to, link.from).threshold());
     let etx = (1_000_u128 << 64).checked_div(there * back)?;
+    // At most 2^40, so that sums along a path stay far below 64 bits.
     Some(etx.min(1 << 40) as u64)
 }
 
@@ -96,6 +97,7 @@ pub fn cheapest(nodes: usize, table: &[TableLink], root: Node) -> Vec<Option<u16
     if let Some(first) = best.get_mut(usize::from(root)) {
         *first = Some((0, 0));
     }
+    // Dijkstra with a scan in the place of a heap; ties go to fewer hops, then to the lower number.
     loop {
         let open = (0..nodes).filter(|node| !is_done[*node]);
         let costs = open.filter_map(|node| Some((best[node]?, node)));

@@ -92,6 +92,7 @@ pub(crate) fn margin_of(delivery: Probability) -> f64 {
     if ratio == 0.0 {
         return f64::midpoint(SENSED_MIN, margin(least));
     }
+    // The logit of 0 and 1 is infinite.
     margin(ratio.clamp(1e-6, 1.0 - 1e-6))
 }
 
