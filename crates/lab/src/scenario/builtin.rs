@@ -114,8 +114,8 @@ pub fn of_study(study: &str) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// What decides a scenario's runs: its text without comments, blank lines and the key for published rules, since results
-/// of the studies were kept before there were others.
+/// The settings of a file that decide runs: its text without comments, blank lines, descriptions (`about`) and
+/// `safeguards = "off"`. That key selects the published rules; the stored results of the studies are older than it.
 pub fn settings(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let mut quoted = false;
@@ -126,7 +126,8 @@ pub fn settings(text: &str) -> String {
         line[..comment.map_or(line.len(), |(at, _)| at)].trim_end()
     });
     let lines: Vec<&str> = lines
-        .filter(|line| !line.is_empty() && *line != "safeguards = \"off\"")
+        .filter(|line| !line.is_empty() && !line.starts_with("about = "))
+        .filter(|line| *line != "safeguards = \"off\"")
         .collect();
     lines.join("\n")
 }
@@ -161,8 +162,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_decide_no_run() {
-        let text = "# a\n[link]\nname = \"a # b\" # c\n\nsafeguards = \"off\"\nloss = 1\n";
+    fn comments_and_descriptions_are_no_settings() {
+        let text =
+            "# a\nabout = \"b\"\n[link]\nname = \"a # b\" # c\n\nsafeguards = \"off\"\nloss = 1\n";
         assert_eq!(settings(text), "[link]\nname = \"a # b\"\nloss = 1");
     }
 }
