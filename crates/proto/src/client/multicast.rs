@@ -322,6 +322,7 @@ impl Client {
         if let Some(exchange) = group.exchange.take() {
             carrier.end_multicast(cx, exchange, index);
         }
+        // Otherwise the last unicast response completes it (`take_over`).
         if self.groups.table[index as usize].continuing == 0 {
             self.groups.table.remove(index as usize);
             self.event(cx, Event::MulticastComplete(id));

@@ -47,6 +47,7 @@ impl Ring {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             places: Vec::new(),
+            // Below 2^31, whose bit marks the places of non-idempotent messages.
             limit: u32::try_from(limit).unwrap_or(u32::MAX).clamp(1, 1 << 30),
             next: 0,
             count: 0,
@@ -92,6 +93,7 @@ impl Ring {
     /// The slot of the message with this number, unless it was overwritten.
     pub(super) fn place_of(&self, number: u64) -> Option<u32> {
         let age = self.count.checked_sub(number)?;
+        // Older ones were overwritten; the number itself tells, without a look at the slot.
         if age == 0 || age > u64::from(self.limit) {
             return None;
         }
@@ -109,6 +111,7 @@ impl Ring {
             long,
             ..
         } = &self.places[place as usize];
+        // A length beyond the inline bytes says that the reply is in `long`.
         inline.get(..usize::from(*length)).unwrap_or(long)
     }
 

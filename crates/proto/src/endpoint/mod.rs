@@ -83,6 +83,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// Creates an endpoint whose tokens, Message IDs and dithering come from `random`.
     pub fn new(mut config: Config, mut random: impl Random + Send + 'static) -> Self {
+        // Once here, so that no later use has to check the bounds of RFC 7252 4.8.1.
         config.parameters = admissible(config.parameters);
         config.reliable = config.reliable.map(StreamConfig::admissible);
         let seeds = Seeds::draw(&mut random);
@@ -450,6 +451,7 @@ impl Endpoint {
     pub fn session_not_made(&mut self, now: Instant, peer: SocketAddr) {
         self.cx.now = now;
         if let Some(index) = self.carrier.session_not_made(peer) {
+            // Messages that wait for the session have nothing else to wait for.
             self.abandon_exchanges(index, |_| true, Failure::Unreachable);
         }
         self.settle();

@@ -375,6 +375,7 @@ impl Endpoint {
     /// Notifies some more observers of changes; returns whether there were any.
     #[inline]
     fn notify_some(&mut self) -> bool {
+        // `poll` is given no time; this output belongs to the last input.
         self.cx.now = self.cx.input_at;
         let some = self.carrier.notify_some(&mut self.cx);
         self.settle();

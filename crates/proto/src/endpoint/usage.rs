@@ -94,6 +94,7 @@ pub struct Usage {
 /// The sum of several endpoints' tables.
 impl core::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
+        // Every field is named, so that a new one cannot be forgotten in the sum.
         let Self {
             peers,
             requests,

@@ -289,6 +289,7 @@ impl Carrier {
             exchange.budgeted == 0 || exchange.confirmable,
             "a NON is not charged"
         );
+        // Taken, so that an exchange returns its charge once, at its timeout or at its end.
         let bytes = core::mem::take(&mut exchange.budgeted);
         if bytes == 0 {
             return false;

@@ -52,6 +52,7 @@ impl Carrier {
             }
         }
         self.report_abandoned(cx, index, reason);
+        // The notifications behind it go to the same observer, which takes no more.
         if let Some(observer) = purpose.observer() {
             self.forget_waiting(cx, peer, observer, index);
         }

@@ -430,6 +430,7 @@ impl Carrier {
         };
         let is_full = self.waiting(peer, most) >= most;
         if is_full {
+            // The dropped state counts as sent: the next change is notified, this one never.
             self.notifications.observers.mark_current(index);
             self.notifications.dropped += 1;
             cx.trace(address, TraceEvent::NotificationDropped);

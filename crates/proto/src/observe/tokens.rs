@@ -48,6 +48,7 @@ impl ObservationTokens {
     }
 
     fn hash(state: &KeyedState, peer: PeerIndex, token: &TokenKey) -> u64 {
+        // By the stem: a token that counts must not be mistaken for an observation's.
         state.hash_one((peer, token.stem()))
     }
 

@@ -74,6 +74,7 @@ impl<T: Keyed> BoundedMap<T> {
             entry.is_some_and(|entry| entry.key() == key)
         };
         let last = self.last.get();
+        // The key is compared, so that a reused slot cannot answer for another entry.
         if is(last) {
             return Some(last);
         }

@@ -104,6 +104,7 @@ impl TieredLru {
             newer: NONE,
         };
         ends.newest = index;
+        // `NONE` is beyond every index, so that `get_mut` tells the ends apart.
         match self.links.get_mut(before as usize) {
             Some(link) => link.newer = index,
             None => ends.oldest = index,
@@ -136,6 +137,7 @@ impl TieredLru {
 
     /// Makes an index the most recently used of its tier.
     pub(crate) fn touch(&mut self, index: u32, higher: bool) {
+        // Several messages of one peer in a row cost no change of the list.
         if self.ends[usize::from(higher)].newest != index {
             self.remove(index, higher);
             self.add(index, higher);

@@ -39,6 +39,7 @@ impl Source {
         if let Some(v4) = v6.to_ipv4_mapped() {
             return Self(u128::from(u32::from(v4)));
         }
+        // A prefix of 0 bits shifts by 128, which `<<` cannot.
         let mask = u128::MAX.checked_shl(128 - u32::from(prefix.min(128)));
         Self(u128::from(v6) & mask.unwrap_or_default())
     }
@@ -81,6 +82,7 @@ impl QuotaPolicy {
 /// A percentage of a number, rounded up.
 fn percent(of: usize, percent: u8) -> usize {
     let percent = usize::from(percent.min(100));
+    // In two steps, since `of * percent` may overflow.
     of / 100 * percent + (of % 100 * percent).div_ceil(100)
 }
 
@@ -133,6 +135,7 @@ impl QuotaTable {
         };
         let held = &mut found.get_mut().1;
         debug_assert!(*held >= less, "{less} returned of {held}");
+        // Saturating: a miscount must not lock a source out for good.
         *held = held.saturating_sub(less);
         if *held == 0 {
             found.remove();

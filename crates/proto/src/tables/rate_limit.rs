@@ -39,6 +39,7 @@ impl TokenBucket {
         let missing = full.since(now).as_micros();
         let most = interval.as_micros().saturating_mul(burst);
         if missing > most {
+            // Nothing is taken: a client that keeps asking is not locked out for longer.
             return Err(Duration::from_micros(missing - most));
         }
         debug_assert!(full > now, "a token is missing");

@@ -248,6 +248,7 @@ impl Client {
         let operation = &mut self.operations[index as usize];
         if streamed {
             let chunks = arrived.len();
+            // One block may release several that waited behind it, more than credit was left for.
             operation.response.credit = operation.response.credit.saturating_sub(chunks as u32);
             for (n, bytes) in arrived.into_iter().enumerate() {
                 let last = complete && n + 1 == chunks;

@@ -146,6 +146,8 @@ impl Client {
                 // The next set begins, so that a gap in the first is reported.
                 (false, _) => window.max(2) + burst,
             };
+            // Presumed ones count here: a server that never reports must not have the whole body in
+            // flight.
             let limit = cx.config.limits.blocks_in_flight.max(1);
             let sender = &upload.sender;
             if sender.in_window() >= allowed.max(1) || sender.outstanding().len() >= limit {
@@ -245,6 +247,7 @@ impl Client {
             return false;
         };
         let parameters = carrier.parameters(cx, peer);
+        // A report may be a CON, and would be retransmitted until it is acknowledged.
         carrier.acknowledge_response(cx, from, message, parameters);
         let reference = Reference {
             block,
@@ -376,6 +379,7 @@ impl Client {
                 if !is_due || !carrier.is_reported(exchange) {
                     continue;
                 }
+                // A loss for the controller, and a repetition with a token of its own.
                 carrier.end_missing(cx, exchange);
                 lost += 1;
             } else if block < report.end && carrier.is_reported(exchange) {

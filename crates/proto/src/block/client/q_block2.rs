@@ -62,6 +62,7 @@ impl Client {
         let Some(download) = self.q_download(index) else {
             return;
         };
+        // A late block with a forgotten token is rejected, and requested again as missing.
         if let Some(oldest) = download.add_token(token) {
             carrier.tokens.observations.remove(peer, &oldest, index);
         }

@@ -296,6 +296,7 @@ impl Observers {
         }
         debug_assert!(self.observed[at].observers > 0, "an observer was counted");
         self.observed[at].observers -= 1;
+        // Reported, so that the application forgets what it keeps for the subject.
         let forgotten = self.remove_if_unobserved(at as u32);
         self.check_invariants();
         (observer, forgotten)

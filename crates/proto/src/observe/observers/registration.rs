@@ -36,6 +36,7 @@ impl Observers {
             self.refresh(now, index, size, key);
             return Some(index);
         }
+        // Only after the lookup: an observer that registers again needs no place.
         let full =
             self.slots.len() >= self.limit || self.of_peer(*first).count() >= self.limit_of_peer;
         if full || self.key_bytes + long_token.len() > self.key_limit {
@@ -54,6 +55,7 @@ impl Observers {
             last_id: MessageId(0),
             has_last: false,
             subject: at,
+            // The response to the registration carries this version; later ones are notified.
             version: self.observed[at as usize].version,
             exchange: NONE,
             of_subject: Links {
@@ -97,12 +99,15 @@ impl Observers {
         let version = self.observed[at as usize].version;
         let observer = &mut self.slots[index as usize];
         observer.size = size;
+        // Notifications wait for the response, which must come first.
         observer.pending = true;
         observer.version = version;
         observer.confirmed = now;
         observer.unconfirmed = 0;
         if observer.key[..] != *key {
             let before = core::mem::replace(&mut observer.key, KeyBytes::new(key));
+            // Added before the old key is subtracted, which may exceed the limit for a moment; a
+            // refresh is never refused.
             self.key_bytes += key.len();
             self.forget_key(&before);
         }
@@ -118,6 +123,7 @@ impl Observers {
         match self.slots.get(head as usize) {
             Some(other) if other.key[..] == *key => Some(Arc::clone(&other.key)),
             _ if self.key_bytes + key.len() + token > self.key_limit => {
+                // The subject may have been added for this observer only.
                 self.remove_if_unobserved(at);
                 None
             }
