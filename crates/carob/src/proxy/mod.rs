@@ -285,6 +285,7 @@ impl ProxyBuilder {
     /// Sets the identifier in Hop Limit Reached responses (RFC 8768 section 4). Spaces are removed.
     /// Default: `carob`.
     pub fn identifier(mut self, name: &str) -> Self {
+        // The names in a 5.08 are separated by spaces (RFC 8768 4).
         self.identifier = name.split_whitespace().collect();
         self
     }
@@ -292,6 +293,7 @@ impl ProxyBuilder {
     /// Sets the Hop-Limit added to requests without one, at least 1. Default: 16 (RFC 8768 section
     /// 3).
     pub fn hop_limit(mut self, hops: u8) -> Self {
+        // 0 is not a valid Hop-Limit (RFC 8768 3).
         self.hop_limit = hops.max(1);
         self
     }
@@ -399,6 +401,7 @@ fn resource(forwarder: &Arc<Forwarder>, upstream: Upstream) -> Resource {
         Arc::clone(&upstream),
     ));
     let resource = Resource::new()
+        // Conditions concern the state at the origin, which evaluates them.
         .own_conditions()
         .unlisted()
         .following(follow);

@@ -95,6 +95,7 @@ impl Drop for MetricsPublisher {
             if let Sort::Gauge = series.sort {
                 metrics::with_recorder(|recorder| {
                     let gauge = recorder.register_gauge(&series.key, &METADATA);
+                    // Several endpoints share a gauge: each takes back its own part when it ends.
                     gauge.decrement(series.last as f64);
                 });
             }
@@ -364,6 +365,7 @@ impl PublishedSeries {
     fn counter_of(&mut self, metric: &'static Metric, labels: &[Pair], total: u64) {
         let (series, new) = self.series(metric, labels, Sort::Counter);
         let grown = total.saturating_sub(series.last);
+        // A new series is published as 0, so that a rate over it is defined.
         if grown > 0 || new {
             series.last = total;
             metrics::with_recorder(|recorder| {
@@ -414,6 +416,8 @@ impl PublishedSeries {
             for (now, last) in times.buckets().iter().zip(last.buckets()) {
                 let count = now.count - last.count;
                 if count > 0 {
+                    // The engine counts in buckets; the mean of each is the best that a recorder
+                    // can be told.
                     let mean = (now.sum - last.sum) as f64 / count as f64;
                     histogram.record_many(mean / 1e6, count as usize);
                 }

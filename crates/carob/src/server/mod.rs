@@ -229,6 +229,7 @@ impl Server {
     #[cfg(feature = "tls")]
     pub fn set_tls(&self, tls: &ServerTls) -> Result<(), crate::tls::TlsError> {
         let made = self.tls.iter().map(|(kind, _)| tls.config(alpn(*kind)));
+        // All are made before one is set: an invalid certificate changes nothing.
         let made: Vec<_> = made.collect::<Result<_, _>>()?;
         for ((_, place), config) in self.tls.iter().zip(made) {
             place.set(config);
@@ -437,6 +438,7 @@ impl ServerBuilder {
     /// Outside a tokio runtime.
     pub async fn start(mut self) -> Result<Server, OpenError> {
         self.config.listeners = self.listens.len();
+        // Before any socket is opened: an error leaves no port bound.
         self.router.finish()?;
         #[cfg(feature = "dtls")]
         self.config.dtls.check().map_err(OpenError::Credential)?;

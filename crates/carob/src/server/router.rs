@@ -149,6 +149,7 @@ impl Router {
         };
         let route = Route { pattern, resource };
         match self.routes.get_mut(place) {
+            // The last of two routes with one path counts.
             Some(taken) => *taken = route,
             None => self.routes.push(route),
         }
@@ -172,6 +173,7 @@ impl Router {
     /// from the first segment on; then the fallback. The root has no segments, or a single empty
     /// one.
     pub(crate) fn find(&self, key: &[u8]) -> Option<&Route> {
+        // A single empty segment is the root, like no segment (RFC 7252 6.5).
         let key = if key == [0, 0] { &[] } else { key };
         match self.table.get(key).copied().or_else(|| self.tree.find(key)) {
             Some(place) => self.routes.get(place),
@@ -291,6 +293,7 @@ impl Tree {
             let named = !segment.is_empty() && core::str::from_utf8(segment).is_ok();
             self.find_below(node.parameter.filter(|_| named)?, after)
         };
+        // The most specific route first; the depth of the walk is that of the longest pattern.
         literal().or_else(parameter).or(node.rest)
     }
 }

@@ -131,6 +131,7 @@ impl SharedCache {
         let mut cache = self.lock();
         cache.invalidate(&asked.target(asked.options));
         if let Some(created) = location(asked.options, response) {
+            // A created resource may be in the cache as not found (RFC 7252 5.10.7).
             cache.invalidate(&asked.target(&created));
         }
     }

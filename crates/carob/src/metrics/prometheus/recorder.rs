@@ -204,6 +204,7 @@ fn labels_of(key: &Key) -> String {
     if labels.is_empty() {
         return String::new();
     }
+    // Labels in another order are the same series.
     labels.sort_unstable();
     let mut text = String::from("{");
     for (place, (name, value)) in labels.into_iter().enumerate() {

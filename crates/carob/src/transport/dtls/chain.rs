@@ -59,6 +59,7 @@ impl Chain {
     }
 
     fn take(&mut self, number: u16, total: usize, offset: usize, fragment: &[u8]) {
+        // The peer is not authenticated yet: what it can make this endpoint store is bounded.
         if !self.certificates.is_empty() || total > MESSAGE_BYTES {
             return;
         }
@@ -73,6 +74,7 @@ impl Chain {
         };
         let touches = |of: &Range<usize>| of.start <= end && offset <= of.end;
         let first = self.covered.iter().position(touches);
+        // Fragments with gaps between them would each cost an entry.
         if first.is_none() && self.covered.len() >= GAPS {
             return;
         }

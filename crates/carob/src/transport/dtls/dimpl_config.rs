@@ -39,6 +39,7 @@ fn config() -> dimpl::ConfigBuilder {
         .flight_start_rto(NEVER)
         .flight_retries(usize::MAX)
         .handshake_timeout(HANDSHAKE)
+        // RFC 7252 9.1 is about DTLS 1.2, and the layer reads its records.
         .dtls13_cipher_suites(&[])
 }
 
@@ -168,6 +169,8 @@ impl PskResolver for Lookup {
         let dummy = self.dummy(identity);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some((identity.to_vec(), found.is_some()));
+        // An unknown identity gets a key that nobody has, and fails like a wrong key:
+        // identities cannot be probed (RFC 4279 2).
         Some(std::mem::take(&mut *found.unwrap_or(dummy)))
     }
 }
@@ -209,6 +212,7 @@ impl ServerSide {
             None => None,
             Some(keys) => {
                 let mut secret = Zeroizing::new([0; 32]);
+                // The dummy keys must be secret, or an unknown identity could be proven.
                 getrandom::fill(&mut *secret)
                     .map_err(|error| TlsError::Dtls(format!("no random numbers: {error}")))?;
                 let lookup = Arc::new(Lookup {

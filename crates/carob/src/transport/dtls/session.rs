@@ -246,6 +246,7 @@ impl fmt::Debug for ClientSession {
 impl ClientSession {
     /// Processes a datagram of the server. Data that is not of the session is ignored.
     pub fn receive(&mut self, now: Instant, datagram: &[u8]) {
+        // Not even a record: a forged datagram proves no peer.
         if record::first(datagram).is_none() {
             return;
         }

@@ -435,6 +435,7 @@ impl Transport for StreamTransport {
     fn receive(&mut self, engine: &mut impl Engine) -> bool {
         let now = engine.now();
         for _ in 0..EVENTS_A_BATCH {
+            // Staged output goes to the writers before it grows beyond a batch.
             if engine.must_flush(self) {
                 return false;
             }
