@@ -400,6 +400,8 @@ impl Client {
     /// Returns the authenticated identity of a peer with a DTLS session; `None` without a session.
     pub async fn peer_identity(&self, peer: SocketAddr) -> Option<Arc<PeerIdentity>> {
         let peer = canonical(peer);
+        // Only sessions over DTLS have an identity here; the question itself must not open a
+        // transport.
         let handle = self.transports.started(Scheme::Coaps)?;
         handle.ask(|reply| Command::Identity(peer, reply)).await?
     }
@@ -440,6 +442,7 @@ impl Client {
             peers.extend(handle.ask(Command::Peers).await.ok_or(Error::Closed)?);
         }
         let mut known = BTreeSet::new();
+        // A peer may be known on several transports.
         peers.retain(|peer| known.insert(*peer));
         Ok(peers)
     }
@@ -498,6 +501,7 @@ async fn ping_address(
 
 /// Adopts a socket.
 pub(crate) fn socket_of(socket: UdpSocket) -> Result<Socket, OpenError> {
+    // Only for the text of the error.
     let address = socket.local_addr().unwrap_or(([0, 0, 0, 0], 0).into());
     Socket::of(socket).map_err(|source| OpenError::Bind { address, source })
 }

@@ -133,6 +133,7 @@ impl Observation {
     ///
     /// The error with which the observation ended; [`Error::Closed`].
     pub async fn stop(mut self) -> Result<Option<Reply>, Error> {
+        // The server or a failure has ended it: there is nothing to deregister.
         if self.cancel.ended {
             return Ok(None);
         }
@@ -141,6 +142,7 @@ impl Observation {
             return Err(Error::Closed);
         }
         loop {
+            // Notifications that are already queued come before the last response.
             match self.next().await {
                 Some(Ok(Update::Ended(reply))) => return Ok(Some(reply)),
                 Some(Ok(_)) => {}
@@ -162,6 +164,8 @@ impl Observation {
     fn poll_update(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Update, Error>>> {
         if let Some(first) = self.first.take() {
             let reply = self.reply(first);
+            // A response without Observe: the server has not registered the client, and nothing
+            // follows (RFC 7641 4.1).
             return Poll::Ready(Some(Ok(if self.observed {
                 Update::State(reply)
             } else {

@@ -196,6 +196,7 @@ impl RequestBuilder {
     /// 3.2).
     pub fn uint_option(self, number: OptionNumber, value: u32) -> Self {
         let value = value.to_be_bytes();
+        // As few bytes as possible; zero is the empty value (RFC 7252 3.2).
         let zeros = value.iter().take_while(|byte| **byte == 0).count();
         self.option(number, &value[zeros..])
     }
@@ -232,6 +233,7 @@ impl RequestBuilder {
     /// blocks always gets responses.
     pub fn no_response(mut self, unwanted: NoResponse) -> Self {
         self.options
+            // The option is not repeatable (RFC 7967 2): the last call counts.
             .retain(|(number, _)| *number != OptionNumber::NO_RESPONSE);
         self.uint_option(OptionNumber::NO_RESPONSE, unwanted.value())
     }
@@ -359,6 +361,7 @@ impl RequestBuilder {
     ///
     /// As for [`send`](Self::send); later errors are items of the stream.
     pub async fn observe(mut self) -> Result<Observation, Error> {
+        // Taken: the deadline bounds the registration, an observation has no end.
         let deadline = self.deadline.take();
         within(deadline, |began| self.begin_observation(began)).await
     }
@@ -394,6 +397,7 @@ impl RequestBuilder {
         let uri = resolve::read(self.target.clone())?;
         self.handle = self.transports.of(uri.scheme())?;
         let (to, options) = if let Some(to) = self.to {
+            // 3: Uri-Host.
             (to, uri.options_for(to).map_err(option_error(3))?)
         } else {
             let found = resolve::addresses(&uri, self.handle.local()).await?;

@@ -50,11 +50,14 @@ async fn list(forwarder: &Forwarder, routes: &[Route], request: &Request) -> Res
         format!("{}://{}:{}", uri.scheme(), uri.host(), uri.port())
     };
     let mut lists: BTreeMap<String, Option<String>> = BTreeMap::new();
+    // Without hops left, the list lacks the origins' links; 5.08 (RFC 8768 3) is for
+    // requests that are forwarded, and this resource is the proxy's own.
     if let Ok(hops) = hops {
         lists.extend(routes.iter().map(|route| (origin(route), None)));
         let requests = lists.iter_mut().map(|(origin, list)| async move {
             *list = fetch(forwarder, origin, hops).await;
         });
+        // At once: silent origins cost one timeout together, not one each.
         join_all(requests).await;
     }
     let mut writer = LinkWriter::new();
@@ -62,6 +65,7 @@ async fn list(forwarder: &Forwarder, routes: &[Route], request: &Request) -> Res
         let list = lists.get(&origin(route)).and_then(Option::as_deref);
         let readable = |link: &Result<_, _>| link.is_ok();
         for link in Links::new(list.unwrap_or_default())
+            // Behind a syntax error, nobody knows where the next link begins.
             .take_while(readable)
             .flatten()
         {
@@ -79,6 +83,7 @@ async fn list(forwarder: &Forwarder, routes: &[Route], request: &Request) -> Res
     }
     let text = writer.finish();
     let query: Vec<&[u8]> = request.query().collect();
+    // Not at the origins, because a filter may name the proxy's targets (RFC 6690 4.1).
     let text = if query.is_empty() {
         text
     } else {

@@ -23,6 +23,7 @@ impl Names {
             .map(|(_, place)| place.ip());
         match uri.host() {
             Host::Name(name) if self.hosts.iter().any(|own| own == name) => places.next().is_some(),
+            // RFC 6761 6.3: always a loopback address.
             Host::Name(name) if name == "localhost" => {
                 places.any(|place| place.is_loopback() || place.is_unspecified())
             }
@@ -37,9 +38,11 @@ impl Names {
 /// Returns whether packets to `address` arrive at a socket bound to `place`.
 fn is_reached_by(address: IpAddr, place: IpAddr) -> bool {
     let (address, place) = (address.to_canonical(), place.to_canonical());
+    // Systems deliver what is sent to the unspecified address to this host.
     if address == place || address.is_unspecified() {
         return true;
     }
+    // A socket at :: takes IPv4, too.
     place.is_unspecified()
         && (place.is_ipv6() || address.is_ipv4())
         // Only a local address can be bound. Port 0: a free one.

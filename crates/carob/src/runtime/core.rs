@@ -181,6 +181,7 @@ impl Core {
         } else {
             return false;
         };
+        // Before the outcome is reported: whoever waits for it finds no request unanswered.
         self.endpoint.shut_down(now);
         debug_assert!(
             self.endpoint.usage().requests == 0,

@@ -200,6 +200,7 @@ impl PendingRequests {
                 self.ids.remove(&ticket);
                 return;
             }
+            // From now on a new listener begins an observation of its own.
             self.observed.remove(&shared.target);
         }
         endpoint.stop_observing(now, id);
@@ -248,6 +249,7 @@ impl PendingRequests {
         let pending = self.pending.remove(&id)?;
         pending.visit_tickets(|ticket| _ = self.ids.remove(&ticket));
         if let Waiting::Observation(shared) = &pending.waiting
+            // During a deregistration, another observation may have taken the place.
             && self.observed.get(&shared.target) == Some(&id)
         {
             self.observed.remove(&shared.target);
@@ -297,6 +299,7 @@ impl PendingRequests {
                 }) = self.pending.get(&id)
                     && let Some(starved) = starved
                 {
+                    // Stores a permit if nobody waits yet, so that the call is not lost.
                     starved.notify_one();
                 }
             }

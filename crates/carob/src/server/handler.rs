@@ -54,6 +54,7 @@ where
     A: Future<Output: IntoResponse> + Send + 'static,
 {
     fn call(&self, request: Request) -> HandlerFuture {
+        // Called here and not in the future, which would have to borrow the handler.
         let answer = self(request);
         Box::pin(async move { answer.await.into_response() })
     }
@@ -138,6 +139,7 @@ pub(super) async fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     let done = tokio::task::spawn_blocking(work).await;
+    // The closure panicked. What it said is not for the client.
     done.unwrap_or_else(|_| Err(Refusal::internal_server_error("")))
 }
 

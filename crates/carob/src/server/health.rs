@@ -71,6 +71,7 @@ impl Health {
             _ => self.text().into_bytes(),
         };
         let mut response = Response::content(format, body);
+        // 5.03, so that a load balancer need not read the body.
         if self.state() != STATES[0] {
             response.code = Code::SERVICE_UNAVAILABLE;
         }

@@ -94,6 +94,7 @@ impl Listen {
         let unknown = (std::net::Ipv6Addr::UNSPECIFIED, 0).into();
         let address = match &self.at {
             ListenAt::Address(address) => address.clone().resolve().await?,
+            // Only named in errors.
             ListenAt::Socket(socket) => socket.local_addr().unwrap_or(unknown),
         };
         let tls = self.tls_config(address)?;

@@ -67,6 +67,7 @@ impl Default for Shared {
     fn default() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
+            // Relaxed: the numbers must differ, nothing else is ordered by them.
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             confirmable: false,
             attached: Mutex::default(),
@@ -180,6 +181,8 @@ impl Notifier {
 
     /// Returns and clears the pending changes of the server at `place`.
     pub(crate) fn take(&self, place: usize) -> Option<Changes> {
+        // Emptied before the handlers run: a change in the meantime is noted anew, and not
+        // lost.
         self.lock().get_mut(place)?.changes.take()
     }
 

@@ -25,6 +25,7 @@ impl HandlerPipeline {
     pub(crate) fn new(resource: &Resource, offer: &Offer, asked: &Negotiation) -> Self {
         Self {
             state: resource.state.clone().filter(|_| asked.conditional),
+            // Only a safe request asks for validation by ETag (RFC 7252 5.10.6.2).
             etags: asked.etags && offer.method.is_safe(),
             format: match offer.format {
                 MediaType::Format(format) => Some(format),
@@ -39,6 +40,8 @@ impl HandlerPipeline {
         request: Request,
         handler: impl FnOnce(Request) -> HandlerFuture,
     ) -> Response {
+        // Before the handler: a request whose condition fails must not be performed (RFC 7252
+        // 5.10.8).
         if let Some(state) = self.state {
             let current = match state.state(request.clone()).await {
                 Ok(current) => current,

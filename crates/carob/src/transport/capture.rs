@@ -56,6 +56,7 @@ impl Capture {
             on_datagram,
             local,
             scheme,
+            // Keyed: remote hosts choose the addresses, and could make them collide.
             frames: HashMap::with_hasher(KeyedState::with_seed(seed)),
         }
     }
@@ -93,6 +94,7 @@ impl Capture {
         if self.on_datagram.is_none() {
             return;
         }
+        // Out of the table, because reporting borrows all of the capture.
         let new = || FrameReader::new(framing, LONGEST);
         let mut reader = self.frames.remove(&peer).unwrap_or_else(new);
         reader.push(bytes);
@@ -113,6 +115,7 @@ impl Capture {
         if self.on_datagram.is_none() {
             return;
         }
+        // One whole message of this endpoint: its length is already bounded.
         let mut reader = FrameReader::new(framing, u32::MAX);
         reader.push(bytes);
         if let Ok(Some(message)) = reader.next() {

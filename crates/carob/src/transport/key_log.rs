@@ -51,6 +51,7 @@ fn write(label: &str, random: &[u8], secret: &[u8]) {
     let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
     // A session does not fail for its log.
     let _ = output.write_all(line.as_bytes());
+    // A program that decrypts a running capture needs the line now.
     let _ = output.flush();
 }
 
@@ -96,6 +97,7 @@ pub(crate) fn see_key_expansion(master: &[u8], seed: &[u8]) {
 fn client_random(seed: &[u8]) -> Option<&[u8]> {
     const RANDOM_BYTES: usize = 32;
     let randoms = seed.strip_prefix(b"key expansion")?;
+    // The server's random value is the first one in this seed (RFC 5246 6.3).
     (randoms.len() == 2 * RANDOM_BYTES).then(|| &randoms[RANDOM_BYTES..])
 }
 

@@ -94,8 +94,10 @@ async fn answer(
     let (status, body) = if ends(&head) {
         respond(&head, prometheus)
     } else {
+        // RFC 6585 5.
         ("431 Request Header Fields Too Large", String::new())
     };
+    // Content-Length is that of the answer to GET all the same (RFC 9110 9.3.2).
     let only_head = head.starts_with(b"HEAD ");
     let mut bytes = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
@@ -118,6 +120,7 @@ pub(super) fn respond(head: &[u8], prometheus: &Prometheus) -> (&'static str, St
     let path = target.and_then(|target| target.split(|&byte| byte == b'?').next());
     match (method, path) {
         _ if !is_http => ("400 Bad Request", String::new()),
+        // Before the path: a page whose name leads here (DNS rebinding) learns nothing.
         _ if !is_own(host(head), prometheus) => {
             let text = "the name in Host is not served here: use an address or localhost, or name it \
                         with --metrics-host\n";

@@ -194,6 +194,7 @@ impl DtlsLayer {
             return;
         };
         let until = handshake.until;
+        // The next flight, or the end, acknowledges the one before it (RFC 6347 4.2.4).
         if (fresh > 0 || connected)
             && let Some(answered) = handshake.flight.take()
         {
@@ -220,6 +221,8 @@ impl DtlsLayer {
     /// Makes the session of a completed handshake live; it replaces an earlier one.
     pub(super) fn promote(&mut self, engine: &mut impl Engine, now: Instant, index: u32) {
         let peer = self.sessions.slots[index as usize].peer;
+        // Before the new one is live: an exchange must not continue in another session (RFC
+        // 7252 9.1.1).
         if let Some(old) = self.sessions.of(peer).live {
             self.end(engine, now, old, SessionEnd::Replaced);
         }
@@ -299,6 +302,7 @@ impl DtlsLayer {
         if let Some(flight) = session.handshake.and_then(|handshake| handshake.flight) {
             engine.endpoint().flight_ended(now, &flight, None);
         }
+        // Nothing of a peer that has not proven its identity reaches the engine.
         self.inbox.clear();
         self.ends.clear();
     }

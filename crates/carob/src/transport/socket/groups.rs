@@ -65,6 +65,7 @@ impl Group {
         match &self.address {
             IpAddr::V4(group) => {
                 let interface = if index == 0 {
+                    // The system takes the interface from its routes.
                     InterfaceIndexOrAddress::Address(Ipv4Addr::UNSPECIFIED)
                 } else {
                     InterfaceIndexOrAddress::Index(index)
@@ -80,6 +81,7 @@ impl FromStr for Group {
     type Err = GroupError;
 
     fn from_str(text: &str) -> Result<Self, GroupError> {
+        // As in a zone of an IPv6 address (RFC 4007 11), here for IPv4, too.
         let (address, interface) = match text.split_once('%') {
             Some((address, interface)) => (address, Some(interface.to_owned())),
             None => (text, None),
@@ -113,6 +115,7 @@ impl ToGroups {
         // A broadcast address counts as a group.
         socket.set_broadcast(true)?;
         if let Some(hops) = self.hops {
+            // On an IPv6 socket, too: mapped addresses are sent to with the options of IPv4.
             socket.set_multicast_ttl_v4(hops.into())?;
             if v6 {
                 socket.set_multicast_hops_v6(hops.into())?;

@@ -70,6 +70,8 @@ pub(super) fn receive(
                     // A full buffer means that the datagram was truncated.
                     is_cut: length == DATAGRAM_BYTES,
                 };
+                // Without IP_PKTINFO the destination is unknown, and a multicast request is
+                // answered like one to this host.
                 take(canonical(from), Destination::Us(None), received);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(count),
@@ -95,6 +97,7 @@ pub(super) fn send(io: &Io, v6: bool, outbox: &Outbox) -> io::Result<usize> {
         {
             Ok(_) => {}
             Err(error) if count == 0 => return Err(error),
+            // Those before it are out. It is the first of the next call, which reports the error.
             Err(_) => return Ok(count),
         }
     }

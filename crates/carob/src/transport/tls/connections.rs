@@ -51,6 +51,7 @@ impl TlsConnections {
         let config = self.config.get_or_try_init(make).await?;
         let server = match name {
             Some(name) => ServerName::try_from(name.to_owned()).map_err(io::Error::other)?,
+            // The certificate must name the address itself.
             None => ServerName::IpAddress(to.ip().into()),
         };
         let connector = TlsConnector::from(Arc::clone(config));
@@ -72,6 +73,8 @@ impl Identity {
         let key = any_supported_type(&self.key.0).map_err(TlsError::Identity)?;
         let certified = CertifiedKey::new(self.chain.clone(), key);
         match certified.keys_match() {
+            // Unknown: this kind of key does not show its public half, so nothing speaks against
+            // the pair.
             Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
             Err(error) => return Err(TlsError::Identity(error)),
         }
@@ -91,6 +94,7 @@ impl ClientTls {
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = alpn.into_iter().map(<[u8]>::to_vec).collect();
+        // Writes nothing unless the application has asked for a log.
         config.key_log = Arc::new(TlsKeyLog);
         Ok(Arc::new(config))
     }
@@ -165,6 +169,7 @@ impl ServerTls {
         let builder = match &self.clients {
             None => builder.with_no_client_auth(),
             Some(clients) => {
+                // Without `allow_unauthenticated`, a client that has no certificate is refused.
                 let verifier =
                     WebPkiClientVerifier::builder_with_provider(Arc::clone(clients), provider())
                         .build()

@@ -239,6 +239,7 @@ impl ClientTls {
 fn system_roots() -> Result<RootCertStore, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
+    // Stores of systems hold certificates that the verifier cannot read; the others count.
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
         let problems: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
@@ -253,5 +254,6 @@ fn system_roots() -> Result<RootCertStore, TlsError> {
 }
 
 pub(crate) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    // Named, because the default of the process may be missing, and rustls then panics.
     Arc::new(rustls::crypto::ring::default_provider())
 }
