@@ -61,6 +61,7 @@ impl CacheKey {
         for option in options {
             if self.has(option.number) {
                 key.extend_from_slice(&option.number.0.to_be_bytes());
+                // At most 65,804 bytes (RFC 7252 3.1).
                 key.extend_from_slice(&(option.value.len() as u32).to_be_bytes());
                 key.extend_from_slice(option.value);
             }

@@ -110,6 +110,7 @@ impl Context {
         let reliable = self.config.reliable.is_some();
         Capacity {
             message: if reliable {
+                // Until the CSM says more (RFC 8323 5.3.1).
                 (BASE_MESSAGE_SIZE - HEAD_GROWTH) as usize
             } else {
                 self.datagram_bytes()
@@ -151,6 +152,7 @@ impl Context {
         };
         let offset = block.offset() as u64;
         if !capacity.reliable {
+            // Never larger than requested (RFC 7959 2.4).
             return RequestedBlock::block(offset, block.szx.min(self.config.block_size));
         }
         let fits = capacity.beside(RESPONSE_HEAD);

@@ -206,6 +206,7 @@ impl Answers {
         let place = match code {
             None => SILENCE,
             Some(code) => match code.class() {
+                // A detail has five bits: every index of a class is below the next one.
                 2 => usize::from(code.detail()),
                 class @ 4..=5 => usize::from(class - 3) * DETAILS + usize::from(code.detail()),
                 _ => OTHER,
@@ -307,6 +308,7 @@ impl Times {
 
     pub(crate) fn add(&mut self, time: Duration) {
         let micros = time.as_micros();
+        // Far below 2^63, so that the next power of two exists.
         let place = (micros.div_ceil(Self::SHORTEST).max(1)).next_power_of_two();
         let place = (place.trailing_zeros() as usize).min(Self::BUCKETS - 1);
         let bucket = &mut self.0[place];

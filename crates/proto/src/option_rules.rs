@@ -40,9 +40,11 @@ impl Allowed {
         };
         let repeatable = || !once && number.definition().is_none_or(|known| known.repeatable);
         let fits = match number {
+            // RFC 7252 5.10.1, 5.10.7: in a URI they would be resolved away.
             OptionNumber::URI_PATH | OptionNumber::LOCATION_PATH => {
                 !matches!(option.value, b"." | b"..")
             }
+            // RFC 7252 5.10.2. The others have lower numbers, and were seen before.
             OptionNumber::PROXY_URI => !self.uri,
             _ => true,
         };

@@ -188,6 +188,8 @@ impl AmplificationLimit {
 
     fn longest<'a>(rules: impl Iterator<Item = &'a Rule>, address: IpAddr) -> bool {
         let own = rules.filter(|rule| rule.prefix.contains(address));
+        // One at most of each length contains an address, because equal prefixes replace each
+        // other.
         let longest = own.max_by_key(|rule| rule.prefix.length);
         longest.is_some_and(|rule| rule.on)
     }

@@ -61,6 +61,8 @@ impl Seeds {
 
     /// The two keys of tokens.
     pub(crate) fn tokens(&self) -> (u64, u64) {
+        // SplitMix64 can be inverted: from what tokens reveal on the wire, nobody must compute
+        // the seeds of tables.
         let other = SipHasher13::new_with_keys(self.root, !self.root).finish();
         let key = |label: &str| {
             let mut hasher = SipHasher13::new_with_keys(self.root, other);

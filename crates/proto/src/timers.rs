@@ -100,6 +100,7 @@ impl<O: Copy> Timers<O> {
         self.sequence += 1;
         let position = self.heap.len();
         self.heap.push((at, self.sequence, id.index() as u32));
+        // Not more entries than timers, of which `add` has checked the number.
         self.slots[id.index()].position = position as u32;
         self.sift_up(position);
         debug_assert!(self.deadline(id) == Some(at), "the timer runs until {at:?}");

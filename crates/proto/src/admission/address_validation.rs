@@ -30,6 +30,7 @@ pub(crate) struct Validated(BoundedMap<Source>);
 
 impl Validated {
     pub(crate) fn new(seed: u64, limit: usize) -> Self {
+        // In a table of none, no eviction would make room.
         Self(BoundedMap::new(seed, limit.max(1)))
     }
 

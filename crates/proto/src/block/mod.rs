@@ -92,6 +92,7 @@ impl Default for QBlockConfig {
 impl QBlockConfig {
     /// Blocks of a set.
     pub(crate) fn set(&self) -> u32 {
+        // Numbers of blocks are divided by it.
         u32::from(self.max_payloads.max(1))
     }
 }
@@ -126,6 +127,7 @@ impl Blocks {
     /// size of each is known.
     pub(crate) fn expected_bytes(&self, named: u32) -> u32 {
         match (named, self.block2) {
+            // 16 bytes more for header, token and options: an estimate.
             (0, Some(block)) => block.szx.bytes() as u32 + 16,
             (named, _) => named,
         }

@@ -44,6 +44,7 @@ impl Report {
             .option(OptionNumber::Q_BLOCK1)
             .and_then(|value| BlockValue::decode(value).ok());
         Self {
+            // Does not overflow: numbers have 20 bits (RFC 7959 2.2).
             end: named.map_or(answered, |block| block.number) + 1,
             missing: BTreeSet::new(),
         }
@@ -143,6 +144,7 @@ impl BlockSender {
     /// The number of blocks; a body without bytes has one.
     pub(crate) fn blocks(&self) -> u32 {
         let blocks = self.body.len().div_ceil(self.size.bytes());
+        // At most 2^20, as `new` has checked.
         blocks.max(1) as u32
     }
 
@@ -268,6 +270,7 @@ impl BlockSender {
 
     /// The ended transmission with this token.
     pub(crate) fn find_ended(&self, token: &TokenKey) -> Option<BlockTransmission> {
+        // The latest first, because reports mostly name those.
         let found = self.ended.iter().rev().find(|sent| sent.token == *token);
         found.copied()
     }

@@ -363,6 +363,7 @@ impl Client {
     /// Ends every request of this endpoint with [`Failure::ShutDown`].
     pub(crate) fn shut_down(&mut self, cx: &mut Context, carrier: &mut Carrier) {
         self.shut_groups(cx, carrier);
+        // Collected, because each end changes the table.
         let all: Vec<u32> = self
             .operations
             .iter()

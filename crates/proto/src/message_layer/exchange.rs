@@ -262,6 +262,7 @@ impl Exchange {
     /// 7252 4.7).
     pub(crate) fn probing_delay(&self, parameters: &TransmissionParameters) -> Duration {
         let bytes = self.bytes.len() as u64;
+        // PROBING_RATE is in bytes per second; 0 would never pay.
         let paid = Duration::from_secs(bytes.div_ceil(u64::from(parameters.probing_rate.max(1))));
         // A response that has not come by then is not expected any more.
         paid.min(parameters.exchange_lifetime())

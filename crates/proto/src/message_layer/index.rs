@@ -22,6 +22,7 @@ pub(crate) struct ExchangeIndex {
 
 impl ExchangeIndex {
     pub(crate) fn new(seed: u64) -> Self {
+        // Keyed: Message IDs and tokens are looked up as messages of anyone name them.
         let state = KeyedState::with_seed(seed);
         Self {
             state,

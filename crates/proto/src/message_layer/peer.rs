@@ -181,6 +181,7 @@ pub(crate) struct PeersFull;
 
 impl Peers {
     pub(crate) fn new(seed: u64, limit: usize, quota_policy: QuotaPolicy) -> Self {
+        // In a table of none, no eviction would make room.
         let table = BoundedMap::new(seed, limit.max(1));
         Self {
             unshown_limit: quota_policy.unvalidated_watermark(table.limit()),

@@ -167,6 +167,7 @@ impl Carrier {
         debug_assert!(exchange.is_reported(), "others have a timer of their own");
         let last = exchange.transmissions.last().copied().unwrap_or_default();
         let peer = &mut self.peers[exchange.peer];
+        // Not what was heard at the moment of departure, which says nothing of this message.
         let silent = peer.last_heard <= last.at;
         let lost = Lost::new(cx.now, last, exchange.bytes.len() as u32, silent);
         peer.congestion.controller().on_lost(&lost);
@@ -219,6 +220,7 @@ impl Carrier {
         let transmissions = &exchange.transmissions;
         let sent = exchange.bytes.len() as u32;
         let matched = if prompt {
+            // A repetition is another message: this one has one transmission.
             Matched::Exact(0)
         } else {
             // A late report would give the server's timer as the round trip of the path.

@@ -54,6 +54,7 @@ impl Carrier {
             token,
             counting: CopyTagging::Off,
             bytes,
+            // The reply is an empty ACK (RFC 7252 4.1).
             answer_bytes: 4,
             parameters: None,
             budget,

@@ -84,6 +84,7 @@ impl Newest {
     pub(crate) fn is_older_than(&self, sequence: u32, now: Instant) -> bool {
         const HALF: u32 = 1 << 23;
         debug_assert!(self.sequence <= SEQUENCE_MAX, "24 bits");
+        // A longer option is no sequence number; only 24 bits count (RFC 7641 2).
         let (first, second) = (self.sequence, sequence & SEQUENCE_MAX);
         (first < second && second - first < HALF)
             || (first > second && first - second > HALF)

@@ -154,6 +154,7 @@ fn register(
     if registered.is_none() {
         return false;
     }
+    // A renewed registration is the same entry (RFC 7641 4.1), which is counted already.
     if carrier.notifications.observers.len() > listed {
         carrier.peers[peer].users += 1;
         let source = cx.quota_policy.source(from);

@@ -69,6 +69,7 @@ impl ObservationTokens {
         token: &TokenKey,
         is: impl Fn(&TokenKey) -> bool,
     ) -> Option<ObservationToken> {
+        // Every response comes by here; an endpoint that observes nothing needs no hash.
         if self.table.is_empty() {
             return None;
         }
@@ -136,6 +137,7 @@ impl ObservationTokens {
         if own.is_none_or(|own| own.operation != operation) {
             return false;
         }
+        // Taken out and inserted anew: its place depends on the token.
         if let Some(entry) = self.remove(peer, before, operation) {
             self.insert(ObservationToken { token, ..entry });
         }

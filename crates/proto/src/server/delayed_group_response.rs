@@ -32,6 +32,7 @@ impl Context {
         match self.config.leisure {
             Leisure::Default => self.config.parameters.default_leisure,
             Leisure::Estimated { members, rate } => {
+                // S * G / R of RFC 7252 8.2, with R in bytes per second.
                 let all = (bytes as u64).saturating_mul(u64::from(members));
                 let micros = all.saturating_mul(1_000_000) / u64::from(rate.max(1));
                 Duration::from_micros(micros)
@@ -50,6 +51,8 @@ impl Server {
         budget: usize,
         bytes: Vec<u8>,
     ) {
+        // A member may always stay silent (RFC 7252 8.2), so that a flood costs no more than
+        // the table.
         if self.delayed_responses.len() >= cx.config.limits.delayed_responses {
             let id = None;
             let retransmissions = 0;
@@ -88,6 +91,7 @@ impl Server {
         } = self.delayed_responses.remove(index as usize);
         debug_assert!(bytes.len() <= budget, "{} bytes", bytes.len());
         cx.timers.remove(timer);
+        // As NON, like the request (RFC 7252 5.2.3, 8.1).
         carrier.send_separately(cx, to, (token, None), (false, budget), bytes);
     }
 }

@@ -160,6 +160,7 @@ impl Observers {
     ) -> Self {
         Self {
             unconfirmed_max,
+            // Numbers of the application: remote hosts cannot make them collide.
             state: FixedState::with_seed(seed),
             subjects: HashTable::new(),
             observed: Slab::new(),
@@ -389,6 +390,7 @@ impl Observers {
     /// Returns whether an observer's last version is older than the current one.
     pub(crate) fn is_behind(&self, index: ObserverIndex) -> bool {
         let observer = &self.slots[index as usize];
+        // Unequal, not less: versions wrap.
         observer.version != self.observed[observer.subject as usize].version
     }
 
