@@ -216,6 +216,7 @@ pub(super) type Ended = Option<Result<(), Arc<io::Error>>>;
 async fn until_ended(mut ended: watch::Receiver<Ended>) -> io::Result<()> {
     match ended.wait_for(Option::is_some).await.as_deref() {
         Ok(Some(Err(error))) => Err(match error.raw_os_error() {
+            // Callers look for the number of the system, which a wrapped error hides.
             Some(number) => io::Error::from_raw_os_error(number),
             None => io::Error::new(error.kind(), Arc::clone(error)),
         }),
@@ -227,6 +228,7 @@ async fn until_ended(mut ended: watch::Receiver<Ended>) -> io::Result<()> {
 /// Waits until all of these tasks have ended, or one of them with an error.
 pub(crate) async fn all_ended(handles: Vec<Arc<Handle>>) -> io::Result<()> {
     let ended: Vec<_> = handles.iter().map(|handle| handle.ended.clone()).collect();
+    // A handle held here would keep its endpoint from ending.
     drop(handles);
     try_join_all(ended.into_iter().map(until_ended)).await?;
     Ok(())
@@ -234,6 +236,7 @@ pub(crate) async fn all_ended(handles: Vec<Arc<Handle>>) -> io::Result<()> {
 
 impl Handle {
     pub(crate) fn ticket(&self) -> u64 {
+        // Relaxed: the numbers must differ, nothing else is ordered by them.
         self.next_ticket.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -293,6 +296,7 @@ pub(crate) async fn shutdown_all(handles: Vec<Arc<Handle>>, limit: Duration) -> 
         }
     }
     let mut outcome = ShutdownOutcome::Drained;
+    // Only now, so that all endpoints use the same time limit at once.
     for ended in asked {
         outcome = outcome.and(ended.await.unwrap_or(ShutdownOutcome::Drained));
     }

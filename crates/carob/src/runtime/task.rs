@@ -46,6 +46,7 @@ pub(super) fn start<T: Transport + 'static>(
     let seed = entropy.next_u64();
     let spans = Spans::if_enabled(seed);
     if spans.is_some() && engine.trace == Tracing::Off {
+        // Spans are made of these events.
         engine.trace = Tracing::Exchanges;
     }
     let controller = engine.controller.name();
@@ -55,6 +56,8 @@ pub(super) fn start<T: Transport + 'static>(
         endpoint.set_peer(*peer, own.controller, own.parameters);
     }
     let (commands, command_queue) = mpsc::channel(COMMANDS);
+    // Unbounded, because a request that is dropped cannot wait; the requests there are
+    // bound it.
     let (control, control_queue) = mpsc::unbounded_channel();
     let service = serve.map(|serve| serve.make(&mut endpoint, scheme, local, seed));
     let taps = Taps {
@@ -113,6 +116,7 @@ impl<T: Transport> Task<T> {
             tracing::error!(%error, local = %self.local, "the socket is unusable");
         }
         self.publish();
+        // Shared, because several may wait for the end, and an `io::Error` cannot be cloned.
         self.ending.send_replace(Some(ended.map_err(Arc::new)));
     }
 

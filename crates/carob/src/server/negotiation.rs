@@ -68,6 +68,7 @@ pub(crate) enum MediaType {
 impl MediaType {
     fn suits(self, accept: Option<ContentFormat>) -> bool {
         match (self, accept) {
+            // Without Accept, the first offer counts (RFC 7252 5.10.4).
             (_, None) | (Self::Any, _) => true,
             (Self::Format(format), Some(accept)) => format == accept,
             (Self::Unnamed, Some(_)) => false,
@@ -116,6 +117,7 @@ impl Resource {
             Action::Fixed(fixed) => Some(fixed),
             _ => None,
         });
+        // Of every format: a condition is about the state, not one of its representations.
         let tags = fixed.clone().filter_map(|fixed| fixed.response.etag());
         if fixed.next().is_none() {
             return Err(&NO_CONDITIONS);

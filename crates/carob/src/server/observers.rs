@@ -300,6 +300,7 @@ impl ObservedRepresentations {
             };
             let (handler, pipeline) = (Arc::clone(&view.handler), view.pipeline.clone());
             let request = view.request.clone();
+            // Ended tasks stay in the set until they are taken.
             while self.tasks.try_join_next().is_some() {}
             self.tasks.spawn(async move {
                 let answer = |request| handler.call(request);

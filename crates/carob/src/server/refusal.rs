@@ -58,6 +58,7 @@ impl Refusal {
     /// section 3) it is the time after which the client may try again, with other codes the time
     /// for which caches may store the response (RFC 7252 section 5.9.2).
     pub fn with_max_age(mut self, age: Duration) -> Self {
+        // Max-Age is in seconds (RFC 7252 5.10.5). Rounded up: 0 would invite a retry at once.
         let seconds = age
             .as_secs()
             .saturating_add(u64::from(age.subsec_nanos() > 0));
@@ -67,6 +68,7 @@ impl Refusal {
 
     /// Sets Size1, the largest body accepted in bytes, for 4.13 (RFC 7252 section 5.9.2.9).
     pub fn with_size_limit(mut self, bytes: usize) -> Self {
+        // Size1 has four bytes (RFC 7252 5.10.9).
         self.size = Some(u32::try_from(bytes).unwrap_or(u32::MAX));
         self
     }

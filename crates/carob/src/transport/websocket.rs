@@ -107,12 +107,14 @@ fn agree(
 /// are configured, Host is one of them in every request.
 fn foreign_page(headers: &HeaderMap, origins: &[String]) -> Option<(StatusCode, &'static str)> {
     let mut pages = headers.get_all(ORIGIN).iter().peekable();
+    // Not a browser: those send Origin (RFC 6455 4.1).
     if pages.peek().is_none() && origins.is_empty() {
         return None;
     }
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok());
     let host = host.map(http_host::without_port).unwrap_or_default();
+    // Two Host fields are an error (RFC 9112 3.2): which of them counts would be a guess.
     if hosts.next().is_some() || !http_host::is_own(host, origins) {
         let text = "this server is reached by an address, localhost or a name of --ws-origin";
         return Some((StatusCode::MISDIRECTED_REQUEST, text));
@@ -181,6 +183,7 @@ impl MessageWriter {
         let mut data = Data::Binary;
         while bytes.len() > FRAME_BYTES {
             let frame = Frame::message(bytes.split_to(FRAME_BYTES), OpCode::Data(data), false);
+            // Sent, not fed, so that the library holds one frame.
             self.0.send(Message::Frame(frame)).await?;
             data = Data::Continue;
         }

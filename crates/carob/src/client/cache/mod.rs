@@ -51,6 +51,7 @@ impl CacheRequest<'_> {
     fn target(&self, options: &Options) -> Target {
         let uri = self.uri;
         let mut authority = format!("{}://{}:{}", uri.scheme(), uri.host(), uri.port());
+        // Another server than that of the name may be at this address.
         if let Some(to) = self.to {
             let written = write!(authority, " {to}");
             debug_assert!(written.is_ok(), "writing to a string does not fail");
@@ -103,6 +104,8 @@ impl SharedCache {
             Found::Stale(states) => Lookup::Revalidation(Revalidation {
                 shared: Arc::clone(self),
                 key,
+                // Before the request leaves: its response does not count as fresh if the resource
+                // is changed meanwhile.
                 epoch: cache.epoch(),
                 states,
             }),
@@ -206,6 +209,8 @@ fn location(request: &Options, response: &Response) -> Option<Options> {
     if !moved.iter().any(|(from, _)| given.contains(*from)) {
         return None;
     }
+    // A location is relative to the URI of the request, whose host and port remain (RFC
+    // 7252 5.10.7).
     let mut options = request.clone();
     for (from, to) in moved {
         options.remove(to);

@@ -95,12 +95,15 @@ impl HandshakeError {
     pub(crate) fn of(broken: DtlsError, identity: Option<&[u8]>, proven: bool) -> Self {
         let identity = identity.map(|identity| Escaped(identity).to_string());
         match (broken, identity) {
+            // The server could not read what was encrypted, whatever it calls that. 115 is about
+            // the identity (RFC 4279 2).
             (DtlsError::Alert(number), Some(identity)) if proven && number != 115 => {
                 Self::WrongKey { identity }
             }
             (DtlsError::Alert(115), Some(identity)) => Self::UnknownIdentity { identity },
             // decrypt_error and bad_record_mac mean that the keys differ.
             (DtlsError::Alert(20 | 51), Some(identity)) => Self::WrongKey { identity },
+            // About certificates (RFC 5246 7.2.2).
             (DtlsError::Alert(number @ (41..=46 | 48 | 49)), _) => Self::Refused {
                 problem: alert(number),
             },
@@ -117,6 +120,7 @@ impl HandshakeError {
 /// The name of an alert (RFC 5246 7.2, RFC 4279 6).
 pub(crate) fn alert(number: u8) -> &'static str {
     match number {
+        // RFC 5246 A.3; 115: RFC 4279 2.
         0 => "close_notify",
         10 => "unexpected_message",
         20 => "bad_record_mac",

@@ -251,6 +251,7 @@ impl ClientSession {
             return;
         }
         self.peer_responded = true;
+        // Later records in clear may be from anyone.
         if self.state == State::Young && self.suite.is_none() {
             self.suite = record::records(datagram).find_map(|record| record.chosen_suite());
         }
@@ -291,6 +292,7 @@ impl ClientSession {
             Message(usize),
             Connected,
         }
+        // The alert leaves first: the caller stops at the end.
         if let Some(end) = self.end.take_if(|_| self.alert.is_none()) {
             return end.into();
         }
@@ -360,6 +362,8 @@ impl ClientSession {
             _ if !self.peer_responded => HandshakeError::NoAnswer {
                 copies: self.copies,
             },
+            // A server with another key cannot read the Finished, and drops it silently (RFC 6347
+            // 4.1.2.7).
             Some(identity) if self.proven => HandshakeError::WrongKey {
                 identity: Escaped(identity).to_string(),
             },

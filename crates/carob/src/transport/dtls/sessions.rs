@@ -92,6 +92,7 @@ impl Sessions {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             slots: Slab::new(),
+            // Keyed: remote hosts choose the addresses, and could make them collide.
             index: HashMap::with_hasher(KeyedState::with_seed(seed)),
             live: LruList::default(),
             young: LruList::default(),
@@ -222,6 +223,7 @@ impl Sessions {
             self.lives -= 1;
         }
         if let Some(place) = self.index.get_mut(&session.peer) {
+            // Its peer may have another one: a session is live while the next begins.
             place.live = place.live.filter(|&other| other != index);
             place.next = place.next.filter(|&other| other != index);
             if place.live.is_none() && place.next.is_none() {

@@ -119,6 +119,7 @@ impl Dialer {
             return TcpStream::connect(to).await;
         };
         let socket = make(to)?;
+        // Tokio takes it as it is, and a call that blocks would block the runtime.
         socket.set_nonblocking(true)?;
         TcpSocket::from_std_stream(socket).connect(to).await
     }
