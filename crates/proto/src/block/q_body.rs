@@ -157,6 +157,7 @@ impl QBlock1Body {
     /// The blocks to request when the wait for them has ended; `None` if the body is to be discarded.
     pub(crate) fn expire(&mut self, now: Instant, config: &QBlockConfig) -> Option<Vec<u32>> {
         let ended = now.since(self.arrived) >= config.partial_timeout;
+        // Nothing is requested of a sender that retransmits until it is acknowledged.
         if ended || self.confirmable || self.reports >= config.max_retransmit {
             return None;
         }

@@ -268,12 +268,14 @@ impl Reassembler {
         if end > limit as u64 || announced.is_some_and(|size| size as usize > limit) {
             return ReassemblyStep::TooLarge { limit };
         }
+        // A block before this one was lost, or its body discarded: 4.08 (RFC 7959 2.9.2).
         if offset > body.received {
             return ReassemblyStep::Incomplete;
         }
         if end <= body.received && block.more && block.number > 0 {
             return ReassemblyStep::Continue; // a block sent again under a new Message ID
         }
+        // The last block again, or one that overlaps the end: neither continues the body.
         if offset < body.received {
             return ReassemblyStep::Incomplete;
         }
@@ -315,6 +317,7 @@ impl Reassembler {
 
     /// Removes a body that this peer has begun, if there is one; returns its timer.
     pub(crate) fn remove_of_peer(&mut self, peer: SocketAddr) -> Option<TimerId> {
+        // Linear in the table, for the end of a session or connection only.
         let found = self.bodies.position(|body| body.key.peer() == peer);
         self.remove(found?)
     }

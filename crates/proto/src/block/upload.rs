@@ -131,6 +131,7 @@ impl Upload {
         // With the first block a server can refuse a body that is too large before it stores
         // any of it (RFC 7959 4).
         let total = self.total.filter(|_| self.accepted == 0)?;
+        // Size1 has four bytes (RFC 7959 4).
         u32::try_from(total).ok()
     }
 

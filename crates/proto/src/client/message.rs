@@ -146,6 +146,7 @@ impl Client {
         let operation = &self.operations[index as usize];
         let capacity = carrier.capacity(cx, carrier.peers[operation.peer].address);
         let options = own.as_ref().unwrap_or(&operation.request.options);
+        // 64: more than header, a token of 8 bytes and the options added here take.
         let head = 64 + token_room(token.as_ref().len()) + options.encoded_len();
         cx.grow_scratch(&capacity, head, payload.len());
         let (block1, q_block1) = if blocks.quick {
@@ -153,6 +154,7 @@ impl Client {
         } else {
             (blocks.block1, None)
         };
+        // In ascending order, because they are merged with the application's options.
         let mut extra: SmallVec<[_; 8]> = smallvec![
             registration.map(|observe| (OptionNumber::OBSERVE, observe.value())),
             q_block1.map(|block| (OptionNumber::Q_BLOCK1, block.to_uint())),

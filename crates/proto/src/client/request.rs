@@ -63,6 +63,8 @@ impl Client {
         cx.grow_scratch(&capacity, 64 + options.encoded_len(), 0);
         let room = carrier.own_token_excess_max(cx, to);
         let scratch = &mut cx.scratch;
+        // ENGINE_BYTES has room for a token of 8 bytes, and `room` for what a longer one has
+        // more.
         let head = encode(scratch, &Token::EMPTY, *code, options, &[], &[])
             .map_err(RequestError::Encode)?
             + room;

@@ -250,6 +250,7 @@ impl Dedup {
             }
             Idempotency::NonIdempotent => {
                 let sequence = self.remember_non_idempotent(now, entry)?;
+                // The low 31 bits, from which `position` finds the entry.
                 (sequence as u32 | NON_IDEMPOTENT_BIT, sequence)
             }
         };

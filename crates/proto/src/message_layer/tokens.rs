@@ -167,6 +167,7 @@ impl Carrier {
         let length = message.token().len();
         // Its reply repeats the token: one that the peer could not take would never be sent.
         let answer = message.options_start() + ENGINE_BYTES;
+        // The token of a response is this endpoint's own.
         message.code().is_response()
             || (length <= cx.longest_token() && answer <= self.capacity(cx, from).message)
     }
@@ -195,6 +196,7 @@ impl Carrier {
         let head = request.as_bytes().get(..request.options_start());
         bytes.extend_from_slice(head.unwrap_or_default());
         if let [first, second, ..] = &mut bytes[..] {
+            // Version and token length stay (RFC 7252 3).
             *first = *first & 0xcf | (kind as u8) << 4;
             *second = code.0;
             self.transmit(cx, from, &bytes);
@@ -441,6 +443,7 @@ impl Carrier {
         let mut bytes = cx.buffer();
         let old = &self.exchanges[index as usize].bytes;
         let (code, end) = (Code(*old.get(1)?), token_end(old)?);
+        // 4 bytes of header and 8 of token.
         let mut head = [0; 16];
         // Type and Message ID are set when it is sent.
         let kind = Type::Confirmable;

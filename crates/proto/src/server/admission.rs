@@ -201,6 +201,7 @@ pub(crate) fn refuse(
     let unwanted = request.uint_option(OptionNumber::NO_RESPONSE);
     if unwanted.is_some_and(|value| NoResponse::from_value(value).suppresses(code)) {
         cx.counters.requests.add(request.code(), None);
+        // The response is not wanted, but without an ACK a CON is retransmitted (RFC 7252 4.2).
         if !cx.is_stream() && kind == Type::Acknowledgement {
             carrier.send_empty(cx, from, Type::Acknowledgement, id);
         }
@@ -220,6 +221,7 @@ pub(crate) fn refuse(
             && carrier.admission.is_limited(cx, from)
             && let Ok(plain) = write_refusal(&mut scratch, token, code, RefusalBody::Text(""))
         {
+            // Only the code is left: a rejection must not amplify either.
             cx.counters.refused(Refusal::Amplification);
             set_header(&mut scratch, kind, id);
             length = plain;
@@ -235,6 +237,7 @@ fn write_refusal(
     code: Code,
     why: RefusalBody<'_>,
 ) -> Result<usize, EncodeError> {
+    // Type and Message ID are placeholders: `set_header` replaces them.
     let mut writer = Writer::new(buffer, Type::Acknowledgement, code, MessageId(0), &token)?;
     match why {
         RefusalBody::Text("") => {}

@@ -89,6 +89,7 @@ impl<'m> RequestOptions<'m> {
                     let value = option.uint().map(NoResponse::from_value);
                     read.no_response = value.or(read.no_response);
                 }
+                // Of several, the first counts (RFC 7252 5.4.5).
                 OptionNumber::ECHO if first => read.echo = Some(option.value),
                 OptionNumber::BLOCK1 if first => read.block1 = block(option.value),
                 OptionNumber::BLOCK2 if first => read.block2 = block(option.value),

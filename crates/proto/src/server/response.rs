@@ -276,6 +276,7 @@ impl Server {
                     let how = (confirmable, budget);
                     carrier.send_separately(cx, from, (reply.key, of), how, bytes);
                 } else if written.built {
+                    // Not an error in its place, which would be of no use to the group.
                     self.answer_group_later(cx, from, reply.key, budget, bytes);
                 }
             }
@@ -444,6 +445,7 @@ fn write_reply(
     let capacity = carrier.capacity(cx, reply.from);
     let carried = wanted.whole.max(wanted.span);
     let body = response.bytes().len().min(carried);
+    // 64: more than header, a token of 8 bytes and the engine's options take.
     let head = 64 + token_room(token.len()) + response.options.encoded_len();
     capacity.grow(scratch, head, body);
     let written = write_response(scratch, &capacity, token, response, wanted, block1, observe);

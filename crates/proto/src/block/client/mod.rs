@@ -48,6 +48,7 @@ impl<'a> Received<'a> {
                 OptionNumber::BLOCK2 => received.block2 = Some(decode(option.value)?),
                 OptionNumber::Q_BLOCK1 => received.q_block1 = true,
                 OptionNumber::Q_BLOCK2 => received.q_block2 = Some(decode(option.value)?),
+                // Elective: one of a wrong length is ignored (RFC 7252 5.4.3).
                 OptionNumber::ETAG if option.recognized().is_some() => {
                     received.etag = received.etag.or(Some(option.value));
                 }

@@ -421,6 +421,7 @@ impl Client {
         if message.code().is_success() {
             self.note_support(cx, carrier, index);
         }
+        // The final response settles every block.
         let all = Report {
             end: u32::MAX,
             missing: BTreeSet::new(),
