@@ -260,6 +260,7 @@ impl FromStr for Duration {
 fn decimal(number: &str, unit: u64) -> Option<u64> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let (whole, rest) = number.split_once('.').unwrap_or((number, "0"));
+    // Six places are a microsecond of a second.
     if !digits(whole) || !digits(rest) || rest.len() > 6 {
         return None;
     }

@@ -16,7 +16,7 @@ use crate::tcp::wire;
 const UDP: u8 = 17;
 /// Hop limit of captured packets, as of TCP's.
 const TTL: u8 = 64;
-/// The largest UDP payload that an IPv4 packet holds.
+/// The largest UDP payload that an IPv4 packet holds: 20 bytes are IP's header, 8 are UDP's.
 const PAYLOAD_MAX: usize = 65_535 - 28;
 
 /// A packet that a host sent or received.

@@ -64,6 +64,7 @@ impl Quantiles {
         let points = self.points();
         let (first, last) = (points[0], points[points.len() - 1]);
         let weight = |share: u32, time: Duration| u128::from(share) * u128::from(time.as_micros());
+        // Linear between two points, so a trapezoid each; constant outside of them.
         let inner = points.windows(2).map(|pair| {
             let both = pair[0].1 + pair[1].1;
             weight(pair[1].0 - pair[0].0, both) / 2
@@ -158,6 +159,7 @@ impl TimeDistribution {
             Self::Uniform { low, high } => (*low + *high).half(),
             Self::Exponential(mean) => *mean,
             Self::LogNormal { median, p95 } => {
+                // exp(mu + sigma^2 / 2), where exp(mu) is the median.
                 let sigma = sigma(*median, *p95);
                 scaled(*median, libm::exp(sigma * sigma / 2.0))
             }
@@ -175,6 +177,7 @@ impl TimeDistribution {
                 scaled(*median, libm::exp(deviation))
             }
             Self::Quantiles(of) => {
+                // The upper half of the product is uniform below a billion, without a division.
                 let draw = u128::from(stream.next_u64()) * u128::from(BILLION);
                 of.at((draw >> 64) as u64)
             }

@@ -88,6 +88,7 @@ impl<W: Write> Writer<W> {
     /// When writing fails.
     pub fn packet(&mut self, packet: &Packet<'_>) -> io::Result<()> {
         let at = u64::try_from(packet.at.as_nanos()).unwrap_or(u64::MAX);
+        // Packets are captured whole, so captured and original length are the same.
         let length = packet.bytes.len() as u32;
         self.begin(ENHANCED_PACKET);
         for word in [
@@ -140,6 +141,7 @@ impl<W: Write> Writer<W> {
 
     fn end(&mut self) -> io::Result<()> {
         self.block.extend([0; 4]); // opt_endofopt
+        // The length is at both ends of a block, so that files can be read backward.
         let length = (self.block.len() as u32 + 4).to_be_bytes();
         self.block[4..8].copy_from_slice(&length);
         self.block.extend(length);

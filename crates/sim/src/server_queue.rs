@@ -95,6 +95,7 @@ impl<T> ServerQueue<T> {
     /// The counters until `now`.
     pub fn record(&self, now: Instant) -> ServerRecord {
         let mut record = self.record;
+        // A service counts in full when it begins; its part after `now` is not over.
         if let Some((_, until)) = self.working {
             record.busy = record.busy.saturating_sub(until.since(now));
         }
@@ -104,6 +105,7 @@ impl<T> ServerQueue<T> {
     /// Adds a datagram of an exchange of a client; of none, for [`NO_ITEM`]. Returns it if the queue is
     /// full. If [nothing is in service](Self::is_idle), the next step is [`begin`](Self::begin).
     pub fn push(&mut self, client: u32, item: u32, datagram: T) -> Result<(), T> {
+        // An idle worker takes the datagram at once, so it needs no place in the queue.
         if !self.is_idle() && self.queue.len() >= self.spec.queue as usize {
             self.record.dropped += 1;
             return Err(datagram);
@@ -135,6 +137,7 @@ impl<T> ServerQueue<T> {
 
     /// Completes the service that ends at `now`, if one does.
     pub fn complete(&mut self, now: Instant) -> Option<T> {
+        // The event of a service that was removed finds none, or one that ends at another time.
         let ended = self.working.take_if(|(_, until)| *until == now)?;
         Some(ended.0)
     }
@@ -155,6 +158,7 @@ impl<T> ServerQueue<T> {
         if item == NO_ITEM {
             return false;
         }
+        // A client numbers its exchanges from 0 on, so bits are compact.
         let (client, word) = (client as usize, item as usize / 64);
         if self.served_items.len() <= client {
             self.served_items.resize(client + 1, Vec::new());

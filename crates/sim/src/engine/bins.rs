@@ -24,6 +24,7 @@ impl<N: Network> Engine<'_, N> {
     /// Counts bytes that leave the bottleneck towards the clients.
     pub(crate) fn bin_carried(&mut self, departed: Instant, bytes: u32, useless: bool) {
         let waited = departed.since(self.now);
+        // In the bin of its departure: the rate of the link bounds departures, but not offers.
         if let Some(bin) = self.bin(departed) {
             bin.carried += u64::from(bytes);
             bin.useless += u64::from(if useless { bytes } else { 0 });

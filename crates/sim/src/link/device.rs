@@ -124,6 +124,7 @@ impl Devices {
         let direction = if is_down { DOWN } else { UP };
         let (arrives, on_air) = match verdict {
             Verdict::Deliver { at, .. } => (at, bytes),
+            // Upwards the radio comes first, so a packet lost behind it was on the air.
             Verdict::Lost { .. } if !is_down => (now, bytes),
             // The network lost it before the air, or nobody sent it.
             Verdict::Lost { .. } | Verdict::DropFull => (now, 0),
@@ -254,6 +255,7 @@ impl Devices {
             arrives = device.radio.arrival(radio, direction, times, bytes);
             radio.takes(direction, bytes)
         } else {
+            // Without radios of devices, a packet is on the air at the rate of the shared link.
             let work = u64::from(bytes) * 8_000_000;
             Duration::from_micros(work / self.rates[direction].max(1))
         };

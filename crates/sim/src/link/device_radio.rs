@@ -33,6 +33,7 @@ impl RadioSpec {
             DOWN => (self.down_bps, self.down_repetitions),
             _ => (self.up_bps, self.up_repetitions),
         };
+        // In bits times 10^6, for a quotient in microseconds; 2^87 at most.
         let work = u128::from(bytes) * 8_000_000 * u128::from(repetitions);
         Duration::from_micros(u64::try_from(work.div_ceil(u128::from(rate))).unwrap_or(u64::MAX))
     }
@@ -67,6 +68,7 @@ impl Radio {
         let takes = spec.takes(direction, bytes);
         let earliest = if direction == UP { ready } else { arrives };
         let begins = self.take_turn(spec, direction, now, earliest, takes);
+        // Upwards the radio precedes the shared link, so waiting and time on air delay its arrival there.
         if direction == UP {
             arrives + begins.since(ready) + takes
         } else {
@@ -88,6 +90,7 @@ impl Radio {
             return begins;
         }
         if spec.is_half_duplex {
+            // Nothing begins before `now`, so these turns delay no packet.
             let is_over = |turn: &Turn| turn.ends + spec.turnaround <= now;
             while self.turns.front().is_some_and(is_over) {
                 self.turns.pop_front();

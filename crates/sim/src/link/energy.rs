@@ -87,6 +87,7 @@ impl Usage {
         if let (Some(begins), Some(ended)) = (self.begins, ended) {
             self.connected += ended.since(begins);
         }
+        // Without a connection before, the device was idle from the beginning of the run.
         let gap = now.since(ended.unwrap_or(Instant::ZERO));
         let (awake, asleep) = sleep.map_or((gap, Duration::ZERO), |sleep| {
             sleep.split(gap, ended.is_none())

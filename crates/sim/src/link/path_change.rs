@@ -254,6 +254,7 @@ impl Course {
         } else {
             (free.at, free.rest)
         };
+        // In bits times 10^6, the unit of a rate times microseconds.
         let mut work = u128::from(bytes) * 8_000_000 + u128::from(rest);
         // Bounded, because a rate that stays 0 in every window would never finish the packet.
         for _ in 0..STRETCHES_MAX {

@@ -108,6 +108,7 @@ impl Fragmenter {
                 return Some(from);
             }
             from += spec.acknowledged?;
+            // An acknowledgement has a bitmap, so only lost fragments are sent again (RFC 8724 8.4.3).
             frames = missing;
         }
         None

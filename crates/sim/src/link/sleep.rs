@@ -44,6 +44,7 @@ impl SleepSpec {
         let mut at = now;
         if let Some(saving) = self.saving {
             let (since, interval) = (now.since(idle).as_micros(), saving.interval.as_micros());
+            // Each period of T3412 begins awake, for T3324; in the rest nothing reaches the device.
             let within = since % interval.max(1);
             if within >= saving.active.as_micros() {
                 at = now + Duration::from_micros(interval - within);
@@ -53,6 +54,7 @@ impl SleepSpec {
         if cycle == 0 {
             return at;
         }
+        // `cycle` is added so that the difference is not below 0.
         let since = at.since(Instant::ZERO).as_micros() + cycle - phase.as_micros() % cycle;
         at + Duration::from_micros((cycle - since % cycle) % cycle)
     }

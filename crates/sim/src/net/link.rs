@@ -59,6 +59,7 @@ pub(crate) fn send_over<N: Network<Event = Arrival>>(
         let arrival = Event::Network(Arrival { datagram: index });
         engine.queue.push_in_order(direction, arrives, arrival);
         if duplicated {
+            // Each arrival drops a reference to the datagram.
             engine.datagrams.hold(index);
             engine.queue.push_in_order(direction, arrives, arrival);
         }
@@ -171,6 +172,8 @@ fn device_of(datagram: &Datagram, direction: usize) -> u32 {
 /// The event that serves the queues of flows of a direction, in the place of a datagram.
 const SERVES: [u32; 2] = [u32::MAX - 1, u32::MAX];
 /// The event of a receive window of the first device, in the place of a datagram. Events of others follow.
+///
+/// A device has the number of its host: clients come first, then at most one server for each.
 const WINDOWS: u32 = SERVES[DOWN] - 2 * CLIENTS_MAX;
 
 impl LinkNetwork {
@@ -277,6 +280,8 @@ impl LinkNetwork {
                     all_duplicated &= duplicated;
                 }
                 Verdict::DropFull => {
+                    // One missing fragment loses the datagram (RFC 791 3.2), but those after it use
+                    // the link: an IP sender knows nothing of the loss.
                     offer.fate = Fate::Dropped;
                     continue;
                 }
@@ -301,6 +306,7 @@ impl Network for LinkNetwork {
 
     fn place(&self, host: Placement) -> u32 {
         match host {
+            // Clients of requests, or the server of notifications: the devices behind the link.
             Placement::Client(_) | Placement::ConstrainedServer => CONSTRAINED,
             Placement::Server | Placement::RemoteClient(_) => BEYOND,
         }

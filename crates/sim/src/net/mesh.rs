@@ -78,6 +78,7 @@ impl Network for MeshNetwork<'_> {
     type Event = carob_mesh::Event;
 
     fn packet_bytes(&self, payload: u32) -> u32 {
+        // The mesh adds headers, whose size depends on compression and fragmentation.
         payload
     }
 
@@ -88,6 +89,7 @@ impl Network for MeshNetwork<'_> {
         let generators = &topology.generators;
         match host {
             Placement::Client(client) | Placement::RemoteClient(client) => {
+                // With more clients than nodes, several share a node.
                 let nodes = generators.len().max(1);
                 let node = generators.get(client as usize % nodes).copied();
                 node.unwrap_or_default().into()
@@ -123,6 +125,7 @@ impl Network for MeshNetwork<'_> {
         } else {
             network.mesh.send(&mut cx, from, to, body);
         }
+        // Its fate is known after the frames of all hops; the mesh counts it.
         None
     }
 

@@ -53,6 +53,7 @@ impl RunSpec {
         if mtu < MTU_MIN {
             return Err(RunError::Mtu(mtu));
         }
+        // Datagrams are fragmented, segments are not: TCP sends none beyond the MTU (RFC 9293 3.7.1).
         for group in self.groups() {
             if let Transport::Connections(TcpSettings { mss, .. }) = group.transport
                 && mss > mtu - IP_HEADER - TCP_HEADER
@@ -149,6 +150,7 @@ impl Notifications {
         if self.warm_up + self.duration > spec.time_limit {
             return Err(notifications::ConfigError::TimeLimit);
         }
+        // TKL is at most 8 (RFC 7252 3), and the observations of a client differ by their tokens.
         if self.token_bytes == 0 || self.token_bytes > 8 {
             return Err(notifications::ConfigError::Token);
         }

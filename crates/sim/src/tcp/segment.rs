@@ -182,6 +182,8 @@ impl Segment {
 /// Positions are 0 for the SYN, 1 for the first byte, and so on; `base` is the initial sequence
 /// number. Numbers before the SYN give 0.
 pub(super) fn position(base: u32, wire: u32, reference: u64) -> u64 {
+    // The sign of the difference modulo 2^32 decides between older and newer numbers (RFC 9293
+    // 3.4). Windows of at most 2^30 bytes (RFC 7323 2.3) keep all numbers in use within 2^31.
     let low = wire.wrapping_sub(base);
     let ahead = low.wrapping_sub(reference as u32) as i32;
     reference.saturating_add_signed(i64::from(ahead))

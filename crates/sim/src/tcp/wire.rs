@@ -54,6 +54,7 @@ pub fn encode(
         Ecn::Experienced => 3,
     };
     let start = out.len();
+    // Version 4 and five words of header: there are no IP options.
     out.extend_from_slice(&[0x45, ecn]);
     out.extend_from_slice(&total.to_be_bytes());
     out.extend_from_slice(&identification.to_be_bytes());
@@ -68,6 +69,7 @@ pub fn encode(
     out.extend_from_slice(&to.port().to_be_bytes());
     out.extend_from_slice(&segment.seq.to_be_bytes());
     out.extend_from_slice(&segment.ack.to_be_bytes());
+    // At most 15: a receiver reports no more SACK blocks than 40 bytes of options hold.
     let words = ((header - 20) / 4) as u8;
     out.extend_from_slice(&[words << 4, segment.flags.0]);
     out.extend_from_slice(&segment.window.to_be_bytes());
@@ -87,6 +89,8 @@ fn encode_options(options: &Options, out: &mut Vec<u8>) {
         out.extend_from_slice(&[2, 4]);
         out.extend_from_slice(&mss.to_be_bytes());
     }
+    // Each option below begins with no-operations (kind 1), so that its 32-bit fields are at word
+    // boundaries and the header ends at one (RFC 7323 appendix A).
     if options.sack_permitted {
         out.extend_from_slice(&[1, 1, 4, 2]);
     }
@@ -124,6 +128,7 @@ pub fn decode(packet: &[u8]) -> Result<(SocketAddrV4, SocketAddrV4, Segment), Wi
         return Err(WireError::Short("IP payload"));
     }
     let (ip, tcp) = packet[..total].split_at(header);
+    // A header summed together with its own checksum gives 0 (RFC 1071 1).
     if checksum(0, ip) != 0 {
         return Err(WireError::Checksum("IP"));
     }
@@ -153,6 +158,7 @@ pub fn decode(packet: &[u8]) -> Result<(SocketAddrV4, SocketAddrV4, Segment), Wi
         ecn: match tos & 3 {
             0 => Ecn::NotCapable,
             3 => Ecn::Experienced,
+            // ECT(0) and ECT(1) mean the same (RFC 3168 5).
             _ => Ecn::Capable,
         },
         payload: Bytes::copy_from_slice(&tcp[data..]),
@@ -179,9 +185,11 @@ fn decode_options(mut bytes: &[u8]) -> Result<Options, WireError> {
         };
         match (kind, body) {
             (2, &[a, b]) => options.mss = Some(u16::from_be_bytes([a, b])),
+            // A shift above 14 counts as 14 (RFC 7323 2.3).
             (3, &[shift]) => options.window_scale = Some(shift.min(14)),
             (4, []) => options.sack_permitted = true,
             (5, blocks) if blocks.len() % 8 == 0 => options.sack = decode_blocks(blocks),
+            // Value and echo are two 32-bit numbers, as the edges of a SACK block are.
             (8, times) if times.len() == 8 => {
                 options.timestamps = decode_blocks(times).as_slice().first().copied();
             }
@@ -216,10 +224,13 @@ pub(crate) fn pseudo_header_of(protocol: u8, from: Ipv4Addr, to: Ipv4Addr, lengt
 
 /// The Internet checksum (RFC 1071) over `bytes`, starting from the partial checksum `sum`.
 pub(crate) fn checksum(mut sum: u32, bytes: &[u8]) -> u16 {
+    // An IPv4 packet has at most 32,768 words of 16 bits, so the sum stays below 2^32 and carries
+    // need to be folded only at the end.
     let mut words = bytes.chunks_exact(2);
     for word in &mut words {
         sum += u32::from(u16::from_be_bytes([word[0], word[1]]));
     }
+    // An odd last byte is padded with a zero byte behind it, which is not sent (RFC 9293 3.1).
     if let [last] = words.remainder() {
         sum += u32::from(*last) << 8;
     }

@@ -12,7 +12,7 @@ use crate::spec::mesh_traffic::{DelayBins, MeshTraffic};
 /// Messages within this time of a burst's beginning count as near it.
 const NEAR: Duration = Duration::from_secs(10);
 
-/// What the counters of messages remember.
+/// State of the counters of messages.
 #[derive(Debug)]
 pub(super) struct MessageCounts {
     delay_bins: DelayBins,

@@ -105,6 +105,7 @@ impl MeshNodes {
         let traffic = &self.traffic;
         match traffic.constant.map(|constant| constant.period) {
             Some(Period::Each(period)) => period,
+            // The load of all nodes together, in bits per second; each has an equal share of it.
             Some(Period::Load(load)) => {
                 let bits = u64::from(traffic.counted_bytes) * 8;
                 let all = engine.network.mesh.topology.generators.len() as u64;

@@ -96,6 +96,7 @@ impl Counts {
         subscriber.received += 1;
         subscriber.delay += delay;
         subscriber.delay_max = subscriber.delay_max.max(delay);
+        // In the bin of its generation, so that a bin's ratio of received to generated is at most 1.
         if let Some(bin) = self.bin_at(generated) {
             bin.received += 1;
         }
@@ -146,6 +147,7 @@ impl Counts {
 
     /// Records the server's RTO towards a client at the end of the bin before `now`.
     pub(super) fn rto(&mut self, now: Instant, rto: Duration) {
+        // Bins exclude their end, so `now` is in the next one.
         let Some(bin) = self.bin_at(now - Duration::from_micros(1)) else {
             return;
         };

@@ -240,14 +240,17 @@ impl Notifier {
 
     /// Handles a notification at a client, or the response to its registration.
     fn on_notification(&mut self, now: Instant, client: u32, id: RequestId, payload: &[u8]) {
+        // Byte 5 distinguishes answers to registrations, which no round generated.
         let [a, b, c, d, _, 0, ..] = *payload else {
-            return; // answers do not count
+            return;
         };
         let round = u32::from_be_bytes([a, b, c, d]);
         let observed = &mut self.observed[client as usize];
         let Some((_, last)) = observed.iter_mut().find(|(own, _)| *own == id) else {
             return;
         };
+        // Duplicates and older states are left out: a round counts once, and a later one
+        // replaces it (RFC 7641 3.4).
         if round > *last {
             *last = round;
             let made = self.made(client, round);
@@ -269,6 +272,7 @@ impl Notifier {
                     _ => {}
                 },
             );
+            // Without a sample of the RTT, timers begin with ACK_TIMEOUT (RFC 7252 4.2).
             if is_blind {
                 rto = rto.or(Some(self.ack_timeout));
             }

@@ -145,8 +145,10 @@ impl Client {
         }
         let is_burst = self.periods.happens(periodic.burst_probability);
         self.due += if is_burst { periodic.burst.max(1) } else { 1 };
+        // Jitter is added to the nominal time, so that it does not accumulate.
         self.nominal += periodic.period;
         let jitter = self.periods.uniform(Duration::ZERO, periodic.jitter);
+        // Due requests are among the remaining ones until they are sent.
         (self.due < self.requests_left).then_some(self.nominal + jitter)
     }
 
@@ -176,6 +178,7 @@ impl Client {
             carried: 0,
         };
         let is_it = |open: &&mut Open| open.message_id == message_id;
+        // A retransmission has the Message ID of the original (RFC 7252 4.5).
         if let Some(open) = self.open.iter_mut().find(is_it) {
             let attempt = open.copies.len().min(usize::from(u8::MAX)) as u8;
             open.copies.push(copy);
@@ -214,6 +217,7 @@ impl Client {
     /// whether it is redundant, because another one arrives before.
     pub(crate) fn is_useless(&mut self, tag: Tag, arrives: bool) -> bool {
         let Some(open) = self.open(tag.item) else {
+            // Its exchange is complete; messages outside exchanges are not redundant.
             return tag.item != NO_ITEM;
         };
         let another = open.is_answered;
@@ -240,6 +244,8 @@ impl Client {
         open.answered_copy = Some(tag.attempt);
         let copy = open.copies.get(usize::from(tag.attempt)).copied();
         self.flow.record.received_bytes += bytes as u64;
+        // From the transmission that was answered, which a client cannot know after a
+        // retransmission (Karn's algorithm, RFC 6298 3); the tag has it.
         if let Some(copy) = copy {
             let took = now.since(copy.sent);
             self.flow.record.round_trips.count += 1;
@@ -267,6 +273,7 @@ impl Client {
             answered_copy,
             ..
         } = self.open.swap_remove(at);
+        // Without a response, each retransmission was needed.
         let first = answered_copy.map_or(copies.len(), |copy| usize::from(copy) + 1);
         let spurious = copies.get(first..).unwrap_or_default();
         let closed = Closed {
@@ -284,6 +291,7 @@ impl Client {
         if let Some(last) = self.timers.len().checked_sub(1) {
             let (below, upper, _) = self.timers.select_nth_unstable(middle);
             let upper = *upper;
+            // Of an even number, the median is the mean of the middle two.
             let lower = if last % 2 == 1 {
                 below.iter().max().copied().unwrap_or(upper)
             } else {
@@ -343,6 +351,7 @@ const MESSAGE_MAX: u32 = 32 << 20;
 fn reliable(spec: &RunSpec, requests: &Requests) -> StreamConfig {
     let mut reliable = StreamConfig::default();
     let body = requests.response_bytes.max(requests.request_bytes);
+    // The base value of Max-Message-Size, 1152 bytes (RFC 8323 5.3.1), is room for header and options.
     let message = body.saturating_add(1_152).min(MESSAGE_MAX);
     reliable.max_message_size = reliable.max_message_size.max(message);
     reliable.largest_message = reliable.largest_message.max(message);
@@ -399,6 +408,7 @@ pub(crate) fn client_endpoint(
     number: u32,
     restarts: u32,
 ) -> Endpoint {
+    // Distinct for each client and restart, because `number` is below CLIENTS_MAX.
     let index = restarts.wrapping_mul(CLIENTS_MAX).wrapping_add(number);
     let stream = Stream::indexed(spec.seed, "client/endpoint", index);
     Endpoint::new(config(spec, group), stream)

@@ -223,6 +223,7 @@ impl Clients {
         };
         let tag = engine.cause;
         let Some(at) = worker.accept(engine.now, Pending { request, tag }) else {
+            // 5.03, as HTTP's 503 of an overloaded server (RFC 7252 5.9.3.4).
             let overload = Response::new(Code::SERVICE_UNAVAILABLE);
             endpoint.respond(engine.now, request, &overload);
             return;
@@ -244,6 +245,7 @@ impl Clients {
         };
         let endpoint = &mut engine.hosts[timer.subject as usize].endpoint;
         endpoint.respond(engine.now, request, &self.response);
+        // The response gets the tag of the transmission that caused it, also if others arrived since.
         engine.cause = tag;
         engine.drain(self, timer.subject);
         engine.cause = Tag::NONE;
@@ -304,6 +306,7 @@ impl Clients {
                 client.flow.record.transmissions += 1;
                 if retransmissions == 0 {
                     client.flow.record.exchanges += 1;
+                    // Timeouts of retransmissions are left out: they contain back-off.
                     client.timer(timeout);
                     keep(&mut client.flow.record.rto_init, timeout, 1);
                 } else {
@@ -362,6 +365,7 @@ impl Clients {
                 retransmissions,
             } => {
                 client.flow.record.failed += 1;
+                // The timeout of the last retransmission, after which nothing is sent.
                 client.flow.record.timeouts += 1;
                 client
                     .flow
@@ -391,6 +395,7 @@ impl<N: Network> Application<N> for Clients {
 
     fn on_timer(&mut self, engine: &mut Engine<'_, N>, timer: Timer) {
         let up = engine.hosts[timer.subject as usize].down_until;
+        // A host that is down does its work when it is up again.
         if engine.now < up {
             return engine.set_timer(self.group as u16, up, timer);
         }
@@ -420,6 +425,7 @@ impl<N: Network> Application<N> for Clients {
                 if let Some(made) = made.filter(|_| is_success) {
                     self.add_response(engine.now.since(made));
                 }
+                // An error such as 5.03 ends the exchange, but it is no success of the request.
                 if is_success {
                     self.answered(engine, number);
                 } else {
@@ -430,6 +436,7 @@ impl<N: Network> Application<N> for Clients {
                 let _ = self.client(number).and_then(|client| client.take_made(id));
                 self.failed(engine, number);
             }
+            // Over TCP, segments are counted instead: CoAP has no message layer there (RFC 8323 3.1).
             Event::Trace(trace) if !self.is_over_tcp => self.on_trace(engine, number, trace.event),
             _ => {}
         }
@@ -545,6 +552,7 @@ impl<N: Network> Application<N> for Clients {
         let flows: Vec<FlowRecord> = flows.collect();
         if self.group == 0 {
             record.flows = flows;
+            // All or none: percentiles of the first ones alone would be biased.
             if self.responses.count <= RunRecord::RESPONSE_TIMES_MAX as u64 {
                 record.response_times = self.response_times;
             }

@@ -24,6 +24,7 @@ impl<N: Network> Engine<'_, N> {
         }
         let flow = &mut flow.record;
         let server = &connection.ends[SERVER].socket;
+        // Segments of small requests are left out, so that counters describe the transfer of bodies.
         let counted = if both {
             &[SERVER, CLIENT][..]
         } else {

@@ -151,6 +151,7 @@ impl Connection {
         let others = self.ends[1 - which].first;
         let end = &mut self.ends[which];
         let syn = segment.flags.has(Flags::SYN);
+        // The SYN has the first sequence number of its end; a second one is a retransmission.
         let again_syn = syn && end.first.is_some();
         let first = *end.first.get_or_insert(segment.seq);
         let seq = segment.seq.wrapping_sub(first);

@@ -155,6 +155,7 @@ impl<N: Network> Engine<'_, N> {
             return;
         };
         let end = self.connections.end(slot, which);
+        // Behind data that the socket has not accepted yet, because a stream keeps the order of messages.
         end.rest.push_back(bytes);
         let was_congested = end.rest.len() > 1;
         end.write(now);
@@ -276,6 +277,7 @@ impl<N: Network> Engine<'_, N> {
                     if let Some(at) = deadline
                         && end.wake.is_none_or(|wake| at < wake || wake < now)
                     {
+                        // A deadline that has passed is due now.
                         let at = at.max(now);
                         end.wake = Some(at);
                         let server = which == SERVER;

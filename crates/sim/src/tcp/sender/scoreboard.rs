@@ -127,6 +127,8 @@ impl Scoreboard {
             taken.segments += 1;
             self.lost -= u32::from(first.lost);
             self.resent -= u32::from(first.resent);
+            // No RTT from a retransmitted segment (Karn's algorithm, RFC 6298 3), nor from one that SACK
+            // reported before: its ACK waited for a hole.
             if first.copies > 1 {
                 taken.repeated = true;
             } else if !first.sacked {

@@ -62,6 +62,7 @@ impl Mode {
 
     const fn pacing_gain(self) -> Ratio {
         match self {
+            // 4 ln 2: the least gain with which the rate doubles in each round.
             Self::Startup => Ratio::new(277, 100),
             Self::Drain => Ratio::new(1, 2),
             Self::Down => Ratio::new(9, 10),
@@ -212,6 +213,7 @@ impl Bbr3 {
         };
         let bdp = u128::from(bw) * u128::from(min_rtt.as_micros());
         let bdp = gain.of(u64::try_from(bdp).unwrap_or(u64::MAX >> 4));
+        // Bounded, so that sums of it with budgets and windows stay within 32 bits.
         bdp.div_ceil(1 << BW_SHIFT).min(1 << 22) as u32
     }
 
@@ -302,6 +304,7 @@ impl Bbr3 {
             return;
         }
         let bw = bandwidth(&rate);
+        // Startup attempts to double the rate; less than a quarter more counts as no growth.
         if bw >= Ratio::new(5, 4).of(self.full_bw) {
             return self.reset_full_bw(bw);
         }
@@ -506,6 +509,8 @@ impl Congestion for Bbr3 {
     }
 
     fn on_ack(&mut self, window: &mut Window, ack: &Ack) {
+        // In the order of the draft's BBRUpdateModelAndState() and BBRUpdateControlParameters(): states read
+        // the signals of this ACK, and rate and window the state.
         self.update_congestion_signals(window, ack);
         self.update_ack_aggregation(ack, window.cwnd);
         self.check_full_bw(ack);
@@ -526,6 +531,7 @@ impl Congestion for Bbr3 {
 
     fn on_timeout(&mut self, window: &mut Window, timeout: &Timeout) {
         self.prior_state = State::Loss;
+        // One more than in flight: the first retransmission can leave at once.
         window.cwnd = timeout.in_flight + 1;
     }
 
