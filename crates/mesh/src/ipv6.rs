@@ -274,6 +274,7 @@ impl Mesh<'_> {
         let has_parts = !frames.is_whole();
         let datagram = frames.datagram_bytes();
         let state = &mut self.nodes[usize::from(node)];
+        // One tag for all fragments of a datagram, the next for the next one (RFC 4944 5.3).
         if has_parts {
             state.tag = state.tag.wrapping_add(1);
         }
@@ -381,6 +382,7 @@ impl Mesh<'_> {
                 let acknowledged = match outcome {
                     Outcome::Acknowledged => true,
                     Outcome::NotAcknowledged => false,
+                    // A busy channel is no property of the link, and broadcasts are not acknowledged.
                     _ => continue,
                 };
                 if let Some(to) = to

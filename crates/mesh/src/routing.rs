@@ -147,6 +147,7 @@ impl Mesh<'_> {
     /// Hops from a node to the root.
     pub(super) fn hops(&self, node: Node) -> Option<u16> {
         let mut at = node;
+        // Preferred parents may form a loop for a while; a path without one has fewer hops than nodes.
         for hops in 0..self.nodes.len() as u16 {
             if at == self.topology.root {
                 return Some(hops);

@@ -77,6 +77,7 @@ impl Reassembly {
         fragment: Fragment,
     ) -> Result<bool, Dropped> {
         self.expire(now);
+        // The offset counts units of 8 bytes, so all fragments but the last are multiples of it (RFC 4944 5.3).
         let end = u32::from(fragment.offset) + u32::from(fragment.bytes);
         let is_odd = fragment.datagram > self.datagram_max
             || end > u32::from(fragment.datagram)

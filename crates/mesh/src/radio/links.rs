@@ -73,7 +73,7 @@ impl Links {
                     others.push(Link { to, delivery });
                     continue;
                 }
-                // Within the range, the square of the distance fits in 64 bits as that of the range does.
+                // Within the range, the square of the distance is at most the square of the range, which fits in 64 bits.
                 let delivery = match radio.delivery {
                     Delivery::ByDistance(ratio) => by_distance(distance as u64, range, ratio),
                     _ => mean,
@@ -87,6 +87,7 @@ impl Links {
         let exists = |node: Node| usize::from(node) < nodes;
         let mut table: Vec<TableLink> = table.to_vec();
         table.retain(|link| exists(link.from) && exists(link.to) && link.from != link.to);
+        // A stable sort: the first of several entries for one link stays.
         table.sort_by_key(|link| (link.from, link.to));
         table.dedup_by_key(|link| (link.from, link.to));
         let mut rest = table.iter().peekable();
@@ -157,6 +158,7 @@ impl Links {
 
 /// The squared distance of two positions in mm^2.
 pub(super) fn squared(a: Place, b: Place) -> u128 {
+    // Three squares of differences of 32 bits exceed 64 bits.
     [(a.0, b.0), (a.1, b.1), (a.2, b.2)]
         .iter()
         .map(|(a, b)| u128::from(a.abs_diff(*b)).pow(2))

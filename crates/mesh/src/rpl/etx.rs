@@ -4,6 +4,8 @@ use carob_cc::time::{Duration, Instant};
 
 use crate::spec::{Release, RplSpec};
 
+// Freshness as in `link-stats.c` of Contiki 3.x.
+
 /// Transmissions that make an estimate fresh.
 const FRESH: u8 = 4;
 /// Maximum of the transmission count.
@@ -84,6 +86,7 @@ impl Link {
         let counted = self.counted(now).saturating_add(transmissions);
         self.counted = counted.min(COUNTED_MAX);
         self.halved = half_lives(now);
+        // Below 2^24, so that the products with percentages below stay within 32 bits.
         let sample = if acknowledged {
             u32::from(transmissions) * u32::from(rule.divisor)
         } else {

@@ -134,11 +134,14 @@ impl Neighbours {
         let children = self.all.iter().filter(|one| one.routes > 0).count();
         let welcome = match reason {
             Reason::Dio(rank) => {
+                // Wider than 16 bits, because ranks reach INFINITE_RANK. Half a hop of margin keeps neighbours
+                // of about the same rank from displacing each other.
                 let hop = i64::from(node_state.min_hop_rank_increase);
                 let worst_rank = i64::from(worst_rank);
                 node_state.joined && i64::from(rank) + hop < worst_rank - hop / 2
             }
             Reason::Dao if node_state.is_root => children < self.limit,
+            // Children never fill the table: a node needs places for candidate parents. The root needs none.
             Reason::Dao | Reason::Dis => children + 2 < self.limit,
         };
         worst.filter(|_| welcome)

@@ -105,6 +105,7 @@ impl SourceRoutes {
     pub(super) fn way(&self, node: Node, hops: &mut Vec<Node>) -> bool {
         hops.clear();
         let mut at = node;
+        // DAOs of different age may form a loop: a path with more hops than entries is one.
         while at != self.root && hops.len() <= self.all.len() {
             hops.push(at);
             let Some(parent) = self.get(at).and_then(|entry| entry.parent) else {

@@ -302,6 +302,7 @@ fn middle(places: &[Place]) -> Place {
 /// The squared distance between two positions in mm^2.
 pub fn squared(a: Place, b: Place) -> u64 {
     let part = |a: i32, b: i32| u64::from(a.abs_diff(b)).pow(2);
+    // Saturating: the sum of three squares of 32 bits exceeds 64 bits.
     let level = part(a.0, b.0).saturating_add(part(a.1, b.1));
     level.saturating_add(part(a.2, b.2))
 }
