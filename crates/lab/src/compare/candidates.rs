@@ -55,6 +55,7 @@ pub(super) fn largest_block(link: &Link) -> u16 {
             u32::from(**block) + AROUND_A_BLOCK <= link.mtu
         }
     };
+    // SZX 0, the smallest block (RFC 7959 2.2).
     BLOCKS.iter().find(fits).copied().unwrap_or(16)
 }
 

@@ -111,6 +111,7 @@ pub(super) fn lossless(name: String, bps: u64, rtt_us: u64) -> Link {
         loss_ppm: 0,
         loss_burst_milli: 1_000,
         buffer_bytes: 0,
+        // The MTU that every link of IPv6 has (RFC 8200 5).
         mtu: 1_280,
         is_mesh: false,
         mesh: None,
@@ -124,6 +125,7 @@ pub(super) fn lossless(name: String, bps: u64, rtt_us: u64) -> Link {
 fn levels(set: u64, name: &str) -> Vec<f64> {
     let mut order: Vec<usize> = (0..CASES).collect();
     let mut stream = Stream::new(set, &format!("compare/links/{name}"));
+    // Fisher and Yates' shuffle; the upper half of the product is uniform below `last + 1`.
     for last in (1..CASES).rev() {
         let other = (u128::from(stream.next_u64()) * (last as u128 + 1)) >> 64;
         order.swap(last, other as usize);
@@ -178,6 +180,7 @@ pub fn validate(
         .iter()
         .map(|place| std::mem::take(&mut summaries[*place]))
         .collect();
+    // Continues behind the seeds of the stage before, so that no run counts twice.
     let more = stage(
         &question,
         first.seeds.last().map_or(0, |seed| seed + 1),

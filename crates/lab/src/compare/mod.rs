@@ -202,6 +202,7 @@ impl Question {
     /// A question with the weights of its traffic.
     pub fn new(link: Link, traffic: Traffic) -> Self {
         let mut weights = traffic.weights();
+        // The ratio of a component that is not measured is 1, which would move every cost towards 1.
         if !Self::has_harm(&link, &traffic) {
             weights = weights.without(Component::Harm);
         }

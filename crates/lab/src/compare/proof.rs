@@ -29,6 +29,7 @@ const EXCHANGES: u64 = 600_000;
 /// four kinds of traffic. Downloads are smaller in crowds: 1.6 MB together, at least 8 kB.
 pub fn drawn() -> Vec<Case> {
     let mut stream = Stream::new(SET_OF_PROOF, "compare/drawn");
+    // 53 bits, the mantissa of a double, so that each quotient is exact and below 1.
     let mut draw = || (stream.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     let mut one = |k: usize| {
         let down_bps = rounded(between(300.0, 1e8, draw()));

@@ -72,6 +72,7 @@ fn costs(answer: &Answer) -> Section {
     for (_, one) in by_cost(answer) {
         let default = &answer.default_coap().measured;
         let ratios = Component::ALL.iter().map(|component| {
+            // Not part of the cost, and a neighbour's time may not have been measured at all.
             if answer.weights.of(*component) == 0.0 {
                 return "-".to_owned();
             }
@@ -158,6 +159,7 @@ fn measured(answer: &Answer) -> Section {
             digits(all.spurious),
             digits(all.harm_s),
         ]);
+        // In a mesh the frames of all nodes are counted together, without a direction.
         let [sent, received] = if answer.link.is_mesh {
             [Some(all.bytes / clients), None]
         } else {

@@ -119,6 +119,7 @@ impl LinkTraces {
     pub(super) fn scaled(&self, delay: Ratio, loss: Ratio) -> Self {
         let scaled = |one: &NamedTrace| NamedTrace {
             name: one.name.clone(),
+            // The text has the values before scaling.
             text: None,
             trace: Arc::new(one.trace.scaled(delay, loss)),
         };
@@ -167,6 +168,7 @@ impl Link {
             spec.replay = one.as_ref().map(|one| Replay {
                 trace: one.trace.clone(),
                 end,
+                // From one common beginning, all seeds would meet the same part of a long trace.
                 start: TraceStart::Drawn,
             });
         }

@@ -215,6 +215,7 @@ impl Traffic {
         let each = if self.is_blockwise() {
             u64::from(self.size / u32::from(block)) + 1
         } else if self.is_observe() {
+            // A notification every 10 s for 600 s.
             60
         } else {
             u64::from(self.requests())

@@ -129,6 +129,7 @@ fn recommendation(answer: &Answer) -> String {
         let mut others = answer.ranked.iter().skip(1);
         let closest = others.find(|one| one.configuration.transfer == Transfer::Block);
         let why = match closest {
+            // The gain that is worth a change (GAIN_WORTH): only a limit excludes this one.
             Some(one) if one.cost.value < 0.9 && !one.excluded.is_empty() => ruled_out(one),
             _ => "no other is at least 10 % and 5 ms better beyond chance".to_owned(),
         };
@@ -174,6 +175,7 @@ fn evidence(answer: &Answer) -> String {
         "{subject} {mean} on average instead of {mean_before} under default CoAP, the slowest 5 % \
          {slow} instead of {slow_before}."
     )];
+    // Smaller differences do not show: shares have one decimal of a per cent.
     if (a.undelivered - b.undelivered).abs() >= 0.001 {
         let [failed, before] = [a.undelivered, b.undelivered].map(percent);
         sentences.push(format!("{failed} fail instead of {before}."));
@@ -185,6 +187,7 @@ fn evidence(answer: &Answer) -> String {
             "RFC 7252 4.8.1 permits a longer ACK_TIMEOUT without further mechanisms.".to_owned(),
         );
     }
+    // Without a neighbour both are 0, and the sentence below is left out.
     let ratio = a.harm_s / b.harm_s.max(1e-9);
     if b.harm_s > 0.0 && (ratio - 1.0).abs() >= 0.05 {
         let [waits, before] = [a.harm_s, b.harm_s].map(seconds);
@@ -218,6 +221,7 @@ fn default_settings() -> String {
 /// Times and failures of default CoAP.
 fn alone(subject: &str, measured: &Measured) -> String {
     let failed = percent(measured.undelivered);
+    // Times of the few others would be no description of the traffic.
     if measured.undelivered > 0.99 {
         return format!("{failed} fail.");
     }
