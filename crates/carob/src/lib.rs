@@ -235,8 +235,6 @@ mod pages {
         Observe include_str!("../pages/observe.md");
         Bodies include_str!("../pages/bodies.md");
         Dtls include_str!("../pages/dtls.md");
-        Transports include_str!("../pages/transports.md");
         Multicast include_str!("../pages/multicast.md");
-        CustomOption include_str!("../pages/custom-option.md");
     }
 }

@@ -154,9 +154,6 @@ pub(crate) enum LabCommand {
         /// Print one JSON object per figure, a line each
         #[arg(long)]
         json: bool,
-        /// Print the document docs/reference/figures.md
-        #[arg(long, hide_short_help = true, conflicts_with = "json")]
-        markdown: bool,
     },
     /// List the keys of scenario files and --set
     Keys {

@@ -590,7 +590,7 @@ fn idle_network_has_a_tree_over_existing_links() {
     assert!(idle.hops.iter().flatten().max() >= Some(&10));
 }
 
-/// Delivery ratios in Cooja's runs (docs/wireless.md) and in the simulator's.
+/// Delivery ratios in Cooja's runs (docs/concepts/simulator.md) and in the simulator's.
 #[test]
 fn grid_delivery_matches_cooja() {
     let acknowledged = |sink: Position, load: u32| -> f64 {

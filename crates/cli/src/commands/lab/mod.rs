@@ -68,7 +68,7 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
             csv,
             markdown,
         } => Ok(tables::metrics(json, csv, markdown)),
-        LabCommand::Figures { json, markdown } => Ok(tables::figures(json, markdown)),
+        LabCommand::Figures { json } => Ok(tables::figures(json)),
         LabCommand::Keys { markdown } => Ok(tables::scenario_keys(markdown)),
     }
 }
