@@ -113,6 +113,7 @@ impl Controller for Cocoa4State {
     }
 
     fn on_answered(&mut self, answered: &Answered<'_>) {
+        // A separate response after a lost ACK measures the application's delay.
         if !answered.confirmable || answered.answer == Answer::Separate {
             return;
         }

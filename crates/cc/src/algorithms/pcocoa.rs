@@ -83,12 +83,14 @@ impl Controller for Pcocoa {
     }
 
     fn on_answered(&mut self, answered: &Answered<'_>) {
+        // A separate response after a lost ACK measures the application's delay.
         if !answered.confirmable || answered.answer == Answer::Separate {
             return;
         }
         let cocoa = &self.constants.cocoa;
         // With the count a retransmitted exchange is unambiguous, too, so there is no weak sample.
         if let Some(round_trip) = answered.round_trip() {
+            // A mean of 0 means that there was no sample.
             let sample = cocoa.ticks(round_trip).max(1);
             let floor = cocoa.ticks(self.constants.deviation_min);
             let estimate = self.estimator.update(sample, cocoa.order, floor);

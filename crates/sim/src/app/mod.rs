@@ -76,6 +76,7 @@ fn add_clients<N: Network>(
         let role = Role::Client { server };
         let mut host = Host::new(endpoint, number, role, place);
         if !endpoints.poll.is_zero() {
+            // A random phase for each: devices that poll at the same moments would send in bursts.
             let mut stream = Stream::indexed(engine.spec.seed, "client/poll", group.first + client);
             let first = stream.uniform(Duration::ZERO, endpoints.poll);
             host.poll = Some((first, endpoints.poll));

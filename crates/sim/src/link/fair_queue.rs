@@ -94,6 +94,8 @@ impl FairQueue {
     /// Adds a packet of a flow. Returns packets that exceed the buffer, from the head of the longest
     /// queue (RFC 8290 4.1).
     pub fn enqueue(&mut self, now: Instant, flow: u32, datagram: u32, bytes: u32) -> Vec<Waiting> {
+        // In place of a hash of addresses and ports (RFC 8290 4.1): numbers of hosts are consecutive, so flows
+        // share a queue only beyond QUEUES hosts.
         let number = flow % QUEUES;
         let spec = &self.spec;
         let queue = self.queues.entry(number).or_insert_with(|| FlowQueue {

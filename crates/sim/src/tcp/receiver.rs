@@ -116,6 +116,8 @@ impl Receiver {
     pub(super) fn window_opened(&self) -> bool {
         let free = self.capacity.saturating_sub(self.ready_bytes);
         let offered = self.edge.saturating_sub(self.next);
+        // Only with two segments more, or half of the buffer free: smaller updates would have the peer send small
+        // segments (silly window syndrome, RFC 9293 3.8.6.2.2).
         offered < 2 * self.mss && free >= (self.capacity / 2).min(offered + 2 * self.mss)
     }
 

@@ -419,6 +419,7 @@ impl Director {
 
 impl Application<ScriptedLink> for Director {
     fn start(&mut self, engine: &mut Stage<'_>) {
+        // The run ends without flows; the script counts as one until its last step is complete.
         engine.running = 1;
         self.is_next_set = true;
         engine.set_timer(0, Instant::ZERO, Timer::of(NEXT, CLIENT));

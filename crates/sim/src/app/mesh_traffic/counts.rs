@@ -114,6 +114,7 @@ impl MessageCounts {
                 ..
             } => {
                 let record = counts.node(node);
+                // After a retransmission, the time since the original contains its timeout.
                 if *retransmissions == 0 {
                     record.round_trips += 1;
                     record.round_trip_sum += *since_original;

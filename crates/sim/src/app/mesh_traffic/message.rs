@@ -68,6 +68,7 @@ impl ReceivedNumbers {
     /// Records a number. Returns whether it is new; numbers below the window count as old.
     pub(super) fn is_new(&mut self, number: u32) -> bool {
         if number >= self.next {
+            // A gap of 128 or more leaves no earlier number in the window.
             let gap = number - self.next + 1;
             self.below = self.below.checked_shl(gap).unwrap_or(0) | 1;
             self.next = number + 1;

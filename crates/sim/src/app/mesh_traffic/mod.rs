@@ -349,6 +349,7 @@ impl<'m> Application<MeshNetwork<'m>> for MeshNodes {
             let state = NodeTraffic::new(sink, burst_sink, gaps, stop);
             self.nodes[usize::from(node)] = Some(Box::new(state));
         }
+        // Before the end of the warm-up, until which datagrams bypass the radio.
         if traffic.bursts.is_some_and(Bursts::notifies) {
             let before = Instant::ZERO + engine.network.mesh.spec.warm_up.half();
             engine.set_timer(GROUP, before, Timer::of(REGISTER, 0));

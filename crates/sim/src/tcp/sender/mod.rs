@@ -237,6 +237,8 @@ impl Sender {
         if self.fin.is_some() {
             return 0;
         }
+        // Before the data is in the buffer, as in Linux's `tcp_sendmsg`: both ask whether the sender had run out
+        // of data.
         self.check_application_limit();
         self.restart_after_idle(now);
         self.buffer.write(self.una, data)

@@ -199,6 +199,7 @@ impl Socket {
         self.opened_at = now;
         self.state = State::SynSent;
         self.syn_due = true;
+        // The SYN takes position 0.
         self.sender.nxt = 1;
         Ok(())
     }
@@ -229,6 +230,7 @@ impl Socket {
     /// the stream.
     pub fn read(&mut self) -> Option<Bytes> {
         let bytes = self.receiver.read()?;
+        // A peer that filled the window has nothing else to learn the free space from but its next probe.
         if self.receiver.window_opened() && self.is_synchronised() {
             self.ack_due = true;
         }
@@ -293,6 +295,7 @@ impl Socket {
         }
         if self.events != 0 {
             let bit = self.events.trailing_zeros();
+            // Clears the lowest bit, so that events are reported in the order of `Event::ALL`.
             self.events &= self.events - 1;
             return Output::Event(Event::ALL[bit as usize]);
         }
