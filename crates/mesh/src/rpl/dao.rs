@@ -77,8 +77,9 @@ impl Rpl {
         if !self.joined || target == self.node {
             return;
         }
-        let tells_first = self.spec.release < Release::V30;
-        if no_path && tells_first {
+        // Contiki 2.7 handles a No-Path DAO before its check for loops, later releases after it.
+        let ends_first = self.spec.release < Release::V30;
+        if no_path && ends_first {
             self.end_route(now, from, target);
             return;
         }
@@ -143,6 +144,7 @@ impl Rpl {
             }
             self.drop_route(target);
         }
+        // Contiki 3.0 drops the least recently used route for a new one.
         if self.routes.is_full()
             && self.spec.release == Release::V30
             && let Some(oldest) = self.routes.least_recent()

@@ -65,6 +65,7 @@ impl Objective {
             (spec::Objective::Of0, _) => {
                 let rank = i64::from(candidate.rank)
                     + i64::from(self.steps(candidate.etx)) * i64::from(hop);
+                // Ranks increase from the root downwards (RFC 6550 3.5), also over a link without steps.
                 let least = i64::from(candidate.rank.saturating_add(1));
                 u16::try_from(rank.max(least)).unwrap_or(INFINITE_RANK)
             }

@@ -99,6 +99,7 @@ impl Rpl {
         if self.preferred != before {
             if self.is_storing() {
                 self.send_no_path(before);
+                // Routes of the sub-DODAG moved with this node: a higher DTSN requests its DAOs (RFC 6550 9.6).
                 self.dtsn = self.dtsn.next();
             }
             self.schedule_dao(now);

@@ -76,6 +76,7 @@ impl Routes {
             no_path: false,
             used: self.uses,
         };
+        // Sorted by target: `find` is a binary search.
         self.all.insert(index, route);
         true
     }
