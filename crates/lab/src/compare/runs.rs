@@ -179,6 +179,7 @@ pub(super) fn make(
     progress(Progress::Planned(jobs.len()));
     let is_transfer = stage.traffic.is_blockwise();
     let one = |(place, seed): &(usize, u64)| {
+        // Relaxed: no other data depends on the flag.
         if stage.is_stopped.load(Ordering::Relaxed) {
             return Err(CompareError::of("interrupted", "run the command again"));
         }
@@ -266,6 +267,7 @@ pub(super) fn spec(
             ("second_request", Value::Bytes(60)),
             ("second_response", Value::Bytes(60)),
             ("second_clients", 1.into()),
+            // NSTART of RFC 7252 4.7, whatever the configuration of the others.
             ("second_nstart", 1.into()),
         ];
         values.extend(table("mix", neighbour));
