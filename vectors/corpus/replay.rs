@@ -1,15 +1,15 @@
-//! Does what fuzzing does, for a short while, in an ordinary test that includes this file by its path: a
-//! target's corpus, and inputs drawn from it, the same ones each time.
+//! Short fuzzing in an ordinary test that includes this file by its path: the corpus of a target, and
+//! mutations of it. Their seed is fixed, so that failures repeat.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::vec::Vec;
 
-/// The longest input that is drawn.
+/// Maximum length of a mutated input, in bytes.
 const LONGEST: usize = 4_096;
 
-/// SplitMix64.
+/// SplitMix64 (Steele et al. 2014).
 struct Draws(u64);
 
 impl Draws {
@@ -26,7 +26,7 @@ impl Draws {
     }
 }
 
-/// The inputs of `NAME.bin`: each is a little-endian `u16` length and that many bytes.
+/// The inputs of `NAME.bin`: each is a little-endian `u16` length, then its bytes.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/corpus");
     let file = root.join(std::format!("{target}.bin"));
@@ -42,7 +42,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     all
 }
 
-/// One of the corpus, changed in some places.
+/// A mutation of an input of the corpus.
 fn drawn(corpus: &[Vec<u8>], draws: &mut Draws) -> Vec<u8> {
     let mut input = corpus[draws.below(corpus.len())].clone();
     for _ in 0..=draws.below(6) {
@@ -72,8 +72,8 @@ fn drawn(corpus: &[Vec<u8>], draws: &mut Draws) -> Vec<u8> {
     input
 }
 
-/// Gives `body` the corpus of `target`, and `count` inputs drawn from it. One that makes it panic is printed
-/// as the bytes that it is, so that it can be a test or a part of the corpus.
+/// Passes the corpus of `target` and `count` mutations to `body`. An input that makes it panic is printed in
+/// escaped bytes, for a test or for the corpus.
 pub(crate) fn replay(target: &str, count: usize, body: fn(&[u8])) {
     let corpus = corpus(target);
     let mut draws = Draws(0x6361_726f_6266_757a);

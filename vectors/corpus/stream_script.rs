@@ -1,6 +1,7 @@
-//! What is done with an input for endpoints over connections, by the fuzz target and by tests that
-//! include this file by its path: any sequence of pieces of streams, connections, requests, answers
-//! and time, on both sides of a request. No panic, limits hold, and in the end nothing is left.
+//! Script of an endpoint over connections, for the fuzz target and for tests that include this file by
+//! its path. The input is any sequence of stream fragments, connections, requests, responses and
+//! times, for client and server. The endpoint must not panic, must keep its limits, and must free all
+//! state at the end.
 
 use std::net::SocketAddr;
 
@@ -23,17 +24,19 @@ impl Random for Draws {
     }
 }
 
-/// The most that may be sent in answer to one step: as many messages as its bytes may hold, a
-/// notification for each observer, and what was waiting.
+/// Maximum number of messages sent in one step, its bytes apart: a notification for each observer, and
+/// all queued messages.
 const ANSWERS: usize = 1_000;
 
 struct Run {
     end: Endpoint,
     framing: Framing,
     now: Instant,
-    /// The token of the last request sent, and what of ours is under way.
+    /// The token of the last request sent.
     token: Vec<u8>,
+    /// Outstanding requests of the endpoint.
     asked: Vec<RequestId>,
+    /// Requests of peers without a response.
     waiting: Vec<IncomingId>,
 }
 
@@ -74,7 +77,7 @@ impl Run {
         match what & 7 {
             0 | 1 => self.end.handle_stream(now, peer, bytes),
             2 => {
-                // A whole message; with the token of our last request if it is to be an answer.
+                // A whole message; as a response it has the token of the last request.
                 if let Some((&code, rest)) = bytes.split_first() {
                     let token: &[u8] = if what & 8 == 0 { &[] } else { &self.token };
                     let mut message = vec![0x50 | token.len() as u8, code, 0, 0];
@@ -133,7 +136,7 @@ impl Run {
             }
             _ => {
                 let state = Response::diagnostic(Code::CONTENT, &"y".repeat(bytes.len() * 16));
-                // One that no observer could take is refused.
+                // A notification too large for every observer is refused.
                 let _ = self.end.notify(now, Subject(1), &state, false);
             }
         }
@@ -147,7 +150,7 @@ impl Run {
             match self.end.poll() {
                 Output::Transmit { bytes, .. } => {
                     sent += 1;
-                    // It is a message, and no longer than we ever send.
+                    // One whole message, within the size limit of the sender.
                     let mut reader = FrameReader::new(self.framing, 1 << 20);
                     reader.push(bytes);
                     let message = reader.next().expect("well formed").expect("whole");
@@ -157,7 +160,7 @@ impl Run {
                     }
                     assert_eq!(reader.held(), 0);
                 }
-                // The driver connects at once, every other time.
+                // The driver connects at once, or fails, by the last token: both paths are exercised.
                 Output::Connect { to } => {
                     let now = self.now;
                     if self.token.first().is_some_and(|byte| byte & 1 == 0) {
@@ -187,7 +190,7 @@ impl Run {
     }
 }
 
-/// Does what `data` says: one byte of settings, and steps of what, length and bytes.
+/// Runs the script `data`: one byte of settings, then steps of kind, length and bytes.
 pub(crate) fn run(data: &[u8]) {
     let Some((&first, mut rest)) = data.split_first() else {
         return;
@@ -213,7 +216,7 @@ pub(crate) fn run(data: &[u8]) {
         run.step(what, bytes);
         run.check();
     }
-    // All ends: nothing is under way any more, and nothing is kept of what was.
+    // The end: every exchange is over, and all state must be free.
     run.end.shut_down(run.now);
     for id in core::mem::take(&mut run.waiting) {
         run.end

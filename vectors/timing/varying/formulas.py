@@ -2,16 +2,16 @@
 """Writes the timing vectors of this folder that follow from formulas.
 
     python3 formulas.py            writes <controller>.toml for every controller
-    python3 formulas.py --check    says whether they are as they would be written (exit 1 if not)
-    python3 formulas.py --table    says what the events of each file cover
+    python3 formulas.py --check    compares the files with what it would write (exit 1 if they differ)
+    python3 formulas.py --table    prints the rules that the events of each file cover
     python3 formulas.py --search   finds events that cover all rules, for the table EVENTS
 
-Every controller is written down here a second time, from the formulas of its sources
-(docs/algorithms.md, a section for each) and not from the implementation.
-Arithmetic is exact (fractions of a second; whole milliseconds where Californium counts so);
-only what a vector states is rounded, to the microsecond. A generator of our own makes up the
-events, so that inputs change from step to step and every rule comes into force several times.
-Inputs that would leave a decision to less than a millisecond are thrown away.
+This is a second implementation of every controller, written from the formulas of its sources
+(docs/algorithms.md, a section for each) and not from the Rust code.
+Arithmetic is exact (fractions of a second; whole milliseconds where Californium uses them);
+only the values of a vector are rounded, to the microsecond. Events come from a pseudo-random
+generator, so that inputs change from step to step and every rule applies several times.
+Inputs where less than a millisecond would decide are discarded.
 """
 
 import copy
@@ -67,7 +67,7 @@ def number(text):
 
 
 # ---------------------------------------------------------------------------------------------
-# What all controllers share
+# Common part of all controllers
 
 
 class Controller:
@@ -78,22 +78,22 @@ class Controller:
     # Limit of T_i for i >= 1, never below T_(i-1).
     cap = None
     max_retransmit = 4
-    # The wire can say which copy was answered.
+    # The response identifies the transmission that it answers.
     knows_copies = False
     # Fractions of every range that is drawn from, one vector each.
     dithers = ("low", "0.37", "high")
     # Constants the vectors set.
     constants = {}
-    # Ageing shows when somebody looks, not only when something is sent.
+    # Ageing shows at queries of the RTO, and not only at messages.
     can_look = False
-    # How many exchanges may run besides, in the events.
+    # Maximum number of parallel exchanges in the events.
     running_blind = 1
     running_later = 1
     # Per cent of exchanges whose first copy is lost.
     losses = 27
     # Steps in all vectors of a file.
     length = 180
-    # How often a rule must have come into force in the vectors of a file.
+    # Minimum number of times that a rule applies in the vectors of a file.
     coverage = {"failed": 2, "n = 1": 3, "n = 2": 2}
 
     def __init__(self, dither, exact=True):
@@ -165,16 +165,16 @@ class Controller:
         """The exchange was answered after `n` retransmissions."""
 
     def failed(self, now):
-        """Its last timer ran out."""
+        """Its last timer expired."""
 
-    # -- looking
+    # -- queries
 
     def settled(self, now):
         """The overall RTO between exchanges; None if there is none, or ageing is due."""
         return None
 
     def look(self, now):
-        """The overall RTO of somebody who only looks."""
+        """The overall RTO as a query shows it, which changes nothing."""
         return self.settled(now)
 
     def patience(self):
@@ -200,7 +200,7 @@ class Controller:
         return None
 
     def may_notify(self):
-        """Whether what a notification does now is beyond doubt."""
+        """Whether the effect of a notification now does not depend on rounding."""
         return True
 
 
@@ -258,7 +258,7 @@ class DefaultFb1(Default):
             self.clean()
 
     def clean(self):
-        """An exchange without retransmission ends what is carried."""
+        """An exchange without retransmission discards the retained timer."""
         self.carry = None
 
     def failed(self, now):
@@ -269,7 +269,7 @@ class DefaultFb1(Default):
 
 
 class DefaultFb2(DefaultFb1):
-    """Full Backoff 2: a clean exchange halves what is carried, down to 2 s."""
+    """Full Backoff 2: an exchange without retransmission halves the retained timer, down to 2 s."""
 
     name = "default-fb2"
     coverage = {"failed": 2, "n = 1": 5, "n = 2": 3, "carried": 12, "halved": 8, "unset": 3}
@@ -337,7 +337,7 @@ class Cocoa03(Controller):
     deviation_first = True
     k_strong, k_weak = 4, 1
     weight_strong, weight_weak = Fraction(1, 2), Fraction(1, 4)
-    # Weak samples count up to so many retransmissions; None: any.
+    # Maximum number of retransmissions of a weak sample; None: any.
     weak_limit = 2
     # Backoff factors below, between and above two limits.
     small, middle, large = Fraction(3), Fraction(2), Fraction(3, 2)
@@ -451,7 +451,7 @@ class Cocoa03(Controller):
         self.aged(self.rto, self.since, now, seen)
         return bool(seen)
 
-    # -- looking
+    # -- queries
 
     def settled(self, now):
         if not self.measured or self.ageing_due(now):
@@ -756,7 +756,7 @@ class CocoaS(Cocoa03):
 
 
 class CocoaStrong(Cocoa03):
-    """No reaction to a single loss; what a reaction is, is non-standard."""
+    """No reaction to a single loss; reactions differ from the standard."""
 
     name = "cocoa-strong"
     source = "non-standard after Bhalerao et al. 2016 (Pesola 2020 3.4); docs/algorithms.md#cocoa-strong"
@@ -1031,7 +1031,7 @@ class CocoaFb1(Cocoa03):
         return self.aged(self.rto, self.since, now, Counter())[0]
 
     def may_notify(self):
-        """Whether a retained RTO before any sample counts as blind is nobody's rule."""
+        """No source states whether a retained RTO before any sample counts as blind."""
         return self.measured or not self.carried
 
 
@@ -1101,7 +1101,7 @@ class CocoaFb2(Cocoa03):
         return super().patience() if self.carry is None else self.carry * 4
 
     def may_notify(self):
-        """Whether the carried value paces notifications is nobody's rule."""
+        """No source states whether the retained value paces notifications."""
         return self.carry is None
 
 
@@ -1220,7 +1220,7 @@ class CocoaCalifornium(Controller):
 
     def interval(self, at):
         if self.aged(at, Counter())[1]:
-            raise Borderline  # ageing comes with requests; whether with these is not said
+            raise Borderline  # ageing happens at requests; sources leave open whether at these
         return self.get_rto() * MILLI
 
 
@@ -1596,7 +1596,7 @@ class BasicRto(WholeMillis):
 
 
 # ---------------------------------------------------------------------------------------------
-# A controller of our own
+# The controller of this project
 
 
 class Carob(Controller):
@@ -1825,7 +1825,7 @@ class RoundTrips:
 
 
 class Scenario:
-    """A time line of events, with what a model of the controller expects of each."""
+    """A time line of events, with the values that a model of the controller expects at each."""
 
     def __init__(self, model, chance):
         self.model = model
@@ -1920,7 +1920,7 @@ class Scenario:
             self.steps.append({"expire": runs_out, "timer": model.expire(runs_out)})
 
     def losses(self):
-        """How many copies get lost before one arrives."""
+        """The number of copies that are lost before one arrives."""
         if self.chance.percent(4):
             return self.model.max_retransmit + 1
         lost = 0
@@ -1974,7 +1974,7 @@ class Scenario:
         self.model.seen["notified"] += 1
         self.model.seen["paced"] += leaves > asked
         if isinstance(self.model, ObserveStatic) and self.chance.one_in(6):
-            # A CON among them waits as they do and sets no interval of its own.
+            # A CON among them waits for the same interval and sets none.
             step["confirmable"] = True
         else:
             self.model.left(leaves, confirm)
@@ -1994,7 +1994,7 @@ EXPECTED = ("timer", "rto", "departs")
 
 
 def replay(model, steps):
-    """What `model` says to the inputs of `steps`."""
+    """The values of `model` for the inputs of `steps`."""
     for step in steps:
         said = {}
         if "send" in step:
@@ -2034,7 +2034,7 @@ def fraction(dither):
 
 
 def vectors(controller, attempt):
-    """The vectors of one file: dither, steps; and what they cover together."""
+    """The vectors of one file: dither, steps; and the rules that they cover together."""
     made, seen = [], Counter()
     for index, dither in enumerate(controller.dithers):
         seed = sum(ord(c) * 31**i for i, c in enumerate(controller.name)) + 1000 * attempt + index
