@@ -22,6 +22,7 @@ in 74 of 1,000 transfers; the rules that differed were then corrected here and s
     state T ROOM DEPARTURE THRESHOLD TIMEOUT REPAIRS
                                                 room of the window, departure of the next message, gap rule and timeout of
                                                 the path (- while the window is not used)
+    notify T ID CON DEPARTURE TIMER             a notification to an observer; DEPARTURE: of the next; TIMER: - for a NON
 """
 
 import random
@@ -32,6 +33,7 @@ SECOND = 1_000_000
 ACK_TIMEOUT, ACK_MAX = 2 * SECOND, 3 * SECOND
 SPAN = 45 * SECOND
 CAP = 60 * SECOND
+NON_INTERVAL, CONFIRM_EVERY = 3 * SECOND, 8
 PERIOD = 60 * SECOND
 MAX_RETRANSMIT = 4
 REPAIRS = 2
@@ -82,6 +84,7 @@ class Carob:
         self.high, self.swings = 0, [None, None]
         self.answers, self.reports = 0, False
         self.last_sent = self.last_answer = self.next = 0
+        self.pace, self.unconfirmed, self.answered_departure = 1, 0, 0
         # Time, departure and bytes of the last certain answers.
         self.latest = []
 
@@ -203,6 +206,27 @@ class Carob:
             gap = self.gap()
             self.next = min(max(self.next, now - gap) + gap, now + max(self.srtt, gap))
 
+    # -- notifications
+
+    def interval(self):
+        if self.srtt is None:
+            return NON_INTERVAL
+        interval = min(self.srtt, self.r) // self.pace
+        return min(interval << self.kept, max(interval, CAP))
+
+    def confirms(self, now):
+        """Whether the notification that leaves now is a CON."""
+        at_its_pace = now - self.next <= nearest(self.interval(), 4)
+        old = self.srtt is not None and now - self.answered_departure > NON_INTERVAL * CONFIRM_EVERY
+        return at_its_pace and (self.unconfirmed + 1 >= CONFIRM_EVERY or old)
+
+    def on_notified(self, now, confirmable):
+        if confirmable:
+            self.unconfirmed = 0
+            return self.on_sent(now, False)
+        self.unconfirmed += 1
+        self.next = now + self.interval()
+
     # -- losses
 
     def on_lost(self, now, reason, silent):
@@ -214,6 +238,7 @@ class Carob:
         if step:
             self.b, self.stepped = min(self.b + 1, 12), now
         self.second = step and self.b >= 3
+        self.pace = 1
         if silent and (self.silences == 0 or now - self.silent_at >= srtt):
             self.silences, self.silent_at = self.silences + 1, now
             if self.silences >= 2 and self.w > self.m:
@@ -246,6 +271,9 @@ class Carob:
         self.round.lost = max(self.round.lost - spurious, 0)
         self.judged_lost = max(self.judged_lost - spurious, 0)
         r = max(now - sent, 1)
+        self.answered_departure = max(self.answered_departure, sent)
+        if self.srtt is not None:
+            self.pace = 1 if r > self.base + self.base // 4 else min(2 * self.pace, CONFIRM_EVERY // 2)
         self.sample(now, r)
         self.kept, self.slow = 0, False
         self.b, self.second = 0, False
@@ -689,10 +717,74 @@ class Transfer:
                     self.later(due, "gap", other.number, len(other.copies))
 
 
+class Observer:
+    """One observer, which gets states one after the other. A CON is answered or given up before the next leaves."""
+
+    def __init__(self, number, out):
+        self.draw = random.Random(f"observer {number}")
+        draw = self.draw
+        fraction = draw.choice([0, 1 << 31, draw.getrandbits(32), (1 << 32) - 1])
+        self.out = out
+        self.controller = Carob(fraction)
+        self.size = draw.randrange(20, 100)
+        self.base = 10 ** draw.uniform(4, 7.3)
+        self.every = self.base * 10 ** draw.uniform(-1, 1)
+        self.loss = draw.choice([0, 0.02, 0.1, 0.3])
+        self.queue = draw.choice([0, 0.1, 0.4, 3])
+        self.number = number
+        self.left = 250
+        print("script", f"observer-{number}", fraction, file=out)
+
+    def say(self, *words):
+        print(*words, file=self.out)
+
+    def run(self):
+        c, draw, now = self.controller, self.draw, 0
+        while self.left > 0:
+            self.left -= 1
+            if draw.random() < 0.02:
+                self.base *= draw.choice([0.1, 0.5, 2, 10])
+            now = max(now + int(self.every * draw.uniform(0.5, 1.5)), c.next)
+            confirmable = c.confirms(now)
+            timer = max(c.first_timer(now, 0), 200_000) if confirmable else "-"
+            c.on_notified(now, confirmable)
+            self.say("notify", now, self.left, int(confirmable), max(now, c.next), timer)
+            if confirmable:
+                now = self.confirm(now, timer)
+
+    def confirm(self, now, timer):
+        """Retransmits a CON until it is answered or given up; returns when."""
+        c, draw, copies, seen, arrival = self.controller, self.draw, [], [], None
+        while True:
+            seen.append(c.answers)
+            copies.append(now)
+            arrives = now + int(self.base * (1 + self.queue * draw.random()))
+            if draw.random() >= self.loss:
+                arrival = min(arrival or arrives, arrives)
+            if arrival is not None and arrival <= now + timer:
+                c.on_answer(arrival, copies, seen, 0, len(copies) - 1, (self.size, 4))
+                self.say("answer", arrival, self.left, 0, len(copies) - 1, 4, 0, 0)
+                return arrival
+            now += timer
+            c.on_lost(now, "timer", 1)
+            self.say("lost", now, self.left, "timer", 1)
+            retransmissions, age = len(copies) - 1, now - copies[0]
+            if retransmissions >= 12 or retransmissions >= MAX_RETRANSMIT and age >= SPAN:
+                self.say("fail", now, self.left)
+                c.on_failed(retransmissions)
+                return now
+            before, timer = timer, max(c.next_timer(timer, "timer"), timer)
+            if retransmissions + 1 >= MAX_RETRANSMIT and 3 * age < 2 * SPAN <= 2 * (age + timer):
+                timer = min(max(SPAN - age - 1, before), timer)
+            self.say("again", now, self.left, "timer", 1, 0, timer)
+            c.on_sent(now, False)
+
+
 def main():
     scripts, first = (int(word) for word in (sys.argv[1:] + ["16", "1"][len(sys.argv) - 1:])[:2])
     for number in range(first, first + scripts):
         Transfer(number, sys.stdout).run()
+        Observer(number, sys.stdout).run()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use carob_cc::controller::{Controller, Timer};
 use carob_cc::evidence::{
-    Abandoned, Answer, Answered, Expired, LateAnswer, LossReason, Lost, Matched, Reason,
+    Abandoned, Answer, Answered, Expired, Kind, LateAnswer, LossReason, Lost, Matched, Reason,
     SendCandidate, Sent, Signal, Start, Transmission,
 };
 use carob_cc::random::Fixed;
@@ -71,6 +71,46 @@ impl Replay {
         message.transmissions.push(Transmission { at: now, state });
     }
 
+    /// Sends a notification; returns whether it is a CON, the departure of the next one, and the timer of a CON.
+    fn notify(&mut self, now: Instant, id: u64) -> String {
+        let next = SendCandidate::new(now, &self.parameters, self.size)
+            .with_kind(Kind::Notification)
+            .with_confirmable(false);
+        assert_eq!(
+            self.controller.earliest_departure_time(&next),
+            now,
+            "it may leave"
+        );
+        let confirmable = self.controller.must_confirm(&next);
+        let mut text = "-".to_owned();
+        let mut sent = Sent::new(now, &self.parameters, 4)
+            .with_kind(Kind::Notification)
+            .with_confirmable(confirmable);
+        if confirmable {
+            let start = Start::new(now, &self.parameters);
+            let mut timer = self.controller.first_timeout(&start, &mut self.random);
+            timer.timeout = self.parameters.limit_timer(timer.timeout, None);
+            text = timer.timeout.as_micros().to_string();
+            sent = sent.with_application_limited(true);
+            let state = self.controller.on_sent(&sent, &mut self.random);
+            let transmissions = vec![Transmission { at: now, state }];
+            let size = 4;
+            self.messages.insert(
+                id,
+                Message {
+                    timer,
+                    size,
+                    transmissions,
+                },
+            );
+        } else {
+            self.controller.on_sent(&sent, &mut self.random);
+        }
+        let next = self.controller.earliest_departure_time(&next).max(now);
+        let next = next.since(Instant::ZERO).as_micros();
+        format!("{} {next} {text}", u8::from(confirmable))
+    }
+
     /// Replays one line; returns the decisions in the format of the line.
     fn step(&mut self, words: &[&str]) -> String {
         let now = at(words[1]);
@@ -91,6 +131,7 @@ impl Replay {
                 self.transmit(now, id, more);
                 timer.timeout.as_micros().to_string()
             }
+            ["notify", _, id, ..] => self.notify(now, id.parse().unwrap()),
             ["lost", _, id, why, silent] => {
                 let message = self.messages.get_mut(&id.parse().unwrap()).unwrap();
                 if let (LossReason::Timer, Some(gap)) =
@@ -255,7 +296,7 @@ fn scripts(count: usize) -> String {
 
 fn agree(count: usize) {
     let (replayed, differences) = replay(&scripts(count), &[]);
-    assert_eq!(replayed, count);
+    assert_eq!(replayed, 2 * count, "transfers and observers");
     let failed = differences.len();
     let list = differences.join("\n");
     assert!(failed == 0, "{failed} of {count} scripts differ:\n{list}");
@@ -291,6 +332,8 @@ fn every_window_constant_changes_a_decision() {
         ("compete", "false"),
         ("pacing", "false"),
         ("rate_limit", "5/4"),
+        ("non_interval", "2 s"),
+        ("confirm_every", "6"),
     ] {
         let (_, differences) = replay(&text, &[change]);
         assert!(!differences.is_empty(), "{change:?} changes no decision");
