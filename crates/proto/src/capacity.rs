@@ -110,7 +110,7 @@ impl Context {
         let reliable = self.config.reliable.is_some();
         Capacity {
             message: if reliable {
-                // Until the CSM says more (RFC 8323 5.3.1).
+                // Until a CSM raises it (RFC 8323 5.3.1).
                 (BASE_MESSAGE_SIZE - HEAD_GROWTH) as usize
             } else {
                 self.datagram_bytes()

@@ -115,7 +115,7 @@ impl QDownload {
         }
         let apart = now.since(self.arrived).min(longest);
         self.spacing = (self.spacing.times(3) + apart).half().half();
-        // A block proves that the server is there: its silences are counted anew.
+        // A block proves that the server is there: its silences are counted from zero.
         (self.arrived, self.repeats) = (now, 0);
     }
 

@@ -66,14 +66,14 @@ fn check_multicast(request: &Request) -> Result<(), RequestError> {
         return Err(RequestError::PayloadNotAllowed);
     }
     let options = &request.options;
-    // Each member would need a state of its own: of an observation, or of the body that it
+    // Each member would need its own state: of an observation, or of the body that it
     // has.
     for number in [OptionNumber::OBSERVE, OptionNumber::BLOCK1] {
         if options.contains(number) {
             return Err(RequestError::NotForGroups(number));
         }
     }
-    // An ETag is of one resource, and means nothing to other members (RFC 7252 5.10.6,
+    // An ETag belongs to one resource, and means nothing to other members (RFC 7252 5.10.6,
     // 8.2.1).
     if request.code == Code::GET && options.contains(OptionNumber::ETAG) {
         return Err(RequestError::NotForGroups(OptionNumber::ETAG));

@@ -93,7 +93,7 @@ impl Ring {
     /// The slot of the message with this number, unless it was overwritten.
     pub(super) fn place_of(&self, number: u64) -> Option<u32> {
         let age = self.count.checked_sub(number)?;
-        // Older ones were overwritten; the number itself tells, without a look at the slot.
+        // Older ones were overwritten; the number shows it without a look at the slot.
         if age == 0 || age > u64::from(self.limit) {
             return None;
         }
@@ -111,7 +111,7 @@ impl Ring {
             long,
             ..
         } = &self.places[place as usize];
-        // A length beyond the inline bytes says that the reply is in `long`.
+        // A length beyond the inline bytes marks a reply in `long`.
         inline.get(..usize::from(*length)).unwrap_or(long)
     }
 

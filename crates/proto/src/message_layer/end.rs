@@ -40,7 +40,7 @@ impl Carrier {
         let (peer, purpose, token) = (exchange.peer, exchange.purpose, exchange.token);
         let began = exchange.transmissions.first().map_or(cx.now, |t| t.at);
         let heard = self.peers[peer].last_heard > began;
-        // A reply that came and was rejected says more than its absence.
+        // A rejected reply is a better reason than none.
         let failure = match (failure, exchange.fault) {
             (Failure::TimedOut { .. }, Some(fault)) => fault.into(),
             _ => failure,

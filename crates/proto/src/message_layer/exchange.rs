@@ -264,7 +264,7 @@ impl Exchange {
         let bytes = self.bytes.len() as u64;
         // PROBING_RATE is in bytes per second; 0 would never pay.
         let paid = Duration::from_secs(bytes.div_ceil(u64::from(parameters.probing_rate.max(1))));
-        // A response that has not come by then is not expected any more.
+        // A later response is not expected.
         paid.min(parameters.exchange_lifetime())
     }
 

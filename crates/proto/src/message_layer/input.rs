@@ -216,7 +216,7 @@ impl Carrier {
             Type::Confirmable | Type::NonConfirmable => {
                 let end = HEADER_LENGTH + usize::from(header.token_length);
                 let token = bytes.get(HEADER_LENGTH..end);
-                // 13 and 14 stand for extended lengths (RFC 8974 2.1); bytes after them are not the
+                // 13 and 14 mark extended lengths (RFC 8974 2.1); bytes after them are not the
                 // token.
                 let plain = usize::from(header.token_length) <= BASE_TOKEN_LENGTH;
                 let token = token.filter(|_| plain && header.code.is_response());

@@ -107,7 +107,7 @@ impl Carrier {
         timer.timeout = parameters.limit_timer(timer.timeout, None);
         if exchange.request.least_timeout > 0 {
             let least = Duration::from_micros(exchange.request.least_timeout.into());
-            // The back-off of a silent peer doubles without a limit of its own.
+            // The back-off of a silent peer doubles without a limit.
             let cap = (parameters.rto_max).unwrap_or_else(|| parameters.max_transmit_wait());
             timer.timeout = timer.timeout.max(least.min(cap));
         }

@@ -167,7 +167,7 @@ impl Carrier {
         exchange
             .transmissions
             .push(Transmission { at: cx.now, state });
-        // `u32::MAX` stands for no limit, and must stay that.
+        // `u32::MAX` means no limit, and must stay so.
         if exchange.budget != u32::MAX {
             exchange.budget = exchange.budget.saturating_sub(bytes);
         }

@@ -138,7 +138,7 @@ impl Carrier {
             bytes,
             transmissions: SmallVec::new(),
         };
-        // Fails if the table is full; the handshake then runs with a controller of its own.
+        // Fails if the table is full; the handshake then runs with another controller.
         let running = self.peer(cx, peer).map(|i| self.peers[i].outstanding);
         let running = running.unwrap_or(0);
         self.with_controller(cx, peer, |controller, parameters, random| {

@@ -137,7 +137,7 @@ impl ObservationTokens {
         if own.is_none_or(|own| own.operation != operation) {
             return false;
         }
-        // Taken out and inserted anew: its place depends on the token.
+        // Removed and inserted again: its place depends on the token.
         if let Some(entry) = self.remove(peer, before, operation) {
             self.insert(ObservationToken { token, ..entry });
         }

@@ -87,7 +87,7 @@ impl Draft<'_> {
             }
         } else if succeeded && !matches!(response.payload, Payload::Part { .. }) {
             // The largest that fits: SZX counts down from the wanted size, below the value that
-            // stands for BERT.
+            // means BERT.
             let sizes = (0..=wanted.size.szx().min(BlockSize::MAX.szx())).rev();
             for size in sizes.filter_map(BlockSize::from_szx) {
                 let smaller = RequestedBlock::block(wanted.offset, size);

@@ -186,7 +186,7 @@ impl Carrier {
         let Some(index) = self.connections.find(peer) else {
             return;
         };
-        // RFC 8323 5.6: it says why, before the connection is closed.
+        // RFC 8323 5.6: it names the reason before the connection is closed.
         let signal = Signal::Abort {
             bad_csm_option,
             text,
@@ -345,7 +345,7 @@ impl Carrier {
         serving.requests = serving.requests.saturating_sub(1);
         let mut pongs = Vec::new();
         serving.pings.retain_mut(|ping| {
-            // Serial numbers wrap; the sign of the difference tells which was earlier.
+            // Serial numbers wrap; the sign of the difference shows which is earlier.
             if (serial.wrapping_sub(ping.serial) as i32) < 0 {
                 ping.before = ping.before.saturating_sub(1);
             }

@@ -46,7 +46,7 @@ impl<T: Keyed> BoundedMap<T> {
             slots: Slab::new(),
             last: Cell::new(0),
             by_use: TieredLru::default(),
-            // Indices are u32, and the highest stands for none in the LRU lists.
+            // Indices are u32, and the highest means none in the LRU lists.
             limit: limit.min(u32::MAX as usize - 1),
         }
     }

@@ -104,7 +104,7 @@ impl TieredLru {
             newer: NONE,
         };
         ends.newest = index;
-        // `NONE` is beyond every index, so that `get_mut` tells the ends apart.
+        // `NONE` is beyond every index, so that `get_mut` finds nothing there.
         match self.links.get_mut(before as usize) {
             Some(link) => link.newer = index,
             None => ends.oldest = index,

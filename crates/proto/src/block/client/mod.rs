@@ -87,7 +87,7 @@ impl Client {
         if let Some(number) = cx.not_understood(message) {
             return self.fail_operation(cx, carrier, index, Failure::UnknownOption(number));
         }
-        // First, because a challenge says that the message was not processed (RFC 9175 2.3): it
+        // First, because a challenge means that the message was not processed (RFC 9175 2.3): it
         // is not the response, in whatever mode the blocks are.
         if self.answer_challenge(cx, carrier, index, block1, block2, message) {
             return;

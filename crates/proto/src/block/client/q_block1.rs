@@ -123,7 +123,7 @@ impl Client {
             // 15 bits: a tag of two bytes, with room to count on.
             self.last_tag = cx.random.next_u32() >> 17;
         }
-        // 0 says that none was drawn yet.
+        // 0 means that none was drawn yet.
         self.last_tag = self.last_tag.wrapping_add(1).max(1);
         self.last_tag
     }
@@ -379,7 +379,7 @@ impl Client {
                 if !is_due || !carrier.is_reported(exchange) {
                     continue;
                 }
-                // A loss for the controller, and a repetition with a token of its own.
+                // A loss for the controller, and a repetition with another token.
                 carrier.end_missing(cx, exchange);
                 lost += 1;
             } else if block < report.end && carrier.is_reported(exchange) {

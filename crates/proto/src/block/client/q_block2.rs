@@ -104,7 +104,7 @@ impl Client {
         };
         let last = blocks.last().map_or(0, |block| block.number);
         let names_set = blocks.last().is_some_and(|block| block.more);
-        // With M set, a block stands for the rest of its set, too (RFC 9177 4.4).
+        // With M set, a block requests the rest of its set, too (RFC 9177 4.4).
         let end = if names_set {
             last / set * set + set
         } else {

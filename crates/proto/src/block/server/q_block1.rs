@@ -86,7 +86,7 @@ impl Server {
         block: BlockValue,
     ) {
         let (from, message) = (request.from, request.message);
-        // Both are required (RFC 9177 4.3): the tag tells bodies apart, the size tells when one
+        // Both are required (RFC 9177 4.3): the tag distinguishes bodies, the size shows when one
         // is complete.
         let tagged = message.option(OptionNumber::REQUEST_TAG).is_some();
         let Some(size) = request.options.size1.filter(|_| tagged) else {
