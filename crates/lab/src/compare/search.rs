@@ -79,7 +79,7 @@ const SCREENED: Seeds = Seeds {
 /// The recommended configuration on all links nearby together.
 const CONFIRMED: Seeds = Seeds {
     least: 10,
-    most: 640,
+    most: 2_560,
     exchanges: 1_000_000,
     losses: 20,
 };
