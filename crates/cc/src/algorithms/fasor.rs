@@ -384,7 +384,8 @@ impl Controller for Fasor {
 
     fn on_response(&mut self, response: &Answered<'_>) {
         // The token of a separate response names the transmission that the empty ACK left open.
-        let tagged = self.constants.counting == CopyTagging::Token && response.retransmissions() > 0;
+        let tagged =
+            self.constants.counting == CopyTagging::Token && response.retransmissions() > 0;
         if tagged && let Some(round_trip) = response.round_trip() {
             self.update(round_trip.as_micros_u32().max(1));
             if self.constants.fasor_matched_mode == MatchedMode::Fast {

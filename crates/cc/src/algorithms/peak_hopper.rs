@@ -83,7 +83,8 @@ impl PeakHopper {
             .min(scaled(constants.reaction_max, ONE));
         let longest = sample.max(self.compared);
         // Added in 64 bits: a `reaction_max` of 3 or more does not leave room for the 1.
-        let grown = u64::from(longest) * (u64::from(ONE) + u64::from(self.reaction)) / u64::from(ONE);
+        let grown =
+            u64::from(longest) * (u64::from(ONE) + u64::from(self.reaction)) / u64::from(ONE);
         let margin = constants.timer.ticks(constants.sample_margin);
         let least = longest.max(self.last).saturating_add(margin);
         let before = self.retained.estimated();
