@@ -398,6 +398,9 @@ impl Controller for Carob {
     }
 
     fn must_confirm(&self, departure: &SendCandidate<'_>) -> bool {
+        if departure.kind != Kind::Notification {
+            return false;
+        }
         // Notifications with longer pauses gain nothing from a sample, and each CON without an ACK may
         // end an observation (RFC 7641 4.5).
         let pause = departure.now.since(self.next_departure);
@@ -407,9 +410,7 @@ impl Controller for Carob {
         let is_old = self.path.srtt().is_some()
             && departure.now.since(self.answered_departure)
                 > self.constants.non_interval.times(u64::from(every));
-        departure.kind == Kind::Notification
-            && is_paced
-            && (self.unconfirmed + 1 >= every || is_old)
+        is_paced && (self.unconfirmed + 1 >= every || is_old)
     }
 
     fn copy_tagging(&self) -> CopyTagging {
