@@ -349,27 +349,24 @@ impl<'a> Parser<'a> {
     }
 
     fn sum(&mut self) -> Result<Node, SyntaxError> {
-        let mut left = self.product()?;
-        loop {
-            let operator = match () {
-                () if self.take('+') => '+',
-                () if self.take('-') => '-',
-                () => return Ok(left),
-            };
-            left = Node::Two(operator, Box::new(left), Box::new(self.product()?));
-        }
+        self.operators(['+', '-'], Self::product)
     }
 
     fn product(&mut self) -> Result<Node, SyntaxError> {
-        let mut left = self.factor()?;
-        loop {
-            let operator = match () {
-                () if self.take('*') => '*',
-                () if self.take('/') => '/',
-                () => return Ok(left),
-            };
-            left = Node::Two(operator, Box::new(left), Box::new(self.factor()?));
+        self.operators(['*', '/'], Self::factor)
+    }
+
+    /// Operands with operators of one precedence between them, grouped from the left.
+    fn operators(
+        &mut self,
+        any: [char; 2],
+        operand: fn(&mut Self) -> Result<Node, SyntaxError>,
+    ) -> Result<Node, SyntaxError> {
+        let mut left = operand(self)?;
+        while let Some(operator) = any.into_iter().find(|one| self.take(*one)) {
+            left = Node::Two(operator, Box::new(left), Box::new(operand(self)?));
         }
+        Ok(left)
     }
 
     fn factor(&mut self) -> Result<Node, SyntaxError> {
