@@ -3,7 +3,9 @@
 mod q_block1;
 mod q_block2;
 
-use crate::block::reassembly::Delivery;
+use core::net::SocketAddr;
+
+use crate::block::reassembly::{Delivery, Reassembler};
 use crate::block::response_cache::CachedResponse;
 use crate::block::{Key, ReassemblyStep};
 use crate::carrier::Carrier;
@@ -14,6 +16,7 @@ use crate::message::{Payload, Response};
 use crate::server::inbound::InboundRequest;
 use crate::server::response::Reply;
 use crate::server::{Part, Server};
+use crate::timers::Timers;
 
 const BLOCKS_MISSING: &str = "earlier blocks of the body are missing";
 
@@ -81,16 +84,27 @@ impl Server {
             self.fail(cx, carrier, id, code, BLOCKS_MISSING);
             return None;
         }
+        self.begin_body(cx, carrier, id, from, |reassembler, timers| {
+            reassembler.begin(from, message, |index| timers.add(Owner::Assembly(index)))
+        })
+    }
+
+    /// Begins a body if there is a place; `None` if its request was answered instead.
+    fn begin_body(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        id: IncomingId,
+        from: SocketAddr,
+        begin: impl FnOnce(&mut Reassembler, &mut Timers<Owner>) -> Option<u32>,
+    ) -> Option<u32> {
         // A body holds its place for EXCHANGE_LIFETIME. First blocks from forged addresses must
         // not hold the last places (RFC 7959 7.1).
         if self.reassembler.is_above_watermark() && !carrier.admission.is_validated(cx, from) {
             self.challenge(cx, carrier, id);
             return None;
         }
-        let timers = &mut cx.timers;
-        let begun = self
-            .reassembler
-            .begin(from, message, |index| timers.add(Owner::Assembly(index)));
+        let begun = begin(&mut self.reassembler, &mut cx.timers);
         if begun.is_none() {
             let text = "too many request bodies";
             self.fail(cx, carrier, id, Code::SERVICE_UNAVAILABLE, text);

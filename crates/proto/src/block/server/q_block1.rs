@@ -156,23 +156,12 @@ impl Server {
         request: &InboundRequest<'_, '_>,
         arrived: (&QBlock<'_>, u32),
     ) -> Option<u32> {
-        let from = request.from;
-        // As for Block1: forged first blocks must not hold the last places.
-        if self.reassembler.is_above_watermark() && !carrier.admission.is_validated(cx, from) {
-            self.challenge(cx, carrier, id);
-            return None;
-        }
-        let timers = &mut cx.timers;
-        let begun = self
-            .reassembler
-            .begin_q_block1(from, request.message, arrived, |index| {
+        let (from, message) = (request.from, request.message);
+        self.begin_body(cx, carrier, id, from, |reassembler, timers| {
+            reassembler.begin_q_block1(from, message, arrived, |index| {
                 timers.add(Owner::Assembly(index))
-            });
-        if begun.is_none() {
-            let text = "too many request bodies";
-            self.fail(cx, carrier, id, Code::SERVICE_UNAVAILABLE, text);
-        }
-        begun
+            })
+        })
     }
 
     /// Answers a block, or delivers the body.
