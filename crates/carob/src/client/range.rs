@@ -21,7 +21,7 @@ impl RequestBuilder {
         offset: u64,
         length: u64,
     ) -> Result<Reply, Error> {
-        // Each block is a request of its own; the engine would fetch the whole body.
+        // Each block is one request; the engine would fetch the whole body.
         self.sending.blocks = BlockMode::Manual;
         let own_options = self.options.len();
         let mut range = RangeReader::new(offset, length);

@@ -147,7 +147,7 @@ pub(crate) fn start_streams(
         closing,
     };
     let mut reliable = config.reliable.clone();
-    // The framing is that of the transport, whatever the configuration says.
+    // The transport decides the framing, whatever is configured.
     reliable.framing = kind.framing();
     engine.reliable = Some(reliable);
     let any = (Ipv6Addr::UNSPECIFIED, 0).into();

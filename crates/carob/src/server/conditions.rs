@@ -114,7 +114,7 @@ pub(super) fn hold<'o>(
     let (mut asked, mut matched) = (false, false);
     for option in options {
         match option.number {
-            // Whatever If-Match says: each condition must hold (RFC 7252 5.10.8).
+            // Also where If-Match is fulfilled: each condition must be (RFC 7252 5.10.8).
             OptionNumber::IF_NONE_MATCH if exists => return false,
             OptionNumber::IF_MATCH => {
                 asked = true;

@@ -139,7 +139,7 @@ pub(super) async fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     let done = tokio::task::spawn_blocking(work).await;
-    // The closure panicked. What it said is not for the client.
+    // The closure panicked. Its message is not for the client.
     done.unwrap_or_else(|_| Err(Refusal::internal_server_error("")))
 }
 

@@ -181,7 +181,7 @@ impl Notifier {
 
     /// Returns and clears the pending changes of the server at `place`.
     pub(crate) fn take(&self, place: usize) -> Option<Changes> {
-        // Emptied before the handlers run: a change in the meantime is noted anew, and not
+        // Emptied before the handlers run: a change in the meantime is noted again, and not
         // lost.
         self.lock().get_mut(place)?.changes.take()
     }

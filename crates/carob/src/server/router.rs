@@ -293,7 +293,7 @@ impl Tree {
             let named = !segment.is_empty() && core::str::from_utf8(segment).is_ok();
             self.find_below(node.parameter.filter(|_| named)?, after)
         };
-        // The most specific route first; the depth of the walk is that of the longest pattern.
+        // The most specific route first; the walk is as deep as the longest pattern.
         literal().or_else(parameter).or(node.rest)
     }
 }

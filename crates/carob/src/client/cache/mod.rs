@@ -51,7 +51,7 @@ impl CacheRequest<'_> {
     fn target(&self, options: &Options) -> Target {
         let uri = self.uri;
         let mut authority = format!("{}://{}:{}", uri.scheme(), uri.host(), uri.port());
-        // Another server than that of the name may be at this address.
+        // Another server than the named one may be at this address.
         if let Some(to) = self.to {
             let written = write!(authority, " {to}");
             debug_assert!(written.is_ok(), "writing to a string does not fail");

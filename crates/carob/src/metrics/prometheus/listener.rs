@@ -97,7 +97,7 @@ async fn answer(
         // RFC 6585 5.
         ("431 Request Header Fields Too Large", String::new())
     };
-    // Content-Length is that of the answer to GET all the same (RFC 9110 9.3.2).
+    // Content-Length is the same as for GET (RFC 9110 9.3.2).
     let only_head = head.starts_with(b"HEAD ");
     let mut bytes = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\

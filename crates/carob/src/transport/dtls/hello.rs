@@ -153,7 +153,7 @@ impl Cookies {
             }
         }
         of.extend_from_slice(&from.port().to_be_bytes());
-        // The parameters of the second ClientHello must be those of the first (RFC 6347 4.2.1).
+        // Both ClientHellos must have the same parameters (RFC 6347 4.2.1).
         for part in hello.parameters() {
             of.extend_from_slice(part);
         }

@@ -61,8 +61,7 @@ impl Record<'_> {
 /// Parses the first record of these bytes, of DTLS 1.0 or 1.2.
 pub(crate) fn first(bytes: &[u8]) -> Option<Record<'_>> {
     let header: &[u8; RECORD_HEADER] = bytes.first_chunk()?;
-    // Version 1.0 is that of a HelloVerifyRequest (RFC 6347 4.2.1), and of some
-    // ClientHellos.
+    // A HelloVerifyRequest has version 1.0 (RFC 6347 4.2.1), as some ClientHellos do.
     let [kind, 0xfe, 0xff | 0xfd, ..] = *header else {
         return None;
     };

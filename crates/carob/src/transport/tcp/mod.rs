@@ -191,7 +191,7 @@ impl StreamTransport {
     fn take(&mut self, engine: &mut impl Engine, now: Instant, event: ConnectionEvent) {
         match event {
             ConnectionEvent::Made { to, attempt, made } => {
-                // An event of an earlier connection may still be queued; its number tells.
+                // An event of an earlier connection may still be queued: it has another number.
                 if !self.is_current(to, attempt) {
                     return;
                 }
