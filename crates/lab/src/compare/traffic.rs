@@ -304,6 +304,7 @@ impl Traffic {
             }
             TrafficKind::Observe => {
                 set("kind", "notifications".into());
+                set("device", "each".into());
                 set("interval", Duration::from_secs(10).into());
                 set("duration", Duration::from_secs(600).into());
                 set("message", Value::Bytes(SMALL));

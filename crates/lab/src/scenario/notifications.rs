@@ -17,6 +17,7 @@ pub(super) fn of(cell: &Cell) -> Result<Notifications, ScenarioError> {
         return Err(impossible(cell.place(path), why));
     }
     Ok(Notifications {
+        has_device_each: cell.text("workload.device")? == "each",
         resources: cell.whole("workload.resources")? as u32,
         warm_up: cell.time("workload.warm_up")?,
         interval: cell.time("workload.interval")?,
@@ -62,6 +63,7 @@ pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
             ConfigError::TooLong | ConfigError::TimeLimit => "workload.duration",
             ConfigError::Message(_) | ConfigError::Mtu(_) => "workload.message",
             ConfigError::Token => "workload.token_bytes",
+            ConfigError::Budget => "workload.aggregate",
             _ => "run.algorithms",
         };
         impossible(cell.place(path), format!("{path}: {why}"))

@@ -68,10 +68,9 @@ fn add_clients<N: Network>(
 ) -> Host {
     let number = group.number as u16;
     for (endpoint, client) in endpoints.clients.into_iter().zip(0..) {
-        let place = engine.network.place(if endpoints.is_server_constrained {
-            Placement::RemoteClient(client)
-        } else {
-            Placement::Client(client)
+        let place = engine.network.place(match endpoints.placement {
+            Placement::Server => Placement::Client(client),
+            _ => Placement::RemoteClient(client),
         });
         let role = Role::Client { server };
         let mut host = Host::new(endpoint, number, role, place);
@@ -83,10 +82,6 @@ fn add_clients<N: Network>(
         }
         engine.hosts.push(host);
     }
-    let place = engine.network.place(if endpoints.is_server_constrained {
-        Placement::ConstrainedServer
-    } else {
-        Placement::Server
-    });
+    let place = engine.network.place(endpoints.placement);
     Host::new(endpoints.server, number, Role::Server, place)
 }

@@ -9,7 +9,7 @@ use carob_proto::endpoint::{Endpoint, Event};
 
 use super::Engine;
 use super::host::{Flow, Tag};
-use super::network::{Network, Offer};
+use super::network::{Network, Offer, Placement};
 use crate::spec::RunRecord;
 
 /// A timer of an application, which gives all three numbers their meaning.
@@ -97,6 +97,6 @@ pub(crate) struct Endpoints {
     pub(crate) server: Box<Endpoint>,
     /// Interval at which clients poll; zero for clients that always receive.
     pub(crate) poll: Duration,
-    /// True if the server is on the constrained side.
-    pub(crate) is_server_constrained: bool,
+    /// Where the server is; its clients are on the other side.
+    pub(crate) placement: Placement,
 }

@@ -113,6 +113,9 @@ pub(crate) enum Placement {
     Server,
     /// A server on the constrained side, with its clients beyond.
     ConstrainedServer,
+    /// As many such servers as clients, each a device of its own with one client. Servers without a common
+    /// resource differ in nothing but their addresses, so one host is all of them.
+    ConstrainedServers,
     /// A client of such a server.
     RemoteClient(u32),
 }

@@ -17,6 +17,8 @@ use crate::spec::{CLIENTS_MAX, LinkNetworkSpec, RunRecord};
 const CONSTRAINED: u32 = 0;
 /// The other side.
 const BEYOND: u32 = 1;
+/// The place of servers that are a device for each of their clients.
+const CONSTRAINED_EACH: u32 = 2;
 
 /// A link shared by all hosts of a run.
 pub(crate) struct LinkNetwork {
@@ -52,7 +54,7 @@ pub(crate) fn send_over<N: Network<Event = Arrival>>(
     let datagram = &engine.datagrams[index];
     let bytes = engine.network.packet_bytes(datagram.bytes.len() as u32);
     let direction = direction_of(engine, datagram);
-    let device = device_of(datagram, direction);
+    let device = device_of(engine, datagram, direction);
     let network = link(&mut engine.network);
     let (offer, arrives, duplicated) = network.carry(engine.now, direction, device, bytes);
     if offer.fate == Fate::Arrives {
@@ -93,7 +95,7 @@ fn send_special(engine: &mut Engine<'_, LinkNetwork>, index: u32) -> Option<Offe
     }
     let datagram = &engine.datagrams[index];
     let direction = direction_of(engine, datagram);
-    let device = device_of(datagram, direction);
+    let device = device_of(engine, datagram, direction);
     let offer = if direction == DOWN {
         hold(engine, index, device)
     } else {
@@ -155,17 +157,22 @@ fn open_window(engine: &mut Engine<'_, LinkNetwork>, device: u32) {
 /// The direction of a datagram.
 fn direction_of<N: Network>(engine: &Engine<'_, N>, datagram: &Datagram) -> usize {
     match engine.hosts[datagram.from as usize].place {
-        CONSTRAINED => UP,
-        _ => DOWN,
+        BEYOND => DOWN,
+        _ => UP,
     }
 }
 
-/// The device that sends or receives a datagram.
-fn device_of(datagram: &Datagram, direction: usize) -> u32 {
-    if direction == UP {
-        datagram.from
+/// The device that sends or receives a datagram: its host, or one of several that the host is, by its peer.
+fn device_of<N: Network>(engine: &Engine<'_, N>, datagram: &Datagram, direction: usize) -> u32 {
+    let (host, peer) = if direction == UP {
+        (datagram.from, datagram.to)
     } else {
-        datagram.to
+        (datagram.to, datagram.from)
+    };
+    if engine.hosts[host as usize].place == CONSTRAINED_EACH {
+        peer
+    } else {
+        host
     }
 }
 
@@ -308,6 +315,7 @@ impl Network for LinkNetwork {
         match host {
             // Clients of requests, or the server of notifications: the devices behind the link.
             Placement::Client(_) | Placement::ConstrainedServer => CONSTRAINED,
+            Placement::ConstrainedServers => CONSTRAINED_EACH,
             Placement::Server | Placement::RemoteClient(_) => BEYOND,
         }
     }
@@ -389,7 +397,7 @@ fn enqueue(engine: &mut Engine<'_, LinkNetwork>, index: u32) -> bool {
     let datagram = &engine.datagrams[index];
     let bytes = engine.network.packet_bytes(datagram.bytes.len() as u32);
     let direction = direction_of(engine, datagram);
-    let device = device_of(datagram, direction);
+    let device = device_of(engine, datagram, direction);
     let network = &mut engine.network;
     let Some(queues) = &mut network.fair[direction] else {
         return false;
@@ -431,7 +439,8 @@ fn serve(engine: &mut Engine<'_, LinkNetwork>, direction: usize) {
         network.is_served[direction] = false;
         return;
     };
-    let device = device_of(&engine.datagrams[datagram], direction);
+    let device = device_of(engine, &engine.datagrams[datagram], direction);
+    let network = &mut engine.network;
     let (offer, arrives, duplicated) = network.carry(now, direction, device, bytes);
     network.offered.push_back((datagram, offer));
     if offer.fate == Fate::Arrives {

@@ -74,6 +74,17 @@ fn split<'e, 'a>(
     (&mut engine.network, context)
 }
 
+/// The place of servers that are each on the node of their client, which is at the sink then.
+const AT_CLIENTS: u32 = u32::MAX;
+
+impl MeshNetwork<'_> {
+    /// The place of a node's sink.
+    fn sink_of(&self, node: u32) -> u32 {
+        let topology = &self.mesh.topology;
+        self.mesh.sink_place(topology.sink_of(node as u16))
+    }
+}
+
 impl Network for MeshNetwork<'_> {
     type Event = carob_mesh::Event;
 
@@ -94,6 +105,7 @@ impl Network for MeshNetwork<'_> {
                 let node = generators.get(client as usize % nodes).copied();
                 node.unwrap_or_default().into()
             }
+            Placement::ConstrainedServers => AT_CLIENTS,
             Placement::Server | Placement::ConstrainedServer => {
                 let first = generators.first().copied().unwrap_or_default();
                 self.mesh.sink_place(topology.sink_of(first))
@@ -117,7 +129,11 @@ impl Network for MeshNetwork<'_> {
     fn send(engine: &mut Engine<'_, Self>, datagram: u32) -> Option<Offer> {
         let sent = &engine.datagrams[datagram];
         let bytes = sent.bytes.len() as u16;
-        let [from, to] = [sent.from, sent.to].map(|host| engine.hosts[host as usize].place);
+        let [from, to] = match [sent.from, sent.to].map(|host| engine.hosts[host as usize].place) {
+            [AT_CLIENTS, node] => [node, engine.network.sink_of(node)],
+            [node, AT_CLIENTS] => [engine.network.sink_of(node), node],
+            places => places,
+        };
         let body = Body { datagram, bytes };
         let (network, mut cx) = split(engine);
         if network.bypasses_radio && !network.mesh.counts.has_begun(cx.now) {

@@ -165,6 +165,9 @@ impl Notifications {
                 return Err(notifications::ConfigError::Mtu(packet));
             }
         }
+        if self.has_device_each && self.aggregate.is_some() {
+            return Err(notifications::ConfigError::Budget);
+        }
         if spec.measured.transport != Transport::Datagrams {
             return Err(notifications::ConfigError::Connections);
         }

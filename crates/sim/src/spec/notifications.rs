@@ -1,7 +1,7 @@
 //! Notification workload: rounds of NON notifications to many observers over a constrained link.
 //!
 //! The topology follows Betzler et al. 2016, section 3.1: one server on the constrained side of
-//! the link, and subscribers on the other side, each of which observes some of its resources. In
+//! the link, or one for each subscriber, and subscribers on the other side, each of which observes some of its resources. In
 //! every round all resources change, and the server notifies all observers. Server and subscribers
 //! are endpoints of the stack; the server's controller decides about sending rates.
 
@@ -24,6 +24,9 @@ pub const LAG: Duration = Duration::from_secs(3);
 /// The workload: rounds of notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notifications {
+    /// Whether each client observes a device of its own, with its own radio or node, instead of one device
+    /// that all observe. Not with [`aggregate`](Self::aggregate), which one server has.
+    pub has_device_each: bool,
     /// Resources that each client observes, 1 to [`RESOURCES_MAX`].
     pub resources: u32,
     /// Warm-up: the time for registrations, which are CON GETs. It is not counted.
@@ -82,6 +85,8 @@ pub enum ConfigError {
     Connections,
     /// Another group with notifications, or a server with a service time.
     Company,
+    /// A common budget of servers that are a device for each client.
+    Budget,
 }
 
 impl fmt::Display for ConfigError {
@@ -109,6 +114,9 @@ impl fmt::Display for ConfigError {
             Self::Token => f.write_str("a token has 1 to 8 bytes here"),
             Self::Company => f.write_str(
                 "a server of notifications has no service time, and notifies one group of clients",
+            ),
+            Self::Budget => f.write_str(
+                "a common budget is of one server; each client observes a device of its own",
             ),
             Self::Connections => {
                 f.write_str("notifications are datagrams here, not segments of TCP")

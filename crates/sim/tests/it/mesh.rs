@@ -15,8 +15,8 @@ use carob_sim::mesh_traffic::{
 use carob_sim::random::Probability;
 use carob_sim::spec::RunError;
 use carob_sim::spec::{
-    ClientGroup, ControllerSpec, LinkNetworkSpec, NetworkSpec, RunRecord, RunSpec, Span, Until,
-    Workload,
+    ClientGroup, ControllerSpec, LinkNetworkSpec, NetworkSpec, Notifications, RunRecord, RunSpec,
+    Span, Until, Workload,
 };
 
 const fn seconds(seconds: u64) -> Duration {
@@ -402,6 +402,27 @@ fn notifications_reach_the_sink_that_observes() {
     assert!(sum(&slow, |node| node.mac.drops()) < sum(&default, |node| node.mac.drops()));
     let cocoa = told("cocoa-002");
     assert!(sum(&cocoa, |node| node.confirmable) > 0);
+}
+
+#[test]
+fn notifications_of_devices_go_to_the_sink() {
+    // The sink acknowledges the frames that it receives, in the other case those of registrations alone.
+    let acknowledged = |has_device_each| {
+        let mut spec = spec(chain(3, 1_000));
+        spec.time_limit = seconds(400);
+        spec.until = Until::Answered;
+        spec.measured.workload = Workload::Notifications(Notifications {
+            has_device_each,
+            ..crate::notifications::told()
+        });
+        let record = run(&spec);
+        let told = record.notifications.expect("notifications");
+        assert!(told.subscribers[0].received > 50, "{:?}", told.subscribers);
+        // The sink is at the far end of the chain.
+        record.mesh.expect("a mesh").nodes[2].mac.acknowledgements
+    };
+    let (each, one) = (acknowledged(true), acknowledged(false));
+    assert!(each > 100 && one < 10, "{each} and {one}");
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Notification fan-out over a constrained link, with results computed by hand.
 
 use crate::specs::{link, run_spec};
+use carob_cc::bottleneck_group::Constants;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::NotificationQueue;
-use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
+use carob_sim::link::{Buffer, DirectionSpec, ExtraDelay, LinkSpec, LossSpec, RadioSpec};
 use carob_sim::notifications::{ConfigError, LAG};
 use carob_sim::random::Probability;
 use carob_sim::spec::RunError;
 use carob_sim::spec::{
-    ClientGroup, ControllerSpec, NotificationRecord, Notifications, Recording, RunRecord, RunSpec,
-    Span, Subscriber, Workload,
+    ClientGroup, ControllerSpec, NetworkSpec, NotificationRecord, Notifications, Recording,
+    RunRecord, RunSpec, Span, Subscriber, Workload,
 };
 
 const fn seconds(seconds: u64) -> Duration {
@@ -46,8 +47,9 @@ fn umts() -> LinkSpec {
     }
 }
 
-fn told() -> Notifications {
+pub(crate) fn told() -> Notifications {
     Notifications {
+        has_device_each: false,
         resources: 1,
         warm_up: seconds(60),
         interval: seconds(1),
@@ -345,6 +347,40 @@ fn record_size_depends_on_bins_not_on_duration() {
 }
 
 #[test]
+fn each_device_has_a_radio_of_its_own() {
+    // A packet of 64 + 28 bytes takes 0.49 s at 1.5 kbit/s, so one device needs 9.8 s for twenty observers.
+    let delay = |clients, has_device_each| {
+        let told = Notifications {
+            has_device_each,
+            interval: seconds(20),
+            duration: seconds(600),
+            ..told()
+        };
+        let mut spec = spec(clients, "default", ample(), told);
+        let NetworkSpec::Link(network) = &mut spec.network else {
+            panic!("a link");
+        };
+        network.device.radio = Some(RadioSpec {
+            down_bps: 20_000,
+            up_bps: 1_500,
+            down_repetitions: 1,
+            up_repetitions: 1,
+            is_half_duplex: true,
+            turnaround: Duration::ZERO,
+        });
+        let record = notifications(&spec);
+        let received = sum(&record, |s| s.received);
+        assert_eq!(received, u64::from(clients) * 30);
+        let delays = record.subscribers.iter().map(|s| s.delay.as_micros());
+        delays.sum::<u64>() / received / 1_000
+    };
+    let (alone, twenty, shared) = (delay(1, true), delay(20, true), delay(20, false));
+    assert_eq!(alone, delay(1, false));
+    assert!(twenty.abs_diff(alone) <= 20, "{alone} and {twenty} ms");
+    assert!((4_500..6_000).contains(&shared), "{shared} ms");
+}
+
+#[test]
 fn impossible_notifications_are_refused_with_the_reason() {
     let refused = |change: fn(&mut Notifications)| {
         let mut told = told();
@@ -372,6 +408,10 @@ fn impossible_notifications_are_refused_with_the_reason() {
         ConfigError::TimeLimit
     );
     assert_eq!(refused(|t| t.token_bytes = 0), ConfigError::Token);
+    let budget = |t: &mut Notifications| {
+        (t.has_device_each, t.aggregate) = (true, Some(Constants::DEFAULT));
+    };
+    assert_eq!(refused(budget), ConfigError::Budget);
     // Header 4, token 2, Observe 2, payload marker 1, payload 6.
     assert_eq!(refused(|t| t.message_bytes = 14), ConfigError::Message(15));
     assert_eq!(

@@ -165,6 +165,8 @@ keys! {
         "Requests at once of the other clients; without it, `workload.parallel`.";
     "workload.subscribers", Whole(1, CLIENTS_MAX as u64), "1",
         "With `notifications`, clients that observe, each with a port of its own.";
+    "workload.device", Word(&["one", "each"]), "one",
+        "With `notifications`, whether the subscribers observe `one` device together, or `each` one of its own, with its own radio or node.";
     "workload.resources", Whole(1, RESOURCES_MAX as u64), "1",
         "With `notifications`, resources that each client observes.";
     "workload.interval", Time, "60 s",

@@ -14,7 +14,7 @@ use carob_proto::{Request, Response};
 use super::counts::Counts;
 use crate::address::{address, number_of};
 use crate::engine::application::{Application, Endpoints, Timer};
-use crate::engine::network::{Network, Offer};
+use crate::engine::network::{Network, Offer, Placement};
 use crate::engine::{Engine, Tag};
 use crate::random::Stream;
 use crate::spec::groups::Group;
@@ -130,7 +130,11 @@ impl Notifier {
                 .collect(),
             server: Box::new(Endpoint::new(server(spec, group, workload), stream)),
             poll: Duration::ZERO,
-            is_server_constrained: true,
+            placement: if workload.has_device_each {
+                Placement::ConstrainedServers
+            } else {
+                Placement::ConstrainedServer
+            },
         };
         Ok((application, endpoints))
     }

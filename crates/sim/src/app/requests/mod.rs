@@ -13,7 +13,7 @@ use carob_proto::trace::TraceEvent as Protocol;
 
 use crate::address::address;
 use crate::engine::application::{Application, Endpoints, Timer};
-use crate::engine::network::{Fate, Network, Offer};
+use crate::engine::network::{Fate, Network, Offer, Placement};
 use crate::engine::{Engine, Flow, Tag};
 use crate::histogram::Histogram;
 use crate::link::{DOWN, UP};
@@ -101,7 +101,7 @@ impl Clients {
                 .collect(),
             server: Box::new(server_endpoint(spec, group, 0)),
             poll: requests.poll,
-            is_server_constrained: false,
+            placement: Placement::Server,
         };
         (application, endpoints)
     }
