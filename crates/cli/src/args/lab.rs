@@ -362,8 +362,10 @@ pub(crate) struct LinkNumbers {
     /// Packet loss in each direction [default: 0%]
     #[arg(long, value_name = "SHARE")]
     pub(crate) loss: Option<String>,
-    /// Mean length of a run of losses in packets [default: 1]
-    #[arg(long, value_name = "NUMBER")]
+    /// Mean length of a run of losses, in packets or as a time [default: 1]
+    ///
+    /// For traffic with pauses it is a time, such as 300ms: a run of packets would last for minutes.
+    #[arg(long, value_name = "NUMBER|TIME")]
     pub(crate) loss_burst: Option<String>,
     /// Buffer size in each direction [default: 64kB]
     #[arg(long, value_name = "BYTES")]

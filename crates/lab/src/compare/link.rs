@@ -125,6 +125,10 @@ impl Link {
             })
         };
         let mut more = BTreeMap::new();
+        let burst = written.get("loss_burst");
+        let burst_time = burst.and_then(|text| Value::read(Kind::Time, text));
+        let is_burst_time = burst_time.is_some();
+        more.extend(burst_time.map(|time| ("loss_burst_time".to_owned(), time)));
         for (key, _) in written.iter().filter(|(key, _)| !OWN.contains(key)) {
             let kind = exact(&format!("link.{key}")).map_or(Kind::Text, |found| found.kind);
             more.extend(value(key, kind)?.map(|value| (key.to_owned(), value)));
@@ -155,9 +159,18 @@ impl Link {
                 Some(Value::Percent(ppm)) => ppm,
                 _ => 0,
             },
-            loss_burst_milli: match value("loss_burst", Kind::Number)? {
-                Some(Value::Number(ratio)) => u32::try_from(ratio.of(1_000)).unwrap_or(u32::MAX),
-                _ => 1_000,
+            loss_burst_milli: match burst.map(|text| Value::read(Kind::Number, text)) {
+                _ if is_burst_time => 1_000,
+                Some(Some(Value::Number(ratio))) => {
+                    u32::try_from(ratio.of(1_000)).unwrap_or(u32::MAX)
+                }
+                None => 1_000,
+                Some(_) => {
+                    return Err(CompareError::of(
+                        format_args!("{name}: loss_burst is \"{}\"", burst.unwrap_or_default()),
+                        "loss_burst takes a number of packets, or a time such as \"300 ms\"",
+                    ));
+                }
             },
             buffer_bytes: bytes("buffer", Kind::Bytes(68, 1 << 40), BUFFER_DEFAULT)?,
             mtu: bytes("mtu", Kind::Bytes(68, 65_535), MTU_DEFAULT)? as u32,

@@ -15,11 +15,13 @@ impl Link {
         if let Some(mesh) = &self.mesh {
             return mesh.about();
         }
-        let burst = if self.loss_burst_milli == 1_000 {
-            String::new()
-        } else {
-            let packets = f64::from(self.loss_burst_milli) / 1_000.0;
-            format!(" in runs of {packets} packets")
+        let burst = match self.more.get("loss_burst_time") {
+            Some(Value::Time(Some(time))) => format!(" in runs of {time}"),
+            _ if self.loss_burst_milli == 1_000 => String::new(),
+            _ => {
+                let packets = f64::from(self.loss_burst_milli) / 1_000.0;
+                format!(" in runs of {packets} packets")
+            }
         };
         let jitter = if self.jitter_us == 0 {
             String::new()
@@ -68,7 +70,7 @@ impl Link {
 /// Returns true for keys that the numbers of a link already show.
 fn is_shown(key: &str) -> bool {
     let (_, own) = key.split_once('.').unwrap_or(("", key));
-    matches!(own, "delay" | "loss" | "buffer")
+    matches!(own, "delay" | "loss" | "loss_burst_time" | "buffer")
 }
 
 /// Changes of the path in words; random times by their mean.

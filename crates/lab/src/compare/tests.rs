@@ -5,6 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::candidates::with_peer;
 use super::runs::is_possible;
 use super::*;
+use carob_cc::time::Duration;
+use carob_sim::link::LossSpec;
+use carob_sim::spec::NetworkSpec;
+
 use crate::scenario::Scenario;
 use crate::scenario::value::Value;
 
@@ -151,6 +155,39 @@ fn an_invalid_link_is_an_error_with_a_remedy() {
         .expect_err("impossible");
     assert!(error.what.contains("loss_burst"), "{error}");
     assert!(!error.remedy.is_empty());
+}
+
+#[test]
+fn runs_of_losses_have_a_length_in_packets_or_in_time() {
+    let link = |burst: &str| {
+        let text = format!(
+            "[link]\ndown = \"1 kbit/s\"\nup = \"1 kbit/s\"\nloss = \"5 %\"\nloss_burst = \"{burst}\""
+        );
+        Link::from_file("l.toml", &text)
+    };
+    let told = |burst| link(burst).expect("it reads").about();
+    assert!(told("2.5").contains("in runs of 2.5 packets"));
+    assert!(
+        told("300 ms").contains("in runs of 300 ms"),
+        "{}",
+        told("300 ms")
+    );
+    let error = link("long").expect_err("no length");
+    assert!(error.remedy.contains("a number of packets, or a time"));
+    let process = |burst| {
+        let traffic = Traffic::named("command").expect("known");
+        let question = Question::new(link(burst).expect("it reads"), traffic);
+        let spec = question.spec(&Values::new()).expect("possible");
+        match spec.network {
+            NetworkSpec::Link(network) => network.link.up.loss,
+            NetworkSpec::Mesh(_) => panic!("a mesh"),
+        }
+    };
+    let by_time = process("300 ms");
+    assert!(
+        matches!(by_time, LossSpec::PerTime { burst, .. } if burst == Duration::from_millis(300))
+    );
+    assert!((by_time.mean_ratio() - process("2.5").mean_ratio()).abs() < 1e-9);
 }
 
 #[test]

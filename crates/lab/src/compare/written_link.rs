@@ -48,8 +48,9 @@ const RADIO: [&str; 6] = [
     "up.repetitions",
 ];
 /// Keys of scenarios that are others in a link file.
-const NOT_OF_FILES: [&str; 9] = [
+const NOT_OF_FILES: [&str; 10] = [
     "error",
+    "loss_burst_time",
     "header",
     "error_directions",
     "delay_of",

@@ -360,16 +360,36 @@ impl Cell {
     /// Losses of a share of packets, in runs of a mean length (E. N. Gilbert, 1960, with a bad state
     /// that loses all and a good one that loses nothing).
     fn gilbert(&self, ppm: u32) -> Result<LossSpec, ScenarioError> {
-        let path = "link.loss_burst";
+        let mut path = "link.loss_burst";
         let burst_millipackets = u32::try_from(self.number(path)?.of(1_000)).unwrap_or(u32::MAX);
-        if burst_millipackets == 1_000 {
-            return Ok(LossSpec::Constant(Probability::ppm(ppm)));
-        }
-        let loss = LossSpec::PerPacket {
-            burst_millipackets,
-            error_fraction_ppm: ppm,
-            ordinary: Probability::ppm(0),
-            error: Probability::ppm(1_000_000),
+        let by_time = "link.loss_burst_time";
+        let (ordinary, error) = (Probability::NEVER, Probability::ppm(1_000_000));
+        let loss = match self.if_set(by_time, Self::time)? {
+            Some(_) if burst_millipackets != 1_000 => {
+                let why = format!(
+                    "{path} and {by_time} both give the length of a run of losses; set one"
+                );
+                return Err(impossible(self.place(by_time), why));
+            }
+            Some(burst) => {
+                path = by_time;
+                LossSpec::PerTime {
+                    burst,
+                    shared: self.text("link.error_states")? == "shared",
+                    error_fraction_ppm: ppm,
+                    ordinary,
+                    error,
+                }
+            }
+            None if burst_millipackets == 1_000 => {
+                return Ok(LossSpec::Constant(Probability::ppm(ppm)));
+            }
+            None => LossSpec::PerPacket {
+                burst_millipackets,
+                error_fraction_ppm: ppm,
+                ordinary,
+                error,
+            },
         };
         loss.check().map_err(|why| {
             let value = self.setting(path).unwrap_or_default();

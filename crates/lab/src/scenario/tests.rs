@@ -706,6 +706,14 @@ fn loss_on_the_command_line_replaces_an_unswept_error_class() {
     assert_ne!(loss(&[]), typed);
     let both = read(&["loss=5 %", "error=low"]).expect_err("both");
     assert!(both.contains("set error = \"none\""), "{both}");
+    let runs = [
+        "error=none",
+        "loss=5 %",
+        "loss_burst=3",
+        "loss_burst_time=300 ms",
+    ];
+    let two = read(&runs).expect_err("two lengths");
+    assert!(two.contains("set one"), "{two}");
     let error = testing::read("carob/default", &["loss=5 %"]).expect_err("error is swept");
     assert!(
         error.to_string().contains("set error = \"none\""),

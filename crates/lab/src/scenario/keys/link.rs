@@ -26,6 +26,8 @@ keys! {
         "Random loss after the bottleneck, of each packet by itself unless `link.loss_burst` says otherwise. It needs `link.error` = `none`; set on the command line, it replaces a class that the scenario does not sweep.";
     "link.loss_burst", Number, "1",
         "Mean length of a run of losses in packets, with `link.loss`: above 1, packets are lost in a state of that mean length, and only in it (Gilbert's model).";
+    "link.loss_burst_time", Time, -,
+        "The same in time, in place of `link.loss_burst`: the state lasts so long on average, whatever is sent meanwhile. Traffic with pauses meets runs of losses in packets for minutes, which a fading channel does not have.";
     "link.error_directions", Word(&["both", "down", "up"]), "both",
         "Directions with random loss, bit errors, corruption, reordering and duplication.";
     "link.error_clock", Word(&["packet", "time"]), "packet",
