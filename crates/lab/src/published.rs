@@ -1,4 +1,4 @@
-//! Published values of studies, for tables and reports of runs.
+//! Studies of the built-in scenarios, and their published values for tables and reports of runs.
 
 use serde::Deserialize;
 
@@ -49,6 +49,26 @@ impl Study {
     }
 }
 
+/// The `study.toml` of each study with built-in scenarios.
+const STUDIES: [&str; 5] = [
+    include_str!("../papers/cocoaplus/study.toml"),
+    include_str!("../papers/thesis/study.toml"),
+    include_str!("../papers/nonobserve/study.toml"),
+    include_str!("../papers/retrycount/study.toml"),
+    include_str!("../papers/rpl/study.toml"),
+];
+
+/// The studies with built-in scenarios.
+pub fn studies() -> impl Iterator<Item = Study> {
+    let read = |text: &&str| Study::read(text).expect("a test reads every built-in study");
+    STUDIES.iter().map(read)
+}
+
+/// The study of that short name, if it has built-in scenarios.
+pub fn study(short_name: &str) -> Option<Study> {
+    studies().find(|study| study.short_name == short_name)
+}
+
 /// A row of a study's table: the result of one algorithm in one cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expected {
@@ -82,19 +102,12 @@ impl Expected {
 #[derive(Clone, Debug, Default)]
 pub struct Print {
     rows: Vec<Expected>,
-    studies: Vec<Study>,
 }
 
 impl Print {
-    /// Published rows, and the studies that they and scenarios are of.
-    pub fn new(rows: Vec<Expected>, studies: Vec<Study>) -> Self {
-        Self { rows, studies }
-    }
-
-    /// The study of that short name.
-    pub fn study(&self, short_name: &str) -> Option<&Study> {
-        let is_it = |study: &&Study| study.short_name == short_name;
-        self.studies.iter().find(is_it)
+    /// Published rows.
+    pub fn new(rows: Vec<Expected>) -> Self {
+        Self { rows }
     }
 
     /// The published row of `<study>/<cell>` and an algorithm.
@@ -103,5 +116,31 @@ impl Print {
         self.rows
             .iter()
             .find(|row| row.study == study && row.cell == cell && row.algorithm == algorithm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::builtin;
+
+    #[test]
+    fn studies_of_built_in_scenarios_have_citations() {
+        let citations: Vec<String> = studies().map(|study| study.citation()).collect();
+        assert_eq!(
+            citations,
+            [
+                "Betzler et al. 2015",
+                "Pesola 2020",
+                "Betzler et al. 2016",
+                "Lee et al. 2016",
+                "Vallati et al. 2020"
+            ]
+        );
+        for scenario in builtin::ALL {
+            let (name, _) = scenario.name.split_once('/').expect("STUDY/FAMILY");
+            let is_ours = ["carob", "stress"].contains(&name);
+            assert_eq!(study(name).is_none(), is_ours, "{name}");
+        }
     }
 }

@@ -67,10 +67,7 @@ fn scenarios() -> Vec<String> {
 }
 
 fn studies() -> Vec<String> {
-    #[cfg(feature = "studies")]
-    return (carob_studies::papers::studies().into_iter())
+    carob_lab::published::studies()
         .map(|study| study.short_name)
-        .collect();
-    #[cfg(not(feature = "studies"))]
-    Vec::new()
+        .collect()
 }

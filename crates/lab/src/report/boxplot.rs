@@ -8,7 +8,7 @@ use super::look::{COLOURS, Look, Looks};
 use super::page::FigureBlock;
 use super::scale::{Mapping, number};
 use super::shapes::Shape;
-use crate::published::{Expected, Print, Study};
+use crate::published::{self, Expected, Print, Study};
 use crate::run::{Outcome, Row, Timed};
 use crate::scenario::Cell;
 use crate::scenario::value::Value;
@@ -145,7 +145,7 @@ pub(super) fn box_plots(outcome: &Outcome<'_>, rows: &[Row], print: &Print) -> V
                 }
             }
             boxes.sort_by_key(|mark| mark.group);
-            blocks.push(box_plot(&groups, &boxes, timed, print, shared));
+            blocks.push(box_plot(&groups, &boxes, timed, shared));
         }
     }
     blocks
@@ -168,13 +168,12 @@ fn box_plot(
     groups: &[(String, String)],
     boxes: &[BoxMark<'_>],
     timed: Timed,
-    print: &Print,
     shared: Option<(f64, f64)>,
 ) -> FigureBlock {
     let study = boxes
         .iter()
-        .find_map(|mark| print.study(&mark.published?.study));
-    let citation = study.map_or_else(String::new, Study::citation);
+        .find_map(|mark| published::study(&mark.published?.study));
+    let citation = study.as_ref().map_or_else(String::new, Study::citation);
     let series = distinct(boxes.iter().map(|mark| mark.algorithm));
     let looks = Looks::of(series.iter().copied());
     let mut layers: Vec<Layer> = series.iter().map(|name| Layer::new(name)).collect();

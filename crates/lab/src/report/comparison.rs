@@ -3,7 +3,7 @@
 use super::figures::Drawing;
 use super::page::{Details, FigureBlock, Report, Section};
 use crate::export;
-use crate::published::Print;
+use crate::published::{self, Print};
 use crate::run::{Outcome, Row, RunSetupError, Timed};
 use crate::scenario::Cell;
 use crate::summary::{self, delivery};
@@ -93,7 +93,7 @@ pub fn comparison(subject: &Subject<'_>, print: &Print) -> Result<Report, RunSet
     Ok(Report {
         title: scenario.title(subject.name),
         lead: scenario.about().to_owned(),
-        facts: facts(subject, rows, print),
+        facts: facts(subject, rows),
         command: subject.command.clone(),
         sections,
     })
@@ -133,11 +133,11 @@ fn all_metrics(rows: &[Row], command: &str) -> Details {
     }
 }
 
-fn facts(subject: &Subject<'_>, rows: &[Row], print: &Print) -> Vec<(String, String)> {
+fn facts(subject: &Subject<'_>, rows: &[Row]) -> Vec<(String, String)> {
     let jobs = subject.outcome.plan().jobs();
     let scenario = subject.outcome.plan().scenario();
     let mut facts: Vec<(&str, String)> = Vec::new();
-    if let Some(study) = print.study(scenario.study()) {
+    if let Some(study) = published::study(scenario.study()) {
         let (authors, year) = (study.authors.join(", "), study.year);
         facts.push(("Study", format!("{authors}: “{}”, {year}", study.title)));
     }

@@ -15,7 +15,7 @@ use carob_sim::spec::{RunSpec, Transport};
 use lines::{RANKED_FROM, SAME, each_lines, lines};
 
 use crate::metrics;
-use crate::published::Print;
+use crate::published::{self, Print};
 use crate::run::{EachRow, Row, Timed};
 use crate::statistics::{Statistic, Statistics};
 use crate::text::{Emphasis, TextTable, dash, listed, percent_done, seconds};
@@ -155,10 +155,8 @@ fn best_medians(rows: &[Row]) -> BTreeMap<&str, f64> {
 /// The source of published values, or why there are none; and transmission parameters that
 /// differ between algorithms.
 pub(crate) fn notes(table: &mut TextTable, rows: &[Row], print: &Print) {
-    let of_study = |row: &Row, with: &str| {
-        let published = print.find(with, &row.algorithm)?;
-        print.study(&published.study)
-    };
+    let of_study =
+        |row: &Row, with: &str| published::study(&print.find(with, &row.algorithm)?.study);
     if let Some(study) = rows.iter().find_map(|row| of_study(row, &row.compare_with)) {
         let (authors, year) = (study.authors.join(", "), study.year);
         table.add_note(&format!(
@@ -301,7 +299,7 @@ pub fn item_by_item(spec: &RunSpec) -> &'static str {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::published::{Expected, Study};
+    use crate::published::Expected;
     use crate::run::Outcome;
     use crate::testing;
 
@@ -329,8 +327,7 @@ pub(crate) mod tests {
             };
             (0..table.len()).map(row).collect::<Vec<_>>()
         });
-        let study = Study::read(include_str!("../../papers/thesis/study.toml"));
-        Print::new(rows.collect(), vec![study.expect("a study")])
+        Print::new(rows.collect())
     }
 
     /// An outcome with completion times in seconds by algorithm, share of errors and seed.

@@ -52,9 +52,9 @@ pub fn thesis_fct() -> Vec<Expected> {
         .collect()
 }
 
-/// Every published row and the studies they are of, for tables and reports of runs.
+/// Every published row, for tables and reports of runs.
 pub fn published() -> Print {
-    Print::new(thesis_fct(), super::studies())
+    Print::new(thesis_fct())
 }
 
 /// The published value of a cell, an algorithm and a statistic of flow completion time.

@@ -6,20 +6,14 @@
 mod fct;
 mod networks;
 
+pub use carob_lab::published::{studies, study};
 pub use fct::{expected, published, thesis_fct};
 pub use networks::{PublishedMean, cocoaplus_means};
 
 use carob_lab::csv::Table;
-use carob_lab::published::Study;
 
 macro_rules! files {
     ($($study:literal: $($file:literal)*;)*) => {
-        /// Every study as (short name, its `study.toml`).
-        const STUDIES: &[(&str, &str)] = &[$((
-            $study,
-            include_str!(concat!("../../papers/", $study, "/study.toml")),
-        ),)*];
-
         /// Every CSV file as (study, file, text).
         const FILES: &[(&str, &str, &str)] = &[$($((
             $study,
@@ -44,23 +38,6 @@ files! {
         "pint_links.csv" "refuted.csv" "run_parameters.csv"
         "table1_offered_load.csv" "table1_parameters.csv" "testbeds.csv" "unpublished.csv"
         "wilab_links.csv";
-}
-
-/// Every study.
-pub fn studies() -> Vec<Study> {
-    STUDIES.iter().map(|(_, text)| read_study(text)).collect()
-}
-
-/// The study of that short name.
-pub fn study(short_name: &str) -> Option<Study> {
-    STUDIES
-        .iter()
-        .find(|(name, _)| *name == short_name)
-        .map(|(_, text)| read_study(text))
-}
-
-fn read_study(text: &str) -> Study {
-    Study::read(text).expect("a test reads every built-in study")
 }
 
 /// A CSV file of a study, such as (`thesis`, `table04_link.csv`).
@@ -210,24 +187,6 @@ mod tests {
                 "{study}/{file}"
             );
         }
-    }
-
-    #[test]
-    fn studies_name_themselves_by_their_folder() {
-        for ((folder, _), study) in STUDIES.iter().zip(studies()) {
-            assert_eq!(*folder, study.short_name);
-        }
-        let citations: Vec<String> = studies().iter().map(Study::citation).collect();
-        assert_eq!(
-            citations,
-            [
-                "Betzler et al. 2015",
-                "Pesola 2020",
-                "Betzler et al. 2016",
-                "Lee et al. 2016",
-                "Vallati et al. 2020"
-            ]
-        );
     }
 
     #[test]

@@ -25,10 +25,7 @@ const MEASURED: usize = 44;
 pub(super) fn run(args: &ClaimsArgs) -> Result<Outcome, Failure> {
     let studies: Vec<String> = match &args.study {
         Some(name) => vec![name.clone()],
-        None => papers::studies()
-            .into_iter()
-            .map(|s| s.short_name)
-            .collect(),
+        None => papers::studies().map(|s| s.short_name).collect(),
     };
     if let Some(unknown) = studies.iter().find(|name| papers::study(name).is_none()) {
         return Err(super::reproduce::unknown(unknown));

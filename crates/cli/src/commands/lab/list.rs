@@ -1,10 +1,10 @@
 //! `carob lab list`.
 
+use carob_lab::published::{studies, study};
 use carob_lab::scenario::{Scenario, builtin};
 use serde_json::json;
 
 use super::output::say;
-use super::published;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
 
@@ -25,20 +25,18 @@ pub(super) fn run(as_json: bool) -> Result<Outcome, Failure> {
         printer::json(&all);
         return Ok(Outcome::Done);
     }
-    let studies = published::studies();
     let own = [
-        ("carob", "Our own".to_owned()),
+        ("carob", "Our own"),
         (
             "stress",
-            "Stress suite: paths, servers and crowds in trouble".to_owned(),
+            "Stress suite: paths, servers and crowds in trouble",
         ),
     ];
-    let printed = studies.iter().map(|study| {
+    let own = own.map(|(study, heading)| (study.to_owned(), heading.to_owned()));
+    let printed = studies().map(|study| {
         let (authors, year) = (study.authors.join(", "), study.year);
-        (
-            study.short_name.as_str(),
-            format!("{authors}: \"{}\", {year}", study.title),
-        )
+        let heading = format!("{authors}: \"{}\", {year}", study.title);
+        (study.short_name, heading)
     });
     for (study, heading) in own.into_iter().chain(printed) {
         let of_study: Vec<_> = scenarios
@@ -68,7 +66,7 @@ pub(super) fn run(as_json: bool) -> Result<Outcome, Failure> {
 }
 
 fn describe(name: &str, scenario: &Scenario) -> serde_json::Value {
-    let study = published::study(scenario.study());
+    let study = study(scenario.study());
     let names = |cells: Vec<&str>| json!(cells);
     json!({
         "name": name,

@@ -1,22 +1,6 @@
-//! The included studies and their published values; none in a build without the feature `studies`.
+//! Published values of the included studies; none in a build without the feature `studies`.
 
-use carob_lab::published::{Print, Study};
-
-/// All studies.
-#[cfg(feature = "studies")]
-pub(crate) use carob_studies::papers::studies;
-
-#[cfg(not(feature = "studies"))]
-pub(crate) fn studies() -> Vec<Study> {
-    Vec::new()
-}
-
-/// The study with this short name.
-pub(super) fn study(short_name: &str) -> Option<Study> {
-    studies()
-        .into_iter()
-        .find(|study| study.short_name == short_name)
-}
+use carob_lab::published::Print;
 
 /// Published values beside measured ones.
 pub(super) fn values() -> Print {

@@ -1,11 +1,11 @@
 //! `carob lab show`.
 
+use carob_lab::published::study;
 use carob_lab::scenario::{Algorithm, Cell, Scenario};
 use carob_lab::text::TextTable;
 use serde_json::json;
 
 use super::output::{raw, say, say_table, suggest};
-use super::published;
 use super::source::Source;
 use crate::failure::{Failure, Outcome};
 use crate::printer;
@@ -79,7 +79,7 @@ fn tell(source: &Source) {
     let scenario = &source.scenario;
     say(&source.name);
     say(format_args!("  {}", scenario.about()));
-    if let Some(study) = published::study(scenario.study()) {
+    if let Some(study) = study(scenario.study()) {
         let (authors, year) = (study.authors.join(", "), study.year);
         say(format_args!(
             "  {authors}: \"{}\", {}, {year}",
@@ -191,7 +191,7 @@ fn wrapped(heading: &str, items: &[String]) -> String {
 
 fn describe(source: &Source) -> serde_json::Value {
     let scenario: &Scenario = &source.scenario;
-    let study = published::study(scenario.study());
+    let study = study(scenario.study());
     let settings: Vec<serde_json::Value> = scenario
         .describe(source.cell())
         .into_iter()

@@ -202,10 +202,7 @@ Measured over published. A cross marks a ratio outside its tolerance.
 }
 
 pub(super) fn unknown(name: &str) -> Failure {
-    let names: Vec<String> = papers::studies()
-        .into_iter()
-        .map(|s| s.short_name)
-        .collect();
+    let names: Vec<String> = papers::studies().map(|s| s.short_name).collect();
     Failure::new(Kind::Usage, format_args!("unknown study \"{name}\""))
         .hint(format_args!("there are: {}", names.join(", ")))
 }
