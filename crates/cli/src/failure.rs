@@ -22,19 +22,22 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
 
 /// The outcome of a command.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub enum Outcome {
+    /// Success.
     Done,
     /// A response arrived; its code decides.
     Response(Code),
+    /// A failure, which is not printed yet.
     Failed(Failure),
     /// All output is printed; this is the exit code.
     Told(u8),
+    /// Ended by Ctrl-C.
     Interrupted,
 }
 
 /// A failure: one line, and one with a remedy.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     pub(crate) kind: Kind,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
@@ -42,11 +45,14 @@ pub(crate) struct Failure {
 
 /// Kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A file of the user's.
     File,
+    /// A wrong command line, or a wrong text in a file.
     Usage,
+    /// No answer in time.
     NoAnswer,
+    /// The network, or the system.
     Network,
     /// The server refused without an error response.
     Refused,
@@ -74,7 +80,8 @@ impl Outcome {
 }
 
 impl Failure {
-    pub(crate) fn new(kind: Kind, message: impl fmt::Display) -> Self {
+    /// A failure of this kind.
+    pub fn new(kind: Kind, message: impl fmt::Display) -> Self {
         Self {
             kind,
             message: message.to_string(),
@@ -82,13 +89,14 @@ impl Failure {
         }
     }
 
-    pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
+    /// The failure with a remedy.
+    pub fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hint = Some(hint.to_string());
         self
     }
 
     /// A file that could not be used.
-    pub(crate) fn file(action: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
+    pub fn file(action: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
         Self::new(
             Kind::File,
             format_args!("cannot {action} {}: {error}", path.display()),

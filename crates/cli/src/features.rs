@@ -1,5 +1,7 @@
 //! Cargo features of the command: commands and options of each, and how to install it.
 
+use std::fmt::Display;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::{Failure, Kind, install};
@@ -41,14 +43,18 @@ const PARTS: &[Part] = &[
     part!("emulate", ["lab emulate"], []),
     part!("metrics", [], ["metrics", "metrics-host"]),
     part!("proxy", ["proxy"], []),
-    part!(
-        "studies",
-        ["lab calibrate", "lab claims", "lab judge", "lab reproduce"],
-        []
-    ),
     part!("tls", [], ["tls", "ca", "cert", "key", "client-ca"]),
     part!("websocket", [], ["ws", "wss", "ws-origin"]),
 ];
+
+/// Verbs of `carob-studies` that were of `carob lab`.
+const OF_STUDIES: [&str; 4] = ["calibrate", "claims", "judge", "reproduce"];
+
+/// The failure of a command that `carob-studies` has.
+pub(crate) fn of_studies(message: impl Display, verb: &str) -> Failure {
+    let installed = "`cargo install --path crates/studies` installs carob-studies";
+    Failure::new(Kind::Usage, message).hint(format_args!("`carob-studies {verb}`; {installed}"))
+}
 
 /// The failure of a command line that needs an absent feature.
 pub(crate) fn missing(what: &str, feature: &str) -> Failure {
@@ -65,6 +71,10 @@ pub(crate) fn of_error(error: &clap::Error) -> Option<Failure> {
     match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let name = text(ContextKind::InvalidSubcommand)?;
+            if OF_STUDIES.contains(&name) {
+                let message = format_args!("`carob lab {name}` is a command of carob-studies");
+                return Some(of_studies(message, name));
+            }
             let is_last = |command: &&&str| command.rsplit(' ').next() == Some(name);
             let (command, feature) = find(|part| part.commands.iter().find(is_last))?;
             Some(missing(&format!("`carob {command}`"), feature))

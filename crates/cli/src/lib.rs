@@ -1,7 +1,7 @@
 //! The `carob` command as a library: client, server and lab, with external controllers.
 //!
 //! A program registers its controllers and calls [`main`]; `carob cc new NAME` writes one.
-//! All commands then take their names: `lab run`, `lab sweep`, `lab compare`, `lab judge`, `cc`, `get`.
+//! All commands then take their names: `lab run`, `lab sweep`, `lab compare`, `cc`, `get`.
 //!
 //! ```no_run
 //! use carob_cli::{ExternalFamily, Registry};
@@ -16,14 +16,14 @@
 //!
 //! `args` has the arguments, `commands` one file for each verb, `monitor` the events of
 //! traffic, `printer` the output, and `failure` the exit codes. Imports point one way: `failure`,
-//! `features`, `formats` and `limits` <- `args` and `printer` <- `monitor` <- `commands`.
+//! `features`, `formats` and `limits` <- `program` <- `args` and `printer` <- `monitor` <- `commands`. `parts` has what another
+//! program with commands of the lab needs.
 // The command talks to people and to the world: it prints, and reads the clock.
 #![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
 mod args;
 mod clock;
 mod commands;
-mod controllers;
 mod descriptors;
 mod failure;
 mod features;
@@ -31,17 +31,20 @@ mod formats;
 mod limits;
 mod monitor;
 mod output;
+pub mod parts;
 mod printer;
+mod program;
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 pub use carob_lab::registry::{ExternalFamily, Registry};
-use clap::FromArgMatches as _;
+use clap::FromArgMatches;
 
 use crate::args::Args;
 use crate::failure::{Failure, Kind, Outcome};
+use crate::program::Program;
 
 /// Runs the command line of this program, with these controllers.
 pub fn main(registry: Registry) -> ExitCode {
@@ -50,24 +53,36 @@ pub fn main(registry: Registry) -> ExitCode {
 
 /// Runs a command line, whose first word is the program's name, and returns the exit code.
 ///
-/// Once per process: the controllers, the choice of colours and the first error of output are global.
+/// Once per process: the program, the choice of colours and the first error of output are global.
 pub fn run(registry: Registry, words: impl IntoIterator<Item = OsString>) -> u8 {
-    if let Err(error) = registry.check() {
+    let program = Program::carob(registry);
+    run_program(program, args::command(), words, |args: Args| {
+        commands::run(args.command)
+    })
+}
+
+/// Runs a command line of another program with commands of the lab, as [`run`] does.
+pub fn run_program<A: FromArgMatches>(
+    program: Program,
+    command: clap::Command,
+    words: impl IntoIterator<Item = OsString>,
+    run: impl FnOnce(A) -> Outcome,
+) -> u8 {
+    program::choose(program);
+    if let Err(error) = program.registry.check() {
         printer::failure(&Failure::new(Kind::Usage, error));
         return 2;
     }
     let words: Vec<OsString> = words.into_iter().collect();
-    controllers::choose(registry);
     descriptors::raise_limit();
     monitor::warnings::print();
     let color = args::color_of(words.iter().cloned());
     output::choose_color(color);
-    let parsed = args::command().color(color).try_get_matches_from(words);
-    let parsed = parsed.and_then(|matches| Args::from_arg_matches(&matches));
-    let outcome = match parsed {
-        Ok(args) => commands::run(args.command),
+    let parsed = command.color(color).try_get_matches_from(words);
+    let outcome = match parsed.and_then(|matches| A::from_arg_matches(&matches)) {
+        Ok(args) => run(args),
         Err(error) => {
-            features::of_error(&error).map_or_else(|| said_by_parser(&error), Outcome::Failed)
+            (program.explain)(&error).map_or_else(|| said_by_parser(&error), Outcome::Failed)
         }
     };
     if let Outcome::Failed(failure) = &outcome {

@@ -47,10 +47,14 @@ mod _carob {
     #[pymodule_export]
     use super::table::Table;
 
-    /// Runs the command `carob`, with the words of a command line, and returns its exit code.
+    /// Runs a command line of `carob`, or of `carob-studies` if that is its first word, and returns the exit code.
     #[pyfunction]
     fn command(py: Python<'_>, words: Vec<std::ffi::OsString>) -> u8 {
-        py.detach(|| carob_cli::run(carob_cli::Registry::BUILT_IN, words))
+        let controllers = carob_cli::Registry::BUILT_IN;
+        py.detach(|| match words.first() {
+            Some(name) if name == "carob-studies" => carob_studies::run(controllers, words),
+            _ => carob_cli::run(controllers, words),
+        })
     }
 
     #[pymodule_init]

@@ -28,6 +28,12 @@ def test_the_command_is_installed_with_everything():
     assert "--dtls" in run("serve", "--help").stdout
 
 
+def test_the_command_of_studies_is_installed():
+    studies = [COMMAND.with_name("carob-studies"), "claims", "retrycount"]
+    told = subprocess.run(studies, capture_output=True, text=True, check=True)
+    assert told.stdout.startswith("Lee et al. 2016, kept results")
+
+
 def test_exit_codes_and_errors_are_those_of_the_program():
     wrong = run("get")
     assert wrong.returncode == 2

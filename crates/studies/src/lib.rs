@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`papers`] (the published values), [`comparison`] (published values beside measured ones),
 //! [`reproduce`] (those of the five studies), [`claims`] (rules, facts and verdicts), [`calibration`] (open settings),
-//! [`folder`] (a study outside the repository). Runs, metrics and quantities are in [`carob_lab`].
+//! [`folder`] (a study outside the repository). Runs, metrics and quantities are in [`carob_lab`]; [`main`] is the
+//! program `carob-studies`, which another crate can run with its own controllers.
 //!
 //! ```
 //! use carob_lab::statistics::Statistic;
@@ -13,10 +14,12 @@
 
 pub mod calibration;
 pub mod claims;
+mod command;
 pub mod comparison;
 mod error;
 pub mod folder;
 pub mod papers;
 pub mod reproduce;
 
+pub use command::{main, run};
 pub use error::StudyError;

@@ -1,6 +1,6 @@
 //! Dependencies between the workspace's crates: each crate has a floor and may use lower floors only.
 //!
-//! `{cc, codec} <- {proto, analyze, sim-core} <- mesh <- {carob, sim} <- {bench, emu, lab} <- {studies, web} <- cli <- python`
+//! `{cc, codec} <- {proto, analyze, sim-core} <- mesh <- {carob, sim} <- {bench, emu, lab} <- {cli, web} <- studies <- python`
 
 use serde_json::Value;
 
@@ -18,9 +18,9 @@ const FLOORS: &[(&str, u8)] = &[
     ("carob-bench", 4),
     ("carob-emu", 4),
     ("carob-lab", 4),
-    ("carob-studies", 5),
+    ("carob-cli", 5),
     ("carob-web", 5),
-    ("carob-cli", 6),
+    ("carob-studies", 6),
     ("carob-python", 7),
     ("xtask", 8),
 ];

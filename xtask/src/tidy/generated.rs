@@ -3,6 +3,7 @@
 use std::{
     fs,
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    path::PathBuf,
     process::Command,
     time::Instant,
 };
@@ -12,19 +13,31 @@ use anyhow::{Context, Result, ensure};
 use super::{Finding, Tree, has_extension};
 use crate::{process, suite, workspace::Workspace};
 
-/// A committed file and the arguments of `carob` that print it.
+/// A committed file, and the program and arguments that print it.
 struct Document {
     path: String,
+    program: String,
     arguments: Vec<String>,
 }
 
 impl Document {
-    /// Returns true if a Python script prints it instead of `carob`.
-    fn is_script(&self) -> bool {
-        let first = self.arguments.first();
-        first.is_some_and(|word| has_extension(word, "py"))
+    /// Reads the words of a line: arguments of `carob`, unless the first names `carob-studies` or a Python script.
+    fn read(path: &str, line: &str) -> Self {
+        let mut arguments = words(line);
+        let program = match arguments.first() {
+            Some(first) if first == "carob-studies" => arguments.remove(0),
+            Some(first) if has_extension(first, "py") => PYTHON.to_owned(),
+            _ => "carob".to_owned(),
+        };
+        Self {
+            path: path.to_owned(),
+            program,
+            arguments,
+        }
     }
 }
+
+const PYTHON: &str = "python3";
 
 /// The documents that git has.
 fn documents() -> Result<Vec<Document>> {
@@ -43,10 +56,7 @@ fn site_documents() -> Result<Vec<Document>> {
 fn read(table: &toml::Table) -> Result<Vec<Document>> {
     let document = |(path, arguments): (&String, &toml::Value)| {
         let arguments = arguments.as_str().context("arguments are one string")?;
-        Ok(Document {
-            path: path.clone(),
-            arguments: words(arguments),
-        })
+        Ok(Document::read(path, arguments))
     };
     table.iter().map(document).collect()
 }
@@ -108,7 +118,7 @@ pub(crate) fn generate(workspace: &Workspace, parts: &[String]) -> Result<()> {
         "no generated document has {} in its path",
         parts.join(" or ")
     );
-    if documents.iter().any(|document| !document.is_script()) {
+    if documents.iter().any(|document| document.program != PYTHON) {
         build(workspace)?;
     }
     for document in documents {
@@ -134,21 +144,21 @@ fn write(workspace: &Workspace, path: &str, text: &str) -> Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {path}"))
 }
 
-/// Builds `carob` as the tests need it, so that nothing is compiled twice.
+/// Builds the programs as the tests need them, so that nothing is compiled twice.
 fn build(workspace: &Workspace) -> Result<()> {
     let built = suite::build_tests(workspace)?;
-    ensure!(built.is_some(), "`carob` does not build");
+    ensure!(built.is_some(), "the programs do not build");
     Ok(())
 }
 
-/// Runs `carob`, or a Python script, and returns its output.
+/// Runs the document's program and returns its output.
 fn contents(workspace: &Workspace, document: &Document) -> Result<String> {
     let start = Instant::now();
-    let mut command = if document.is_script() {
-        Command::new("python3")
-    } else {
-        Command::new(workspace.target()?.join("debug/carob"))
-    };
+    let mut program = PathBuf::from(&document.program);
+    if document.program != PYTHON {
+        program = workspace.target()?.join("debug").join(program);
+    }
+    let mut command = Command::new(program);
     command.args(&document.arguments);
     let text = process::output(command.current_dir(&workspace.root))?;
     println!("{} ({:.1} s)", document.path, start.elapsed().as_secs_f64());

@@ -5,7 +5,7 @@ use carob_lab::scenario::builtin;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command};
 
-use crate::controllers::registry;
+use crate::program::registry;
 
 /// The command line with the known names as possible values, for scripts of completions only:
 /// arguments take more than these names. With `files`, names also where a file may be given.
@@ -42,22 +42,20 @@ pub(super) fn known(path: &[&str], argument: &str, files: bool) -> Option<Vec<St
     };
     let controllers = || registry().names();
     match (path, argument) {
-        (_, "cc" | "origin_cc") | (["carob", "cc", "show"], "name") => owned(&mut controllers()),
-        (["carob", "cc", "trace"], "algorithm") => owned(&mut controllers().chain(["all"])),
-        (["carob", "lab", ..], "algorithm") => {
+        (_, "cc" | "origin_cc") | ([.., "cc", "show"], "name") => owned(&mut controllers()),
+        ([.., "cc", "trace"], "algorithm") => owned(&mut controllers().chain(["all"])),
+        (_, "algorithm") => {
             let tcp = ["tcp-newreno", "tcp-cubic", "tcp-bbr1", "tcp-bbr3"];
             owned(&mut controllers().chain(tcp).chain(["all"]))
         }
-        (["carob", "lab", "show" | "run" | "emulate"], "name") if files => Some(scenarios()),
-        (["carob", "lab", "new"], "from") => Some(scenarios()),
-        (["carob", "lab", "reproduce" | "claims"], "study") => Some(studies()),
-        (["carob", "lab", "calibrate"], "study") if files => Some(studies()),
-        (["carob", "lab", "compare" | "run"], "link") if files => {
+        ([.., "show" | "run" | "emulate"], "name") if files => Some(scenarios()),
+        ([.., "new"], "from") => Some(scenarios()),
+        // The study of `calibrate` may be a folder.
+        ([.., verb], "study") if files || *verb != "calibrate" => Some(studies()),
+        ([.., "compare" | "run"], "link") if files => {
             owned(&mut BUILT_IN.iter().map(|link| link.name))
         }
-        (["carob", "lab", "compare"], "traffic") if files => {
-            owned(&mut TRAFFIC.iter().map(|(name, ..)| *name))
-        }
+        ([.., "compare"], "traffic") if files => owned(&mut TRAFFIC.iter().map(|(name, ..)| *name)),
         _ => None,
     }
 }

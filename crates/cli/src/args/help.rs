@@ -288,11 +288,16 @@ pub(crate) fn command() -> clap::Command {
     );
     let first_steps = [FIRST_STEPS, &features::absent_commands()].join("\n\n");
     let after = format!("{first_steps}\n{}", exit_codes(&[], &[]));
-    command
-        .mut_subcommands(|verb| point_to_long_help(verb, "carob"))
+    with_long_help(command)
         .help_template(template)
         .after_long_help(unbroken(&after))
         .after_help(first_steps.trim_end().to_owned())
+}
+
+/// A program's definition in which `-h` of each command points to `--help`.
+pub fn with_long_help(program: clap::Command) -> clap::Command {
+    let name = program.get_name().to_owned();
+    program.mut_subcommands(|verb| point_to_long_help(verb, &name))
 }
 
 /// `-h` shows options only: examples, rules and exit codes are in `--help`, unbroken lines that clap
@@ -383,6 +388,9 @@ fn after(name: &str, commands: &[String]) -> String {
             text.push_str(PROXY);
             text.push_str(&exit_codes(SERVE_CODES, &[3, 5]));
         }
+        "lab" => text.push_str(
+            "\nPublished studies, their claims and calibration: the program carob-studies.",
+        ),
         _ if REQUESTS.contains(&name) => {
             text.push_str(&exit_codes(&[], &[]));
         }

@@ -1,8 +1,5 @@
 //! Arguments of `carob lab`.
 
-#[cfg(feature = "studies")]
-mod studies;
-
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,11 +10,6 @@ use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::values::{at_least_one, duration};
-
-#[cfg(feature = "studies")]
-use studies::{CALIBRATE_HELP, CLAIMS_EXAMPLES, JUDGE_HELP};
-#[cfg(feature = "studies")]
-pub(crate) use studies::{CalibrateArgs, ClaimsArgs, JudgeArgs, ReproduceArgs};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -74,8 +66,7 @@ The file:
   quantities = [\"p50(fct_s, default, default-none)\"]
   decimals = 1
 
-[[row]] with label and set adds a row of its own. With study and part instead of scenario, the table
-has the verdicts on the claims of a part, with a column for each of claims and [[number]].";
+[[row]] with label and set adds a row of its own.";
 
 /// The verbs of the lab.
 #[derive(Debug, Subcommand)]
@@ -119,24 +110,9 @@ pub(crate) enum LabCommand {
     /// Run a scenario in real time over emulated links and kernel sockets (Linux, root)
     #[command(after_long_help = EMULATE_EXAMPLES)]
     Emulate(EmulateArgs),
-    #[cfg(feature = "studies")]
-    /// Compare a study's published values with measured ones
-    Reproduce(ReproduceArgs),
-    #[cfg(feature = "studies")]
-    /// Evaluate the claims of the studies by simulation runs
-    #[command(after_long_help = CLAIMS_EXAMPLES)]
-    Claims(ClaimsArgs),
     /// Run a sweep file: rows of settings, columns of quantities
     #[command(after_long_help = SWEEP_HELP)]
     Sweep(SweepArgs),
-    #[cfg(feature = "studies")]
-    /// Run and judge a study of your own, a folder
-    #[command(after_long_help = JUDGE_HELP)]
-    Judge(JudgeArgs),
-    #[cfg(feature = "studies")]
-    /// Choose a study's open settings by its baseline facts, then judge its findings
-    #[command(after_long_help = CALIBRATE_HELP)]
-    Calibrate(CalibrateArgs),
     /// List the metrics of results: name, unit and meaning
     Metrics {
         /// Print one JSON object per metric, a line each
@@ -179,7 +155,7 @@ pub(crate) struct NewArgs {
     reason = "each is an option of the command line"
 )]
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct RunArgs {
+pub struct RunArgs {
     /// A scenario, a cell, a pattern of cells, or a TOML file
     ///
     /// Examples: thesis/long, thesis/long-1c-none-2500, thesis/long-1c-*-2500. Without it, a small
@@ -457,7 +433,7 @@ fn weight(text: &str) -> Result<(Component, f64), String> {
 #[cfg(feature = "emulate")]
 /// Arguments of `carob lab emulate`.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct EmulateArgs {
+pub struct EmulateArgs {
     /// A scenario, a cell, a pattern of cells, or a TOML file
     ///
     /// Examples: thesis/long, thesis/long-1c-none-2500, thesis/long-1c-*-2500.
@@ -492,17 +468,18 @@ pub(crate) struct EmulateArgs {
 
 /// Arguments of `carob lab sweep`.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct SweepArgs {
+pub struct SweepArgs {
     /// The sweep file
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     /// Print one JSON object per row, a line each
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
     /// Print comma-separated values, a line per quantity
     #[arg(long)]
     pub(crate) csv: bool,
+    /// Number of threads.
     #[command(flatten)]
-    pub(crate) threads: ThreadArgs,
+    pub threads: ThreadArgs,
 }
 
 /// Where the report goes.
@@ -520,7 +497,7 @@ pub(crate) struct ReportArgs {
 
 /// Number of threads.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub(crate) struct ThreadArgs {
+pub struct ThreadArgs {
     /// Number of threads [default: one per core]
     ///
     /// Results do not depend on it.

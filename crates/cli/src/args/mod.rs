@@ -29,6 +29,7 @@ use lab::LabCommand;
 
 pub(crate) use complete::{names as completed_names, with_names};
 pub(crate) use help::command;
+pub use help::with_long_help;
 #[cfg(feature = "proxy")]
 pub(crate) use proxy::ProxyArgs;
 #[cfg(feature = "dtls")]
@@ -40,6 +41,7 @@ pub(crate) use request::{
     MessageArgs, NetworkArgs, ObserveArgs, PingArgs, QBlock, RequestArgs, SelectArgs, SendArgs,
     TransmissionArgs, WatchArgs,
 };
+pub use values::at_least_one;
 #[cfg(any(feature = "bench", feature = "proxy"))]
 pub(crate) use values::controller;
 pub(crate) use values::{Tag, authority, timed};
@@ -50,6 +52,13 @@ pub(crate) use values::{Tag, authority, timed};
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    color: ColorArgs,
+}
+
+/// Colours of a program's output.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct ColorArgs {
     /// Colours: auto, always or never
     ///
     /// With auto, output has colours on a terminal, unless NO_COLOR is set.
@@ -62,7 +71,7 @@ pub(crate) struct Args {
         hide_possible_values = true,
         help_heading = "Global options"
     )]
-    pub(crate) color: ColorChoice,
+    color: ColorChoice,
 }
 
 /// The colours that `--color` selects in these words, before they are parsed: errors of the parser
@@ -123,11 +132,18 @@ pub(crate) enum Command {
     #[cfg(feature = "analyze")]
     /// Analyse a capture: round trips, losses, retransmissions, its link
     Analyze(AnalyzeArgs),
-    /// Run experiments on simulated networks and compare with studies
+    /// Run experiments on simulated networks
     Lab {
         #[command(subcommand)]
         command: LabCommand,
     },
+    #[command(flatten)]
+    Setup(SetupCommand),
+}
+
+/// The verbs that describe the command line to shells and `man`.
+#[derive(Debug, Subcommand)]
+pub enum SetupCommand {
     /// Print a script that completes commands, options and names
     Completions {
         /// The shell
@@ -138,7 +154,7 @@ pub(crate) enum Command {
         /// Folder for a page of each command
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
-        /// Print the document docs/reference/cli.md
+        /// Print the reference of commands and options as a page
         #[arg(long, conflicts_with = "dir")]
         markdown: bool,
     },

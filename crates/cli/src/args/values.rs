@@ -9,9 +9,9 @@ use carob::{
 use carob_proto::codec::{OptionDefinition, OptionFormat};
 use carob_proto::endpoint::{TOKEN_BYTES_MAX, can_count_retransmissions};
 
-use crate::controllers::registry;
 use crate::failure::{Failure, Kind, did_you_mean};
 use crate::limits;
+use crate::program::registry;
 
 /// An option as it will be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) fn token_length(text: &str) -> Result<u16, String> {
 }
 
 /// A number of things of which there must be one.
-pub(crate) fn at_least_one(text: &str) -> Result<u64, String> {
+pub fn at_least_one(text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|&number| number > 0);
     number.ok_or_else(|| "expected a whole number of at least 1".into())
 }

@@ -7,7 +7,7 @@ pub(crate) mod bench;
 pub(crate) mod cc;
 mod discover;
 pub(crate) mod lab;
-mod manual;
+pub(crate) mod manual;
 mod observe;
 mod operator;
 mod ping;
@@ -71,9 +71,7 @@ pub(crate) fn run(command: Option<Command>) -> Outcome {
         #[cfg(feature = "analyze")]
         Command::Analyze(args) => settle(analyze::run(&args)),
         Command::Lab { command } => settle(lab::run(command)),
-        Command::Completions { shell } => manual::completions(shell),
-        Command::Man { markdown: true, .. } => manual::reference(),
-        Command::Man { dir, .. } => settle(manual::pages(dir.as_deref())),
+        Command::Setup(setup) => settle(manual::run(&setup, args::command())),
     }
 }
 
@@ -83,10 +81,7 @@ fn is_local(command: &Command) -> bool {
     match command {
         #[cfg(feature = "analyze")]
         Command::Analyze(_) => true,
-        Command::Cc { .. }
-        | Command::Lab { .. }
-        | Command::Completions { .. }
-        | Command::Man { .. } => true,
+        Command::Cc { .. } | Command::Lab { .. } | Command::Setup(_) => true,
         _ => false,
     }
 }

@@ -22,6 +22,7 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::output;
+use crate::program::program;
 
 use style::{BAD, FAINT, STRONG, paint};
 
@@ -66,7 +67,8 @@ pub(crate) fn json(value: &impl Serialize) {
 
 /// Prints a failure and its hint.
 pub(crate) fn failure(failure: &Failure) {
-    note(&format!("{} {}", paint(BAD, "carob:"), failure.message));
+    let name = format!("{}:", program().name);
+    note(&format!("{} {}", paint(BAD, name), failure.message));
     if let Some(hint) = &failure.hint {
         note(&format!("  hint: {hint}"));
     }
@@ -196,7 +198,7 @@ pub(crate) fn oversized(at: Duration, peer: SocketAddr) {
 
 /// A remark in passing.
 pub(crate) fn remark(text: &str) {
-    note(&format!("carob: {text}"));
+    note(&format!("{}: {text}", program().name));
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod bench;
 mod bench_secured;
 mod browser;
 mod commands;
+mod console;
 mod files;
 mod groups;
 mod installed;
@@ -22,8 +23,12 @@ mod pages;
 mod parity;
 mod plugtest;
 mod process;
+mod program;
 mod proxy_own_host;
 mod slow_server;
+
+/// The program that these tests run.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_carob");
 
 /// Prints past the test runner's capture that a test is skipped. `cargo xtask test` counts these lines.
 pub(crate) fn skipped(reason: &str) {

@@ -7,7 +7,6 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::commands::harness::{Parts as _, Ran, Words as _};
-use crate::lab::study::study;
 use crate::process::Scratch;
 
 /// Creates a crate in a temporary folder, patched to the workspace's dependencies.
@@ -100,15 +99,35 @@ fn nightly_contract_test_of_new_crate_explains_a_violation() {
     message.has(&["differ in: first timer", "equal events and draws"]);
 }
 
+/// Adds the program `my-studies`: `carob-studies` with the crate's controller.
+fn add_studies(folder: &Scratch) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../studies");
+    let dependency = format!(
+        "[dependencies]\ncarob-studies = {{ path = '{}' }}\n",
+        root.display()
+    );
+    let manifest = folder.path("my-cc/Cargo.toml");
+    let text = fs::read_to_string(&manifest).expect("the manifest");
+    fs::write(manifest, text.replace("[dependencies]\n", &dependency)).expect("a file");
+    let program = fs::read_to_string(folder.path("my-cc/src/main.rs")).expect("the program");
+    let program = program.replace("carob_cli::main(", "carob_studies::main(");
+    fs::write(
+        folder.folder("my-cc/src/bin").join("my-studies.rs"),
+        program,
+    )
+    .expect("a file");
+}
+
 #[test]
 fn nightly_controller_of_own_crate_runs_in_the_lab() {
     let folder = new_crate();
+    add_studies(&folder);
     let output = cargo(&folder, &["build", "--features", "carob-cli/full"]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
-    let program = Path::new(env!("CARGO_BIN_EXE_carob")).with_file_name("my-cc");
-    let says = |folder: &Scratch, words: &str| {
-        let mut command = Command::new(&program);
+    let says = |folder: &Scratch, program: &str, words: &str| {
+        let own = Path::new(crate::PROGRAM).with_file_name(program);
+        let mut command = Command::new(own);
         let output = command
             .args(words.words())
             .current_dir(folder.path(""))
@@ -119,7 +138,7 @@ fn nightly_controller_of_own_crate_runs_in_the_lab() {
     };
     let median = |set: &str| {
         let run = "lab run carob/default-high -a default,my-cc --json --seeds 4";
-        let rows = says(&folder, &format!("{run} --set {set}")).json();
+        let rows = says(&folder, "my-cc", &format!("{run} --set {set}")).json();
         assert_eq!(rows.len(), 2, "{rows:#?}");
         let of = |row: &Value| {
             (
@@ -137,9 +156,13 @@ fn nightly_controller_of_own_crate_runs_in_the_lab() {
     assert!((of_default - again).abs() < f64::EPSILON);
     assert!(tuned > own, "longer timers: {tuned} s, {own} s");
 
-    let shown = says(&folder, "cc show my-cc");
+    let shown = says(&folder, "my-cc", "cc show my-cc");
     shown.stdout().has(&["source: src/lib.rs of my-cc"]);
-    let costs = says(&folder, "lab compare --link lte-m --traffic command --all");
+    let costs = says(
+        &folder,
+        "my-cc",
+        "lab compare --link lte-m --traffic command --all",
+    );
     let mut lines = costs.stdout().lines();
     assert!(lines.any(|line| line.starts_with("my-cc ")), "{costs:?}");
 
@@ -147,14 +170,17 @@ fn nightly_controller_of_own_crate_runs_in_the_lab() {
         [parameters]\n\"down.rate\" = { from = \"30 kbit/s\", to = \"60 kbit/s\", steps = 2 }\n\
         [[column]]\nname = \"median, s\"\nquantities = [\"p50(fct_s, my-cc, default-none)\"]\ndecimals = 0\n";
     fs::write(folder.path("own.toml"), sweep).expect("a file");
-    let table = says(&folder, "lab sweep own.toml");
+    let table = says(&folder, "my-cc", "lab sweep own.toml");
     table.stdout().has(&["| 285 |"]);
 
-    let judged = study();
+    folder.copy(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../studies/tests/mine"
+    ));
     let rules = "[[claim]]\nid = \"own-001\"\nabout = \"Own timers recover from losses\"\n\
         [[claim.text]]\nquantity = \"p50(fct_s, my-cc, slow-3) / p50(fct_s, my-cc, fast-1)\"\nabove = 1\n";
-    fs::write(judged.path("mine/rules/all.toml"), rules).expect("a file");
-    let verdicts = says(&judged, "lab judge mine --seeds 2");
+    fs::write(folder.path("mine/rules/all.toml"), rules).expect("a file");
+    let verdicts = says(&folder, "my-studies", "judge mine --seeds 2");
     let claim = verdicts
         .stdout()
         .lines()

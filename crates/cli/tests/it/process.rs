@@ -5,77 +5,22 @@ use std::{
     net::{TcpListener, UdpSocket},
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::atomic::{AtomicU16, AtomicUsize, Ordering},
+    sync::atomic::{AtomicU16, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
+pub(crate) use crate::program::Scratch;
+
 const POLL: Duration = Duration::from_millis(10);
 
-/// A folder for one test's files, removed when the test passes.
-pub(crate) struct Scratch(PathBuf);
-
 impl Scratch {
-    pub(crate) fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("carob-{}-{count}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).expect("a folder for temporary files");
-        Self(path)
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// The path of a file as an argument.
-    pub(crate) fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
-    }
-
-    /// Writes a file with mode 0600, because the command warns about readable keys; returns its path as an argument.
-    pub(crate) fn with(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
-        fs::write(self.path(name), contents).unwrap();
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        fs::set_permissions(self.path(name), private).unwrap();
-        self.text(name)
-    }
-
     /// Writes a self-signed certificate for a host and its key; returns their paths as arguments.
     pub(crate) fn certified(&self, name: &str, host: &str) -> [String; 2] {
         let made = rcgen::generate_simple_self_signed(vec![host.to_owned()]).unwrap();
         let key = made.signing_key.serialize_pem();
         [(".pem", made.cert.pem()), (".key", key)]
             .map(|(end, text)| self.with(&format!("{name}{end}"), text))
-    }
-
-    pub(crate) fn folder(&self, name: &str) -> PathBuf {
-        let path = self.path(name);
-        fs::create_dir_all(&path).unwrap();
-        path
-    }
-
-    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
-        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-    }
-
-    /// Sorted names of the files.
-    pub(crate) fn files(&self) -> Vec<String> {
-        let names = fs::read_dir(&self.0)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name());
-        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if !thread::panicking() {
-            let _ = fs::remove_dir_all(&self.0);
-        }
     }
 }
 

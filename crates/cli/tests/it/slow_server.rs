@@ -68,30 +68,6 @@ fn line_chart_needs_a_swept_number() {
 }
 
 #[test]
-fn slow_claims_have_stored_verdicts_by_interpretation() {
-    let folder = Scratch::new();
-    let claims = "lab claims retrycount --part clients --json";
-    let kept = folder.lines(claims);
-    let ids: Vec<&str> = kept
-        .iter()
-        .filter_map(|claim| claim["id"].as_str())
-        .collect();
-    assert_eq!(ids.len(), 11);
-    assert!(kept.iter().all(|claim| claim["stale"] == false));
-    // With the link before its calibration, nothing is congested.
-    let link = "--set 'down.rate=100 kbit/s' --set 'up.rate=100 kbit/s'";
-    let fast = folder.lines(&format!("{claims} --seeds 2 {link}"));
-    let verdict = |claims: &[Value]| {
-        let claim = claims.iter().find(|claim| claim["id"] == "retrycount-01");
-        claim.expect("it is judged")["verdict"].clone()
-    };
-    assert_eq!(
-        (verdict(&kept), verdict(&fast)),
-        ("holds".into(), "fails".into())
-    );
-}
-
-#[test]
 fn invalid_server_settings_name_the_remedy() {
     let folder = Scratch::new();
     let run = "lab run retrycount/clients-10";

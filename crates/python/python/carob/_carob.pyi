@@ -32,7 +32,7 @@ class Table:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 def command(words: list[str]) -> int:
-    """Run the command ``carob`` with these arguments and return its exit code."""
+    """Run ``carob``, or ``carob-studies`` if that is the first word, and return the exit code."""
 
 def load(path: str) -> Table: ...
 

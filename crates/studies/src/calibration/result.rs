@@ -126,12 +126,6 @@ impl Class {
 }
 
 impl FactResult {
-    /// The largest deviation of its checks.
-    pub fn deviation(&self) -> f64 {
-        let all = self.checks.iter().map(|check| check.deviation);
-        all.fold(0.0, f64::max)
-    }
-
     /// Returns whether the fact excludes the point.
     pub fn excludes(&self) -> bool {
         self.checks.iter().any(|check| check.excluded)

@@ -129,7 +129,7 @@ fn baseline_facts_find_the_settings_that_made_them() {
         runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     };
     let result = calibration
-        .run("carob lab calibrate mine", count)
+        .run("carob-studies calibrate mine", count)
         .expect("it runs");
     assert!(runs.into_inner() <= calibration.runs());
     let best = &result.points[result.interpretation];
@@ -159,7 +159,7 @@ fn baseline_facts_find_the_settings_that_made_them() {
         .num_threads(1)
         .build()
         .expect("a pool");
-    let again = threads.install(|| calibration.run("carob lab calibrate mine", || {}));
+    let again = threads.install(|| calibration.run("carob-studies calibrate mine", || {}));
     let json = result.to_json();
     assert_eq!(again.expect("it runs").to_json(), json);
     assert_eq!(CalibrationResult::from_json(&json), Ok(result.clone()));

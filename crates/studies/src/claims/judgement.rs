@@ -192,7 +192,7 @@ fn of_table(table: u32, tables: &[Comparison]) -> impl Iterator<Item = &Comparis
         .filter(move |c| c.expected.table == table && c.set.is_empty())
 }
 
-/// Each published value of a table with the measured one, as in `carob lab reproduce`.
+/// Each published value of a table with the measured one, as in `carob-studies reproduce`.
 fn printed(table: u32, tables: &[Comparison]) -> Vec<Outcome> {
     of_table(table, tables)
         .map(|comparison| Outcome {

@@ -97,7 +97,7 @@ impl StoredVerdicts {
             study: part.study.to_owned(),
             part: part.name.to_owned(),
             command: format!(
-                "carob lab claims {} --part {} --fresh --keep crates/studies/results/claims",
+                "carob-studies claims {} --part {} --fresh --keep crates/studies/results/claims",
                 part.study, part.name
             ),
             version: env!("CARGO_PKG_VERSION").to_owned(),

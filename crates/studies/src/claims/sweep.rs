@@ -118,14 +118,17 @@ impl ClaimSweep {
         }
         let Some(part) = self.of() else {
             let what = format!("no part \"{}\" of study \"{}\"", self.part, self.study);
-            return Err(wrong(what, "`carob lab claims` names studies and parts"));
+            return Err(wrong(
+                what,
+                "`carob-studies claims` names studies and parts",
+            ));
         };
         let rules = rules(part);
         let numbers = self.number.iter().map(|number| &number.claim);
         for id in self.claims.iter().chain(numbers) {
             if rules.iter().all(|rule| rule.id != *id) {
                 let what = format!("no claim \"{id}\" in part \"{}\"", self.part);
-                let remedy = "`carob lab claims STUDY --part PART --json` has the ids";
+                let remedy = "`carob-studies claims STUDY --part PART --json` has the ids";
                 return Err(wrong(what, remedy));
             }
         }
@@ -179,7 +182,7 @@ impl ClaimSweep {
     /// The document above the rows.
     pub fn head(&self) -> String {
         let mut text = format!(
-            "# {}\n\n{} each row adds its settings to\n`carob lab claims {} --part {} --seeds {}`.\n\n\
+            "# {}\n\n{} each row adds its settings to\n`carob-studies claims {} --part {} --seeds {}`.\n\n\
              | variant | settings |",
             self.title, self.about, self.study, self.part, self.seeds
         );
@@ -279,7 +282,7 @@ mod tests {
                 "\"short\"",
                 "\"shorts\"",
                 "no part \"shorts\"",
-                "carob lab claims",
+                "carob-studies claims",
             ),
             ("thesis-056", "thesis-000", "no claim \"thesis-000\"", "ids"),
             ("label", "lable", "unknown field", "[[row]]"),

@@ -124,8 +124,9 @@ impl MeasuredRuns {
             })
             .collect();
         Ok(Self {
-            command: "carob lab reproduce thesis --fresh --keep crates/studies/results/thesis.json"
-                .to_owned(),
+            command:
+                "carob-studies reproduce thesis --fresh --keep crates/studies/results/thesis.json"
+                    .to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             scenario: base.name(),
             scenario_hash: format!("{:016x}", base.hash()),

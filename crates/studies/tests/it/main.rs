@@ -1,12 +1,32 @@
 //! The integration tests of `carob-studies`, one module a subject.
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod claims;
 mod cocoaplus;
+mod command;
+#[path = "../../../cli/tests/it/console/mod.rs"]
+#[allow(dead_code, reason = "the tests of `carob` use more of it")]
+mod console;
 mod emulated;
 mod nonobserve;
+mod own_study;
+#[path = "../../../cli/tests/it/program.rs"]
+#[allow(dead_code, reason = "the tests of `carob` use more of it")]
+mod program;
+mod reproduce;
 mod rpl;
 mod thesis_long;
 mod wireless;
+
+/// The program that these tests run.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_carob-studies");
+
+/// Prints past the test runner's capture that a test is skipped. `cargo xtask test` counts these lines.
+fn skipped(reason: &str) {
+    use std::io::Write as _;
+    // stderr may be closed; tests must not fail for it.
+    let _ = writeln!(std::io::stderr().lock(), "skipped: {reason}");
+}
 
 #[test]
 fn readme_counts_match_the_claims_page() {

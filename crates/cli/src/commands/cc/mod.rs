@@ -5,9 +5,9 @@ mod new;
 mod trace;
 
 use crate::args::cc::CcCommand;
-use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer::{self, Controller};
+use crate::program::registry;
 
 /// Runs the command.
 pub(crate) fn run(command: &CcCommand) -> Result<Outcome, Failure> {

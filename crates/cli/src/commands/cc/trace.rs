@@ -9,9 +9,9 @@ use carob_lab::report::series;
 
 use crate::args::cc::{Place, TraceArgs};
 use crate::commands::lab::output::{self, json_lines, raw, say, say_table, suggest};
-use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::printer;
+use crate::program::registry;
 
 /// The largest script, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;

@@ -17,11 +17,11 @@ use crate::args::lab::{CompareArgs, LinkNumbers};
 #[cfg(feature = "analyze")]
 use crate::commands::analyze;
 use crate::commands::stop;
-use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
 #[cfg(not(feature = "analyze"))]
 use crate::features;
 use crate::printer;
+use crate::program::registry;
 
 /// The link without options.
 const LINK_DEFAULT: &str = "nb-iot";
@@ -431,7 +431,7 @@ fn next(args: &CompareArgs, answer: &Answer) {
     lines.extend([
         (
             "carob lab run carob/default".to_owned(),
-            "a study's experiment beside its published values",
+            "an experiment, with a report",
         ),
         (
             "carob --help".to_owned(),

@@ -10,10 +10,10 @@ use carob_lab::metrics::{Metric, SPURIOUS, SPURIOUS_PER_EXCHANGE, USELESS_SHARE}
 use carob_lab::run::{self, Plan, Selection};
 
 use super::output::{self, say};
-use super::published;
 use super::source::Source;
 use crate::args::lab::{EmulateArgs, RunArgs};
 use crate::failure::{Failure, Kind, Outcome};
+use crate::program::program;
 
 /// Default number of runs per cell and algorithm: as many as the studies made at least.
 const RUNS: u64 = 20;
@@ -28,7 +28,8 @@ struct Emulation<'a> {
     settings: Vec<Setting>,
 }
 
-pub(super) fn run(args: &EmulateArgs) -> Result<Outcome, Failure> {
+/// Runs a scenario in real time.
+pub fn run(args: &EmulateArgs) -> Result<Outcome, Failure> {
     let source = Source::open(&args.name, &args.set, &args.algorithm)?;
     let selection = Selection {
         cell: source.cell.clone(),
@@ -120,7 +121,8 @@ fn show(args: &EmulateArgs, source: &Source, emulation: &Emulation<'_>, took: &s
         row.metrics
             .retain(|name, _| !NOT_MEASURED.iter().any(|metric| metric.name == *name));
     }
-    super::run::show(&shown, source, outcome, &rows, &published::values(), took);
+    let print = (program().published)();
+    super::run::show(&shown, source, outcome, &rows, &print, took);
     if args.json || args.csv {
         return;
     }

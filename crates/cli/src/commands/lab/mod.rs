@@ -1,29 +1,18 @@
-//! The lab: scenarios, runs and the studies' tables, for people and programs.
+//! The lab: scenarios, runs and comparisons, for people and programs.
 
-#[cfg(feature = "studies")]
-mod calibrate;
 mod capture;
-#[cfg(feature = "studies")]
-mod claims;
-#[cfg(feature = "studies")]
-mod claims_index;
 mod compare;
 #[cfg(feature = "emulate")]
-mod emulate;
-#[cfg(feature = "studies")]
-mod judge;
+pub(crate) mod emulate;
 mod list;
 mod new;
 mod next;
-pub(super) mod output;
-mod published;
-#[cfg(feature = "studies")]
-mod reproduce;
-mod run;
+pub(crate) mod output;
+pub(crate) mod run;
 mod show;
-mod source;
+pub(crate) mod source;
 mod stream;
-mod sweep;
+pub(crate) mod sweep;
 mod tables;
 mod topology;
 
@@ -51,17 +40,9 @@ pub(crate) fn run(command: LabCommand) -> Result<Outcome, Failure> {
         } => show::run(&name, &set, &algorithm, json),
         LabCommand::New(args) => new::run(&args),
         LabCommand::Run(args) => run::run(&args),
-        #[cfg(feature = "studies")]
-        LabCommand::Reproduce(args) => reproduce::run(&args),
         #[cfg(feature = "emulate")]
         LabCommand::Emulate(args) => emulate::run(&args),
-        #[cfg(feature = "studies")]
-        LabCommand::Claims(args) => claims::run(&args),
         LabCommand::Sweep(args) => sweep::run(&args),
-        #[cfg(feature = "studies")]
-        LabCommand::Judge(args) => judge::run(&args),
-        #[cfg(feature = "studies")]
-        LabCommand::Calibrate(args) => calibrate::run(&args),
         LabCommand::Compare(args) => compare::run(&args),
         LabCommand::Metrics {
             json,

@@ -4,14 +4,16 @@ use std::path::Path;
 
 use carob_lab::metrics::CON_RATIO;
 use carob_lab::pattern::is_pattern;
+use carob_lab::published::Print;
 use carob_lab::run::{Outcome as Runs, Row};
 use carob_lab::scenario::builtin;
 use carob_lab::summary;
 
 use super::output::{quoted, say, suggest};
-use super::run::plan;
+use super::run::{command, plan};
 use super::source::Source;
 use crate::args::lab::RunArgs;
+use crate::program::program;
 
 /// Settings of another network, with a description; the first that a scenario takes is suggested.
 const VARIATIONS: &[(Fits, &[&str], &str)] = &[
@@ -69,8 +71,22 @@ fn in_blocks(runs: &Runs<'_>, _: &[Row]) -> bool {
 type Suggestion = (String, &'static str);
 
 /// Prints the suggestions for a run.
-pub(super) fn print(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>, rows: &[Row]) {
-    let next = suggestions(args, name, source, runs, rows);
+pub(super) fn print(
+    args: &RunArgs,
+    name: &str,
+    source: &Source,
+    runs: &Runs<'_>,
+    rows: &[Row],
+    print: &Print,
+) {
+    let mut next = suggestions(args, name, source, runs, rows);
+    let of_row = |row: &Row| print.find(&row.compare_with, &row.algorithm);
+    if let Some(published) = rows.iter().find_map(of_row) {
+        next.push((
+            format!("{} reproduce {}", program().name, published.study),
+            "published and measured values of the study",
+        ));
+    }
     say("\nNext:");
     suggest(
         next.iter()
@@ -79,7 +95,7 @@ pub(super) fn print(args: &RunArgs, name: &str, source: &Source, runs: &Runs<'_>
     path();
 }
 
-/// Prints how the shell finds this program as `carob`, unless it does.
+/// Prints how the shell finds this program by its name, unless it does.
 pub(super) fn path() {
     let Ok(own) = std::env::current_exe() else {
         return;
@@ -87,18 +103,19 @@ pub(super) fn path() {
     let (Some(folder), Some(name)) = (own.parent(), own.file_stem()) else {
         return;
     };
-    if name != "carob" {
+    let known = program().name;
+    if name != known {
         // A program with external controllers.
         say(format_args!(
-            "`carob` stands for this program: alias carob={}",
+            "`{known}` stands for this program: alias {known}={}",
             quoted(&own.display().to_string())
         ));
         return;
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    if !std::env::split_paths(&path).any(|folder| is_program(&folder.join("carob"))) {
+    if !std::env::split_paths(&path).any(|folder| is_program(&folder.join(known))) {
         say(format_args!(
-            "`carob` is not on the PATH yet: export PATH=\"{}:$PATH\"",
+            "`{known}` is not on the PATH yet: export PATH=\"{}:$PATH\"",
             folder.display()
         ));
     }
@@ -108,18 +125,14 @@ fn is_program(file: &Path) -> bool {
     file.is_file()
 }
 
-/// `carob lab run NAME` with the algorithms and settings of the command line, and `more`.
+/// The run again as `name`, with `more` settings and other seeds.
 fn again(args: &RunArgs, name: &str, more: &[&str]) -> String {
-    let mut words = vec!["carob".to_owned(), "lab".to_owned(), "run".to_owned()];
-    words.push(name.to_owned());
-    if !args.algorithm.is_empty() {
-        words.extend(["--algorithm".to_owned(), args.algorithm.join(",")]);
-    }
-    for set in args.set.iter().map(String::as_str).chain(more.to_vec()) {
-        words.extend(["--set".to_owned(), set.to_owned()]);
-    }
-    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    quoted.join(" ")
+    let any_seeds = RunArgs {
+        seeds: None,
+        seed: None,
+        ..args.clone()
+    };
+    command(&any_seeds, name, more)
 }
 
 fn suggestions(
@@ -156,15 +169,6 @@ fn suggestions(
         format!("carob lab show {}{}", quoted(&one), set.concat()),
         "every setting and where it comes from",
     ));
-    if rows
-        .iter()
-        .any(|row| row.compare_with.starts_with("thesis/"))
-    {
-        next.push((
-            "carob lab reproduce thesis".to_owned(),
-            "published and measured values of the study",
-        ));
-    }
     if args.name.is_none() {
         next.push((
             "carob --help".to_owned(),

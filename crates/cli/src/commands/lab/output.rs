@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-#[cfg(feature = "studies")]
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -15,21 +14,22 @@ use serde::Serialize;
 use crate::args::lab::{ReportArgs, ThreadArgs};
 use crate::failure::{Failure, Kind};
 use crate::output;
+use crate::printer;
 
 /// Prints running text on stdout, with line breaks for the width of a terminal. Errors are kept for
 /// the command's end.
-pub(in crate::commands) fn say(text: impl std::fmt::Display) {
+pub fn say(text: impl std::fmt::Display) {
     let text = output::fitted(&text.to_string());
     let _ = writeln!(output::bytes(), "{text}");
 }
 
 /// Prints unchanged text: documents, figures, rows for programs, code.
-pub(in crate::commands) fn raw(text: impl std::fmt::Display) {
+pub fn raw(text: impl std::fmt::Display) {
     let _ = writeln!(output::bytes(), "{text}");
 }
 
 /// Prints a table, laid out for the width of a terminal, each line indented by `indent` spaces.
-pub(in crate::commands) fn say_table(table: &TextTable, indent: usize) {
+pub fn say_table(table: &TextTable, indent: usize) {
     let text = output::laid_out(table, indent);
     let indent = " ".repeat(indent);
     let mut out = output::coloured();
@@ -94,7 +94,7 @@ fn continued(command: &str, columns: usize) -> String {
 }
 
 /// Prints each value as a line of JSON.
-pub(in crate::commands) fn json_lines(values: impl IntoIterator<Item = impl Serialize>) {
+pub fn json_lines(values: impl IntoIterator<Item = impl Serialize>) {
     let mut stdout = io::BufWriter::new(output::bytes());
     for value in values {
         let text = serde_json::to_string(&value).expect("text keys and finite numbers");
@@ -106,7 +106,7 @@ pub(in crate::commands) fn json_lines(values: impl IntoIterator<Item = impl Seri
 }
 
 /// A word for a shell.
-pub(in crate::commands) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
@@ -116,7 +116,7 @@ pub(in crate::commands) fn quoted(word: &str) -> String {
 }
 
 /// A bar on stderr, if that is a terminal.
-pub(in crate::commands) fn progress(runs: usize) -> ProgressBar {
+pub fn progress(runs: usize) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -129,7 +129,7 @@ pub(in crate::commands) fn progress(runs: usize) -> ProgressBar {
 }
 
 /// Does `work` on the number of threads requested.
-pub(super) fn with_threads<T: Send>(
+pub fn with_threads<T: Send>(
     args: ThreadArgs,
     work: impl FnOnce() -> T + Send,
 ) -> Result<T, Failure> {
@@ -138,8 +138,7 @@ pub(super) fn with_threads<T: Send>(
 }
 
 /// Does `work` in the same way with a progress bar, which begins when the first run tells their number.
-#[cfg(feature = "studies")]
-pub(super) fn with_progress<T: Send>(
+pub fn with_progress<T: Send>(
     args: ThreadArgs,
     work: impl FnOnce(&(dyn Fn(usize, usize) + Sync)) -> T + Send,
 ) -> Result<T, Failure> {
@@ -175,11 +174,10 @@ pub(super) fn report(
         Ok(()) => say(format_args!("Report: {}", file.display())),
         Err(error) if args.report.is_some() => return Err(Failure::file("write", &file, &error)),
         Err(error) => {
-            let _ = writeln!(
-                io::stderr().lock(),
-                "carob: no report: cannot write {}: {error}",
+            printer::remark(&format!(
+                "no report: cannot write {}: {error}",
                 file.display()
-            );
+            ));
         }
     }
     Ok(())
@@ -225,7 +223,7 @@ pub(in crate::commands) fn default_file(name: &str, extension: &str) -> PathBuf 
 }
 
 /// Writes a file, and the folder it is in.
-pub(in crate::commands) fn write(file: &Path, text: &str) -> io::Result<()> {
+pub fn write(file: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = file.parent().filter(|f| !f.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)?;
     }
@@ -233,7 +231,7 @@ pub(in crate::commands) fn write(file: &Path, text: &str) -> io::Result<()> {
 }
 
 /// `1.3 s`.
-pub(super) fn took(duration: Duration) -> String {
+pub fn took(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }
 

@@ -17,11 +17,11 @@ use super::capture;
 use super::compare;
 use super::next;
 use super::output::{self, json_lines, quoted, raw, say, say_table};
-use super::published;
 use super::source::Source;
 use super::stream;
 use crate::args::lab::RunArgs;
 use crate::failure::{Failure, Kind, Outcome};
+use crate::program::program;
 
 /// The most lines of a table of cells and algorithms that also has its medians side by side.
 const LINES_MAX: usize = 40;
@@ -29,7 +29,8 @@ const LINES_MAX: usize = 40;
 /// Setting of `--aggregate`.
 const AGGREGATE: &str = "workload.aggregate=on";
 
-pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
+/// Runs a scenario.
+pub fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let mut expanded = args.clone();
     if args.aggregate {
         expanded.set.push(AGGREGATE.to_owned());
@@ -52,7 +53,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     bar.finish_and_clear();
     let runs = runs.map_err(|e| Failure::new(Kind::Usage, e))?;
     let took = output::took(began.elapsed());
-    let print = published::values();
+    let print = (program().published)();
     let rows = runs.rows();
     if let Some(path) = &args.log {
         write_log(path, &runs).map_err(|error| Failure::file("write", path, &error))?;
@@ -71,12 +72,12 @@ pub(super) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
             name,
             outcome: &runs,
             set: &args.set,
-            command: command(args),
+            command: command(args, name, &[]),
         };
         comparison(&subject, &print).map_err(|e| Failure::new(Kind::Usage, e))
     })?;
     if !quiet {
-        next::print(args, name, &source, &runs, &rows);
+        next::print(args, name, &source, &runs, &rows, &print);
     }
     Ok(Outcome::Done)
 }
@@ -253,30 +254,26 @@ fn network(runs: &Runs<'_>) -> Vec<String> {
     lines
 }
 
-/// The command that repeats the run.
-pub(super) fn command(args: &RunArgs) -> String {
-    let mut words = vec!["carob".to_owned(), "lab".to_owned(), "run".to_owned()];
-    words.push(
-        args.name
-            .clone()
-            .unwrap_or_else(|| builtin::DEFAULT.to_owned()),
-    );
-    if !args.algorithm.is_empty() {
-        words.extend(["--algorithm".to_owned(), args.algorithm.join(",")]);
-    }
-    let number = |option: &str, value: Option<u64>| {
-        value
-            .map(|n| [option.to_owned(), n.to_string()])
-            .into_iter()
-            .flatten()
-    };
-    words.extend(number("--seeds", args.seeds));
-    words.extend(number("--seed", args.seed));
-    for set in &args.set {
-        words.extend(["--set".to_owned(), set.clone()]);
-    }
+/// The command of this program that repeats a run as `name`, with `more` settings.
+pub(super) fn command(args: &RunArgs, name: &str, more: &[&str]) -> String {
+    let algorithms = Some(args.algorithm.join(",")).filter(|names| !names.is_empty());
+    let number = |value: Option<u64>| value.map(|number| number.to_string());
+    let mut options = vec![
+        ("--algorithm", algorithms),
+        ("--seeds", number(args.seeds)),
+        ("--seed", number(args.seed)),
+    ];
+    options.extend(args.set.iter().map(|set| ("--set", Some(set.clone()))));
+    options.extend(more.iter().map(|&set| ("--set", Some(set.to_owned()))));
+    let options = options
+        .into_iter()
+        .filter_map(|(option, value)| Some([option.to_owned(), value?]));
+    let words: Vec<String> = [name.to_owned()]
+        .into_iter()
+        .chain(options.flatten())
+        .collect();
     let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    quoted.join(" ")
+    format!("{} {}", program().run, quoted.join(" "))
 }
 
 #[cfg(test)]
@@ -286,16 +283,14 @@ mod tests {
     #[test]
     fn the_command_that_repeats_a_run_is_quoted_for_a_shell() {
         let args = RunArgs {
-            name: Some("thesis/long".to_owned()),
             algorithm: vec!["default".to_owned(), "cocoa-03".to_owned()],
             seeds: Some(5),
             set: vec!["down.rate=60 kbit/s".to_owned()],
             ..RunArgs::default()
         };
         assert_eq!(
-            command(&args),
+            command(&args, "thesis/long", &[]),
             "carob lab run thesis/long --algorithm default,cocoa-03 --seeds 5 --set 'down.rate=60 kbit/s'"
         );
-        assert_eq!(command(&RunArgs::default()), "carob lab run carob/default");
     }
 }

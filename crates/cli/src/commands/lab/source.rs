@@ -8,8 +8,8 @@ use carob_lab::pattern::is_pattern;
 use carob_lab::run::PlanError;
 use carob_lab::scenario::{Cell, Place, Problem, Scenario, ScenarioErrors, builtin};
 
-use crate::controllers::registry;
 use crate::failure::{Failure, Kind};
+use crate::program::registry;
 
 /// The largest scenario file, in bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -80,7 +80,8 @@ impl Source {
     }
 }
 
-pub(super) fn read_file(path: &Path) -> Result<String, Failure> {
+/// Reads a file of the lab, of at most 1 MiB.
+pub fn read_file(path: &Path) -> Result<String, Failure> {
     files::read_text(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
         ErrorKind::FileTooLarge => {
             let shown = path.display();

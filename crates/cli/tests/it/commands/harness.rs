@@ -1,124 +1,17 @@
 //! Runs the built binary with bounded waits.
 
-use std::fs;
-use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::process::Scratch;
+use crate::program::Scratch;
+pub(crate) use crate::program::{Parts, Ran, Words, command, on_terminal, plain};
 
 /// Upper bound for any single wait, for busy machines.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(5);
-
-/// Output and exit code of a command.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) code: Option<i32>,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) stderr: String,
-}
-
-impl Ran {
-    #[track_caller]
-    pub(crate) fn stdout(&self) -> &str {
-        core::str::from_utf8(&self.bytes).expect("text on stdout")
-    }
-
-    /// Stdout of a command that succeeded with an empty stderr.
-    #[track_caller]
-    pub(crate) fn quiet(&self) -> &str {
-        assert_eq!((self.code, &*self.stderr), (Some(0), ""), "{self:?}");
-        self.stdout()
-    }
-
-    /// Stdout parsed as one JSON value per line.
-    #[track_caller]
-    pub(crate) fn json(&self) -> Vec<serde_json::Value> {
-        let read = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
-        self.stdout().lines().map(read).collect()
-    }
-
-    /// Stderr of a command that failed with this code and an empty stdout.
-    #[track_caller]
-    pub(crate) fn refused(&self, code: i32) -> &str {
-        assert_eq!((self.code, self.stdout()), (Some(code), ""), "{self:?}");
-        &self.stderr
-    }
-}
-
-/// Arguments: a list of words, or one line with quotes around words with spaces.
-pub(crate) trait Words {
-    fn words(&self) -> Vec<String>;
-}
-
-impl Words for str {
-    fn words(&self) -> Vec<String> {
-        let quoted = self.split('\'').enumerate();
-        let words = quoted.flat_map(|(place, text)| match place % 2 {
-            0 => text.split_whitespace().collect(),
-            _ => vec![text],
-        });
-        words.map(Into::into).collect()
-    }
-}
-
-impl Words for String {
-    fn words(&self) -> Vec<String> {
-        self.as_str().words()
-    }
-}
-
-impl<T: AsRef<str>> Words for [T] {
-    fn words(&self) -> Vec<String> {
-        self.iter().map(|word| word.as_ref().to_owned()).collect()
-    }
-}
-
-impl<T: AsRef<str>, const N: usize> Words for [T; N] {
-    fn words(&self) -> Vec<String> {
-        self.as_slice().words()
-    }
-}
-
-impl<T: AsRef<str>> Words for Vec<T> {
-    fn words(&self) -> Vec<String> {
-        self.as_slice().words()
-    }
-}
-
-impl From<Output> for Ran {
-    fn from(output: Output) -> Self {
-        Self {
-            code: output.status.code(),
-            bytes: output.stdout,
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
-}
-
-pub(crate) fn command(words: &(impl Words + ?Sized)) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-    command.args(words.words()).env_remove("NO_COLOR");
-    command
-}
-
-/// Substring assertions.
-pub(crate) trait Parts {
-    /// Asserts that the text contains all of these parts.
-    fn has(&self, parts: &[&str]);
-}
-
-impl Parts for str {
-    #[track_caller]
-    fn has(&self, parts: &[&str]) {
-        for part in parts {
-            assert!(self.contains(part), "no {part:?} in {self}");
-        }
-    }
-}
 
 /// Runs `carob` to completion.
 #[track_caller]
@@ -133,35 +26,6 @@ pub(crate) fn carob_with(words: &(impl Words + ?Sized), environment: &[(&str, &s
     ran.expect("the command starts").into()
 }
 
-/// Commands in the folder, without a time limit.
-impl Scratch {
-    #[track_caller]
-    pub(crate) fn carob(&self, words: &(impl Words + ?Sized)) -> Ran {
-        let ran = command(words).current_dir(self.path("")).output();
-        ran.expect("the command starts").into()
-    }
-
-    /// Stdout of a command that succeeds with an empty stderr.
-    #[track_caller]
-    pub(crate) fn stdout_of(&self, words: &(impl Words + ?Sized)) -> String {
-        self.carob(words).quiet().to_owned()
-    }
-
-    /// The same, parsed as one JSON value per line.
-    #[track_caller]
-    pub(crate) fn lines(&self, words: &(impl Words + ?Sized)) -> Vec<serde_json::Value> {
-        let ran = self.carob(words);
-        ran.quiet();
-        ran.json()
-    }
-
-    /// Stderr of a command that exits with the usage error code (2).
-    #[track_caller]
-    pub(crate) fn usage_error(&self, words: &(impl Words + ?Sized)) -> String {
-        self.carob(words).refused(2).to_owned()
-    }
-}
-
 /// Runs `carob` with this input on stdin.
 #[track_caller]
 pub(crate) fn carob_reading(words: &(impl Words + ?Sized), stdin: &[u8]) -> Ran {
@@ -171,65 +35,6 @@ pub(crate) fn carob_reading(words: &(impl Words + ?Sized), stdin: &[u8]) -> Ran 
     let _ = input.write_all(stdin);
     drop(input);
     running.finish()
-}
-
-/// Marks the end of a command's output on a terminal.
-#[cfg(unix)]
-const MARK: &[u8] = b"\0end\0";
-
-/// Runs a command on a pseudo-terminal with this number of columns; returns its exit code and output.
-#[cfg(unix)]
-pub(crate) fn on_terminal(
-    words: &(impl Words + ?Sized),
-    variables: &[(&str, &str)],
-    columns: usize,
-) -> (Option<i32>, String) {
-    let size = nix::pty::Winsize {
-        ws_row: 24,
-        ws_col: columns as u16,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    let pty = nix::pty::openpty(Some(&size), None).unwrap();
-    let side = || Stdio::from(pty.slave.try_clone().unwrap());
-    let mut child = command(words)
-        .env("TERM", "xterm-256color")
-        .envs(variables.iter().copied())
-        .stdin(Stdio::null())
-        .stdout(side())
-        .stderr(side())
-        .spawn()
-        .unwrap();
-    // Closing the last writer may discard unread output, so the reader stops at a mark instead.
-    let (mut slave, mut master) = (fs::File::from(pty.slave), fs::File::from(pty.master));
-    let reader = thread::spawn(move || {
-        let (mut shown, mut chunk) = (Vec::new(), [0; 4_096]);
-        while !shown.ends_with(MARK) {
-            match master.read(&mut chunk) {
-                Ok(count @ 1..) => shown.extend_from_slice(&chunk[..count]),
-                _ => break,
-            }
-        }
-        shown
-    });
-    let code = child.wait().unwrap().code();
-    slave.write_all(MARK).unwrap();
-    let mut shown = reader.join().unwrap();
-    shown.truncate(shown.len() - MARK.len());
-    let text = String::from_utf8(shown).unwrap();
-    (code, text.replace("\r\n", "\n"))
-}
-
-/// Strips escape sequences (CSI).
-pub(crate) fn plain(text: &str) -> String {
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some((before, sequence)) = rest.split_once("\x1b[") {
-        plain.push_str(before);
-        let end = sequence.find(|c: char| c.is_ascii_alphabetic());
-        rest = end.map_or("", |end| &sequence[end + 1..]);
-    }
-    plain + rest
 }
 
 /// A running command, killed on drop.

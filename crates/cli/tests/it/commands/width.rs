@@ -75,8 +75,7 @@ fn nightly_output_of_every_command_fits_80_columns() {
     let large = scratch.text("large.bin");
     let (count, hello) = (path("count"), path("hello"));
     let new = scratch.text("meters");
-    let (report, controller) = (scratch.text("report.html"), scratch.text("my-cc"));
-    let report = ["--report", &report];
+    let controller = scratch.text("my-cc");
     let get = path("large");
     let (missing, sensors) = (path("no-such-resource"), path("sensors"));
     let run = |name: &'static str, more: &[&'static str]| {
@@ -108,14 +107,9 @@ fn nightly_output_of_every_command_fits_80_columns() {
         vec!["lab", "show", "thesis/long"],
         vec!["lab", "show", "rpl/pint-rpl-1s"],
         vec!["lab", "new", &new],
-        vec!["lab", "claims"],
-        vec!["lab", "reproduce", "thesis", report[0], report[1]],
-        vec!["lab", "reproduce", "cocoaplus", report[0], report[1]],
-        vec!["lab", "calibrate", "retrycount"],
         vec!["lab", "metrics"],
         vec!["lab", "figures"],
         vec!["lab", "keys"],
-        vec!["lab", "judge", "no-such-folder"],
         vec!["lab", "run", "--svg", "no-such-figure"],
         vec!["get", "--no-such-option"],
         run("no-such-scenario", &[]),
@@ -169,7 +163,7 @@ fn narrow_terminal_omits_columns() {
 }
 
 #[test]
-fn best_values_are_bold_and_verdicts_coloured() {
+fn best_values_are_bold() {
     let run = table_of("10");
     let (_, shown) = on_terminal(&run, &[], COLUMNS);
     assert_eq!(
@@ -182,26 +176,23 @@ fn best_values_are_bold_and_verdicts_coloured() {
         !shown.contains("\x1b[1m"),
         "no ranking below ten seeds: {shown:?}"
     );
-    let claims = ["lab", "claims", "retrycount"];
-    let (_, shown) = on_terminal(&claims, &[], COLUMNS);
-    shown.has(&["\x1b[32mholds", "\x1b[33mholds-partly"]);
 }
 
 #[test]
 fn color_overrides_the_terminal_and_the_environment() {
-    let claims = |more: &[&'static str]| [&["lab", "claims", "retrycount"], more].concat();
-    let (_, shown) = on_terminal(&claims(&["--color", "never"]), &[], COLUMNS);
-    assert!(!shown.contains('\x1b'), "{shown:?}");
-    assert!(!carob(&claims(&[])).quiet().contains('\x1b'));
-    let always = claims(&["--color=always"]);
-    assert!(carob(&always).quiet().contains("\x1b[32mholds"));
+    let run = |more: &[&'static str]| [&table_of("10")[..], more].concat();
+    let (_, shown) = on_terminal(&run(&["--color", "never"]), &[], COLUMNS);
+    assert!(!shown.contains("\x1b[1m"), "{shown:?}");
+    assert!(!carob(&run(&[])).quiet().contains('\x1b'));
+    let always = run(&["--color=always"]);
+    assert!(carob(&always).quiet().contains("\x1b[1m"));
     let ran = carob_with(&always, &[("NO_COLOR", "1")]);
-    assert!(ran.stdout().contains("\x1b[32mholds"));
+    assert!(ran.stdout().contains("\x1b[1m"));
     // Parser errors are coloured, too.
-    let wrong = carob("lab claims --no-such-option --color always");
+    let wrong = carob("lab list --no-such-option --color always");
     wrong.refused(2).has(&["\x1b["]);
     assert!(
-        !carob("lab claims --no-such-option")
+        !carob("lab list --no-such-option")
             .refused(2)
             .contains('\x1b')
     );
@@ -250,7 +241,6 @@ fn bash_completes_controllers_and_scenarios() {
         (&["carob", "get", "--cc", "cocoa-0"], "cocoa-03"),
         (&["carob", "lab", "run", "thesis/l"], "thesis/long"),
         (&["carob", "lab", "run", "-a", "tcp"], "tcp-newreno"),
-        (&["carob", "lab", "claims", "retry"], "retrycount"),
         (&["carob", "cc", "show", "fas"], "fasor"),
     ];
     for (words, expected) in cases {

@@ -42,8 +42,11 @@ fn misspelled_names_suggest_the_nearest() {
         let error = folder.usage_error(&format!("lab run {arguments}"));
         assert!(error.contains(expected), "{arguments:?}: {error}");
     }
-    let error = folder.usage_error("lab reproduce thesys");
-    error.has(&["unknown study \"thesys\"", "there are: ", "thesis"]);
+    for verb in ["calibrate", "claims", "judge", "reproduce"] {
+        let error = folder.usage_error(&format!("lab {verb} thesis"));
+        let studies = format!("`carob-studies {verb}`");
+        error.has(&[&studies, "`cargo install --path crates/studies`"]);
+    }
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl NetworkRuns {
         }
         Ok(Self {
             command:
-                "carob lab reproduce cocoaplus --fresh --keep crates/studies/results/cocoaplus.json"
+                "carob-studies reproduce cocoaplus --fresh --keep crates/studies/results/cocoaplus.json"
                     .to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             scenario_hashes: hashes(&scenarios),

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::args::cc::NewArgs;
 use crate::commands::lab::output::{quoted, say};
-use crate::controllers::registry;
 use crate::failure::{Failure, Kind, Outcome};
+use crate::program::registry;
 
 /// The files of the crate, by path.
 const FILES: [(&str, &str); 6] = [

@@ -1,9 +1,7 @@
 //! `carob lab sweep`: a table with a row for each set of settings.
 //!
-//! A sweep is of quantities over scenarios, or, where its file names a study, of the claims of a part.
+//! Its file has quantities over scenarios. A file that names a study has claims instead, for `carob-studies sweep`.
 
-#[cfg(feature = "studies")]
-mod claims;
 mod quantities;
 
 use std::io::Write as _;
@@ -15,7 +13,6 @@ use carob_lab::sweep::SweepError;
 use super::source::read_file;
 use crate::args::lab::SweepArgs;
 use crate::failure::{Failure, Kind, Outcome};
-#[cfg(not(feature = "studies"))]
 use crate::features;
 
 pub(super) fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
@@ -24,22 +21,19 @@ pub(super) fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
         let key = line.split_once('=').map(|(key, _)| key.trim());
         key == Some("study")
     });
-    if !is_of_claims {
-        quantities::run(args, &text)?;
-        return Ok(Outcome::Done);
+    if is_of_claims {
+        let what = format_args!(
+            "{}: sweeps over claims are made by carob-studies",
+            args.file.display()
+        );
+        return Err(features::of_studies(what, "sweep FILE"));
     }
-    #[cfg(feature = "studies")]
-    claims::run(args, &text)?;
-    #[cfg(not(feature = "studies"))]
-    return Err(features::missing(
-        "a sweep over the claims of a study",
-        "studies",
-    ));
-    #[cfg(feature = "studies")]
+    quantities::run(args, &text)?;
     Ok(Outcome::Done)
 }
 
-fn wrong(args: &SweepArgs, error: &SweepError) -> Failure {
+/// The failure of a sweep whose file is wrong.
+pub fn wrong(args: &SweepArgs, error: &SweepError) -> Failure {
     let message = format_args!("{}: {error}", args.file.display());
     Failure::new(Kind::Usage, message).hint(&error.remedy)
 }
@@ -59,11 +53,11 @@ enum Format {
 }
 
 /// Rows printed in one form, each as soon as its runs are done.
-struct Rows(Format);
+pub struct Rows(Format);
 
 impl Rows {
     /// Prints the head of the table or of comma-separated values.
-    fn new(args: &SweepArgs, head: &str, columns: &[&str]) -> Self {
+    pub fn new(args: &SweepArgs, head: &str, columns: &[&str]) -> Self {
         let format = match (args.json, args.csv) {
             (true, _) => Format::Json,
             (_, true) => Format::Csv,
@@ -88,7 +82,7 @@ impl Rows {
     }
 
     /// Prints a row.
-    fn add(
+    pub fn add(
         &self,
         table: impl FnOnce() -> String,
         json: impl FnOnce() -> serde_json::Value,

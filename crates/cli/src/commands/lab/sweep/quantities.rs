@@ -12,8 +12,8 @@ use super::super::output;
 use super::super::source::read_file;
 use super::{Rows, hash, wrong};
 use crate::args::lab::SweepArgs;
-use crate::controllers::registry;
 use crate::failure::{Failure, Kind};
+use crate::program::registry;
 
 pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
     let sweep = Sweep::read(text).map_err(|error| wrong(args, &error))?;

@@ -37,7 +37,7 @@ enum Part {
 }
 
 /// A Markdown page.
-pub(super) struct Page {
+pub(crate) struct Page {
     parts: Vec<Part>,
     /// Name and text of the files that readers are asked to save.
     pub(super) files: Vec<(String, String)>,
@@ -80,6 +80,12 @@ impl Page {
             Part::Example(example) => Some(example),
             Part::Line(_) => None,
         })
+    }
+
+    /// Returns true if a command is of `carob-studies`.
+    pub(crate) fn is_of_studies(&self) -> bool {
+        self.examples()
+            .any(|example| example.command.starts_with("carob-studies "))
     }
 
     /// Returns the page with its outputs replaced.

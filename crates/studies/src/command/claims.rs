@@ -1,22 +1,24 @@
-//! `carob lab claims`.
+//! `carob-studies claims`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use carob_cli::parts::{
+    Failure, Kind, Outcome, json_lines, quoted, raw, say, say_table, with_progress,
+};
 use carob_lab::quantity::{Making, Reference};
 use carob_lab::scenario::builtin;
 use carob_lab::text::TextTable;
-use carob_studies::claims::{
-    self, ClaimStatus, ClaimStatuses, Judged, Judgement, PARTS, Part, StoredVerdicts, Verdict, rule,
-};
-use carob_studies::papers;
 use serde_json::json;
 
+use super::args::ClaimsArgs;
 use super::claims_index::{self, StudyVerdicts};
-use super::output::{self, json_lines, quoted, raw, say, say_table};
-use crate::args::lab::ClaimsArgs;
-use crate::failure::{Failure, Kind, Outcome};
+use super::{keep, say_origin};
+use crate::claims::{
+    self, ClaimStatus, ClaimStatuses, Judged, Judgement, Part, StoredVerdicts, Verdict, rule,
+};
+use crate::papers;
 
 /// Columns of a claim's text on a terminal.
 const CLAIM: usize = 60;
@@ -31,20 +33,14 @@ pub(super) fn run(args: &ClaimsArgs) -> Result<Outcome, Failure> {
         return Err(super::reproduce::unknown(unknown));
     }
     let parts: Vec<&Part> = studies.iter().flat_map(|study| Part::of(study)).collect();
-    if parts.is_empty() {
-        let text = "no claim of this study has a rule yet";
-        let there = PARTS.iter().map(|part| part.study);
-        let there: BTreeSet<&str> = there.collect();
-        let there: Vec<&str> = there.into_iter().collect();
-        let hint = format!("there is: {}", there.join(", "));
-        return Err(Failure::new(Kind::Usage, text).hint(hint));
-    }
     let names: Vec<&str> = parts.iter().map(|part| part.name).collect();
     let wanted = |part: &&&Part| args.part.as_ref().is_none_or(|name| name == part.name);
     let parts: Vec<&Part> = parts.iter().filter(wanted).copied().collect();
     if parts.is_empty() {
         let text = "there is no such part";
-        return Err(Failure::new(Kind::Usage, text).hint(format!("there is: {}", names.join(", "))));
+        return Err(
+            Failure::new(Kind::Usage, text).hint(format_args!("there are: {}", names.join(", ")))
+        );
     }
     let studies = || parts.chunk_by(|a, b| a.study == b.study);
     if args.markdown && args.study.is_none() {
@@ -78,8 +74,7 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.keep {
         for kept in &all {
             let name = kept.part().map(Part::kept_file).unwrap_or_default();
-            let file = folder.join(name);
-            output::write(&file, &kept.to_json()).map_err(|e| Failure::file("write", &file, &e))?;
+            keep(&folder.join(name), &kept.to_json())?;
         }
     }
     let standings = parts.first().map(|part| ClaimStatuses::of(part.study));
@@ -101,19 +96,9 @@ fn one(parts: &[&'static Part], args: &ClaimsArgs) -> Result<(), Failure> {
     let Some(first) = all.first() else {
         return Ok(());
     };
-    let origin = if fresh {
-        format!("run in {}", output::took(began.elapsed()))
-    } else {
-        format!(
-            "kept results of version {}; --fresh runs them again",
-            first.version
-        )
-    };
     let study = papers::study(&first.study).expect("it was just looked at");
-    say(format_args!("{}, {origin}", study.citation()));
-    for why in &stale {
-        say(format_args!("STALE: {why}; --fresh computes anew"));
-    }
+    let made_since = fresh.then_some(began);
+    say_origin(&study.citation(), made_since, &first.version, &stale);
     for kept in &all {
         let about = kept.part().map(|part| part.about).unwrap_or_default();
         let has_runs = kept.part().is_some_and(|part| !part.scenarios.is_empty());
@@ -158,7 +143,7 @@ fn compute(part: &Part, args: &ClaimsArgs) -> Result<StoredVerdicts, Failure> {
     making
         .check(&claims::files(part))
         .map_err(|error| Failure::new(Kind::Usage, error))?;
-    let kept = output::with_progress(args.threads, |progress| {
+    let kept = with_progress(args.threads, |progress| {
         StoredVerdicts::compute(part, making, progress)
     })?;
     kept.map_err(|error| Failure::new(Kind::Usage, error))
@@ -173,7 +158,7 @@ fn command(kept: &StoredVerdicts, judged: &Judged, set: &[String]) -> Option<Str
     let rule = rules.iter().find(|rule| rule.id == judged.id)?;
     let checks = rule.text.iter().chain(&rule.table);
     if checks.clone().any(|check| check.printed.is_some()) {
-        return Some(format!("carob lab reproduce {study} --fresh"));
+        return Some(format!("carob-studies reproduce {study} --fresh"));
     }
     // A claim that quotes another study is judged by that study's scenarios.
     let folders = part
@@ -193,7 +178,7 @@ fn command(kept: &StoredVerdicts, judged: &Judged, set: &[String]) -> Option<Str
         let cells: BTreeSet<&str> = references.iter().map(|of| &*of.cell).collect();
         let algorithms: BTreeSet<&str> = references.iter().map(|of| &*of.algorithm).collect();
         let mut command = format!(
-            "carob lab run {} --algorithm {} --seeds {}",
+            "carob-studies run {} --algorithm {} --seeds {}",
             quoted(&format!("{folder}/{}", common_pattern(&cells))),
             algorithms.into_iter().collect::<Vec<_>>().join(","),
             kept.seeds
@@ -437,14 +422,14 @@ fn document(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
         "\
 # Claims of {citation}
 
-Generated by `carob lab claims {name} --markdown`; `cargo xtask generate` rewrites it. Verdicts are kept in the program
+Generated by `carob-studies claims {name} --markdown`; `cargo xtask generate` rewrites it. Verdicts are kept in the program
 with the command that made them; a test checks that it would make the same runs today.
 
 {authors}: \"{title}\", {venue}, {year}. How each claim is judged is data, written before the runs. A claim is *holds*
 if every check of its rule does, and *holds-partly* if at least half do. Otherwise it *fails* if one check fails, and is *undecided* if none
 does.
 Orderings hold where the 95 % interval of paired differences excludes 0. Where the study's own tables contradict its text,
-the claim is judged by both. `carob lab claims {name} --json` has every check with its interval, and the command that makes
+the claim is judged by both. `carob-studies claims {name} --json` has every check with its interval, and the command that makes
 its runs.
 
 The verdict is the one by the text, with two exceptions. A claim *contradicts its own data* if the study's tables or
@@ -538,43 +523,46 @@ fn causes(all: &[StoredVerdicts], standings: &ClaimStatuses) -> String {
 
 #[cfg(test)]
 mod tests {
+    use carob_lab::registry::Registry;
+    use carob_lab::run::{Plan, Selection};
+    use carob_lab::scenario::Scenario;
     use clap::Parser as _;
 
-    use super::super::run::plan;
-    use super::super::source::Source;
+    use super::super::args::{Args, Command};
     use super::*;
-    use crate::args::lab::LabCommand;
-    use crate::args::{Args, Command};
-
-    /// The words of a command as a shell has them; no command here has a quote in a word.
-    fn words(command: &str) -> Vec<String> {
-        let mut words = vec![String::new()];
-        let mut quote = false;
-        for c in command.chars() {
-            match c {
-                '\'' => quote = !quote,
-                ' ' if !quote => words.push(String::new()),
-                c => words.last_mut().expect("one").push(c),
-            }
-        }
-        words
-    }
+    use crate::claims::PARTS;
 
     /// The cells and algorithms that a command runs; none if it compares a study's tables.
     fn runs(command: &str) -> Vec<(String, String)> {
-        let args = Args::try_parse_from(words(command)).expect(command);
-        let Some(Command::Lab { command: verb }) = args.command else {
+        // No word has a space.
+        let words: Vec<&str> = command
+            .split(' ')
+            .map(|word| word.trim_matches('\''))
+            .collect();
+        let args = Args::try_parse_from(&words).expect(command);
+        if matches!(args.command, Command::Reproduce(_)) {
+            return Vec::new();
+        }
+        let ["carob-studies", "run", name, "--algorithm", algorithms, ..] = words[..] else {
             panic!("{command}")
         };
-        let args = match verb {
-            LabCommand::Run(args) => args,
-            LabCommand::Reproduce(_) => return Vec::new(),
-            _ => panic!("{command}"),
+        let algorithms: Vec<String> = algorithms.split(',').map(str::to_owned).collect();
+        let (file, cell) = builtin::find(name).expect(command);
+        let scenario = Scenario::with_cells(
+            Registry::BUILT_IN,
+            file.name,
+            file.text,
+            &[],
+            Some(&algorithms),
+            cell,
+        );
+        let scenario = scenario.expect(command);
+        let selection = Selection {
+            cell: cell.map(str::to_owned),
+            everywhere: true,
+            ..Selection::default()
         };
-        let name = args.name.as_deref().expect(command);
-        let source = Source::open(name, &args.set, &args.algorithm)
-            .unwrap_or_else(|failure| panic!("{command}: {failure:?}"));
-        let plan = plan(&args, &source).unwrap_or_else(|failure| panic!("{command}: {failure:?}"));
+        let plan = Plan::new(&scenario, &selection).expect(command);
         let of =
             |job: &carob_lab::run::Job<'_>| (job.cell.name.clone(), job.algorithm.name.clone());
         plan.jobs().iter().map(of).collect()

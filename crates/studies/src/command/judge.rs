@@ -1,20 +1,20 @@
-//! `carob lab judge`: the expected values and claims of a study in a folder.
+//! `carob-studies judge`: the expected values and claims of a study in a folder.
 
 use std::path::Path;
 use std::time::Instant;
 
+use carob_cli::parts::{
+    Failure, Kind, Outcome, json_lines, registry, say, say_table, took, with_progress,
+};
 use carob_lab::quantity::Making;
 use carob_lab::registry::Registry;
 use carob_lab::text::{TextTable, seconds};
-use carob_studies::claims::{Judged, Verdict};
-use carob_studies::comparison::Comparison;
-use carob_studies::folder::{StudyFolder, StudyVerdicts};
 use serde_json::json;
 
-use super::output::{self, json_lines, say, say_table};
-use crate::args::lab::JudgeArgs;
-use crate::controllers::registry;
-use crate::failure::{Failure, Kind, Outcome};
+use super::args::JudgeArgs;
+use crate::claims::{Judged, Verdict};
+use crate::comparison::Comparison;
+use crate::folder::{StudyFolder, StudyVerdicts};
 
 pub(super) fn run(args: &JudgeArgs) -> Result<Outcome, Failure> {
     let began = Instant::now();
@@ -28,12 +28,12 @@ pub(super) fn run(args: &JudgeArgs) -> Result<Outcome, Failure> {
     making
         .check(folder.files())
         .map_err(|error| usage(&error))?;
-    let verdicts = output::with_progress(args.threads, |progress| folder.judge(making, progress))?;
+    let verdicts = with_progress(args.threads, |progress| folder.judge(making, progress))?;
     let verdicts = verdicts.map_err(|error| usage(&error))?;
     if args.json {
         json_lines(values(&folder, &verdicts));
     } else {
-        show(&folder, &verdicts, &output::took(began.elapsed()));
+        show(&folder, &verdicts, &took(began.elapsed()));
     }
     Ok(Outcome::Done)
 }

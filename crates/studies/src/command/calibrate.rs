@@ -1,19 +1,19 @@
-//! `carob lab calibrate`: open settings of a study, chosen by its baseline facts.
+//! `carob-studies calibrate`: open settings of a study, chosen by its baseline facts.
 
 use std::path::Path;
 
+use carob_cli::parts::{
+    Failure, Kind, Outcome, quoted, raw, read_file, say, say_table, with_progress,
+};
 use carob_lab::registry::Registry;
-use carob_studies::StudyError;
-use carob_studies::calibration::{
+
+use super::args::CalibrateArgs;
+use super::{judge, keep};
+use crate::StudyError;
+use crate::calibration::{
     CALIBRATED, Calibrated, Calibration, CalibrationResult, markdown, tables,
 };
-use carob_studies::papers::{self, Claim};
-
-use super::judge;
-use super::output::{self, quoted, raw, say, say_table};
-use super::source::read_file;
-use crate::args::lab::CalibrateArgs;
-use crate::failure::{Failure, Kind, Outcome};
+use crate::papers::{self, Claim};
 
 /// A study to calibrate.
 struct Subject {
@@ -38,8 +38,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Outcome, Failure> {
         None => compute(&subject, args)?,
     };
     if let Some(folder) = &args.keep {
-        let file = folder.join(&subject.kept_file);
-        output::write(&file, &result.to_json()).map_err(|e| Failure::file("write", &file, &e))?;
+        keep(&folder.join(&subject.kept_file), &result.to_json())?;
     }
     let calibration = &subject.calibration;
     if args.json {
@@ -103,7 +102,7 @@ fn wrong(study: &Path, error: &StudyError) -> Failure {
 
 fn compute(subject: &Subject, args: &CalibrateArgs) -> Result<CalibrationResult, Failure> {
     let mut command = format!(
-        "carob lab calibrate {}",
+        "carob-studies calibrate {}",
         quoted(&args.study.to_string_lossy())
     );
     if let Some(points) = args.points {
@@ -112,12 +111,10 @@ fn compute(subject: &Subject, args: &CalibrateArgs) -> Result<CalibrationResult,
     if let Some(folder) = &args.keep {
         command = format!("{command} --keep {}", quoted(&folder.to_string_lossy()));
     }
-    let bar = output::progress(subject.calibration.runs());
-    let result = output::with_threads(args.threads, || {
-        let step = || bar.inc(1);
-        subject.calibration.run(&command, step)
+    let runs = subject.calibration.runs();
+    let result = with_progress(args.threads, |progress| {
+        subject.calibration.run(&command, || progress(0, runs))
     })?;
-    bar.finish_and_clear();
     result.map_err(|error| Failure::new(Kind::Usage, error))
 }
 

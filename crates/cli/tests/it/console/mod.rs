@@ -1,7 +1,7 @@
 //! Runs the console blocks of the documentation. Each page has a temporary folder and a network namespace, so that
-//! default ports are free.
+//! default ports are free. The tests of `carob-studies` run the pages with its commands.
 //!
-//! `CAROB_UPDATE_PAGES=1 cargo test -p carob-cli --test it pages::` writes the output of today into the
+//! `CAROB_UPDATE_PAGES=1 cargo test -p carob-cli -p carob-studies --test it pages::` writes the output of today into the
 //! pages instead. A block after `<!-- numbers vary -->` is compared without its numbers, addresses and
 //! tokens; after `<!-- lines vary -->`, a third of the lines may be others, too. The text below `Save this as` is a file of the page's folder.
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use page::{Page, lines_match};
 
 /// Folders of pages whose console blocks are run.
-const FOLDERS: [&str; 7] = [
+pub(crate) const FOLDERS: [&str; 7] = [
     "start",
     "tutorials",
     "cookbook",
@@ -26,17 +26,20 @@ const FOLDERS: [&str; 7] = [
     "evidence",
 ];
 
-fn docs() -> PathBuf {
+pub(crate) fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// Runs the pages of a folder; compares or updates their outputs.
-fn run(folder: &str) {
+/// Runs the pages of a folder, those with commands of `carob-studies` or the others; compares or updates their outputs.
+pub(crate) fn run(folder: &str, of_studies: bool) {
     if !place::is_possible() {
         return;
     }
     let mut wrong = Vec::new();
     for (path, page) in pages(folder) {
+        if page.is_of_studies() != of_studies {
+            continue;
+        }
         let outputs = place::run(&page);
         if std::env::var_os("CAROB_UPDATE_PAGES").is_some() {
             fs::write(&path, page.with_outputs(&outputs)).expect("pages are writable");
@@ -58,7 +61,7 @@ fn run(folder: &str) {
 }
 
 /// Pages of a folder with console blocks.
-fn pages(folder: &str) -> Vec<(PathBuf, Page)> {
+pub(crate) fn pages(folder: &str) -> Vec<(PathBuf, Page)> {
     let files = fs::read_dir(docs().join(folder)).expect("the folder is there");
     let mut paths: Vec<_> = files
         .map(|file| file.expect("a file").path())
@@ -73,38 +76,4 @@ fn pages(folder: &str) -> Vec<(PathBuf, Page)> {
         })
         .filter(|(_, page)| page.examples().next().is_some())
         .collect()
-}
-
-macro_rules! folders {
-    ($($test:ident $folder:literal)*) => {
-        $(#[test]
-        fn $test() {
-            run($folder);
-        })*
-
-        #[test]
-        fn every_folder_has_a_test() {
-            assert_eq!([$($folder),*], FOLDERS);
-            let folders = fs::read_dir(docs()).expect("the documentation is there");
-            for folder in folders.map(|folder| folder.expect("a folder").path()) {
-                let name = folder.file_name().and_then(|name| name.to_str());
-                let name = name.expect("names are text").to_owned();
-                // Architecture decision records have no commands.
-                if folder.is_dir() && name != "adr" && !FOLDERS.contains(&name.as_str()) {
-                    let pages = pages(&name);
-                    assert!(pages.is_empty(), "{name} has console blocks that are not run");
-                }
-            }
-        }
-    };
-}
-
-folders! {
-    slow_get_started "start"
-    nightly_tutorials "tutorials"
-    slow_cookbook "cookbook"
-    slow_operate "operate"
-    slow_concepts "concepts"
-    reference "reference"
-    slow_evidence "evidence"
 }

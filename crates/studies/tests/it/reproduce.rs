@@ -1,15 +1,13 @@
-//! `carob lab reproduce`.
+//! `carob-studies reproduce`.
 
 use serde_json::Value;
 
-use crate::commands::harness::Parts as _;
-use crate::lab::keys;
-use crate::process::Scratch;
+use crate::program::{Parts as _, Scratch};
 
 #[test]
 fn slow_reproduce_compares_published_and_measured_values() {
     let folder = Scratch::new();
-    let text = folder.stdout_of("lab reproduce thesis");
+    let text = folder.stdout_of("reproduce thesis");
     text.has(&[
         "Laura Pesola: ",
         "long-1c-high-2500",
@@ -27,7 +25,7 @@ fn slow_reproduce_compares_published_and_measured_values() {
 #[test]
 fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
     let folder = Scratch::new();
-    let rows = folder.lines("lab reproduce thesis --json");
+    let rows = folder.lines("reproduce thesis --json");
     let fields = [
         "algorithm",
         "measured",
@@ -49,7 +47,8 @@ fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
     for row in &rows {
         assert_ne!(row["verdict"], "undecided");
         if row.get("note").is_none() {
-            assert_eq!(keys(row), fields);
+            let keys: Vec<&String> = row.as_object().expect("an object").keys().collect();
+            assert_eq!(keys, fields);
         }
     }
     let medians = rows.iter().filter(|row| row["row"]["statistic"] == "p50");
@@ -79,14 +78,14 @@ fn slow_reproduce_json_has_the_fields_of_the_machine_interface() {
 #[test]
 fn slow_reproduce_runs_again_with_another_number_of_seeds() {
     let folder = Scratch::new();
-    let text = folder.stdout_of("lab reproduce thesis --seeds 3");
+    let text = folder.stdout_of("reproduce thesis --seeds 3");
     text.has(&["thesis/long, 3 seeds, run in "]);
 }
 
 #[test]
 fn reproduce_ranks_algorithms_in_wireless_networks() {
     let folder = Scratch::new();
-    let text = folder.stdout_of("lab reproduce cocoaplus");
+    let text = folder.stdout_of("reproduce cocoaplus");
     text.has(&[
         "Table 2, settling times in seconds",
         "Table 3, PDR in per cent",
@@ -96,7 +95,7 @@ fn reproduce_ranks_algorithms_in_wireless_networks() {
         !text.contains("STALE") && !text.contains("not run"),
         "{text}"
     );
-    let rows = folder.lines("lab reproduce cocoaplus --json");
+    let rows = folder.lines("reproduce cocoaplus --json");
     assert_eq!(rows.len(), 2 * 8 * 3);
     let plus = rows.iter().find(|row| {
         row["table"] == 3
@@ -110,10 +109,16 @@ fn reproduce_ranks_algorithms_in_wireless_networks() {
     assert!(plus["measured"].is_number() && plus["measured_gap_ci95"].is_number());
     for (arguments, why) in [
         ("cocoaplus --set mac.csma=contiki28", "contiki28"),
-        ("thesis --set 'block=64 B'", "carob lab run thesis/long"),
+        ("thesis --set 'block=64 B'", "carob-studies run thesis/long"),
         ("rpl --seeds 1", "prints no table of results"),
     ] {
-        let error = folder.usage_error(&format!("lab reproduce {arguments}"));
+        let error = folder.usage_error(&format!("reproduce {arguments}"));
         error.has(&[why]);
     }
+    let error = folder.usage_error("reproduce thesys");
+    error.has(&[
+        "carob-studies: unknown study \"thesys\"",
+        "there are: ",
+        "thesis",
+    ]);
 }

@@ -1,24 +1,23 @@
-//! Sweeps over the claims of a part of a study.
+//! `carob-studies sweep`: the claims of a part of a study, with a row for each set of settings.
 
+use carob_cli::parts::{
+    Failure, Kind, Outcome, Rows, SweepArgs, progress, read_file, with_threads, wrong_sweep,
+};
 use carob_lab::export::Value;
 use carob_lab::quantity::Making;
-use carob_studies::claims::StoredVerdicts;
-use carob_studies::claims::sweep::{ClaimSweep, Row};
 use serde_json::json;
 
-use super::super::output;
-use super::{Rows, wrong};
-use crate::args::lab::SweepArgs;
-use crate::failure::{Failure, Kind};
+use crate::claims::StoredVerdicts;
+use crate::claims::sweep::{ClaimSweep, Row};
 
-pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
-    let sweep = ClaimSweep::read(text).map_err(|error| wrong(args, &error))?;
-    let bar = output::progress(sweep.row.len().saturating_mul(sweep.runs()));
+pub(super) fn run(args: &SweepArgs) -> Result<Outcome, Failure> {
+    let text = read_file(&args.file)?;
+    let sweep = ClaimSweep::read(&text).map_err(|error| wrong_sweep(args, &error))?;
+    let bar = progress(sweep.row.len().saturating_mul(sweep.runs()));
     let out = Rows::new(args, &sweep.head(), &COLUMNS);
     let making = Making::default();
     for row in &sweep.row {
-        let verdicts =
-            output::with_threads(args.threads, || sweep.verdicts(row, making, || bar.inc(1)))?;
+        let verdicts = with_threads(args.threads, || sweep.verdicts(row, making, || bar.inc(1)))?;
         let verdicts = verdicts.map_err(|error| Failure::new(Kind::Usage, error))?;
         out.add(
             || sweep.line(row, &verdicts.claims),
@@ -27,7 +26,7 @@ pub(super) fn run(args: &SweepArgs, text: &str) -> Result<(), Failure> {
         );
     }
     bar.finish_and_clear();
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn json(sweep: &ClaimSweep, row: &Row, verdicts: &StoredVerdicts) -> serde_json::Value {

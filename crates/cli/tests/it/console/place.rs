@@ -32,7 +32,7 @@ pub(super) fn run(page: &Page) -> Vec<Vec<String>> {
     }
     let records = folder.join(".records");
     fs::create_dir_all(&records).expect("the folder is writable");
-    let programs = Path::new(env!("CARGO_BIN_EXE_carob")).parent();
+    let programs = Path::new(crate::PROGRAM).parent();
     let mut path = vec![programs.expect("a program is in a folder").to_path_buf()];
     path.extend(std::env::split_paths(
         &std::env::var_os("PATH").unwrap_or_default(),
