@@ -9,9 +9,6 @@
 #![allow(clippy::disallowed_methods)]
 
 mod answers;
-mod arrivals;
-mod body;
-mod control;
 mod counters;
 mod cpu;
 mod entropy;
@@ -23,7 +20,6 @@ mod report;
 mod session;
 mod slots;
 mod socket;
-mod source_ports;
 mod window;
 mod worker;
 
@@ -33,10 +29,10 @@ use std::thread::{self, JoinHandle};
 
 use carob::Code;
 
-use control::Control;
 use ports::Clock;
-use source_ports::SourcePorts;
+use slots::SourcePorts;
 use window::Outcome;
+use worker::Control;
 use worker::Worker;
 
 pub use counters::ErrorKind;

@@ -9,12 +9,12 @@ use carob_cc::time::Instant;
 use carob_proto::endpoint::{Config, Event, RequestConfig, RequestError, RequestId};
 use carob_proto::message::Request;
 
-use super::control::Control;
 use super::plan::{Plan, Target};
 use super::port::{Port, PortOutput};
 use super::session::Room;
+use super::slots::SourcePorts;
 use super::socket::{Batch, Poller};
-use super::source_ports::SourcePorts;
+use super::worker::Control;
 
 /// Handshakes under way at a time before the load begins: more would wait for each other at the server,
 /// which may have a limit for one source.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::control::Control;
 use super::counters::{Counters, Ending, Traffic};
 use super::cpu;
 use super::pace::Intentions;
 use super::plan::Plan;
 use super::ports::Now;
+use super::worker::Control;
 
 /// The results of a thread.
 #[derive(Debug, Default)]

@@ -1,21 +1,21 @@
-//! A thread that makes requests, in a closed or an open loop.
+//! A thread that makes requests in a closed or an open loop, and the state that it shares with the thread that watches it.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use carob_proto::endpoint::{Event, RequestId};
 
-use super::body::{Body, BodyChecker};
-use super::control::Control;
+use super::answers::{Body, BodyChecker};
 use super::counters::{Ending, ErrorKind};
 use super::pace::Pacer;
 use super::plan::{PORT_MESSAGES_MAX, Plan};
 use super::ports::{Clock, Now, Ports};
-use super::slots::Slots;
+use super::slots::{Slots, SourcePorts};
 use super::socket::Batch;
-use super::window::{Outcome, Window};
+use super::window::{Outcome, Probe, Window};
 
 /// Pause of a port that the network reported unreachable. Without it, a closed loop would do
 /// nothing but receive such errors.
@@ -324,5 +324,81 @@ impl Worker {
     fn publish(&self) {
         let (finished, errors) = self.window.progress();
         self.control.publish(self.thread, finished, errors);
+    }
+}
+
+/// Shared by all threads of a load.
+#[derive(Debug)]
+pub(super) struct Control {
+    stop: AtomicBool,
+    alive: AtomicBool,
+    progress: Vec<Progress>,
+    pub(super) source_ports: SourcePorts,
+    /// The server's process, if it is to be looked at.
+    server_pid: Option<u32>,
+}
+
+/// Progress of a thread, the warm-up included. Written by that thread alone.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    finished: AtomicU64,
+    errors: AtomicU64,
+}
+
+impl Control {
+    pub(super) fn new(threads: usize, source_ports: SourcePorts, server_pid: Option<u32>) -> Self {
+        Self {
+            stop: AtomicBool::new(false),
+            alive: AtomicBool::new(false),
+            progress: (0..threads).map(|_| Progress::default()).collect(),
+            source_ports,
+            server_pid,
+        }
+    }
+
+    /// The probe of the server's process, for the first thread only.
+    pub(super) fn probe(self: &Arc<Self>, thread: usize) -> Option<Probe> {
+        let pid = self.server_pid.filter(|_| thread == 0)?;
+        let control = Arc::clone(self);
+        Some(Probe { pid, control })
+    }
+
+    /// Signals the threads to stop.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The server has answered something.
+    pub(super) fn note_life(&self) {
+        if !self.is_alive() {
+            self.alive.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns true if the server has ever answered.
+    pub(super) fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Relaxed)
+    }
+
+    /// Publishes the progress of a thread.
+    pub(super) fn publish(&self, thread: usize, finished: u64, errors: u64) {
+        if let Some(progress) = self.progress.get(thread) {
+            progress.finished.store(finished, Ordering::Relaxed);
+            progress.errors.store(errors, Ordering::Relaxed);
+        }
+    }
+
+    /// Requests that have ended, and errors among them, of all threads.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        self.progress.iter().fold((0, 0), |(finished, errors), of| {
+            (
+                finished + of.finished.load(Ordering::Relaxed),
+                errors + of.errors.load(Ordering::Relaxed),
+            )
+        })
     }
 }

@@ -17,12 +17,12 @@ use crate::bpf::InitialTimeout;
 use crate::capture::{Capture, Captured};
 use crate::engine::{Command, Ended, Engine, PACKET_BYTES_MAX, Side};
 use crate::kernel::{self, Sysctl};
-use crate::lateness::{LATENESS_P99_MAX, Lateness};
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;
 use crate::port::{Port, Ports};
 use crate::realtime::{self, RealTime};
 use crate::report::Setting;
+use crate::report::{LATENESS_P99_MAX, Lateness};
 use crate::tun::{Ends, Tun};
 use crate::{Error, Refusal};
 

@@ -27,9 +27,9 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::Refusal;
 use crate::capture::Tap;
-use crate::lateness::Lateness;
 use crate::port::{Due, Ports};
 use crate::realtime::RealTime;
+use crate::report::Lateness;
 
 /// Maximum packets in flight on all links together; with more the run is refused.
 ///

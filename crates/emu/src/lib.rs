@@ -37,7 +37,6 @@
 #![allow(clippy::disallowed_methods)]
 
 mod error;
-mod lateness;
 mod report;
 
 #[cfg(target_os = "linux")]
@@ -73,8 +72,8 @@ mod testing;
 mod tun;
 
 pub use error::{Error, Refusal};
-pub use lateness::{LATENESS_P99_MAX, Lateness};
 pub use report::{Item, Report, Setting};
+pub use report::{LATENESS_P99_MAX, Lateness};
 
 #[cfg(target_os = "linux")]
 pub use capture::{CAPTURE_QUEUE_PACKETS, Captured};

@@ -1,12 +1,11 @@
 //! Aligned tables, running text, lists and numbers for terminals.
 
 mod fit;
-mod wrap;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use wrap::wrapped;
+pub use fit::wrapped;
 
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,6 @@
 //! ```
 
 mod config_error;
-mod counts;
 mod idle;
 mod ipv6;
 pub mod lowpan;
@@ -36,9 +35,9 @@ pub mod spec;
 pub mod topology;
 
 pub use config_error::{BINS_MAX, ConfigError, DURATION_MAX, NO_ROUTE_MAX};
-pub use counts::Counts;
 pub use idle::{IdleNetwork, idle_network};
 pub use mesh::{Body, Event, Mesh, Simulator};
+pub use record::Counts;
 
 /// A node of a network, numbered from 0.
 pub type Node = u16;

@@ -6,10 +6,10 @@ use carob_sim_core::rc_slab::RcSlab;
 
 use super::Node;
 use super::config_error::ConfigError;
-use super::counts::Counts;
 use super::idle;
 use super::ipv6::{NodeState, Packet, Piece};
 use super::radio::{self, Ground, Radio};
+use super::record::Counts;
 use super::record::{MeshRecord, Moment};
 use super::spec::{MeshSpec, Routing};
 use super::topology::Topology;

@@ -61,7 +61,6 @@ pub mod proxy;
 mod retransmission_count;
 mod seeds;
 mod server;
-mod stream_config;
 mod stream_layer;
 #[doc(hidden)]
 pub mod tables;

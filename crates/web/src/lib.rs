@@ -2,9 +2,7 @@
 //!
 //! [`call`] takes one object of JSON and returns one: `{"ok": ...}`, or `{"error": ..., "remedy": ...}`. On
 //! wasm32, `abi` exports it to JavaScript. Reading order: `source` (the scenario that a request names), `runs`
-//! (rows, samples and rankings), `search` (recommendation),
-//! `trace` (one that a user opens), `transcript` (one run to watch), `about` with
-//! `presets` (lists).
+//! (rows, samples and rankings), `search` (recommendation), `transcript` (one run to watch), `presets` (lists).
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]
@@ -12,14 +10,12 @@ struct Readme;
 
 #[cfg(target_arch = "wasm32")]
 pub mod abi;
-mod about;
 mod error;
 mod mesh_transcript;
 mod presets;
 mod runs;
 mod search;
 mod source;
-mod trace;
 mod transcript;
 
 use carob_lab::compare::RunRequest;
@@ -89,7 +85,7 @@ pub fn call(request: &str) -> String {
 
 fn handle(call: Call) -> Result<Value, CallError> {
     match call {
-        Call::About => Ok(about::about()),
+        Call::About => Ok(presets::about()),
         Call::Check { source, seeds } => source.check(seeds),
         Call::Rows { source, seeds } => runs::rows(&source, seeds),
         Call::Runs {
@@ -98,7 +94,7 @@ fn handle(call: Call) -> Result<Value, CallError> {
             count,
             samples,
         } => runs::runs(&source, first, count, &samples),
-        Call::Trace { name, text, steps } => trace::attach(&name, &text, steps),
+        Call::Trace { name, text, steps } => source::attach(&name, &text, steps),
         Call::Looks { names } => Ok(json!(looks(names.iter().map(String::as_str)))),
         Call::Ranking(values) => Ok(runs::ranking(&values)),
         Call::Search { link } => search::begin(&link),

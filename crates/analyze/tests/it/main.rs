@@ -4,8 +4,6 @@ mod captures;
 mod damaged;
 mod exchanges;
 mod interfaces;
-mod links;
-mod logs;
 mod packets;
 mod sixlowpan;
 mod traffic;

@@ -10,10 +10,8 @@
 //! | [`MulticastResponses`] | read the responses to a multicast request |
 //! | [`CacheLimits`], [`Origin`] | cache responses (RFC 7252 section 5.6) |
 
-mod answer;
 mod body;
 mod cache;
-mod multicast;
 mod observation;
 mod range;
 mod reply;
@@ -41,13 +39,13 @@ use crate::transport::handshake::PeerIdentity;
 use crate::transport::socket::{Socket, canonical};
 use crate::transport::tcp::StreamKind;
 
-use answer::Answer;
 use cache::SharedCache;
+use reply::Answer;
 
 pub use body::{Body, BodySender, BodySenderClosed};
 pub use cache::{CacheLimits, CacheUsage};
-pub use multicast::MulticastResponses;
 pub use observation::{Observation, Update};
+pub use reply::MulticastResponses;
 pub use reply::{BodyStream, Origin, Reply, StreamedReply};
 pub use request::RequestBuilder;
 

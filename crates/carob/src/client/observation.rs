@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::answer::Cancel;
+use super::reply::Cancel;
 use super::{Origin, Reply};
 use crate::error::Error;
 use crate::runtime::{ObservationUpdate, Received, RequestControl, Updates};

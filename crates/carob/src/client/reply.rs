@@ -1,17 +1,25 @@
-//! Replies to requests.
+//! Replies to requests: pending in an endpoint's task, single, and of each member of a group.
 
+use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use carob_proto::endpoint::Failure;
 use carob_proto::message::{Payload, Response};
-use tokio::sync::mpsc;
+use futures_core::Stream;
+use tokio::sync::{mpsc, oneshot};
 
-use super::answer::Cancel;
 use crate::error::Error;
-use crate::runtime::{Handle, RequestControl, RequestFailure};
+use crate::runtime::{FailureCause, Handle, Received, RequestControl, RequestFailure};
+use crate::transport::LinkFailure;
+
+#[cfg(feature = "dtls")]
+use crate::transport::dtls::HandshakeError;
 
 /// Source of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,5 +209,177 @@ impl BodyStream {
                 Err(Error::Closed)
             }
         }
+    }
+}
+
+/// A pending reply of the endpoint's task; dropping it cancels the request.
+#[derive(Debug)]
+pub(super) struct Answer<T> {
+    receiver: Option<oneshot::Receiver<T>>,
+    pub(super) cancel: Cancel,
+}
+
+/// Cancels a request when dropped, unless it has ended.
+#[derive(Debug)]
+pub(super) struct Cancel {
+    pub(super) handle: Arc<Handle>,
+    pub(super) ticket: u64,
+    pub(super) ended: bool,
+}
+
+impl<T> Answer<T> {
+    pub(super) fn new(handle: &Arc<Handle>, ticket: u64, receiver: oneshot::Receiver<T>) -> Self {
+        let cancel = Cancel {
+            handle: Arc::clone(handle),
+            ticket,
+            ended: false,
+        };
+        Self {
+            receiver: Some(receiver),
+            cancel,
+        }
+    }
+
+    /// Waits for the reply, which ends the request.
+    pub(super) async fn wait(mut self) -> Option<T> {
+        let answer = self.receive().await;
+        self.cancel.ended = true;
+        answer
+    }
+
+    /// Waits for the reply; `None` if the driver has stopped.
+    pub(super) async fn receive(&mut self) -> Option<T> {
+        self.receiver.as_mut()?.await.ok()
+    }
+
+    /// Returns the guard that cancels the request when dropped.
+    pub(super) fn into_cancel(mut self) -> Cancel {
+        self.receiver = None;
+        let Self { cancel, .. } = self;
+        cancel
+    }
+}
+
+impl Drop for Cancel {
+    fn drop(&mut self) {
+        if !self.ended {
+            // A stopped driver has no request to cancel.
+            let _ = self
+                .handle
+                .control
+                .send(RequestControl::Cancel(self.ticket));
+        }
+    }
+}
+
+impl RequestFailure {
+    /// Converts a failure into the public error.
+    pub(super) fn into_public(self, peer: SocketAddr) -> Error {
+        let failure = match self.why {
+            FailureCause::Refused(source) => return Error::NotSent { peer, source },
+            FailureCause::Failure(failure) => failure,
+            FailureCause::Suppressed => {
+                let after = self.after;
+                return Error::ResponseSuppressed { peer, after };
+            }
+        };
+        #[cfg(feature = "dtls")]
+        if let (Failure::Unreachable, Some(LinkFailure::Handshake(why))) = (failure, &self.link) {
+            let source = HandshakeError::clone(why);
+            return Error::Handshake { peer, source };
+        }
+        match failure {
+            Failure::Unreachable => {
+                let source = match self.link {
+                    Some(LinkFailure::Unreachable(number)) => io::Error::from_raw_os_error(number),
+                    #[cfg(feature = "dtls")]
+                    Some(LinkFailure::HandshakeUnreachable(number)) => {
+                        io::Error::from_raw_os_error(number)
+                    }
+                    Some(LinkFailure::NotConnected(error)) => match error.raw_os_error() {
+                        Some(number) => io::Error::from_raw_os_error(number),
+                        None => io::Error::other(error),
+                    },
+                    _ => io::Error::other("reported by the network"),
+                };
+                Error::Unreachable { peer, source }
+            }
+            Failure::TimedOut { .. } | Failure::NoResponse | Failure::DeadlinePassed => {
+                Error::Timeout {
+                    peer,
+                    after: self.after,
+                    failure,
+                }
+            }
+            Failure::ShutDown => Error::Closed,
+            _ => Error::Failed { peer, failure },
+        }
+    }
+}
+
+/// `Stream` (of the crate `futures-core`) of the responses to a [multicast
+/// request](super::RequestBuilder::multicast), in the order of their arrival (RFC 7252 section
+/// 8.2).
+///
+/// The stream ends when the time of the request is over and all bodies begun before are complete.
+/// Dropping it ends the request at once.
+///
+/// The rest of a body in several blocks is requested from its sender by unicast. If that fails, the
+/// stream yields an error for this member and continues.
+#[derive(Debug)]
+pub struct MulticastResponses {
+    members: mpsc::UnboundedReceiver<(SocketAddr, Result<Received, RequestFailure>)>,
+    cancel: Cancel,
+    group: SocketAddr,
+}
+
+impl MulticastResponses {
+    pub(super) fn new(
+        members: mpsc::UnboundedReceiver<(SocketAddr, Result<Received, RequestFailure>)>,
+        cancel: Cancel,
+        group: SocketAddr,
+    ) -> Self {
+        Self {
+            members,
+            cancel,
+            group,
+        }
+    }
+
+    /// Returns the destination of the request.
+    pub fn group(&self) -> SocketAddr {
+        self.group
+    }
+
+    /// Returns the next reply, or `None` after the end.
+    ///
+    /// Cancel safe: dropping the future loses no reply.
+    pub async fn next(&mut self) -> Option<Result<Reply, Error>> {
+        std::future::poll_fn(|context| self.poll_reply(context)).await
+    }
+
+    fn poll_reply(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Reply, Error>>> {
+        let next = std::task::ready!(self.members.poll_recv(context));
+        let Some((peer, received)) = next else {
+            self.cancel.ended = true;
+            return Poll::Ready(None);
+        };
+        Poll::Ready(Some(match received {
+            Ok(received) => Ok(Reply {
+                response: received.response,
+                peer,
+                after: received.after,
+                origin: Origin::Network,
+            }),
+            Err(failed) => Err(failed.into_public(peer)),
+        }))
+    }
+}
+
+impl Stream for MulticastResponses {
+    type Item = Result<Reply, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_reply(context)
     }
 }

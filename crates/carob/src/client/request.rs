@@ -16,11 +16,11 @@ use carob_proto::endpoint::{MulticastRequest, QBlockMode, RequestConfig, Request
 use carob_proto::message::Request;
 use tokio::sync::mpsc;
 
-use super::answer::Cancel;
 use super::body::{Body, FIRST};
 use super::cache::{Lookup, SharedCache};
-use super::multicast::MulticastResponses;
 use super::observation::Observation;
+use super::reply::Cancel;
+use super::reply::MulticastResponses;
 use super::reply::{Reply, StreamedReply};
 use super::{Target, resolve};
 use crate::error::Error;

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::messages::ShutdownOutcome;
 use super::pending::{FailedPeer, PendingRequests};
 use super::service::{Disposition, Service, SessionFacts};
-use super::taps::Taps;
+use super::spans::Taps;
 use crate::clock::Clock;
 use crate::transport::LinkFailure;
 use crate::transport::capture::Capture;

@@ -19,7 +19,6 @@ mod service;
 mod shared_observation;
 mod spans;
 mod start;
-mod taps;
 mod task;
 mod transport_set;
 mod updates;

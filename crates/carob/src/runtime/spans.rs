@@ -1,10 +1,8 @@
-//! A `tracing` span for each exchange, from its first transmission to its end.
-//!
-//! Target `carob::exchange`, level debug. A span has the peer, the Message ID and the kind of
-//! message; its events are the transmissions and the outcome. It costs nothing unless a subscriber
-//! enables it when the endpoint is opened.
+//! Observers of protocol events: the application's, and a `tracing` span for each exchange, from its first transmission to
+//! its end.
 
 use std::net::SocketAddr;
+use std::sync::PoisonError;
 
 use carob_cc::time::Duration;
 use carob_proto::codec::{MessageId, Type};
@@ -12,6 +10,8 @@ use carob_proto::tables::keyed_hash::KeyedState;
 use carob_proto::trace::{Trace, TraceEvent};
 use hashbrown::HashMap;
 use tracing::{Level, Span, debug, debug_span};
+
+use crate::config::OnTrace;
 
 const TARGET: &str = "carob::exchange";
 
@@ -80,4 +80,23 @@ impl Spans {
 
 fn millis(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e3
+}
+
+/// The observers of one engine's protocol events, if there are any.
+pub(super) struct Taps {
+    pub(super) on_trace: Option<OnTrace>,
+    pub(super) spans: Option<Spans>,
+}
+
+impl Taps {
+    /// Reports a protocol event.
+    pub(super) fn on_trace(&mut self, trace: &Trace) {
+        if let Some(spans) = &mut self.spans {
+            spans.on_trace(trace);
+        }
+        if let Some(on_trace) = &mut self.on_trace {
+            let mut on_trace = on_trace.lock().unwrap_or_else(PoisonError::into_inner);
+            on_trace(trace);
+        }
+    }
 }

@@ -20,7 +20,7 @@ use super::messages::{Command, Ended, Handle, RequestControl};
 use super::metrics::{Load, MetricsPublisher};
 use super::service::MakeService;
 use super::spans::Spans;
-use super::taps::Taps;
+use super::spans::Taps;
 use crate::clock::{Clock, Entropy};
 use crate::config::Config;
 use crate::error::OpenError;

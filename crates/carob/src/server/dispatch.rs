@@ -18,11 +18,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::{Instrument as _, Span, debug_span};
 
-use super::completion::{Completion, Completions, UploadBlock, UploadKey};
 use super::observers::{ObservationSource, ObservedRepresentations};
 use super::pipeline::HandlerPipeline;
 use super::plan::{HandlerWork, Immediate, Plan, Planner, Work, addressed};
 use super::responder::Responder;
+use super::responder::{Completion, Completions, UploadBlock, UploadKey};
 use super::router::Router;
 use super::{Request, Upload, UploadHandler};
 use crate::runtime::{Disposition, MakeService, Service, SessionFacts};

@@ -11,18 +11,16 @@
 //!
 //! The server processes Accept, ETag, Block1, Block2, Observe, Echo and `/.well-known/core` without
 //! code of the application.
-// Modules: `pattern` and `router` map a path to its resource, `negotiation` a request to one of
+// Modules: `pattern` and `router` map a path to its resource, `plan` a request to one of
 // the resource's formats; `pipeline` and `conditions` run around the handler (preconditions,
 // entity tags); `discovery` serves `/.well-known/core`.
 
-mod completion;
 mod conditions;
 mod discovery;
 mod dispatch;
 mod handler;
 mod health;
 mod listen;
-mod negotiation;
 mod notifier;
 mod observers;
 mod pattern;
@@ -33,7 +31,6 @@ mod request;
 mod resource;
 mod responder;
 mod router;
-mod upload;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -70,9 +67,9 @@ pub use notifier::Notifier;
 pub(crate) use pattern::Pattern;
 pub use refusal::Refusal;
 pub use request::Request;
+pub use request::{Upload, UploadError};
 pub use resource::{Resource, fixed, get};
 pub(crate) use router::{Forward, Router};
-pub use upload::{Upload, UploadError};
 
 /// Default of [`ServerBuilder::handlers`]: 1,024.
 pub const HANDLERS: usize = 1_024;

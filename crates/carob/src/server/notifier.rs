@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Request;
-use super::completion::{Completion, Completions};
+use super::responder::{Completion, Completions};
 
 /// Pending choices of observers. Above the limit, all observers are notified.
 const CHOICES: usize = 64;

@@ -17,11 +17,11 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use tokio::task::JoinSet;
 
-use super::completion::{Completion, Completions};
 use super::handler::{Follow, Handler};
 use super::notifier::Changes;
 use super::pipeline::HandlerPipeline;
 use super::responder::FAILED;
+use super::responder::{Completion, Completions};
 use super::{Notifier, Request};
 use crate::transport::handshake::PeerIdentity;
 

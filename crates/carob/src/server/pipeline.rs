@@ -6,7 +6,7 @@ use carob_proto::codec::{Code, ContentFormat, ETag};
 use carob_proto::message::Response;
 
 use super::handler::HandlerFuture;
-use super::negotiation::{MediaType, Negotiation};
+use super::plan::{MediaType, Negotiation};
 use super::resource::Offer;
 use super::{IntoResponse as _, Request, Resource, StateTag};
 

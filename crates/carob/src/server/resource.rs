@@ -10,7 +10,7 @@ use carob_proto::message::{Payload, Response};
 use super::conditions::BlockingState;
 use super::handler::Blocking;
 use super::handler::Follow;
-use super::negotiation::MediaType;
+use super::plan::MediaType;
 use super::{Handler, IntoResponse, IntoState, Notifier, Request, StateTag, UploadHandler};
 
 /// Handlers of a path, by method. Other methods are answered 4.05.

@@ -6,7 +6,6 @@
 )]
 
 mod admission;
-mod aggregate;
 mod allocations;
 mod bodies;
 mod caching;
@@ -29,7 +28,6 @@ mod observing;
 mod parameters;
 mod peers;
 mod proxy;
-mod refusals;
 mod routing;
 mod secure;
 mod secure_attacks;

@@ -7,7 +7,7 @@ use carob::{OptionNumber, Reply};
 use serde::Serialize;
 
 use super::body::{in_a_line, shown};
-use super::report::Answer;
+use super::response::Answer;
 use super::style::{FAINT, STRONG, paint};
 use super::{body, failure, millis, remark};
 use crate::clock::Utc;

@@ -10,8 +10,8 @@ use carob_proto::codec::numbers::SignallingOptionDefinition;
 use carob_proto::codec::{BlockValue, MessageView, OptionFormat, OptionView, Type};
 
 use super::note;
-use super::report::option_text;
 use super::response::code_text;
+use super::response::option_text;
 use super::style::{BAD, FAINT, GOOD, IN, OUT, STRONG, paint};
 
 /// Bytes of a dump's line.

@@ -7,7 +7,7 @@ use super::comparison::varying;
 use super::look::{COLOURS, Look, Looks};
 use super::page::FigureBlock;
 use super::scale::{Mapping, number};
-use super::shapes::Shape;
+use super::svg::Shape;
 use crate::published::{self, Expected, Print, Study};
 use crate::run::{Outcome, Row, Timed};
 use crate::scenario::Cell;

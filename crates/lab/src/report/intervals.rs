@@ -4,8 +4,8 @@
 use super::chart::{Axis, Chart, Layer, Panel, Part};
 use super::look::{Look, Looks};
 use super::page::FigureBlock;
-use super::picture::Picture;
 use super::scale::Mapping;
+use super::svg::Picture;
 use super::svg::text_width;
 use crate::paired::Paired;
 use crate::run::{Outcome, Row, Timed};

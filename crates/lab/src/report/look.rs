@@ -1,6 +1,6 @@
 //! Colours and markers of the names that a figure shows, no two alike.
 
-use super::shapes::Shape;
+use super::svg::Shape;
 use crate::text::distinct;
 
 /// Shapes of markers.
@@ -40,7 +40,7 @@ pub fn looks<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(usize, usize)
 
 /// A colour on light pages, such as `#0072b2`.
 pub fn colour(place: usize) -> &'static str {
-    super::picture::light(&format!("--{}", Look::new(place, 0).class()))
+    super::svg::light(&format!("--{}", Look::new(place, 0).class()))
 }
 
 impl Looks {

@@ -3,8 +3,8 @@
 use carob_sim::trace::{Event, SimEvent};
 
 use super::chart::{At, Axis, Chart, Layer, Panel, Part, steps};
-use super::picture::Picture;
-use super::shapes::Shape;
+use super::svg::Picture;
+use super::svg::Shape;
 
 /// Up to this number marks are drawn large.
 const FEW_MARKS: usize = 200;

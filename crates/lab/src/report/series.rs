@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use carob_cc::time::Duration;
 
 use super::chart::{At, Axis, Chart, Layer, Panel, Part, ROOM, Shared};
-use super::picture::Picture;
-use super::shapes::Shape;
+use super::svg::Picture;
+use super::svg::Shape;
 use super::topology::TOOLTIPS_MAX;
 use crate::replay::tables::seconds;
 use crate::replay::{Event, Outcome, Run, Script, Step};

@@ -3,8 +3,8 @@
 use carob_sim::spec::{FlowRecord, Sample};
 
 use super::chart::{At, Axis, Chart, Layer, Panel, Part, steps};
-use super::picture::Picture;
-use super::shapes::Shape;
+use super::svg::Picture;
+use super::svg::Shape;
 
 /// An RTO trace of one flow: values at times, in seconds.
 #[derive(Clone, Debug, Default)]

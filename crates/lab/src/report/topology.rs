@@ -7,8 +7,8 @@ use carob_sim::mesh::{self, IdleNetwork};
 use carob_sim::spec::{NetworkSpec, RunError};
 
 use super::chart::{At, Axis, Chart, Layer, Panel, Part};
-use super::picture::Picture;
-use super::shapes::Shape;
+use super::svg::Picture;
+use super::svg::Shape;
 use super::svg::short;
 use crate::scenario::{Algorithm, Cell, Scenario};
 

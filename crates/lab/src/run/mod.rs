@@ -2,7 +2,6 @@
 
 mod outcome;
 mod plan;
-mod records;
 mod rows;
 mod timed;
 
@@ -11,8 +10,8 @@ pub use carob_sim::spec::{Recording, RunRecord};
 
 pub use outcome::Outcome;
 pub use plan::{Job, Plan, PlanError, RUNS_MAX, RunSetupError, Selection};
-pub use records::{Records, RecordsError};
 pub use rows::{EachRow, HashedRow, Row};
+pub use rows::{Records, RecordsError};
 pub use timed::Timed;
 
 /// Does `work` on a pool of `threads` threads, or of one per core; `None` if there can be no such

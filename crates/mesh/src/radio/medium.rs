@@ -10,7 +10,7 @@ use carob_cc::time::{Duration, Instant};
 use carob_sim_core::random::Stream;
 
 use super::capture::Capture;
-use super::curve::Curve;
+use super::links::Curve;
 use super::links::{Ground, Links};
 use super::noise::Noise;
 use crate::Node;

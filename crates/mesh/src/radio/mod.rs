@@ -15,14 +15,12 @@
 //!
 //! Processing delay in a node is modelled by the layers above.
 //!
-//! Reading order: [`links`] (connectivity), `curve` and `noise` (random loss), `medium` (signals
+//! Reading order: [`links`] (connectivity), `noise` (random loss), `medium` (signals
 //! and collisions), `capture` (frames that survive collisions), `csma` (channel access), `queues` (waiting frames), `exchange` (a frame from
 //! its first attempt to its acknowledgement).
 
 mod capture;
 mod csma;
-mod curve;
-mod deaf;
 mod exchange;
 pub mod links;
 mod medium;
@@ -41,9 +39,9 @@ use crate::record::MacCounters;
 use crate::spec::{MacSpec, RadioSpec};
 
 use csma::{Access, Clock};
-use deaf::DeafNode;
 use exchange::{AckReception, DuplicateFilter, Phase};
 use medium::{BROADCAST, Medium};
+use noise::DeafNode;
 use queues::{NONE, Queues};
 
 /// Maximum frame size in bytes, FCS included (aMaxPHYPacketSize).

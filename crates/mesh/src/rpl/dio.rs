@@ -3,9 +3,9 @@
 use carob_cc::random::Random as _;
 use carob_cc::time::{Duration, Instant};
 
-use super::etx::Link;
-use super::lollipop::Lollipop;
+use super::message::Lollipop;
 use super::message::{INFINITE_RANK, Message};
+use super::neighbours::Link;
 use super::neighbours::Reason;
 use super::{Destination, Node, Rpl, RplEvent};
 use crate::spec::Release;

@@ -10,21 +10,17 @@
 //! several instances or DODAGs, leaf-only nodes. Neighbour discovery is left out as well: DIOs and
 //! DAOs announce neighbours.
 //!
-//! Reading order: `message` (formats), `trickle` (DIO timer), `neighbours` and `etx` (link
-//! estimates), `objective` (ranks), `parents` (parent selection, repair), `dio` (joining, probing),
-//! `dao` with `routes` and `source_routes` (downward routes), `forward` (packets).
+//! Reading order: `message` (formats), `trickle` (DIO timer), `neighbours` (link
+//! estimates), `objective` (ranks, parent selection, repair), `dio` (joining, probing),
+//! `dao` with `routes` (downward routes), `forward` (packets).
 
 mod dao;
 mod dio;
-mod etx;
 mod forward;
-mod lollipop;
 mod message;
 mod neighbours;
 mod objective;
-mod parents;
 mod routes;
-mod source_routes;
 #[cfg(test)]
 mod tests;
 mod trickle;
@@ -35,14 +31,14 @@ use carob_cc::time::{Duration, Instant};
 use carob_sim_core::random::Stream;
 
 pub use self::forward::Hop;
-pub use self::lollipop::Lollipop;
+pub use self::message::Lollipop;
 pub use self::message::{INFINITE_RANK, Message, RplOption};
 
-use self::etx::EtxRule;
+use self::neighbours::EtxRule;
 use self::neighbours::{Neighbours, NodeState, Reason};
 use self::objective::Objective;
 use self::routes::Routes;
-use self::source_routes::SourceRoutes;
+use self::routes::SourceRoutes;
 use self::trickle::Trickle;
 use super::Node;
 use super::spec::{RplMode, RplSpec};

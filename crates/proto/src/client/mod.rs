@@ -6,9 +6,7 @@
 mod echo;
 mod message;
 pub(crate) mod multicast;
-mod no_response;
 mod request;
-mod request_config;
 mod retry_after;
 
 use alloc::boxed::Box;
@@ -42,7 +40,7 @@ use crate::observe::client::observation::Observation;
 use crate::seeds::{Seeds, Table};
 use crate::timers::TimerId;
 
-pub use crate::client::request_config::{BlockMode, BodyMode, RequestConfig};
+pub use crate::client::request::{BlockMode, BodyMode, RequestConfig};
 
 /// Chunks of a streamed response body delivered before the application requests more.
 const STREAM_CREDIT: u32 = 16;

@@ -1,26 +1,34 @@
 //! Requests and pings of the application: checks, and the choice of block-wise transfer (RFC 7959 2).
+//! Their configuration.
+//!
+//! Requests with No-Response: no response is wanted, or none of some class (RFC 7967).
+//!
+//! Such a request ends after the wait for wanted responses, which starts when it is acknowledged,
+//! or sent as NON. It continues to count against its peer's window like an unanswered NON, until
+//! PROBING_RATE has paid for it (RFC 7252 4.7).
 
 use core::net::SocketAddr;
 
+use carob_cc::TransmissionParameters;
 use carob_cc::controller::CopyTagging;
+use carob_cc::time::Duration;
 use smallvec::SmallVec;
 
+use crate::block::QBlockMode;
 use crate::block::upload::Upload;
 use crate::capacity::Capacity;
 use crate::carrier::{Carrier, empty};
 use crate::client::multicast::is_group;
-use crate::client::{
-    BlockMode, BodyMode, ChallengeState, Client, Hold, Operation, Progress, RequestConfig,
-    ResponseBody,
+use crate::client::{ChallengeState, Client, Hold, Operation, Progress, ResponseBody};
+use crate::codec::{
+    EncodeError, HEADER_LENGTH, MessageId, NoResponse, OptionNumber, SIGNAL_BYTES, Signal, Token,
+    TokenKey, Type,
 };
-use crate::codec::HEADER_LENGTH;
-use crate::codec::SIGNAL_BYTES;
-use crate::codec::{EncodeError, MessageId, Signal, Token, TokenKey, Type};
 use crate::config::ENGINE_BYTES;
 use crate::context::{Context, Owner};
-use crate::event::{Failure, RequestError, RequestId};
+use crate::event::{Event, Failure, RequestError, RequestId};
 use crate::message::Request;
-use crate::message_layer::{Purpose, RequestTraits, Submission, UNLIMITED};
+use crate::message_layer::{Purpose, RequestTraits, Submission, SuppressedWait, UNLIMITED};
 use crate::writing::encode;
 
 impl Client {
@@ -272,5 +280,139 @@ fn upload_of(request: &Request, streamed: bool, capacity: &Capacity, head: usize
         upload.in_spans(fits.span)
     } else {
         upload
+    }
+}
+
+/// The party that splits and reassembles block-wise bodies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BlockMode {
+    /// The engine.
+    #[default]
+    Automatic,
+    /// The application: block options are passed through unchanged, so that it can request any
+    /// block of a body.
+    Manual,
+}
+
+/// Transfer of a body between engine and application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BodyMode {
+    /// As a whole.
+    #[default]
+    Whole,
+    /// In chunks: [`supply`](crate::endpoint::Endpoint::supply) out,
+    /// [`Event::ResponseChunk`](crate::endpoint::Event::ResponseChunk) in.
+    Streamed,
+}
+
+/// Configuration of a request.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RequestConfig {
+    /// As CON (the default) or NON.
+    pub confirmable: bool,
+    /// The handling of block-wise transfer.
+    pub blocks: BlockMode,
+    /// The transfer of the request body.
+    pub request_body: BodyMode,
+    /// The delivery of the response body.
+    pub response_body: BodyMode,
+    /// Deadline, including all blocks; `None` to rely on the timeouts alone.
+    pub deadline: Option<Duration>,
+    /// Transmission parameters of this request alone.
+    pub parameters: Option<TransmissionParameters>,
+    /// Expected bytes of the response, for controllers that use them; 0 if unknown.
+    pub answer_bytes: u32,
+    /// Observe the resource (RFC 7641). The request stays in progress with events
+    /// [`Event::Notification`](crate::endpoint::Event::Notification) and
+    /// [`Event::Stale`](crate::endpoint::Event::Stale). It ends when the server ends the
+    /// observation, or when it is [cancelled](crate::endpoint::Endpoint::cancel) or
+    /// [deregistered](crate::endpoint::Endpoint::stop_observing). GET, and FETCH with its whole
+    /// body, only; the response body is delivered whole.
+    pub observe: bool,
+    /// For a No-Response option
+    /// ([`Request::with_no_response`](crate::message::Request::with_no_response)): the wait for
+    /// responses of the wanted classes. It starts when the request is acknowledged, or sent as NON,
+    /// and ends with [`Event::ResponseSuppressed`](crate::endpoint::Event::ResponseSuppressed).
+    /// `None`: no wait if no response is wanted, else ACK_TIMEOUT.
+    pub suppressed_after: Option<Duration>,
+    /// Answer a challenge, 4.01 with an Echo option, by repeating the message with its value (RFC
+    /// 9175 2.3). Default yes. A proxy sets no if its clients are to prove the freshness of their
+    /// requests.
+    pub answer_challenges: bool,
+    /// Use of Q-Block1 and Q-Block2 (RFC 9177); `None`: the setting of the endpoint's
+    /// [`Config::q_block`](crate::endpoint::Config::q_block).
+    pub q_block: Option<QBlockMode>,
+}
+
+impl Default for RequestConfig {
+    fn default() -> Self {
+        Self {
+            confirmable: true,
+            blocks: BlockMode::default(),
+            request_body: BodyMode::default(),
+            response_body: BodyMode::default(),
+            deadline: None,
+            parameters: None,
+            answer_bytes: 0,
+            observe: false,
+            suppressed_after: None,
+            answer_challenges: true,
+            q_block: None,
+        }
+    }
+}
+
+impl Operation {
+    /// Returns whether the response has begun to arrive.
+    fn is_answered(&self) -> bool {
+        self.response.download.is_some() || self.response.head.is_some()
+    }
+
+    /// Removes No-Response where every message of the request needs its response: with a block-wise
+    /// body, and in a registration.
+    pub(crate) fn settle_no_response(&mut self) {
+        let options = &mut self.request.options;
+        if (self.upload.is_some() || self.sending.observe)
+            && options.contains(OptionNumber::NO_RESPONSE)
+        {
+            options.remove(OptionNumber::NO_RESPONSE);
+        }
+    }
+}
+
+impl Operation {
+    /// The wait for an optional response; `None` if a response is required.
+    pub(crate) fn suppressed_wait(&self) -> Option<SuppressedWait> {
+        if self.is_answered() {
+            return None; // the response has begun
+        }
+        let unwanted = NoResponse::of(&self.request.options);
+        if unwanted.is_none() {
+            return None;
+        }
+        Some(match self.sending.suppressed_after {
+            Some(wait) => SuppressedWait::For(wait),
+            None if unwanted.is_all() => SuppressedWait::For(Duration::ZERO),
+            None => SuppressedWait::AckTimeout,
+        })
+    }
+}
+
+impl Client {
+    /// Ends a request whose response is optional, after the wait for it.
+    pub(crate) fn on_response_suppressed(
+        &mut self,
+        cx: &mut Context,
+        carrier: &mut Carrier,
+        operation: u32,
+    ) {
+        if self.operations.contains(operation as usize) {
+            let id = self.id(operation);
+            self.event(cx, Event::ResponseSuppressed(id));
+            self.finish(cx, carrier, operation);
+        }
     }
 }

@@ -57,6 +57,7 @@ pub use crate::block::reassembly::Delivery;
 pub use crate::block::{QBlockConfig, QBlockMode};
 pub use crate::client::multicast::MulticastRequest;
 pub use crate::client::{BlockMode, BodyMode, RequestConfig};
+pub use crate::config::StreamConfig;
 pub use crate::config::{
     Config, Leisure, MESSAGE_BYTES, NotificationQueue, RETRANSMISSION_COUNT, Tracing,
     can_count_retransmissions,
@@ -69,7 +70,6 @@ pub use crate::message_layer::session::Flight;
 pub use crate::message_layer::tokens::TOKEN_BYTES_MAX;
 pub use crate::observe::{Observe, Subject};
 pub use crate::server::{HandlerUsage, Incoming, Part};
-pub use crate::stream_config::StreamConfig;
 pub use usage::{Snapshot, Usage};
 
 /// A CoAP endpoint. See the [module documentation](self) for the obligations of its driver.

@@ -12,7 +12,6 @@ mod exchange;
 mod index;
 mod input;
 mod matching;
-mod no_response;
 pub(crate) mod peer;
 mod queue;
 mod reported;

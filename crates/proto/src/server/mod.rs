@@ -5,7 +5,6 @@
 //! block, and piggybacked if the ACK is still due; otherwise it is a separate response.
 
 pub(crate) mod admission;
-mod amplification;
 mod delayed_group_response;
 pub(crate) mod inbound;
 pub(crate) mod request_table;

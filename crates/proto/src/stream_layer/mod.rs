@@ -18,9 +18,9 @@ use carob_cc::time::{Duration, Instant};
 
 use crate::carrier::{Carrier, Outcome};
 use crate::codec::{BASE_TOKEN_LENGTH, FrameReader, Framing, Signal};
+use crate::config::StreamConfig;
 use crate::context::{Context, Owner, Queued};
 use crate::event::{Disconnect, Failure, RequestId};
-use crate::stream_config::StreamConfig;
 use crate::stream_layer::connection::{
     Activity, Backlog, Capabilities, Connection, Input, Origin, Phase, Release, Serving,
 };

@@ -20,7 +20,6 @@ mod no_response;
 mod notification_queue;
 mod observe;
 mod pacing;
-mod rejected_datagrams;
 mod reliable;
 mod reliable_endings;
 mod retransmission_count;

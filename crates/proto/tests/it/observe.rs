@@ -1,10 +1,7 @@
 //! Observation on the wire (RFC 7641): registration, notifications, order and end.
 
-mod blockwise;
-mod ending;
 mod notifying;
 mod registration;
-mod renewing;
 
 use crate::net::wire::view;
 use crate::net::{Faults, Net, client_address, get, millis, observing, pattern, put, seconds};

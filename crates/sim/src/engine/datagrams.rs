@@ -1,6 +1,8 @@
-//! Datagrams: sending, receiving, capturing.
+//! Datagrams: sending, receiving, capturing, service at servers that take time, and traffic towards the clients in bins of
+//! time.
 
 use bytes::Bytes;
+use carob_cc::time::Instant;
 
 use super::application::{Application, Applications};
 use super::host::{Datagram, Tag};
@@ -8,7 +10,7 @@ use super::network::{Fate, Network, Offer};
 use super::{Engine, Event};
 use crate::address::address;
 use crate::capture::{Captured, Content};
-use crate::spec::Recording;
+use crate::spec::{Bin, Recording};
 use crate::trace::SimEvent;
 
 impl<N: Network> Engine<'_, N> {
@@ -140,5 +142,107 @@ impl<N: Network> Engine<'_, N> {
     pub(super) fn is_capturing(&self) -> bool {
         let most = self.spec.record.packets.min(Recording::PACKETS_MAX);
         self.captured.len() < most as usize
+    }
+}
+
+/// A datagram at the server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    to: u32,
+    packet: u32,
+}
+
+impl<N: Network> Engine<'_, N> {
+    /// Adds a datagram to the receive queue, unless it is full.
+    pub(super) fn enqueue(&mut self, to: u32, packet: u32) {
+        let Some(server_queue) = &mut self.server_queue else {
+            return;
+        };
+        let datagram = &self.datagrams[packet];
+        let (from, Tag { item, attempt }) = (datagram.from, datagram.tag);
+        let pushed = server_queue.push(from, item, Waiting { to, packet });
+        if pushed.is_err() {
+            self.trace
+                .add(self.now, to, SimEvent::ServerFull { item, attempt });
+            self.datagrams.release(packet);
+        } else if server_queue.is_idle() {
+            self.work();
+        }
+    }
+
+    /// Begins the service of the next datagram.
+    fn work(&mut self) {
+        let now = self.now;
+        let server_queue = self.server_queue.as_mut();
+        if let Some(until) = server_queue.and_then(|server_queue| server_queue.begin(now)) {
+            self.queue.push(until, Event::Served);
+        }
+    }
+
+    /// Drops the queued and current requests of a server that restarts.
+    pub(crate) fn forget_queue(&mut self, server: u32) {
+        let Some(server_queue) = &mut self.server_queue else {
+            return;
+        };
+        let datagrams = &mut self.datagrams;
+        let was_working = server_queue.remove(self.now, |waiting| {
+            if waiting.to == server {
+                datagrams.release(waiting.packet);
+            }
+            waiting.to == server
+        });
+        if was_working {
+            self.work();
+        }
+    }
+
+    /// Completes the service of a datagram: passes it to the endpoint, and begins the next.
+    pub(super) fn served(&mut self, applications: &mut Applications<N>) {
+        let now = self.now;
+        // Work that a restart ended completes no more.
+        let ended = (self.server_queue.as_mut()).and_then(|queue| queue.complete(now));
+        let Some(Waiting { to, packet }) = ended else {
+            return;
+        };
+        let Tag { item, attempt } = self.datagrams[packet].tag;
+        self.trace
+            .add(self.now, to, SimEvent::Served { item, attempt });
+        let number = self.hosts[to as usize].application;
+        self.receive(&mut *applications[usize::from(number)], packet);
+        self.work();
+    }
+}
+
+impl<N: Network> Engine<'_, N> {
+    /// The bin of a time, if bins are recorded; times after the last bin count in it.
+    fn bin(&mut self, at: Instant) -> Option<&mut Bin> {
+        let width = self.spec.record.bin;
+        if width.is_zero() {
+            return None;
+        }
+        let index = at.since(Instant::ZERO).as_micros() / width.as_micros();
+        let index = (index as usize).min(Recording::BINS_MAX - 1);
+        if self.bins.len() <= index {
+            self.bins.resize(index + 1, Bin::default());
+        }
+        self.bins.get_mut(index)
+    }
+
+    /// Counts bytes that leave the bottleneck towards the clients.
+    pub(crate) fn bin_carried(&mut self, departed: Instant, bytes: u32, useless: bool) {
+        let waited = departed.since(self.now);
+        // In the bin of its departure: the rate of the link bounds departures, but not offers.
+        if let Some(bin) = self.bin(departed) {
+            bin.carried += u64::from(bytes);
+            bin.useless += u64::from(if useless { bytes } else { 0 });
+            bin.wait = bin.wait.max(waited);
+        }
+    }
+
+    /// Counts a response at a client.
+    pub(crate) fn bin_answered(&mut self) {
+        if let Some(bin) = self.bin(self.now) {
+            bin.answered += 1;
+        }
     }
 }

@@ -8,17 +8,15 @@
 //! After every input an endpoint is polled until it waits, by `Engine::drain` alone. Nothing here
 //! knows about retransmission or congestion control.
 //!
-//! Reading order: `network` and `application` (the traits), `host` (endpoints, tags), `datagrams` (sending and
-//! receiving), `connections` (TCP), `service` (service times), `faults`, `bins` (traffic over time).
+//! Reading order: `network` and `application` (the traits), `host` (endpoints, tags), `datagrams` (sending,
+//! receiving, service times), `connections` (TCP), `faults`.
 
 pub(crate) mod application;
-mod bins;
 pub(crate) mod connections;
 mod datagrams;
 mod faults;
 mod host;
 pub(crate) mod network;
-mod service;
 
 use carob_cc::time::{Duration, Instant};
 use carob_proto::endpoint::{Event as EndpointEvent, Output};
@@ -81,7 +79,7 @@ pub(crate) struct Engine<'a, N: Network> {
     pub(crate) error: Option<RunError>,
     bins: Vec<Bin>,
     /// The server's receive queue, if it has a service time.
-    server_queue: Option<ServerQueue<service::Waiting>>,
+    server_queue: Option<ServerQueue<datagrams::Waiting>>,
     captured: Vec<Captured>,
     log: Vec<(u32, ProtocolTrace)>,
 }

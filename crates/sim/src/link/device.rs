@@ -5,10 +5,10 @@ use carob_cc::time::{Duration, Instant};
 use super::device_radio::{Radio, RadioSpec};
 use super::direction::{DOWN, UP};
 use super::energy::{DeviceRecord, PowerSpec, Usage};
-use super::idle_setup::{Connection, IdleSetup};
 use super::receive_windows::Downlink;
 use super::schc::{FragmentSpec, Fragmenter};
 use super::sleep::SleepSpec;
+use super::sleep::{Connection, IdleSetup};
 use super::{LinkSpec, Verdict};
 use crate::random::Stream;
 

@@ -15,7 +15,6 @@ mod discipline;
 mod energy;
 mod fair_queue;
 pub(crate) mod fragments;
-mod idle_setup;
 mod impairments;
 mod loss;
 mod path_change;
@@ -31,11 +30,11 @@ pub(crate) use direction::{DOWN, UP};
 pub use discipline::{CoDelSpec, Discipline};
 pub use energy::{DeviceRecord, PowerSpec};
 pub use fair_queue::{FairQueue, Waiting};
-pub use idle_setup::IdleSetup;
 pub use impairments::{Impairments, Policer, Reordering};
 pub use loss::{LossProfile, LossSpec, PROFILES, profile};
 pub use path_change::{Effect, Level, PathChange};
 pub use schc::{FragmentSpec, RX2_AFTER, SessionSpec};
+pub use sleep::IdleSetup;
 pub use sleep::{PowerSaving, SleepSpec};
 pub use trace::{
     LinkTrace, OPPORTUNITY_BYTES, Replay, TRACE_ROWS_MAX, TraceEnd, TraceError, TraceRow,

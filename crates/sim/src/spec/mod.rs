@@ -4,19 +4,17 @@
 
 mod check;
 mod controller;
-mod error;
 mod faults;
 pub(crate) mod groups;
 pub mod mesh_traffic;
 mod network;
 pub mod notifications;
 mod record;
-mod recording;
 pub(crate) mod server;
 mod workload;
 
+pub use check::RunError;
 pub use controller::{ControllerError, ControllerSpec};
-pub use error::RunError;
 pub use faults::{
     ClientRestarts, FaultError, Faults, INTERVAL_MIN, Outages, Rebindings, ServerRestarts,
 };
@@ -24,8 +22,8 @@ pub use groups::{CLIENTS_MAX, ClientGroup};
 pub use mesh_traffic::MeshTraffic;
 pub use network::{LinkNetworkSpec, NetworkSpec};
 pub use notifications::{NotificationBin, NotificationRecord, Notifications, Sends, Subscriber};
+pub use record::{Bin, Recording, Sample};
 pub use record::{Closing, FlowRecord, LinkRecord, Recovery, RoundTrips, RunRecord};
-pub use recording::{Bin, Recording, Sample};
 pub use server::{Copies, PauseSchedule, SERVER_QUEUE_MAX, ServerRecord, ServerSpec, Works};
 pub use workload::{
     AfterFailure, Batches, Periodic, QBlock, Reconnect, Requests, Transport, Workload,

@@ -11,7 +11,7 @@ use carob_cc::bottleneck_group::Constants;
 use carob_cc::time::Duration;
 pub use carob_proto::endpoint::NotificationQueue;
 
-use super::recording::{Recording, Sample};
+use super::record::{Recording, Sample};
 use crate::random::Span;
 
 /// The maximum number of resources that a subscriber observes.

@@ -8,7 +8,6 @@
 pub mod congestion;
 pub mod counters;
 mod estimator;
-mod ranges;
 mod receiver;
 pub mod segment;
 mod sender;
@@ -16,8 +15,8 @@ pub mod settings;
 mod socket;
 pub mod wire;
 
-pub use ranges::Ranges;
 pub use receiver::OUT_OF_ORDER_MAX;
+pub use segment::Ranges;
 pub use segment::Segment;
 pub use settings::TcpSettings;
 pub use socket::{Event, Output, Socket, SocketError, State};

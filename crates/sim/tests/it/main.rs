@@ -13,7 +13,6 @@ mod server;
 mod specs;
 mod tcp_bbr3;
 mod tcp_common;
-mod tcp_pacing;
 mod tcp_properties;
 mod tcp_recovery;
 mod tcp_rules;

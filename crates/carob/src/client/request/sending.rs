@@ -14,10 +14,10 @@ use carob_proto::proxy;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::RequestBuilder;
-use crate::client::answer::Answer;
 use crate::client::body::{FIRST, Source};
 use crate::client::cache::{CacheRequest, Lookup, Revalidation, SharedCache};
 use crate::client::observation::Observation;
+use crate::client::reply::Answer;
 use crate::client::reply::{BodyStream, Origin, Reply, StreamedReply};
 use crate::client::{Target, resolve};
 use crate::error::Error;

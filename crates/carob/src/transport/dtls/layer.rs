@@ -15,9 +15,9 @@ use carob_proto::endpoint::SessionEnd;
 use carob_proto::tables::keyed_hash::KeyedState;
 use hashbrown::HashMap;
 
-use super::admission::HandshakeAdmission;
-use super::credentials::{self, Server};
+use super::handshakes::HandshakeAdmission;
 use super::hello::Hello;
+use super::keys::{self, Server};
 use super::record;
 use super::secure::DtlsOutput;
 use super::sessions::{Session, Sessions};
@@ -66,7 +66,7 @@ pub(crate) struct DtlsLayer {
     pub(super) sessions: Sessions,
     pub(super) limits: SessionLimits,
     pub(super) admission: HandshakeAdmission,
-    pub(super) client: credentials::Client,
+    pub(super) client: keys::Client,
     pub(super) server: Option<Server>,
     pub(super) on_failed: Option<OnHandshakeFailed>,
     pub(super) ended: HandshakeCounts,
@@ -98,7 +98,7 @@ impl DtlsLayer {
             sessions: Sessions::new(seed),
             limits,
             admission: HandshakeAdmission::new(seed, &limits, sources),
-            client: credentials::Client::new(dtls, tls),
+            client: keys::Client::new(dtls, tls),
             server,
             on_failed,
             ended: HandshakeCounts::default(),

@@ -32,9 +32,7 @@
 // `verify` checks certificates; `layer` holds the sessions of a socket, `handshakes` establishes
 // them.
 
-mod admission;
 mod chain;
-mod credentials;
 mod dimpl_config;
 mod dimpl_hmac;
 mod dimpl_session;
@@ -58,10 +56,10 @@ use std::sync::Arc;
 use crate::transport::socket::canonical;
 use crate::transport::tls::{ClientTls, Identity, TlsError};
 
-pub(crate) use credentials::{Server, ServerCredentials};
 use dimpl_config::ClientSide;
 pub use error::HandshakeError;
 pub use keys::{PreSharedKey, PskError, PskStore};
+pub(crate) use keys::{Server, ServerCredentials};
 pub(crate) use layer::{DtlsLayer, DtlsOptions};
 #[doc(hidden)]
 pub use session::{ClientSession, ClientSessions, SESSION_BUFFER, SessionClosed, SessionOutput};

@@ -9,7 +9,6 @@ mod dial;
 mod link;
 mod listen;
 mod options;
-mod place;
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,12 +31,12 @@ use crate::transport::{Engine, Outbound, Transport, TransportCounts, yield_to_pe
 
 pub use dial::BorrowedSocket;
 use dial::Dialer;
+use dial::{AbortOnDrop, LinkOrTry, Place};
 pub(crate) use dial::{MakeSocket, OnSocket};
 use link::{Closing, Link, Stream};
 use listen::HandshakeCounts;
 pub(crate) use listen::{Listener, TlsAccept};
 pub(crate) use options::{StreamKind, StreamOptions};
-use place::{AbortOnDrop, LinkOrTry, Place};
 
 /// Queued bytes above which a connection counts as congested.
 const QUEUE_HIGH: usize = 256 << 10;

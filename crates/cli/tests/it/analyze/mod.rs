@@ -6,4 +6,3 @@ mod namespaces;
 mod predictions;
 mod relay;
 mod shaped;
-mod trial;

@@ -2,11 +2,8 @@
 #![cfg(unix)]
 mod connections;
 mod controllers;
-#[cfg(target_os = "linux")]
-mod descriptors;
 mod documented_json;
 pub(crate) mod harness;
-mod help;
 mod observing;
 mod operating;
 mod peers;
@@ -14,9 +11,7 @@ mod proxying;
 mod requests;
 mod secured;
 mod serving;
-mod stdout;
 mod terminal;
-mod transmission;
 mod usage;
 mod watching;
 #[cfg(unix)]

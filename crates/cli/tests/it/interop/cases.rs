@@ -2,8 +2,6 @@
 
 #[path = "cases/copies.rs"]
 pub(crate) mod copies;
-#[path = "cases/discovery.rs"]
-pub(crate) mod discovery;
 #[path = "cases/messages.rs"]
 pub(crate) mod messages;
 #[path = "cases/methods.rs"]
@@ -39,7 +37,7 @@ macro_rules! for_each_case {
             creates_only_what_is_absent => "If-None-Match", methods::if_none_match;
             replaces_only_what_is_unchanged => "If-Match", methods::if_match;
             gets_no_body_that_it_has => "ETag, 2.03", methods::validate;
-            discovers_what_matches => "discovery with a filter", discovery::filter;
+            discovers_what_matches => "discovery with a filter", methods::filter;
             answers_a_ping => "ping", messages::ping;
             gets_without_confirmation => "GET as NON", messages::non;
             receives_a_separate_response => "separate response", messages::separate;

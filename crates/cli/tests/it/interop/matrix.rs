@@ -1,25 +1,20 @@
-//! Results of all cases, written as tables after the last case.
+//! Results of all cases, written as tables after the last case; `offers.toml` has the cases that are skipped, with reasons.
 
-use std::{
-    collections::BTreeMap,
-    env,
-    fmt::Write as _,
-    fs,
-    io::Write as _,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::{env, fs};
 
 use Direction::{OurClient, TheirClient};
+use serde::Deserialize;
 
 use crate::installed::Peer;
-use crate::interop::{
-    bench::can_run,
-    cases::{CASES, STREAM_CASES},
-    clients::Client,
-    offers,
-    transport::Transport::{self, SecureWebSocket, Tcp, Tls, Udp, WebSocket},
-};
+use crate::interop::bench::can_run;
+use crate::interop::cases::{CASES, STREAM_CASES};
+use crate::interop::clients::Client;
+use crate::interop::transport::Transport::{self, SecureWebSocket, Tcp, Tls, Udp, WebSocket};
 use crate::plugtest;
 
 /// Peer's client with Carob's server, or the reverse.
@@ -204,7 +199,7 @@ impl Table {
 
     /// Runs a case in a column, or records why it is skipped.
     pub(crate) fn run(&self, column: Column, case: &'static str, run: impl FnOnce()) {
-        if let Some(reason) = offers::not_offered(column, case) {
+        if let Some(reason) = not_offered(column, case) {
             return self.record(column, case, Outcome::NotOffered(reason));
         }
         if column.peer.is_some_and(|peer| !can_run(&[peer])) {
@@ -288,9 +283,57 @@ fn counts(results: &Results, column: Column) -> String {
     format!("{}, {}", passed.count(), not_offered.count())
 }
 
+#[derive(Deserialize)]
+struct Offers {
+    row: Vec<Row>,
+}
+
+/// An exception. An empty list matches everything.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    #[serde(default)]
+    peers: Vec<String>,
+    #[serde(default)]
+    over: Vec<String>,
+    client: Option<Whose>,
+    #[serde(default)]
+    cases: Vec<String>,
+    reason: String,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Whose {
+    Theirs,
+    Ours,
+}
+
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let offers: Offers = toml::from_str(include_str!("offers.toml")).expect("offers.toml");
+    offers.row
+});
+
+/// The reason why a case is skipped in a column; `None` if it runs.
+pub(crate) fn not_offered(column: Column, case: &str) -> Option<&'static str> {
+    let has = |list: &[String], name: &str| list.is_empty() || list.iter().any(|one| one == name);
+    let peer = column.peer?.name();
+    let found = ROWS.iter().find(|row| {
+        let is_client = match row.client {
+            None => true,
+            Some(Whose::Theirs) => column.direction == TheirClient,
+            Some(Whose::Ours) => column.direction == OurClient,
+        };
+        let is_column = has(&row.peers, peer) && has(&row.over, column.transport.title());
+        is_client && is_column && has(&row.cases, case)
+    });
+    found.map(|row| &*row.reason)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::installed::Peer;
 
     #[test]
     fn a_table_counts_results_and_gives_each_reason_once() {
@@ -313,5 +356,34 @@ mod tests {
         let all = cases.len();
         let counts = format!("| {}, 0 | {all}, 0 | {}, 2 |", all - 1, all - 2);
         assert!(text.contains(&counts), "{text}");
+    }
+
+    #[test]
+    fn every_exception_names_an_existing_case_and_column() {
+        let peers = Peer::ALL.map(Peer::name);
+        let over: Vec<_> = TABLES
+            .iter()
+            .flat_map(|table| table.columns())
+            .map(|column| column.transport.title())
+            .collect();
+        for row in ROWS.iter() {
+            assert!(row.peers.iter().all(|peer| peers.contains(&&**peer)));
+            assert!(row.over.iter().all(|name| over.contains(&&**name)));
+        }
+        let all: Vec<_> = TABLES.iter().flat_map(|table| (table.cases)()).collect();
+        for name in ROWS.iter().flat_map(|row| &row.cases) {
+            assert!(all.iter().any(|(case, _)| case == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_case_is_run_in_some_column() {
+        for table in TABLES {
+            for (case, _) in (table.cases)() {
+                let mut columns = table.columns();
+                let offered = columns.any(|column| not_offered(column, case).is_none());
+                assert!(offered, "{case} is run with nobody");
+            }
+        }
     }
 }

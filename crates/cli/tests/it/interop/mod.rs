@@ -12,7 +12,6 @@ pub(crate) mod clients;
 
 mod library;
 pub(crate) mod matrix;
-mod offers;
 pub(crate) mod path;
 mod proxying;
 mod relay;

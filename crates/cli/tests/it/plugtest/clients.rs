@@ -5,8 +5,8 @@ use std::{fmt::Write as _, time::Duration};
 use carob::{BlockSize, Code, Config, OptionNumber, Response, client::Update};
 use tokio::time::timeout;
 
-use super::program::{self, Task};
-use super::setup::Setup;
+use super::bench::Setup;
+use super::servers::{self, Task};
 use crate::installed::Peer;
 use crate::interop::clients::{Client as Who, bytes, hex};
 
@@ -223,7 +223,7 @@ impl Client {
             Who::Of(peer) => {
                 let (ack, retransmissions) = setup.timers();
                 let command = format!("client {} {ack} {retransmissions}", setup.block);
-                let mut told = program::of(peer).tell(&command);
+                let mut told = servers::of(peer).tell(&command);
                 told.until("ready").await;
                 Self::Theirs(peer, told)
             }
@@ -240,7 +240,7 @@ impl Client {
             Self::Theirs(peer, client) => {
                 let words = ask.words(port, setup);
                 let command = format!("ask {} {words}", client.tag());
-                let said = program::of(*peer).tell(&command).hear().await;
+                let said = servers::of(*peer).tell(&command).hear().await;
                 let answer = said.strip_prefix("answer ");
                 Answer::read(answer.unwrap_or_else(|| panic!("{ask:?}: {said}")))
             }
@@ -256,7 +256,7 @@ impl Client {
             }
             Self::Theirs(peer, client) => {
                 let command = format!("ping {} {uri}", client.tag());
-                let said = program::of(*peer).tell(&command).hear().await;
+                let said = servers::of(*peer).tell(&command).hear().await;
                 assert_eq!(said, "answer 0.00");
             }
         }
@@ -271,7 +271,7 @@ impl Client {
             Self::Theirs(peer, client) => {
                 let words = ask.words(port, setup);
                 let command = format!("observe {} {words}", client.tag());
-                Watch::Theirs(program::of(*peer).tell(&command))
+                Watch::Theirs(servers::of(*peer).tell(&command))
             }
         }
     }

@@ -12,9 +12,7 @@ mod bench;
 #[macro_use]
 pub(crate) mod cases;
 mod clients;
-mod program;
 mod servers;
-mod setup;
 
 // The server's resources are an example of the library, so that other clients can be tried with it.
 #[path = "../../../../carob/examples/plugtest_server/observed.rs"]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::report::look::Look;
 use crate::report::scale::Scale;
-use crate::report::shapes::Shape;
+use crate::report::svg::Shape;
 use crate::report::svg::{Svg, short};
 
 /// A place in the units of both axes.

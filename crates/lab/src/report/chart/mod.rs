@@ -12,8 +12,8 @@ pub(super) use layer::{At, Layer, Part, steps};
 
 use std::fmt::Write as _;
 
-use super::picture::{Picture, WIDTH};
 use super::scale::Scale;
+use super::svg::{Picture, WIDTH};
 use super::svg::{Svg, escape, text_width};
 
 /// Room for panels in a row, without the axis of the first: widths in pixels that figures choose by.

@@ -1,13 +1,9 @@
 //! Traffic of a mesh: nodes generate messages at a constant rate and in bursts, sinks receive and
 //! answer them. The topology has its sinks, so it runs on this network alone.
 //!
-//! `node` has a node's messages and endpoint, `bursts` messages that all nodes send at once,
-//! `client_stops` a fault, and `counts` the counters in the record.
+//! `node` has a node's messages and endpoint, and `counts` the counters in the record.
 
-mod bursts;
-mod client_stops;
 mod counts;
-mod message;
 mod node;
 
 use carob_cc::controller::Gauge;
@@ -29,9 +25,9 @@ use crate::random::Stream;
 use crate::spec::mesh_traffic::{Bursts, MeshTraffic, Period, Sink};
 use crate::spec::{RunError, RunRecord};
 
-use client_stops::StopState;
 use counts::MessageCounts;
-use message::{AppMessage, TrafficClass};
+use counts::{AppMessage, TrafficClass};
+use node::StopState;
 use node::{MessageFormat, NodeTraffic, QueuedMessage};
 
 /// Max-Age of notifications: so long that a lost one never leads to a new registration.

@@ -1,4 +1,7 @@
-//! A node that generates messages, and its endpoint.
+//! A node that generates messages, and its endpoint. Bursts are messages that all generators send at the same moments.
+//!
+//! Fault: clients that stop for good, and go on relaying: an artefact of a testbed (Vallati et al. 2020), no
+//! part of CoAP.
 
 use std::collections::VecDeque;
 
@@ -6,13 +9,18 @@ use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Request;
 use carob_proto::codec::Code;
-use carob_proto::endpoint::{Config, Endpoint, RequestId, Tracing};
+use carob_proto::endpoint::{Config, Endpoint, RequestConfig, RequestId, Subject, Tracing};
 
-use super::client_stops::StopState;
-use super::message::{AppMessage, TrafficClass};
+use super::counts::{AppMessage, TrafficClass};
+use super::{BURST, GROUP, MeshEngine, MeshNodes, REGISTER_AGAIN, counts, state};
+use crate::address::address;
+use crate::engine::application::Timer;
+use crate::mesh::Node;
 use crate::random::Stream;
-use crate::spec::RunSpec;
-use crate::spec::mesh_traffic::{Bursts, MeshTraffic, NOTIFICATION_AROUND, POST_AROUND};
+use crate::spec::mesh_traffic::{
+    BurstKind, Bursts, ClientStops, MeshTraffic, NOTIFICATION_AROUND, POST_AROUND,
+};
+use crate::spec::{RunError, RunSpec};
 
 /// Size of a host's duplicate table: more messages than can arrive within EXCHANGE_LIFETIME.
 const DEDUP_MESSAGES: usize = 1_024;
@@ -217,4 +225,143 @@ pub(super) fn endpoint(spec: &RunSpec, traffic: &MeshTraffic, number: u32) -> En
     }
     let stream = Stream::indexed(spec.seed, "mesh/endpoint", number);
     Endpoint::new(config, stream)
+}
+
+impl MeshNodes {
+    /// Generates a burst of messages at a node.
+    pub(super) fn burst(&mut self, engine: &mut MeshEngine<'_, '_>, node: Node, bursts: Bursts) {
+        let to = self.node(node).map_or(0, |a| a.burst_sink);
+        for subject in 0..bursts.messages {
+            match bursts.kind {
+                BurstKind::Posts => self.generate(engine, node, to, TrafficClass::Burst),
+                BurstKind::Notifications => self.notify(engine, node, subject),
+            }
+        }
+        if let Some(every) = bursts.every {
+            engine.set_timer(GROUP, engine.now + every, Timer::of(BURST, node.into()));
+        }
+    }
+
+    /// Sends a notification to the observers of a node.
+    fn notify(&mut self, engine: &mut MeshEngine<'_, '_>, node: Node, subject: u16) {
+        counts::generated(&mut engine.network.mesh.counts, engine.now, node);
+        let endpoint = &mut engine.hosts[usize::from(node)].endpoint;
+        let Some(application) = &mut self.nodes[usize::from(node)] else {
+            return;
+        };
+        let made = AppMessage {
+            by: node,
+            number: application.number(),
+            at: engine.now,
+            about: TrafficClass::Burst,
+        };
+        let state = state(self.format.notification(&made));
+        let notified = endpoint.notify(engine.now, Subject(subject.into()), &state, false);
+        debug_assert!(notified.is_ok(), "the size was checked: {notified:?}");
+        engine.drain(self, node.into());
+    }
+
+    /// Registers the sinks as observers of all nodes before there is traffic, bypassing the radio.
+    pub(super) fn register(&mut self, engine: &mut MeshEngine<'_, '_>) {
+        let Some(bursts) = self.traffic.bursts else {
+            return;
+        };
+        let generators = engine.network.mesh.topology.generators.clone();
+        for node in generators {
+            let Some(sink) = self.node(node).map(|a| a.burst_sink) else {
+                continue;
+            };
+            let host = &mut engine.hosts[sink as usize];
+            if host
+                .endpoint
+                .snapshot(engine.now, address(node.into(), 0))
+                .is_some()
+            {
+                continue; // it was asked
+            }
+            for subject in 0..bursts.messages {
+                request_observation(engine, sink, node, subject);
+            }
+            engine.drain(self, sink);
+        }
+    }
+
+    /// A node removed its observer of a resource: the sink notices after a time.
+    pub(super) fn on_unobserved(
+        &self,
+        engine: &mut MeshEngine<'_, '_>,
+        node: u32,
+        subject: Subject,
+    ) {
+        let bursts = self.traffic.bursts;
+        let Some(time) = bursts.and_then(|bursts| bursts.registers_again) else {
+            return;
+        };
+        let timer = Timer {
+            kind: REGISTER_AGAIN,
+            subject: node,
+            count: subject.0 as u32,
+        };
+        engine.set_timer(GROUP, engine.now + time, timer);
+    }
+
+    /// Registers a sink again, and checks later that it was registered.
+    pub(super) fn register_again(&mut self, engine: &mut MeshEngine<'_, '_>, timer: Timer) {
+        let node = timer.subject as Node;
+        let subject = Subject(timer.count.into());
+        let endpoint = &engine.hosts[usize::from(node)].endpoint;
+        let sink = self.node(node).map(|a| a.burst_sink);
+        let Some(sink) = sink.filter(|_| endpoint.observers(subject) == 0) else {
+            return;
+        };
+        request_observation(engine, sink, node, timer.count as u16);
+        engine.drain(self, sink);
+        self.on_unobserved(engine, node.into(), subject);
+    }
+}
+
+/// Requests the observation of a node's resource by a sink.
+fn request_observation(engine: &mut MeshEngine<'_, '_>, sink: u32, node: Node, subject: u16) {
+    let request = Request::get().with_path(&subject.to_string());
+    let mut sending = RequestConfig::default();
+    sending.observe = true;
+    let to = address(node.into(), 0);
+    let request = request.unwrap_or_else(|_| Request::get());
+    let asked = engine.hosts[sink as usize]
+        .endpoint
+        .request(engine.now, to, request, sending);
+    if let Err(error) = asked {
+        engine.error = Some(RunError::Request(error));
+    }
+}
+
+/// The state of a client.
+#[derive(Debug)]
+pub(super) struct StopState {
+    stream: Stream,
+    answered_at: Option<Instant>,
+    has_stopped: bool,
+}
+
+impl StopState {
+    pub(super) fn new(seed: u64, node: Node) -> Self {
+        Self {
+            stream: Stream::indexed(seed, "mesh/stop", node.into()),
+            answered_at: None,
+            has_stopped: false,
+        }
+    }
+
+    /// Returns whether the client stopped for good.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.has_stopped
+    }
+
+    /// Draws at a response whether the client stops for good. Returns true if it does.
+    pub(super) fn on_response(&mut self, now: Instant, stops: ClientStops) -> bool {
+        let last = self.answered_at.replace(now);
+        let is_soon = last.is_some_and(|last| now.since(last) < stops.within);
+        self.has_stopped = is_soon && self.stream.happens(stops.probability);
+        self.has_stopped
+    }
 }

@@ -7,11 +7,8 @@ use carob_proto::codec::Type;
 use tokio::time::sleep;
 
 use crate::interop::wire::{Exchange, Message, Side};
-use crate::plugtest::{
-    bench::{Bench, Start},
-    clients::{Answer, Ask},
-    setup::Setup,
-};
+use crate::plugtest::bench::{Bench, Setup, Start};
+use crate::plugtest::clients::{Answer, Ask};
 
 const SENT: &str = "what the client sends";
 

@@ -6,11 +6,8 @@ use carob::{Code, OptionNumber};
 use carob_proto::codec::BlockValue;
 
 use crate::interop::wire::{Exchange, Wire};
-use crate::plugtest::{
-    bench::Start,
-    clients::Ask,
-    setup::{SERVER_BLOCK, Setup},
-};
+use crate::plugtest::bench::{SERVER_BLOCK, Setup, Start};
+use crate::plugtest::clients::Ask;
 
 /// Length of `/large` in bytes.
 const LARGE_BYTES: usize = 1_280;

@@ -3,11 +3,8 @@
 use carob::link_format::{Link, Links};
 use carob::{Code, OptionNumber};
 
-use crate::plugtest::{
-    bench::{Bench, Start},
-    clients::Ask,
-    setup::Setup,
-};
+use crate::plugtest::bench::{Bench, Setup, Start};
+use crate::plugtest::clients::Ask;
 
 const CORE: &str = "/.well-known/core";
 const LINK_FORMAT: u32 = 40;

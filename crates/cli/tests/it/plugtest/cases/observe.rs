@@ -9,12 +9,9 @@ use tokio::time::sleep;
 use super::basic::assert_displayed;
 use super::block::download;
 use crate::interop::wire::{Exchange, Message, Side};
-use crate::plugtest::{
-    bench::{Bench, Start},
-    clients::{Ask, Watch},
-    servers::TICK,
-    setup::Setup,
-};
+use crate::plugtest::bench::{Bench, Setup, Start};
+use crate::plugtest::clients::{Ask, Watch};
+use crate::plugtest::servers::TICK;
 
 const OBS: &str = "/obs";
 /// Time for three changes.
