@@ -1,11 +1,11 @@
 //! Congestion budgets shared by peers behind one bottleneck: timing, order and fairness.
 
-use crate::net::wire::view;
+use crate::net::wire::{con, empty, reply, view};
 use std::net::SocketAddr;
 
 use crate::net::{Stream, millis, seconds};
 use carob_cc::time::{Duration, Instant};
-use carob_proto::codec::{Code, MessageId, OptionNumber, Token, TokenView, Type, Writer};
+use carob_proto::codec::{Code, Type};
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, Endpoint, Event, Failure, Output, RequestConfig, Subject};
 use carob_proto::prefix::Prefix;
@@ -65,16 +65,12 @@ impl Crowd {
                     let confirmable = message.kind() == Type::Confirmable;
                     self.sent.push((self.now, to, confirmable));
                     if confirmable && !self.silent && number(to) < self.silent_from {
-                        let mut answer = [0; 32];
-                        let (kind, id) = (Type::Acknowledgement, message.message_id());
-                        let (code, token) = match message.code() {
-                            code if code.is_request() => (Code::CONTENT, message.token()),
-                            _ => (Code::EMPTY, TokenView::default()),
+                        let answer = if message.code().is_request() {
+                            reply(Code::CONTENT, bytes).bytes()
+                        } else {
+                            empty(Type::Acknowledgement, message.message_id().0)
                         };
-                        let writer = Writer::new(&mut answer, kind, code, id, &token);
-                        let length = writer.unwrap().finish();
-                        let at = self.now + self.round_trip;
-                        self.answers.push((at, to, answer[..length].to_vec()));
+                        self.answers.push((self.now + self.round_trip, to, answer));
                     }
                 }
                 Output::Event(Event::Failed { failure, .. }) => self.failures.push(failure),
@@ -228,15 +224,11 @@ fn cancelled_request_of_waiting_peer_leaves_no_state() {
 fn observed(crowd: &mut Crowd, observers: u8) {
     let subject = Subject(1);
     for number in 1..=observers {
-        let mut bytes = [0; 64];
-        let token = Token::new(&[number]).unwrap();
-        let id = MessageId(u16::from(number));
-        let mut writer = Writer::new(&mut bytes, Type::Confirmable, Code::GET, id, &token).unwrap();
-        writer.option(OptionNumber::OBSERVE, &[]).unwrap();
-        let length = writer.finish();
-        let message = bytes[..length].to_vec();
+        let register = con(Code::GET, number.into())
+            .token(&[number])
+            .option(6, b"");
         let now = crowd.now;
-        crowd.endpoint.handle_datagram(now, peer(number), &message);
+        (crowd.endpoint).handle_datagram(now, peer(number), &register.bytes());
         while let Output::Event(Event::Request(id)) = crowd.endpoint.poll() {
             assert!(crowd.endpoint.observe(now, id, subject));
             crowd

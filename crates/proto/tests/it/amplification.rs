@@ -1,17 +1,15 @@
 //! RFC 7252 11.3, RFC 9175 2.4: a spoofed source address causes at most three times as many bytes to the victim. Each
 //! attack runs with and without the limit.
 
-use crate::net::wire::view;
 use std::net::SocketAddr;
 
+use crate::net::wire::{self, view};
 use crate::net::{Net, Stream, config, get, path_of, pattern, post, seconds};
 use bytes::Bytes;
 use carob_cc::random::Random as _;
 use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
-use carob_proto::codec::{
-    BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
-};
+use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::{Config, Endpoint, Event, IncomingId, Output, RequestConfig, Subject};
 use carob_proto::message::Payload;
 use carob_proto::prefix::AmplificationLimit;
@@ -513,28 +511,12 @@ fn honest_client_downloads_and_observes_with_limit() {
 
 /// A NON or CON GET of /large with Q-Block2 for a whole set, padded with an elective option.
 fn set_of_blocks(kind: Type, size: usize, padding: usize) -> Vec<u8> {
-    let mut buffer = [0; 1_100];
-    let mut writer = Writer::new(
-        &mut buffer,
-        kind,
-        Code::GET,
-        MessageId(7),
-        &Token::default(),
-    )
-    .unwrap();
-    writer.option(OptionNumber::URI_PATH, b"large").unwrap();
-    let first = BlockValue {
-        number: 0,
-        more: true,
-        szx: BlockSize::from_bytes_at_most(size).unwrap(),
-    };
-    (writer.option(OptionNumber::Q_BLOCK2, &first.encode())).unwrap();
-    if padding > 0 {
-        let elective = OptionNumber(65_000);
-        writer.option(elective, &vec![0; padding]).unwrap();
+    let first = wire::con(Code::GET, 7).kind(kind).token(&[]).path("large");
+    let set = first.block(OptionNumber::Q_BLOCK2, (0, true, size));
+    match padding {
+        0 => set.bytes(),
+        _ => set.option(65_000, &vec![0; padding]).bytes(),
     }
-    let length = writer.finish();
-    buffer[..length].to_vec()
 }
 
 #[test]
@@ -578,28 +560,13 @@ fn a_set_of_blocks_is_challenged_where_no_limit_holds() {
 
 /// A block of 16 bytes of a body of 32 kB with Q-Block1.
 fn block_of_body(number: u32, id: u16) -> Vec<u8> {
-    let mut buffer = [0; 64];
-    let mut writer = Writer::new(
-        &mut buffer,
-        Type::NonConfirmable,
-        Code::PUT,
-        MessageId(id),
-        &Token::default(),
-    )
-    .unwrap();
-    writer.option(OptionNumber::URI_PATH, b"x").unwrap();
-    let block = BlockValue {
-        number,
-        more: true,
-        szx: BlockSize::from_bytes_at_most(16).unwrap(),
-    };
-    (writer.option(OptionNumber::Q_BLOCK1, &block.encode())).unwrap();
-    let size = 32_000_u32.to_be_bytes();
-    writer.option(OptionNumber::SIZE1, &size[2..]).unwrap();
-    writer.option(OptionNumber::REQUEST_TAG, b"t").unwrap();
-    writer.payload(&[0; 16]).unwrap();
-    let length = writer.finish();
-    buffer[..length].to_vec()
+    let put = wire::non(Code::PUT, id)
+        .token(&[])
+        .path("x")
+        .payload(&[0; 16]);
+    let block = put.block(OptionNumber::Q_BLOCK1, (number, true, 16));
+    let sized = block.uint(OptionNumber::SIZE1, 32_000);
+    sized.option(OptionNumber::REQUEST_TAG.0, b"t").bytes()
 }
 
 #[test]

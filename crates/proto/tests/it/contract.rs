@@ -1,6 +1,6 @@
 //! The controller contract: calls made by the engine, and its use of advice.
 
-use crate::net::wire::view;
+use crate::net::wire::{reply, view};
 use std::sync::{Arc, Mutex};
 
 use crate::net::{Faults, Net, get, millis, pattern, put, seconds};
@@ -13,7 +13,7 @@ use carob_cc::evidence::{
 };
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
-use carob_proto::codec::{Code, OptionNumber, Type, Writer};
+use carob_proto::codec::{Code, OptionNumber, Type};
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, QBlockMode, RequestConfig};
 
@@ -517,16 +517,11 @@ fn too_many_requests_reaches_the_controller_with_max_age() {
         let (mut net, seen) = recorded(Advice::default());
         net.server_dead = true;
         net.send(get("x"));
-        let request = net.sent_by_client()[0].to_vec();
-        let view = view(&request);
-        let mut buffer = [0; 64];
-        let (kind, id) = (Type::Acknowledgement, view.message_id());
-        let mut writer = Writer::new(&mut buffer, kind, code, id, &view.token()).unwrap();
+        let mut refusal = reply(code, net.sent_by_client()[0]);
         if let Some(age) = age {
-            writer.uint_option(OptionNumber::MAX_AGE, age).unwrap();
+            refusal = refusal.uint(OptionNumber::MAX_AGE, age);
         }
-        let length = writer.finish();
-        net.inject_to_client(&buffer[..length]);
+        net.inject_to_client(&refusal.bytes());
         assert_eq!(calls(&seen).last().unwrap(), expected);
     }
 }

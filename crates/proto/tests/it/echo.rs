@@ -1,8 +1,8 @@
 //! Echo challenges, freshness and Request-Tag (RFC 9175 2, 3).
 
-use crate::net::wire::view;
+use crate::net::wire::{con, reply, view};
 use crate::net::{
-    Net, Stream, client_address, get, observing, path_of, pattern, put, seconds, sending_with,
+    Net, Stream, client_address, get, observing, pattern, put, seconds, sending_with,
     server_address,
 };
 use carob_cc::time::Instant;
@@ -243,20 +243,13 @@ fn echo_value_is_bound_to_the_address() {
 fn echo_value_of_any_response_goes_with_next_request() {
     let mut net = Net::plain();
     net.send(get("x"));
-    let request = view(net.sent_by_client()[0]);
-    let (id, token) = (request.message_id().0.to_be_bytes(), request.token());
-    let mut answer = vec![0x68, Code::CONTENT.0, id[0], id[1]];
-    answer.extend_from_slice(token.as_slice());
-    answer.extend_from_slice(b"\xd3\xefabc");
+    let answer = reply(Code::CONTENT, net.sent_by_client()[0]).option(252, b"abc");
     net.server_dead = true;
-    net.inject_to_client(&answer);
+    net.inject_to_client(&answer.bytes());
     for _ in 0..2 {
         net.send(get("x"));
-        let reply = view(net.sent_by_client().last().unwrap());
-        let (id, token) = (reply.message_id().0.to_be_bytes(), reply.token());
-        let mut answer = vec![0x68, Code::CONTENT.0, id[0], id[1]];
-        answer.extend_from_slice(token.as_slice());
-        net.inject_to_client(&answer);
+        let answer = reply(Code::CONTENT, net.sent_by_client().last().unwrap());
+        net.inject_to_client(&answer.bytes());
     }
     let echo = |bytes: &[u8]| {
         let message = view(bytes);
@@ -377,21 +370,14 @@ fn request_tag_is_not_used_after_a_completed_body() {
 #[test]
 fn bodies_with_different_request_tags_do_not_mix() {
     let mut net = Net::plain();
-    let block = |id: u8, number: u8, more: bool, tag: Option<u8>, byte: u8| {
-        // PUT x with Block1 of 16 bytes and Request-Tag.
-        let mut bytes = vec![0x40, 0x03, 0x00, id, 0xb1, b'x', 0xd1, 0x03];
-        bytes.push(number << 4 | u8::from(more) << 3);
-        if let Some(tag) = tag {
-            bytes.extend_from_slice(&[0xd1, 252, tag]);
+    let block = |id, number, more, tag: Option<u8>, byte| {
+        let put = con(Code::PUT, id).token(&[]).path("x").payload(&[byte; 16]);
+        let block = put.block(OptionNumber::BLOCK1, (number, more, 16));
+        match tag {
+            Some(tag) => block.option(OptionNumber::REQUEST_TAG.0, &[tag]).bytes(),
+            None => block.bytes(),
         }
-        bytes.push(0xff);
-        bytes.extend_from_slice(&[byte; 16]);
-        bytes
     };
-    let parsed = block(1, 0, true, Some(7), 1);
-    let parsed = view(&parsed);
-    assert_eq!(path_of(&parsed), "x");
-    assert_eq!(parsed.option(OptionNumber::REQUEST_TAG), Some(&[7][..]));
     for (id, number, more, tag, byte) in [
         (1, 0, true, Some(1), 1),
         (2, 0, true, Some(2), 2),

@@ -2,15 +2,13 @@
 //!
 //! `source_share` and `unvalidated_share` of 100, and `request_rate` of 0, disable the defences.
 
-use crate::net::wire::view;
 use std::net::SocketAddr;
 
+use crate::net::wire::{Wire, con, view};
 use crate::net::{Stream, millis, path_of, pattern, seconds};
-use carob_cc::time::Instant;
+use carob_cc::time::{Duration, Instant};
 use carob_proto::Response;
-use carob_proto::codec::{
-    BlockSize, BlockValue, Code, MessageId, MessageView, OptionNumber, Token, Type, Writer,
-};
+use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::{Config, Endpoint, Event, IncomingId, Limits, Output, Subject};
 
 /// A server without amplification limit, and its transmissions.
@@ -33,62 +31,21 @@ fn honest() -> SocketAddr {
     from(9_999_999, 5683)
 }
 
-struct Message<'a> {
-    kind: Type,
-    code: Code,
-    id: u16,
-    path: &'a str,
-    observe: bool,
-    block2: Option<BlockValue>,
-    block1: Option<BlockValue>,
-    q_block2: Option<BlockValue>,
-    echo: Option<&'a [u8]>,
-    payload: &'a [u8],
+fn request(code: Code, path: &str) -> Wire {
+    con(code, 1).token(&[7, 7]).path(path)
 }
 
-const GET: Message<'static> = Message {
-    kind: Type::Confirmable,
-    code: Code::GET,
-    id: 1,
-    path: "x",
-    observe: false,
-    block2: None,
-    block1: None,
-    q_block2: None,
-    echo: None,
-    payload: &[],
-};
+fn get(path: &str) -> Wire {
+    request(Code::GET, path)
+}
 
-impl Message<'_> {
-    fn bytes(&self) -> Vec<u8> {
-        let mut buffer = [0; 1500];
-        let token = Token::new(&[7, 7]).unwrap();
-        let id = MessageId(self.id);
-        let mut writer = Writer::new(&mut buffer, self.kind, self.code, id, &token).unwrap();
-        if self.observe {
-            writer.uint_option(OptionNumber::OBSERVE, 0).unwrap();
-        }
-        writer
-            .option(OptionNumber::URI_PATH, self.path.as_bytes())
-            .unwrap();
-        for (number, block) in [
-            (OptionNumber::BLOCK2, self.block2),
-            (OptionNumber::BLOCK1, self.block1),
-            (OptionNumber::Q_BLOCK2, self.q_block2),
-        ] {
-            if let Some(block) = block {
-                writer.option(number, &block.encode()).unwrap();
-            }
-        }
-        if let Some(echo) = self.echo {
-            writer.option(OptionNumber::ECHO, echo).unwrap();
-        }
-        if !self.payload.is_empty() {
-            writer.payload(self.payload).unwrap();
-        }
-        let length = writer.finish();
-        buffer[..length].to_vec()
-    }
+fn post() -> Wire {
+    request(Code::POST, "x")
+}
+
+/// A registration of an observer.
+fn observe() -> Wire {
+    get("state").option(6, b"")
 }
 
 impl Target {
@@ -141,12 +98,27 @@ impl Target {
         }
     }
 
-    fn take(&mut self, from: SocketAddr, message: &Message<'_>) -> Option<Code> {
+    fn take(&mut self, from: SocketAddr, message: &Wire) -> Option<Code> {
         self.sent.clear();
         let bytes = message.bytes();
         self.server.handle_datagram(self.now, from, &bytes);
         self.drain();
         self.last().map(|last| last.code())
+    }
+
+    /// Responds to the requests that wait.
+    fn answer_late(&mut self) {
+        for id in core::mem::take(&mut self.waiting) {
+            let response = Response::new(Code::CONTENT).with_payload("late");
+            self.server.respond(self.now, id, &response);
+        }
+        self.drain();
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.server.handle_timeout(self.now);
+        self.drain();
     }
 
     fn last(&self) -> Option<MessageView<'_>> {
@@ -155,18 +127,15 @@ impl Target {
     }
 
     /// Sends a message and, if it is challenged, repeats it with the Echo value.
-    fn persist(&mut self, from: SocketAddr, message: &Message<'_>) -> Option<Code> {
+    fn persist(&mut self, from: SocketAddr, message: &Wire) -> Option<Code> {
         let code = self.take(from, message);
         let echo = self.last().and_then(|last| last.option(OptionNumber::ECHO));
         let Some(echo) = echo.map(<[u8]>::to_vec) else {
             return code;
         };
         assert_eq!(code, Some(Code::UNAUTHORIZED));
-        let again = Message {
-            id: message.id.wrapping_add(1),
-            echo: Some(&echo),
-            ..*message
-        };
+        let id = view(&message.bytes()).message_id().0.wrapping_add(1);
+        let again = message.clone().id(id).option(252, &echo);
         self.take(from, &again)
     }
 
@@ -176,14 +145,13 @@ impl Target {
 }
 
 /// One source sends `message` from many ports with many Message IDs, then an honest client sends it.
-fn one_source(share: usize, set: impl Fn(&mut Limits), message: &Message<'_>) -> Option<Code> {
+fn one_source(share: usize, set: impl Fn(&mut Limits), message: &Wire) -> Option<Code> {
     let mut target = Target::new(|limits| {
         set(limits);
         (limits.source_share, limits.unvalidated_share) = (share, 100);
     });
     for n in 0..100 {
-        let greedy = Message { id: n, ..*message };
-        target.take(from(1, 1_000 + n), &greedy);
+        target.take(from(1, 1_000 + n), &message.clone().id(n));
     }
     target.take(honest(), message)
 }
@@ -192,7 +160,7 @@ fn one_source(share: usize, set: impl Fn(&mut Limits), message: &Message<'_>) ->
 fn many_sources(
     unvalidated: usize,
     set: impl Fn(&mut Limits),
-    message: &Message<'_>,
+    message: &Wire,
 ) -> (Target, Option<Code>) {
     let mut target = Target::new(|limits| {
         set(limits);
@@ -207,10 +175,7 @@ fn many_sources(
 
 #[test]
 fn requests_that_wait_for_answers() {
-    let slow = Message {
-        path: "slow",
-        ..GET
-    };
+    let slow = get("slow");
     let small = |limits: &mut Limits| limits.incoming = 50;
     assert_eq!(one_source(50, small, &slow), None, "it is being worked on");
     let refused = Some(Code::SERVICE_UNAVAILABLE);
@@ -232,12 +197,7 @@ fn pending_bytes_are_counted() {
     for round in 0..50 {
         for n in 0..30_u32 {
             id += 1;
-            let slow = Message {
-                path: "slow",
-                id,
-                ..GET
-            };
-            target.take(from(n % 3, 5683), &slow);
+            target.take(from(n % 3, 5683), &get("slow").id(id));
         }
         assert!(target.server.usage().incoming >= 20, "round {round}");
         let answered = target.waiting.len().saturating_sub(usize::from(id % 7));
@@ -246,35 +206,21 @@ fn pending_bytes_are_counted() {
             target.server.respond(target.now, id, &response);
         }
         target.drain();
-        target.now += seconds(1);
-        target.server.handle_timeout(target.now);
-        target.drain();
+        target.pass(seconds(1));
     }
-    for id in core::mem::take(&mut target.waiting) {
-        let response = Response::new(Code::CONTENT);
-        target.server.respond(target.now, id, &response);
-    }
-    target.drain();
+    target.answer_late();
     assert_eq!(target.server.usage().incoming, 0);
     assert_eq!(target.server.usage().incoming_bytes, 0);
     // Afterwards the source has the same share as before.
     for n in 0..40 {
-        let slow = Message {
-            path: "slow",
-            id: 10_000 + n,
-            ..GET
-        };
-        target.take(from(1, 5683), &slow);
+        target.take(from(1, 5683), &get("slow").id(10_000 + n));
     }
     assert_eq!(target.server.usage().incoming, 20);
 }
 
 #[test]
 fn unrepeatable_messages() {
-    let post = Message {
-        code: Code::POST,
-        ..GET
-    };
+    let post = post();
     let small = |limits: &mut Limits| limits.dedup_non_idempotent = 50;
     assert_eq!(one_source(50, small, &post), Some(Code::CHANGED));
     let refused = Some(Code::SERVICE_UNAVAILABLE);
@@ -289,11 +235,7 @@ fn unrepeatable_messages() {
 fn full_of_posts() -> Target {
     let mut target = Target::new(|limits| limits.dedup_non_idempotent = 50);
     for host in 0..50 {
-        let post = Message {
-            code: Code::POST,
-            ..GET
-        };
-        target.take(from(host, 5683), &post);
+        target.take(from(host, 5683), &post());
     }
     assert_eq!(target.carried_out, 38);
     target.now += seconds(120);
@@ -305,11 +247,7 @@ fn a_late_copy_of_what_was_challenged_is_not_carried_out() {
     let (challenged, done) = (Some(Code::UNAUTHORIZED), Some(Code::CHANGED));
     for kind in [Type::Confirmable, Type::NonConfirmable] {
         let mut target = full_of_posts();
-        let post = Message {
-            code: Code::POST,
-            kind,
-            ..GET
-        };
+        let post = post().kind(kind);
         assert_eq!(target.persist(honest(), &post), done);
         assert_eq!(target.carried_out, 39);
         // While the table is nearly full, and later when the response is stored.
@@ -321,12 +259,10 @@ fn a_late_copy_of_what_was_challenged_is_not_carried_out() {
         assert_eq!(target.sent.len(), answers, "a duplicate");
         assert_eq!(target.carried_out, 39);
         // Other requests of the client are served, each with a new Echo value.
-        let other = Message { id: 77, ..post };
-        assert_eq!(target.persist(honest(), &other), done);
+        assert_eq!(target.persist(honest(), &post.clone().id(77)), done);
         // After EXCHANGE_LIFETIME there are no duplicates.
         target.now += seconds(247);
-        let other = Message { id: 99, ..post };
-        assert_eq!(target.take(honest(), &other), done);
+        assert_eq!(target.take(honest(), &post.id(99)), done);
     }
 }
 
@@ -334,55 +270,38 @@ fn a_late_copy_of_what_was_challenged_is_not_carried_out() {
 #[test]
 fn request_for_later_block_of_post_response_is_not_challenged() {
     let mut target = full_of_posts();
-    let rest = Message {
-        code: Code::POST,
-        block2: BlockValue::new(1, false, BlockSize::MIN).ok(),
-        ..GET
-    };
+    let rest = post().block(OptionNumber::BLOCK2, (1, false, 16));
     let refused = Some(Code::SERVICE_UNAVAILABLE);
     assert_eq!(target.take(honest(), &rest), refused);
-    let post = Message { id: 2, ..rest };
-    let post = Message {
-        block2: None,
-        ..post
-    };
-    assert_eq!(target.take(honest(), &post), Some(Code::UNAUTHORIZED));
+    assert_eq!(
+        target.take(honest(), &post().id(2)),
+        Some(Code::UNAUTHORIZED)
+    );
     // The table has space again; no response body is cached.
     target.now += seconds(200);
     let gone = Some(Code::REQUEST_ENTITY_INCOMPLETE);
-    assert_eq!(target.take(honest(), &Message { id: 3, ..rest }), gone);
+    assert_eq!(target.take(honest(), &rest.id(3)), gone);
 }
 
 #[test]
 fn validated_client_is_not_challenged_for_a_post() {
     let mut target = Target::new(|limits| limits.dedup_non_idempotent = 50);
-    let fresh = Message {
-        path: "fresh",
-        ..GET
-    };
-    assert_eq!(target.persist(honest(), &fresh), Some(Code::CONTENT));
+    assert_eq!(target.persist(honest(), &get("fresh")), Some(Code::CONTENT));
     target.now += seconds(1);
-    let post = Message {
-        code: Code::POST,
-        ..GET
-    };
     for host in 0..50 {
-        target.take(from(host, 5683), &post);
+        target.take(from(host, 5683), &post());
     }
     let before = target.carried_out;
-    let code = target.take(honest(), &Message { id: 50, ..post });
+    let code = target.take(honest(), &post().id(50));
     assert_eq!(code, Some(Code::CHANGED));
     assert_eq!(target.carried_out, before + 1);
 }
 
 #[test]
 fn bodies_on_their_way_in() {
-    let first = Message {
-        code: Code::PUT,
-        block1: BlockValue::new(0, true, BlockSize::MIN).ok(),
-        payload: &[0; 16],
-        ..GET
-    };
+    let first = request(Code::PUT, "x")
+        .block(OptionNumber::BLOCK1, (0, true, 16))
+        .payload(&[0; 16]);
     let refused = Some(Code::SERVICE_UNAVAILABLE);
     for small in [
         (|limits: &mut Limits| limits.uploads = 20) as fn(&mut Limits),
@@ -401,21 +320,13 @@ fn bodies_on_their_way_in() {
 #[test]
 fn a_body_counts_until_its_request_is_answered() {
     let mut target = Target::new(|limits| limits.all_upload_bytes = 150);
-    let block = |n: u16, id, port| {
-        let bytes = Message {
-            code: Code::PUT,
-            path: "slow",
-            id,
-            block1: BlockValue::new(u32::from(n), n < 3, BlockSize::MIN).ok(),
-            payload: &[0; 16],
-            ..GET
-        };
-        (from(u32::from(port), port), bytes)
-    };
-    let put = |target: &mut Target, port| {
+    let put = |target: &mut Target, port: u16| {
         for n in 0..4 {
-            let (from, block) = block(n, port * 10 + n, port);
-            let code = target.take(from, &block);
+            let block = request(Code::PUT, "slow")
+                .id(port * 10 + n)
+                .payload(&[0; 16]);
+            let block = block.block(OptionNumber::BLOCK1, (n.into(), n < 3, 16));
+            let code = target.take(from(port.into(), port), &block);
             if code == Some(Code::SERVICE_UNAVAILABLE) {
                 return false;
             }
@@ -437,11 +348,7 @@ fn a_body_counts_until_its_request_is_answered() {
 
 #[test]
 fn observations() {
-    let observe = Message {
-        path: "state",
-        observe: true,
-        ..GET
-    };
+    let observe = observe();
     let small = |limits: &mut Limits| limits.observers = 40;
     let observed = |share, unvalidated, hosts| {
         let mut target = Target::new(|limits| {
@@ -466,11 +373,7 @@ fn observations() {
 #[test]
 fn requests_to_observe_are_kept_once_and_not_without_limit() {
     let mut target = Target::new(|limits| limits.observer_bytes = 200);
-    let observe = Message {
-        path: "state",
-        observe: true,
-        ..GET
-    };
+    let observe = observe();
     // Equal requests have one cache key.
     for host in 0..100 {
         target.take(from(host, 5683), &observe);
@@ -480,34 +383,12 @@ fn requests_to_observe_are_kept_once_and_not_without_limit() {
     let mut more = 0;
     for host in 200..300 {
         let query = format!("q{host}=aaaaaaaaaaaaaaaaaaaaaaa");
-        let token = Token::new(&[7, 7]).unwrap();
-        let mut wide = [0; 100];
-        let mut writer = Writer::new(
-            &mut wide,
-            Type::Confirmable,
-            Code::GET,
-            MessageId(9),
-            &token,
-        )
-        .unwrap();
-        writer.uint_option(OptionNumber::OBSERVE, 0).unwrap();
-        writer.option(OptionNumber::URI_PATH, b"state").unwrap();
-        writer
-            .option(OptionNumber::URI_QUERY, query.as_bytes())
-            .unwrap();
-        let length = writer.finish();
-        target.sent.clear();
-        target
-            .server
-            .handle_datagram(target.now, from(host, 1), &wide[..length]);
-        target.drain();
-        more += u32::from(
-            target
-                .last()
-                .unwrap()
-                .option(OptionNumber::OBSERVE)
-                .is_some(),
+        target.take(
+            from(host, 1),
+            &observe.clone().id(9).option(15, query.as_bytes()),
         );
+        let last = target.last().unwrap();
+        more += u32::from(last.option(OptionNumber::OBSERVE).is_some());
     }
     assert!((2..=5).contains(&more), "{more}");
 }
@@ -515,16 +396,9 @@ fn requests_to_observe_are_kept_once_and_not_without_limit() {
 #[test]
 fn peers_that_were_sent_a_response_of_its_own() {
     // A NON response is a new message, for which the peer gets an entry.
-    let non = Message {
-        kind: Type::NonConfirmable,
-        ..GET
-    };
+    let non = get("x").kind(Type::NonConfirmable);
     let small = |limits: &mut Limits| limits.peers = 40;
-    let observe = Message {
-        path: "state",
-        observe: true,
-        ..GET
-    };
+    let observe = observe();
     let observes = |unvalidated| {
         let (mut target, code) = many_sources(unvalidated, small, &non);
         assert_eq!(code, Some(Code::CONTENT), "answered even if not remembered");
@@ -544,21 +418,12 @@ fn peers_that_were_sent_a_response_of_its_own() {
 
 #[test]
 fn response_without_table_entry_is_sent_once_with_request_id() {
-    let slow = |id| Message {
-        kind: Type::NonConfirmable,
-        path: "slow",
-        id,
-        ..GET
-    };
+    let slow = |id| get("slow").kind(Type::NonConfirmable).id(id);
     let mut target = Target::new(|limits| limits.responses = 0);
     for id in [500, 501] {
         target.take(honest(), &slow(id));
     }
-    for id in core::mem::take(&mut target.waiting) {
-        let response = Response::new(Code::CONTENT).with_payload("late");
-        target.server.respond(target.now, id, &response);
-    }
-    target.drain();
+    target.answer_late();
     let ids = target.sent.iter().map(|(_, bytes)| {
         let message = view(bytes);
         (message.kind(), message.message_id().0, message.code())
@@ -570,26 +435,16 @@ fn response_without_table_entry_is_sent_once_with_request_id() {
 
 #[test]
 fn responses_that_nobody_acknowledges() {
-    let slow = |id| Message {
-        path: "slow",
-        id,
-        ..GET
-    };
+    let slow = get("slow");
     let held = |responses| {
         let mut target = Target::new(|limits| limits.responses = responses);
         for host in 0..200 {
-            target.take(from(host, 5683), &slow(1));
+            target.take(from(host, 5683), &slow);
         }
         // Empty ACKs first, then separate responses.
-        target.now += millis(200);
-        target.server.handle_timeout(target.now);
-        target.drain();
+        target.pass(millis(200));
         target.sent.clear();
-        for id in core::mem::take(&mut target.waiting) {
-            let response = Response::new(Code::CONTENT).with_payload("late");
-            target.server.respond(target.now, id, &response);
-        }
-        target.drain();
+        target.answer_late();
         assert_eq!(target.sent.len(), 200, "all are sent");
         target.server.usage().responses
     };
@@ -598,27 +453,15 @@ fn responses_that_nobody_acknowledges() {
 }
 
 /// A request for the first set of blocks with Q-Block2.
-fn set_of_blocks() -> Message<'static> {
-    let first = BlockValue {
-        number: 0,
-        more: true,
-        szx: BlockSize::MAX,
-    };
-    Message {
-        path: "large",
-        q_block2: Some(first),
-        id: 7,
-        ..GET
-    }
+fn set_of_blocks() -> Wire {
+    get("large")
+        .block(OptionNumber::Q_BLOCK2, (0, true, 1_024))
+        .id(7)
 }
 
 #[test]
 fn responses_to_one_source_leave_space_for_others() {
-    let slow = |id| Message {
-        path: "slow",
-        id,
-        ..GET
-    };
+    let slow = get("slow");
     // Type of another client's separate response, and the number of blocks held for its set.
     let served = |share| {
         let mut target = Target::new(|limits| {
@@ -626,17 +469,11 @@ fn responses_to_one_source_leave_space_for_others() {
             (limits.source_share, limits.unvalidated_share) = (share, 100);
         });
         for port in 0..100 {
-            target.take(from(1, port + 1), &slow(1));
+            target.take(from(1, port + 1), &slow);
         }
-        target.take(honest(), &slow(1));
-        target.now += millis(200);
-        target.server.handle_timeout(target.now);
-        target.drain();
-        for id in core::mem::take(&mut target.waiting) {
-            let response = Response::new(Code::CONTENT).with_payload("late");
-            target.server.respond(target.now, id, &response);
-        }
-        target.drain();
+        target.take(honest(), &slow);
+        target.pass(millis(200));
+        target.answer_late();
         let sent = target.sent.iter().rev().find(|(to, _)| *to == honest());
         let kind = view(&sent.unwrap().1).kind();
         let before = target.server.usage().responses;
@@ -653,9 +490,7 @@ fn blocks_behind_one_that_is_given_up_are_dropped() {
     target.persist(honest(), &set_of_blocks());
     assert_eq!(target.server.usage().responses, 10);
     for _ in 0..94 {
-        target.now += seconds(1);
-        target.server.handle_timeout(target.now);
-        target.drain();
+        target.pass(seconds(1));
     }
     assert_eq!(target.server.usage().responses, 0);
     assert!(target.server.is_idle());
@@ -669,7 +504,7 @@ fn a_source_that_asks_too_often() {
     let mut id = 0;
     let mut ask = |target: &mut Target, from, kind| {
         id += 1;
-        target.take(from, &Message { kind, id, ..GET })
+        target.take(from, &get("x").kind(kind).id(id))
     };
     let con = Type::Confirmable;
     for _ in 0..20 {
@@ -689,8 +524,7 @@ fn a_source_that_asks_too_often() {
     assert_eq!(ask(&mut target, from(1, 1), Type::NonConfirmable), None);
     assert_eq!(ask(&mut target, honest(), con), Some(Code::CONTENT));
     // A duplicate of an answered request counts, too.
-    let first = Message { id: 1, ..GET };
-    assert_eq!(target.take(from(1, 1), &first), None);
+    assert_eq!(target.take(from(1, 1), &get("x")), None);
     target.now += seconds(1);
     for _ in 0..10 {
         assert_eq!(ask(&mut target, from(1, 1), con), Some(Code::CONTENT));
@@ -702,7 +536,7 @@ fn a_source_that_asks_too_often() {
     // Without a rate limit all requests are answered.
     let mut target = Target::new(|_| {});
     for id in 0..10_000 {
-        let code = target.take(from(1, 1), &Message { id, ..GET });
+        let code = target.take(from(1, 1), &get("x").id(id));
         assert_eq!(code, Some(Code::CONTENT));
     }
     assert_eq!(target.server.usage().sources, 0);
@@ -717,7 +551,7 @@ fn flood_of_sources_is_bounded_in_the_rate_table() {
         .server
         .validate(target.now, "192.0.2.1:5683".parse().unwrap());
     for host in 0..10_000 {
-        assert_eq!(target.take(from(host, 1), &GET), Some(Code::CONTENT));
+        assert_eq!(target.take(from(host, 1), &get("x")), Some(Code::CONTENT));
     }
     assert_eq!(target.server.usage().sources, 100);
 }
@@ -727,7 +561,7 @@ fn refusals_have_a_randomized_max_age() {
     let mut target = Target::new(|limits| limits.incoming = 0);
     let mut ages: Vec<u32> = (0..100)
         .map(|host| {
-            let code = target.take(from(host, 5_000 + host as u16), &GET);
+            let code = target.take(from(host, 5_000 + host as u16), &get("x"));
             assert_eq!(code, Some(Code::SERVICE_UNAVAILABLE));
             target.max_age().unwrap()
         })
@@ -736,7 +570,7 @@ fn refusals_have_a_randomized_max_age() {
     ages.dedup();
     assert_eq!(ages, [5, 6, 7, 8, 9, 10]);
     target = Target::new(|limits| (limits.incoming, limits.retry_after) = (0, 0));
-    target.take(honest(), &GET);
+    target.take(honest(), &get("x"));
     assert_eq!(target.max_age(), Some(0));
 }
 
@@ -744,10 +578,7 @@ fn refusals_have_a_randomized_max_age() {
 fn challenge_amplifies_by_three_at_most() {
     // Also without an amplification limit, if the datagram has a token or a path.
     let mut target = Target::new(|limits| limits.incoming = 4);
-    let slow = Message {
-        path: "slow",
-        ..GET
-    };
+    let slow = get("slow");
     for host in 0..10 {
         target.take(from(host, 1), &slow);
     }

@@ -1,54 +1,28 @@
 //! Regression tests for defects found by simulated fleets (example `fleet` of `carob-sim`).
 
-use crate::net::wire::view;
-use crate::net::{Net, Stream, config, get, seconds, sending_with};
+use crate::net::wire::{Wire, con, empty, non, reply, view};
+use crate::net::{Net, Stream, config, get, observing, seconds, sending_with};
 use carob_proto::Request;
-use carob_proto::codec::{
-    BlockSize, BlockValue, Code, MessageId, OptionNumber, Token, Type, Writer,
-};
+use carob_proto::codec::{BlockSize, BlockValue, Code, OptionNumber, Type};
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{
     BodyMode, Config, Endpoint, Event, Failure, MulticastRequest, RequestConfig, RequestError,
 };
 
-/// A server's message with these options, in order of their numbers.
-fn message(
-    (kind, code): (Type, Code),
-    id: MessageId,
-    token: &Token,
-    options: &[(OptionNumber, &[u8])],
-    payload: &[u8],
-) -> Vec<u8> {
-    let mut buffer = [0; 1_500];
-    let mut writer = Writer::new(&mut buffer, kind, code, id, token).unwrap();
-    for (number, value) in options {
-        writer.option(*number, value).unwrap();
-    }
-    if !payload.is_empty() {
-        writer.payload(payload).unwrap();
-    }
-    let length = writer.finish();
-    buffer[..length].to_vec()
+/// The client's last message.
+fn last_of_client(net: &Net) -> Vec<u8> {
+    net.sent_by_client().last().unwrap().to_vec()
 }
 
-const PIGGYBACKED: (Type, Code) = (Type::Acknowledgement, Code::CONTENT);
-
-/// Message ID and token of the client's last message.
-fn last_of_client(net: &Net) -> (MessageId, Token) {
-    let sent = net.sent_by_client();
-    let view = view(sent.last().unwrap());
-    let token = Token::new(view.token().as_slice()).unwrap();
-    (view.message_id(), token)
+/// A piggybacked response to the client's last message.
+fn answer(net: &Net, code: Code) -> Wire {
+    reply(code, &last_of_client(net))
 }
 
-/// Block2 value for a block of 16 bytes.
-fn block(number: u8, more: bool) -> [u8; 1] {
-    [number << 4 | u8::from(more) << 3]
-}
-
-/// Block2 value of two bytes for block numbers up to 255.
-fn block_of(number: u8, more: bool) -> [u8; 2] {
-    (u16::from(number) << 4 | u16::from(more) << 3).to_be_bytes()
+/// A response with a block of 16 bytes, which contain ones.
+fn block(net: &Net, number: u32, more: bool) -> Wire {
+    let block = answer(net, Code::CONTENT).payload(&[1; 16]);
+    block.block(OptionNumber::BLOCK2, (number, more, 16))
 }
 
 /// A client without a server; the tests respond.
@@ -62,12 +36,10 @@ fn without_server(config: Config) -> Net {
 fn challenged_request_with_block2_is_repeated_with_its_body() {
     let mut net = without_server(config(|config| config.negotiate_early = true));
     net.send(Request::new(Code::POST).with_payload("a body"));
-    let (id, token) = last_of_client(&net);
-    let challenge = (Type::Acknowledgement, Code::UNAUTHORIZED);
-    let echo = [(OptionNumber::ECHO, &b"value"[..])];
-    net.inject_to_client(&message(challenge, id, &token, &echo, &[]));
-    let sent = net.sent_by_client();
-    let again = view(sent.last().unwrap());
+    let challenge = answer(&net, Code::UNAUTHORIZED).option(252, b"value");
+    net.inject_to_client(&challenge.bytes());
+    let again = last_of_client(&net);
+    let again = view(&again);
     assert_eq!(again.option(OptionNumber::ECHO), Some(&b"value"[..]));
     assert_eq!(again.payload(), b"a body");
 }
@@ -84,24 +56,14 @@ fn streamed_body_with_a_missing_block_fails() {
         sending_with(|sending| sending.response_body = BodyMode::Streamed),
     );
     let mut answered = 0;
-    while let Some(request) = net
-        .sent_by_client()
-        .get(answered)
-        .map(|bytes| bytes.to_vec())
-    {
+    while let Some(bytes) = net.sent_by_client().get(answered).map(|b| b.to_vec()) {
         answered += 1;
-        let request = view(&request);
-        let asked = request.option(OptionNumber::BLOCK2).map(BlockValue::decode);
-        let asked = asked.map_or(0, |block| block.unwrap().number as u8);
-        let token = Token::new(request.token().as_slice()).unwrap();
+        let asked = view(&bytes).option(OptionNumber::BLOCK2);
+        let asked = asked.map_or(0, |value| BlockValue::decode(value).unwrap().number);
         let number = if asked == 3 { 1 } else { asked };
-        let (option, size) = (block_of(number, number < 39), (40_u16 * 16).to_be_bytes());
-        let options = [
-            (OptionNumber::BLOCK2, &option[..]),
-            (OptionNumber::SIZE2, &size[..]),
-        ];
-        let id = request.message_id();
-        net.inject_to_client(&message(PIGGYBACKED, id, &token, &options, &[1; 16]));
+        let block = reply(Code::CONTENT, &bytes).uint(OptionNumber::SIZE2, 40 * 16);
+        let block = block.block(OptionNumber::BLOCK2, (number, number < 39, 16));
+        net.inject_to_client(&block.payload(&[1; 16]).bytes());
     }
     assert!((10..30).contains(&answered), "{answered} blocks");
     assert!(net.failure().is_some(), "{:?}", net.events.last());
@@ -114,16 +76,13 @@ fn challenge_for_stale_echo_value_is_answered() {
     let mut net = without_server(Config::default());
     net.send(get("x"));
     for value in [&b"from the first copy"[..], b"new"] {
-        let (id, token) = last_of_client(&net);
-        let challenge = (Type::Acknowledgement, Code::UNAUTHORIZED);
-        let echo = [(OptionNumber::ECHO, value)];
-        net.inject_to_client(&message(challenge, id, &token, &echo, &[]));
-        let sent = net.sent_by_client();
-        let again = view(sent.last().unwrap());
-        assert_eq!(again.option(OptionNumber::ECHO), Some(value));
+        let challenge = answer(&net, Code::UNAUTHORIZED).option(252, value);
+        net.inject_to_client(&challenge.bytes());
+        let again = last_of_client(&net);
+        assert_eq!(view(&again).option(OptionNumber::ECHO), Some(value));
     }
-    let (id, token) = last_of_client(&net);
-    net.inject_to_client(&message(PIGGYBACKED, id, &token, &[], b"at last"));
+    let at_last = answer(&net, Code::CONTENT).payload(b"at last");
+    net.inject_to_client(&at_last.bytes());
     assert_eq!(net.response().unwrap().bytes()[..], *b"at last");
 }
 
@@ -164,15 +123,9 @@ fn block2_of_uncached_response_skips_the_application() {
         .into_iter()
         .enumerate()
     {
-        let option = block(3, false);
-        let options = [
-            (OptionNumber::URI_PATH, &b"x"[..]),
-            (OptionNumber::BLOCK2, &option[..]),
-        ];
-        let token = Token::new(&[7]).unwrap();
-        let what = (Type::Confirmable, method);
-        let id = MessageId(id as u16);
-        net.inject_to_server(&message(what, id, &token, &options, &[]));
+        let request = con(method, id as u16).path("x");
+        let request = request.block(OptionNumber::BLOCK2, (3, false, 16));
+        net.inject_to_server(&request.bytes());
         let sent = net.sent_by_server();
         let answer = view(sent.last().unwrap());
         assert_eq!(answer.code(), Code::REQUEST_ENTITY_INCOMPLETE);
@@ -181,14 +134,12 @@ fn block2_of_uncached_response_skips_the_application() {
 }
 
 /// Failure of a client that requests block 1 and receives these blocks.
-fn answered_with(blocks: &[(u8, bool)]) -> Option<Failure> {
+fn answered_with(blocks: &[(u32, bool)]) -> Option<Failure> {
     let mut net = without_server(config(|config| config.block_size = BlockSize::MIN));
     net.send(get("x"));
     for &(number, more) in blocks {
-        let (id, token) = last_of_client(&net);
-        let option = block(number, more);
-        let options = [(OptionNumber::BLOCK2, &option[..])];
-        net.inject_to_client(&message(PIGGYBACKED, id, &token, &options, &[1; 16]));
+        let block = block(&net, number, more);
+        net.inject_to_client(&block.bytes());
     }
     net.run_for(seconds(1_000));
     net.events.iter().find_map(|(_, event)| match event {
@@ -210,31 +161,30 @@ fn unrequested_blocks_fail_the_transfer() {
     }
 }
 
-/// An observing client after its first notification, and the token.
-fn observing(options: &[(OptionNumber, &[u8])], payload: &[u8]) -> (Net, Token) {
+/// An observing client without a notification.
+fn registering() -> Net {
     let mut net = without_server(config(|config| config.block_size = BlockSize::MIN));
-    net.send_with(get("x"), crate::net::observing());
-    let (id, token) = last_of_client(&net);
-    net.inject_to_client(&message(PIGGYBACKED, id, &token, options, payload));
-    (net, token)
+    net.send_with(get("x"), observing());
+    net
+}
+
+/// A notification with this number and Max-Age.
+fn notification(message: Wire, observe: u32, max_age: u32) -> Wire {
+    message
+        .uint(OptionNumber::OBSERVE, observe)
+        .uint(OptionNumber::MAX_AGE, max_age)
 }
 
 #[test]
 fn blockwise_state_slower_than_max_age_keeps_observation() {
-    let first = block(0, true);
-    let options = [
-        (OptionNumber::OBSERVE, &[1][..]),
-        (OptionNumber::MAX_AGE, &[1]),
-        (OptionNumber::BLOCK2, &first),
-    ];
-    let (mut net, _) = observing(&options, &[1; 16]);
-    let (id, token) = last_of_client(&net);
+    let mut net = registering();
+    let first = notification(block(&net, 0, true), 1, 1);
+    net.inject_to_client(&first.bytes());
+    let last = block(&net, 1, false).payload(&[2; 8]);
     net.run_for(seconds(2));
     let stale = |(_, event): &(_, Event)| matches!(event, Event::Stale { .. });
     assert!(net.events.iter().any(stale));
-    let option = block(1, false);
-    let options = [(OptionNumber::BLOCK2, &option[..])];
-    net.inject_to_client(&message(PIGGYBACKED, id, &token, &options, &[2; 8]));
+    net.inject_to_client(&last.bytes());
     let Some((_, Event::Notification { response, .. })) = net.events.last() else {
         panic!("{:?}", net.events.last());
     };
@@ -244,35 +194,23 @@ fn blockwise_state_slower_than_max_age_keeps_observation() {
 
 #[test]
 fn challenge_after_notification_keeps_observation() {
-    let options = [
-        (OptionNumber::OBSERVE, &[1][..]),
-        (OptionNumber::MAX_AGE, &[1]),
-    ];
-    let (mut net, token) = observing(&options, b"one");
+    let mut net = registering();
+    let registration = last_of_client(&net);
+    let one = notification(reply(Code::CONTENT, &registration), 1, 1);
+    net.inject_to_client(&one.payload(b"one").bytes());
     net.run_for(seconds(17));
     // The registration is acknowledged and a notification arrives before its response.
-    let (id, _) = last_of_client(&net);
-    net.inject_to_client(&message(
-        (Type::Acknowledgement, Code::EMPTY),
-        id,
-        &Token::default(),
-        &[],
-        &[],
-    ));
-    let options = [
-        (OptionNumber::OBSERVE, &[2][..]),
-        (OptionNumber::MAX_AGE, &[200]),
-    ];
-    let told = (Type::NonConfirmable, Code::CONTENT);
-    net.inject_to_client(&message(told, MessageId(1), &token, &options, b"two"));
+    let id = view(&last_of_client(&net)).message_id().0;
+    net.inject_to_client(&empty(Type::Acknowledgement, id));
+    let two = notification(non(Code::CONTENT, 1).token_of(&registration), 2, 200);
+    net.inject_to_client(&two.payload(b"two").bytes());
     // Then the response arrives.
-    let challenge = (Type::Confirmable, Code::UNAUTHORIZED);
-    let echo = [(OptionNumber::ECHO, &b"value"[..])];
-    net.inject_to_client(&message(challenge, MessageId(2), &token, &echo, &[]));
+    let challenge = con(Code::UNAUTHORIZED, 2).token_of(&registration);
+    net.inject_to_client(&challenge.option(252, b"value").bytes());
     assert_eq!(net.client.usage().observations, 1);
     net.run_for(seconds(16));
-    let sent = net.sent_by_client();
-    let again = view(sent.last().unwrap());
+    let again = last_of_client(&net);
+    let again = view(&again);
     assert_eq!(again.uint_option(OptionNumber::OBSERVE), Some(0));
     assert_eq!(again.option(OptionNumber::ECHO), Some(&b"value"[..]));
 }
@@ -291,13 +229,4 @@ fn multicast_requests_count_as_pending() {
     let to = crate::net::server_address();
     let refused = client.request(now, to, get("x"), RequestConfig::default());
     assert_eq!(refused, Err(RequestError::RequestsFull));
-}
-
-#[test]
-fn block_of_sixteen_bytes_is_decoded() {
-    let value = BlockValue::decode(&block(3, true)).unwrap();
-    assert_eq!(
-        (value.number, value.more, value.szx),
-        (3, true, BlockSize::MIN)
-    );
 }

@@ -1,8 +1,8 @@
 //! Servers that send every state instead of the newest only (`NotificationQueue::Queue`): order, limits and drops.
 
-use crate::net::wire::view;
+use crate::net::wire::{con, view};
 use crate::net::{Net, config, get, millis, observing, seconds};
-use carob_proto::codec::{MessageId, Type, Writer};
+use carob_proto::codec::{Code, MessageId, Type};
 use carob_proto::congestion::CongestionControl;
 use carob_proto::endpoint::{Config, Event, NotificationQueue, Subject, Tracing};
 use carob_proto::trace::TraceEvent;
@@ -185,26 +185,18 @@ fn rapid_notifications_reach_many_observers() {
     let now = carob_cc::time::Instant::ZERO;
     let address = |n: u16| std::net::SocketAddr::from(([10, 0, 0, 3], n));
     for n in 1..=40_u16 {
-        let mut buffer = [0; 64];
-        let token = carob_proto::codec::Token::new(&n.to_be_bytes()).unwrap();
-        let get = carob_proto::codec::Code::GET;
-        let mut writer =
-            Writer::new(&mut buffer, Type::Confirmable, get, MessageId(n), &token).unwrap();
-        writer
-            .uint_option(carob_proto::codec::OptionNumber::OBSERVE, 0)
-            .unwrap();
-        let length = writer.finish();
-        endpoint.handle_datagram(now, address(n), &buffer[..length]);
+        let register = con(Code::GET, n).token(&n.to_be_bytes()).option(6, b"");
+        endpoint.handle_datagram(now, address(n), &register.bytes());
         while let carob_proto::endpoint::Output::Event(Event::Request(id)) = endpoint.poll() {
             assert!(endpoint.observe(now, id, Subject(7)));
-            let response = carob_proto::Response::new(carob_proto::codec::Code::CONTENT);
+            let response = carob_proto::Response::new(Code::CONTENT);
             endpoint.respond(now, id, &response);
         }
     }
     while let carob_proto::endpoint::Output::Transmit { .. } = endpoint.poll() {}
     let mut told = 0;
     for n in 0..3 {
-        let mut state = carob_proto::Response::new(carob_proto::codec::Code::CONTENT);
+        let mut state = carob_proto::Response::new(Code::CONTENT);
         state.payload = carob_proto::message::Payload::Whole(vec![n].into());
         assert_eq!(endpoint.notify(now, Subject(7), &state, false), Ok(40));
     }

@@ -3,11 +3,11 @@
 mod notifying;
 mod registration;
 
-use crate::net::wire::view;
+use crate::net::wire::{con, reply, view};
 use crate::net::{Faults, Net, client_address, get, millis, observing, pattern, put, seconds};
 use carob_cc::random::Random;
 use carob_cc::time::{Duration, Instant};
-use carob_proto::codec::{BlockValue, Code, MessageId, OptionNumber, Type, Writer};
+use carob_proto::codec::{BlockValue, Code, MessageId, OptionNumber, Type};
 use carob_proto::endpoint::{Config, Event, Failure, RequestError, RequestId, Subject};
 use carob_proto::{Request, Response};
 
@@ -39,14 +39,13 @@ fn stale(net: &Net) -> Vec<(u64, Option<Failure>)> {
 
 /// A notification as Carob's server would send it, with these values.
 fn notification(net: &Net, kind: Type, id: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
-    let token = view(net.sent_by_client()[0]).token();
-    let mut buffer = [0; 128];
-    let mut writer = Writer::new(&mut buffer, kind, Code::CONTENT, MessageId(id), &token).unwrap();
-    writer.uint_option(OptionNumber::OBSERVE, sequence).unwrap();
-    writer.uint_option(OptionNumber::MAX_AGE, 1_000).unwrap();
-    writer.payload(payload).unwrap();
-    let length = writer.finish();
-    buffer[..length].to_vec()
+    let told = con(Code::CONTENT, id)
+        .kind(kind)
+        .token_of(net.sent_by_client()[0]);
+    let told = told
+        .uint(OptionNumber::OBSERVE, sequence)
+        .uint(OptionNumber::MAX_AGE, 1_000);
+    told.payload(payload).bytes()
 }
 
 /// Eventual consistency under loss, duplication and reordering.

@@ -38,6 +38,11 @@ pub fn ack(code: Code, id: u16) -> Wire {
     wire(Type::Acknowledgement, code, id)
 }
 
+/// A piggybacked response to a request.
+pub fn reply(code: Code, request: &[u8]) -> Wire {
+    ack(code, view(request).message_id().0).token_of(request)
+}
+
 /// An Empty message.
 pub fn empty(kind: Type, id: u16) -> Vec<u8> {
     let [high, low] = id.to_be_bytes();
@@ -45,6 +50,14 @@ pub fn empty(kind: Type, id: u16) -> Vec<u8> {
 }
 
 impl Wire {
+    pub fn kind(self, kind: Type) -> Self {
+        Self { kind, ..self }
+    }
+
+    pub fn id(self, id: u16) -> Self {
+        Self { id, ..self }
+    }
+
     pub fn token(mut self, token: &[u8]) -> Self {
         self.token = token.to_vec();
         self
@@ -58,6 +71,11 @@ impl Wire {
 
     pub fn option(mut self, number: u16, value: &[u8]) -> Self {
         self.options.push(OptionNumber(number), value).unwrap();
+        self
+    }
+
+    pub fn uint(mut self, number: OptionNumber, value: u32) -> Self {
+        self.options.push_uint(number, value).unwrap();
         self
     }
 

@@ -112,14 +112,8 @@ fn unreachable_observer_is_removed() {
 #[test]
 fn notification_with_unknown_critical_option_is_rejected() {
     let (mut net, _) = observed();
-    let token = view(net.sent_by_client()[0]).token();
-    let mut buffer = [0; 64];
-    let kind = Type::Confirmable;
-    let mut writer = Writer::new(&mut buffer, kind, Code::CONTENT, MessageId(7), &token).unwrap();
-    writer.uint_option(OptionNumber::OBSERVE, 9).unwrap();
-    writer.option(OptionNumber(2_049), b"x").unwrap();
-    let length = writer.finish();
-    net.inject_to_client(&buffer[..length]);
+    let told = con(Code::CONTENT, 7).token_of(net.sent_by_client()[0]);
+    net.inject_to_client(&told.option(6, &[9]).option(2_049, b"x").bytes());
     assert_eq!(
         net.failure(),
         Some(Failure::UnknownOption(OptionNumber(2_049)))
@@ -227,15 +221,8 @@ fn registration_is_retried_after_max_age_of_5_03() {
     while net.sent_by_client().len() < 2 {
         net.run_for(millis(100));
     }
-    let request = net.sent_by_client()[1].to_vec();
-    let view = view(&request);
-    let token = view.token();
-    let mut buffer = [0; 64];
-    let (kind, code) = (Type::Acknowledgement, Code::SERVICE_UNAVAILABLE);
-    let mut writer = Writer::new(&mut buffer, kind, code, view.message_id(), &token).unwrap();
-    writer.uint_option(OptionNumber::MAX_AGE, 500).unwrap();
-    let length = writer.finish();
-    net.inject_to_client(&buffer[..length]);
+    let refusal = reply(Code::SERVICE_UNAVAILABLE, net.sent_by_client()[1]);
+    net.inject_to_client(&refusal.uint(OptionNumber::MAX_AGE, 500).bytes());
     let now = net.now;
     net.server_dead = false;
     let sent = net.sent_by_client().len();
