@@ -30,6 +30,7 @@ pub mod distribution;
 mod engine;
 pub mod link;
 mod net;
+pub mod packet;
 pub mod pcapng;
 pub mod registry;
 mod run;

@@ -4,7 +4,12 @@
 //! messages before they are encrypted and after. Messages of a DTLS session are on a separate
 //! interface, in the form of Wireshark's export of decrypted messages: with the addresses and
 //! ports, but without their headers, since the port would mark them as encrypted.
+//!
+//! We never see the headers our messages travel with, so these are our own: right in addresses,
+//! ports, lengths and checksums, and of TCP in sequence numbers.
 
+use carob_sim::tcp::Segment;
+use carob_sim::tcp::segment::Flags;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -12,12 +17,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use carob::{Datagram, Scheme};
 use carob_proto::codec::Framing;
 use carob_proto::codec::frame::write_frame;
+use carob_sim::packet;
 use carob_sim::pcapng::{Direction, Packet, RAW_IP, UPPER_PDU, Writer};
 
-use super::packet;
 use crate::failure::Failure;
 use crate::printer;
 
@@ -38,6 +44,9 @@ pub(super) struct Capture {
     said: BTreeMap<SocketAddr, (u32, u32)>,
     failed: bool,
 }
+
+/// Bytes of a stream in one segment; real ones were cut elsewhere.
+const SEGMENT: usize = 1_400;
 
 /// Connections whose place in the stream is known. At the limit all are forgotten, and their
 /// captures restart.
@@ -87,12 +96,12 @@ impl Capture {
         let mut packets = Vec::new();
         let (mut interface, mut comment) = (PLAIN, None);
         if datagram.scheme == Scheme::Coap {
-            packets.push(packet::udp(from, to, datagram.bytes));
+            packets.push(packet::udp(from, to, false, datagram.bytes));
         } else if datagram.scheme == Scheme::Coaps {
             if !std::mem::replace(&mut self.decrypts, true) {
                 self.writer.interface("carob, decrypted", UPPER_PDU)?;
             }
-            packets.push(packet::exported(from, to, "coap", datagram.bytes));
+            packets.push(exported(from, to, "coap", datagram.bytes));
             (interface, comment) = (DECRYPTED, Some("went through a DTLS session"));
         } else {
             let mut framed = Vec::with_capacity(datagram.bytes.len() + 2);
@@ -106,8 +115,16 @@ impl Capture {
             } else {
                 (ours, theirs)
             };
-            for piece in framed.chunks(packet::SEGMENT) {
-                packets.push(packet::tcp(from, to, *mine, *other, piece));
+            for piece in framed.chunks(SEGMENT) {
+                let segment = Segment {
+                    seq: *mine,
+                    ack: *other,
+                    flags: Flags::PSH | Flags::ACK,
+                    window: u16::MAX,
+                    payload: Bytes::copy_from_slice(piece),
+                    ..Segment::default()
+                };
+                packets.push(packet::tcp(from, to, &segment));
                 *mine = mine.wrapping_add(piece.len() as u32);
             }
         }
@@ -163,4 +180,40 @@ fn address_towards(peer: SocketAddr) -> IpAddr {
         socket.local_addr()
     };
     chosen().map_or(any, |address| address.ip())
+}
+
+/// Packet of a datagram without headers, for Wireshark. Tags before it name its dissector and both
+/// addresses (Wireshark's Exported PDU, link type 252).
+fn exported(from: SocketAddr, to: SocketAddr, reader: &str, payload: &[u8]) -> Vec<u8> {
+    const READER: u16 = 12;
+    const PORT_TYPE: u16 = 24;
+    const PORT_TYPE_UDP: u32 = 3;
+    const PORTS: [u16; 2] = [25, 26];
+    const END: u16 = 0;
+    let mut bytes = Vec::with_capacity(64 + payload.len());
+    let mut tag = |tag: u16, value: &[u8]| {
+        let padded = value.len().next_multiple_of(4);
+        bytes.extend_from_slice(&tag.to_be_bytes());
+        bytes.extend_from_slice(&(padded as u16).to_be_bytes());
+        bytes.extend_from_slice(value);
+        bytes.resize(bytes.len() + padded - value.len(), 0);
+    };
+    tag(READER, reader.as_bytes());
+    match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            tag(20, &from.octets());
+            tag(21, &to.octets());
+        }
+        (from, to) => {
+            tag(22, &packet::in_v6(from).octets());
+            tag(23, &packet::in_v6(to).octets());
+        }
+    }
+    tag(PORT_TYPE, &PORT_TYPE_UDP.to_be_bytes());
+    for (number, port) in PORTS.into_iter().zip([from.port(), to.port()]) {
+        tag(number, &u32::from(port).to_be_bytes());
+    }
+    tag(END, &[]);
+    bytes.extend_from_slice(payload);
+    bytes
 }

@@ -3,7 +3,6 @@
 mod capture;
 mod handshakes;
 mod log;
-mod packet;
 mod silence;
 mod timing;
 pub(crate) mod warnings;

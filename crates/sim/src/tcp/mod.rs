@@ -13,7 +13,6 @@ pub mod segment;
 mod sender;
 pub mod settings;
 mod socket;
-pub mod wire;
 
 pub use receiver::OUT_OF_ORDER_MAX;
 pub use segment::Ranges;

@@ -1,17 +1,15 @@
-//! Two sockets and a path that can drop, delay, duplicate or mark every packet. Packets are encoded as IPv4.
+//! Two sockets and a path that can drop, delay, duplicate or mark every packet.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod transfer;
-
-use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 use carob_cc::time::{Duration, Instant};
 use carob_sim::queue::EventQueue;
 use carob_sim::random::Stream;
 use carob_sim::tcp::segment::{Ecn, Flags};
-use carob_sim::tcp::{Event, Output, Segment, Socket, TcpSettings, wire};
+use carob_sim::tcp::{Event, Output, Segment, Socket, TcpSettings};
 
 /// One-way delay in milliseconds.
 pub(crate) const DELAY: u64 = 50;
@@ -48,7 +46,7 @@ pub(crate) struct Sent {
 }
 
 enum SenderEvent {
-    Arrive(bool, Vec<u8>),
+    Arrive(bool, Segment),
     Wake(bool),
 }
 
@@ -181,8 +179,7 @@ impl Path {
         while let Some((now, event)) = self.queue.pop_until(end) {
             self.now = now;
             match event {
-                SenderEvent::Arrive(at_a, bytes) => {
-                    let (_, _, segment) = wire::decode(&bytes).expect("what was encoded");
+                SenderEvent::Arrive(at_a, segment) => {
                     self.end(at_a).socket.handle_segment(now, &segment);
                     self.drain(at_a);
                 }
@@ -334,23 +331,17 @@ impl Path {
         if fate == Fate::Mark && segment.ecn != Ecn::NotCapable {
             segment.ecn = Ecn::Experienced;
         }
-        let address = |last| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, last), 5_683);
-        let mut bytes = Vec::new();
-        wire::encode(&segment, address(1), address(2), number as u16, &mut bytes);
         let arrival = self.now + self.delay;
+        let arrive = |segment| SenderEvent::Arrive(!forth, segment);
         match fate {
             Fate::Drop => {}
             Fate::Deliver | Fate::Mark => {
-                self.queue.push(arrival, SenderEvent::Arrive(!forth, bytes));
+                self.queue.push(arrival, arrive(segment));
             }
-            Fate::Late(by) => self
-                .queue
-                .push(arrival + by, SenderEvent::Arrive(!forth, bytes)),
+            Fate::Late(by) => self.queue.push(arrival + by, arrive(segment)),
             Fate::Twice(by) => {
-                self.queue
-                    .push(arrival, SenderEvent::Arrive(!forth, bytes.clone()));
-                self.queue
-                    .push(arrival + by, SenderEvent::Arrive(!forth, bytes));
+                self.queue.push(arrival, arrive(segment.clone()));
+                self.queue.push(arrival + by, arrive(segment));
             }
         }
     }
