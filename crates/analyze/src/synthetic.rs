@@ -26,44 +26,91 @@ pub enum FileLayout {
 /// A capture that is being written.
 #[derive(Clone, Debug)]
 pub struct CaptureFile {
-    layout: FileLayout,
+    is_big_endian: bool,
+    format: Format,
     bytes: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+enum Format {
+    Pcap {
+        is_nanoseconds: bool,
+        is_modified: bool,
+    },
+    Pcapng {
+        /// Time resolutions of the interfaces, as `if_tsresol` has them.
+        resolutions: Vec<u8>,
+    },
 }
 
 /// The directions of a packet in pcapng.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Flag {
-    None,
-    Inbound,
-    Outbound,
+    None = 0,
+    Inbound = 1,
+    Outbound = 2,
 }
 
 impl CaptureFile {
     /// Begins a file with one interface of raw IP packets.
     pub fn new(layout: FileLayout) -> Self {
-        let mut file = Self {
-            layout,
-            bytes: Vec::new(),
-        };
         match layout {
-            FileLayout::Pcap => file.pcap_header(0xa1b2_c3d4),
-            FileLayout::PcapNanosecondsBigEndian => file.pcap_header(0xa1b2_3c4d),
-            FileLayout::Pcapng | FileLayout::PcapngBinaryBigEndian => file.section(),
+            FileLayout::Pcap => Self::pcap(LINK_TYPE_RAW, [false; 3]),
+            FileLayout::PcapNanosecondsBigEndian => Self::pcap(LINK_TYPE_RAW, [true, true, false]),
+            FileLayout::Pcapng => Self::pcapng(false, &[(LINK_TYPE_RAW, 6)]),
+            FileLayout::PcapngBinaryBigEndian => Self::pcapng(true, &[(LINK_TYPE_RAW, 0x80 + 20)]),
+        }
+    }
+
+    /// Begins a pcap file: whether it is big endian, has nanoseconds, and the packet headers of a modified libpcap.
+    pub fn pcap(link_type: u16, flags: [bool; 3]) -> Self {
+        let [is_big_endian, is_nanoseconds, is_modified] = flags;
+        let format = Format::Pcap {
+            is_nanoseconds,
+            is_modified,
+        };
+        let mut file = Self::empty(is_big_endian, format);
+        file.words(&[match (is_nanoseconds, is_modified) {
+            (true, _) => 0xa1b2_3c4d,
+            (false, true) => 0xa1b2_cd34,
+            (false, false) => 0xa1b2_c3d4,
+        }]);
+        file.shorts(&[2, 4]);
+        file.words(&[0, 0, 65_535, u32::from(link_type)]);
+        file
+    }
+
+    /// Begins a pcapng section with interfaces: link type and time resolution, as `if_tsresol` has it.
+    pub fn pcapng(is_big_endian: bool, interfaces: &[(u16, u8)]) -> Self {
+        let resolutions = interfaces.iter().map(|interface| interface.1).collect();
+        let mut file = Self::empty(is_big_endian, Format::Pcapng { resolutions });
+        file.words(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d]);
+        file.shorts(&[1, 0]);
+        file.words(&[u32::MAX, u32::MAX, 28]);
+        for (link_type, resolution) in interfaces {
+            file.words(&[1, 32]);
+            file.shorts(&[*link_type, 0]);
+            file.words(&[0]);
+            file.shorts(&[9, 1]);
+            file.bytes.extend([*resolution, 0, 0, 0]);
+            file.shorts(&[0, 0]);
+            file.words(&[32]);
         }
         file
     }
 
-    fn is_big_endian(&self) -> bool {
-        matches!(
-            self.layout,
-            FileLayout::PcapNanosecondsBigEndian | FileLayout::PcapngBinaryBigEndian
-        )
+    fn empty(is_big_endian: bool, format: Format) -> Self {
+        Self {
+            is_big_endian,
+            format,
+            bytes: Vec::new(),
+        }
     }
 
     fn words(&mut self, words: &[u32]) {
         for word in words {
-            self.bytes.extend(if self.is_big_endian() {
+            self.bytes.extend(if self.is_big_endian {
                 word.to_be_bytes()
             } else {
                 word.to_le_bytes()
@@ -73,7 +120,7 @@ impl CaptureFile {
 
     fn shorts(&mut self, shorts: &[u16]) {
         for short in shorts {
-            self.bytes.extend(if self.is_big_endian() {
+            self.bytes.extend(if self.is_big_endian {
                 short.to_be_bytes()
             } else {
                 short.to_le_bytes()
@@ -81,74 +128,64 @@ impl CaptureFile {
         }
     }
 
-    fn pcap_header(&mut self, magic: u32) {
-        self.words(&[magic]);
-        self.shorts(&[2, 4]);
-        self.words(&[0, 0, 65_535, u32::from(LINK_TYPE_RAW)]);
-    }
-
-    fn section(&mut self) {
-        self.words(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d]);
-        self.shorts(&[1, 0]);
-        self.words(&[u32::MAX, u32::MAX, 28]);
-        let resolution = match self.layout {
-            FileLayout::PcapngBinaryBigEndian => 0x80 + 20,
-            _ => 6,
-        };
-        self.words(&[1, 32]);
-        self.shorts(&[LINK_TYPE_RAW, 0]);
-        self.words(&[0]);
-        self.shorts(&[9, 1]);
-        self.bytes.extend([resolution, 0, 0, 0]);
-        self.shorts(&[0, 0]);
-        self.words(&[32]);
-    }
-
-    /// Adds a packet at a time in microseconds.
+    /// Adds a packet of the first interface at a time in microseconds.
     pub fn packet(&mut self, at_us: u64, flag: Flag, packet: &[u8]) {
-        let length = packet.len() as u32;
-        let (seconds, micros) = ((at_us / 1_000_000) as u32, (at_us % 1_000_000) as u32);
-        match self.layout {
-            FileLayout::Pcap => self.words(&[seconds, micros, length, length]),
-            FileLayout::PcapNanosecondsBigEndian => {
-                self.words(&[seconds, micros * 1_000, length, length]);
+        self.packet_of(0, at_us, flag, packet);
+    }
+
+    /// Adds a packet of an interface at a time in microseconds.
+    pub fn packet_of(&mut self, interface: u32, at_us: u64, flag: Flag, packet: &[u8]) {
+        self.cut(interface, at_us, flag, packet, packet.len());
+    }
+
+    /// Adds a packet of which at most `snap` bytes were captured.
+    pub fn cut(&mut self, interface: u32, at_us: u64, flag: Flag, packet: &[u8], snap: usize) {
+        let captured = &packet[..packet.len().min(snap)];
+        let lengths = [captured.len() as u32, packet.len() as u32];
+        match &self.format {
+            Format::Pcap {
+                is_nanoseconds,
+                is_modified,
+            } => {
+                let (unit, is_modified) = (if *is_nanoseconds { 1_000 } else { 1 }, *is_modified);
+                let fraction = (at_us % 1_000_000) as u32 * unit;
+                self.words(&[(at_us / 1_000_000) as u32, fraction]);
+                self.words(&lengths);
+                if is_modified {
+                    self.words(&[3, 0]);
+                }
+                self.bytes.extend(captured);
             }
-            FileLayout::Pcapng | FileLayout::PcapngBinaryBigEndian => {
-                let ticks = match self.layout {
-                    FileLayout::Pcapng => at_us,
-                    _ => (u128::from(at_us) * (1 << 20) / 1_000_000) as u64,
+            Format::Pcapng { resolutions } => {
+                let ticks = match resolutions[interface as usize] {
+                    binary @ 0x80.. => {
+                        (u128::from(at_us) * (1 << (binary & 0x7f)) / 1_000_000) as u64
+                    }
+                    decimal @ 6.. => at_us * 10_u64.pow(u32::from(decimal) - 6),
+                    decimal => at_us / 10_u64.pow(6 - u32::from(decimal)),
                 };
-                let padding = packet.len().next_multiple_of(4) - packet.len();
-                let total = 32 + length + padding as u32 + 12;
-                self.words(&[
-                    6,
-                    total,
-                    0,
-                    (ticks >> 32) as u32,
-                    ticks as u32,
-                    length,
-                    length,
-                ]);
-                self.bytes.extend(packet);
+                let padding = captured.len().next_multiple_of(4) - captured.len();
+                let total = 32 + lengths[0] + padding as u32 + 12;
+                self.words(&[6, total, interface, (ticks >> 32) as u32, ticks as u32]);
+                self.words(&lengths);
+                self.bytes.extend(captured);
                 self.bytes.extend(&[0; 3][..padding]);
                 self.shorts(&[2, 4]);
-                let flag = match flag {
-                    Flag::None => 0,
-                    Flag::Inbound => 1,
-                    Flag::Outbound => 2,
-                };
-                self.words(&[flag]);
+                self.words(&[flag as u32]);
                 self.shorts(&[0, 0]);
                 self.words(&[total]);
-                return;
             }
         }
-        self.bytes.extend(packet);
     }
 
     /// Adds a datagram without a direction.
     pub fn datagram(&mut self, at_us: u64, from: SocketAddr, to: SocketAddr, payload: &[u8]) {
         self.packet(at_us, Flag::None, &udp_packet(from, to, 64, payload));
+    }
+
+    /// Returns the file so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Returns the file.

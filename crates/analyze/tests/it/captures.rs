@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use carob_analyze::synthetic::{message, udp_packet};
+use carob_analyze::synthetic::{CaptureFile, Flag, message, udp_packet};
 use carob_analyze::{Analysis, Format, Options, Place, analyze};
 use carob_codec::{Code, OptionNumber, Type};
 
@@ -14,73 +14,22 @@ pub(crate) const SLL: u16 = 113;
 pub(crate) const SLL2: u16 = 276;
 pub(crate) const ROUND_TRIP: u64 = 50_000;
 
-/// A pcap file of any link type; little endian with microseconds by default.
-pub(crate) struct Pcap {
-    pub(crate) bytes: Vec<u8>,
-    is_big_endian: bool,
-    is_nanoseconds: bool,
-    is_modified: bool,
+/// A pcap file of any link type, little endian with microseconds.
+pub(crate) fn pcap(link_type: u16) -> CaptureFile {
+    CaptureFile::pcap(link_type, [false; 3])
 }
 
-impl Pcap {
-    pub(crate) fn new(link_type: u16) -> Self {
-        Self::with(link_type, [false; 3])
-    }
+/// A pcapng section with interfaces: link type and time resolution.
+pub(crate) fn section(interfaces: &[(u16, u8)]) -> CaptureFile {
+    CaptureFile::pcapng(false, interfaces)
+}
 
-    pub(crate) fn with(
-        link_type: u16,
-        [is_big_endian, is_nanoseconds, is_modified]: [bool; 3],
-    ) -> Self {
-        let mut file = Self {
-            bytes: Vec::new(),
-            is_big_endian,
-            is_nanoseconds,
-            is_modified,
-        };
-        let magic = match (is_nanoseconds, is_modified) {
-            (true, _) => 0xa1b2_3c4d,
-            (false, true) => 0xa1b2_cd34,
-            (false, false) => 0xa1b2_c3d4,
-        };
-        file.words(&[magic]);
-        let version: u32 = if is_big_endian {
-            2 << 16 | 4
-        } else {
-            4 << 16 | 2
-        };
-        file.words(&[version, 0, 0, 65_535, u32::from(link_type)]);
-        file
-    }
-
-    fn words(&mut self, words: &[u32]) {
-        for word in words {
-            self.bytes.extend(if self.is_big_endian {
-                word.to_be_bytes()
-            } else {
-                word.to_le_bytes()
-            });
-        }
-    }
-
-    /// Adds a frame truncated to `snap` bytes.
-    pub(crate) fn cut(&mut self, at: u64, frame: &[u8], snap: usize) {
-        let captured = &frame[..frame.len().min(snap)];
-        let unit = if self.is_nanoseconds { 1_000 } else { 1 };
-        let fraction = (at % 1_000_000) as u32 * unit;
-        let seconds = (at / 1_000_000) as u32;
-        self.words(&[seconds, fraction, captured.len() as u32, frame.len() as u32]);
-        if self.is_modified {
-            self.words(&[3, 0]);
-        }
-        self.bytes.extend(captured);
-    }
-
-    pub(crate) fn add(&mut self, at: u64, frame: &[u8]) {
-        self.cut(at, frame, usize::MAX);
-    }
-
-    pub(crate) fn found(&self) -> Analysis {
-        analyze(&self.bytes[..], &Options::default()).expect("a capture")
+/// The direction of a request or response at the client.
+pub(crate) fn way(is_request: bool) -> Flag {
+    if is_request {
+        Flag::Outbound
+    } else {
+        Flag::Inbound
     }
 }
 
@@ -186,67 +135,6 @@ pub(crate) fn ethernet(host: u8, tags: &[[u8; 2]], packet: &[u8]) -> Vec<u8> {
     // Short frames are padded to the Ethernet minimum.
     frame.resize(frame.len().max(60), 0);
     frame
-}
-
-/// A pcapng section with interfaces: link type, snap length and time resolution.
-pub(crate) struct Section {
-    pub(crate) bytes: Vec<u8>,
-    resolutions: Vec<u8>,
-}
-
-impl Section {
-    pub(crate) fn new(interfaces: &[(u16, u32, u8)]) -> Self {
-        let mut bytes = Vec::new();
-        let words = |bytes: &mut Vec<u8>, words: &[u32]| {
-            for word in words {
-                bytes.extend(word.to_le_bytes());
-            }
-        };
-        words(
-            &mut bytes,
-            &[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28],
-        );
-        for (link_type, snap, resolution) in interfaces {
-            words(
-                &mut bytes,
-                &[1, 32, u32::from(*link_type), *snap, 9 | 1 << 16],
-            );
-            words(&mut bytes, &[u32::from(*resolution), 0, 32]);
-        }
-        let resolutions = interfaces.iter().map(|interface| interface.2).collect();
-        Self { bytes, resolutions }
-    }
-
-    /// Adds a packet with a direction: 0 for unknown, 1 for inbound, 2 for outbound.
-    pub(crate) fn add(&mut self, interface: u32, at: u64, direction: u32, packet: &[u8]) {
-        let ticks = match self.resolutions[interface as usize] {
-            3 => at / 1_000,
-            6 => at,
-            9 => at * 1_000,
-            binary => (u128::from(at) * (1 << (binary & 0x7f)) / 1_000_000) as u64,
-        };
-        let length = packet.len() as u32;
-        let padded = packet.len().next_multiple_of(4);
-        let total = 32 + padded as u32 + 12;
-        let head = [
-            6,
-            total,
-            interface,
-            (ticks >> 32) as u32,
-            ticks as u32,
-            length,
-            length,
-        ];
-        for word in head {
-            self.bytes.extend(word.to_le_bytes());
-        }
-        self.bytes.extend(packet);
-        self.bytes
-            .resize(self.bytes.len() + padded - packet.len(), 0);
-        for word in [2 | 4 << 16, direction, 0, total] {
-            self.bytes.extend(word.to_le_bytes());
-        }
-    }
 }
 
 pub(crate) fn found(bytes: &[u8]) -> Analysis {

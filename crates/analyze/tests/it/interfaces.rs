@@ -1,6 +1,6 @@
 //! Packets captured more than once, multiple interfaces and sections, and packet order.
 
-use carob_analyze::synthetic::{FileLayout, udp_packet};
+use carob_analyze::synthetic::{FileLayout, Flag, udp_packet};
 use carob_analyze::{Certainty, FittedLink, Options, Place, analyze};
 
 use crate::captures::*;
@@ -93,13 +93,13 @@ fn packets_seen_twice_count_once() {
     ];
     for (name, link_type, twice, place) in kinds {
         for (from, to) in ends {
-            let mut file = Pcap::new(link_type);
+            let mut file = pcap(link_type);
             for (at, is_request, packet) in exchanges(from, to) {
                 for (later, frame) in [0, 30].into_iter().zip(twice(is_request, &packet)) {
-                    file.add(at + later, &frame);
+                    file.packet(at + later, Flag::None, &frame);
                 }
             }
-            let found = file.found();
+            let found = found(file.bytes());
             let about = format!("{name}, {from}");
             assert_four(&found, &about);
             assert_eq!(found.contents.repeated, 8, "{about}");
@@ -115,7 +115,7 @@ fn packets_seen_twice_count_once() {
 #[test]
 fn retransmissions_seen_twice_stay_retransmissions() {
     for is_identified in [false, true] {
-        let mut file = Pcap::new(SLL2);
+        let mut file = pcap(SLL2);
         for number in 0..4 {
             let at = 10_000_000 * u64::from(number);
             for (copy, later) in [0, 2_300_000].into_iter().enumerate() {
@@ -125,14 +125,14 @@ fn retransmissions_seen_twice_stay_retransmissions() {
                 } else {
                     0
                 };
-                file.add(at + later, &sll2(3, 4, &packet));
-                file.add(at + later + 40, &sll2(2, 4, &packet));
+                file.packet(at + later, Flag::None, &sll2(3, 4, &packet));
+                file.packet(at + later + 40, Flag::None, &sll2(2, 4, &packet));
             }
             let packet = udp_packet(server(), client(), 57, &payload(false, number));
-            file.add(at + 2_400_000, &sll2(2, 0, &packet));
-            file.add(at + 2_400_040, &sll2(3, 0, &packet));
+            file.packet(at + 2_400_000, Flag::None, &sll2(2, 0, &packet));
+            file.packet(at + 2_400_040, Flag::None, &sll2(3, 0, &packet));
         }
-        let found = file.found();
+        let found = found(file.bytes());
         assert_eq!(found.requests.exchanges, 4);
         assert_eq!(found.requests.retransmissions, 4);
         assert_eq!(found.contents.repeated, 12);
@@ -141,8 +141,8 @@ fn retransmissions_seen_twice_stay_retransmissions() {
 
 #[test]
 fn interfaces_have_their_own_link_type_and_resolution() {
-    let interfaces = [(1, 0, 6), (RAW, 0, 9), (SLL, 0, 0x80 + 30), (SLL2, 0, 3)];
-    let mut section = Section::new(&interfaces);
+    let interfaces = [(1, 6), (RAW, 9), (SLL, 0x80 + 30), (SLL2, 3)];
+    let mut file = section(&interfaces);
     for (number, (at, is_request, packet)) in exchanges(client(), server()).iter().enumerate() {
         let kind = if *is_request { 4 } else { 0 };
         let frames = [
@@ -153,25 +153,25 @@ fn interfaces_have_their_own_link_type_and_resolution() {
         ];
         // One exchange per interface. Captures of all interfaces have no directions except in "cooked" headers.
         let interface = number / 2;
-        let direction = if *is_request { 2 } else { 1 };
-        section.add(interface as u32, *at, direction, &frames[interface]);
+        let direction = way(*is_request);
+        file.packet_of(interface as u32, *at, direction, &frames[interface]);
     }
-    assert_four(&found(&section.bytes), "an interface for each exchange");
+    assert_four(&found(file.bytes()), "an interface for each exchange");
 }
 
 #[test]
 fn two_interfaces_of_one_pcapng_see_each_packet_once() {
-    for (first, second) in [([0, 0], [0, 0]), ([2, 1], [2, 1])] {
-        let mut section = Section::new(&[(1, 0, 6), (1, 0, 9)]);
+    for flags in [[Flag::None; 2], [Flag::Outbound, Flag::Inbound]] {
+        let mut file = section(&[(1, 6), (1, 9)]);
         for (at, is_request, packet) in exchanges(client(), server()) {
             let way = usize::from(!is_request);
             // Outgoing packets pass the bridge first and then its port; incoming ones the reverse.
             let order = if is_request { [0, 1] } else { [1, 0] };
-            section.add(order[0], at, first[way], &ethernet(1, &[], &packet));
-            section.add(order[1], at + 30, second[way], &ethernet(1, &[], &packet));
+            file.packet_of(order[0], at, flags[way], &ethernet(1, &[], &packet));
+            file.packet_of(order[1], at + 30, flags[way], &ethernet(1, &[], &packet));
         }
-        let found = found(&section.bytes);
-        assert_four(&found, &format!("{first:?}"));
+        let found = found(file.bytes());
+        assert_four(&found, &format!("{flags:?}"));
         assert_eq!(found.contents.repeated, 8);
         assert_eq!(found.transfers.complete + found.transfers.incomplete, 0);
     }
@@ -179,23 +179,23 @@ fn two_interfaces_of_one_pcapng_see_each_packet_once() {
 
 #[test]
 fn both_ends_in_one_pcapng_show_losses_by_direction() {
-    let mut section = Section::new(&[(RAW, 0, 6), (RAW, 0, 6)]);
+    let mut file = section(&[(RAW, 6), (RAW, 6)]);
     for number in 0..20_u8 {
         let at = 10_000_000 * u64::from(number);
         let request = udp_packet(client(), server(), 64, &payload(true, number));
         let response = udp_packet(server(), client(), 64, &payload(false, number));
-        section.add(0, at, 2, &request);
+        file.packet_of(0, at, Flag::Outbound, &request);
         // The first transmission of every fifth request is lost.
         let mut later = 0;
         if number % 5 == 0 {
             later = 2_000_000;
-            section.add(0, at + later, 2, &request);
+            file.packet_of(0, at + later, Flag::Outbound, &request);
         }
-        section.add(1, at + later + 20_000, 1, &request);
-        section.add(1, at + later + 20_500, 2, &response);
-        section.add(0, at + later + 40_500, 1, &response);
+        file.packet_of(1, at + later + 20_000, Flag::Inbound, &request);
+        file.packet_of(1, at + later + 20_500, Flag::Outbound, &response);
+        file.packet_of(0, at + later + 40_500, Flag::Inbound, &response);
     }
-    let found = found(&section.bytes);
+    let found = found(file.bytes());
     assert_eq!(
         (found.requests.exchanges, found.requests.retransmissions),
         (20, 4)
@@ -209,11 +209,11 @@ fn both_ends_in_one_pcapng_show_losses_by_direction() {
 
 #[test]
 fn a_tap_to_which_all_packets_are_inbound_is_between_the_peers() {
-    let mut section = Section::new(&[(1, 0, 6)]);
+    let mut file = section(&[(1, 6)]);
     for (at, _, packet) in exchanges(client(), server()) {
-        section.add(0, at, 1, &ethernet(1, &[], &packet));
+        file.packet_of(0, at, Flag::Inbound, &ethernet(1, &[], &packet));
     }
-    let found = found(&section.bytes);
+    let found = found(file.bytes());
     assert_four(&found, "tap");
     assert!(
         !matches!(found.basis, carob_analyze::Basis::Directions),
@@ -229,16 +229,16 @@ fn sections_have_their_own_interfaces() {
     for (number, pair) in packets.chunks(2).enumerate() {
         let resolution = [6, 9, 3, 0x80 + 20][number];
         let link_type = [1, RAW, 1, RAW][number];
-        let mut section = Section::new(&[(link_type, 0, resolution)]);
+        let mut file = section(&[(link_type, resolution)]);
         for (at, is_request, packet) in pair {
             let frame = if link_type == 1 {
                 ethernet(1, &[], packet)
             } else {
                 packet.clone()
             };
-            section.add(0, *at, if *is_request { 2 } else { 1 }, &frame);
+            file.packet_of(0, *at, way(*is_request), &frame);
         }
-        bytes.extend(section.bytes);
+        bytes.extend(file.bytes());
     }
     assert_four(&found(&bytes), "sections");
 }
@@ -247,28 +247,23 @@ fn sections_have_their_own_interfaces() {
 fn packets_in_another_order_than_their_times_are_put_in_order() {
     // dumpcap writes packets of several interfaces in order of its threads.
     let packets = exchanges(client(), server());
-    let mut section = Section::new(&[(RAW, 0, 6), (RAW, 0, 6)]);
+    let mut file = section(&[(RAW, 6), (RAW, 6)]);
     for pair in packets.chunks(2) {
         for (at, is_request, packet) in pair.iter().rev() {
-            section.add(
-                u32::from(*is_request),
-                *at,
-                if *is_request { 2 } else { 1 },
-                packet,
-            );
+            file.packet_of(u32::from(*is_request), *at, way(*is_request), packet);
         }
     }
-    let analysis = found(&section.bytes);
+    let analysis = found(file.bytes());
     assert_four(&analysis, "replies before requests");
     assert_eq!(analysis.contents.disordered, 0);
     // Captures concatenated in the wrong order.
-    let mut file = Pcap::new(RAW);
+    let mut file = pcap(RAW);
     for hour in [2, 0, 1] {
         for (at, _, packet) in exchanges(client(), server()) {
-            file.add(hour * 3_600_000_000 + at, &packet);
+            file.packet(hour * 3_600_000_000 + at, Flag::None, &packet);
         }
     }
-    let requests = file.found().requests;
+    let requests = found(file.bytes()).requests;
     assert_eq!(
         (requests.exchanges, requests.answered, requests.unanswered),
         (12, 12, 0)

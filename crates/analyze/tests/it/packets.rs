@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use carob_analyze::synthetic::{message, udp_packet};
+use carob_analyze::synthetic::{CaptureFile, Flag, message, udp_packet};
 use carob_codec::{BlockSize, BlockValue, Code, OptionNumber, Type};
 
 use crate::captures::*;
@@ -74,11 +74,11 @@ fn every_link_type_gives_the_same_exchanges() {
                 [false, true, false],
                 [true, false, true],
             ] {
-                let mut file = Pcap::with(link_type, layout);
+                let mut file = CaptureFile::pcap(link_type, layout);
                 for (at, is_request, packet) in exchanges(from, to) {
-                    file.add(at, &frame(is_request, &packet));
+                    file.packet(at, Flag::None, &frame(is_request, &packet));
                 }
-                let found = file.found();
+                let found = found(file.bytes());
                 assert_four(&found, &format!("{name}, {from}, {layout:?}"));
                 assert_eq!(found.contents.repeated, 0, "{name}");
             }
@@ -91,11 +91,11 @@ fn cut_packets_are_read_as_far_as_they_go() {
     const NEEDED: u32 = 60;
     // Ethernet, IP and UDP headers take 42 bytes, the CoAP header and token 4 and 2.
     for snap in 0..70 {
-        let mut file = Pcap::new(1);
+        let mut file = pcap(1);
         for (at, _, packet) in exchanges(client(), server()) {
-            file.cut(at, &ethernet(1, &[], &packet), snap);
+            file.cut(0, at, Flag::None, &ethernet(1, &[], &packet), snap);
         }
-        let found = file.found();
+        let found = found(file.bytes());
         let contents = &found.contents;
         assert_eq!((contents.malformed, contents.broken), (0, 0), "{snap}");
         match snap {
@@ -120,7 +120,7 @@ fn cut_packets_are_read_as_far_as_they_go() {
 
 #[test]
 fn cut_messages_give_no_sizes_of_transfers_that_were_not_read() {
-    let mut file = Pcap::new(RAW);
+    let mut file = pcap(RAW);
     for number in 0..4_u32 {
         let size = BlockSize::from_szx(2).expect("64 bytes");
         let block = BlockValue::new(number, number < 3, size)
@@ -143,14 +143,15 @@ fn cut_messages_give_no_sizes_of_transfers_that_were_not_read() {
             &options,
             &body,
         );
-        file.add(at, &udp_packet(client(), server(), 64, &request));
-        file.cut(
-            at + 9_000,
-            &udp_packet(server(), client(), 64, &response),
-            50,
+        file.packet(
+            at,
+            Flag::None,
+            &udp_packet(client(), server(), 64, &request),
         );
+        let response = udp_packet(server(), client(), 64, &response);
+        file.cut(0, at + 9_000, Flag::None, &response, 50);
     }
-    let found = file.found();
+    let found = found(file.bytes());
     assert_eq!((found.requests.exchanges, found.requests.answered), (4, 4));
     assert_eq!(found.transfers.complete + found.transfers.incomplete, 0);
     assert_eq!(found.contents.cut_short, 4);
@@ -192,7 +193,7 @@ fn fragments_are_put_together_in_any_order() {
     for (from, to) in ends {
         for is_reversed in [false, true] {
             for copies in [1, 2] {
-                let mut file = Pcap::new(RAW);
+                let mut file = pcap(RAW);
                 for (number, (at, _, packet)) in exchanges(from, to).into_iter().enumerate() {
                     let mut pieces = fragments(&packet, 8, number as u8 + 1);
                     assert!(pieces.len() > 2);
@@ -201,23 +202,23 @@ fn fragments_are_put_together_in_any_order() {
                     }
                     for (place, piece) in pieces.iter().enumerate() {
                         for copy in 0..copies {
-                            file.add(at + 10 * place as u64 + copy, piece);
+                            file.packet(at + 10 * place as u64 + copy, Flag::None, piece);
                         }
                     }
                 }
-                let found = file.found();
+                let found = found(file.bytes());
                 assert_four(&found, &format!("{from} {is_reversed} {copies}"));
                 assert_eq!(found.contents.fragments, 0);
             }
         }
         // If one fragment is missing, the message is not read and the other fragments are counted.
-        let mut file = Pcap::new(RAW);
+        let mut file = pcap(RAW);
         let (at, _, packet) = exchanges(from, to).swap_remove(0);
         let pieces = fragments(&packet, 8, 1);
         for piece in &pieces[1..] {
-            file.add(at, piece);
+            file.packet(at, Flag::None, piece);
         }
-        let found = file.found();
+        let found = found(file.bytes());
         assert_eq!(found.contents.messages, 0);
         assert_eq!(found.contents.fragments, pieces.len() as u64 - 1);
         assert_eq!(found.contents.malformed + found.contents.others, 0);
@@ -268,11 +269,11 @@ fn simple_tunnels_are_opened_and_others_are_named() {
         }),
     ];
     for (name, packets, wrap) in opened {
-        let mut file = Pcap::new(RAW);
+        let mut file = pcap(RAW);
         for (at, _, packet) in packets {
-            file.add(*at, &wrap(packet));
+            file.packet(*at, Flag::None, &wrap(packet));
         }
-        assert_four(&file.found(), name);
+        assert_four(&found(file.bytes()), name);
     }
     let udp = |port: u16, head: &[u8], packet: &[u8]| {
         let payload = [head, packet].concat();
@@ -311,9 +312,9 @@ fn simple_tunnels_are_opened_and_others_are_named() {
         ),
     ];
     for (name, packet) in named {
-        let mut file = Pcap::new(RAW);
-        file.add(1_000_000, &packet);
-        let found = file.found();
+        let mut file = pcap(RAW);
+        file.packet(1_000_000, Flag::None, &packet);
+        let found = found(file.bytes());
         let contents = &found.contents;
         assert_eq!(contents.messages, 0, "{name}");
         assert_eq!(contents.others, 0, "{name}");
@@ -335,9 +336,9 @@ fn link_types_without_a_reader_are_named_with_a_conversion() {
         (251, "Bluetooth LE"),
         (9_999, "unknown"),
     ] {
-        let mut file = Pcap::new(number);
-        file.add(0, &[0; 60]);
-        let found = file.found();
+        let mut file = pcap(number);
+        file.packet(0, Flag::None, &[0; 60]);
+        let found = found(file.bytes());
         assert_eq!(found.contents.unknown_link, Some(u32::from(number)));
         let text = found.unknowns().join(" ");
         assert!(
