@@ -6,7 +6,7 @@
 use core::fmt;
 use core::ops::Deref;
 
-use super::uint::{decode_uint, encode_uint};
+use super::option_iter::{decode_uint, encode_uint};
 
 /// The largest block number: the field has 20 bits.
 pub const MAX_BLOCK_NUMBER: u32 = 0xf_ffff;

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::numbers::OptionNumber;
 use super::option_iter::{OptionIter, OptionList, OptionView};
-use super::uint::{decode_option, encode_uint};
+use super::option_iter::{decode_option, encode_uint};
 use super::view::MessageView;
 use super::writer::{EncodeError, OptionHead, Writer};
 

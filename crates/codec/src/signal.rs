@@ -4,8 +4,8 @@
 
 use super::header::{MessageId, Type};
 use super::numbers::{Code, OptionNumber, SignallingOptionDefinition};
+use super::option_iter::{decode_uint, encode_uint};
 use super::token::{BASE_TOKEN_LENGTH, MAX_TOKEN_LENGTH};
-use super::uint::{decode_uint, encode_uint};
 use super::view::MessageView;
 use super::writer::{EncodeError, Writer};
 

@@ -4,11 +4,11 @@ use core::fmt;
 
 use super::header::{HEADER_LENGTH, Header, MessageId, Type, VERSION};
 use super::numbers::{Code, OptionNumber};
+use super::option_iter::decode_option;
 use super::option_iter::{OptionIter, OptionList, split_option};
 use super::token::{
     BASE_TOKEN_LENGTH, LONGEST_PLAIN, RESERVED, TokenView, extension_length, token_length,
 };
-use super::uint::decode_option;
 
 /// The byte that separates options from payload.
 pub(super) const PAYLOAD_MARKER: u8 = 0xff;

@@ -4,8 +4,8 @@ use core::fmt;
 
 use super::header::{HEADER_LENGTH, MessageId, Type, VERSION};
 use super::numbers::{Code, OptionNumber};
+use super::option_iter::encode_uint;
 use super::token::{LONGEST_PLAIN, TokenLength};
-use super::uint::encode_uint;
 use super::view::PAYLOAD_MARKER;
 
 /// The longest option value the format can express, in bytes.

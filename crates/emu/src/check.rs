@@ -9,7 +9,7 @@ use crate::Error;
 use crate::bpf::InitialTimeout;
 use crate::kernel;
 use crate::namespace::Namespace;
-use crate::netlink::Netlink;
+use crate::namespace::Netlink;
 use crate::realtime;
 use crate::report::{Item, Report};
 use crate::sys;

@@ -18,7 +18,7 @@ use crate::capture::{Capture, Captured};
 use crate::engine::{Command, Ended, Engine, PACKET_BYTES_MAX, Side};
 use crate::kernel::{self, Sysctl};
 use crate::namespace::Namespace;
-use crate::netlink::Netlink;
+use crate::namespace::Netlink;
 use crate::port::{Port, Ports};
 use crate::realtime::{self, RealTime};
 use crate::report::Setting;

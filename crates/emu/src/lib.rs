@@ -10,7 +10,7 @@
 //! devices and the BPF program live as long as their descriptors: nothing is left behind however
 //! the process ends.
 //!
-//! Reading order: `namespace`, `tun` and `netlink` (devices), `port` and `engine` (packets), `kernel` and
+//! Reading order: `namespace` and `tun` (devices), `port` and `engine` (packets), `kernel` and
 //! `bpf` (TCP settings), `emulator` (all together), `flow` (sockets).
 //!
 //! ```no_run
@@ -55,8 +55,6 @@ pub mod flow;
 pub mod kernel;
 #[cfg(target_os = "linux")]
 mod namespace;
-#[cfg(target_os = "linux")]
-mod netlink;
 #[cfg(target_os = "linux")]
 mod packet;
 mod port;

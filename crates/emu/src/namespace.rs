@@ -1,15 +1,26 @@
-//! Network namespaces without names.
-//!
-//! A namespace lives as long as something refers to it: a descriptor, a socket, a device's packet
-//! queue. One that is created here has no other reference, so nothing is left behind however the
-//! process ends, and nothing appears in `/run/netns`.
+//! Network namespaces without names, and netlink messages that configure them.
 
 use std::fs::File;
-use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::panic::resume_unwind;
-use std::thread;
+use std::{io, thread};
 
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::socket::{
+    AddressFamily as Family, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv,
+    sendto, socket,
+};
 
 use crate::Error;
 
@@ -63,6 +74,125 @@ impl Namespace {
     }
 }
 
+/// A socket to the kernel's routing family, of the namespace it was created in.
+#[derive(Debug)]
+pub(crate) struct Netlink {
+    socket: OwnedFd,
+    sequence: u32,
+}
+
+/// Settings of a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceSettings {
+    /// The largest packet in bytes.
+    pub(crate) mtu_bytes: u32,
+    /// Queue of packets in the kernel until the engine reads them.
+    pub(crate) queue_packets: u32,
+    /// Maximum segments that the kernel passes down at once.
+    pub(crate) gso_max_segments: u32,
+}
+
+impl Netlink {
+    /// Opens a socket in the namespace of the calling thread.
+    pub(crate) fn open() -> io::Result<Self> {
+        let socket = socket(
+            Family::Netlink,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::NetlinkRoute,
+        )?;
+        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
+        Ok(Self {
+            socket,
+            sequence: 0,
+        })
+    }
+
+    /// Sets a device up and running.
+    pub(crate) fn set_device(&mut self, index: u32, settings: &DeviceSettings) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.header.flags = LinkFlags::Up;
+        message.header.change_mask = LinkFlags::Up;
+        message.attributes = vec![
+            LinkAttribute::Mtu(settings.mtu_bytes),
+            LinkAttribute::TxQueueLen(settings.queue_packets),
+            LinkAttribute::GsoMaxSegs(settings.gso_max_segments),
+        ];
+        self.ask(RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Gives a device an address without a network around it.
+    pub(crate) fn add_address(&mut self, index: u32, address: Ipv4Addr) -> io::Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.prefix_len = 32;
+        message.header.index = index;
+        message.attributes = vec![
+            AddressAttribute::Local(address.into()),
+            AddressAttribute::Address(address.into()),
+        ];
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        self.ask(RouteNetlinkMessage::NewAddress(message), flags)
+    }
+
+    /// Adds a route to `peer` through a device, from `source`, with an initial congestion window in
+    /// segments.
+    pub(crate) fn add_route(
+        &mut self,
+        index: u32,
+        peer: Ipv4Addr,
+        source: Ipv4Addr,
+        initial_window: u32,
+    ) -> io::Result<()> {
+        let mut message = RouteMessage::default();
+        message.header = RouteHeader {
+            address_family: AddressFamily::Inet,
+            destination_prefix_length: 32,
+            table: RouteHeader::RT_TABLE_MAIN,
+            protocol: RouteProtocol::Static,
+            scope: RouteScope::Link,
+            kind: RouteType::Unicast,
+            ..RouteHeader::default()
+        };
+        message.attributes = vec![
+            RouteAttribute::Destination(peer.into()),
+            RouteAttribute::PrefSource(source.into()),
+            RouteAttribute::Oif(index),
+            RouteAttribute::Metrics(vec![RouteMetric::InitCwnd(initial_window)]),
+        ];
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        self.ask(RouteNetlinkMessage::NewRoute(message), flags)
+    }
+
+    /// Sends one request and waits for the kernel's reply.
+    fn ask(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        let kernel = NetlinkAddr::new(0, 0);
+        sendto(self.socket.as_raw_fd(), &bytes, &kernel, MsgFlags::empty())?;
+
+        let mut answer = [0; 4_096];
+        let length = recv(self.socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+        let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer[..length])
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        match answer.payload {
+            NetlinkPayload::Error(error) if error.code.is_none() => Ok(()),
+            NetlinkPayload::Error(error) => Err(error.to_io()),
+            _ => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the kernel answered something else",
+            )),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +226,15 @@ mod tests {
         let inside = namespace.enter(which).unwrap();
         assert_ne!(inside, before);
         assert_eq!(which(), before);
+    }
+
+    #[test]
+    fn the_kernels_refusal_is_an_error() {
+        // Device 1 << 30 exists nowhere; without privileges the error is another.
+        let mut netlink = Netlink::open().unwrap();
+        let address = Ipv4Addr::new(10, 0, 0, 1);
+        let error = netlink.add_address(1 << 30, address).unwrap_err();
+        let codes = [nix::libc::ENODEV, nix::libc::EPERM];
+        assert!(codes.contains(&error.raw_os_error().unwrap()), "{error}");
     }
 }

@@ -11,7 +11,7 @@ use nix::libc;
 use nix::net::if_::if_nametoindex;
 
 use crate::Error;
-use crate::netlink::{DeviceSettings, Netlink};
+use crate::namespace::{DeviceSettings, Netlink};
 use crate::sys;
 
 /// The device that creates TUN devices.

@@ -2,7 +2,7 @@
 //!
 //! [`call`] takes one object of JSON and returns one: `{"ok": ...}`, or `{"error": ..., "remedy": ...}`. On
 //! wasm32, `abi` exports it to JavaScript. Reading order: `source` (the scenario that a request names), `runs`
-//! (rows, samples and rankings), `search` (recommendation), `transcript` (one run to watch), `presets` (lists).
+//! (rows, samples, rankings, recommendation), `transcript` (one run to watch), `presets` (lists).
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]
@@ -14,7 +14,6 @@ mod error;
 mod mesh_transcript;
 mod presets;
 mod runs;
-mod search;
 mod source;
 mod transcript;
 
@@ -54,7 +53,7 @@ enum Call {
     /// Begins the search of `carob lab compare`, whose runs other instances make.
     Search { link: LinkForm },
     /// Results for the search.
-    SearchResults(search::Results),
+    SearchResults(runs::Results),
     /// Places of colour and marker of each name of a figure.
     Looks { names: Vec<String> },
     /// The answer by the runs that the search has.
@@ -97,11 +96,11 @@ fn handle(call: Call) -> Result<Value, CallError> {
         Call::Trace { name, text, steps } => source::attach(&name, &text, steps),
         Call::Looks { names } => Ok(json!(looks(names.iter().map(String::as_str)))),
         Call::Ranking(values) => Ok(runs::ranking(&values)),
-        Call::Search { link } => search::begin(&link),
-        Call::SearchResults(results) => search::add(&results),
-        Call::SearchSoFar => search::so_far(),
-        Call::SearchStep => search::step(),
-        Call::SearchRuns { link, request } => search::make(&link, &request),
+        Call::Search { link } => runs::begin(&link),
+        Call::SearchResults(results) => runs::add(&results),
+        Call::SearchSoFar => runs::so_far(),
+        Call::SearchStep => runs::step(),
+        Call::SearchRuns { link, request } => runs::make(&link, &request),
         Call::Watch {
             source,
             algorithm,

@@ -1,12 +1,11 @@
 //! The runtime: one task for each endpoint, which owns a transport and its engine.
 //!
-//! [`task`] is the loop of a task, [`core`](self::core) executes the engine's outputs, [`commands`]
+//! [`task`] is the loop of a task, [`core`](self::core) executes the engine's outputs and
 //! the commands of applications. Applications reach a task by its [`Handle`] ([`messages`]); requests wait
 //! in [`pending`]. A server is a [`Service`]. A client's endpoints are a [`TransportSet`], each
 //! started at first use.
 
 mod alarm;
-mod commands;
 mod core;
 mod messages;
 #[cfg(feature = "metrics")]

@@ -29,7 +29,6 @@
 //! ```
 
 mod check;
-mod exchange;
 mod trial;
 
 pub use check::{Check, Violation};

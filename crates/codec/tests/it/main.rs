@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod corpus;
-mod differential;
 mod link_format;
 mod numbers;
 mod properties;

@@ -20,7 +20,7 @@ use carob_sim::spec::{
 
 use super::algorithm::{Algorithm, Protocol};
 use super::cases::Cases;
-use super::changes::Change;
+use super::cases::Change;
 use super::error::{Place, ScenarioError};
 use super::settings::Settings;
 use super::value::Value;

@@ -13,7 +13,6 @@ pub mod value;
 mod algorithm;
 mod cases;
 mod cell;
-mod changes;
 mod describe;
 mod device;
 mod document;
@@ -25,7 +24,6 @@ mod network;
 mod notifications;
 mod path_changes;
 mod queue;
-mod required;
 mod server;
 mod settings;
 mod tcp;
@@ -43,8 +41,8 @@ use carob_sim::registry::Registry;
 use carob_sim::spec::RunSpec;
 
 pub use algorithm::{Algorithm, every_name, is_known};
+pub use cases::Change;
 pub use cell::Cell;
-pub use changes::Change;
 pub use describe::{Described, Origin, Parameter};
 pub use error::{Place, Problem, ScenarioError, ScenarioErrors};
 pub use mesh::lossy;
@@ -131,7 +129,7 @@ impl Scenario {
         pattern: Option<&str>,
     ) -> Result<Self, ScenarioErrors> {
         let mut raw = document::parse(name, text)?;
-        let own = changes::own(&raw, !overrides.is_empty());
+        let own = cases::own(&raw, !overrides.is_empty());
         let wrong = overrides
             .iter()
             .filter_map(|typed| override_one(&mut raw, typed).err());
@@ -195,21 +193,21 @@ impl Scenario {
                     place: whole.clone(),
                 });
         }
-        required::name_by_file(&source.0, &mut settings, &axes, &whole);
-        let mut absent = required::absent(&whole, &settings);
+        document::name_by_file(&source.0, &mut settings, &axes, &whole);
+        let mut absent = document::absent(&whole, &settings);
         if !absent.is_empty() {
             // With placeholders, all missing keys are reported in one pass.
-            required::stand_in(&mut settings);
+            document::stand_in(&mut settings);
         }
         let settings = Settings::new(settings);
-        let changes = changes::of(own, &settings, &axes);
+        let changes = cases::of(own, &settings, &axes);
         let mut scenario = match Self::of(settings, axes, &only, &cases, changes, registry) {
             Ok(scenario) => Self { source, ..scenario },
             Err(error) if absent.is_empty() => return Err(error.into()),
             // The placeholder of a missing key may not fit the rest.
             Err(_) => return Err(ScenarioErrors::of(absent).expect("some are absent")),
         };
-        absent.extend(required::missing_in(&scenario, &whole));
+        absent.extend(document::missing_in(&scenario, &whole));
         if let Some(errors) = ScenarioErrors::of(absent) {
             return Err(errors);
         }

@@ -206,7 +206,7 @@ fn changed_keys(cells: &[&Cell], paths: &[&str]) -> Vec<String> {
                 return None;
             }
             let name = path.rsplit('.').next().unwrap_or(path).replace('_', " ");
-            let value = super::changes::shown(&values(cells, path));
+            let value = super::cases::shown(&values(cells, path));
             let shown = if value.chars().count() > SHOWN_MAX {
                 let start: String = value.chars().take(SHOWN_MAX).collect();
                 format!("{start}...")

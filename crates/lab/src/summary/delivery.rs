@@ -2,7 +2,7 @@
 //! the choice of algorithm matters.
 
 use super::differences::{chosen, series_of_metric, widest};
-use super::lines::{each_lines, label, lines};
+use super::medians::{each_lines, label, lines};
 use super::transmission;
 use crate::metrics::{self, Metric, Metrics};
 use crate::run::{EachRow, Outcome, Row};

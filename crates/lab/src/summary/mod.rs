@@ -2,7 +2,6 @@
 
 pub(crate) mod delivery;
 mod differences;
-mod lines;
 mod medians;
 mod reading;
 mod shares;
@@ -12,7 +11,7 @@ use std::collections::BTreeMap;
 
 use carob_sim::spec::{RunSpec, Transport};
 
-use lines::{RANKED_FROM, SAME, each_lines, lines};
+use medians::{RANKED_FROM, SAME, each_lines, lines};
 
 use crate::metrics;
 use crate::published::{self, Print};
@@ -21,8 +20,8 @@ use crate::statistics::{Statistic, Statistics};
 use crate::text::{Emphasis, TextTable, dash, listed, percent_done, seconds};
 
 pub(crate) use differences::{Series, series};
-pub(crate) use lines::{algorithms, label};
 pub use medians::table as medians;
+pub(crate) use medians::{algorithms, label};
 pub use reading::reading;
 pub(crate) use shares::is_shared;
 

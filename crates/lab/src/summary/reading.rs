@@ -4,7 +4,7 @@
 
 use super::delivery;
 use super::differences::{Series, Widest, chosen, series, series_of_metric, widest};
-use super::lines::{SAME, algorithms, label};
+use super::medians::{SAME, algorithms, label};
 use super::shares::is_shared;
 use crate::metrics;
 use crate::paired::{Paired, SEEDS_MIN, pairs};

@@ -1,6 +1,6 @@
 //! The table of algorithms that share a link and whose flows run until the time limit.
 
-use super::lines::lines;
+use super::medians::lines;
 use super::transmission;
 use crate::metrics;
 use crate::run::{Row, Timed};

@@ -6,7 +6,6 @@
 #![allow(clippy::missing_panics_doc, reason = "that is what they are for")]
 
 mod bodies;
-mod endpoint;
 mod exchanges;
 mod messages;
 mod q_block;
@@ -16,8 +15,8 @@ mod replay;
 mod texts;
 
 pub use bodies::bodies;
-pub use endpoint::endpoint;
 pub use exchanges::exchanges;
+pub use messages::endpoint;
 pub use messages::{decode, edit, frames};
 pub use q_block::q_block;
 pub use texts::{link_format, prefix, proxy, uri};

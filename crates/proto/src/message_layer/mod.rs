@@ -9,7 +9,6 @@ pub(crate) mod bottleneck_group;
 mod copy_tagging;
 mod end;
 mod exchange;
-mod index;
 mod input;
 mod matching;
 pub(crate) mod peer;
@@ -46,11 +45,11 @@ use crate::writing::set_header;
 
 pub(crate) use crate::message_layer::queue::Queue;
 
+pub(crate) use crate::message_layer::exchange::ExchangeIndex;
 pub(crate) use crate::message_layer::exchange::{
     Ended, Exchange, Purpose, ReplyFault, RequestTraits, State, Submission, SuppressedWait,
     UNLIMITED,
 };
-pub(crate) use crate::message_layer::index::ExchangeIndex;
 
 /// Bytes of an empty message, as an acknowledgement is.
 const ACKNOWLEDGEMENT_BYTES: u32 = 4;

@@ -5,7 +5,6 @@
 //! block, and piggybacked if the ACK is still due; otherwise it is a separate response.
 
 pub(crate) mod admission;
-mod delayed_group_response;
 pub(crate) mod inbound;
 pub(crate) mod request_table;
 pub(crate) mod response;
@@ -27,7 +26,7 @@ use crate::dedup::Remembered;
 use crate::event::IncomingId;
 use crate::observe::Observe;
 use crate::seeds::{Seeds, Table};
-use crate::server::delayed_group_response::DelayedGroupResponse;
+use crate::server::inbound::DelayedGroupResponse;
 use crate::server::inbound::InboundRequest;
 use crate::server::request_table::{
     Acknowledgement, IncomingTable, RegistrationState, ResponseTerms, Slot, StoredMessage,

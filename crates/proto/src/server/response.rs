@@ -22,7 +22,7 @@ use crate::observe::observers::ObserverIndex;
 use crate::retransmission_count::Count;
 use crate::server::Server;
 use crate::server::admission::Draft;
-use crate::server::delayed_group_response::is_useful;
+use crate::server::inbound::is_useful;
 use crate::server::request_table::{Acknowledgement, RegistrationState, ResponseTerms, Slot};
 use crate::writing::{append_count, set_header, write_response};
 

@@ -19,7 +19,6 @@ mod net;
 mod no_response;
 mod notification_queue;
 mod observe;
-mod pacing;
 mod reliable;
 mod reliable_endings;
 mod retransmission_count;

@@ -5,11 +5,7 @@ mod demo;
 mod files;
 #[cfg(unix)]
 mod folder;
-#[cfg(unix)]
-mod listing;
 mod live;
-#[cfg(unix)]
-mod snapshot;
 #[cfg(unix)]
 mod store;
 #[cfg(unix)]
