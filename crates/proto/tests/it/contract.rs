@@ -4,7 +4,6 @@ use crate::net::wire::{reply, view};
 use std::sync::{Arc, Mutex};
 
 use crate::net::{Faults, Net, get, millis, pattern, put, seconds};
-use bytes::Bytes;
 use carob_cc::TransmissionParameters;
 use carob_cc::controller::{Controller, GapDetection, Timer, Window};
 use carob_cc::evidence::{
@@ -491,9 +490,7 @@ fn empty_window_permits_one_exchange() {
         window: 0,
         ..Advice::default()
     });
-    net.app
-        .resources
-        .insert("x".into(), Bytes::from_static(b"y"));
+    net.app.resources.insert("x".into(), "y".into());
     net.send(get("x"));
     net.send(get("x"));
     net.run_for(seconds(5));

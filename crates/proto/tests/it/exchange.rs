@@ -11,9 +11,7 @@ use carob_proto::endpoint::{BlockMode, Config, Event, Failure, RequestConfig, Re
 #[test]
 fn piggybacked_response_completes_the_request() {
     let mut net = Net::plain();
-    net.app
-        .resources
-        .insert("a/b".into(), Bytes::from_static(b"hello"));
+    net.app.resources.insert("a/b".into(), "hello".into());
     net.send_for(get("a/b"), seconds(300));
     assert_eq!(&net.response().unwrap().bytes()[..], b"hello");
     assert_eq!(shapes(&net.sent_by_client()), ["CON 0.01"]);
@@ -68,9 +66,7 @@ fn request_parameters_apply_to_one_request() {
 #[test]
 fn slow_application_gets_empty_ack_then_separate_response() {
     let mut net = Net::plain();
-    net.app
-        .resources
-        .insert("slow".into(), Bytes::from_static(b"late"));
+    net.app.resources.insert("slow".into(), "late".into());
     net.app.delay = seconds(8);
     net.send_for(get("slow"), seconds(300));
     assert_eq!(&net.response().unwrap().bytes()[..], b"late");
@@ -361,9 +357,7 @@ fn tokens_are_random_and_may_be_empty() {
     config.token_length = 0;
     config.parameters.nstart = 2;
     let mut net = Net::new(config, Config::default());
-    net.app
-        .resources
-        .insert("x".into(), Bytes::from_static(b"y"));
+    net.app.resources.insert("x".into(), "y".into());
     net.send(get("x"));
     net.send_for(get("x"), seconds(1));
     let tokens: Vec<_> = net.sent_by_client().iter().map(token).collect();

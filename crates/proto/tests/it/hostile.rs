@@ -25,9 +25,7 @@ use crate::net::{
 fn usable(net: &mut Net) {
     net.run_for(seconds(1_000));
     net.events.clear();
-    net.app
-        .resources
-        .insert("x".into(), Bytes::from_static(b"still here"));
+    net.app.resources.insert("x".into(), "still here".into());
     net.send_for(get("x"), seconds(100));
     assert_eq!(&net.response().unwrap().bytes()[..], b"still here");
 }

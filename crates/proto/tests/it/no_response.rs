@@ -1,6 +1,6 @@
 //! RFC 7967: unwanted responses are not sent, and the client does not wait for them.
 
-use crate::net::wire::view;
+use crate::net::wire::{non, view};
 use crate::net::{
     Net, as_non, config, get, millis, observing, path_of, pattern, post, put, seconds, sending_with,
 };
@@ -120,11 +120,9 @@ fn late_response_is_evidence_only() {
     net.run_for(millis(1));
     assert_eq!(unanswered(&net, id), Some(0));
     // A server without support for the option responds.
-    let sent = view(net.sent_by_client()[0]);
-    let (token, mut answer) = (sent.token(), vec![0x58, Code::CHANGED.0, 0x12, 0x34]);
-    answer.extend_from_slice(token.as_slice());
+    let answer = non(Code::CHANGED, 0x1234).token_of(net.sent_by_client()[0]);
     net.run_for(millis(9));
-    net.inject_to_client(&answer);
+    net.inject_to_client(&answer.bytes());
     net.run_for(millis(1));
     assert!(net.response().is_none());
     let known = net

@@ -22,9 +22,7 @@ fn waiting() -> (Net, u16, Vec<u8>) {
 /// A server after the Empty ACK and the separate response to `GET slow`; that response.
 fn responding() -> (Net, Vec<u8>) {
     let mut net = Net::plain();
-    net.app
-        .resources
-        .insert("slow".into(), Bytes::from_static(b"late"));
+    net.app.resources.insert("slow".into(), "late".into());
     net.app.delay = seconds(1);
     // The network drops everything; the tests play the client.
     net.drop_if = Some(|_, _| true);

@@ -16,9 +16,7 @@ const ELECTIVE: u16 = 65_000;
 /// A server with `x`, and its responses.
 fn answers(messages: &[Wire]) -> (Net, Vec<String>) {
     let mut net = Net::plain();
-    net.app
-        .resources
-        .insert("x".into(), Bytes::from_static(b"y"));
+    net.app.resources.insert("x".into(), "y".into());
     for message in messages {
         net.inject_to_server(&message.bytes());
     }

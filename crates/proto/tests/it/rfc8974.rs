@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::net::wire::{ack, con, empty, non, shapes, view};
+use crate::net::wire::{ack, con, empty, non, reply, shapes, view};
 use crate::net::{
     Faults, Net, as_non, config, get, millis, observing, pattern, put, seconds, server_address,
 };
-use bytes::Bytes;
 use carob_cc::controller::CopyTagging;
 use carob_proto::codec::{Code, MessageView, OptionNumber, Type};
 use carob_proto::endpoint::{Config, Failure, MESSAGE_BYTES, TOKEN_BYTES_MAX};
@@ -32,9 +31,7 @@ fn wanting(length: u16) -> Config {
 /// A client that uses tokens of this length, and a server that accepts them.
 fn between(length: u16) -> Net {
     let mut net = Net::new(wanting(length), token_bytes(length.into()));
-    net.app
-        .resources
-        .insert("x".into(), Bytes::from_static(b"state"));
+    net.app.resources.insert("x".into(), "state".into());
     net
 }
 
@@ -313,30 +310,18 @@ fn rst_denies_support_and_request_repeats_with_short_token() {
     assert_ne!(other.token().as_slice(), &one.token().as_slice()[..8]);
     assert_eq!((one.code(), one.payload()), (other.code(), other.payload()));
     assert!(one.options().eq(other.options()));
-    net.inject_to_client(
-        &ack(Code::CHANGED, other.message_id().0)
-            .token_of(&second)
-            .bytes(),
-    );
+    net.inject_to_client(&reply(Code::CHANGED, &second).bytes());
     assert_eq!(net.response().unwrap().code, Code::CHANGED);
     // The result is remembered for CON and NON; the next trial is after half an hour.
     net.send(get("x"));
     let third = last(&net);
     assert_eq!(view(&third).token().len(), 8);
-    net.inject_to_client(
-        &ack(Code::CONTENT, view(&third).message_id().0)
-            .token_of(&third)
-            .bytes(),
-    );
+    net.inject_to_client(&reply(Code::CONTENT, &third).bytes());
     net.run_for(seconds(1_799));
     net.send(get("x"));
     let third = last(&net);
     assert_eq!(view(&third).token().len(), 8);
-    net.inject_to_client(
-        &ack(Code::CONTENT, view(&third).message_id().0)
-            .token_of(&third)
-            .bytes(),
-    );
+    net.inject_to_client(&reply(Code::CONTENT, &third).bytes());
     net.run_for(seconds(2));
     net.send(get("x"));
     assert_eq!(view(&last(&net)).token().len(), 32);
@@ -388,11 +373,7 @@ fn retransmitted_trial_is_the_trial_and_late_rst_is_ignored() {
     // A Reset for the other transmission.
     reset(&mut net, &trial);
     assert_eq!((net.failure(), last(&net)), (None, short.clone()));
-    net.inject_to_client(
-        &ack(Code::CONTENT, view(&short).message_id().0)
-            .token_of(&short)
-            .bytes(),
-    );
+    net.inject_to_client(&reply(Code::CONTENT, &short).bytes());
     assert!(net.response().is_some());
 }
 

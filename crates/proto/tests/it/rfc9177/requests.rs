@@ -1,6 +1,6 @@
 //! Q-Block1 (RFC 9177 4.3).
 
-use crate::net::wire::view;
+use crate::net::wire::{non, view};
 use carob_proto::codec::{Code, OptionNumber, Type};
 use carob_proto::endpoint::QBlockMode::{Auto, On};
 
@@ -114,10 +114,8 @@ fn server_that_lost_q_block_support_gets_block1() {
     let block = net.sent_by_client()[tried].to_vec();
     let view = view(&block);
     assert_eq!(view.kind(), Type::NonConfirmable);
-    let token = view.token();
-    let mut rejection = vec![0x50 | token.as_slice().len() as u8, 0x82, 0x77, 0x77];
-    rejection.extend_from_slice(token.as_slice());
-    net.inject_to_client(&rejection);
+    let rejection = non(Code::BAD_OPTION, 0x7777).token_of(&block);
+    net.inject_to_client(&rejection.bytes());
     let in_flight = net.client.snapshot(net.now, server_address()).unwrap();
     assert_eq!(in_flight.outstanding, 1, "the first block of Block1");
     net.run_for(seconds(10));
