@@ -48,17 +48,18 @@ pub(crate) struct Paths {
     pub(crate) notifies_by_non: Option<&'static str>,
 }
 
-const CAROB: Paths = Paths {
+/// A server with the resources that all have.
+const BARE: Paths = Paths {
     hello: "hello",
     store: STORE,
     slow: "slow",
-    echo: Some("echo"),
+    echo: None,
     counter: None,
     large: None,
     negotiate: None,
     patch: None,
-    filter: ("href=/s*", &["/sensors", "/slow"]),
-    count: Some("count"),
+    filter: ("", &[]),
+    count: None,
     ticks: None,
     bulk: None,
     short_lived: "time",
@@ -66,30 +67,24 @@ const CAROB: Paths = Paths {
     notifies_by_non: None,
 };
 
+const CAROB: Paths = Paths {
+    echo: Some("echo"),
+    filter: ("href=/s*", &["/sensors", "/slow"]),
+    count: Some("count"),
+    ..BARE
+};
+
 /// libcoap's example server.
 const LIBCOAP: Paths = Paths {
     hello: "",
-    store: STORE,
     slow: "async?2",
-    echo: None,
-    counter: None,
-    large: None,
-    negotiate: None,
-    patch: None,
     filter: ("rt=ticks", &["/time"]),
-    count: None,
-    ticks: None,
-    bulk: None,
-    short_lived: "time",
-    no_csm: None,
     notifies_by_non: Some("-N"),
+    ..BARE
 };
 
 /// The servers on the other peers' libraries.
 const OURS: Paths = Paths {
-    hello: "hello",
-    store: STORE,
-    slow: "slow",
     echo: Some("echo"),
     counter: Some("counter"),
     large: Some("large"),
@@ -100,8 +95,7 @@ const OURS: Paths = Paths {
     ticks: Some("ticks"),
     bulk: Some("bulk"),
     short_lived: "ticks",
-    no_csm: None,
-    notifies_by_non: None,
+    ..BARE
 };
 
 const GO_COAP: Paths = Paths {
