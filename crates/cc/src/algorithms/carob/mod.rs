@@ -228,7 +228,7 @@ impl Controller for Carob {
         }
         self.transfer.on_start(start.running);
         let (constants, parameters) = (self.constants, start.parameters);
-        if let (true, Some(rto)) = (self.transfer.is_windowed(), rto) {
+        if let (true, Some(rto)) = (self.transfer.has_window_timers(), rto) {
             let rto = self.windowed_rto(rto);
             return timers::in_window(rto, self.transfer.backoff(), parameters).into();
         }
@@ -249,7 +249,7 @@ impl Controller for Carob {
             _ if expired.reason == LossReason::Gap => {
                 expired.timeout.max(rto.unwrap_or(expired.timeout))
             }
-            Some(rto) if self.transfer.is_windowed() => expired.timeout.times(2).max(rto),
+            Some(rto) if self.transfer.has_window_timers() => expired.timeout.times(2).max(rto),
             // One early retransmission; the others keep RFC 7252's pace, dithered as its timers are: those
             // of all devices would else meet, and the last leave at two thirds of MAX_TRANSMIT_SPAN.
             Some(_) => {

@@ -473,6 +473,47 @@ fn losses_behind_a_long_queue_limit_the_window_to_one_message_for_64_round_trips
     assert_eq!(carob.transfer.caution(), 64 - 10);
 }
 
+/// Sends windows of which a third is lost, with these round trips in turn.
+fn contend(carob: &mut Carob, began: u64, round_trips: &[u64]) {
+    let mut now = began;
+    for round_trip in round_trips {
+        let window = u32::from(carob.window(at(now), &PARAMETERS).exchanges);
+        rounds(carob, now, *round_trip, &[window.div_ceil(3)]);
+        now += round_trip + 1;
+    }
+}
+
+#[test]
+fn heavy_losses_with_varying_round_trips_leave_one_message_with_the_timers_of_rfc_7252() {
+    // Round trips from 20 ms to 500 ms, as over some hops of a radio.
+    let begun = || {
+        let mut carob = carob();
+        rounds(&mut carob, 0, 20, &[0; 3]);
+        rounds(&mut carob, 100, 500, &[0]);
+        carob
+    };
+    let mut carob = begun();
+    contend(&mut carob, 1_000, &[90, 160, 60, 210].repeat(8));
+    assert_eq!(carob.window(at(8_000), &PARAMETERS).exchanges, 1);
+    let (timer, _) = send(&mut carob, 5_200, 0);
+    assert_eq!(timer.timeout, MS.times(2_000), "ACK_TIMEOUT instead of the RTO of a window");
+    contend(&mut carob, 5_300, &[20; 40]);
+    assert_eq!(carob.window(at(10_000), &PARAMETERS).exchanges, 1, "as long as the transfer lasts");
+    let (timer, sent) = send(&mut carob, 60_000, 0);
+    answer(&mut carob, 60_020, sent, 300);
+    assert!(carob.window(at(60_020), &PARAMETERS).exchanges > 1, "after a pause");
+    assert_eq!(timer.timeout, MS.times(2_000));
+    // The same losses with steady round trips, and the same round trips without losses.
+    let mut carob = begun();
+    contend(&mut carob, 1_000, &[21, 22].repeat(64));
+    assert!(carob.window(at(8_000), &PARAMETERS).exchanges > 1);
+    let mut carob = begun();
+    for (round_trip, k) in [90, 160, 60, 210].repeat(8).into_iter().zip(0..) {
+        rounds(&mut carob, 1_000 + 300 * k, round_trip, &[0]);
+    }
+    assert!(carob.window(at(20_000), &PARAMETERS).exchanges > 1);
+}
+
 #[test]
 fn response_to_an_earlier_transmission_reveals_a_spurious_loss() {
     let mut carob = carob();

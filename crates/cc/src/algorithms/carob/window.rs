@@ -35,6 +35,11 @@ const LEARNING: u32 = 16;
 /// Losses beyond twice the usual share that show a full queue, of 255.
 const EXCESS: u8 = 16;
 
+/// Losses of a period, of 255, that are heavy: a fifth.
+const HEAVY: u8 = 51;
+/// Periods in a row with heavy losses that show a contended radio. One follows each fall of a wired path's rate.
+const CONTENDED: u8 = 2;
+
 /// Round trips of the path in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Trips {
@@ -61,6 +66,12 @@ impl Trips {
     /// Returns whether a remaining queue may be told from a path whose long round trips vary by themselves.
     fn tells_queue(self) -> bool {
         self.base < NEAR.end || self.deviation < self.range() / 4
+    }
+
+    /// Returns whether round trips vary as over a radio that others use: the back-off of its nodes delays packets by
+    /// multiples of the least round trip, while some still take that.
+    fn vary(self, steady: u8) -> bool {
+        self.smoothed / 2 > self.base && self.greatest / u32::from(steady.max(1)) > self.base
     }
 
     /// Returns whether the smoothed round trip is above so many eighths of the way from least to greatest,
@@ -209,6 +220,8 @@ pub(super) struct Transfer {
     judged_lost: u32,
     /// Rounds left in which the queue is kept short, after losses while it was long.
     cautious: u8,
+    /// Loss periods in a row with heavy losses and varying round trips, at most [`CONTENDED`].
+    heavy: u8,
     last_sent: Instant,
     last_answered: Instant,
     silent_at: Clock,
@@ -295,6 +308,12 @@ impl Transfer {
         self.windowed
     }
 
+    /// Returns whether a message has the timers of the window. Over a contended radio it has those of a single exchange: a
+    /// copy sent early is one more packet that collides.
+    pub(super) fn has_window_timers(&self) -> bool {
+        self.windowed && self.heavy < CONTENDED
+    }
+
     /// Returns whether departures are paced: from the third round of a transfer on, or from the first
     /// answer on that reports several messages.
     pub(super) fn is_paced(&self) -> bool {
@@ -340,6 +359,9 @@ impl Transfer {
         let pause = now.since(self.last_sent) > rto.times(4);
         // A window of one message is in use as long as its transfer makes no pause.
         self.windowed &= !pause && self.window < self.unit.saturating_mul(2);
+        if pause {
+            self.heavy = 0;
+        }
         if pause && self.slow_start_over {
             self.threshold = self.window;
             self.window = self.window.min(self.unit.saturating_mul(4));
@@ -546,13 +568,17 @@ impl Transfer {
             } else {
                 0
             };
-            self.detect_competitor(base, few, constants);
-            if self.slow_start_over {
-                self.adapt(delivered, trips, constants);
+            if self.heavy == CONTENDED {
+                self.window = self.unit;
+            } else {
+                self.detect_competitor(base, few, constants);
+                if self.slow_start_over {
+                    self.adapt(delivered, trips, constants);
+                }
+                self.obey_losses(delivered, trips, constants);
+                self.bound(constants);
             }
-            self.obey_losses(delivered, trips, constants);
-            self.bound(constants);
-        } else if round.lost >= self.unit.saturating_mul(2) {
+        } else if round.lost >= self.unit.saturating_mul(2) && self.heavy < CONTENDED {
             self.obey_losses(delivered, trips, constants);
         }
         self.round = Round {
@@ -675,6 +701,17 @@ impl Transfer {
             return;
         };
         let share = u8::try_from(scaled(lost, 255, all)).unwrap_or(u8::MAX);
+        // Reports come late, so their round trips tell nothing of a radio.
+        if all >= self.loss_period(constants) && self.reporting == Reporting::Single {
+            let is_heavy = share > HEAVY && trips.vary(constants.steady);
+            self.heavy = if is_heavy { self.heavy + 1 } else { 0 };
+            if self.heavy == CONTENDED {
+                self.window = self.unit;
+                self.slow_start_over = true;
+                self.competing = false;
+                return;
+            }
+        }
         let long = trips.exceed(LONG, self.target(trips.base, constants));
         if !long && (self.capacity() > 0 || self.rounds > LEARNING) {
             let usual = u16::from(self.usual_loss) * 3 + u16::from(share);
@@ -702,11 +739,16 @@ impl Transfer {
         self.judged = self.judged.saturating_add(delivered).saturating_add(lost);
         self.judged_lost = self.judged_lost.saturating_add(lost);
         let counted = (self.judged_lost, self.judged);
-        let is_over = self.judged >= self.unit.saturating_mul(u32::from(constants.loss_period));
+        let is_over = self.judged >= self.loss_period(constants);
         if is_over {
             (self.judged, self.judged_lost) = (0, 0);
         }
         (is_over || counted.0 >= self.unit.saturating_mul(2)).then_some(counted)
+    }
+
+    /// Bytes of a loss period.
+    fn loss_period(&self, constants: &CarobConstants) -> u32 {
+        self.unit.saturating_mul(u32::from(constants.loss_period))
     }
 
     /// Returns whether others use most of the path.
