@@ -53,6 +53,7 @@ pub const ALL: &[BuiltIn] = built_in! {
     "rpl/wilab-rpl",
     "stress/capacity",
     "stress/crowd",
+    "stress/mesh",
     "stress/neighbour",
     "stress/observe",
     "stress/path",
