@@ -20,7 +20,8 @@ function linkGenerated() {
   const site = readFileSync(join(root, "xtask/documents.toml"), "utf8").split("[site]")[1];
   let text = readFileSync(page, "utf8");
   for (const [, file, command] of site.matchAll(/^"docs\/(.+)" = "(.+)"$/gm)) {
-    const shown = command.includes(".py ") ? `\`${command}\`` : `\`carob ${command}\``;
+    const isWhole = command.includes(".py ") || command.startsWith("carob-studies ");
+    const shown = isWhole ? `\`${command}\`` : `\`carob ${command}\``;
     if (!text.includes(shown)) throw new Error(`docs/introduction.md lacks ${shown}`);
     text = text.replace(shown, `[${shown}](${file})`);
   }
