@@ -7,6 +7,16 @@ use crate::time::{Duration, Instant};
 /// What clocks and schedulers may be late.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
+/// Round trips between these may make timers of RFC 7252 expire: half of ACK_TIMEOUT, and ACK_TIMEOUT times
+/// ACK_RANDOM_FACTOR.
+pub(super) const NEAR: core::ops::Range<u32> = 1_000_000..3_000_000;
+
+/// Returns whether a longer queue would make timers of RFC 7252 expire, which other senders have on the
+/// path, which would then send everything twice.
+pub(super) fn is_near_default_timers(round_trip: u32) -> bool {
+    NEAR.contains(&round_trip)
+}
+
 /// A bound over one to two periods of memory.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bound {
@@ -93,7 +103,9 @@ impl Path {
         let threshold = round_trip
             .scale(constants.time_threshold)
             .max(round_trip + GRANULARITY)
-            .max(micros(self.srtt.saturating_add(self.deviation.saturating_mul(3))));
+            .max(micros(
+                self.srtt.saturating_add(self.deviation.saturating_mul(3)),
+            ));
         Some(threshold)
     }
 
@@ -101,9 +113,14 @@ impl Path {
     /// trip with its tolerance.
     pub(super) fn rto(&self, constants: &CarobConstants) -> Option<Duration> {
         let srtt = self.srtt()?;
-        let least = constants.tolerance.down(srtt).max(GRANULARITY.as_micros_u32());
+        let least = constants
+            .tolerance
+            .down(srtt)
+            .max(GRANULARITY.as_micros_u32());
         let margin = self.deviation.saturating_mul(4).max(least);
-        let latest = self.latest.saturating_add(constants.tolerance.down(self.latest));
+        let latest = self
+            .latest
+            .saturating_add(constants.tolerance.down(self.latest));
         Some(micros(srtt.saturating_add(margin).max(latest)))
     }
 
@@ -116,6 +133,52 @@ impl Path {
         let rto = self.rto(constants)?;
         let limit = self.base()?.saturating_mul(u32::from(constants.steady));
         let steady = self.greatest() <= limit;
-        Some(if steady { rto } else { rto.max(parameters.ack_timeout) })
+        Some(if steady {
+            rto
+        } else {
+            rto.max(parameters.ack_timeout)
+        })
+    }
+}
+
+/// Round trips of the path at one answer, in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trips {
+    pub(super) base: u32,
+    smoothed: u32,
+    deviation: u32,
+    greatest: u32,
+}
+
+impl Trips {
+    pub(super) fn of(path: &Path, latest: u32) -> Self {
+        Self {
+            base: path.base().unwrap_or(latest),
+            smoothed: path.srtt().unwrap_or(latest),
+            deviation: path.deviation(),
+            greatest: path.greatest(),
+        }
+    }
+
+    fn range(self) -> u32 {
+        self.greatest.saturating_sub(self.base)
+    }
+
+    /// Returns whether a remaining queue may be told from a path whose long round trips vary by themselves.
+    pub(super) fn tells_queue(self) -> bool {
+        self.base < NEAR.end || self.deviation < self.range() / 4
+    }
+
+    /// Returns whether round trips vary as over a radio that many share: the back-off of its nodes delays packets by
+    /// multiples of the least round trip, while some still take that.
+    pub(super) fn is_contended(self, steady: u8) -> bool {
+        self.smoothed / 2 > self.base && self.greatest / u32::from(steady.max(1)) > self.base
+    }
+
+    /// Returns whether the smoothed round trip is above so many eighths of the way from least to greatest,
+    /// if these show a queue: they are further apart than half the target.
+    pub(super) fn exceed(self, eighths: u32, target: u32) -> bool {
+        let range = self.range();
+        range > target / 2 && self.smoothed.saturating_sub(self.base) > range / 8 * eighths
     }
 }

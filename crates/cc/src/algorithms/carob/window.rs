@@ -4,9 +4,9 @@
 //! bytes of the larger direction (a block's request or its response), rates bytes/s, times
 //! microseconds. Rules with numbers: `docs/algorithms.md#carob`.
 
-use super::{CarobConstants, low_half, micros};
-use super::path::Path;
+use super::path::{NEAR, Path, Trips, is_near_default_timers};
 use super::timers::BACKOFF_MAX;
+use super::{CarobConstants, low_half, micros};
 use crate::ratio::Ratio;
 use crate::time::{Duration, Instant};
 
@@ -14,9 +14,6 @@ use crate::time::{Duration, Instant};
 const REMEMBERED: usize = 4;
 /// Rounds between two changes of the window by queueing delay.
 const HOLD: u8 = 2;
-/// Round trips between these may make timers of RFC 7252 expire: half of ACK_TIMEOUT, and ACK_TIMEOUT times
-/// ACK_RANDOM_FACTOR.
-const NEAR: core::ops::Range<u32> = 1_000_000..3_000_000;
 /// Least queueing delay aimed at, in microseconds.
 const TARGET_MIN: u32 = 10_000;
 /// Rounds with a persistent queue, after which it is another sender's.
@@ -39,48 +36,6 @@ const EXCESS: u8 = 16;
 const HEAVY: u8 = 51;
 /// Periods in a row with heavy losses that show a contended radio. One follows each fall of a wired path's rate.
 const CONTENDED: u8 = 2;
-
-/// Round trips of the path in microseconds.
-#[derive(Clone, Copy, Debug)]
-struct Trips {
-    base: u32,
-    smoothed: u32,
-    deviation: u32,
-    greatest: u32,
-}
-
-impl Trips {
-    fn of(path: &Path, latest: u32) -> Self {
-        Self {
-            base: path.base().unwrap_or(latest),
-            smoothed: path.srtt().unwrap_or(latest),
-            deviation: path.deviation(),
-            greatest: path.greatest(),
-        }
-    }
-
-    fn range(self) -> u32 {
-        self.greatest.saturating_sub(self.base)
-    }
-
-    /// Returns whether a remaining queue may be told from a path whose long round trips vary by themselves.
-    fn tells_queue(self) -> bool {
-        self.base < NEAR.end || self.deviation < self.range() / 4
-    }
-
-    /// Returns whether round trips vary as over a radio that others use: the back-off of its nodes delays packets by
-    /// multiples of the least round trip, while some still take that.
-    fn vary(self, steady: u8) -> bool {
-        self.smoothed / 2 > self.base && self.greatest / u32::from(steady.max(1)) > self.base
-    }
-
-    /// Returns whether the smoothed round trip is above so many eighths of the way from least to greatest,
-    /// if these show a queue: they are further apart than half the target.
-    fn exceed(self, eighths: u32, target: u32) -> bool {
-        let range = self.range();
-        range > target / 2 && self.smoothed.saturating_sub(self.base) > range / 8 * eighths
-    }
-}
 
 /// The relation of a reply to its transfer.
 #[derive(Clone, Copy, Debug)]
@@ -225,12 +180,6 @@ pub(super) struct Transfer {
     last_sent: Instant,
     last_answered: Instant,
     silent_at: Clock,
-}
-
-/// Returns whether a longer queue would make timers of RFC 7252 expire, which other senders have on the
-/// path, which would then send everything twice.
-fn is_near_default_timers(round_trip: u32) -> bool {
-    NEAR.contains(&round_trip)
 }
 
 /// `value` x `factor` / `divisor`, rounded down, saturating. One copy: 64-bit division is a call on small
@@ -516,7 +465,9 @@ impl Transfer {
             return;
         }
         let least = self.unit.saturating_mul(2);
-        let product = self.product(base).map(|product| product.saturating_add(self.unit));
+        let product = self
+            .product(base)
+            .map(|product| product.saturating_add(self.unit));
         // A small window determines the rates of reports.
         let several = self.reporting == Reporting::Several;
         let found = product.filter(|_| !several).unwrap_or(u32::MAX);
@@ -561,7 +512,8 @@ impl Transfer {
             let below = u64::from(rate) < constants.shared.of(u64::from(self.capacity()));
             // Without a capacity, losses while the queue persists come from a full queue.
             let unknown = self.capacity() == 0
-                && (base >= NEAR.end || round.least > base.saturating_add(self.target(base, constants)));
+                && (base >= NEAR.end
+                    || round.least > base.saturating_add(self.target(base, constants)));
             let is_shared = unknown || (below && self.slow_start_over);
             self.shared = if is_shared && !self.competing {
                 (self.shared + 1).min(8)
@@ -590,7 +542,10 @@ impl Transfer {
 
     /// Bytes per second of a round.
     fn rate_of(&self, now: Instant, bytes: u32) -> u32 {
-        let elapsed = Clock::from(now).since(self.round.began).unwrap_or(u32::MAX).max(1);
+        let elapsed = Clock::from(now)
+            .since(self.round.began)
+            .unwrap_or(u32::MAX)
+            .max(1);
         scaled(bytes, SECOND, elapsed)
     }
 
@@ -622,7 +577,9 @@ impl Transfer {
             self.hold = 0;
             let fill = scaled(self.capacity(), least, SECOND);
             let share = u32::try_from(Ratio::new(5, 8).of(u64::from(fill))).unwrap_or(u32::MAX);
-            self.window = self.window.max(share.min(self.most_delivered().saturating_mul(2)));
+            self.window = self
+                .window
+                .max(share.min(self.most_delivered().saturating_mul(2)));
         } else if self.competing && (least < base.saturating_add(base / 2) || swing < base / 3) {
             self.competing = false;
             if let Some(product) = self.product(base) {
@@ -637,7 +594,9 @@ impl Transfer {
         let queue = self.round.least.saturating_sub(base);
         let target = self.scaled_target(base, constants);
         let cautious = self.cautious > 0;
-        let crowded = cautious && trips.exceed(REMAINING, self.target(base, constants)) && trips.tells_queue();
+        let crowded = cautious
+            && trips.exceed(REMAINING, self.target(base, constants))
+            && trips.tells_queue();
         if self.competing {
             if self.round.lost.saturating_mul(32) > delivered {
                 if self.hold == 0 {
@@ -677,16 +636,28 @@ impl Transfer {
     /// while it is longer than the path itself. A window that losses made smaller grows back.
     fn adapt_to_queue(&mut self, base: u32, target: u32, crowded: bool) {
         let deep = self.round.least > base.saturating_add(target).saturating_mul(2);
-        let room = if crowded || (deep && self.cautious > 0) { 1 } else { 2 };
+        let room = if crowded || (deep && self.cautious > 0) {
+            1
+        } else {
+            2
+        };
         let floor = self.unit.saturating_mul(room);
         if self.window <= floor {
-            let part = if room == 2 { self.unit / 2 } else { self.window / 8 };
+            let part = if room == 2 {
+                self.unit / 2
+            } else {
+                self.window / 8
+            };
             if self.round.lost == 0 {
                 self.window = self.window.saturating_add(part).min(floor);
             }
             self.hold = 0;
         } else if self.hold == 0 {
-            let drained = scaled(self.window, base.saturating_add(target / 4), self.round.least);
+            let drained = scaled(
+                self.window,
+                base.saturating_add(target / 4),
+                self.round.least,
+            );
             let least = floor.max(self.window / 2);
             self.window = self.window.min(drained.max(least));
             self.hold = HOLD;
@@ -703,7 +674,7 @@ impl Transfer {
         let share = u8::try_from(scaled(lost, 255, all)).unwrap_or(u8::MAX);
         // Reports come late, so their round trips tell nothing of a radio.
         if all >= self.loss_period(constants) && self.reporting == Reporting::Single {
-            let is_heavy = share > HEAVY && trips.vary(constants.steady);
+            let is_heavy = share > HEAVY && trips.is_contended(constants.steady);
             self.heavy = if is_heavy { self.heavy + 1 } else { 0 };
             if self.heavy == CONTENDED {
                 self.window = self.unit;
@@ -722,7 +693,11 @@ impl Transfer {
         if (long || self.is_shared()) && share > usual && !self.competing {
             self.slow_start_over = true;
             // It is slower than one message at a time only where a queue and the capacity show that it may.
-            let least = if long && self.capacity() > 0 { 0 } else { self.window.min(self.unit) };
+            let least = if long && self.capacity() > 0 {
+                0
+            } else {
+                self.window.min(self.unit)
+            };
             self.window = constants.loss_factor.down(self.window).max(least);
             (self.judged, self.judged_lost) = (0, 0);
             self.hold = HOLD;
@@ -767,7 +742,11 @@ impl Transfer {
             let most = self.most_delivered().saturating_mul(2).saturating_add(two);
             self.window = self.window.min(most);
         }
-        let least = if self.windowed { self.unit / u32::from(constants.fraction) } else { two };
+        let least = if self.windowed {
+            self.unit / u32::from(constants.fraction)
+        } else {
+            two
+        };
         self.window = self.window.max(least);
     }
 
@@ -783,7 +762,10 @@ impl Transfer {
         self.round.lost = self.round.lost.saturating_add(self.unit);
         // Several messages of a window expire in one silence, which counts once.
         let now = Clock::from(now);
-        if by_timer && self.windowed && (self.backoff == 0 || now.since(self.expired_at).unwrap_or(u32::MAX) >= srtt) {
+        if by_timer
+            && self.windowed
+            && (self.backoff == 0 || now.since(self.expired_at).unwrap_or(u32::MAX) >= srtt)
+        {
             self.backoff = (self.backoff + 1).min(12);
             self.expired_at = now;
             self.probes = u8::from(self.backoff >= TWO_PROBES);
