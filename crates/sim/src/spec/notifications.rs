@@ -116,7 +116,7 @@ impl fmt::Display for ConfigError {
                 "a server of notifications has no service time, and notifies one group of clients",
             ),
             Self::Budget => f.write_str(
-                "a common budget is of one server; each client observes a device of its own",
+                "a common budget is for the clients of one server, and here each client observes a device of its own",
             ),
             Self::Connections => {
                 f.write_str("notifications are datagrams here, not segments of TCP")
