@@ -62,6 +62,23 @@ const BUFFER_DEFAULT: u64 = 64_000;
 /// Largest packet where none is stated: IPv6's minimum (RFC 8200 5).
 const MTU_DEFAULT: u64 = 1_280;
 
+/// The mean length of a run of losses: in thousandths of a packet, and in time if it is written so.
+fn burst(name: &str, text: Option<&str>) -> Result<(u32, Option<Value>), CompareError> {
+    let Some(text) = text else {
+        return Ok((1_000, None));
+    };
+    if let Some(Value::Number(packets)) = Value::read(Kind::Number, text) {
+        return Ok((u32::try_from(packets.of(1_000)).unwrap_or(u32::MAX), None));
+    }
+    let time = Value::read(Kind::Time, text).ok_or_else(|| {
+        CompareError::of(
+            format_args!("{name}: loss_burst is \"{text}\""),
+            "loss_burst takes a number of packets, or a time such as \"300 ms\"",
+        )
+    })?;
+    Ok((1_000, Some(time)))
+}
+
 impl Link {
     /// The built-in link of that name.
     pub fn built_in(name: &str) -> Option<Self> {
@@ -125,9 +142,7 @@ impl Link {
             })
         };
         let mut more = BTreeMap::new();
-        let burst = written.get("loss_burst");
-        let burst_time = burst.and_then(|text| Value::read(Kind::Time, text));
-        let is_burst_time = burst_time.is_some();
+        let (loss_burst_milli, burst_time) = burst(name, written.get("loss_burst"))?;
         more.extend(burst_time.map(|time| ("loss_burst_time".to_owned(), time)));
         for (key, _) in written.iter().filter(|(key, _)| !OWN.contains(key)) {
             let kind = exact(&format!("link.{key}")).map_or(Kind::Text, |found| found.kind);
@@ -159,19 +174,7 @@ impl Link {
                 Some(Value::Percent(ppm)) => ppm,
                 _ => 0,
             },
-            loss_burst_milli: match burst.map(|text| Value::read(Kind::Number, text)) {
-                _ if is_burst_time => 1_000,
-                Some(Some(Value::Number(ratio))) => {
-                    u32::try_from(ratio.of(1_000)).unwrap_or(u32::MAX)
-                }
-                None => 1_000,
-                Some(_) => {
-                    return Err(CompareError::of(
-                        format_args!("{name}: loss_burst is \"{}\"", burst.unwrap_or_default()),
-                        "loss_burst takes a number of packets, or a time such as \"300 ms\"",
-                    ));
-                }
-            },
+            loss_burst_milli,
             buffer_bytes: bytes("buffer", Kind::Bytes(68, 1 << 40), BUFFER_DEFAULT)?,
             mtu: bytes("mtu", Kind::Bytes(68, 65_535), MTU_DEFAULT)? as u32,
             is_mesh,
