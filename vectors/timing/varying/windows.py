@@ -79,7 +79,7 @@ class Carob:
         self.b, self.stepped, self.second = 0, 0, False
         self.silences, self.silent_at = 0, 0
         self.round, self.rounds, self.best = Round(), 0, [0] * 4
-        self.hold = self.low = self.shared = self.caution = self.heavy = 0
+        self.hold = self.low = self.shared = self.caution = self.contention = 0
         self.usual = self.judged = self.judged_lost = 0
         self.high, self.swings = 0, [None, None]
         self.answers, self.reports = 0, False
@@ -152,7 +152,7 @@ class Carob:
         if running + 1 >= room and (room >= 2 or self.in_use):
             self.round.full = True
         self.in_use = self.in_use or self.round.full
-        if self.in_use and self.heavy < 2:
+        if self.in_use and self.contention < 4:
             return min(self.path(self.b), CAP)
         low = ACK_TIMEOUT
         if self.srtt is not None:
@@ -168,7 +168,7 @@ class Carob:
     def begin(self, now, idle):
         pause = now - self.last_sent > 4 * self.rto()
         self.in_use = self.in_use and not pause and self.w < 2 * self.m
-        self.heavy = 0 if pause else self.heavy
+        self.contention = 0 if pause else self.contention
         if pause and self.phase != SLOW_START:
             self.phase, self.limit = SLOW_START, self.w
             self.w = min(self.w, 4 * self.m)
@@ -180,7 +180,7 @@ class Carob:
         elif self.srtt is None:
             timer *= 2
         else:
-            timer = max(2 * timer, self.rto() if self.in_use and self.heavy < 2 else self.draw(ACK_TIMEOUT, ACK_MAX))
+            timer = max(2 * timer, self.rto() if self.in_use and self.contention < 4 else self.draw(ACK_TIMEOUT, ACK_MAX))
         return min(timer, CAP)
 
     # -- departures
@@ -361,7 +361,7 @@ class Carob:
         turn, m, base = self.round, self.m, self.base
         delivered, lost, (least, _) = turn.delivered, turn.lost, turn.bounds
         if not turn.full:
-            if lost >= 2 * m and self.heavy < 2:
+            if lost >= 2 * m and self.contention < 4:
                 self.losses(turn)  # 7
             return
         self.caution = max(self.caution - 1, 0)  # 1
@@ -373,7 +373,7 @@ class Carob:
         unknown = not self.c and (base >= 3 * SECOND or least - base > self.target())  # 4
         below = self.phase != SLOW_START and rate < nearest(self.c, 2)
         self.shared = min(self.shared + 1, 8) if self.phase != COMPETE and (unknown or below) else 0
-        if self.heavy == 2:
+        if self.contention == 4:
             self.w = m
             return
         self.compete(rate, least)  # 5
@@ -452,8 +452,8 @@ class Carob:
         share = 255 * lost // judged
         if judged >= 16 * m and not self.reports:
             varies = self.srtt // 2 > self.base and self.top // 4 > self.base
-            self.heavy = self.heavy + 1 if share > 51 and varies else 0
-            if self.heavy == 2:
+            self.contention = min(self.contention + 1 + (share > 51), 4) if share > 26 and varies else 0
+            if self.contention == 4:
                 self.w, self.phase = m, DELAY
                 return
         if not long and (self.c or self.rounds > 16):

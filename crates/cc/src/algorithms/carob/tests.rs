@@ -473,13 +473,15 @@ fn losses_behind_a_long_queue_limit_the_window_to_one_message_for_64_round_trips
     assert_eq!(carob.transfer.caution(), 64 - 10);
 }
 
-/// Sends windows of which a third is lost, with these round trips in turn.
-fn contend(carob: &mut Carob, began: u64, round_trips: &[u64]) {
-    let mut now = began;
+/// Sends windows with these round trips in turn; of each `one_in` messages the last is lost.
+fn contend(carob: &mut Carob, began: u64, round_trips: &[u64], one_in: u32) {
+    let (mut now, mut sent) = (began, 0);
     for round_trip in round_trips {
         let window = u32::from(carob.window(at(now), &PARAMETERS).exchanges);
-        rounds(carob, now, *round_trip, &[window.div_ceil(3)]);
+        let lost = (sent + window) / one_in - sent / one_in;
+        rounds(carob, now, *round_trip, &[lost]);
         now += round_trip + 1;
+        sent += window;
     }
 }
 
@@ -493,19 +495,25 @@ fn heavy_losses_with_varying_round_trips_leave_one_message_with_the_timers_of_rf
         carob
     };
     let mut carob = begun();
-    contend(&mut carob, 1_000, &[90, 160, 60, 210].repeat(8));
+    contend(&mut carob, 1_000, &[90, 160, 60, 210].repeat(8), 3);
     assert_eq!(carob.window(at(8_000), &PARAMETERS).exchanges, 1);
     let (timer, _) = send(&mut carob, 5_200, 0);
     assert_eq!(timer.timeout, MS.times(2_000), "ACK_TIMEOUT instead of the RTO of a window");
-    contend(&mut carob, 5_300, &[20; 40]);
+    contend(&mut carob, 5_300, &[20; 40], 3);
     assert_eq!(carob.window(at(10_000), &PARAMETERS).exchanges, 1, "as long as the transfer lasts");
     let (timer, sent) = send(&mut carob, 60_000, 0);
     answer(&mut carob, 60_020, sent, 300);
     assert!(carob.window(at(60_020), &PARAMETERS).exchanges > 1, "after a pause");
     assert_eq!(timer.timeout, MS.times(2_000));
+    // A seventh lost takes four periods, a twelfth shows nothing.
+    for (one_in, is_one) in [(7, true), (12, false)] {
+        let mut carob = begun();
+        contend(&mut carob, 1_000, &[90, 160, 60, 210].repeat(16), one_in);
+        assert_eq!(carob.window(at(20_000), &PARAMETERS).exchanges == 1, is_one, "one in {one_in}");
+    }
     // The same losses with steady round trips, and the same round trips without losses.
     let mut carob = begun();
-    contend(&mut carob, 1_000, &[21, 22].repeat(64));
+    contend(&mut carob, 1_000, &[21, 22].repeat(64), 3);
     assert!(carob.window(at(8_000), &PARAMETERS).exchanges > 1);
     let mut carob = begun();
     for (round_trip, k) in [90, 160, 60, 210].repeat(8).into_iter().zip(0..) {

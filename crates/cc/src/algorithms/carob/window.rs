@@ -32,10 +32,10 @@ const LEARNING: u32 = 16;
 /// Losses beyond twice the usual share that show a full queue, of 255.
 const EXCESS: u8 = 16;
 
-/// Losses of a period, of 255, that are heavy: a fifth.
-const HEAVY: u8 = 51;
-/// Periods in a row with heavy losses that show a contended radio. One follows each fall of a wired path's rate.
-const CONTENDED: u8 = 2;
+/// Losses of a period, of 255, that are signs of a contended radio: a tenth is one sign, a fifth two.
+const SIGNS: [u8; 2] = [26, 51];
+/// Signs in periods in a row that show a contended radio. A period with a fifth follows each fall of a wired path's rate.
+const CONTENDED: u8 = 4;
 
 /// The relation of a reply to its transfer.
 #[derive(Clone, Copy, Debug)]
@@ -175,8 +175,8 @@ pub(super) struct Transfer {
     judged_lost: u32,
     /// Rounds left in which the queue is kept short, after losses while it was long.
     cautious: u8,
-    /// Loss periods in a row with heavy losses and varying round trips, at most [`CONTENDED`].
-    heavy: u8,
+    /// Signs of a contended radio in the latest loss periods, at most [`CONTENDED`].
+    contention: u8,
     last_sent: Instant,
     last_answered: Instant,
     silent_at: Clock,
@@ -260,7 +260,7 @@ impl Transfer {
     /// Returns whether a message has the timers of the window. Over a contended radio it has those of a single exchange: a
     /// copy sent early is one more packet that collides.
     pub(super) fn has_window_timers(&self) -> bool {
-        self.windowed && self.heavy < CONTENDED
+        self.windowed && self.contention < CONTENDED
     }
 
     /// Returns whether departures are paced: from the third round of a transfer on, or from the first
@@ -309,7 +309,7 @@ impl Transfer {
         // A window of one message is in use as long as its transfer makes no pause.
         self.windowed &= !pause && self.window < self.unit.saturating_mul(2);
         if pause {
-            self.heavy = 0;
+            self.contention = 0;
         }
         if pause && self.slow_start_over {
             self.threshold = self.window;
@@ -520,7 +520,7 @@ impl Transfer {
             } else {
                 0
             };
-            if self.heavy == CONTENDED {
+            if self.contention == CONTENDED {
                 self.window = self.unit;
             } else {
                 self.detect_competitor(base, few, constants);
@@ -530,7 +530,7 @@ impl Transfer {
                 self.obey_losses(delivered, trips, constants);
                 self.bound(constants);
             }
-        } else if round.lost >= self.unit.saturating_mul(2) && self.heavy < CONTENDED {
+        } else if round.lost >= self.unit.saturating_mul(2) && self.contention < CONTENDED {
             self.obey_losses(delivered, trips, constants);
         }
         self.round = Round {
@@ -674,9 +674,10 @@ impl Transfer {
         let share = u8::try_from(scaled(lost, 255, all)).unwrap_or(u8::MAX);
         // Reports come late, so their round trips tell nothing of a radio.
         if all >= self.loss_period(constants) && self.reporting == Reporting::Single {
-            let is_heavy = share > HEAVY && trips.is_contended(constants.steady);
-            self.heavy = if is_heavy { self.heavy + 1 } else { 0 };
-            if self.heavy == CONTENDED {
+            let signs = SIGNS.map(|least| u8::from(share > least && trips.is_contended(constants.steady)));
+            let [tenth, fifth] = signs;
+            self.contention = if tenth == 0 { 0 } else { (self.contention + tenth + fifth).min(CONTENDED) };
+            if self.contention == CONTENDED {
                 self.window = self.unit;
                 self.slow_start_over = true;
                 self.competing = false;
