@@ -321,8 +321,11 @@ fn macro_declared_files(workspace: &Workspace) -> Result<Vec<PathBuf>> {
             continue;
         }
         for entry in fs::read_dir(folder)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "rs") {
+            let mut path = entry?.path();
+            if path.is_dir() {
+                path.push("mod.rs");
+            }
+            if path.extension().is_some_and(|extension| extension == "rs") && path.is_file() {
                 files.push(path);
             }
         }

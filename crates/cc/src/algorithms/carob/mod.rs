@@ -15,7 +15,7 @@ mod window;
 
 use crate::controller::{Controller, CopyTagging, GapDetection, Gauge, Timer, Window};
 use crate::evidence::{
-    Abandoned, Answer, Answered, Expired, Kind, LateAnswer, Lost, LossReason, Matched, PacketState,
+    Abandoned, Answer, Answered, Expired, Kind, LateAnswer, LossReason, Lost, Matched, PacketState,
     Reason, SendCandidate, Sent, Signal, Start,
 };
 use crate::parameters::TransmissionParameters;
@@ -198,11 +198,13 @@ impl Carob {
     /// Time between NON notifications: a round trip, the smoothed or the latest one, divided by the pace,
     /// with the back-off of exchanges; or before the first sample 3 s (RFC 7641 4.5.1).
     fn notification_interval(&self) -> Duration {
-        self.path.srtt().map_or(self.constants.non_interval, |srtt| {
-            let round_trip = srtt.min(self.path.latest());
-            let interval = micros(round_trip / u32::from(self.pace.max(1)));
-            timers::doubled(interval, self.backoff.exponent())
-        })
+        self.path
+            .srtt()
+            .map_or(self.constants.non_interval, |srtt| {
+                let round_trip = srtt.min(self.path.latest());
+                let interval = micros(round_trip / u32::from(self.pace.max(1)));
+                timers::doubled(interval, self.backoff.exponent())
+            })
     }
 
     /// Doubles the pace of notifications after a round trip without a queue, to half of `confirm_every`: the
@@ -307,7 +309,8 @@ impl Controller for Carob {
             if !self.transfer.is_windowed() {
                 self.keep_backoff(answered);
             }
-            self.transfer.deliver(answered.bytes.saturating_add(answered.also));
+            self.transfer
+                .deliver(answered.bytes.saturating_add(answered.also));
             // The answer belongs to the latest copy that can have caused it, or to an earlier one.
             if let Matched::Ambiguous { latest, .. } = answered.matched
                 && let Some(copy) = answered.transmissions.get(usize::from(latest))
@@ -431,7 +434,10 @@ impl Controller for Carob {
             visit("srtt", Gauge::Time(micros(srtt)));
             visit("base", Gauge::Time(micros(base)));
         }
-        visit("window", Gauge::Count(u64::from(self.transfer.window_bytes())));
+        visit(
+            "window",
+            Gauge::Count(u64::from(self.transfer.window_bytes())),
+        );
         visit("rate", Gauge::Count(u64::from(self.transfer.capacity())));
         visit("mode", Gauge::State(self.transfer.mode()));
     }

@@ -53,7 +53,9 @@ impl World {
     fn new(carob: Carob, now: Instant) -> Self {
         Self {
             carob,
-            parameters: Carob::PROFILES[0].suggested.apply(TransmissionParameters::DEFAULT),
+            parameters: Carob::PROFILES[0]
+                .suggested
+                .apply(TransmissionParameters::DEFAULT),
             now,
             heard: now,
             messages: Vec::new(),
@@ -99,14 +101,21 @@ impl World {
         let candidate = SendCandidate::new(self.now, &self.parameters, 30);
         let departs = self.carob.earliest_departure_time(&candidate);
         let longest = micros(self.carob.path.srtt().unwrap_or(0)).max(MINUTE);
-        assert!(departs.since(self.now) <= longest, "paced for {:?}", departs.since(self.now));
+        assert!(
+            departs.since(self.now) <= longest,
+            "paced for {:?}",
+            departs.since(self.now)
+        );
         self.now = departs;
         let idle = self.carob.transfer.idle(self.now);
         let running = u16::try_from(running).unwrap();
         let start = Start::new(self.now, &self.parameters).with_running(running);
         let mut timer = self.carob.first_timeout(&start, &mut Fixed::high());
         let used = self.carob.transfer.is_windowed();
-        assert!(timer.timeout <= MINUTE && !timer.timeout.is_zero(), "{timer:?}");
+        assert!(
+            timer.timeout <= MINUTE && !timer.timeout.is_zero(),
+            "{timer:?}"
+        );
         if !self.sampled() {
             assert!(timer.timeout >= self.parameters.ack_timeout, "{timer:?}");
         } else if !used && running == 0 && idle > MS.times(4_000) {
@@ -130,7 +139,10 @@ impl World {
             .with_retransmissions(copies)
             .with_application_limited(false);
         let state = self.carob.on_sent(&sent, &mut Fixed::high());
-        message.copies.push(Transmission { at: self.now, state });
+        message.copies.push(Transmission {
+            at: self.now,
+            state,
+        });
     }
 
     /// The answer to the last transmission of a message, this many ms after it or now.
@@ -148,9 +160,15 @@ impl World {
         let matched = if certain {
             Matched::Exact(latest)
         } else {
-            Matched::Ambiguous { earliest: 0, latest }
+            Matched::Ambiguous {
+                earliest: 0,
+                latest,
+            }
         };
-        let (before, backoff) = (self.carob.transfer.window_bytes(), self.carob.transfer.backoff());
+        let (before, backoff) = (
+            self.carob.transfer.window_bytes(),
+            self.carob.transfer.backoff(),
+        );
         let Timer { timeout, state } = message.timer;
         let answered = Answered::new(self.now, &self.parameters, state, &message.copies, timeout)
             .with_matched(matched)
@@ -159,10 +177,21 @@ impl World {
         let after = self.carob.transfer.window_bytes();
         if certain {
             self.expired = 0;
-            assert_eq!(self.carob.transfer.backoff(), 0, "a certain answer ends the back-off");
-            assert!(after <= 2 * before + 6 * ANSWER_BYTES, "{before} -> {after} bytes at an answer");
+            assert_eq!(
+                self.carob.transfer.backoff(),
+                0,
+                "a certain answer ends the back-off"
+            );
+            assert!(
+                after <= 2 * before + 6 * ANSWER_BYTES,
+                "{before} -> {after} bytes at an answer"
+            );
         } else {
-            assert_eq!((after, self.carob.transfer.backoff()), (before, backoff), "Karn");
+            assert_eq!(
+                (after, self.carob.transfer.backoff()),
+                (before, backoff),
+                "Karn"
+            );
         }
         true
     }
@@ -172,7 +201,12 @@ impl World {
         let gap = self.carob.gap_detection();
         let path = gap.map_or(Duration::ZERO, |gap| gap.timeout);
         let due = |message: &Message| message.last().at + message.timer.timeout.max(path);
-        let Some((place, due)) = self.messages.iter().map(due).enumerate().min_by_key(|one| one.1)
+        let Some((place, due)) = self
+            .messages
+            .iter()
+            .map(due)
+            .enumerate()
+            .min_by_key(|one| one.1)
         else {
             return false;
         };
@@ -186,7 +220,11 @@ impl World {
         let after = self.carob.transfer.window_bytes();
         assert!(after <= before, "{before} -> {after} bytes at a timeout");
         if let (Some(_), Some(now)) = (gap, self.carob.gap_detection()) {
-            assert!(now.timeout >= path, "{path:?} -> {:?} at a timeout", now.timeout);
+            assert!(
+                now.timeout >= path,
+                "{path:?} -> {:?} at a timeout",
+                now.timeout
+            );
             self.expired += 1;
             let steps = u32::from(self.carob.transfer.backoff());
             // At the limit of a minute the timeout of the path no longer doubles.
@@ -195,7 +233,10 @@ impl World {
         }
         let message = &self.messages[place];
         let age = self.now.since(message.copies[0].at);
-        if !self.parameters.permits_retransmission(message.timeouts - 1, age) {
+        if !self
+            .parameters
+            .permits_retransmission(message.timeouts - 1, age)
+        {
             let message = self.messages.remove(place);
             self.give_up(&message);
             return true;
@@ -212,7 +253,10 @@ impl World {
 
     fn again(&mut self, place: usize, reason: LossReason) {
         let message = &mut self.messages[place];
-        let Timer { timeout: before, state } = message.timer;
+        let Timer {
+            timeout: before,
+            state,
+        } = message.timer;
         let retransmissions = u8::try_from(message.copies.len() - 1).unwrap();
         let expired = Expired::new(self.now, &self.parameters, state, retransmissions, before)
             .with_silent(self.heard <= message.last().at)
@@ -223,8 +267,14 @@ impl World {
             LossReason::Timer => before.times(2).min(MINUTE),
         };
         let limited = self.parameters.limit_timer(timer.timeout, Some(before));
-        assert!(limited >= least && timer.timeout <= MINUTE.max(before), "{before:?} -> {timer:?}");
-        message.timer = Timer { timeout: limited, ..timer };
+        assert!(
+            limited >= least && timer.timeout <= MINUTE.max(before),
+            "{before:?} -> {timer:?}"
+        );
+        message.timer = Timer {
+            timeout: limited,
+            ..timer
+        };
         self.transmit(place);
     }
 
@@ -232,7 +282,14 @@ impl World {
         let Timer { timeout, state } = message.timer;
         let retransmissions = u8::try_from(message.copies.len() - 1).unwrap();
         let (reason, now) = (Reason::TimedOut, self.now);
-        let abandoned = Abandoned::new(now, &self.parameters, state, reason, retransmissions, timeout);
+        let abandoned = Abandoned::new(
+            now,
+            &self.parameters,
+            state,
+            reason,
+            retransmissions,
+            timeout,
+        );
         self.carob.on_abandoned(&abandoned);
         self.given_up = Some(message.copies[0].at);
     }
@@ -248,11 +305,19 @@ impl World {
         let Some(place) = self.messages.iter().position(evident) else {
             return false;
         };
-        self.now = self.now.max(self.messages[place].last().at + gap.time_threshold);
+        self.now = self
+            .now
+            .max(self.messages[place].last().at + gap.time_threshold);
         self.messages[place].repairs += 1;
-        let before = (self.carob.transfer.window_bytes(), self.carob.transfer.backoff());
+        let before = (
+            self.carob.transfer.window_bytes(),
+            self.carob.transfer.backoff(),
+        );
         self.lose(place, LossReason::Gap);
-        let after = (self.carob.transfer.window_bytes(), self.carob.transfer.backoff());
+        let after = (
+            self.carob.transfer.window_bytes(),
+            self.carob.transfer.backoff(),
+        );
         assert_eq!(after, before, "a gap is no timeout");
         self.again(place, LossReason::Gap);
         true
@@ -279,17 +344,29 @@ impl World {
         let before = self.carob.transfer.window_bytes();
         self.carob.on_signal(self.now, Signal::SlowDown(MS));
         let after = self.carob.transfer.window_bytes();
-        assert!(after <= before.div_ceil(2).max(2 * ANSWER_BYTES), "{before} -> {after} bytes");
+        assert!(
+            after <= before.div_ceil(2).max(2 * ANSWER_BYTES),
+            "{before} -> {after} bytes"
+        );
         true
     }
 
     fn check(&self) {
         assert!(self.room() >= 1);
         let window = self.carob.transfer.window_bytes();
-        assert!(window > 0 || !self.carob.transfer.is_windowed(), "a window of nothing");
-        if let (Some(gap), Some(rto)) = (self.carob.gap_detection(), self.carob.path.rto(self.carob.constants)) {
+        assert!(
+            window > 0 || !self.carob.transfer.is_windowed(),
+            "a window of nothing"
+        );
+        if let (Some(gap), Some(rto)) = (
+            self.carob.gap_detection(),
+            self.carob.path.rto(self.carob.constants),
+        ) {
             assert!(gap.timeout >= rto, "{gap:?} below the RTO of {rto:?}");
-            assert!(gap.time_threshold > micros(self.carob.path.latest()), "{gap:?}");
+            assert!(
+                gap.time_threshold > micros(self.carob.path.latest()),
+                "{gap:?}"
+            );
         }
     }
 

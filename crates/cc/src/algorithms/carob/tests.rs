@@ -49,7 +49,11 @@ fn initial_timeout_is_that_of_rfc_7252_until_the_first_rtt_sample() {
     assert_eq!(timer.timeout, MS.times(800));
     let expired = Expired::new(at(1_300), &PARAMETERS, timer.state, 0, timer.timeout);
     let next = carob.next_timeout(&expired, &mut Fixed::low());
-    assert_eq!(next.timeout, MS.times(2_000), "the second one is at least ACK_TIMEOUT");
+    assert_eq!(
+        next.timeout,
+        MS.times(2_000),
+        "the second one is at least ACK_TIMEOUT"
+    );
 }
 
 #[test]
@@ -82,7 +86,11 @@ fn single_exchanges_open_no_window_and_are_not_paced() {
         let candidate = SendCandidate::new(at(1_000 * k + 300), &PARAMETERS, 60);
         assert_eq!(carob.earliest_departure_time(&candidate), candidate.now);
     }
-    assert_eq!(carob.window(at(0), &PARAMETERS).exchanges, 6, "the initial one");
+    assert_eq!(
+        carob.window(at(0), &PARAMETERS).exchanges,
+        6,
+        "the initial one"
+    );
     assert_eq!(carob.copy_tagging(), CopyTagging::RepeatedCopies);
 }
 
@@ -92,7 +100,11 @@ fn initial_timeout_of_an_idle_sender_is_at_most_that_of_rfc_7252() {
     let (_, first) = send(&mut carob, 0, 0);
     answer(&mut carob, 9_000, first, 60);
     let (timer, _) = send(&mut carob, 10_000, 0);
-    assert_eq!(timer.timeout, MS.times(18_000), "9 s and four deviations of 2.25 s");
+    assert_eq!(
+        timer.timeout,
+        MS.times(18_000),
+        "9 s and four deviations of 2.25 s"
+    );
     carob.backoff.keep(3);
     carob.backoff.slow();
     let (timer, _) = send(&mut carob, 12_000, 0);
@@ -100,7 +112,11 @@ fn initial_timeout_of_an_idle_sender_is_at_most_that_of_rfc_7252() {
     // Idle for more than 2 x ACK_TIMEOUT: the initial timeout of RFC 7252, 2 to 3 s.
     let (timer, _) = send(&mut carob, 17_000, 0);
     assert_eq!(timer.timeout, MS.times(2_000));
-    assert_eq!(carob.backoff.exponent(), 3, "idle for less than the RTO of 18 s");
+    assert_eq!(
+        carob.backoff.exponent(),
+        3,
+        "idle for less than the RTO of 18 s"
+    );
     send(&mut carob, 17_000 + 37_000, 0);
     assert_eq!(carob.backoff.exponent(), 1, "two steps for 2 x 18 s");
 }
@@ -112,7 +128,14 @@ fn losses_alone_do_not_raise_the_initial_timeout_above_rfc_7252() {
     answer(&mut carob, 100, first, 60);
     let (state, timeout) = (ExchangeState::default(), MS.times(32_000));
     let reason = Reason::TimedOut;
-    carob.on_abandoned(&Abandoned::new(at(100), &PARAMETERS, state, reason, 4, timeout));
+    carob.on_abandoned(&Abandoned::new(
+        at(100),
+        &PARAMETERS,
+        state,
+        reason,
+        4,
+        timeout,
+    ));
     let (timer, sent) = send(&mut carob, 100, 0);
     assert_eq!(timer.timeout, MS.times(2_000), "drawn from 2 s to 3 s");
     let copies = [100, 2_100, 6_100].map(|copy| crate::evidence::Transmission {
@@ -135,11 +158,20 @@ fn timeouts_double_the_rto_and_gap_repairs_do_not() {
     let (timer, _) = send(&mut carob, 60_000, 5);
     let mut previous = timer.timeout;
     for retransmissions in 0..4 {
-        let expired = Expired::new(at(61_000), &PARAMETERS, timer.state, retransmissions, previous);
+        let expired = Expired::new(
+            at(61_000),
+            &PARAMETERS,
+            timer.state,
+            retransmissions,
+            previous,
+        );
         let repair = carob.next_timeout(&expired.with_reason(LossReason::Gap), &mut Fixed::low());
         assert_eq!(repair.timeout, previous, "a gap is no timeout");
         let next = carob.next_timeout(&expired.with_reason(LossReason::Timer), &mut Fixed::low());
-        assert!(next.timeout >= previous.times(2), "{next:?} after {previous:?}");
+        assert!(
+            next.timeout >= previous.times(2),
+            "{next:?} after {previous:?}"
+        );
         previous = next.timeout;
     }
 }
@@ -153,7 +185,11 @@ fn a_timeout_backs_off_the_timers_of_all_exchanges_until_a_response() {
     assert_eq!(before, timer.timeout);
     carob.on_lost(&Lost::new(at(62_000), sent, 30, false));
     carob.on_lost(&Lost::new(at(62_001), sent, 30, false));
-    assert_eq!(carob.gap_detection().expect("a window").timeout, before.times(2), "once a round trip");
+    assert_eq!(
+        carob.gap_detection().expect("a window").timeout,
+        before.times(2),
+        "once a round trip"
+    );
     let (_, sent) = send(&mut carob, 62_100, 5);
     answer(&mut carob, 63_100, sent, 300);
     assert!(carob.gap_detection().expect("a window").timeout < before.times(2));
@@ -167,7 +203,11 @@ fn late_response_to_an_abandoned_exchange_is_a_lower_bound_of_the_rtt() {
     let before = carob.path.srtt().expect("a sample");
     let late = LateAnswer::new(at(90_000), 5, 1, MS.times(500)).with_abandoned(true);
     carob.on_late_answer(&late);
-    assert_eq!(carob.path.srtt(), Some(before), "a bound below the mean is no evidence");
+    assert_eq!(
+        carob.path.srtt(),
+        Some(before),
+        "a bound below the mean is no evidence"
+    );
     let late = LateAnswer::new(at(90_000), 5, 1, MS.times(20_000)).with_abandoned(true);
     carob.on_late_answer(&late);
     assert!(carob.path.srtt() > Some(before * 2));
@@ -238,8 +278,14 @@ fn window_reaches_the_bandwidth_delay_product_without_filling_the_buffer() {
     let capacity = carob.transfer.capacity();
     assert!((2_900..=3_100).contains(&capacity), "{capacity} bytes/s");
     let window = carob.window(at(0), &PARAMETERS).exchanges;
-    assert!((10..=16).contains(&window), "{window} messages of 10 in the path");
-    assert!(worst < 2_000, "a round trip of {worst} ms, 1 s without a queue");
+    assert!(
+        (10..=16).contains(&window),
+        "{window} messages of 10 in the path"
+    );
+    assert!(
+        worst < 2_000,
+        "a round trip of {worst} ms, 1 s without a queue"
+    );
     assert_eq!(carob.copy_tagging(), CopyTagging::Token);
 }
 
@@ -325,7 +371,10 @@ fn notify(carob: &mut Carob, interval: u64) -> u32 {
             .with_confirmable(confirm);
         carob.on_sent(&sent, &mut Fixed::low());
         let next = carob.earliest_departure_time(&candidate);
-        assert!(confirm || next <= at(interval * k + 3_000), "RFC 7641 4.5.1");
+        assert!(
+            confirm || next <= at(interval * k + 3_000),
+            "RFC 7641 4.5.1"
+        );
     }
     confirmable
 }
@@ -369,7 +418,11 @@ fn without_a_queue_four_notifications_leave_a_round_trip() {
         answer(&mut carob, sent + round_trip, transmission, 60);
         (carob.pace, carob.notification_interval())
     };
-    assert_eq!(paced(0, 800), (1, MS.times(800)), "the first sample may be of a queue");
+    assert_eq!(
+        paced(0, 800),
+        (1, MS.times(800)),
+        "the first sample may be of a queue"
+    );
     assert_eq!(paced(10_000, 800), (2, MS.times(400)));
     assert_eq!(paced(20_000, 800), (4, MS.times(200)));
     assert_eq!(paced(30_000, 800), (4, MS.times(200)), "four at most");
@@ -412,17 +465,27 @@ fn gap_detection_needs_a_window_of_several_exchanges() {
     let latest = carob.path.srtt().unwrap();
     let threshold = carob.gap_detection().expect("a window").time_threshold;
     let threshold = threshold.as_micros_u32();
-    assert!((latest / 8 * 9..latest / 4 * 5).contains(&threshold), "{threshold} of {latest}");
+    assert!(
+        (latest / 8 * 9..latest / 4 * 5).contains(&threshold),
+        "{threshold} of {latest}"
+    );
 }
 
 /// Sends one window per round trip of `round_trip` ms, queueing delay included, and loses `lost` messages
 /// of each. Returns the window after each round trip in sixteenths of a message.
-pub(super) fn rounds(carob: &mut Carob, began: u64, round_trip: u64, lost: &[u32]) -> std::vec::Vec<u32> {
+pub(super) fn rounds(
+    carob: &mut Carob,
+    began: u64,
+    round_trip: u64,
+    lost: &[u32],
+) -> std::vec::Vec<u32> {
     let mut now = began;
     let mut windows = std::vec::Vec::new();
     for lost in lost {
         let window = carob.window(at(now), &PARAMETERS).exchanges;
-        let sent: std::vec::Vec<_> = (0..window).map(|running| send(carob, now, running).1).collect();
+        let sent: std::vec::Vec<_> = (0..window)
+            .map(|running| send(carob, now, running).1)
+            .collect();
         for (number, sent) in (0..).zip(sent) {
             if number < *lost {
                 let lost = Lost::new(at(now + 100), sent, 30, false);
@@ -458,7 +521,10 @@ fn one_loss_in_a_small_window_does_not_reduce_it() {
     rounds(&mut carob, 60_000, 2_400, &[0; 16]);
     let before = carob.transfer.window_bytes();
     rounds(&mut carob, 120_000, 2_400, &[1]);
-    assert!(carob.transfer.window_bytes() >= before, "one of two messages");
+    assert!(
+        carob.transfer.window_bytes() >= before,
+        "one of two messages"
+    );
 }
 
 #[test]
@@ -466,7 +532,10 @@ fn losses_behind_a_long_queue_limit_the_window_to_one_message_for_64_round_trips
     let mut carob = carob();
     transfer(&mut carob, 100, |_| false);
     let windows = rounds(&mut carob, 60_000, 2_000, &[0; 8]);
-    assert_eq!(windows[7], 32, "two messages behind a queue of another sender");
+    assert_eq!(
+        windows[7], 32,
+        "two messages behind a queue of another sender"
+    );
     rounds(&mut carob, 77_000, 2_000, &[1, 1, 0, 0]);
     let windows = rounds(&mut carob, 86_000, 2_000, &[0; 8]);
     assert!(windows.iter().all(|w| (15..=17).contains(w)), "{windows:?}");
@@ -498,18 +567,33 @@ fn heavy_losses_with_varying_round_trips_leave_one_message_with_the_timers_of_rf
     contend(&mut carob, 1_000, &[90, 160, 60, 210].repeat(8), 3);
     assert_eq!(carob.window(at(8_000), &PARAMETERS).exchanges, 1);
     let (timer, _) = send(&mut carob, 5_200, 0);
-    assert_eq!(timer.timeout, MS.times(2_000), "ACK_TIMEOUT instead of the RTO of a window");
+    assert_eq!(
+        timer.timeout,
+        MS.times(2_000),
+        "ACK_TIMEOUT instead of the RTO of a window"
+    );
     contend(&mut carob, 5_300, &[20; 40], 3);
-    assert_eq!(carob.window(at(10_000), &PARAMETERS).exchanges, 1, "as long as the transfer lasts");
+    assert_eq!(
+        carob.window(at(10_000), &PARAMETERS).exchanges,
+        1,
+        "as long as the transfer lasts"
+    );
     let (timer, sent) = send(&mut carob, 60_000, 0);
     answer(&mut carob, 60_020, sent, 300);
-    assert!(carob.window(at(60_020), &PARAMETERS).exchanges > 1, "after a pause");
+    assert!(
+        carob.window(at(60_020), &PARAMETERS).exchanges > 1,
+        "after a pause"
+    );
     assert_eq!(timer.timeout, MS.times(2_000));
     // A seventh lost takes four periods, a twelfth shows nothing.
     for (one_in, is_one) in [(7, true), (12, false)] {
         let mut carob = begun();
         contend(&mut carob, 1_000, &[90, 160, 60, 210].repeat(16), one_in);
-        assert_eq!(carob.window(at(20_000), &PARAMETERS).exchanges == 1, is_one, "one in {one_in}");
+        assert_eq!(
+            carob.window(at(20_000), &PARAMETERS).exchanges == 1,
+            is_one,
+            "one in {one_in}"
+        );
     }
     // The same losses with steady round trips, and the same round trips without losses.
     let mut carob = begun();
@@ -529,7 +613,10 @@ fn response_to_an_earlier_transmission_reveals_a_spurious_loss() {
     let (_, sent) = send(&mut carob, 60_000, 1);
     carob.on_lost(&Lost::new(at(61_000), sent, 30, false));
     let lost = carob.transfer.losses();
-    let again = crate::evidence::Transmission { at: at(61_000), ..sent };
+    let again = crate::evidence::Transmission {
+        at: at(61_000),
+        ..sent
+    };
     let copies = [sent, again];
     let state = ExchangeState::default();
     let answered = Answered::new(at(61_200), &PARAMETERS, state, &copies, MS.times(1_000))
@@ -549,4 +636,3 @@ fn initial_window_is_smaller_where_timeouts_of_rfc_7252_may_be_spurious() {
         assert_eq!(window, messages, "after {round_trip} ms");
     }
 }
-

@@ -674,9 +674,14 @@ impl Transfer {
         let share = u8::try_from(scaled(lost, 255, all)).unwrap_or(u8::MAX);
         // Reports come late, so their round trips tell nothing of a radio.
         if all >= self.loss_period(constants) && self.reporting == Reporting::Single {
-            let signs = SIGNS.map(|least| u8::from(share > least && trips.is_contended(constants.steady)));
+            let signs =
+                SIGNS.map(|least| u8::from(share > least && trips.is_contended(constants.steady)));
             let [tenth, fifth] = signs;
-            self.contention = if tenth == 0 { 0 } else { (self.contention + tenth + fifth).min(CONTENDED) };
+            self.contention = if tenth == 0 {
+                0
+            } else {
+                (self.contention + tenth + fifth).min(CONTENDED)
+            };
             if self.contention == CONTENDED {
                 self.window = self.unit;
                 self.slow_start_over = true;
