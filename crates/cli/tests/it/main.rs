@@ -14,6 +14,7 @@ mod console;
 mod files;
 mod groups;
 mod installed;
+#[macro_use]
 mod interop;
 mod interop_dtls;
 mod lab;

@@ -7,17 +7,17 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::process::{Running, Scratch, answers_ping, free_port};
+use crate::process::{Running, answers_ping, free_port};
 
 /// Limit of resident memory in KiB: `unsent_bytes` (64 MiB), 30 MiB for the program in a debug build, and buffers
 /// between the endpoint and the connections' writers.
 const HIGHEST: u64 = (64 + 30 + 36) << 10;
 
-fn start(scratch: &Scratch, name: &str, port: u16, arguments: &[&str]) -> Running {
+fn start(name: &str, port: u16, arguments: &[&str]) -> Running {
     let address = format!("127.0.0.1:{port}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
     command.arg(name).args(["--bind", &address]).args(arguments);
-    let mut running = Running::start(&mut command, scratch, name);
+    let mut running = Running::spawn(&mut command);
     running.wait_until(Duration::from_secs(30), |_| answers_ping(port));
     running
 }
@@ -77,9 +77,9 @@ fn is_served(port: u16) -> bool {
 #[cfg(target_os = "linux")]
 #[test]
 fn non_reading_connections_stay_within_unsent_bytes() {
-    let (scratch, port) = (Scratch::new(), free_port());
+    let port = free_port();
     let tcp = format!("127.0.0.1:{port}");
-    let server = start(&scratch, "serve", port, &["--tcp", &tcp]);
+    let server = start("serve", port, &["--tcp", &tcp]);
     let streams = request_without_reading(port, &["large"], 64);
     assert_within_limit(&server, port);
     drop(streams);
@@ -119,9 +119,9 @@ fn request_over_websocket(port: u16, connections: usize) -> Vec<TcpStream> {
 #[cfg(target_os = "linux")]
 #[test]
 fn websocket_connections_stay_within_unsent_bytes() {
-    let (scratch, port) = (Scratch::new(), free_port());
+    let port = free_port();
     let address = format!("127.0.0.1:{port}");
-    let server = start(&scratch, "serve", port, &["--ws", &address]);
+    let server = start("serve", port, &["--ws", &address]);
     let streams = request_over_websocket(port, 150);
     assert_within_limit(&server, port);
     drop(streams);
@@ -130,12 +130,12 @@ fn websocket_connections_stay_within_unsent_bytes() {
 #[cfg(target_os = "linux")]
 #[test]
 fn cached_proxy_responses_stay_within_unsent_bytes() {
-    let (scratch, port, origin) = (Scratch::new(), free_port(), free_port());
+    let (port, origin) = (free_port(), free_port());
     let tcp = format!("127.0.0.1:{port}");
-    let _origin = start(&scratch, "serve", origin, &[]);
+    let _origin = start("serve", origin, &[]);
     let route = format!("/o=coap://127.0.0.1:{origin}");
     let arguments = ["--host", "127.0.0.1", "--tcp", &tcp, "--route", &route];
-    let proxy = start(&scratch, "proxy", port, &arguments);
+    let proxy = start("proxy", port, &arguments);
     let uri = format!("coap://127.0.0.1:{port}/o/large");
     let got = Command::new(env!("CARGO_BIN_EXE_carob"))
         .args(["get", &uri])

@@ -210,8 +210,7 @@ async fn perform(steps: &[Step]) -> (Vec<Trace>, Vec<Trace>) {
                 } else {
                     Side::Server
                 };
-                path.record()
-                    .lose(*datagrams as usize, move |side, _| side == from);
+                path.lose(*datagrams as usize, move |side, _| side == from);
             }
             other => panic!("{other:?} cannot be performed"),
         }

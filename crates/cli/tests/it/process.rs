@@ -1,18 +1,24 @@
 //! Child processes with time limits, killed with the test.
 
 use std::{
-    fs::{self, File},
+    io::Read,
     net::{TcpListener, UdpSocket},
-    path::PathBuf,
-    process::{Child, Command, ExitStatus, Stdio},
-    sync::atomic::{AtomicU16, Ordering},
-    thread,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU16, Ordering},
+    },
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
+use crate::program::{Ran, Words, command};
+
 pub(crate) use crate::program::Scratch;
 
-const POLL: Duration = Duration::from_millis(10);
+/// Upper bound for any single wait, for busy machines.
+pub(crate) const LIMIT: Duration = Duration::from_secs(180);
+const POLL: Duration = Duration::from_millis(5);
 
 impl Scratch {
     /// Writes a self-signed certificate for a host and its key; returns their paths as arguments.
@@ -24,77 +30,173 @@ impl Scratch {
     }
 }
 
+/// Polls until `found` returns something, at most `limit`.
+#[track_caller]
+pub(crate) fn until<T>(limit: Duration, what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "no {what} after {limit:?}");
+        thread::sleep(POLL);
+    }
+}
+
+/// A stream of a process, read by a thread: a full pipe would block the process.
+struct Output {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Output {
+    fn collect(mut from: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&bytes);
+        let reader = thread::spawn(move || {
+            let mut chunk = [0; 4_096];
+            while let Ok(length @ 1..) = from.read(&mut chunk) {
+                let mut bytes = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                bytes.extend_from_slice(&chunk[..length]);
+            }
+        });
+        Self { bytes, reader }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let bytes = self.bytes.lock();
+        bytes.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
+}
+
 /// A background process, killed on drop.
 pub(crate) struct Running {
     child: Child,
-    output: PathBuf,
+    stdout: Output,
+    stderr: Output,
+    /// Bytes of stdout that [`Running::line`] has returned.
+    taken: usize,
 }
 
 impl Running {
-    /// Starts a command with stdout and stderr redirected to files: a full pipe would block it.
-    pub(crate) fn start(command: &mut Command, scratch: &Scratch, name: &str) -> Self {
-        let output = scratch.path(&format!("{name}.out"));
-        let stdout = File::create(&output).expect("the scratch folder is writable");
-        let stderr = File::create(output.with_extension("err")).expect("as above");
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(stdout)
-            .stderr(stderr)
+    /// Starts `carob`.
+    #[track_caller]
+    pub(crate) fn start(words: &(impl Words + ?Sized)) -> Self {
+        Self::spawn(&mut command(words))
+    }
+
+    #[track_caller]
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-        Self { child, output }
+        let stdout = Output::collect(child.stdout.take().expect("it is piped"));
+        let stderr = Output::collect(child.stderr.take().expect("it is piped"));
+        Self {
+            child,
+            stdout,
+            stderr,
+            taken: 0,
+        }
+    }
+
+    /// Runs a command to completion; panics unless it succeeds.
+    #[track_caller]
+    pub(crate) fn complete(command: &mut Command) -> Ran {
+        let ran = Self::spawn(command).finish();
+        assert_eq!(ran.code, Some(0), "{command:?}: {ran:?}");
+        ran
     }
 
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
+    pub(crate) fn stdin(&mut self) -> ChildStdin {
+        self.child.stdin.take().expect("it is taken once")
+    }
+
+    /// Sends a signal by name, such as `INT`.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.id().to_string();
+        let kill = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(kill.unwrap().success());
+    }
+
     pub(crate) fn stdout(&self) -> String {
-        String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned()
+        self.stdout.text()
     }
 
-    pub(crate) fn stderr(&self) -> String {
-        let path = self.output.with_extension("err");
-        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    /// The output so far.
+    fn output(&self) -> Ran {
+        Ran {
+            code: None,
+            bytes: self.stdout.bytes(),
+            stderr: self.stderr.text(),
+        }
     }
 
-    /// All output, for failure messages.
-    pub(crate) fn output(&self) -> String {
-        format!(
-            "stdout: {}\nstderr: {}",
-            tail(&self.stdout()),
-            tail(&self.stderr())
-        )
-    }
-
-    /// Waits until `ready` holds, at most `limit`.
-    pub(crate) fn wait_until(&mut self, limit: Duration, mut ready: impl FnMut(&Self) -> bool) {
-        let deadline = Instant::now() + limit;
-        while !ready(self) {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                panic!("ended before it was ready: {status}\n{}", self.output());
+    /// The next line of stdout without its line feed.
+    #[track_caller]
+    pub(crate) fn line(&mut self) -> String {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let is_last = self.stdout.reader.is_finished() || Instant::now() > deadline;
+            let rest = self.stdout.bytes().split_off(self.taken);
+            if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                self.taken += end + 1;
+                return String::from_utf8_lossy(&rest[..end]).trim_end().to_owned();
             }
-            assert!(
-                Instant::now() < deadline,
-                "not ready after {limit:?}\n{}",
-                self.output()
-            );
+            assert!(!is_last, "no further line on stdout; {:?}", self.output());
             thread::sleep(POLL);
         }
     }
 
-    /// Waits for the process to exit, at most `limit`.
-    pub(crate) fn finish(&mut self, limit: Duration) -> ExitStatus {
+    /// Waits until `ready` holds, at most `limit`.
+    #[track_caller]
+    pub(crate) fn wait_until(&mut self, limit: Duration, mut ready: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + limit;
+        while !ready(self) {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                panic!("ended before it was ready: {status}\n{:?}", self.output());
+            }
+            let in_time = Instant::now() < deadline;
+            assert!(in_time, "not ready after {limit:?}\n{:?}", self.output());
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Waits for the process to exit.
+    #[track_caller]
+    pub(crate) fn finish(self) -> Ran {
+        self.finish_within(LIMIT)
+    }
+
+    #[track_caller]
+    pub(crate) fn finish_within(mut self, limit: Duration) -> Ran {
         let deadline = Instant::now() + limit;
         loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return status,
-                Ok(None) => {}
-                Err(error) => panic!("cannot wait for a child: {error}"),
+            let status = self.child.try_wait().expect("a child");
+            let readers = [&self.stdout.reader, &self.stderr.reader];
+            if let Some(status) = status
+                && readers.iter().all(|reader| reader.is_finished())
+            {
+                return Ran {
+                    code: status.code(),
+                    ..self.output()
+                };
             }
+            let in_time = Instant::now() < deadline;
             assert!(
-                Instant::now() < deadline,
-                "still running after {limit:?}\n{}",
+                in_time,
+                "still running after {limit:?}\n{:?}",
                 self.output()
             );
             thread::sleep(POLL);
@@ -107,12 +209,6 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn tail(text: &str) -> String {
-    const CHARACTERS_MAX: usize = 2000;
-    let skip = text.chars().count().saturating_sub(CHARACTERS_MAX);
-    text.chars().skip(skip).collect()
 }
 
 /// A free port of 127.0.0.1 for UDP and TCP.

@@ -54,6 +54,18 @@ impl Scratch {
         fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
+    /// The file as text.
+    #[track_caller]
+    pub(crate) fn read_text(&self, name: &str) -> String {
+        String::from_utf8(self.read(name)).expect("text")
+    }
+
+    /// The file parsed as one JSON value per line.
+    #[track_caller]
+    pub(crate) fn json_lines(&self, name: &str) -> Vec<serde_json::Value> {
+        json_lines(&self.read_text(name))
+    }
+
     /// Sorted names of the files.
     pub(crate) fn files(&self) -> Vec<String> {
         let names = fs::read_dir(&self.0)
@@ -74,17 +86,35 @@ impl Drop for Scratch {
 }
 
 /// Output and exit code of a command.
-#[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) bytes: Vec<u8>,
     pub(crate) stderr: String,
 }
 
+impl core::fmt::Debug for Ran {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (stdout, stderr) = (self.text(), &self.stderr);
+        write!(f, "exit code {:?}\nstdout: ", self.code)?;
+        write!(f, "{}\nstderr: {}", tail(&stdout), tail(stderr))
+    }
+}
+
+fn tail(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 2000;
+    let skip = text.chars().count().saturating_sub(CHARACTERS_MAX);
+    text.chars().skip(skip).collect()
+}
+
 impl Ran {
     #[track_caller]
     pub(crate) fn stdout(&self) -> &str {
         core::str::from_utf8(&self.bytes).expect("text on stdout")
+    }
+
+    /// Stdout with replacement characters for bytes that are no text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
     /// Stdout of a command that succeeded with an empty stderr.
@@ -97,8 +127,14 @@ impl Ran {
     /// Stdout parsed as one JSON value per line.
     #[track_caller]
     pub(crate) fn json(&self) -> Vec<serde_json::Value> {
-        let read = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
-        self.stdout().lines().map(read).collect()
+        json_lines(self.stdout())
+    }
+
+    /// Asserts the exit code.
+    #[track_caller]
+    pub(crate) fn ended(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
     }
 
     /// Stderr of a command that failed with this code and an empty stdout.
@@ -107,6 +143,12 @@ impl Ran {
         assert_eq!((self.code, self.stdout()), (Some(code), ""), "{self:?}");
         &self.stderr
     }
+}
+
+#[track_caller]
+fn json_lines(text: &str) -> Vec<serde_json::Value> {
+    let read = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+    text.lines().map(read).collect()
 }
 
 /// Arguments: a list of words, or one line with quotes around words with spaces.
@@ -177,6 +219,29 @@ impl Parts for str {
     fn has(&self, parts: &[&str]) {
         for part in parts {
             assert!(self.contains(part), "no {part:?} in {self}");
+        }
+    }
+}
+
+/// Comparison of JSON objects by some of their members.
+pub(crate) trait Members {
+    /// Asserts that an object has these members with these values, also within its objects.
+    fn includes(&self, expected: serde_json::Value);
+}
+
+impl Members for serde_json::Value {
+    #[track_caller]
+    fn includes(&self, expected: Self) {
+        let Self::Object(members) = &expected else {
+            return assert_eq!(*self, expected);
+        };
+        for (name, value) in members {
+            let found = &self[name];
+            if value.is_object() {
+                found.includes(value.clone());
+            } else {
+                assert_eq!(found, value, "{name} in {self}");
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use carob_analyze::synthetic::{CaptureFile, FileLayout, Flag};
 use carob_analyze::{Options, analyze};
@@ -23,14 +23,13 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use super::relay::Truth;
 use super::shaped::check;
 use crate::installed::Peer;
-use crate::interop::clients::{Client, program};
-use crate::process::Scratch;
+use crate::interop::clients::{Implementation, program};
+use crate::interop::transport::Transport;
+use crate::process::{LIMIT, Scratch, until};
 
 pub(super) const PORT: u16 = 5_683;
 const BLOCK: &str = "64";
 const BODY_BYTES: usize = 100 * 64;
-/// Limit for a client's run and for a server's start.
-const LIMIT: Duration = Duration::from_secs(180);
 /// Bytes of the IPv4 and UDP headers.
 const HEADER_BYTES: usize = 28;
 
@@ -228,6 +227,14 @@ pub(super) fn start(emulator: &Emulator, side: Side, command: &mut Command) -> P
     Program(child.expect("a namespace").expect("a program"))
 }
 
+/// Ends the emulation. A late delivery is late in the capture and in the ground truth alike.
+pub(super) fn finish(emulator: Emulator) {
+    match emulator.finish() {
+        Ok(_) | Err(carob_emu::Error::Refused(carob_emu::Refusal::Late { .. })) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// Waits until CoAP's port is bound in the server's namespace. A probe packet would appear in the capture.
 pub(super) fn wait_for_server(emulator: &Emulator) {
     let is_bound = || {
@@ -235,22 +242,17 @@ pub(super) fn wait_for_server(emulator: &Emulator) {
         let sockets = text("/proc/thread-self/net/udp") + &text("/proc/thread-self/net/udp6");
         sockets.contains(&format!(":{PORT:04X} "))
     };
-    let deadline = Instant::now() + LIMIT;
-    while !emulator
-        .namespace(Side::Server)
-        .enter(is_bound)
-        .expect("a namespace")
-    {
-        assert!(Instant::now() < deadline, "no server");
-        thread::sleep(Duration::from_millis(20));
-    }
+    until(LIMIT, "server", || {
+        let bound = emulator.namespace(Side::Server).enter(is_bound);
+        bound.expect("a namespace").then_some(())
+    });
 }
 
 /// The command of a server with a resource of [`BODY_BYTES`].
-fn server_command(server: Client, scratch: &Scratch, address: IpAddr) -> Command {
+fn server_command(server: Implementation, scratch: &Scratch, address: IpAddr) -> Command {
     let (address, port) = (address.to_string(), PORT.to_string());
     match server {
-        Client::Carob => {
+        Implementation::Carob => {
             let folder = scratch.text("served");
             fs::create_dir_all(&folder).expect("a folder");
             fs::write(format!("{folder}/body.bin"), vec![b'x'; BODY_BYTES]).expect("a file");
@@ -261,12 +263,12 @@ fn server_command(server: Client, scratch: &Scratch, address: IpAddr) -> Command
             command.args(["--amplification-limit", "10.0.0.0/8=off"]);
             command
         }
-        Client::Of(Peer::Libcoap) => {
+        Implementation::Of(Peer::Libcoap) => {
             let mut command = program(Peer::Libcoap, "server");
             command.args(["-A", &address, "-p", &port, "-d", "10"]);
             command
         }
-        Client::Of(peer) => {
+        Implementation::Of(peer) => {
             let mut command = program(peer, "server");
             command.args([&port, "--bind", &address]);
             command
@@ -276,41 +278,34 @@ fn server_command(server: Client, scratch: &Scratch, address: IpAddr) -> Command
 
 /// Commands with which a client moves a body of [`BODY_BYTES`] block-wise.
 fn client_commands(
-    client: Client,
-    server: Client,
+    client: Implementation,
+    server: Implementation,
     scratch: &Scratch,
     address: IpAddr,
 ) -> Vec<Command> {
     let (path, query) = match server {
-        Client::Carob => ("body.bin", String::new()),
-        Client::Of(Peer::Libcoap) => ("store", String::new()),
-        Client::Of(_) => ("large", format!("?{BODY_BYTES}")),
+        Implementation::Carob => ("body.bin", String::new()),
+        Implementation::Of(Peer::Libcoap) => ("store", String::new()),
+        Implementation::Of(_) => ("large", format!("?{BODY_BYTES}")),
     };
     let uri = format!("coap://{address}/{path}{query}");
     let seconds = LIMIT.as_secs().to_string();
     let mut commands = Vec::new();
-    if server == Client::Of(Peer::Libcoap) {
+    if server == Implementation::Of(Peer::Libcoap) {
         // libcoap's server has no such resource until a PUT creates it.
         let body = scratch.with("body", vec![b'x'; BODY_BYTES]);
         let mut put = Command::new(env!("CARGO_BIN_EXE_carob"));
         put.args(["put", &uri, "--file", &body, "--block-size", BLOCK]);
         commands.push(put);
     }
-    let command = match client {
-        Client::Carob => {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-            command.args(["get", &uri, "--block-size", BLOCK, "--deadline", "180s"]);
-            command
+    let mut command = client.client(Transport::Udp);
+    match client {
+        Implementation::Carob => {
+            command.args(["get", &uri, "--block-size", BLOCK, "--deadline", "180s"])
         }
-        Client::Of(Peer::Libcoap) => {
-            let mut command = program(Peer::Libcoap, "client");
-            command.args(["-b", BLOCK, "-B", &seconds, &uri]);
-            command
-        }
-        Client::Of(peer) => {
-            let mut command = program(peer, "client");
-            command.args(["get", &uri, "--block-size", BLOCK, "--timeout", &seconds]);
-            command
+        Implementation::Of(Peer::Libcoap) => command.args(["-b", BLOCK, "-B", &seconds, &uri]),
+        Implementation::Of(_) => {
+            command.args(["get", &uri, "--block-size", BLOCK, "--timeout", &seconds])
         }
     };
     commands.push(command);
@@ -319,7 +314,7 @@ fn client_commands(
 
 /// Moves a body over the link drawn from `seed` and compares the analysis of the client's capture with the ground
 /// truth. Returns the error in spurious retransmissions and the number of retransmissions.
-fn move_body(client: Client, server: Client, seed: u64) -> (u64, u64) {
+fn move_body(client: Implementation, server: Implementation, seed: u64) -> (u64, u64) {
     let about = format!("{client:?} from {server:?}");
     let scratch = Scratch::new();
     let link = link(seed);
@@ -342,11 +337,7 @@ fn move_body(client: Client, server: Client, seed: u64) -> (u64, u64) {
     // Delayed packets are still in flight.
     thread::sleep(Duration::from_secs(3));
     drop(serving);
-    match emulator.finish() {
-        // A late delivery is late in the capture and in the ground truth alike.
-        Ok(_) | Err(carob_emu::Error::Refused(carob_emu::Refusal::Late { .. })) => {}
-        Err(error) => panic!("{about}: {error}"),
-    }
+    finish(emulator);
     let all = packets(&fs::read(path).expect("the capture"));
     let truth = truth(&all, &link);
     assert!(
@@ -359,18 +350,18 @@ fn move_body(client: Client, server: Client, seed: u64) -> (u64, u64) {
     (wrong, truth.retransmissions)
 }
 
-fn move_bodies(peers: &[(Client, Client)]) {
+fn move_bodies(peers: &[(Implementation, Implementation)]) {
     let report = carob_emu::check();
     if !report.can_run() {
         eprintln!("skipped: namespaces and TUN devices need privileges (root)");
         return;
     }
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let is_installed = |one: Client| match one {
-        Client::Carob => true,
-        Client::Of(peer) => peer.is_current(&root),
+    let is_installed = |one: Implementation| match one {
+        Implementation::Carob => true,
+        Implementation::Of(peer) => peer.is_current(&root),
     };
-    let moved = &|(place, (client, server)): (usize, &(Client, Client))| {
+    let moved = &|(place, (client, server)): (usize, &(Implementation, Implementation))| {
         if is_installed(*client) && is_installed(*server) {
             return move_body(*client, *server, 1 + place as u64);
         }
@@ -397,20 +388,20 @@ fn move_bodies(peers: &[(Client, Client)]) {
 #[test]
 fn nightly_captures_of_all_clients_match_the_shaped_truth() {
     let clients = [
-        Client::Carob,
-        Client::Of(Peer::Libcoap),
-        Client::Of(Peer::Aiocoap),
-        Client::Of(Peer::Californium),
+        Implementation::Carob,
+        Implementation::Of(Peer::Libcoap),
+        Implementation::Of(Peer::Aiocoap),
+        Implementation::Of(Peer::Californium),
     ];
-    move_bodies(&clients.map(|client| (client, Client::Carob)));
+    move_bodies(&clients.map(|client| (client, Implementation::Carob)));
 }
 
 #[test]
 fn slow_captures_of_all_servers_match_the_shaped_truth() {
     let servers = [
-        Client::Of(Peer::Libcoap),
-        Client::Of(Peer::Aiocoap),
-        Client::Of(Peer::Californium),
+        Implementation::Of(Peer::Libcoap),
+        Implementation::Of(Peer::Aiocoap),
+        Implementation::Of(Peer::Californium),
     ];
-    move_bodies(&servers.map(|server| (Client::Carob, server)));
+    move_bodies(&servers.map(|server| (Implementation::Carob, server)));
 }

@@ -1,17 +1,12 @@
 //! Runs the built binary with bounded waits.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
 
+pub(crate) use crate::process::{LIMIT, Running};
 use crate::program::Scratch;
 pub(crate) use crate::program::{Parts, Ran, Words, command, on_terminal, plain};
-
-/// Upper bound for any single wait, for busy machines.
-pub(crate) const LIMIT: Duration = Duration::from_secs(180);
-const POLL: Duration = Duration::from_millis(5);
 
 /// Runs `carob` to completion.
 #[track_caller]
@@ -30,112 +25,11 @@ pub(crate) fn carob_with(words: &(impl Words + ?Sized), environment: &[(&str, &s
 #[track_caller]
 pub(crate) fn carob_reading(words: &(impl Words + ?Sized), stdin: &[u8]) -> Ran {
     let mut running = Running::start(words);
-    let mut input = running.child.stdin.take().unwrap();
+    let mut input = running.stdin();
     // The command may exit without reading stdin.
     let _ = input.write_all(stdin);
     drop(input);
     running.finish()
-}
-
-/// A running command, killed on drop.
-pub(crate) struct Running {
-    child: Child,
-    stdout: Receiver<Vec<u8>>,
-    taken: Vec<u8>,
-    stderr: Option<JoinHandle<String>>,
-}
-
-impl Running {
-    #[track_caller]
-    pub(crate) fn start(words: &(impl Words + ?Sized)) -> Self {
-        Self::spawn(command(words))
-    }
-
-    #[track_caller]
-    fn spawn(mut command: Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the command starts");
-        let (sender, stdout) = channel();
-        let out = child.stdout.take().unwrap();
-        thread::spawn(move || {
-            let mut out = BufReader::new(out);
-            loop {
-                let mut line = Vec::new();
-                match out.read_until(b'\n', &mut line) {
-                    Ok(1..) if sender.send(line).is_ok() => {}
-                    _ => return,
-                }
-            }
-        });
-        let mut error = child.stderr.take().unwrap();
-        let stderr = thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = error.read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        });
-        Self {
-            child,
-            stdout,
-            taken: Vec::new(),
-            stderr: Some(stderr),
-        }
-    }
-
-    /// The next line of stdout without its line feed.
-    #[track_caller]
-    pub(crate) fn line(&mut self) -> String {
-        let Ok(line) = self.stdout.recv_timeout(LIMIT) else {
-            let _ = self.child.kill();
-            let stderr = self.stderr.take().unwrap().join().unwrap();
-            panic!("no further line on stdout; stderr: {stderr}");
-        };
-        self.taken.extend_from_slice(&line);
-        String::from_utf8(line).unwrap().trim_end().to_owned()
-    }
-
-    /// Sends a signal by name, such as `INT`.
-    pub(crate) fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        let kill = Command::new("kill").args(["-s", name, &id]).status();
-        assert!(kill.unwrap().success());
-    }
-
-    /// Waits for the command to exit.
-    #[track_caller]
-    pub(crate) fn finish(mut self) -> Ran {
-        let status = self.wait();
-        while let Ok(line) = self.stdout.recv_timeout(LIMIT) {
-            self.taken.extend_from_slice(&line);
-        }
-        Ran {
-            code: status.code(),
-            bytes: core::mem::take(&mut self.taken),
-            stderr: self.stderr.take().unwrap().join().unwrap(),
-        }
-    }
-
-    #[track_caller]
-    fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "still running after {LIMIT:?}");
-            thread::sleep(POLL);
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// `carob serve` on a free port.
@@ -167,11 +61,17 @@ impl Server {
         Self::of("serve", address, words)
     }
 
-    /// Starts a server that accepts uploads into a temporary folder.
+    /// Starts a server with the files of a folder, to which it accepts uploads.
+    #[track_caller]
+    pub(crate) fn serving(folder: &Scratch) -> Self {
+        Self::with(&format!("--writable --dir {}", folder.text("")))
+    }
+
+    /// The same with a temporary folder.
     #[track_caller]
     pub(crate) fn writable() -> Self {
         let folder = Scratch::new();
-        let mut server = Self::with(&format!("--writable --dir {}", folder.text("")));
+        let mut server = Self::serving(&folder);
         server.folder = Some(folder);
         server
     }
@@ -195,11 +95,11 @@ impl Server {
         let serve = ["serve", "--bind", "127.0.0.1:0", "--json"];
         command.args(&program[1..]).arg(env!("CARGO_BIN_EXE_carob"));
         command.args(serve).args(arguments);
-        Self::run(Running::spawn(command))
+        Self::run(Running::spawn(&mut command))
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.running.child.id()
+        self.running.id()
     }
 
     #[track_caller]
@@ -249,4 +149,16 @@ impl Server {
         self.running.signal("INT");
         self.running.finish()
     }
+}
+
+/// Fetches `http://ADDRESS/PATH`.
+pub(crate) fn fetch(uri: &str) -> String {
+    let rest = uri.strip_prefix("http://").unwrap();
+    let (address, path) = rest.split_once('/').unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    response
 }

@@ -1,26 +1,35 @@
 //! A client, a server and the path between them, with the operations that cases use.
 
-use std::{borrow::Cow, cell::OnceCell, env};
+use std::{borrow::Cow, cell::OnceCell, env, time::Duration};
 
 use crate::interop::{
-    cases,
-    clients::{self, Answer, Ask, Client, root},
-    matrix::{self, Column},
+    clients::{self, Client, Implementation, root},
+    library,
+    matrix::{Column, say},
     path::{Faults, Path},
     relay::Relay,
+    requests::{Answer, Ask},
     servers::Server,
     transport::{Certificates, To, Transport},
-    watching::{Cancel, Watching},
+    watching::{Cancel, Watch, Watching},
+    wire::{Message, Side, Wire},
 };
-use crate::{installed::Peer, process::Scratch};
+use crate::plugtest::setup::Setup;
+use crate::{
+    installed::Peer,
+    process::{Scratch, until},
+};
 
 pub(crate) const SMALL: &[u8] = b"a payload that fits one datagram";
 
 /// With this seed, both directions lose and duplicate a datagram among their first sixty.
 const SEED: u64 = 11;
+/// Longest wait for a message.
+pub(crate) const PASSING: Duration = Duration::from_secs(30);
 
 /// Client, server and path, with a folder for their files.
 pub(crate) struct Bench {
+    column: Column,
     client: Client,
     pub(crate) server: Server,
     path: OnceCell<Path>,
@@ -28,16 +37,14 @@ pub(crate) struct Bench {
     pub(crate) scratch: Scratch,
 }
 
-/// Runs a case in a column, or records why it is skipped.
-pub(crate) fn run(column: Column, case: &'static str) {
-    let table = match column.transport {
-        Transport::Udp => &matrix::DATAGRAMS,
-        _ => &matrix::STREAMS,
-    };
-    table.run(column, case, || {
-        let bench = Bench::with(column.transport, column.client(), column.server(), &[]);
-        (cases::named(case).run)(&bench);
-    });
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(path) = self.path.get()
+        {
+            say(&format!("{:?}:\n{}", self.column, path.messages()));
+        }
+    }
 }
 
 /// Whether all of these peers are installed; prints those that are not.
@@ -55,20 +62,39 @@ pub(crate) fn can_run(peers: &[Peer]) -> bool {
 }
 
 impl Bench {
-    /// Starts a client of one implementation and a server of another, over UDP.
-    pub(crate) fn of(client: Client, server: Client) -> Self {
-        Self::with(Transport::Udp, client, server, &[])
+    /// Starts the server of a column. The client's command runs for each request.
+    pub(crate) fn of_column(column: Column) -> Self {
+        Self::with_arguments(column, &[])
     }
 
     /// The same client with another server of the same implementation and more arguments.
     pub(crate) fn with_server(&self, more: &[&str]) -> Self {
-        Self::with(self.server.transport, self.client, self.server.whose, more)
+        Self::with_arguments(self.column, more)
     }
 
-    fn with(transport: Transport, client: Client, server: Client, more: &[&str]) -> Self {
+    fn with_arguments(column: Column, more: &[&str]) -> Self {
         let scratch = Scratch::new();
-        let server = Server::start(server, transport, &scratch, more);
+        let server = Server::start(column.server, column.transport, &scratch, more);
+        Self::of(column, Client::Command(column.client), server, scratch)
+    }
+
+    /// Starts a client and a server with the plugtest resources, and the path between them.
+    pub(crate) fn plugtest(column: Column, setup: Setup) -> Self {
+        let server = Server::plugtest(column.server, setup);
+        let client = setup.client(column.client);
+        let bench = Self::of(column, client, server, Scratch::new());
+        bench.interpose(Faults::default());
+        bench
+    }
+
+    /// A new client and a new server with another configuration.
+    pub(crate) fn with_setup(&self, setup: Setup) -> Self {
+        Self::plugtest(self.column, setup)
+    }
+
+    fn of(column: Column, client: Client, server: Server, scratch: Scratch) -> Self {
         Self {
+            column,
             client,
             server,
             path: OnceCell::new(),
@@ -79,8 +105,13 @@ impl Bench {
 
     /// Routes requests through a path with these faults in both directions.
     pub(crate) fn interpose(&self, faults: Faults) {
+        self.interpose_drawn(faults, SEED);
+    }
+
+    /// The same with other draws of the faults.
+    pub(crate) fn interpose_drawn(&self, faults: Faults, seed: u64) {
         self.path
-            .get_or_init(|| Path::start(self.server.port, faults, SEED));
+            .get_or_init(|| Path::start(self.server.port, faults, seed));
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -99,14 +130,11 @@ impl Bench {
 
     /// The peer's implementation, client or server.
     pub(crate) fn peer(&self) -> Peer {
-        match (self.client, self.server.whose) {
-            (Client::Of(peer), _) | (_, Client::Of(peer)) => peer,
-            (Client::Carob, Client::Carob) => panic!("one of the two is a peer"),
-        }
+        self.column.peer().expect("one of the two is a peer")
     }
 
     pub(crate) fn is_our_client(&self) -> bool {
-        self.client == Client::Carob
+        self.column.client == Implementation::Carob
     }
 
     pub(crate) fn is_over(&self, transport: Transport) -> bool {
@@ -128,76 +156,108 @@ impl Bench {
     }
 
     /// Sends a request through the path or relay, if there is one.
-    pub(crate) fn ask(&self, ask: &Ask<'_>) -> Answer {
+    pub(crate) fn ask(&self, ask: &Ask) -> Answer {
         self.client.ask(&self.scratch, self.to(), ask)
     }
 
-    /// The same; on failure, returns the client's output.
-    pub(crate) fn try_ask(&self, ask: &Ask<'_>) -> Result<Answer, String> {
+    /// The same; without a response, returns the reason.
+    pub(crate) fn try_ask(&self, ask: &Ask) -> Result<Answer, String> {
         self.client.try_ask(&self.scratch, self.to(), ask)
     }
 
     /// Sends a request without the path, for example to read back a stored payload.
-    pub(crate) fn ask_directly(&self, ask: &Ask<'_>) -> Answer {
+    pub(crate) fn ask_directly(&self, ask: &Ask) -> Answer {
         self.client.ask(&self.scratch, self.server.to(), ask)
     }
 
-    /// Sends a request with Carob's client, whichever client the case tests. Expects 2.xx.
-    pub(crate) fn ask_aside(&self, ask: &Ask<'_>) -> Answer {
-        let answer = Client::Carob.ask(&self.scratch, self.server.to(), ask);
-        assert!(answer.is_success(), "{ask:?} failed\n{}", answer.said);
+    /// Sends a request with another client, of Carob's library, without the path. Expects 2.xx.
+    pub(crate) fn ask_aside(&self, ask: &Ask) -> Answer {
+        let settings = library::settings(&self.certificates(), false);
+        let client = Client::Library(library::client(settings));
+        let answer = client.ask(&self.scratch, self.server.to(), ask);
+        assert!(answer.is_success(), "{ask:?}: {answer:?}");
         answer
     }
 
     /// Sends a request and expects 2.xx.
-    pub(crate) fn succeed(&self, ask: &Ask<'_>) -> Answer {
+    pub(crate) fn succeed(&self, ask: &Ask) -> Answer {
         let answer = self.ask(ask);
         assert!(answer.is_success(), "{ask:?} failed\n{}", answer.said);
         answer
     }
 
     /// Sends a request and expects this code.
-    pub(crate) fn refuse(&self, ask: &Ask<'_>, code: &str) {
+    pub(crate) fn refuse(&self, ask: &Ask, code: &str) {
         let answer = self.ask(ask);
         assert_eq!(answer.code, code, "{ask:?}\n{}", answer.said);
     }
 
     /// Discovered links in order of appearance, optionally filtered.
     pub(crate) fn discover(&self, filter: Option<&str>) -> String {
-        if self.client == Client::Carob {
-            return clients::discover(&self.scratch, self.server.port, filter);
+        if self.is_our_client() {
+            return clients::discover(self.server.to(), filter);
         }
         let path = match filter {
             Some(filter) => format!(".well-known/core?{filter}"),
             None => ".well-known/core".to_owned(),
         };
-        let answer = self.succeed(&Ask::new("get", &path));
+        let answer = self.succeed(&Ask::get(&path));
         String::from_utf8(answer.payload).expect("links are text")
     }
 
-    /// Starts an observation of `count` representations, through the path if there is one.
+    /// Starts an observation of `count` representations by a command, through the path if there is one.
     pub(crate) fn watch(&self, path: &str, count: usize, cancel: Cancel) -> Watching {
-        Watching::start(self.client, &self.scratch, self.to(), path, count, cancel)
+        let of = self.column.client;
+        Watching::start(of, &self.scratch, self.to(), path, count, cancel)
     }
 
-    /// Restarts the server after a crash.
-    pub(crate) fn resume_server(&self) {
-        self.server.resume(&self.scratch);
+    /// Registers an observation through the path.
+    pub(crate) fn observe(&self, ask: &Ask) -> Watch {
+        self.client.observe(self.to(), ask)
     }
 
-    /// Pings the server with Carob's client and expects a reply.
+    /// Pings the server through the path or relay, if there is one.
     pub(crate) fn ping(&self) {
-        clients::ping(Client::Carob, &self.scratch, To::udp(self.server.port));
+        self.client.ping(&self.scratch, self.to());
     }
 
-    /// Pings the server with the case's client, through the relay if there is one.
-    pub(crate) fn ping_over_connection(&self) {
-        clients::ping(self.client, &self.scratch, self.to());
+    /// All messages on the path.
+    pub(crate) fn wire(&self) -> Wire {
+        self.path().wire()
+    }
+
+    /// Waits until `find` finds something in the messages on the path.
+    #[track_caller]
+    pub(crate) fn until<T>(&self, what: &str, find: impl Fn(&Wire) -> Option<T>) -> T {
+        until(PASSING, what, || find(&self.wire()))
+    }
+
+    /// Drops the next `count` messages of a side that match.
+    pub(crate) fn lose(
+        &self,
+        count: usize,
+        side: Side,
+        mut which: impl FnMut(&Message) -> bool + Send + 'static,
+    ) {
+        let which = move |from, message: &Message| from == side && which(message);
+        self.path().lose(count, which);
+    }
+
+    /// Drops all further messages.
+    pub(crate) fn cut(&self) {
+        self.path().lose(usize::MAX, |_, _| true);
+    }
+
+    /// Waits this long; returns the messages recorded meanwhile.
+    pub(crate) fn meanwhile(&self, time: Duration) -> Wire {
+        let before = self.wire().0.last().map(|frame| frame.at);
+        std::thread::sleep(time);
+        self.wire().after(before.unwrap_or_default())
     }
 
     /// Stores a payload and expects success.
     pub(crate) fn store(&self, payload: &[u8]) {
-        self.succeed(&Ask::new("put", self.server.paths.store).payload(payload));
+        self.succeed(&Ask::put(self.server.paths.store).payload(payload));
     }
 
     /// Checks the stored representation, on disk if the server has a folder.
@@ -205,7 +265,7 @@ impl Bench {
         let found = if self.server.has_folder() {
             self.server.stored().expect("the file exists")
         } else {
-            let answer = self.ask_directly(&Ask::new("get", self.server.paths.store));
+            let answer = self.ask_directly(&Ask::get(self.server.paths.store));
             assert!(
                 answer.is_success(),
                 "the resource is missing\n{}",
@@ -245,7 +305,7 @@ impl Bench {
 
     /// The entity tag of the current representation, read with Carob's client.
     pub(crate) fn etag(&self, path: &str) -> Vec<u8> {
-        let answer = self.ask_aside(&Ask::new("get", path));
+        let answer = self.ask_aside(&Ask::get(path));
         answer.etag.expect("the response has an entity tag")
     }
 }

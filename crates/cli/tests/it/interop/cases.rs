@@ -1,23 +1,16 @@
 //! Interoperability cases: requests and assertions.
 
-#[path = "cases/copies.rs"]
 pub(crate) mod copies;
-#[path = "cases/messages.rs"]
 pub(crate) mod messages;
-#[path = "cases/methods.rs"]
 pub(crate) mod methods;
-#[path = "cases/observe.rs"]
 pub(crate) mod observe;
-#[path = "cases/options.rs"]
 pub(crate) mod options;
-#[path = "cases/streams.rs"]
 pub(crate) mod streams;
-#[path = "cases/tokens.rs"]
 pub(crate) mod tokens;
-#[path = "cases/transfers.rs"]
 pub(crate) mod transfers;
 
 use crate::interop::bench::Bench;
+use crate::interop::wire::Side;
 
 /// Passes the list of all cases to a macro: test name, table row, function.
 ///
@@ -73,12 +66,12 @@ macro_rules! for_each_stream_case {
             uses_the_methods_of_rfc_7252 => "GET, PUT, POST, DELETE", streams::methods;
             uses_the_methods_of_rfc_8132 => "FETCH, PATCH, iPATCH", streams::more_methods;
             is_refused_an_unknown_critical_option => "unknown critical option, 4.02", streams::critical;
-            receives_a_large_body_at_once => "40 KiB down in one message", streams::one_message_down;
-            sends_a_large_body_at_once => "40 KiB up in one message", streams::one_message_up;
-            downloads_more_than_a_message => "1 MiB down, in blocks", streams::blocks_down;
-            uploads_more_than_a_message => "1 MiB up, in blocks", streams::blocks_up;
-            receives_several_blocks_a_message => "BERT down", streams::bert_down;
-            sends_several_blocks_a_message => "BERT up", streams::bert_up;
+            receives_a_large_body_at_once => "40 KiB down in one message", |bench| streams::one_message(bench, Side::Server);
+            sends_a_large_body_at_once => "40 KiB up in one message", |bench| streams::one_message(bench, Side::Client);
+            downloads_more_than_a_message => "1 MiB down, in blocks", |bench| streams::blocks(bench, Side::Server);
+            uploads_more_than_a_message => "1 MiB up, in blocks", |bench| streams::blocks(bench, Side::Client);
+            receives_several_blocks_a_message => "BERT down", |bench| streams::bert(bench, Side::Server);
+            sends_several_blocks_a_message => "BERT up", |bench| streams::bert(bench, Side::Client);
             is_told_of_every_change => "Observe, notifications in order", streams::notified;
             observes_until_it_cancels => "Observe, cancelled by GET", streams::cancelled;
             asks_much_at_once => "answers out of order", streams::many;
@@ -95,32 +88,25 @@ macro_rules! for_each_stream_case {
     };
 }
 
-/// One interoperability case.
+/// A case of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     /// The test's name, and the key in results.
     pub(crate) name: &'static str,
-    /// The row in the table.
+    /// The leading cells of the row.
     pub(crate) title: &'static str,
     pub(crate) run: fn(&Bench),
 }
 
+/// The cases of a list, in its order.
 macro_rules! list {
-    ($($name:ident => $title:literal, $run:path;)*) => {
-        &[$(Case { name: stringify!($name), title: $title, run: $run },)*]
+    ($($name:ident => $title:literal, $run:expr;)*) => {
+        &[$(crate::interop::cases::Case { name: stringify!($name), title: $title, run: $run },)*]
     };
 }
 
-/// All cases over UDP, in the order of the table.
+/// All cases over UDP.
 pub(crate) const CASES: &[Case] = for_each_case!(list);
 
-/// All cases over connections, in the order of the table.
+/// All cases over connections.
 pub(crate) const STREAM_CASES: &[Case] = for_each_stream_case!(list);
-
-pub(crate) fn named(name: &str) -> &'static Case {
-    let found = CASES
-        .iter()
-        .chain(STREAM_CASES)
-        .find(|case| case.name == name);
-    found.unwrap_or_else(|| panic!("no case is called {name}"))
-}

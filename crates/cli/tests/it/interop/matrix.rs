@@ -7,63 +7,60 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::{env, fs};
 
-use Direction::{OurClient, TheirClient};
 use serde::Deserialize;
 
 use crate::installed::Peer;
-use crate::interop::bench::can_run;
-use crate::interop::cases::{CASES, STREAM_CASES};
-use crate::interop::clients::Client;
+use crate::interop::bench::{Bench, can_run};
+use crate::interop::cases::{CASES, Case, STREAM_CASES};
+use crate::interop::clients::Implementation;
 use crate::interop::transport::Transport::{self, SecureWebSocket, Tcp, Tls, Udp, WebSocket};
 use crate::plugtest;
 
-/// Peer's client with Carob's server, or the reverse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Direction {
-    TheirClient,
-    OurClient,
-}
-
-/// A table column: peer, transport and direction. Without a peer, both sides are Carob.
+/// A table column: both implementations, of which at least one is Carob, and the transport between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Column {
-    pub(crate) peer: Option<Peer>,
+    pub(crate) client: Implementation,
+    pub(crate) server: Implementation,
     pub(crate) transport: Transport,
-    pub(crate) direction: Direction,
 }
 
 impl Column {
     pub(crate) const CAROB: Self = Self {
-        peer: None,
+        client: Implementation::Carob,
+        server: Implementation::Carob,
         transport: Udp,
-        direction: OurClient,
     };
 
-    pub(crate) const fn new(peer: Peer, transport: Transport, direction: Direction) -> Self {
+    /// A peer's client with Carob's server.
+    pub(crate) const fn their_client(peer: Peer, transport: Transport) -> Self {
+        let client = Implementation::Of(peer);
         Self {
-            peer: Some(peer),
+            client,
             transport,
-            direction,
+            ..Self::CAROB
         }
     }
 
-    pub(crate) fn client(self) -> Client {
-        match (self.peer, self.direction) {
-            (Some(peer), TheirClient) => Client::Of(peer),
-            _ => Client::Carob,
+    /// Carob's client with a peer's server.
+    pub(crate) const fn our_client(peer: Peer, transport: Transport) -> Self {
+        let server = Implementation::Of(peer);
+        Self {
+            server,
+            transport,
+            ..Self::CAROB
         }
     }
 
-    pub(crate) fn server(self) -> Client {
-        match (self.peer, self.direction) {
-            (Some(peer), OurClient) => Client::Of(peer),
-            _ => Client::Carob,
+    pub(crate) fn peer(self) -> Option<Peer> {
+        match (self.client, self.server) {
+            (Implementation::Of(peer), _) | (_, Implementation::Of(peer)) => Some(peer),
+            (Implementation::Carob, Implementation::Carob) => None,
         }
     }
 
     /// The peer, and the transport unless the peer has one only.
     fn peer_and_transport(self) -> String {
-        let peer = self.peer.map_or("", Peer::name);
+        let peer = self.peer().map_or("", Peer::name);
         match self.transport {
             Udp => peer.to_owned(),
             transport => format!("{peer} {}", transport.title()),
@@ -71,11 +68,11 @@ impl Column {
     }
 
     fn client_and_server(self) -> String {
-        format!("{} → {}", self.client().name(), self.server().name())
+        format!("{} → {}", self.client.name(), self.server.name())
     }
 }
 
-/// The outcome of a case.
+/// The outcome of a case in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
@@ -88,99 +85,79 @@ pub(crate) enum Outcome {
 
 type Results = BTreeMap<(&'static str, Column), Outcome>;
 
+/// A part of a table: heading of the leading cells, and columns.
+type Part = (&'static str, Vec<Column>);
+
 /// A table with its cases, columns and results.
 pub(crate) struct Table {
     /// Environment variable with the path for the Markdown output.
     variable: &'static str,
-    /// Case names and the leading cells of their rows.
-    pub(crate) cases: fn() -> Vec<(&'static str, String)>,
-    /// Table parts: heading of the leading cells, and columns.
-    parts: &'static [(&'static str, &'static [Column])],
+    pub(crate) cases: &'static [Case],
+    parts: fn() -> Vec<Part>,
     heading: fn(Column) -> String,
-    /// Adds a row with counts.
-    is_counted: bool,
+    start: fn(Column) -> Bench,
+    /// The table has the names of the cases, and a row with counts.
+    is_plugtest: bool,
     results: Mutex<Results>,
 }
 
-const THEIR_CLIENT: &str = "their client, `carob serve`";
-const OUR_CLIENT: &str = "`carob`'s client, their server";
-
-/// Columns of all peers over UDP in one direction.
-const fn datagrams(direction: Direction) -> [Column; 4] {
-    [
-        Column::new(Peer::Libcoap, Udp, direction),
-        Column::new(Peer::Aiocoap, Udp, direction),
-        Column::new(Peer::Californium, Udp, direction),
-        Column::new(Peer::GoCoap, Udp, direction),
-    ]
-}
-
-/// Columns over connections; of the peers, only aiocoap implements WebSocket.
-const fn connections(direction: Direction) -> [Column; 10] {
-    [
-        Column::new(Peer::Libcoap, Tcp, direction),
-        Column::new(Peer::Libcoap, Tls, direction),
-        Column::new(Peer::Aiocoap, Tcp, direction),
-        Column::new(Peer::Aiocoap, Tls, direction),
-        Column::new(Peer::Aiocoap, WebSocket, direction),
-        Column::new(Peer::Aiocoap, SecureWebSocket, direction),
-        Column::new(Peer::Californium, Tcp, direction),
-        Column::new(Peer::Californium, Tls, direction),
-        Column::new(Peer::GoCoap, Tcp, direction),
-        Column::new(Peer::GoCoap, Tls, direction),
+/// A part for the peers' clients and one for their servers.
+fn both_directions(peers: &[(Peer, Transport)]) -> Vec<Part> {
+    let columns = |of: fn(Peer, Transport) -> Column| {
+        let columns = peers.iter();
+        columns.map(|(peer, over)| of(*peer, *over)).collect()
+    };
+    vec![
+        ("their client, `carob serve`", columns(Column::their_client)),
+        (
+            "`carob`'s client, their server",
+            columns(Column::our_client),
+        ),
     ]
 }
 
 pub(crate) static DATAGRAMS: Table = Table {
     variable: "CAROB_INTEROP_TABLE",
-    cases: || {
-        CASES
-            .iter()
-            .map(|case| (case.name, case.title.to_owned()))
-            .collect()
-    },
-    parts: &[
-        (THEIR_CLIENT, &datagrams(TheirClient)),
-        (OUR_CLIENT, &datagrams(OurClient)),
-    ],
+    cases: CASES,
+    parts: || both_directions(&Peer::ALL.map(|peer| (peer, Udp))),
     heading: Column::peer_and_transport,
-    is_counted: false,
+    start: Bench::of_column,
+    is_plugtest: false,
     results: Mutex::new(BTreeMap::new()),
 };
 
 pub(crate) static STREAMS: Table = Table {
     variable: "CAROB_STREAMS_TABLE",
-    cases: || {
-        STREAM_CASES
-            .iter()
-            .map(|case| (case.name, case.title.to_owned()))
-            .collect()
+    cases: STREAM_CASES,
+    // Of the peers, only aiocoap implements WebSocket.
+    parts: || {
+        both_directions(&[
+            (Peer::Libcoap, Tcp),
+            (Peer::Libcoap, Tls),
+            (Peer::Aiocoap, Tcp),
+            (Peer::Aiocoap, Tls),
+            (Peer::Aiocoap, WebSocket),
+            (Peer::Aiocoap, SecureWebSocket),
+            (Peer::Californium, Tcp),
+            (Peer::Californium, Tls),
+            (Peer::GoCoap, Tcp),
+            (Peer::GoCoap, Tls),
+        ])
     },
-    parts: &[
-        (THEIR_CLIENT, &connections(TheirClient)),
-        (OUR_CLIENT, &connections(OurClient)),
-    ],
     heading: Column::peer_and_transport,
-    is_counted: false,
+    start: Bench::of_column,
+    is_plugtest: false,
     results: Mutex::new(BTreeMap::new()),
 };
 
 /// The ETSI plugtests.
 pub(crate) static PLUGTEST: Table = Table {
     variable: "CAROB_PLUGTEST_TABLE",
-    cases: plugtest::cases::rows,
-    parts: &[(
-        "case | subject | checks",
-        &[
-            plugtest::CAROB,
-            plugtest::CALIFORNIUM_SERVER,
-            plugtest::AIOCOAP_SERVER,
-            plugtest::CALIFORNIUM_CLIENT,
-            plugtest::AIOCOAP_CLIENT,
-        ],
-    )],
+    cases: plugtest::cases::CASES,
+    parts: || vec![("case | subject | checks", plugtest::COLUMNS.to_vec())],
     heading: Column::client_and_server,
-    is_counted: true,
+    start: |column| Bench::plugtest(column, plugtest::setup::Setup::PLAIN),
+    is_plugtest: true,
     results: Mutex::new(BTreeMap::new()),
 };
 
@@ -193,22 +170,25 @@ pub(crate) fn say(text: &str) {
 }
 
 impl Table {
-    pub(crate) fn columns(&self) -> impl Iterator<Item = Column> {
-        self.parts.iter().flat_map(|(_, columns)| *columns).copied()
+    pub(crate) fn columns(&self) -> Vec<Column> {
+        let parts = (self.parts)().into_iter();
+        parts.flat_map(|(_, columns)| columns).collect()
     }
 
     /// Runs a case in a column, or records why it is skipped.
-    pub(crate) fn run(&self, column: Column, case: &'static str, run: impl FnOnce()) {
-        if let Some(reason) = not_offered(column, case) {
-            return self.record(column, case, Outcome::NotOffered(reason));
+    pub(crate) fn run(&self, column: Column, name: &'static str) {
+        if let Some(reason) = not_offered(column, name) {
+            return self.record(column, name, Outcome::NotOffered(reason));
         }
-        if column.peer.is_some_and(|peer| !can_run(&[peer])) {
-            return self.record(column, case, Outcome::Skipped);
+        if column.peer().is_some_and(|peer| !can_run(&[peer])) {
+            return self.record(column, name, Outcome::Skipped);
         }
-        match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(()) => self.record(column, case, Outcome::Passed),
+        let case = self.cases.iter().find(|case| case.name == name);
+        let case = case.expect("a case of the table");
+        match catch_unwind(AssertUnwindSafe(|| (case.run)(&(self.start)(column)))) {
+            Ok(()) => self.record(column, name, Outcome::Passed),
             Err(panic) => {
-                self.record(column, case, Outcome::Failed);
+                self.record(column, name, Outcome::Failed);
                 resume_unwind(panic);
             }
         }
@@ -218,7 +198,7 @@ impl Table {
     fn record(&self, column: Column, case: &'static str, outcome: Outcome) {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         results.insert((case, column), outcome);
-        if results.len() == (self.cases)().len() * self.columns().count()
+        if results.len() == self.cases.len() * self.columns().len()
             && let Some(file) = env::var_os(self.variable)
         {
             fs::write(file, self.markdown(&results)).expect("the table's file can be written");
@@ -228,21 +208,22 @@ impl Table {
     fn markdown(&self, results: &Results) -> String {
         let mut reasons = Vec::new();
         let mut text = String::new();
-        for (first, columns) in self.parts {
+        for (first, columns) in (self.parts)() {
             let headings: Vec<_> = columns.iter().map(|of| (self.heading)(*of)).collect();
             row(&mut text, first, &headings);
             let cells = first.split('|').count() + columns.len();
             let _ = writeln!(text, "|{}", "---|".repeat(cells));
-            for (case, cells) in (self.cases)() {
-                let cell = |of: &Column| cell(&mut reasons, results[&(case, *of)]);
-                row(
-                    &mut text,
-                    &cells,
-                    &columns.iter().map(cell).collect::<Vec<_>>(),
-                );
+            for case in self.cases {
+                let cell = |of: &Column| cell(&mut reasons, results[&(case.name, *of)]);
+                let cells: Vec<_> = columns.iter().map(cell).collect();
+                let mut first = case.title.to_owned();
+                if self.is_plugtest {
+                    first = format!("{} | {first}", case.name.to_uppercase());
+                }
+                row(&mut text, &first, &cells);
             }
-            if self.is_counted {
-                let first = format!("{} cases | | passed, not offered", (self.cases)().len());
+            if self.is_plugtest {
+                let first = format!("{} cases | | passed, not offered", self.cases.len());
                 let counts = columns.iter().map(|of| counts(results, *of));
                 row(&mut text, &first, &counts.collect::<Vec<_>>());
             }
@@ -317,12 +298,12 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
 /// The reason why a case is skipped in a column; `None` if it runs.
 pub(crate) fn not_offered(column: Column, case: &str) -> Option<&'static str> {
     let has = |list: &[String], name: &str| list.is_empty() || list.iter().any(|one| one == name);
-    let peer = column.peer?.name();
+    let peer = column.peer()?.name();
     let found = ROWS.iter().find(|row| {
         let is_client = match row.client {
             None => true,
-            Some(Whose::Theirs) => column.direction == TheirClient,
-            Some(Whose::Ours) => column.direction == OurClient,
+            Some(Whose::Theirs) => column.client != Implementation::Carob,
+            Some(Whose::Ours) => column.client == Implementation::Carob,
         };
         let is_column = has(&row.peers, peer) && has(&row.over, column.transport.title());
         is_client && is_column && has(&row.cases, case)
@@ -337,15 +318,15 @@ mod tests {
 
     #[test]
     fn a_table_counts_results_and_gives_each_reason_once() {
-        let (cases, columns) = ((PLUGTEST.cases)(), PLUGTEST.parts[0].1);
+        let (cases, columns) = (PLUGTEST.cases, PLUGTEST.columns());
         let cells = cases
             .iter()
-            .flat_map(|(case, _)| columns.iter().map(|of| (*case, *of)));
+            .flat_map(|case| columns.iter().map(|of| (case.name, *of)));
         let mut results: Results = cells.map(|cell| (cell, Outcome::Passed)).collect();
-        for (case, _) in &cases[..2] {
-            results.insert((*case, columns[2]), Outcome::NotOffered("it is Sunday"));
+        for case in &cases[..2] {
+            results.insert((case.name, columns[2]), Outcome::NotOffered("it is Sunday"));
         }
-        results.insert((cases[2].0, columns[0]), Outcome::Failed);
+        results.insert((cases[2].name, columns[0]), Outcome::Failed);
         let text = PLUGTEST.markdown(&results);
         assert_eq!(text.matches("not offered (1)").count(), 2, "{text}");
         assert_eq!(text.matches("FAILED").count(), 1, "{text}");
@@ -370,19 +351,19 @@ mod tests {
             assert!(row.peers.iter().all(|peer| peers.contains(&&**peer)));
             assert!(row.over.iter().all(|name| over.contains(&&**name)));
         }
-        let all: Vec<_> = TABLES.iter().flat_map(|table| (table.cases)()).collect();
+        let all: Vec<_> = TABLES.iter().flat_map(|table| table.cases).collect();
         for name in ROWS.iter().flat_map(|row| &row.cases) {
-            assert!(all.iter().any(|(case, _)| case == name), "{name}");
+            assert!(all.iter().any(|case| case.name == name), "{name}");
         }
     }
 
     #[test]
     fn every_case_is_run_in_some_column() {
         for table in TABLES {
-            for (case, _) in (table.cases)() {
-                let mut columns = table.columns();
-                let offered = columns.any(|column| not_offered(column, case).is_none());
-                assert!(offered, "{case} is run with nobody");
+            for case in table.cases {
+                let mut columns = table.columns().into_iter();
+                let offered = columns.any(|column| not_offered(column, case.name).is_none());
+                assert!(offered, "{case:?} is run with nobody");
             }
         }
     }

@@ -7,78 +7,69 @@
 //! `plugtest/` use the same peers.
 pub(crate) mod bench;
 #[macro_use]
-mod cases;
+pub(crate) mod cases;
 pub(crate) mod clients;
 
-mod library;
+pub(crate) mod library;
 pub(crate) mod matrix;
 pub(crate) mod path;
 mod proxying;
 mod relay;
+pub(crate) mod requests;
 mod servers;
 pub(crate) mod transport;
-mod watching;
+pub(crate) mod watching;
 pub(crate) mod wire;
 
+/// The tests of a column: the cases of its table.
 macro_rules! tests {
-    ($peer:ident, $transport:ident, $direction:ident; $($name:ident => $title:literal, $run:path;)*) => {
+    ($table:ident, $column:path; $($name:ident => $title:literal, $run:expr;)*) => {
         $(
             #[test]
             fn $name() {
-                let column = crate::interop::matrix::Column::new(
-                    crate::installed::Peer::$peer,
-                    crate::interop::transport::Transport::$transport,
-                    crate::interop::matrix::Direction::$direction,
-                );
-                crate::interop::bench::run(column, stringify!($name));
+                crate::interop::matrix::$table.run($column, stringify!($name));
             }
         )*
     };
 }
 
-/// Tests of a peer: each case with its client and with its server.
+/// Tests of a peer over a transport: each case with its client and with its server.
 macro_rules! interop {
-    ($module:ident, $peer:ident) => {
-        mod $module {
+    ($($module:ident: $table:ident, $cases:ident, $peer:ident, $transport:ident;)*) => {
+        $(mod $module {
+            use crate::installed::Peer::$peer;
+            use crate::interop::matrix::Column;
+            use crate::interop::transport::Transport::$transport;
+
+            const THEIR_CLIENT: Column = Column::their_client($peer, $transport);
+            const OUR_CLIENT: Column = Column::our_client($peer, $transport);
+
             mod their_client {
-                for_each_case!(tests $peer, Udp, TheirClient;);
+                $cases!(tests $table, super::THEIR_CLIENT;);
             }
             mod our_client {
-                for_each_case!(tests $peer, Udp, OurClient;);
+                $cases!(tests $table, super::OUR_CLIENT;);
             }
-        }
+        })*
     };
 }
 
-interop!(interop_libcoap, Libcoap);
-interop!(interop_aiocoap, Aiocoap);
-interop!(interop_californium, Californium);
-interop!(interop_gocoap, GoCoap);
-
-/// Tests of a peer over connections: each case with its client and with its server.
-macro_rules! streams {
-    ($module:ident, $peer:ident, $transport:ident) => {
-        mod $module {
-            mod their_client {
-                for_each_stream_case!(tests $peer, $transport, TheirClient;);
-            }
-            mod our_client {
-                for_each_stream_case!(tests $peer, $transport, OurClient;);
-            }
-        }
-    };
+interop! {
+    interop_libcoap: DATAGRAMS, for_each_case, Libcoap, Udp;
+    interop_aiocoap: DATAGRAMS, for_each_case, Aiocoap, Udp;
+    interop_californium: DATAGRAMS, for_each_case, Californium, Udp;
+    interop_gocoap: DATAGRAMS, for_each_case, GoCoap, Udp;
+    interop_libcoap_tcp: STREAMS, for_each_stream_case, Libcoap, Tcp;
+    interop_libcoap_tls: STREAMS, for_each_stream_case, Libcoap, Tls;
+    interop_aiocoap_tcp: STREAMS, for_each_stream_case, Aiocoap, Tcp;
+    interop_aiocoap_tls: STREAMS, for_each_stream_case, Aiocoap, Tls;
+    interop_aiocoap_ws: STREAMS, for_each_stream_case, Aiocoap, WebSocket;
+    interop_aiocoap_wss: STREAMS, for_each_stream_case, Aiocoap, SecureWebSocket;
+    interop_californium_tcp: STREAMS, for_each_stream_case, Californium, Tcp;
+    interop_californium_tls: STREAMS, for_each_stream_case, Californium, Tls;
+    interop_gocoap_tcp: STREAMS, for_each_stream_case, GoCoap, Tcp;
+    interop_gocoap_tls: STREAMS, for_each_stream_case, GoCoap, Tls;
 }
-
-streams!(interop_libcoap_tcp, Libcoap, Tcp);
-streams!(interop_libcoap_tls, Libcoap, Tls);
-streams!(interop_aiocoap_tcp, Aiocoap, Tcp);
-streams!(interop_aiocoap_tls, Aiocoap, Tls);
-streams!(interop_aiocoap_ws, Aiocoap, WebSocket);
-streams!(interop_aiocoap_wss, Aiocoap, SecureWebSocket);
-streams!(interop_californium_tcp, Californium, Tcp);
-streams!(interop_californium_tls, Californium, Tls);
-streams!(interop_gocoap_tcp, GoCoap, Tcp);
-streams!(interop_gocoap_tls, GoCoap, Tls);
 
 mod interop_trial {
     use crate::installed::Peer;

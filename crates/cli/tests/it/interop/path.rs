@@ -193,8 +193,23 @@ impl Path {
         self.port
     }
 
-    pub(crate) fn record(&self) -> &Record {
-        &self.record
+    /// All recorded messages; panics if a datagram was none.
+    pub(crate) fn wire(&self) -> Wire {
+        self.record.wire()
+    }
+
+    /// The messages among the recorded datagrams.
+    pub(crate) fn messages(&self) -> Wire {
+        self.record.lock().wire.clone()
+    }
+
+    /// Drops the next `count` datagrams that are selected.
+    pub(crate) fn lose(
+        &self,
+        count: usize,
+        which: impl FnMut(Side, &Message) -> bool + Send + 'static,
+    ) {
+        self.record.lose(count, which);
     }
 
     /// CoAP messages to the server.

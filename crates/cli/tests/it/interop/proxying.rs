@@ -3,142 +3,104 @@
 //! libcoap's and aiocoap's own commands have an option for a proxy; the programs on the other libraries send
 //! Proxy-Uri as an option.
 
-use std::{fs, process::Command, time::Duration};
+use std::{process::Command, time::Duration};
 
-use crate::interop::{
-    bench::{assert_same, can_run, pattern},
-    clients::{Ask, Client, hex, program},
-    servers::Server,
-    transport::{To, Transport},
-};
+use crate::commands::harness::carob;
+use crate::interop::bench::{Bench, assert_same, can_run, pattern};
+use crate::interop::clients::{Implementation, program};
+use crate::interop::matrix::Column;
+use crate::interop::requests::Ask;
+use crate::interop::transport::Transport;
 use crate::{
     installed::Peer,
-    process::{Running, Scratch, answers_ping, free_port},
+    process::{Running, answers_ping, free_port},
 };
 
 const READY_LIMIT: Duration = Duration::from_secs(20);
-const LIMIT: Duration = Duration::from_secs(60);
+const BODY_BYTES: usize = 100_000;
 
-fn carob() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_carob"))
-}
-
-fn run(command: &mut Command, scratch: &Scratch) -> String {
-    let mut running = Running::start(command, scratch, "client");
-    let status = running.finish(LIMIT);
-    assert!(status.success(), "{status}\n{}", running.output());
-    running.stdout()
-}
-
-fn ready(command: &mut Command, port: u16, scratch: &Scratch) -> Running {
-    let mut running = Running::start(command, scratch, "proxy");
+fn ready(command: &mut Command, port: u16) -> Running {
+    let mut running = Running::spawn(command);
     running.wait_until(READY_LIMIT, |_| answers_ping(port));
     running
 }
 
 /// Starts Carob's proxy with this host allowed; returns its port.
-pub(crate) fn our_proxy(scratch: &Scratch) -> (Running, u16) {
+pub(crate) fn our_proxy() -> (Running, u16) {
     let port = free_port();
-    let mut command = carob();
-    command.args([
-        "proxy",
-        "--allow",
-        "127.0.0.1",
-        "--bind",
-        &format!("127.0.0.1:{port}"),
-    ]);
-    (ready(&mut command, port, scratch), port)
+    let bind = format!("127.0.0.1:{port}");
+    let mut command = Command::new(crate::PROGRAM);
+    command.args(["proxy", "--allow", "127.0.0.1", "--bind", &bind]);
+    (ready(&mut command, port), port)
+}
+
+/// A module of aiocoap's own commands.
+fn aiocoap(module: &str) -> Command {
+    let mut command = Command::new(program(Peer::Aiocoap, "client").get_program());
+    command.args(["-m", module]);
+    command
 }
 
 /// A GET by the peer's client through a proxy; returns the body.
-fn their_get(peer: Peer, scratch: &Scratch, proxy: &str, uri: &str) -> Vec<u8> {
-    let output = scratch.path("through");
-    let _ = fs::remove_file(&output);
-    let mut command = match peer {
-        Peer::Libcoap => {
-            let mut command = program(peer, "client");
-            command
-                .args(["-B", "30", "-P", proxy, "-o"])
-                .arg(&output)
-                .arg(uri);
-            command
-        }
-        Peer::Aiocoap => {
-            let python = program(peer, "client").get_program().to_owned();
-            let mut command = Command::new(python);
-            command.args(["-m", "aiocoap.cli.client", "-q", "--proxy", proxy, uri]);
-            return run(&mut command, scratch).into_bytes();
-        }
-        Peer::Californium | Peer::GoCoap => {
-            let digits = hex(uri.as_bytes());
-            let mut command = program(peer, "client");
-            command.args([
-                "get",
-                &format!("{proxy}/"),
-                "--option",
-                &format!("35={digits}"),
-            ]);
-            command.arg("--output").arg(&output);
-            command
-        }
-    };
-    run(&mut command, scratch);
-    if peer == Peer::Libcoap && !output.exists() {
-        // Under load, libcoap's client gave up without a response in one of nine runs.
-        run(&mut command, scratch);
+fn their_get(peer: Peer, bench: &Bench, proxy: u16, path: &str) -> Vec<u8> {
+    if peer == Peer::Aiocoap {
+        let mut command = aiocoap("aiocoap.cli.client");
+        command.args(["-q", "--proxy", &format!("coap://127.0.0.1:{proxy}")]);
+        command.arg(bench.to().uri(path));
+        return Running::complete(&mut command).bytes;
     }
-    fs::read(&output).expect("the client wrote what it got")
+    let get = Ask::get(path).through(proxy).limit(READY_LIMIT);
+    let answer = bench.ask(&get);
+    if peer == Peer::Libcoap && answer.payload.is_empty() {
+        // Under load, libcoap's client gave up without a response in one of nine runs.
+        return bench.succeed(&get).payload;
+    }
+    assert!(answer.is_success(), "{}", answer.said);
+    answer.payload
 }
 
+/// The peer's client through Carob's proxy to the peer's server.
 fn through_ours(peer: Peer) {
     if !can_run(&[peer]) {
         return;
     }
-    let scratch = Scratch::new();
-    let server = Server::start(Client::Of(peer), Transport::Udp, &scratch, &[]);
-    let direct = Client::Carob.ask(&scratch, server.to(), &Ask::new("get", server.paths.hello));
-    assert!(direct.is_success() && !direct.payload.is_empty());
-    let (_proxy, port) = our_proxy(&scratch);
-    let proxy = format!("coap://127.0.0.1:{port}");
-    let uri = server.to().uri(server.paths.hello);
-    let got = their_get(peer, &scratch, &proxy, &uri);
+    let bench = Bench::of_column(Column {
+        client: Implementation::Of(peer),
+        ..Column::our_client(peer, Transport::Udp)
+    });
+    let paths = bench.server.paths;
+    let direct = bench.ask_aside(&Ask::get(paths.hello));
+    assert!(!direct.payload.is_empty());
+    let (_proxy, port) = our_proxy();
+    let got = their_get(peer, &bench, port, paths.hello);
     assert_eq!(got.trim_ascii_end(), direct.payload.trim_ascii_end());
-    // Block-wise on both sides; aiocoap's command adds to its output.
-    let body = pattern(100_000);
-    let path = if let Some(large) = server.paths.large {
-        format!("{large}?{}", body.len())
+    let body = pattern(BODY_BYTES);
+    let path = if let Some(large) = paths.large {
+        format!("{large}?{BODY_BYTES}")
     } else {
-        let put = Ask::new("put", server.paths.store).payload(&body);
-        assert!(Client::Carob.ask(&scratch, server.to(), &put).is_success());
-        server.paths.store.to_owned()
+        bench.ask_aside(&Ask::put(paths.store).payload(&body));
+        paths.store.to_owned()
     };
+    let proxy = format!("--proxy coap://127.0.0.1:{port}");
     if peer == Peer::GoCoap {
         // go-coap 3.3.6 requests the second block of a separate response in an Acknowledgement with code 0.01, so the
         // proxy must have the body cached and answer at once.
-        let uri = server.to().uri(&path);
-        run(
-            carob().args(["get", &uri, "--proxy", &proxy, "--raw"]),
-            &scratch,
-        );
+        let uri = bench.to().uri(&path);
+        carob(&format!("get {uri} {proxy} --raw")).ended(0);
     }
+    // Block-wise on both sides; aiocoap's command adds to its output.
     if peer != Peer::Aiocoap {
-        let got = their_get(peer, &scratch, &proxy, &server.to().uri(&path));
-        assert_same(&got, &body);
+        assert_same(&their_get(peer, &bench, port, &path), &body);
     }
-    // A host that is not allowed.
-    let refused = carob()
-        .args(["get", "coap://127.0.0.2/", "--proxy", &proxy])
-        .output()
-        .expect("it runs");
-    assert_eq!(refused.status.code(), Some(5));
+    let refused = carob(&format!("get coap://127.0.0.2/ {proxy}"));
+    assert_eq!(refused.code, Some(5), "a host that is not allowed");
     // Observation of the peer's server through Carob's proxy.
-    let observed = run(
-        carob()
-            .args(["observe", &server.to().uri(server.paths.short_lived)])
-            .args(["--proxy", &proxy, "--count", "3", "--raw"]),
-        &scratch,
+    let uri = bench.to().uri(paths.short_lived);
+    let observed = carob(&format!("observe {uri} {proxy} --count 3 --raw"));
+    assert!(
+        observed.code == Some(0) && !observed.bytes.is_empty(),
+        "{observed:?}"
     );
-    assert!(!observed.is_empty());
 }
 
 /// Carob's client through the peer's proxy to Carob's server.
@@ -146,49 +108,25 @@ fn through_theirs(peer: Peer) {
     if !can_run(&[peer]) {
         return;
     }
-    let scratch = Scratch::new();
-    let server = Server::start(Client::Carob, Transport::Udp, &scratch, &[]);
+    let bench = Bench::of_column(Column::CAROB);
     let port = free_port();
-    let address = format!("127.0.0.1:{port}");
     let mut command = match peer {
-        Peer::Libcoap => {
-            let mut command = program(peer, "server");
-            command.args([
-                "-A",
-                "127.0.0.1",
-                "-p",
-                &port.to_string(),
-                "-P",
-                ",proxy.example",
-            ]);
-            command
-        }
-        Peer::Aiocoap => {
-            let python = program(peer, "client").get_program().to_owned();
-            let mut command = Command::new(python);
-            command.args(["-m", "aiocoap.cli.proxy", "--forward", "--bind", &address]);
-            command
-        }
+        Peer::Libcoap => program(peer, "server"),
+        Peer::Aiocoap => aiocoap("aiocoap.cli.proxy"),
         Peer::Californium | Peer::GoCoap => panic!("it brings no proxy that is installed"),
     };
-    let _proxy = ready(&mut command, port, &scratch);
-    let proxy = format!("coap://{address}");
-    let ask = |arguments: &[&str]| {
-        let mut command = carob();
-        run(command.args(arguments).args(["--proxy", &proxy]), &scratch)
+    let (digits, address) = (port.to_string(), format!("127.0.0.1:{port}"));
+    match peer {
+        Peer::Libcoap => command.args(["-A", "127.0.0.1", "-p", &digits, "-P", ",proxy.example"]),
+        _ => command.args(["--forward", "--bind", &address]),
     };
-    let to: To = server.to();
-    let hello = ask(&["get", &to.uri("hello")]);
-    assert_eq!(hello, "hello, this is 32 bytes of text\n");
-    let posted = ask(&["post", &to.uri("count"), "42"]);
-    assert_eq!(posted.trim_end(), "42");
-    let body = pattern(100_000);
-    assert!(server.place("large.bin", &body));
-    let copy = scratch.path("copy");
-    let mut command = carob();
-    command.args(["get", &to.uri("large.bin"), "--proxy", &proxy, "-o"]);
-    run(command.arg(&copy), &scratch);
-    assert_eq!(fs::read(&copy).expect("it was written"), body);
+    let _proxy = ready(&mut command, port);
+    let ask = |ask: Ask| bench.succeed(&ask.through(port)).payload;
+    assert_eq!(ask(Ask::get("hello")), b"hello, this is 32 bytes of text\n");
+    assert_eq!(ask(Ask::post("count").payload(b"42")), b"42");
+    let body = pattern(BODY_BYTES);
+    assert!(bench.server.place("large.bin", &body));
+    assert_same(&ask(Ask::get("large.bin")), &body);
 }
 
 #[test]

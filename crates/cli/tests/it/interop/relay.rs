@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use super::wire::{Message, Side};
 use carob_proto::codec::{BlockValue, Code, FrameReader, Framing, MessageView, OptionNumber};
 
 const TICK: Duration = Duration::from_millis(10);
@@ -19,20 +20,6 @@ const REMEMBERED_MAX: usize = 8 << 20;
 
 /// Option number of Max-Message-Size in a CSM (RFC 8323 5.3.1).
 const MAX_MESSAGE_SIZE: OptionNumber = OptionNumber(2);
-
-/// A relayed message.
-#[derive(Clone, Debug)]
-pub(crate) struct Message {
-    pub(crate) code: Code,
-    /// Length of the whole message in bytes, approximately.
-    pub(crate) bytes: usize,
-    pub(crate) payload: usize,
-    pub(crate) observe: Option<u32>,
-    /// Block1 or Block2, whichever describes the payload.
-    pub(crate) block: Option<BlockValue>,
-    /// Max-Message-Size, if the message is a CSM.
-    pub(crate) max_message_size: Option<u32>,
-}
 
 /// A connection and its recorded bytes.
 #[derive(Default)]
@@ -100,18 +87,14 @@ impl Relay {
         lock(&self.state).connections.len()
     }
 
-    /// Messages to the server, of all connections.
-    pub(crate) fn to_server(&self) -> Vec<Message> {
+    /// Messages of a side, of all connections.
+    pub(crate) fn from(&self, side: Side) -> Vec<Message> {
         let state = lock(&self.state);
-        let all = state.connections.iter();
-        all.flat_map(|passed| messages(&passed.to_server)).collect()
-    }
-
-    /// Messages to the client, of all connections.
-    pub(crate) fn to_client(&self) -> Vec<Message> {
-        let state = lock(&self.state);
-        let all = state.connections.iter();
-        all.flat_map(|passed| messages(&passed.to_client)).collect()
+        let streams = state.connections.iter().map(|passed| match side {
+            Side::Client => &passed.to_server,
+            Side::Server => &passed.to_client,
+        });
+        streams.flat_map(|stream| messages(stream)).collect()
     }
 
     /// The first bytes of the first connection in each direction, as text.
@@ -202,31 +185,28 @@ fn messages(stream: &[u8]) -> Vec<Message> {
     let mut reader = FrameReader::new(Framing::Stream, u32::MAX);
     reader.push(stream);
     let mut found = Vec::new();
-    while let Ok(Some(bytes)) = reader.next() {
-        let Ok(view) = MessageView::parse_long(bytes) else {
-            break;
-        };
-        let max_message_size = (view.code() == Code::CSM)
-            .then(|| view.uint_option(MAX_MESSAGE_SIZE))
-            .flatten();
-        let signal = view.code().is_signalling();
-        let cut = if view.code().is_request() {
-            OptionNumber::BLOCK1
-        } else {
-            OptionNumber::BLOCK2
-        };
-        let block = view
-            .option(cut)
-            .filter(|_| !signal)
-            .and_then(|value| BlockValue::decode_reliable(value).ok());
-        found.push(Message {
-            code: view.code(),
-            bytes: bytes.len(),
-            payload: view.payload().len(),
-            observe: view.uint_option(OptionNumber::OBSERVE).filter(|_| !signal),
-            block,
-            max_message_size,
-        });
+    while let Ok(Some(bytes)) = reader.next()
+        && let Ok(view) = MessageView::parse_long(bytes)
+    {
+        found.push(Message::of(&view, bytes.len()));
     }
     found
+}
+
+/// Max-Message-Size, if the message is a CSM.
+pub(crate) fn max_message_size(message: &Message) -> Option<u32> {
+    (message.code == Code::CSM).then(|| message.number(MAX_MESSAGE_SIZE))?
+}
+
+/// Block1 or Block2, whichever describes the payload.
+pub(crate) fn block(message: &Message) -> Option<BlockValue> {
+    let number = if message.code.is_request() {
+        OptionNumber::BLOCK1
+    } else {
+        OptionNumber::BLOCK2
+    };
+    let value = message
+        .option(number)
+        .filter(|_| !message.code.is_signalling())?;
+    BlockValue::decode_reliable(value).ok()
 }

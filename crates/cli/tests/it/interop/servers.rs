@@ -2,13 +2,15 @@
 
 use std::{cell::RefCell, fs, net::TcpStream, path::PathBuf, process::Command, time::Duration};
 
-use crate::interop::{
-    clients::{Client, program},
-    transport::{Certificates, To, Transport},
-};
+use crate::interop::clients::{Implementation, program};
+use crate::interop::library::block_on;
+use crate::interop::requests::Connection;
+use crate::interop::transport::{To, Transport};
+use crate::interop::wire::Side;
+use crate::plugtest::{observed::Ticking, programs::Task, setup::Setup};
 use crate::{
     installed::Peer,
-    process::{Running, Scratch, answers_ping, free_ports},
+    process::{Running, Scratch, answers_ping, free_port, free_ports, until},
 };
 
 const READY_LIMIT: Duration = Duration::from_secs(20);
@@ -103,31 +105,41 @@ const GO_COAP: Paths = Paths {
     ..OURS
 };
 
-/// A running server, killed on drop.
+/// A running server, stopped on drop.
 pub(crate) struct Server {
-    pub(crate) whose: Client,
+    pub(crate) whose: Implementation,
     pub(crate) port: u16,
     pub(crate) transport: Transport,
     pub(crate) paths: Paths,
     /// The folder behind `paths.store`, if there is one.
     folder: Option<PathBuf>,
+    /// Additional arguments of its command.
     more: Vec<String>,
-    running: RefCell<Option<Running>>,
+    running: RefCell<Option<Process>>,
+}
+
+enum Process {
+    Command(#[allow(dead_code, reason = "killed on drop")] Running),
+    Library(
+        carob::Server,
+        #[allow(dead_code, reason = "held so that it goes on")] Ticking,
+    ),
+    Program(Task),
 }
 
 impl Server {
     /// Starts a server with additional arguments and waits until it is ready.
     pub(crate) fn start(
-        whose: Client,
+        whose: Implementation,
         transport: Transport,
         scratch: &Scratch,
         more: &[&str],
     ) -> Self {
         let (paths, folder) = match whose {
-            Client::Carob => (CAROB, Some(scratch.folder("served"))),
-            Client::Of(Peer::Libcoap) => (LIBCOAP, None),
-            Client::Of(Peer::GoCoap) => (GO_COAP, None),
-            Client::Of(_) => (OURS, None),
+            Implementation::Carob => (CAROB, Some(scratch.folder("served"))),
+            Implementation::Of(Peer::Libcoap) => (LIBCOAP, None),
+            Implementation::Of(Peer::GoCoap) => (GO_COAP, None),
+            Implementation::Of(_) => (OURS, None),
         };
         let server = Self {
             whose,
@@ -143,74 +155,123 @@ impl Server {
         server
     }
 
+    /// Starts a server with the plugtest resources.
+    pub(crate) fn plugtest(whose: Implementation, setup: Setup) -> Self {
+        // Another test may take the port before the server binds it.
+        until(READY_LIMIT, "free port", || {
+            let server = Self {
+                whose,
+                port: free_port(),
+                transport: Transport::Udp,
+                paths: BARE,
+                folder: None,
+                more: Vec::new(),
+                running: RefCell::new(None),
+            };
+            server.serve_plugtest(setup).then_some(server)
+        })
+    }
+
+    /// Returns false if the port is in use.
+    fn serve_plugtest(&self, setup: Setup) -> bool {
+        let process = match self.whose {
+            Implementation::Carob => {
+                let started = setup.serve(self.port);
+                started.map(|(server, ticking)| Process::Library(server, ticking))
+            }
+            Implementation::Of(peer) => {
+                let mut task = Task::start(peer, &setup.serve_command(self.port));
+                task.until("ready").then_some(Process::Program(task))
+            }
+        };
+        self.running.replace(process);
+        self.running.borrow().is_some()
+    }
+
+    /// Replaces a plugtest server by a new one without state.
+    pub(crate) fn reboot(&self, setup: Setup) {
+        if let Some(Process::Program(mut task)) = self.running.take() {
+            task.add("close");
+            task.until("closed");
+        }
+        until(READY_LIMIT, "free port", || {
+            self.serve_plugtest(setup).then_some(())
+        });
+    }
+
+    /// Number of observers; known for Carob's library only.
+    pub(crate) fn observers(&self) -> Option<usize> {
+        let running = self.running.borrow();
+        let Some(Process::Library(server, _)) = &*running else {
+            return None;
+        };
+        let usage = block_on(async { server.client().usage().await });
+        Some(usage.expect("the server runs").observers)
+    }
+
     /// Kills the server.
     pub(crate) fn crash(&self) {
         self.running.take();
     }
 
-    /// Restarts it on the same port.
+    /// Restarts its command on the same port.
     pub(crate) fn resume(&self, scratch: &Scratch) {
         let port = self.port;
-        let mut command = match (self.whose, &self.folder) {
-            (Client::Carob, folder) => {
-                let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-                let address = format!("127.0.0.1:{port}");
-                command.args(["serve", "--bind", &address, "--writable", "--dir"]);
-                command.args(folder);
-                let connections = match self.transport {
-                    Transport::Udp => None,
-                    Transport::Tcp => Some("--tcp"),
-                    Transport::Tls => Some("--tls"),
-                    Transport::WebSocket => Some("--ws"),
-                    Transport::SecureWebSocket => Some("--wss"),
-                };
-                if let Some(option) = connections {
-                    command.args([option, &address]);
-                }
-                if self.transport.is_secure() {
-                    let files = Certificates::write(scratch);
-                    command.arg("--cert").arg(files.certificate);
-                    command.arg("--key").arg(files.key);
-                }
-                command
-            }
-            (Client::Of(peer), _) => {
-                let secure = self.transport.is_secure();
-                let mut command = match (peer, secure) {
-                    (Peer::Libcoap, true) => Command::new("coap-server-openssl"),
-                    _ => program(peer, "server"),
-                };
-                let files = secure.then(|| Certificates::write(scratch));
-                if peer == Peer::Libcoap {
-                    // libcoap serves TLS on the port after `-p`.
-                    let port = (port - u16::from(secure)).to_string();
-                    // `-d`: a PUT or POST to a new path creates a resource.
-                    command.args(["-A", "127.0.0.1", "-p", &port, "-d", "10"]);
-                    if let Some(files) = files {
-                        // `-n`: no client certificate required.
-                        command.arg("-n").arg("-c").arg(files.certificate);
-                        command.arg("-j").arg(files.key);
-                    }
-                } else {
-                    command.arg(port.to_string());
-                    if self.transport != Transport::Udp {
-                        command.args(["--scheme", self.transport.scheme()]);
-                    }
-                    if let Some(files) = files {
-                        command.arg("--cert").arg(files.certificate);
-                        command.arg("--key").arg(files.key);
-                    }
-                }
-                command
-            }
-        };
-        let mut running = Running::start(command.args(&self.more), scratch, "server");
-        running.wait_until(READY_LIMIT, |running| match self.whose {
-            Client::Carob => running.stdout().contains("listening on coap://"),
-            Client::Of(_) if self.transport == Transport::Udp => answers_ping(port),
-            Client::Of(_) => TcpStream::connect(("127.0.0.1", port)).is_ok(),
+        let mut command = self.command();
+        let (of, side) = (self.whose, Side::Server);
+        (self.transport).add_credentials(&mut command, of, side, Connection::Usual, scratch);
+        let mut running = Running::spawn(command.args(&self.more));
+        running.wait_until(READY_LIMIT, |running| match (self.whose, self.transport) {
+            (Implementation::Carob, _) => running.stdout().contains("listening on coap://"),
+            (_, Transport::Udp) => answers_ping(port),
+            (Implementation::Of(Peer::Libcoap), Transport::Dtls { .. }) => answers_ping(port - 1),
+            // The programs print nothing; the case repeats its first request.
+            (_, Transport::Dtls { .. }) => true,
+            _ => TcpStream::connect(("127.0.0.1", port)).is_ok(),
         });
-        self.running.replace(Some(running));
+        self.running.replace(Some(Process::Command(running)));
+    }
+
+    fn command(&self) -> Command {
+        let port = self.port;
+        let Implementation::Of(peer) = self.whose else {
+            let mut command = Command::new(crate::PROGRAM);
+            command.args(["serve", "--writable", "--dir"]);
+            command.args(&self.folder);
+            let address = format!("127.0.0.1:{port}");
+            let connections = match self.transport {
+                Transport::Udp => None,
+                Transport::Dtls { .. } => Some("--dtls"),
+                Transport::Tcp => Some("--tcp"),
+                Transport::Tls => Some("--tls"),
+                Transport::WebSocket => Some("--ws"),
+                Transport::SecureWebSocket => Some("--wss"),
+            };
+            let bound = match self.transport {
+                Transport::Dtls { .. } => format!("127.0.0.1:{}", port - 1),
+                _ => address.clone(),
+            };
+            command.args(["--bind", &bound]);
+            if let Some(option) = connections {
+                command.args([option, &address]);
+            }
+            return command;
+        };
+        if peer == Peer::Libcoap {
+            let mut command = Command::new(self.transport.libcoap("server"));
+            // libcoap serves TLS and DTLS on the port after `-p`.
+            let port = port - u16::from(self.transport.is_secure());
+            command.args(["-A", "127.0.0.1", "-p", &port.to_string()]);
+            // A PUT or POST to a new path creates a resource.
+            command.args(["-d", "10"]);
+            return command;
+        }
+        let mut command = program(peer, "server");
+        command.arg(port.to_string());
+        if self.transport != Transport::Udp {
+            command.args(["--scheme", self.transport.scheme()]);
+        }
+        command
     }
 
     pub(crate) fn to(&self) -> To {
@@ -236,6 +297,14 @@ impl Server {
 
     pub(crate) fn has_folder(&self) -> bool {
         self.folder.is_some()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(Process::Program(task)) = self.running.get_mut() {
+            task.add("close");
+        }
     }
 }
 

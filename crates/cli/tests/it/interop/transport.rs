@@ -1,29 +1,47 @@
-//! Transports, server addresses and certificates.
+//! Transports, server addresses and credentials.
 
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
     sync::OnceLock,
 };
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
+use crate::installed::Peer;
+use crate::interop::{clients::Implementation, requests::Connection, wire::Side};
 use crate::process::Scratch;
 
 /// A transport of RFC 7252 or RFC 8323.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Transport {
     Udp,
+    Dtls {
+        credentials: Credentials,
+        /// The TLS library of libcoap's programs.
+        library: &'static str,
+    },
     Tcp,
     Tls,
     WebSocket,
     SecureWebSocket,
 }
 
+/// Credentials of both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Credentials {
+    PreSharedKey,
+    ServerCertificate,
+    /// Certificates of the server and of the client.
+    BothCertificates,
+}
+
 impl Transport {
     pub(crate) fn scheme(self) -> &'static str {
         match self {
             Self::Udp => "coap",
+            Self::Dtls { .. } => "coaps",
             Self::Tcp => "coap+tcp",
             Self::Tls => "coaps+tcp",
             Self::WebSocket => "coap+ws",
@@ -34,6 +52,7 @@ impl Transport {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Udp => "UDP",
+            Self::Dtls { .. } => "DTLS",
             Self::Tcp => "TCP",
             Self::Tls => "TLS",
             Self::WebSocket => "WS",
@@ -42,9 +61,82 @@ impl Transport {
     }
 
     pub(crate) fn is_secure(self) -> bool {
-        matches!(self, Self::Tls | Self::SecureWebSocket)
+        self.credentials().is_some()
+    }
+
+    fn credentials(self) -> Option<Credentials> {
+        match self {
+            Self::Dtls { credentials, .. } => Some(credentials),
+            Self::Tls | Self::SecureWebSocket => Some(Credentials::ServerCertificate),
+            Self::Udp | Self::Tcp | Self::WebSocket => None,
+        }
+    }
+
+    /// libcoap's example client or server for this transport.
+    pub(crate) fn libcoap(self, end: &str) -> String {
+        let library = match self {
+            Self::Dtls { library, .. } => library,
+            _ if self.is_secure() => "openssl",
+            _ => "notls",
+        };
+        format!("coap-{end}-{library}")
+    }
+
+    /// Adds keys and certificates to the command of a client or server.
+    pub(crate) fn add_credentials(
+        self,
+        command: &mut Command,
+        of: Implementation,
+        side: Side,
+        connection: Connection,
+        scratch: &Scratch,
+    ) {
+        let Some(credentials) = self.credentials() else {
+            return;
+        };
+        let files = Certificates::write(scratch);
+        let is_libcoap = of == Implementation::Of(Peer::Libcoap);
+        if credentials == Credentials::PreSharedKey {
+            let (identity, key) = PRE_SHARED_KEY;
+            match of {
+                Implementation::Carob => _ = command.arg("--psk-file").arg(files.keys),
+                Implementation::Of(Peer::Libcoap) => {
+                    command.args(["-k", key]);
+                    if side == Side::Client {
+                        command.args(["-u", identity]);
+                    }
+                }
+                Implementation::Of(_) => {
+                    command.args(["--psk", &format!("{identity}:{key}")]);
+                }
+            }
+            return;
+        }
+        let [ca, client_ca, certificate, key] = if is_libcoap {
+            ["-C", "-C", "-c", "-j"]
+        } else {
+            ["--ca", "--client-ca", "--cert", "--key"]
+        };
+        let is_mutual = credentials == Credentials::BothCertificates;
+        if side == Side::Server || is_mutual {
+            command.arg(certificate).arg(files.certificate);
+            command.arg(key).arg(files.key);
+        }
+        match side {
+            Side::Client if connection == Connection::TrustingStrangers => {
+                command.arg(ca).arg(files.stranger);
+            }
+            Side::Client => _ = command.arg(ca).arg(files.authority),
+            Side::Server if is_mutual => _ = command.arg(client_ca).arg(files.authority),
+            // No client certificate required.
+            Side::Server if is_libcoap => _ = command.arg("-n"),
+            Side::Server => {}
+        }
     }
 }
+
+/// The identity and the key of DTLS with a pre-shared key.
+const PRE_SHARED_KEY: (&str, &str) = ("device", "secret-1");
 
 /// Server address.
 #[derive(Clone, Copy, Debug)]
@@ -54,13 +146,6 @@ pub(crate) struct To {
 }
 
 impl To {
-    pub(crate) fn udp(port: u16) -> Self {
-        Self {
-            transport: Transport::Udp,
-            port,
-        }
-    }
-
     /// The URI for a path without its leading slash.
     pub(crate) fn uri(self, path: &str) -> String {
         format!(
@@ -71,9 +156,10 @@ impl To {
     }
 }
 
-/// PEM files for TLS: a server certificate for 127.0.0.1 with its key, and the issuing CA.
+/// Files for TLS and DTLS: a certificate for 127.0.0.1 with its key, the issuing CA (PEM), and the pre-shared key.
 #[derive(Clone, Debug)]
 pub(crate) struct Certificates {
+    keys: PathBuf,
     pub(crate) authority: PathBuf,
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
@@ -86,7 +172,9 @@ impl Certificates {
     pub(crate) fn write(scratch: &Scratch) -> Self {
         static TEXTS: OnceLock<[String; 4]> = OnceLock::new();
         let [authority, certificate, key, stranger] = TEXTS.get_or_init(make);
+        let (identity, pre_shared_key) = PRE_SHARED_KEY;
         Self {
+            keys: (scratch.with("keys.txt", format!("{identity}:{pre_shared_key}\n"))).into(),
             authority: scratch.with("ca.pem", authority).into(),
             certificate: scratch.with("cert.pem", certificate).into(),
             key: scratch.with("key.pem", key).into(),

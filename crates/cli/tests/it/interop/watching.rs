@@ -1,27 +1,21 @@
 //! Observations in the background of a case.
 
-use std::{
-    process::Command,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, JoinHandle},
-    time::{Duration, Instant},
-};
+use std::{cell::RefCell, process::Command, time::Duration};
 
-use carob::client::Update;
+use carob::client::{Observation, Update};
+use tokio::time::timeout;
 
-use crate::interop::{
-    clients::{Client, Connection, libcoap_client, program},
-    transport::{To, Transport},
-};
+use crate::interop::clients::{Client, Implementation};
+use crate::interop::library::{self, block_on};
+use crate::interop::requests::{Answer, Ask, Connection};
+use crate::interop::transport::{To, Transport};
+use crate::interop::wire::Side;
+use crate::plugtest::programs::Task;
 use crate::{
     installed::Peer,
-    process::{Running, Scratch},
+    process::{Running, Scratch, until},
 };
 
-const POLL: Duration = Duration::from_millis(20);
 /// Limit for a notification on a busy machine.
 const LIMIT: Duration = Duration::from_secs(30);
 /// How long a client that dropped its observation keeps running to send its Reset.
@@ -44,55 +38,67 @@ pub(crate) enum Cancel {
 
 /// An observing client, killed on drop.
 pub(crate) struct Watching {
-    client: Client,
+    of: Implementation,
     who: Who,
 }
 
 enum Who {
-    Program(Running),
-    Library(InProcess),
+    Command(Running),
+    /// An observation of `count` representations, and those so far. It is dropped after the last; the client remains,
+    /// to reject the next notification.
+    Library {
+        _client: carob::Client,
+        count: usize,
+        watch: RefCell<Option<Box<Watch>>>,
+        states: RefCell<Vec<String>>,
+    },
 }
 
 impl Watching {
     /// Observes until there are `count` representations, then cancels.
     pub(crate) fn start(
-        client: Client,
+        of: Implementation,
         scratch: &Scratch,
         to: To,
         path: &str,
         count: usize,
         cancel: Cancel,
     ) -> Self {
-        let uri = to.uri(path);
-        let who = if client == Client::Carob && cancel == Cancel::Reset {
+        if of == Implementation::Carob && cancel == Cancel::Reset {
             // The command exits with its observation, so a library client is used.
-            Who::Library(InProcess::start(uri, count))
-        } else {
-            let mut command = command(client, to.transport, &uri, count, cancel);
-            client.trust(&mut command, scratch, to.transport, Connection::Usual);
-            if client == Client::Of(Peer::Libcoap) {
-                // libcoap's client accepts no options after the URI.
-                command.arg(uri);
-            }
-            Who::Program(Running::start(&mut command, scratch, "observer"))
-        };
-        Self { client, who }
+            let client = library::client(carob::Config::new());
+            let watch = Client::Library(client.clone()).observe(to, &Ask::get(path));
+            let who = Who::Library {
+                _client: client,
+                count,
+                watch: RefCell::new(Some(Box::new(watch))),
+                states: RefCell::default(),
+            };
+            return Self { of, who };
+        }
+        let uri = to.uri(path);
+        let mut command = command(of, to.transport, &uri, count, cancel);
+        (to.transport).add_credentials(&mut command, of, Side::Client, Connection::Usual, scratch);
+        if of == Implementation::Of(Peer::Libcoap) {
+            // libcoap's client accepts no options after the URI.
+            command.arg(uri);
+        }
+        let who = Who::Command(Running::spawn(&mut command));
+        Self { of, who }
     }
 
     /// Representations so far, in the format of [`line`].
     pub(crate) fn states(&self) -> Vec<String> {
         let running = match &self.who {
-            Who::Program(running) => running,
-            Who::Library(observer) => return observer.states(),
+            Who::Command(running) => running,
+            Who::Library { states, .. } => return states.borrow().clone(),
         };
         let text = running.stdout();
         // An incomplete last line is still being written.
-        let whole = text
-            .rfind('\n')
-            .map_or("", |end| text.get(..end).unwrap_or_default());
-        match self.client {
-            Client::Carob => whole.lines().filter_map(parse_carob_state).collect(),
-            Client::Of(peer) => {
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        match self.of {
+            Implementation::Carob => whole.lines().filter_map(parse_carob_state).collect(),
+            Implementation::Of(peer) => {
                 // A representation may end with a line feed.
                 let lines = whole.lines().filter(|line| !line.is_empty());
                 let told = lines.map(|text| match peer {
@@ -106,69 +112,121 @@ impl Watching {
 
     /// Waits for this number of representations.
     pub(crate) fn wait_for(&self, count: usize) -> Vec<String> {
-        let deadline = Instant::now() + LIMIT;
-        loop {
+        let enough = || {
+            self.receive(count);
             let states = self.states();
-            if states.len() >= count {
-                return states;
-            }
-            assert!(
-                Instant::now() < deadline,
-                "only {} of {count} representations in {LIMIT:?}\n{}",
-                states.len(),
-                self.output()
-            );
-            thread::sleep(POLL);
+            (states.len() >= count).then_some(states)
+        };
+        until(LIMIT, &format!("{count} representations"), enough)
+    }
+
+    /// Takes the representations that a library client has received.
+    fn receive(&self, until: usize) {
+        let Who::Library {
+            count,
+            watch,
+            states,
+            ..
+        } = &self.who
+        else {
+            return;
+        };
+        while let Some(watch) = &mut *watch.borrow_mut()
+            && states.borrow().len() < until
+        {
+            states.borrow_mut().push(line(&watch.next().payload));
+        }
+        if states.borrow().len() == *count {
+            watch.take();
         }
     }
 
     /// Waits for the client to exit.
-    pub(crate) fn finish(&mut self) {
-        let Who::Program(running) = &mut self.who else {
-            return;
-        };
-        let status = running.finish(LIMIT);
-        assert!(status.success(), "{status}\n{}", running.output());
-    }
-
-    pub(crate) fn output(&self) -> String {
-        match &self.who {
-            Who::Program(running) => running.output(),
-            Who::Library(observer) => format!("{:?}", observer.states()),
+    pub(crate) fn finish(self) {
+        if let Who::Command(running) = self.who {
+            running.finish_within(LIMIT).ended(0);
         }
     }
 }
 
 fn command(
-    client: Client,
+    of: Implementation,
     transport: Transport,
     uri: &str,
     count: usize,
     cancel: Cancel,
 ) -> Command {
-    let Client::Of(peer) = client else {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-        command.args(["observe", uri, "--json", "--count", &count.to_string()]);
-        return command;
+    let mut command = of.client(transport);
+    let count = count.to_string();
+    match of {
+        Implementation::Carob => command.args(["observe", uri, "--json", "--count", &count]),
+        Implementation::Of(Peer::Libcoap) => {
+            // `-w`: a line feed after each representation.
+            command.args(["-s", &LIBCOAP_SECONDS.to_string(), "-w"])
+        }
+        Implementation::Of(_) => {
+            let (cancel, linger) = match cancel {
+                Cancel::Get => ("get", 0),
+                Cancel::Reset => ("rst", LINGER.as_secs()),
+                Cancel::Never => ("none", LINGER.as_secs()),
+            };
+            command.args(["observe", uri, "--count", &count, "--cancel", cancel]);
+            command.args(["--linger", &linger.to_string()])
+        }
     };
-    if peer == Peer::Libcoap {
-        let mut command = libcoap_client(transport);
-        // `-w`: a line feed after each representation.
-        let seconds = LIBCOAP_SECONDS.to_string();
-        command.args(["-s", &seconds, "-w"]);
-        return command;
-    }
-    let mut command = program(peer, "client");
-    let cancel = match cancel {
-        Cancel::Get => "get",
-        Cancel::Reset => "rst",
-        Cancel::Never => "none",
-    };
-    let linger = if cancel == "get" { 0 } else { LINGER.as_secs() };
-    command.args(["observe", uri, "--cancel", cancel]);
-    command.args(["--count", &count.to_string()]);
-    command.args(["--linger", &linger.to_string()]);
     command
+}
+
+/// An observation by a library or by a plugtest program.
+pub(crate) enum Watch {
+    Library(Observation),
+    Program(Task),
+}
+
+impl Watch {
+    /// The next notification, or the final one.
+    pub(crate) fn next(&mut self) -> Answer {
+        match self {
+            Self::Library(observation) => loop {
+                let update = block_on(async { timeout(LIMIT, observation.next()).await });
+                match update.expect("a notification in time") {
+                    Some(Ok(Update::State(reply) | Update::Ended(reply))) => {
+                        return Answer::of(&reply);
+                    }
+                    Some(Ok(_)) => {} // stale: it goes on
+                    other => panic!("the observation ended: {other:?}"),
+                }
+            },
+            Self::Program(task) => {
+                let said = task.hear(LIMIT);
+                let state = said.strip_prefix("state ");
+                Answer::read(state.unwrap_or_else(|| panic!("{said}")))
+            }
+        }
+    }
+
+    /// Cancels with GET and Observe 1.
+    pub(crate) fn stop(self) {
+        match self {
+            Self::Library(observation) => {
+                block_on(observation.stop()).expect("an answer");
+            }
+            Self::Program(task) => task.add("stop"),
+        }
+    }
+
+    /// Drops the observation; the next notification is rejected.
+    pub(crate) fn forget(self) {
+        if let Self::Program(mut task) = self {
+            task.add("forget");
+            // Notifications that are on their way may come first.
+            until(LIMIT, "end of the observation", || {
+                let said = task.hear(LIMIT);
+                assert!(said == "forgotten" || said.starts_with("state "), "{said}");
+                (said == "forgotten").then_some(())
+            });
+        }
+    }
 }
 
 /// The representation in a line of JSON, if there is one.
@@ -192,65 +250,6 @@ fn crc32(bytes: &[u8]) -> u32 {
             (sum >> 1) ^ (0xedb8_8320 & (sum & 1).wrapping_neg())
         })
     })
-}
-
-/// An observer on the library, in a background thread.
-struct InProcess {
-    states: Arc<Mutex<Vec<String>>>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl InProcess {
-    fn start(uri: String, count: usize) -> Self {
-        let states = Arc::new(Mutex::new(Vec::new()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (seen, stopped) = (Arc::clone(&states), Arc::clone(&stop));
-        let observe = async move {
-            let client = carob::Client::new().expect("a socket");
-            let registered = client.get(&*uri).observe().await;
-            let mut observation = registered.expect("the registration is answered");
-            for _ in 0..count {
-                let update = tokio::time::timeout(LIMIT, observation.next()).await;
-                let Ok(Some(Ok(Update::State(reply)))) = update else {
-                    panic!("{update:?} instead of a state");
-                };
-                lock(&seen).push(line(reply.bytes()));
-            }
-            drop(observation);
-            let deadline = Instant::now() + LINGER;
-            while !stopped.load(Ordering::Relaxed) && Instant::now() < deadline {
-                tokio::time::sleep(POLL).await;
-            }
-        };
-        let thread = thread::spawn(move || {
-            let mut builder = tokio::runtime::Builder::new_current_thread();
-            let runtime = builder.enable_all().build();
-            runtime.expect("a runtime").block_on(observe);
-        });
-        Self {
-            states,
-            stop,
-            thread: Some(thread),
-        }
-    }
-
-    fn states(&self) -> Vec<String> {
-        lock(&self.states).clone()
-    }
-}
-
-fn lock(states: &Mutex<Vec<String>>) -> std::sync::MutexGuard<'_, Vec<String>> {
-    states.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Drop for InProcess {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // its panic shows as too few states
-        }
-    }
 }
 
 #[cfg(test)]

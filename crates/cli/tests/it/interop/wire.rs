@@ -12,7 +12,7 @@ pub(crate) enum Side {
     Server,
 }
 
-/// A decoded message.
+/// A decoded message. Over connections, type and Message ID have no meaning.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) kind: Type,
@@ -21,23 +21,28 @@ pub(crate) struct Message {
     pub(crate) token: Vec<u8>,
     pub(crate) options: Vec<(OptionNumber, Vec<u8>)>,
     pub(crate) payload: Vec<u8>,
-    /// Length of the datagram in bytes.
+    /// Length of the message in bytes; over connections approximately.
     pub(crate) length: usize,
 }
 
 impl Message {
     pub(crate) fn read(datagram: &[u8]) -> Option<Self> {
         let view = MessageView::parse(datagram).ok()?;
+        Some(Self::of(&view, datagram.len()))
+    }
+
+    /// `length` is that of the whole message in bytes.
+    pub(crate) fn of(view: &MessageView<'_>, length: usize) -> Self {
         let options = view.options();
-        Some(Self {
+        Self {
             kind: view.kind(),
             code: view.code(),
             id: view.message_id(),
             token: view.token().as_slice().to_vec(),
             options: options.map(|o| (o.number, o.value.to_vec())).collect(),
             payload: view.payload().to_vec(),
-            length: datagram.len(),
-        })
+            length,
+        }
     }
 
     /// The values of an option, in order.

@@ -3,7 +3,6 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use carob::{Config, CongestionControl};
@@ -14,14 +13,13 @@ use carob_proto::endpoint::RETRANSMISSION_COUNT;
 
 use crate::installed::Peer;
 use crate::interop::bench::Bench;
-use crate::interop::clients::Client;
+use crate::interop::clients::Implementation;
 use crate::interop::library;
 use crate::interop::path::Faults;
 
 const REQUESTS: usize = 40;
 /// Doubles with each retransmission, so that a slow peer has about six seconds.
 const FIRST_TIMEOUT: carob_cc::time::Duration = carob_cc::time::Duration::from_millis(200);
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// About every fourth request is retransmitted.
 const LOSSY: Faults = Faults {
@@ -63,7 +61,7 @@ pub(crate) fn by_token(bench: &Bench) {
         .any(|(copies, matched)| *copies > 1 && matches!(matched, Matched::Exact(_)));
     assert!(told, "no response identified its transmission: {matches:?}");
     // libcoap executes each transmission; the others repeat the first response.
-    let reexecutes = bench.server.whose == Client::Of(Peer::Libcoap);
+    let reexecutes = bench.server.whose == Implementation::Of(Peer::Libcoap);
     let seen = bench.path().to_client();
     assert_eq!(
         seen.is_contradictory(),
@@ -76,28 +74,14 @@ pub(crate) fn by_token(bench: &Bench) {
 /// transmissions, and the one that was matched.
 fn ask(bench: &Bench, counting: CopyTagging) -> Vec<(usize, Matched)> {
     bench.interpose(LOSSY);
-    let uri = format!(
-        "coap://127.0.0.1:{}/{}",
-        bench.path().port(),
-        bench.server.paths.hello
-    );
     let heard = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&heard);
     let choice = CongestionControl::Custom(Arc::new(move |_: SocketAddr| {
         let heard = Arc::clone(&shared);
         Box::new(Counter { counting, heard })
     }));
-    let exchanges = async {
-        let settings = Config::new().controller(choice);
-        let client = carob::Client::builder().config(settings).open();
-        let client = client.expect("a socket");
-        for _ in 0..REQUESTS {
-            let reply = client.get(&*uri).timeout(LIMIT).send().await;
-            let reply = reply.unwrap_or_else(|error| panic!("{uri}: {error}"));
-            assert!(reply.code.is_success(), "{}", reply.code);
-        }
-    };
-    library::block_on(exchanges);
+    let uri = bench.to().uri(bench.server.paths.hello);
+    library::get_repeatedly(Config::new().controller(choice), &uri, REQUESTS);
     let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(heard.len(), REQUESTS);
     heard.clone()

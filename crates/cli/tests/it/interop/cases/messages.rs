@@ -1,12 +1,11 @@
 //! The message layer: acknowledgements, separate responses, duplicates.
 
-use std::time::{Duration, Instant};
-
 use carob_proto::codec::Type;
 
 use crate::interop::bench::{Bench, SMALL, assert_same};
-use crate::interop::clients::Ask;
 use crate::interop::path::Faults;
+use crate::interop::requests::Ask;
+use crate::interop::wire::Side;
 
 /// RFC 7252 4.3: an Empty Confirmable message is rejected with a Reset.
 pub(crate) fn ping(bench: &Bench) {
@@ -15,7 +14,7 @@ pub(crate) fn ping(bench: &Bench) {
 
 pub(crate) fn non(bench: &Bench) {
     bench.interpose(Faults::default());
-    let answer = bench.succeed(&Ask::new("get", bench.server.paths.hello).non());
+    let answer = bench.succeed(&Ask::get(bench.server.paths.hello).non());
     assert!(answer.payload.len() >= 32, "a short payload");
     let seen = bench.path().to_server();
     assert!(
@@ -27,7 +26,7 @@ pub(crate) fn non(bench: &Bench) {
 /// RFC 7252 5.2.2: separate responses.
 pub(crate) fn separate(bench: &Bench) {
     bench.interpose(Faults::default());
-    let answer = bench.succeed(&Ask::new("get", bench.server.paths.slow));
+    let answer = bench.succeed(&Ask::get(bench.server.paths.slow));
     assert!(!answer.payload.is_empty(), "no payload\n{}", answer.said);
     let to_client = bench.path().to_client();
     assert!(
@@ -35,16 +34,9 @@ pub(crate) fn separate(bench: &Bench) {
         "the response was not separate: {to_client:?}"
     );
     // The client may print the response before it acknowledges it.
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        let to_server = bench.path().to_server();
-        if to_server.empty_acknowledgements() >= 1 {
-            return;
-        }
-        let in_time = Instant::now() < deadline;
-        assert!(in_time, "it was not acknowledged: {to_server:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    bench.until("acknowledgement of the response", |wire| {
+        (wire.seen(Side::Client).empty_acknowledgements() >= 1).then_some(())
+    });
 }
 
 /// RFC 7252 4.5: duplicates are not executed.
@@ -56,14 +48,14 @@ pub(crate) fn once(bench: &Bench) {
     bench.interpose(every);
     if let Some(counter) = bench.server.paths.counter {
         for _ in 0..3 {
-            bench.succeed(&Ask::new("post", counter).payload(SMALL));
+            bench.succeed(&Ask::post(counter).payload(SMALL));
         }
-        let count = bench.ask_directly(&Ask::new("get", counter));
+        let count = bench.ask_directly(&Ask::get(counter));
         assert_same(&count.payload, b"3");
     }
     bench.store(SMALL);
     bench.assert_stored(SMALL);
-    bench.succeed(&Ask::new("delete", bench.server.paths.store));
+    bench.succeed(&Ask::delete(bench.server.paths.store));
     let seen = bench.path().to_client();
     assert!(seen.duplicated() > 0, "nothing was duplicated");
     if bench.server.has_folder() {

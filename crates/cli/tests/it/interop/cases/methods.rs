@@ -1,10 +1,12 @@
 //! Methods, conditional requests and resource discovery (RFC 6690).
 
+use carob::Code;
+
 use crate::interop::bench::{Bench, SMALL, assert_same};
-use crate::interop::clients::Ask;
+use crate::interop::requests::Ask;
 
 pub(crate) fn get(bench: &Bench) {
-    let answer = bench.succeed(&Ask::new("get", bench.server.paths.hello));
+    let answer = bench.succeed(&Ask::get(bench.server.paths.hello));
     let length = answer.payload.len();
     assert!(length >= 32, "only {length} bytes");
 }
@@ -19,10 +21,10 @@ pub(crate) fn put(bench: &Bench) {
 pub(crate) fn post(bench: &Bench) {
     let paths = bench.server.paths;
     if let Some(echo) = paths.echo {
-        let answer = bench.succeed(&Ask::new("post", echo).payload(SMALL));
+        let answer = bench.succeed(&Ask::post(echo).payload(SMALL));
         assert_same(&answer.payload, SMALL);
     } else {
-        bench.succeed(&Ask::new("post", paths.store).payload(SMALL));
+        bench.succeed(&Ask::post(paths.store).payload(SMALL));
         bench.assert_stored(SMALL);
     }
 }
@@ -30,35 +32,35 @@ pub(crate) fn post(bench: &Bench) {
 pub(crate) fn delete(bench: &Bench) {
     let path = bench.server.paths.store;
     bench.store(SMALL);
-    bench.succeed(&Ask::new("delete", path));
-    bench.refuse(&Ask::new("get", path), "4.04");
+    bench.succeed(&Ask::delete(path));
+    bench.refuse(&Ask::get(path), "4.04");
     assert_eq!(bench.server.stored(), None, "the file is still there");
 }
 
 /// RFC 8132 2: FETCH has a body and the same responses as GET.
 pub(crate) fn fetch(bench: &Bench) {
     let echo = bench.server.paths.echo.expect("offered with /echo only");
-    let answer = bench.succeed(&Ask::new("fetch", echo).payload(SMALL));
+    let answer = bench.succeed(&Ask::new(Code::FETCH, echo).payload(SMALL));
     assert_same(&answer.payload, SMALL);
 }
 
 /// RFC 8132 3: PATCH is not idempotent; each request has an effect.
 pub(crate) fn patch(bench: &Bench) {
-    assert_patched(bench, "patch", &[SMALL, SMALL].concat());
+    assert_patched(bench, Code::PATCH, &[SMALL, SMALL].concat());
 }
 
 /// RFC 8132 3: iPATCH is idempotent; a second request changes nothing.
 pub(crate) fn ipatch(bench: &Bench) {
-    assert_patched(bench, "ipatch", SMALL);
+    assert_patched(bench, Code::IPATCH, SMALL);
 }
 
 /// Sends the patch twice. Without a stored representation, only the response is checked.
-fn assert_patched(bench: &Bench, method: &'static str, expected: &[u8]) {
+fn assert_patched(bench: &Bench, method: Code, expected: &[u8]) {
     if let Some(path) = bench.server.paths.patch {
         for _ in 0..2 {
             bench.succeed(&Ask::new(method, path).payload(SMALL));
         }
-        let answer = bench.ask_directly(&Ask::new("get", path));
+        let answer = bench.ask_directly(&Ask::get(path));
         assert_same(&answer.payload, expected);
     } else {
         let echo = bench.server.paths.echo.expect("offered with either only");
@@ -72,15 +74,15 @@ pub(crate) fn accept(bench: &Bench) {
     const CBOR: u16 = 60;
     const JSON: u16 = 50;
     let (path, json) = bench.negotiable();
-    let answer = bench.succeed(&Ask::new("get", path).accept(JSON));
+    let answer = bench.succeed(&Ask::get(path).accept(JSON));
     assert_same(&answer.payload, json);
-    bench.refuse(&Ask::new("get", path).accept(CBOR), "4.06");
+    bench.refuse(&Ask::get(path).accept(CBOR), "4.06");
 }
 
 /// RFC 7252 5.10.8.2: If-None-Match.
 pub(crate) fn if_none_match(bench: &Bench) {
-    let put = Ask::new("put", bench.server.paths.store).if_none_match();
-    bench.succeed(&put.payload(SMALL));
+    let put = Ask::put(bench.server.paths.store).if_none_match();
+    bench.succeed(&put.clone().payload(SMALL));
     bench.assert_stored(SMALL);
     bench.refuse(&put.payload(b"too late"), "4.12");
     bench.assert_stored(SMALL);
@@ -89,16 +91,16 @@ pub(crate) fn if_none_match(bench: &Bench) {
 /// RFC 7252 5.10.8.1: If-Match.
 pub(crate) fn if_match(bench: &Bench) {
     let path = bench.server.paths.store;
-    let put = Ask::new("put", path).payload(SMALL);
+    let put = Ask::put(path).payload(SMALL);
     // The empty value matches any representation; none exists yet.
-    bench.refuse(&put.if_match(b""), "4.12");
+    bench.refuse(&put.clone().if_match(b""), "4.12");
     bench.store(b"first");
     let first = bench.etag(path);
-    bench.refuse(&put.if_match(b"other"), "4.12");
+    bench.refuse(&put.clone().if_match(b"other"), "4.12");
     bench.assert_stored(b"first");
-    bench.succeed(&put.if_match(&first));
+    bench.succeed(&put.clone().if_match(&first));
     bench.assert_stored(SMALL);
-    bench.refuse(&Ask::new("delete", path).if_match(&first), "4.12");
+    bench.refuse(&Ask::delete(path).if_match(&first), "4.12");
     bench.assert_stored(SMALL);
 }
 
@@ -107,12 +109,12 @@ pub(crate) fn validate(bench: &Bench) {
     let path = bench.server.paths.store;
     bench.store(SMALL);
     let first = bench.etag(path);
-    let get = Ask::new("get", path);
-    let same = bench.ask(&get.etag(&first));
+    let get = Ask::get(path);
+    let same = bench.ask(&get.clone().etag(&first));
     assert!(same.succeeded_with("2.03"), "{}", same.said);
     assert_same(&same.payload, b"");
     bench.store(b"another state");
-    let other = bench.ask(&get.etag(&first));
+    let other = bench.ask(&get.clone().etag(&first));
     assert!(other.succeeded_with("2.05"), "{}", other.said);
     assert_same(&other.payload, b"another state");
 }

@@ -1,39 +1,33 @@
 //! Observation (RFC 7641).
 
-use std::{
-    cell::Cell,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{cell::Cell, thread, time::Duration};
 
 use carob_proto::codec::Type;
 
 use crate::interop::{
     bench::Bench,
-    clients::Ask,
     path::Faults,
+    requests::Ask,
     watching::{Cancel, Watching, line},
-    wire::Seen,
+    wire::{Seen, Side},
 };
 
 /// Silence after which no further notification is expected.
 pub(crate) const SILENCE: Duration = Duration::from_millis(700);
-const LIMIT: Duration = Duration::from_secs(30);
 const CHANGES: usize = 3;
 
 /// RFC 7641 3.6: the client cancels with GET and Observe 1.
 pub(crate) fn cancel_by_get(bench: &Bench) {
     bench.interpose(Faults::default());
     let subject = Subject::number(bench);
-    let mut watching = subject.watch(Cancel::Get);
+    let watching = subject.watch(Cancel::Get);
     subject.follow(&watching);
     watching.finish();
     // The client has exited; its last message may still be in flight.
-    let deadline = Instant::now() + LIMIT;
-    while bench.path().to_server().cancellations() == 0 && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(10));
-    }
-    let seen = bench.path().to_server();
+    let seen = bench.until("cancellation", |wire| {
+        let seen = wire.seen(Side::Client);
+        (seen.cancellations() > 0).then_some(seen)
+    });
     assert_eq!(seen.cancellations(), 1, "{seen:?}");
     assert_silent(bench, &subject);
 }
@@ -45,12 +39,11 @@ pub(crate) fn cancel_by_reset(bench: &Bench) {
     let watching = subject.watch(Cancel::Reset);
     subject.follow(&watching);
     // The client prints a notification before it drops the observation.
-    let deadline = Instant::now() + LIMIT;
-    while bench.path().to_server().count(Type::Reset) == 0 {
-        assert!(Instant::now() < deadline, "no Reset\n{}", watching.output());
+    bench.until("Reset", |_| {
         subject.change();
         thread::sleep(SILENCE);
-    }
+        (bench.path().to_server().count(Type::Reset) > 0).then_some(())
+    });
     assert_silent(bench, &subject);
     let seen = bench.path().to_server();
     assert_eq!(seen.cancellations(), 0, "{seen:?}");
@@ -64,12 +57,10 @@ pub(crate) fn confirmable(bench: &Bench) {
     subject.follow(&watching);
     let seen = notifications(bench);
     assert!(seen.count(Type::Confirmable) >= CHANGES, "{seen:?}");
-    let acknowledged = || bench.path().to_server().empty_acknowledgements();
-    let deadline = Instant::now() + LIMIT;
-    while acknowledged() < CHANGES {
-        assert!(Instant::now() < deadline, "only {}", acknowledged());
-        thread::sleep(SILENCE / 10);
-    }
+    bench.until("acknowledgement of each", |wire| {
+        let acknowledged = wire.seen(Side::Client).empty_acknowledgements();
+        (acknowledged >= CHANGES).then_some(())
+    });
 }
 
 /// RFC 7641 4.5: notifications are Non-confirmable except for an occasional one.
@@ -115,7 +106,7 @@ pub(crate) fn restart(bench: &Bench) {
     bench.server.crash();
     thread::sleep(SILENCE);
     let before = watching.states().len();
-    bench.resume_server();
+    bench.server.resume(&bench.scratch);
     // A GET gets one response; further ones prove the registration.
     watching.wait_for(before + 3);
 }
@@ -187,14 +178,14 @@ impl<'a> Subject<'a> {
 
     fn put(&self) {
         let payload = (self.state)(self.changes.get());
-        let put = Ask::new("put", self.path).payload(&payload);
+        let put = Ask::put(self.path).payload(&payload);
         self.bench.ask_aside(&put);
     }
 
     pub(crate) fn change(&self) {
         self.changes.set(self.changes.get() + 1);
         if self.counts {
-            self.bench.ask_aside(&Ask::new("post", self.path));
+            self.bench.ask_aside(&Ask::post(self.path));
         } else {
             self.put();
         }

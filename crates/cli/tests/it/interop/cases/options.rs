@@ -2,19 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use carob::Config;
 use carob_proto::codec::{BlockSize, Code, MessageId, OptionNumber, Type};
 
 use crate::installed::Peer;
 use crate::interop::bench::{Bench, SMALL, assert_same, pattern};
-use crate::interop::clients::{Ask, code_line, hex, program};
 use crate::interop::library;
 use crate::interop::path::{Faults, Path};
 use crate::interop::proxying::our_proxy;
+use crate::interop::requests::Ask;
 use crate::interop::wire::{Message, Seen};
-use crate::process::Running;
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Time in which a response, if sent, passes the path.
@@ -31,7 +30,7 @@ pub(crate) fn echo(bench: &Bench) {
     bench.interpose(Faults::default());
     let contents = pattern(500);
     assert!(bench.server.place("challenged", &contents), "no folder");
-    let answer = bench.succeed(&Ask::new("get", "challenged"));
+    let answer = bench.succeed(&Ask::get("challenged"));
     assert_same(&answer.payload, &contents);
     let seen = bench.path().to_client();
     let challenge = seen.replies().into_values().flatten().find_map(|reply| {
@@ -51,7 +50,7 @@ pub(crate) fn request_tag(bench: &Bench) {
     bench.interpose(Faults::default());
     let second = pattern(4096);
     if !bench.is_our_client() {
-        let put = Ask::new("put", bench.server.paths.store).payload(&second);
+        let put = Ask::put(bench.server.paths.store).payload(&second);
         bench.succeed(&put.block_size(BLOCK_BYTES));
         let tags = values(&bench.path().to_server(), OptionNumber::REQUEST_TAG);
         assert!(
@@ -62,18 +61,12 @@ pub(crate) fn request_tag(bench: &Bench) {
         return bench.assert_stored(&second);
     }
     let first = vec![b'-'; 64 * 1024];
-    let uri = format!(
-        "coap://127.0.0.1:{}/{}",
-        bench.path().port(),
-        bench.server.paths.store
-    );
+    let uri = bench.to().uri(bench.server.paths.store);
     let requests = || bench.path().to_server().requests();
     let mut broken_off = BTreeSet::new();
+    let size = BlockSize::from_szx(BLOCK_SZX).expect("a block size");
+    let client = library::client(Config::new().block_size(size));
     let uploads = async {
-        let size = BlockSize::from_szx(BLOCK_SZX).expect("a block size");
-        let settings = Config::new().block_size(size);
-        let client = carob::Client::builder().config(settings).open();
-        let client = client.expect("a socket");
         let put = |body: &[u8]| {
             let request = client.put(&*uri).body(body.to_vec());
             request.timeout(LIMIT).send()
@@ -112,7 +105,7 @@ pub(crate) fn request_tag(bench: &Bench) {
 
 /// RFC 7967 2: a NON gets no reply.
 pub(crate) fn no_response_to_non(bench: &Bench) {
-    let put = Ask::new("put", bench.server.paths.store).non();
+    let put = Ask::put(bench.server.paths.store).non();
     let seen = put_quietly(bench, put);
     let sent = bench.path().to_server();
     let kinds = [Type::Confirmable, Type::NonConfirmable].map(|kind| sent.count(kind));
@@ -122,7 +115,7 @@ pub(crate) fn no_response_to_non(bench: &Bench) {
 
 /// RFC 7967 2: a CON gets an Empty ACK and no response.
 pub(crate) fn no_response_to_con(bench: &Bench) {
-    let seen = put_quietly(bench, Ask::new("put", bench.server.paths.store));
+    let seen = put_quietly(bench, Ask::put(bench.server.paths.store));
     let sent = bench.path().to_server();
     assert!(sent.count(Type::Confirmable) >= 1, "a CON: {sent:?}");
     assert!(
@@ -132,15 +125,15 @@ pub(crate) fn no_response_to_con(bench: &Bench) {
 }
 
 /// Puts a representation with No-Response for 2.xx and checks that it was stored; returns the server's messages.
-fn put_quietly(bench: &Bench, put: Ask<'_>) -> Seen {
+fn put_quietly(bench: &Bench, put: Ask) -> Seen {
     bench.interpose(Faults::default());
     // Clients may or may not wait for a response, and exit with different codes.
-    let _ = bench.try_ask(&put.payload(SMALL).option(258, &[2]).limit(IN_VAIN));
-    let start = Instant::now();
-    while bench.path().to_server().requests().is_empty() {
-        assert!(start.elapsed() < LIMIT, "nothing was sent");
-        thread::sleep(Duration::from_millis(10));
-    }
+    let _ = bench.try_ask(
+        &put.payload(SMALL)
+            .option(OptionNumber::NO_RESPONSE, &[2])
+            .limit(IN_VAIN),
+    );
+    bench.until("request", |wire| wire.requests().first().map(|_| ()));
     thread::sleep(QUIET);
     let asked = values(&bench.path().to_server(), OptionNumber::NO_RESPONSE);
     assert_eq!(asked, [Some(vec![2])], "the requests' option");
@@ -154,21 +147,25 @@ pub(crate) fn hop_limit(bench: &Bench) {
     bench.interpose(Faults::default());
     let arrived = || values(&bench.path().to_server(), OptionNumber::HOP_LIMIT);
     if bench.is_our_client() {
-        let get = Ask::new("get", bench.server.paths.hello).option(16, &[10]);
+        let get = Ask::get(bench.server.paths.hello).option(OptionNumber::HOP_LIMIT, &[10]);
         let answer = bench.succeed(&get);
         assert!(!answer.payload.is_empty(), "no payload\n{}", answer.said);
         return assert_eq!(arrived(), [Some(vec![10])]);
     }
-    let (_carob, port) = our_proxy(&bench.scratch);
+    let (_carob, port) = our_proxy();
     let before = Path::start(port, Faults::default(), 1);
-    let said = get_in_hops(bench, before.port(), 10);
-    assert!(code_line(&said).is_none_or(|code| code == "2.05"), "{said}");
-    assert_eq!(arrived(), [Some(vec![9])], "{said}");
-    let said = get_in_hops(bench, before.port(), 1);
+    let get_in_hops = |hops: u8| {
+        let get = Ask::get(bench.server.paths.hello).option(OptionNumber::HOP_LIMIT, &[hops]);
+        bench.ask(&get.through(before.port()).limit(LIMIT / 2))
+    };
+    let answer = get_in_hops(10);
+    assert!(answer.succeeded_with("2.05"), "{}", answer.said);
+    assert_eq!(arrived(), [Some(vec![9])], "{}", answer.said);
+    let answer = get_in_hops(1);
     // Californium does not implement 5.08 and treats it as 5.00 (RFC 7252 5.9).
     let unknown = bench.peer() == Peer::Californium;
     let told = if unknown { "5.00" } else { "5.08" };
-    assert_eq!(code_line(&said).as_deref(), Some(told), "{said}");
+    assert_eq!(answer.code, told, "{}", answer.said);
     assert_eq!(arrived().len(), 1, "it was passed on");
     let seen = before.to_client();
     let replies = seen.replies();
@@ -177,27 +174,6 @@ pub(crate) fn hop_limit(bench: &Bench) {
         codes.any(|code| code == Code::HOP_LIMIT_REACHED),
         "no 5.08: {seen:?}"
     );
-}
-
-/// A GET by the peer's client through a proxy, with this Hop-Limit; returns the client's output.
-fn get_in_hops(bench: &Bench, proxy: u16, hops: u8) -> String {
-    let proxy = format!("coap://127.0.0.1:{proxy}");
-    let peer = bench.peer();
-    let uri = bench.to().uri(bench.server.paths.hello);
-    let mut command = program(peer, "client");
-    if peer == Peer::Libcoap {
-        command.args(["-B", "30", "-P", &proxy, "-H", &hops.to_string(), &uri]);
-    } else {
-        let origin = format!("35={}", hex(uri.as_bytes()));
-        let hops = format!("16={hops:02x}");
-        command.args(["get", &format!("{proxy}/"), "--option", &origin]);
-        command.args(["--option", &hops, "--timeout", "30"]);
-    }
-    let mut running = Running::start(&mut command, &bench.scratch, "client");
-    let status = running.finish(LIMIT);
-    assert!(status.success(), "{status}\n{}", running.output());
-    // libcoap's client prints error codes only, on stderr.
-    format!("{}\n{}", running.stdout(), running.stderr())
 }
 
 /// The values of an option in requests, one per Message ID.

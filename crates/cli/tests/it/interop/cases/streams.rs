@@ -2,28 +2,28 @@
 //!
 //! Over TCP, a relay records the messages; over TLS and WebSocket, only the results are checked.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::{thread, time::Duration};
 
-use carob_proto::codec::Code;
+use carob_proto::codec::{Code, OptionNumber};
 
 use super::{methods, observe::SILENCE, observe::Subject};
 use crate::commands::harness::Parts as _;
 use crate::interop::{
     bench::{Bench, SMALL, assert_same, pattern},
-    clients::{self, Ask, Client, Connection},
-    library::{self, HELLO, InProcess},
-    relay::Message,
-    transport::Transport,
+    clients::{self, Client, Implementation},
+    library::{self, HELLO, block_on},
+    relay::{block, max_message_size},
+    requests::{Ask, Connection},
+    transport::{To, Transport},
     watching::Cancel,
+    wire::{Message, Side},
 };
+use crate::process::until;
 
 const ONE_MESSAGE_BYTES: usize = 40 << 10;
 const BLOCKS_BYTES: usize = 1 << 20;
 /// A critical option from the experimental range.
-const UNKNOWN_CRITICAL: u16 = 65_001;
+const UNKNOWN_CRITICAL: OptionNumber = OptionNumber(65_001);
 /// A CSM with option 1, which is critical and undefined.
 const BAD_CSM: &[u8] = &[0x10, 0xe1, 0x10];
 /// Max-Message-Size before a CSM arrives (RFC 8323 5.3.1).
@@ -39,12 +39,12 @@ pub(crate) fn methods(bench: &Bench) {
     methods::delete(bench);
     // A CSM comes first, from peers that send one.
     if bench.is_over(Transport::Tcp) {
-        let (to_server, to_client) = (bench.relay().to_server(), bench.relay().to_client());
         let ours = if bench.is_our_client() {
-            to_server
+            Side::Client
         } else {
-            to_client
+            Side::Server
         };
+        let ours = bench.relay().from(ours);
         assert_eq!(ours.first().map(|first| first.code), Some(Code::CSM));
     }
 }
@@ -57,73 +57,67 @@ pub(crate) fn more_methods(bench: &Bench) {
 
 /// RFC 7252 5.4.1: an unknown critical option is refused with 4.02.
 pub(crate) fn critical(bench: &Bench) {
-    let get = Ask::new("get", bench.server.paths.hello);
-    bench.refuse(&get.option(UNKNOWN_CRITICAL, b"x"), "4.02");
+    let get = Ask::get(bench.server.paths.hello);
+    bench.refuse(&get.clone().option(UNKNOWN_CRITICAL, b"x"), "4.02");
     bench.succeed(&get);
 }
 
-/// RFC 8323 5.3.1: a message above the base size, as the client's CSM permits.
-pub(crate) fn one_message_down(bench: &Bench) {
-    let (path, expected) = bench.source(ONE_MESSAGE_BYTES);
-    bench.relay();
-    let answer = bench.succeed(&Ask::new("get", &path));
-    assert_same(&answer.payload, &expected);
+/// RFC 8323 5.3.1: a message above the base size, as the receiver's CSM permits.
+pub(crate) fn one_message(bench: &Bench, from: Side) {
+    let messages = transfer(bench, from, ONE_MESSAGE_BYTES);
     if bench.is_over(Transport::Tcp) {
-        assert_eq!(longest(&bench.relay().to_client()), ONE_MESSAGE_BYTES);
-    }
-}
-
-pub(crate) fn one_message_up(bench: &Bench) {
-    bench.relay();
-    let payload = pattern(ONE_MESSAGE_BYTES);
-    bench.store(&payload);
-    bench.assert_stored(&payload);
-    if bench.is_over(Transport::Tcp) {
-        assert_eq!(longest(&bench.relay().to_server()), ONE_MESSAGE_BYTES);
+        let payloads = messages.iter().map(|message| message.payload.len());
+        assert_eq!(payloads.max(), Some(ONE_MESSAGE_BYTES));
     }
 }
 
 /// RFC 8323 6: block-wise transfer.
-pub(crate) fn blocks_down(bench: &Bench) {
-    download(bench, BLOCKS_BYTES);
-    assert_in_blocks(bench, &bench.relay().to_client());
-}
-
-pub(crate) fn blocks_up(bench: &Bench) {
-    upload(bench, BLOCKS_BYTES);
-    assert_in_blocks(bench, &bench.relay().to_server());
+pub(crate) fn blocks(bench: &Bench, from: Side) {
+    let messages = transfer(bench, from, BLOCKS_BYTES);
+    if bench.is_over(Transport::Tcp) {
+        let (count, bytes) = payloads(&messages, |message| block(message).is_some());
+        let is_whole = count > 1 && bytes >= BLOCKS_BYTES;
+        assert!(is_whole, "{count} blocks, {bytes} bytes");
+    }
 }
 
 /// RFC 8323 6: BERT; a block with size exponent 7 carries several of 1024 bytes.
-pub(crate) fn bert_down(bench: &Bench) {
-    download(bench, BLOCKS_BYTES);
-    assert_bert(&bench.relay().to_client());
+pub(crate) fn bert(bench: &Bench, from: Side) {
+    let messages = transfer(bench, from, BLOCKS_BYTES);
+    let (count, bytes) = payloads(&messages, |message| {
+        block(message).is_some_and(|block| block.szx.is_bert()) && message.payload.len() > 1024
+    });
+    // The last message may carry a single block.
+    let is_whole = count > 0 && bytes >= BLOCKS_BYTES - 1024;
+    assert!(
+        is_whole,
+        "{count} messages of several blocks, {bytes} bytes in them"
+    );
 }
 
-pub(crate) fn bert_up(bench: &Bench) {
-    upload(bench, BLOCKS_BYTES);
-    assert_bert(&bench.relay().to_server());
-}
-
-fn download(bench: &Bench, bytes: usize) {
-    let (path, expected) = bench.source(bytes);
-    bench.relay();
-    let answer = bench.succeed(&Ask::new("get", &path));
-    assert_same(&answer.payload, &expected);
+/// Moves a body from the client or the server; returns the messages of that side.
+fn transfer(bench: &Bench, from: Side, bytes: usize) -> Vec<Message> {
+    if from == Side::Server {
+        let (path, expected) = bench.source(bytes);
+        bench.relay();
+        let answer = bench.succeed(&Ask::get(&path));
+        assert_same(&answer.payload, &expected);
+    } else {
+        bench.relay();
+        let payload = pattern(bytes);
+        bench.store(&payload);
+        bench.assert_stored(&payload);
+    }
     assert_within_limits(bench);
+    bench.relay().from(from)
 }
 
-fn upload(bench: &Bench, bytes: usize) {
-    bench.relay();
-    let payload = pattern(bytes);
-    bench.store(&payload);
-    bench.assert_stored(&payload);
-    assert_within_limits(bench);
-}
-
-fn longest(messages: &[Message]) -> usize {
-    let payloads = messages.iter().map(|message| message.payload);
-    payloads.max().unwrap_or_default()
+/// Number of these messages, and bytes of their payloads.
+fn payloads(messages: &[Message], which: impl Fn(&Message) -> bool) -> (usize, usize) {
+    let payloads = messages.iter().filter(|message| which(message));
+    payloads.fold((0, 0), |(count, bytes), message| {
+        (count + 1, bytes + message.payload.len())
+    })
 }
 
 /// Checks that no message exceeds the receiver's Max-Message-Size.
@@ -131,42 +125,14 @@ fn assert_within_limits(bench: &Bench) {
     if !bench.is_over(Transport::Tcp) {
         return;
     }
-    let (to_server, to_client) = (bench.relay().to_server(), bench.relay().to_client());
-    for (messages, others) in [(&to_server, &to_client), (&to_client, &to_server)] {
-        let said = others.iter().find_map(|message| message.max_message_size);
+    for [side, receiver] in [[Side::Client, Side::Server], [Side::Server, Side::Client]] {
+        let (messages, others) = (bench.relay().from(side), bench.relay().from(receiver));
+        let said = others.iter().find_map(max_message_size);
         let takes = said.unwrap_or(BASE_MESSAGE_SIZE) as usize;
-        let bytes = messages.iter().map(|message| message.bytes).max();
+        let bytes = messages.iter().map(|message| message.length).max();
         let bytes = bytes.unwrap_or_default();
         assert!(bytes <= takes, "{bytes} bytes for one that takes {takes}");
     }
-}
-
-fn assert_in_blocks(bench: &Bench, messages: &[Message]) {
-    if !bench.is_over(Transport::Tcp) {
-        return;
-    }
-    let blocks = messages.iter().filter(|message| message.block.is_some());
-    let (count, bytes) = blocks.fold((0, 0), |(count, bytes), message| {
-        (count + 1, bytes + message.payload)
-    });
-    assert!(
-        count > 1 && bytes >= BLOCKS_BYTES,
-        "{count} blocks, {bytes} bytes"
-    );
-}
-
-fn assert_bert(messages: &[Message]) {
-    let several = messages.iter().filter(|message| {
-        message.block.is_some_and(|block| block.szx.is_bert()) && message.payload > 1024
-    });
-    let (count, bytes) = several.fold((0, 0), |(count, bytes), message| {
-        (count + 1, bytes + message.payload)
-    });
-    // The last message may carry a single block.
-    assert!(
-        count > 0 && bytes >= BLOCKS_BYTES - 1024,
-        "{count} messages of several blocks, {bytes} bytes in them"
-    );
 }
 
 /// RFC 8323 7: notifications.
@@ -179,13 +145,14 @@ pub(crate) fn notified(bench: &Bench) {
 pub(crate) fn cancelled(bench: &Bench) {
     bench.relay();
     let subject = Subject::number(bench);
-    let mut watching = subject.watch(Cancel::Get);
+    let watching = subject.watch(Cancel::Get);
     subject.follow(&watching);
     watching.finish();
     if bench.is_over(Transport::Tcp) {
-        let cancels = |message: &Message| message.observe == Some(1);
-        wait_for(bench, "a GET with Observe 1", || {
-            bench.relay().to_server().iter().any(cancels)
+        let cancels =
+            |message: &Message| !message.code.is_signalling() && message.observe() == Some(1);
+        wait_for(bench, "GET with Observe 1", |messages| {
+            messages.iter().any(cancels)
         });
     }
 }
@@ -208,9 +175,8 @@ pub(crate) fn many(bench: &Bench) {
 
 fn ours_at_once(bench: &Bench, slow: &str, hello: &str, count: usize) -> Vec<String> {
     let to = bench.to();
-    let certificates = bench.certificates();
-    library::block_on(async {
-        let client = library::client(&certificates, false);
+    let client = library::client(library::settings(&bench.certificates(), false));
+    block_on(async {
         let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
         let ask = |name: &'static str, path: &str| {
             let (client, tell, uri) = (client.clone(), tell.clone(), to.uri(path));
@@ -236,11 +202,15 @@ fn ours_at_once(bench: &Bench, slow: &str, hello: &str, count: usize) -> Vec<Str
 /// RFC 8323 5.4: Ping and Pong.
 pub(crate) fn ping(bench: &Bench) {
     bench.relay();
-    bench.ping_over_connection();
+    bench.ping();
     if bench.is_over(Transport::Tcp) {
-        let (to_server, to_client) = (bench.relay().to_server(), bench.relay().to_client());
-        assert!(to_server.iter().any(|message| message.code == Code::PING));
-        assert!(to_client.iter().any(|message| message.code == Code::PONG));
+        for (side, code) in [(Side::Client, Code::PING), (Side::Server, Code::PONG)] {
+            let messages = bench.relay().from(side);
+            assert!(
+                messages.iter().any(|message| message.code == code),
+                "{code}"
+            );
+        }
     }
 }
 
@@ -249,45 +219,40 @@ pub(crate) fn release(bench: &Bench) {
     bench.relay();
     if bench.is_our_client() {
         // The command closes the connection without Release, so a library client is used.
-        let (certificates, uri) = (
-            bench.certificates(),
-            bench.to().uri(bench.server.paths.hello),
-        );
-        let finish = library::block_on(async {
-            let client = library::client(&certificates, false);
+        let client = library::client(library::settings(&bench.certificates(), false));
+        let uri = bench.to().uri(bench.server.paths.hello);
+        let finish = block_on(async {
             client.get(uri).await.expect("an answer");
             client.shutdown(LIMIT).await
         });
         assert_eq!(finish, carob::ShutdownOutcome::Drained);
     } else {
-        bench.succeed(&Ask::new("get", bench.server.paths.hello));
+        bench.succeed(&Ask::get(bench.server.paths.hello));
     }
-    wait_for(bench, "a Release", || {
-        let to_server = bench.relay().to_server();
-        to_server
-            .last()
-            .is_some_and(|last| last.code == Code::RELEASE)
+    wait_for(bench, "Release", |messages| {
+        let last = messages.last();
+        last.is_some_and(|last| last.code == Code::RELEASE)
     });
     // The server did not treat Release as an error.
-    let to_client = bench.relay().to_client();
+    let to_client = bench.relay().from(Side::Server);
     assert!(to_client.iter().all(|message| message.code != Code::ABORT));
-    bench.succeed(&Ask::new("get", bench.server.paths.hello));
+    bench.succeed(&Ask::get(bench.server.paths.hello));
 }
 
 /// RFC 8323 5.3, 5.6: the server ends the connection with Abort after an unknown critical option in a CSM. The
 /// client may retry a GET on a new connection.
 pub(crate) fn abort(bench: &Bench) {
     bench.relay_after(BAD_CSM);
-    let get = Ask::new("get", bench.server.paths.hello);
+    let get = Ask::get(bench.server.paths.hello);
     if bench.is_our_client() {
         bench.succeed(&get);
         assert!(bench.relay().connections() > 1, "it was not made again");
     } else {
         // Clients may or may not retry; the next request opens a new connection.
-        let _ = bench.try_ask(&get.limit(REFUSAL_LIMIT));
+        let _ = bench.try_ask(&get.clone().limit(REFUSAL_LIMIT));
         bench.succeed(&get);
     }
-    let to_client = bench.relay().to_client();
+    let to_client = bench.relay().from(Side::Server);
     assert!(to_client.iter().any(|message| message.code == Code::ABORT));
 }
 
@@ -320,35 +285,40 @@ pub(crate) fn reverse(bench: &Bench) {
         let text = library::request_reverse(bench.to(), &certificates);
         assert_eq!(text, HELLO);
     } else {
-        let server = InProcess::start(bench.to().transport, &certificates, false);
-        let peer = Client::Of(bench.peer());
-        let answer = peer.ask(&bench.scratch, server.to, &Ask::new("post", "reverse"));
+        let server = library::serve(bench.to().transport, &certificates, false);
+        let to = To {
+            port: server.local_address().port(),
+            ..bench.to()
+        };
+        let peer = Client::Command(Implementation::Of(bench.peer()));
+        let answer = peer.ask(&bench.scratch, to, &Ask::post("reverse"));
         assert!(answer.is_success(), "{}", answer.said);
         assert_same(&answer.payload, b"hello from the client");
     }
 }
 
+/// The same client with a server that sends no CSM, if the server has an option for that.
+fn without_csm(bench: &Bench) -> Option<Bench> {
+    let arguments = bench.server.paths.no_csm?;
+    Some(bench.with_server(arguments))
+}
+
 /// RFC 8323 5.3 requires a CSM; Carob tolerates its absence unless `strict` is set.
 pub(crate) fn no_csm(bench: &Bench) {
-    let again;
-    let bench = if let Some(arguments) = bench.server.paths.no_csm {
-        again = bench.with_server(arguments);
-        &again
-    } else {
-        bench
-    };
+    let again = without_csm(bench);
+    let bench = again.as_ref().unwrap_or(bench);
     bench.relay();
-    let put = Ask::new("put", bench.server.paths.store)
+    let put = Ask::put(bench.server.paths.store)
         .payload(SMALL)
         .connection(Connection::WithoutCsm);
     bench.succeed(&put);
     bench.assert_stored(SMALL);
-    let relay = bench.relay();
     let theirs = if bench.is_our_client() {
-        relay.to_client()
+        Side::Server
     } else {
-        relay.to_server()
+        Side::Client
     };
+    let theirs = bench.relay().from(theirs);
     assert!(!theirs.is_empty(), "nothing was seen");
     assert!(theirs.iter().all(|message| message.code != Code::CSM));
 }
@@ -356,32 +326,26 @@ pub(crate) fn no_csm(bench: &Bench) {
 pub(crate) fn insist(bench: &Bench) {
     let certificates = bench.certificates();
     if bench.is_our_client() {
-        let again;
-        let bench = if let Some(arguments) = bench.server.paths.no_csm {
-            again = bench.with_server(arguments);
-            &again
-        } else {
-            bench
-        };
+        let again = without_csm(bench);
+        let bench = again.as_ref().unwrap_or(bench);
         let uri = bench.to().uri(bench.server.paths.hello);
-        let (tolerant, strict) = library::block_on(async {
-            let tolerant = library::client(&certificates, false).get(&*uri).await;
-            (
-                tolerant,
-                library::client(&certificates, true).get(&*uri).await,
-            )
-        });
+        let get = |strict| {
+            let client = library::client(library::settings(&certificates, strict));
+            block_on(async { client.get(&*uri).await })
+        };
+        let (tolerant, strict) = (get(false), get(true));
         assert!(tolerant.is_ok(), "{tolerant:?}");
         let error = strict.expect_err("it has no CSM").to_string();
         error.has(&["CSM"]);
     } else {
-        let peer = Client::Of(bench.peer());
-        let get = Ask::new("get", "hello")
+        let peer = Client::Command(Implementation::Of(bench.peer()));
+        let get = Ask::get("hello")
             .connection(Connection::WithoutCsm)
             .limit(REFUSAL_LIMIT);
         let ask = |strict| {
-            let server = InProcess::start(Transport::Tcp, &certificates, strict);
-            peer.try_ask(&bench.scratch, server.to, &get)
+            let server = library::serve(Transport::Tcp, &certificates, strict);
+            let port = server.local_address().port();
+            peer.try_ask(&bench.scratch, To { port, ..bench.to() }, &get)
         };
         assert!(ask(false).is_ok_and(|answer| answer.is_success()));
         assert!(ask(true).is_err(), "it was answered without a CSM");
@@ -390,8 +354,8 @@ pub(crate) fn insist(bench: &Bench) {
 
 /// RFC 8323 9.2: a server with an untrusted certificate gets no request.
 pub(crate) fn stranger(bench: &Bench) {
-    let get = Ask::new("get", bench.server.paths.hello).limit(REFUSAL_LIMIT);
-    match bench.try_ask(&get.connection(Connection::TrustingStrangers)) {
+    let get = Ask::get(bench.server.paths.hello).limit(REFUSAL_LIMIT);
+    match bench.try_ask(&get.clone().connection(Connection::TrustingStrangers)) {
         Err(_) => {}
         // libcoap's client reports failures as text only, with exit code 0.
         Ok(answer) => assert_same(&answer.payload, b""),
@@ -403,7 +367,7 @@ pub(crate) fn stranger(bench: &Bench) {
 /// RFC 8323 4.1: the WebSocket opening handshake.
 pub(crate) fn websocket(bench: &Bench) {
     bench.relay();
-    bench.succeed(&Ask::new("get", bench.server.paths.hello));
+    bench.succeed(&Ask::get(bench.server.paths.hello));
     let (request, response) = bench.relay().heads();
     let request_line = request.lines().next().unwrap_or_default();
     assert_eq!(request_line, "GET /.well-known/coap HTTP/1.1", "{request}");
@@ -418,11 +382,8 @@ pub(crate) fn websocket(bench: &Bench) {
     }
 }
 
-fn wait_for(bench: &Bench, what: &str, mut there: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LIMIT;
-    while !there() {
-        let seen = bench.relay().to_server();
-        assert!(Instant::now() < deadline, "no {what} in {seen:?}");
-        thread::sleep(Duration::from_millis(10));
-    }
+fn wait_for(bench: &Bench, what: &str, there: impl Fn(&[Message]) -> bool) {
+    until(LIMIT, what, || {
+        there(&bench.relay().from(Side::Client)).then_some(())
+    });
 }

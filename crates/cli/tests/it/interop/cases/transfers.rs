@@ -5,9 +5,11 @@ use std::time::Duration;
 use crate::commands::harness::carob;
 use crate::installed::Peer;
 use crate::interop::bench::{Bench, assert_same, can_run, pattern};
-use crate::interop::clients::{Ask, Client};
+use crate::interop::clients::Implementation;
+use crate::interop::matrix::Column;
 use crate::interop::path::Faults;
-use crate::process::Scratch;
+use crate::interop::requests::Ask;
+use crate::interop::transport::Transport;
 
 /// 64 blocks at 10 % loss per round trip time out about seven times, for two to three seconds each.
 const LOSSY_LIMIT: Duration = Duration::from_secs(240);
@@ -30,7 +32,7 @@ pub(crate) fn small_blocks(bench: &Bench) {
     const OVERHEAD_MAX: usize = 48;
     let (path, expected) = bench.source(SMALL_BYTES);
     bench.interpose(Faults::default());
-    let answer = bench.succeed(&Ask::new("get", &path).block_size(BLOCK));
+    let answer = bench.succeed(&Ask::get(&path).block_size(BLOCK));
     assert_same(&answer.payload, &expected);
     let seen = bench.path().to_client();
     assert!(
@@ -41,7 +43,7 @@ pub(crate) fn small_blocks(bench: &Bench) {
 
 pub(crate) fn large_down(bench: &Bench) {
     let (path, expected) = bench.source(LARGE_BYTES);
-    let answer = bench.succeed(&Ask::new("get", &path));
+    let answer = bench.succeed(&Ask::get(&path));
     assert_same(&answer.payload, &expected);
 }
 
@@ -54,7 +56,7 @@ pub(crate) fn large_up(bench: &Bench) {
 pub(crate) fn lossy_down(bench: &Bench) {
     let (path, expected) = bench.source(LOSSY_BYTES);
     bench.interpose(LOSSY);
-    let answer = bench.succeed(&Ask::new("get", &path).limit(LOSSY_LIMIT));
+    let answer = bench.succeed(&Ask::get(&path).limit(LOSSY_LIMIT));
     assert_same(&answer.payload, &expected);
     assert_faults(bench);
 }
@@ -64,9 +66,9 @@ pub(crate) fn lossy_up(bench: &Bench) {
     upload_through_loss(bench);
     if let Some(counter) = bench.server.paths.counter {
         let payload = pattern(LOSSY_BYTES);
-        let post = Ask::new("post", counter).payload(&payload);
+        let post = Ask::post(counter).payload(&payload);
         bench.succeed(&post.limit(LOSSY_LIMIT));
-        let count = bench.ask_directly(&Ask::new("get", counter));
+        let count = bench.ask_directly(&Ask::get(counter));
         assert_same(&count.payload, b"1");
     }
 }
@@ -77,26 +79,14 @@ pub(crate) fn trial(peer: Peer) {
     if !can_run(&[peer]) {
         return;
     }
-    let bench = Bench::of(Client::Carob, Client::Of(peer));
+    let bench = Bench::of_column(Column::our_client(peer, Transport::Udp));
     bench.interpose(LOSSY);
     let (path, _) = bench.source(TRIAL_BYTES);
-    let uri = format!("coap://127.0.0.1:{}/{path}", bench.to().port);
-    let scratch = Scratch::new();
-    let prefix = scratch.text("trial");
-    let words = [
-        "--interval",
-        "2ms",
-        "--pairs",
-        "20",
-        "--within",
-        "20s",
-        "--json",
-        "-o",
-        &prefix,
-    ];
-    let ran = carob(&[&["try", &uri][..], &words].concat());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let answer: serde_json::Value = serde_json::from_str(ran.stdout()).expect("a JSON object");
+    let uri = bench.to().uri(&path);
+    let prefix = bench.scratch.text("trial");
+    let options = "--interval 2ms --pairs 20 --within 20s --json";
+    let ran = carob(&format!("try {uri} {options} -o {prefix}")).ended(0);
+    let answer: serde_json::Value = ran.json().remove(0);
     assert!(answer["pairs"].as_u64() >= Some(2), "{answer}");
     for controller in [&answer["controllers"][0], &answer["controllers"][1]] {
         assert_eq!(controller["failed"], 0, "{answer}");
@@ -110,14 +100,17 @@ pub(crate) fn peers_alone() {
     if !can_run(&[Peer::Libcoap, Peer::Aiocoap]) {
         return;
     }
-    let bench = Bench::of(Client::Of(Peer::Libcoap), Client::Of(Peer::Aiocoap));
+    let bench = Bench::of_column(Column {
+        client: Implementation::Of(Peer::Libcoap),
+        ..Column::our_client(Peer::Aiocoap, Transport::Udp)
+    });
     bench.interpose(LOSSY);
     upload_through_loss(&bench);
 }
 
 fn upload_through_loss(bench: &Bench) {
     let payload = pattern(LOSSY_BYTES);
-    let put = Ask::new("put", bench.server.paths.store).payload(&payload);
+    let put = Ask::put(bench.server.paths.store).payload(&payload);
     bench.succeed(&put.limit(LOSSY_LIMIT));
     bench.assert_stored(&payload);
     assert_faults(bench);

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use carob::{Code, OptionNumber};
 use carob_proto::codec::Type;
-use tokio::time::sleep;
 
+use crate::interop::bench::Bench;
+use crate::interop::requests::{Answer, Ask};
 use crate::interop::wire::{Exchange, Message, Side};
-use crate::plugtest::bench::{Bench, Setup, Start};
-use crate::plugtest::clients::{Answer, Ask};
+use crate::plugtest::setup::Setup;
 
-const SENT: &str = "what the client sends";
+pub(super) const SENT: &str = "what the client sends";
+/// The resource that a POST to `/test` creates.
+const CREATED: &str = "/location1/location2/location3";
 
 /// Checks that the application's result equals the message on the wire.
 pub(super) fn assert_displayed(answer: &Answer, response: &Message) {
@@ -35,8 +37,8 @@ fn assert_format_if_body(response: &Message) {
 }
 
 /// Sends a request and checks that the response is piggybacked (RFC 7252 5.2.1).
-async fn piggybacked(bench: &Bench, ask: &Ask) -> (Exchange, Answer) {
-    let answer = bench.ask(ask).await;
+fn piggybacked(bench: &Bench, ask: &Ask) -> (Exchange, Answer) {
+    let answer = bench.ask(ask);
     let exchange = bench.wire().last_exchange();
     let Exchange { request, response } = &exchange;
     assert_eq!(
@@ -51,8 +53,8 @@ async fn piggybacked(bench: &Bench, ask: &Ask) -> (Exchange, Answer) {
 }
 
 /// Sends a NON request; checks that the response is NON, too, without acknowledgements (RFC 7252 5.2.3).
-async fn unconfirmed(bench: &Bench, ask: &Ask) -> Exchange {
-    let answer = bench.ask(ask).await;
+fn unconfirmed(bench: &Bench, ask: &Ask) -> Exchange {
+    let answer = bench.ask(ask);
     let wire = bench.wire();
     let exchange = wire.last_exchange();
     let Exchange { request, response } = &exchange;
@@ -81,76 +83,34 @@ fn assert_sends(request: &Message) {
 }
 
 /// Checks with another client that the payload was stored.
-async fn assert_arrived(bench: &Bench, path: &str) {
-    assert_eq!(bench.other(&Ask::get(path)).await.text(), SENT);
+fn assert_arrived(bench: &Bench, path: &str) {
+    assert_eq!(bench.ask_aside(&Ask::get(path)).text(), SENT);
 }
 
-pub(super) async fn get(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let (exchange, _) = piggybacked(&bench, &Ask::get("/test")).await;
-    assert_path(&exchange.request, &["test"]);
-    assert_content(&exchange.response);
-}
-
-pub(super) async fn delete(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let (exchange, _) = piggybacked(&bench, &Ask::delete("/test")).await;
-    assert_path(&exchange.request, &["test"]);
-    assert_eq!(exchange.response.code, Code::DELETED);
-    assert_format_if_body(&exchange.response);
-}
-
-pub(super) async fn put(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let (exchange, _) = piggybacked(&bench, &Ask::put("/test", SENT)).await;
-    assert_path(&exchange.request, &["test"]);
-    assert_sends(&exchange.request);
-    assert!([Code::CHANGED, Code::CREATED].contains(&exchange.response.code));
-    assert_format_if_body(&exchange.response);
-    assert_arrived(&bench, "/test").await;
-}
-
-pub(super) async fn post(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let (exchange, _) = piggybacked(&bench, &Ask::post("/test", SENT)).await;
-    assert_sends(&exchange.request);
-    assert!([Code::CHANGED, Code::CREATED].contains(&exchange.response.code));
-    assert_format_if_body(&exchange.response);
-    assert_arrived(&bench, "/location1/location2/location3").await;
-}
-
-pub(super) async fn get_non(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let exchange = unconfirmed(&bench, &Ask::get("/test").non()).await;
-    assert_content(&exchange.response);
-}
-
-pub(super) async fn delete_non(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let exchange = unconfirmed(&bench, &Ask::delete("/test").non()).await;
-    assert_eq!(exchange.response.code, Code::DELETED);
-    assert_format_if_body(&exchange.response);
-}
-
-pub(super) async fn put_non(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let exchange = unconfirmed(&bench, &Ask::put("/test", SENT).non()).await;
-    assert_sends(&exchange.request);
-    assert!([Code::CHANGED, Code::CREATED].contains(&exchange.response.code));
-    assert_arrived(&bench, "/test").await;
-}
-
-pub(super) async fn post_non(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let exchange = unconfirmed(&bench, &Ask::post("/test", SENT).non()).await;
-    assert_sends(&exchange.request);
-    assert!([Code::CHANGED, Code::CREATED].contains(&exchange.response.code));
-    assert_arrived(&bench, "/location1/location2/location3").await;
+/// A request by one of the methods, CON or NON.
+pub(super) fn method(bench: &Bench, ask: &Ask) {
+    let Exchange { request, response } = if ask.non {
+        unconfirmed(bench, ask)
+    } else {
+        piggybacked(bench, ask).0
+    };
+    assert_path(&request, &["test"]);
+    assert_format_if_body(&response);
+    match ask.method {
+        Code::GET => assert_content(&response),
+        Code::DELETE => assert_eq!(response.code, Code::DELETED),
+        _ => {
+            assert_sends(&request);
+            assert!([Code::CHANGED, Code::CREATED].contains(&response.code));
+            let is_post = ask.method == Code::POST;
+            assert_arrived(bench, if is_post { CREATED } else { "/test" });
+        }
+    }
 }
 
 /// Requests a slow resource; checks for an Empty ACK, then a separate response that is acknowledged (RFC 7252 5.2.2).
-async fn separately(bench: &Bench) -> Exchange {
-    let answer = bench.ask(&Ask::get("/separate")).await;
+fn separately(bench: &Bench) -> Exchange {
+    let answer = bench.ask(&Ask::get("/separate"));
     let exchange = bench.wire().last_exchange();
     let Exchange { request, response } = &exchange;
     assert_eq!((request.kind, request.code), (Type::Confirmable, Code::GET));
@@ -159,19 +119,16 @@ async fn separately(bench: &Bench) -> Exchange {
     assert_content(response);
     assert_displayed(&answer, response);
     for (side, id) in [(Side::Server, request.id), (Side::Client, response.id)] {
-        let empty = bench
-            .until("an acknowledgement", |wire| {
-                wire.empty(side, Type::Acknowledgement, id).cloned()
-            })
-            .await;
+        let empty = bench.until("an acknowledgement", |wire| {
+            wire.empty(side, Type::Acknowledgement, id).cloned()
+        });
         assert_eq!(empty.length, 4, "more than a header: {empty:?}");
     }
     exchange
 }
 
-pub(super) async fn separate(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    separately(&bench).await;
+pub(super) fn separate(bench: &Bench) {
+    separately(bench);
     let wire = bench.wire();
     let frames = wire.0.iter().filter(|frame| frame.from == Side::Server);
     let first = frames.map(|frame| &frame.message).next();
@@ -182,52 +139,48 @@ pub(super) async fn separate(start: &Start) {
     );
 }
 
-pub(super) async fn token(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let (exchange, _) = piggybacked(&bench, &Ask::get("/test")).await;
+pub(super) fn token(bench: &Bench) {
+    let (exchange, _) = piggybacked(bench, &Ask::get("/test"));
     assert!((1..=8).contains(&exchange.request.token.len()));
     assert_content(&exchange.response);
 }
 
-pub(super) async fn token_separate(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let exchange = separately(&bench).await;
+pub(super) fn token_separate(bench: &Bench) {
+    let exchange = separately(bench);
     assert!((1..=8).contains(&exchange.request.token.len()));
 }
 
-pub(super) async fn empty_token(start: &Start) {
+pub(super) fn empty_token(bench: &Bench) {
     let setup = Setup {
         empty_token: true,
         ..Setup::PLAIN
     };
-    let bench = start.bench(setup).await;
-    let (exchange, _) = piggybacked(&bench, &Ask::get("/test")).await;
+    let bench = &bench.with_setup(setup);
+    let (exchange, _) = piggybacked(bench, &Ask::get("/test"));
     assert!(exchange.request.token.is_empty());
     assert_content(&exchange.response);
 }
 
-pub(super) async fn segments(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let (exchange, _) = piggybacked(&bench, &Ask::get("/seg1/seg2/seg3")).await;
+pub(super) fn segments(bench: &Bench) {
+    let (exchange, _) = piggybacked(bench, &Ask::get("/seg1/seg2/seg3"));
     assert_path(&exchange.request, &["seg1", "seg2", "seg3"]);
     assert_content(&exchange.response);
 }
 
-pub(super) async fn query(start: &Start) {
+pub(super) fn query(bench: &Bench) {
     let arguments = ["first=1", "second=2", "third=3"];
-    let bench = start.bench(Setup::PLAIN).await;
     let ask = Ask::get(&format!("/query?{}", arguments.join("&")));
-    let (exchange, answer) = piggybacked(&bench, &ask).await;
+    let (exchange, answer) = piggybacked(bench, &ask);
     assert_eq!(exchange.request.texts(OptionNumber::URI_QUERY), arguments);
     assert_content(&exchange.response);
     assert_eq!(answer.text().lines().skip(1).collect::<Vec<_>>(), arguments);
 }
 
-pub(super) async fn lossy(start: &Start) {
+pub(super) fn lossy(bench: &Bench) {
     for lost in [Side::Client, Side::Server] {
-        let bench = start.bench(Setup::IMPATIENT).await;
+        let bench = &bench.with_setup(Setup::IMPATIENT);
         bench.lose(1, lost, |message| !message.code.is_empty());
-        let (exchange, _) = piggybacked(&bench, &Ask::get("/test")).await;
+        let (exchange, _) = piggybacked(bench, &Ask::get("/test"));
         assert_content(&exchange.response);
         let wire = bench.wire();
         assert!(wire.0.iter().any(|frame| frame.lost), "nothing was lost");
@@ -239,7 +192,7 @@ pub(super) async fn lossy(start: &Start) {
     }
 }
 
-pub(super) async fn lossy_separate(start: &Start) {
+pub(super) fn lossy_separate(bench: &Bench) {
     // Lost in turn: the request, its acknowledgement, the response, and two acknowledgements of the response.
     type Which = fn(&Message) -> bool;
     let request: Which = |message| message.code == Code::GET;
@@ -251,22 +204,19 @@ pub(super) async fn lossy_separate(start: &Start) {
         (1, Side::Server, response, Side::Server),
         (2, Side::Client, empty, Side::Server),
     ] {
-        let bench = start.bench(Setup::IMPATIENT).await;
+        let bench = &bench.with_setup(Setup::IMPATIENT);
         bench.lose(count, side, which);
-        let exchange = separately(&bench).await;
+        let exchange = separately(bench);
         // Wait until all retransmissions are over.
         let Exchange { request, response } = &exchange;
-        bench
-            .until("an acknowledgement that arrives", |wire| {
-                let mut frames = wire.0.iter();
-                frames
-                    .find(|f| f.from == Side::Client && f.message.id == response.id && !f.lost)?;
-                Some(())
-            })
-            .await;
+        bench.until("an acknowledgement that arrives", |wire| {
+            let mut frames = wire.0.iter();
+            frames.find(|f| f.from == Side::Client && f.message.id == response.id && !f.lost)?;
+            Some(())
+        });
         // A retransmission may still be in flight.
-        sleep(Duration::from_millis(200)).await;
-        let later = bench.meanwhile(Duration::from_millis(1_500)).await;
+        std::thread::sleep(Duration::from_millis(200));
+        let later = bench.meanwhile(Duration::from_millis(1_500));
         assert_eq!(later.copies(Side::Client, request), 0, "still asking");
         assert_eq!(later.copies(Side::Server, response), 0, "still answering");
         let wire = bench.wire();
@@ -285,27 +235,24 @@ pub(super) async fn lossy_separate(start: &Start) {
     }
 }
 
-pub(super) async fn separate_non(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let exchange = unconfirmed(&bench, &Ask::get("/separate").non()).await;
+pub(super) fn separate_non(bench: &Bench) {
+    let exchange = unconfirmed(bench, &Ask::get("/separate").non());
     assert_content(&exchange.response);
 }
 
-pub(super) async fn location_path(start: &Start) {
-    let segments = ["location1", "location2", "location3"];
-    let bench = start.bench(Setup::PLAIN).await;
-    let (exchange, answer) = piggybacked(&bench, &Ask::post("/test", SENT)).await;
+pub(super) fn location_path(bench: &Bench) {
+    let (exchange, answer) = piggybacked(bench, &Ask::post("/test").text(SENT));
     assert_sends(&exchange.request);
     assert_eq!(exchange.response.code, Code::CREATED);
     let location = exchange.response.texts(OptionNumber::LOCATION_PATH);
-    assert_eq!(location, segments);
+    assert_eq!(format!("/{}", location.join("/")), CREATED);
+    assert!(location.iter().all(|segment| !segment.contains('/')));
     assert_eq!(answer.location_path, location);
-    assert_arrived(&bench, &format!("/{}", segments.join("/"))).await;
+    assert_arrived(bench, CREATED);
 }
 
-pub(super) async fn location_query(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let (exchange, answer) = piggybacked(&bench, &Ask::post("/location-query", SENT)).await;
+pub(super) fn location_query(bench: &Bench) {
+    let (exchange, answer) = piggybacked(bench, &Ask::post("/location-query").text(SENT));
     assert_path(&exchange.request, &["location-query"]);
     assert_sends(&exchange.request);
     assert_eq!(exchange.response.code, Code::CREATED);
@@ -314,12 +261,11 @@ pub(super) async fn location_query(start: &Start) {
     assert_eq!(answer.location_query, location);
 }
 
-pub(super) async fn accept(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
+pub(super) fn accept(bench: &Bench) {
     let mut ids = Vec::new();
     for (format, begins) in [(0, "in "), (41, "<in>")] {
         let ask = Ask::get("/multi-format").accept(format);
-        let (exchange, answer) = piggybacked(&bench, &ask).await;
+        let (exchange, answer) = piggybacked(bench, &ask);
         let asked = exchange.request.number(OptionNumber::ACCEPT);
         assert_eq!(asked, Some(format.into()));
         assert_eq!(exchange.response.format(), Some(format.into()));
@@ -330,8 +276,8 @@ pub(super) async fn accept(start: &Start) {
 }
 
 /// A GET response and its entity tag.
-async fn tag_of(bench: &Bench, path: &str) -> (Vec<u8>, Answer) {
-    let (exchange, answer) = piggybacked(bench, &Ask::get(path)).await;
+fn tag_of(bench: &Bench, path: &str) -> (Vec<u8>, Answer) {
+    let (exchange, answer) = piggybacked(bench, &Ask::get(path));
     assert_eq!(exchange.request.option(OptionNumber::ETAG), None);
     assert_content(&exchange.response);
     let tag = exchange.response.option(OptionNumber::ETAG);
@@ -340,19 +286,18 @@ async fn tag_of(bench: &Bench, path: &str) -> (Vec<u8>, Answer) {
     (tag, answer)
 }
 
-pub(super) async fn etag(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let (tag, before) = tag_of(&bench, "/validate").await;
-    let validate = Ask::get("/validate").option(OptionNumber::ETAG, &tag);
-    let (exchange, _) = piggybacked(&bench, &validate).await;
+pub(super) fn etag(bench: &Bench) {
+    let (tag, before) = tag_of(bench, "/validate");
+    let validate = Ask::get("/validate").etag(&tag);
+    let (exchange, _) = piggybacked(bench, &validate);
     assert_eq!(exchange.request.option(OptionNumber::ETAG), Some(&*tag));
     assert_eq!(exchange.response.code, Code::VALID);
     assert_eq!(exchange.response.option(OptionNumber::ETAG), Some(&*tag));
     assert!(exchange.response.payload.is_empty(), "a body with 2.03");
 
-    let changed = bench.other(&Ask::put("/validate", SENT)).await;
+    let changed = bench.ask_aside(&Ask::put("/validate").text(SENT));
     assert_eq!(changed.code, "2.04");
-    let (exchange, after) = piggybacked(&bench, &validate).await;
+    let (exchange, after) = piggybacked(bench, &validate);
     assert_content(&exchange.response);
     let new = exchange.response.option(OptionNumber::ETAG);
     assert!(new.is_some_and(|new| new != tag), "the same tag");
@@ -360,45 +305,41 @@ pub(super) async fn etag(start: &Start) {
     assert_eq!(after.text(), SENT);
 }
 
-pub(super) async fn if_match(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let update =
-        |text: &str, tag: &[u8]| Ask::put("/validate", text).option(OptionNumber::IF_MATCH, tag);
-    let (tag, _) = tag_of(&bench, "/validate").await;
-    let (exchange, _) = piggybacked(&bench, &update("an update", &tag)).await;
+pub(super) fn if_match(bench: &Bench) {
+    let update = |text: &str, tag: &[u8]| Ask::put("/validate").text(text).if_match(tag);
+    let (tag, _) = tag_of(bench, "/validate");
+    let (exchange, _) = piggybacked(bench, &update("an update", &tag));
     assert_eq!(exchange.request.option(OptionNumber::IF_MATCH), Some(&*tag));
     assert_eq!(exchange.response.code, Code::CHANGED);
     assert_format_if_body(&exchange.response);
 
-    let (new, answer) = tag_of(&bench, "/validate").await;
+    let (new, answer) = tag_of(bench, "/validate");
     assert_ne!(new, tag);
     assert_eq!(answer.text(), "an update");
-    let between = bench.other(&Ask::put("/validate", SENT)).await;
+    let between = bench.ask_aside(&Ask::put("/validate").text(SENT));
     assert_eq!(between.code, "2.04");
-    let (exchange, _) = piggybacked(&bench, &update("too late", &new)).await;
+    let (exchange, _) = piggybacked(bench, &update("too late", &new));
     assert_eq!(exchange.response.code, Code::PRECONDITION_FAILED);
-    assert_arrived(&bench, "/validate").await;
+    assert_arrived(bench, "/validate");
 }
 
-pub(super) async fn if_none_match(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let create = |text: &str| Ask::put("/create1", text).option(OptionNumber::IF_NONE_MATCH, b"");
+pub(super) fn if_none_match(bench: &Bench) {
+    let create = |text: &str| Ask::put("/create1").text(text).if_none_match();
     for (text, code) in [
         (SENT, Code::CREATED),
         ("too late", Code::PRECONDITION_FAILED),
     ] {
-        let (exchange, _) = piggybacked(&bench, &create(text)).await;
+        let (exchange, _) = piggybacked(bench, &create(text));
         let condition = exchange.request.option(OptionNumber::IF_NONE_MATCH);
         assert_eq!(condition, Some(&b""[..]));
         assert!(!exchange.request.payload.is_empty());
         assert_eq!(exchange.response.code, code);
     }
-    assert_arrived(&bench, "/create1").await;
+    assert_arrived(bench, "/create1");
 }
 
-pub(super) async fn ping(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    bench.ping().await;
+pub(super) fn ping(bench: &Bench) {
+    bench.ping();
     let wire = bench.wire();
     let [asked, answered] = &*wire.0 else {
         panic!("more or less than two messages")

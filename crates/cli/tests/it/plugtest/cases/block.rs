@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use carob::{Code, OptionNumber};
 use carob_proto::codec::BlockValue;
 
+use crate::interop::bench::Bench;
+use crate::interop::requests::Ask;
 use crate::interop::wire::{Exchange, Wire};
-use crate::plugtest::bench::{SERVER_BLOCK, Setup, Start};
-use crate::plugtest::clients::Ask;
+use crate::plugtest::setup::{SERVER_BLOCK, Setup};
 
 /// Length of `/large` in bytes.
 const LARGE_BYTES: usize = 1_280;
@@ -91,9 +92,9 @@ fn upload(wire: &Wire, code: Code) -> (Vec<u8>, usize) {
     (body, exchanges.len())
 }
 
-async fn get(start: &Start, setup: Setup) {
-    let bench = start.bench(setup).await;
-    let answer = bench.ask(&Ask::get("/large")).await;
+pub(super) fn get(bench: &Bench, setup: Setup) {
+    let bench = &bench.with_setup(setup);
+    let answer = bench.ask(&Ask::get("/large"));
     let wire = bench.wire();
     let exchanges = wire.exchanges();
     let first = exchanges[0].request.block(OptionNumber::BLOCK2);
@@ -111,56 +112,38 @@ async fn get(start: &Start, setup: Setup) {
     assert_eq!(answer.code, "2.05");
 }
 
-pub(super) async fn get_early(start: &Start) {
-    let setup = Setup {
-        early: true,
-        ..Setup::PLAIN
-    };
-    get(start, setup).await;
-}
-
-pub(super) async fn get_smallest(start: &Start) {
-    let setup = Setup {
-        early: true,
-        block: 16,
-        ..Setup::PLAIN
-    };
-    get(start, setup).await;
-}
-
-pub(super) async fn get_late(start: &Start) {
+pub(super) fn get_late(bench: &Bench) {
     for block in [SERVER_BLOCK, SERVER_BLOCK / 2] {
         let setup = Setup {
             block,
             ..Setup::PLAIN
         };
-        get(start, setup).await;
+        get(bench, setup);
     }
 }
 
-pub(super) async fn put(start: &Start) {
+pub(super) fn put(bench: &Bench) {
     for block in [SERVER_BLOCK, SERVER_BLOCK * 2] {
         let setup = Setup {
             block,
             ..Setup::PLAIN
         };
-        let bench = start.bench(setup).await;
-        let ask = Ask::put("/large-update", &long_text());
-        assert_eq!(bench.ask(&ask).await.code, "2.04");
+        let bench = &bench.with_setup(setup);
+        let ask = Ask::put("/large-update").text(&long_text());
+        assert_eq!(bench.ask(&ask).code, "2.04");
         let (body, _) = upload(&bench.wire(), Code::CHANGED);
-        assert_eq!(body, ask.payload());
-        let there = bench.other(&Ask::get("/large-update")).await;
+        assert_eq!(body, ask.payload);
+        let there = bench.ask_aside(&Ask::get("/large-update"));
         assert_eq!(there.payload, body);
     }
 }
 
-pub(super) async fn post_creates(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let ask = Ask::post("/large-create", &long_text());
-    let answer = bench.ask(&ask).await;
+pub(super) fn post_creates(bench: &Bench) {
+    let ask = Ask::post("/large-create").text(&long_text());
+    let answer = bench.ask(&ask);
     let wire = bench.wire();
     let (body, blocks) = upload(&wire, Code::CREATED);
-    assert_eq!(body, ask.payload());
+    assert_eq!(body, ask.payload);
     let exchanges = wire.exchanges();
     assert_eq!(exchanges.len(), blocks);
     let location = exchanges[blocks - 1]
@@ -170,9 +153,7 @@ pub(super) async fn post_creates(start: &Start) {
     assert!(location.iter().all(|segment| !segment.contains('/')));
     assert_eq!(answer.location_path, location);
     // The same client reads the created resource.
-    let there = bench
-        .ask(&Ask::get(&format!("/{}", location.join("/"))))
-        .await;
+    let there = bench.ask(&Ask::get(&format!("/{}", location.join("/"))));
     assert_eq!(
         download(&bench.wire().exchanges()[blocks..], Code::CONTENT),
         body
@@ -180,13 +161,12 @@ pub(super) async fn post_creates(start: &Start) {
     assert_eq!(there.payload, body);
 }
 
-pub(super) async fn post_both_ways(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let ask = Ask::post("/large-post", &long_text());
-    let answer = bench.ask(&ask).await;
+pub(super) fn post_both_ways(bench: &Bench) {
+    let ask = Ask::post("/large-post").text(&long_text());
+    let answer = bench.ask(&ask);
     let wire = bench.wire();
     let (body, blocks) = upload(&wire, Code::CHANGED);
-    assert_eq!(body, ask.payload());
+    assert_eq!(body, ask.payload);
     let exchanges = wire.exchanges();
     // The last response to an uploaded block has the first block of the response body.
     let response = download(&exchanges[blocks - 1..], Code::CHANGED);

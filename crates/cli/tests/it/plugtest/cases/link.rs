@@ -3,16 +3,16 @@
 use carob::link_format::{Link, Links};
 use carob::{Code, OptionNumber};
 
-use crate::plugtest::bench::{Bench, Setup, Start};
-use crate::plugtest::clients::Ask;
+use crate::interop::bench::Bench;
+use crate::interop::requests::Ask;
 
 const CORE: &str = "/.well-known/core";
 const LINK_FORMAT: u32 = 40;
 
 /// Requests a list of links; returns the application's result.
-async fn list(bench: &Bench, path: &str) -> String {
+fn list(bench: &Bench, path: &str) -> String {
     let before = bench.wire().exchanges().len();
-    let answer = bench.ask(&Ask::get(path)).await;
+    let answer = bench.ask(&Ask::get(path));
     let exchanges = bench.wire().exchanges().split_off(before);
     let first = &exchanges[0];
     let query = path.split_once('?').map(|(_, query)| query.to_owned());
@@ -44,14 +44,17 @@ fn words(link: &Link<'_>, attribute: &str) -> Vec<String> {
 }
 
 /// Requests a filtered list of links.
-async fn filtered(start: &Start, query: &str) -> String {
-    let bench = start.bench(Setup::PLAIN).await;
-    list(&bench, &format!("{CORE}?{query}")).await
+fn filtered(bench: &Bench, query: &str) -> String {
+    list(bench, &format!("{CORE}?{query}"))
 }
 
-pub(super) async fn all(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let text = list(&bench, CORE).await;
+/// A filtered list has these targets and no others.
+pub(super) fn filtered_targets(bench: &Bench, query: &str, expected: &[&str]) {
+    assert_eq!(targets(&links(&filtered(bench, query))), expected);
+}
+
+pub(super) fn all(bench: &Bench) {
+    let text = list(bench, CORE);
     let there = targets(&links(&text)).join(" ");
     for path in [
         "/test",
@@ -66,13 +69,8 @@ pub(super) async fn all(start: &Start) {
     }
 }
 
-pub(super) async fn of_type(start: &Start) {
-    let text = filtered(start, "rt=Type1").await;
-    assert_eq!(targets(&links(&text)), ["/link1", "/link3"]);
-}
-
-pub(super) async fn with_type(start: &Start) {
-    let text = filtered(start, "rt=*").await;
+pub(super) fn with_type(bench: &Bench) {
+    let text = filtered(bench, "rt=*");
     let links = links(&text);
     assert!(
         links.iter().all(|link| !words(link, "rt").is_empty()),
@@ -85,8 +83,8 @@ pub(super) async fn with_type(start: &Start) {
     );
 }
 
-pub(super) async fn one_of_two_types(start: &Start) {
-    let text = filtered(start, "rt=Type2").await;
+pub(super) fn one_of_two_types(bench: &Bench) {
+    let text = filtered(bench, "rt=Type2");
     let links = links(&text);
     assert_eq!(targets(&links), ["/link1", "/link2"]);
     assert!(
@@ -95,13 +93,8 @@ pub(super) async fn one_of_two_types(start: &Start) {
     );
 }
 
-pub(super) async fn interface_prefix(start: &Start) {
-    let text = filtered(start, "if=If*").await;
-    assert_eq!(targets(&links(&text)), ["/link1", "/link2"]);
-}
-
-pub(super) async fn with_size(start: &Start) {
-    let text = filtered(start, "sz=*").await;
+pub(super) fn with_size(bench: &Bench) {
+    let text = filtered(bench, "sz=*");
     let links = links(&text);
     assert!(links.iter().all(|link| link.size().is_some()), "{text}");
     let sizes = links.iter().map(|link| (link.target(), link.size()));
@@ -114,29 +107,18 @@ pub(super) async fn with_size(start: &Start) {
     assert!(!targets(&links).contains(&"/separate"));
 }
 
-pub(super) async fn target(start: &Start) {
-    let text = filtered(start, "href=/link1").await;
-    assert_eq!(targets(&links(&text)), ["/link1"]);
-}
-
-pub(super) async fn target_prefix(start: &Start) {
-    let text = filtered(start, "href=/link*").await;
-    assert_eq!(targets(&links(&text)), ["/link1", "/link2", "/link3"]);
-}
-
-pub(super) async fn hierarchy(start: &Start) {
-    let bench = start.bench(Setup::PLAIN).await;
-    let text = list(&bench, CORE).await;
+pub(super) fn hierarchy(bench: &Bench) {
+    let text = list(bench, CORE);
     let all = links(&text);
     let collection = all.iter().find(|link| link.target() == "/path");
     assert_eq!(words(collection.expect("/path"), "ct"), ["40"]);
-    let text = list(&bench, "/path").await;
+    let text = list(bench, "/path");
     let members = ["/path/sub1", "/path/sub2", "/path/sub3"];
     assert!(
         members
             .iter()
             .all(|path| targets(&links(&text)).contains(path))
     );
-    let member = bench.ask(&Ask::get(members[0])).await;
+    let member = bench.ask(&Ask::get(members[0]));
     assert_eq!((&*member.code, member.text()), ("2.05", members[0]));
 }
