@@ -210,7 +210,8 @@ async fn perform(steps: &[Step]) -> (Vec<Trace>, Vec<Trace>) {
                 } else {
                     Side::Server
                 };
-                path.lose(*datagrams as usize, move |side, _| side == from);
+                path.record()
+                    .lose(*datagrams as usize, move |side, _| side == from);
             }
             other => panic!("{other:?} cannot be performed"),
         }

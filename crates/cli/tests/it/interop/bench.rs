@@ -42,7 +42,7 @@ impl Drop for Bench {
         if std::thread::panicking()
             && let Some(path) = self.path.get()
         {
-            say(&format!("{:?}:\n{}", self.column, path.messages()));
+            say(&format!("{:?}:\n{}", self.column, path.record().messages()));
         }
     }
 }
@@ -223,7 +223,7 @@ impl Bench {
 
     /// All messages on the path.
     pub(crate) fn wire(&self) -> Wire {
-        self.path().wire()
+        self.path().record().wire()
     }
 
     /// Waits until `find` finds something in the messages on the path.
@@ -240,12 +240,12 @@ impl Bench {
         mut which: impl FnMut(&Message) -> bool + Send + 'static,
     ) {
         let which = move |from, message: &Message| from == side && which(message);
-        self.path().lose(count, which);
+        self.path().record().lose(count, which);
     }
 
     /// Drops all further messages.
     pub(crate) fn cut(&self) {
-        self.path().lose(usize::MAX, |_, _| true);
+        self.path().record().lose(usize::MAX, |_, _| true);
     }
 
     /// Waits this long; returns the messages recorded meanwhile.

@@ -77,15 +77,10 @@ impl Client {
     pub(crate) fn ping(&self, scratch: &Scratch, to: To) {
         match self {
             Self::Command(of) => {
-                let mut command = of.client(to.transport);
+                let over = to.transport;
+                let mut command = of.client(over);
                 command.args(["ping", &to.uri("")]);
-                (to.transport).add_credentials(
-                    &mut command,
-                    *of,
-                    Side::Client,
-                    Connection::Usual,
-                    scratch,
-                );
+                over.add_credentials(&mut command, *of, Side::Client, Connection::Usual, scratch);
                 Running::complete(&mut command);
             }
             Self::Library(client) => {
@@ -170,12 +165,8 @@ fn command(of: Implementation, ask: &Ask, uri: &str, transport: Transport) -> Co
         Implementation::Of(Peer::Libcoap) => command.args(["-m", &method, "-B", &seconds]),
         Implementation::Of(_) => {
             let proxy = ask.proxy.map(|port| format!("coap://127.0.0.1:{port}/"));
-            command.args([
-                &method,
-                proxy.as_deref().unwrap_or(uri),
-                "--timeout",
-                &seconds,
-            ])
+            let to = proxy.as_deref().unwrap_or(uri);
+            command.args([&method, to, "--timeout", &seconds])
         }
     };
     if of == Implementation::Carob && matches!(transport, Transport::Dtls { .. }) {

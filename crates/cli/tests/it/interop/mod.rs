@@ -13,7 +13,6 @@ pub(crate) mod clients;
 pub(crate) mod library;
 pub(crate) mod matrix;
 pub(crate) mod path;
-mod proxying;
 mod relay;
 pub(crate) mod requests;
 mod servers;
@@ -32,6 +31,20 @@ macro_rules! tests {
         )*
     };
 }
+
+/// Tests that differ by the arguments of one function.
+macro_rules! calls {
+    ($($name:ident: $call:expr;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                $call;
+            }
+        )*
+    };
+}
+
+mod proxying;
 
 /// Tests of a peer over a transport: each case with its client and with its server.
 macro_rules! interop {
@@ -72,22 +85,13 @@ interop! {
 }
 
 mod interop_trial {
-    use crate::installed::Peer;
+    use crate::installed::Peer::{Aiocoap, Californium, Libcoap};
     use crate::interop::cases::transfers::trial;
 
-    #[test]
-    fn trial_on_libcoap_over_a_lossy_path() {
-        trial(Peer::Libcoap);
-    }
-
-    #[test]
-    fn trial_on_aiocoap_over_a_lossy_path() {
-        trial(Peer::Aiocoap);
-    }
-
-    #[test]
-    fn trial_on_californium_over_a_lossy_path() {
-        trial(Peer::Californium);
+    calls! {
+        trial_on_libcoap_over_a_lossy_path: trial(Libcoap);
+        trial_on_aiocoap_over_a_lossy_path: trial(Aiocoap);
+        trial_on_californium_over_a_lossy_path: trial(Californium);
     }
 }
 

@@ -1,7 +1,6 @@
 //! A UDP relay between clients and a server that records every datagram and loses, duplicates and reorders some.
 
 use std::{
-    fmt,
     net::{SocketAddr, UdpSocket},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
@@ -68,12 +67,6 @@ struct State {
 #[derive(Clone)]
 pub(crate) struct Record(Arc<Mutex<State>>);
 
-impl fmt::Debug for Record {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Record")
-    }
-}
-
 impl Record {
     fn new(faults: Faults, seed: u64) -> Self {
         let lane = |random| Lane {
@@ -95,10 +88,16 @@ impl Record {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// All recorded messages; panics if a datagram was none.
     pub(crate) fn wire(&self) -> Wire {
         let state = self.lock();
         assert_eq!(state.malformed, 0, "every datagram is a message");
         state.wire.clone()
+    }
+
+    /// The messages among the recorded datagrams.
+    pub(crate) fn messages(&self) -> Wire {
+        self.lock().wire.clone()
     }
 
     /// Drops the next `count` datagrams that are selected.
@@ -167,7 +166,6 @@ impl Record {
 }
 
 /// A running relay, stopped on drop.
-#[derive(Debug)]
 pub(crate) struct Path {
     port: u16,
     record: Record,
@@ -193,23 +191,8 @@ impl Path {
         self.port
     }
 
-    /// All recorded messages; panics if a datagram was none.
-    pub(crate) fn wire(&self) -> Wire {
-        self.record.wire()
-    }
-
-    /// The messages among the recorded datagrams.
-    pub(crate) fn messages(&self) -> Wire {
-        self.record.lock().wire.clone()
-    }
-
-    /// Drops the next `count` datagrams that are selected.
-    pub(crate) fn lose(
-        &self,
-        count: usize,
-        which: impl FnMut(Side, &Message) -> bool + Send + 'static,
-    ) {
-        self.record.lose(count, which);
+    pub(crate) fn record(&self) -> &Record {
+        &self.record
     }
 
     /// CoAP messages to the server.

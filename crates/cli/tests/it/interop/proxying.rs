@@ -129,32 +129,11 @@ fn through_theirs(peer: Peer) {
     assert_same(&ask(Ask::get("large.bin")), &body);
 }
 
-#[test]
-fn libcoap_through_carob_proxy() {
-    through_ours(Peer::Libcoap);
-}
-
-#[test]
-fn aiocoap_through_carob_proxy() {
-    through_ours(Peer::Aiocoap);
-}
-
-#[test]
-fn californium_through_carob_proxy() {
-    through_ours(Peer::Californium);
-}
-
-#[test]
-fn go_coap_through_carob_proxy() {
-    through_ours(Peer::GoCoap);
-}
-
-#[test]
-fn carob_through_libcoap_proxy() {
-    through_theirs(Peer::Libcoap);
-}
-
-#[test]
-fn carob_through_aiocoap_proxy() {
-    through_theirs(Peer::Aiocoap);
+calls! {
+    libcoap_through_carob_proxy: through_ours(Peer::Libcoap);
+    aiocoap_through_carob_proxy: through_ours(Peer::Aiocoap);
+    californium_through_carob_proxy: through_ours(Peer::Californium);
+    go_coap_through_carob_proxy: through_ours(Peer::GoCoap);
+    carob_through_libcoap_proxy: through_theirs(Peer::Libcoap);
+    carob_through_aiocoap_proxy: through_theirs(Peer::Aiocoap);
 }

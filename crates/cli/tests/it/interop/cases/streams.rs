@@ -5,6 +5,7 @@
 use std::{thread, time::Duration};
 
 use carob_proto::codec::{Code, OptionNumber};
+use tokio::task::JoinSet;
 
 use super::{methods, observe::SILENCE, observe::Subject};
 use crate::commands::harness::Parts as _;
@@ -176,26 +177,22 @@ pub(crate) fn many(bench: &Bench) {
 fn ours_at_once(bench: &Bench, slow: &str, hello: &str, count: usize) -> Vec<String> {
     let to = bench.to();
     let client = library::client(library::settings(&bench.certificates(), false));
+    let ask = |name: &'static str, path: &str| {
+        let (client, uri) = (client.clone(), to.uri(path));
+        async move {
+            let reply = client.get(uri).await.expect("an answer");
+            format!("{name} {}", reply.code)
+        }
+    };
     block_on(async {
-        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-        let ask = |name: &'static str, path: &str| {
-            let (client, tell, uri) = (client.clone(), tell.clone(), to.uri(path));
-            tokio::spawn(async move {
-                let reply = client.get(uri).await.expect("an answer");
-                let _ = tell.send(format!("{name} {}", reply.code));
-            })
-        };
-        ask("first", slow);
+        let mut responses = JoinSet::new();
+        responses.spawn(ask("first", slow));
         // So that the first request is the first on the wire.
         tokio::time::sleep(Duration::from_millis(200)).await;
         for _ in 0..count {
-            ask("then", hello);
+            responses.spawn(ask("then", hello));
         }
-        let mut came = Vec::new();
-        for _ in 0..=count {
-            came.push(told.recv().await.expect("nobody has given up"));
-        }
-        came
+        responses.join_all().await
     })
 }
 
