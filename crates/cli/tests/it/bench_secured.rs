@@ -1,17 +1,12 @@
 //! `carob bench` over DTLS: against `carob serve` with a pre-shared key and with a certificate, and against servers
 //! with another key, without trust, or silent.
 #![cfg(unix)]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "these tests wait for real programs, with a part of what others need for that"
-)]
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use crate::bench::report::{bench, count, flawless, report};
-use crate::commands::harness::{Parts as _, Server, carob};
+use crate::commands::harness::{Parts as _, Server, carob, fetch};
 use crate::process::Scratch;
 use serde_json::Value;
 
@@ -189,18 +184,6 @@ fn slow_all_sessions_are_closed_at_the_end() {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
-}
-
-/// Fetches a page over HTTP.
-fn fetch(url: &str) -> String {
-    use std::io::{Read as _, Write as _};
-    let rest = url.strip_prefix("http://").unwrap();
-    let (host, path) = rest.split_once('/').unwrap();
-    let mut stream = std::net::TcpStream::connect(host).unwrap();
-    write!(stream, "GET /{path} HTTP/1.0\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
 }
 
 #[test]

@@ -92,7 +92,7 @@ async fn refused_writes_have_the_fitting_error_code() {
     assert_eq!(send(put("no/such/folder")).await.code, Code::NOT_FOUND);
     let post = serving.request(Code::POST, "note.txt").body("x");
     assert_eq!(send(post).await.code, Code::METHOD_NOT_ALLOWED);
-    assert_eq!(fs::read(serving.folder.path("note.txt")).unwrap(), b"first");
+    assert_eq!(serving.folder.read("note.txt"), b"first");
 }
 
 #[tokio::test]
@@ -107,35 +107,41 @@ async fn get_is_safe() {
 async fn if_match_guards_against_lost_updates() {
     let serving = Serving::start();
     let old = tag(&send(serving.request(Code::GET, "note.txt")).await);
-    assert_eq!(
-        serving.put("note.txt", "no", Some(b"other")).await,
-        Code::PRECONDITION_FAILED
-    );
-    assert_eq!(fs::read(serving.folder.path("note.txt")).unwrap(), b"first");
-    assert_eq!(
-        serving.put("note.txt", "second", Some(&old)).await,
-        Code::CHANGED
-    );
-    assert_eq!(
-        serving.put("note.txt", "third", Some(&old)).await,
-        Code::PRECONDITION_FAILED
-    );
     // An empty If-Match matches any existing representation (RFC 7252 5.10.8.1).
-    assert_eq!(
-        serving.put("note.txt", "third", Some(b"")).await,
-        Code::CHANGED
-    );
-    assert_eq!(
-        serving.put("missing", "no", Some(b"")).await,
-        Code::PRECONDITION_FAILED
-    );
+    for (path, body, condition, code, stored) in [
+        (
+            "note.txt",
+            "no",
+            &b"other"[..],
+            Code::PRECONDITION_FAILED,
+            "first",
+        ),
+        ("note.txt", "second", &old, Code::CHANGED, "second"),
+        (
+            "note.txt",
+            "third",
+            &old,
+            Code::PRECONDITION_FAILED,
+            "second",
+        ),
+        ("note.txt", "third", b"", Code::CHANGED, "third"),
+        ("missing", "no", b"", Code::PRECONDITION_FAILED, "third"),
+    ] {
+        let put = serving.put(path, body, Some(condition)).await;
+        assert_eq!(put, code, "{body} if {condition:?}");
+        assert_eq!(
+            serving.folder.read_text("note.txt"),
+            stored,
+            "{body} if {condition:?}"
+        );
+    }
     let delete = serving.request(Code::DELETE, "note.txt");
     let delete = delete.option(OptionNumber::IF_MATCH, old.clone());
     assert_eq!(send(delete).await.code, Code::PRECONDITION_FAILED);
     let get = serving.request(Code::GET, "note.txt");
     let get = get.option(OptionNumber::IF_MATCH, old);
     assert_eq!(send(get).await.code, Code::PRECONDITION_FAILED);
-    assert_eq!(fs::read(serving.folder.path("note.txt")).unwrap(), b"third");
+    assert_eq!(serving.folder.read("note.txt"), b"third");
 }
 
 #[tokio::test]
@@ -145,15 +151,15 @@ async fn if_none_match_creates_only_absent_files_also_blockwise() {
         serving.put("note.txt", "no", None).await,
         Code::PRECONDITION_FAILED
     );
-    assert_eq!(fs::read(serving.folder.path("note.txt")).unwrap(), b"first");
+    assert_eq!(serving.folder.read("note.txt"), b"first");
     let large = vec![7; LARGE];
     assert_eq!(serving.put("big", large.clone(), None).await, Code::CREATED);
-    assert_eq!(fs::read(serving.folder.path("big")).unwrap(), large);
+    assert_eq!(serving.folder.read("big"), large);
     assert_eq!(
         serving.put("big", vec![8; LARGE], None).await,
         Code::PRECONDITION_FAILED
     );
-    assert_eq!(fs::read(serving.folder.path("big")).unwrap(), large);
+    assert_eq!(serving.folder.read("big"), large);
 }
 
 #[tokio::test]
@@ -418,30 +424,28 @@ async fn wait_for_uploads(folder: &Path, count: usize) {
     }
 }
 
+/// Two clients upload a file under the same condition; the first of them ends with this code.
+async fn upload_twice(serving: &Serving, condition: (OptionNumber, Vec<u8>), first: Code) {
+    let uri = format!("{}/file", serving.uri);
+    let one = Held::begin(&uri, b'1', condition.clone()).await;
+    let two = Held::begin(&uri, b'2', condition).await;
+    wait_for_uploads(&serving.folder.path(""), 2).await;
+    assert_eq!(one.end().await, first);
+    assert_eq!(two.end().await, Code::PRECONDITION_FAILED);
+    assert_eq!(serving.folder.read("file"), [b'1'; 4_096]);
+}
+
 #[tokio::test]
 async fn second_of_two_uploads_with_one_if_match_is_refused() {
     let serving = Serving::start();
-    let (path, uri) = (serving.folder.path("file"), format!("{}/file", serving.uri));
-    fs::write(&path, "first").unwrap();
-    let read = send(Client::new().unwrap().get(&uri)).await;
-    let condition = || (OptionNumber::IF_MATCH, tag(&read));
-    let one = Held::begin(&uri, b'1', condition()).await;
-    let two = Held::begin(&uri, b'2', condition()).await;
-    wait_for_uploads(&serving.folder.path(""), 2).await;
-    assert_eq!(one.end().await, Code::CHANGED);
-    assert_eq!(two.end().await, Code::PRECONDITION_FAILED);
-    assert_eq!(fs::read(&path).unwrap(), [b'1'; 4_096]);
+    serving.folder.with("file", "first");
+    let read = send(serving.request(Code::GET, "file")).await;
+    let condition = (OptionNumber::IF_MATCH, tag(&read));
+    upload_twice(&serving, condition, Code::CHANGED).await;
 }
 
 #[tokio::test]
 async fn second_of_two_uploads_with_if_none_match_is_refused() {
-    let serving = Serving::start();
-    let (path, uri) = (serving.folder.path("file"), format!("{}/file", serving.uri));
-    let condition = || (OptionNumber::IF_NONE_MATCH, Vec::new());
-    let one = Held::begin(&uri, b'1', condition()).await;
-    let two = Held::begin(&uri, b'2', condition()).await;
-    wait_for_uploads(&serving.folder.path(""), 2).await;
-    assert_eq!(one.end().await, Code::CREATED);
-    assert_eq!(two.end().await, Code::PRECONDITION_FAILED);
-    assert_eq!(fs::read(&path).unwrap(), [b'1'; 4_096]);
+    let condition = (OptionNumber::IF_NONE_MATCH, Vec::new());
+    upload_twice(&Serving::start(), condition, Code::CREATED).await;
 }

@@ -26,6 +26,7 @@ mod plugtest;
 mod process;
 mod program;
 mod proxy_own_host;
+mod responder;
 mod slow_server;
 
 /// The program that these tests run.

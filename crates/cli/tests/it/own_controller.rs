@@ -109,7 +109,7 @@ fn add_studies(folder: &Scratch) {
     let manifest = folder.path("my-cc/Cargo.toml");
     let text = fs::read_to_string(&manifest).expect("the manifest");
     fs::write(manifest, text.replace("[dependencies]\n", &dependency)).expect("a file");
-    let program = fs::read_to_string(folder.path("my-cc/src/main.rs")).expect("the program");
+    let program = folder.read_text("my-cc/src/main.rs");
     let program = program.replace("carob_cli::main(", "carob_studies::main(");
     fs::write(
         folder.folder("my-cc/src/bin").join("my-studies.rs"),
@@ -169,7 +169,7 @@ fn nightly_controller_of_own_crate_runs_in_the_lab() {
     let sweep = "title = \"Own\"\nabout = \"Times;\"\nscenario = \"carob/default\"\nseeds = 2\n\
         [parameters]\n\"down.rate\" = { from = \"30 kbit/s\", to = \"60 kbit/s\", steps = 2 }\n\
         [[column]]\nname = \"median, s\"\nquantities = [\"p50(fct_s, my-cc, default-none)\"]\ndecimals = 0\n";
-    fs::write(folder.path("own.toml"), sweep).expect("a file");
+    folder.with("own.toml", sweep);
     let table = says(&folder, "my-cc", "lab sweep own.toml");
     table.stdout().has(&["| 285 |"]);
 
@@ -179,7 +179,7 @@ fn nightly_controller_of_own_crate_runs_in_the_lab() {
     ));
     let rules = "[[claim]]\nid = \"own-001\"\nabout = \"Own timers recover from losses\"\n\
         [[claim.text]]\nquantity = \"p50(fct_s, my-cc, slow-3) / p50(fct_s, my-cc, fast-1)\"\nabove = 1\n";
-    fs::write(folder.path("mine/rules/all.toml"), rules).expect("a file");
+    folder.with("mine/rules/all.toml", rules);
     let verdicts = says(&folder, "my-studies", "judge mine --seeds 2");
     let claim = verdicts
         .stdout()
@@ -199,7 +199,7 @@ fn new_crate_is_refused_for_a_taken_name_or_folder() {
         error.has(&["such as my-cc"]);
     }
     fs::create_dir(folder.path("mine")).expect("a folder");
-    fs::write(folder.path("mine/file"), "").expect("a file");
+    folder.with("mine/file", "");
     let error = folder.usage_error("cc new mine");
     error.has(&["the folder has files"]);
     let error = folder.usage_error("cc new other --carob mine");

@@ -46,10 +46,8 @@ fn json_has_request_and_server_metrics() {
     }
     let mean = |row: &Value, metric: &str| row["metrics"][metric]["mean"].as_f64().expect("one");
     let [default, count] = [&rows[0], &rows[1]];
-    assert_eq!(
-        (&default["algorithm"], &count["algorithm"]),
-        (&"default".into(), &"rtt-count".into())
-    );
+    assert_eq!(default["algorithm"], "default");
+    assert_eq!(count["algorithm"], "rtt-count");
     // Three in four processed datagrams are retransmissions of answered requests.
     assert!(mean(default, "server_repeated_ratio") > 0.6);
     assert!(mean(count, "throughput_rps") > 2.0 * mean(default, "throughput_rps"));
@@ -62,24 +60,4 @@ fn line_chart_needs_a_swept_number() {
     let few = "--seeds 2 --algorithm default,rtt-count --no-report";
     let lines = folder.stdout_of(&format!("{run} {few}"));
     assert!(lines.starts_with("<svg") && lines.contains("throughput_rps (1/s) against clients"));
-    let none = "lab run thesis/long-1c-none-2500 --svg lines --seeds 2 --no-report";
-    let error = folder.usage_error(none);
-    error.has(&["differ in a number"]);
-}
-
-#[test]
-fn invalid_server_settings_name_the_remedy() {
-    let folder = Scratch::new();
-    let run = "lab run retrycount/clients-10";
-    let error = folder.usage_error(&format!("{run} --algorithm tcp-newreno"));
-    error.has(&["over TCP", "server.service out"]);
-    for (set, expected) in [
-        ("receive_queue=0", "from 1 to 65536"),
-        ("server.copies=maybe", "cost or free"),
-        ("after_failure=again", "stop or next"),
-        ("server.servise=1 s", "server.service"),
-    ] {
-        let error = folder.usage_error(&format!("{run} --set '{set}'"));
-        assert!(error.contains(expected), "{set}: {error}");
-    }
 }

@@ -12,24 +12,14 @@ fn download(scratch: &Scratch) -> [String; 2] {
     let server = Server::start();
     let [pcap, log] = ["get.pcapng", "get.jsonl"].map(|name| scratch.text(name));
     let body = scratch.text("large.bin");
-    let ran = carob(&[
-        "get",
-        &server.path("large"),
-        "-o",
-        &body,
-        "--pcap",
-        &pcap,
-        "--log",
-        &log,
-    ]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let large = server.path("large");
+    carob(&format!("get {large} -o {body} --pcap {pcap} --log {log}")).ended(0);
     [pcap, log]
 }
 
 fn json(arguments: &[&str]) -> Value {
-    let ran = carob(&[&["analyze", "--json"], arguments].concat());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    serde_json::from_str(ran.stdout()).expect("an object")
+    let ran = carob(&[&["analyze", "--json"], arguments].concat()).ended(0);
+    ran.json().remove(0)
 }
 
 #[test]
@@ -57,8 +47,7 @@ fn a_capture_and_a_log_of_the_same_download_agree() {
 fn findings_precede_tables_of_80_columns() {
     let scratch = Scratch::new();
     let [pcap, _] = download(&scratch);
-    let ran = carob(&format!("analyze {pcap}"));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = carob(&format!("analyze {pcap}")).ended(0);
     let text = ran.stdout();
     assert!(
         text.starts_with("2048 messages between 1 client and 1 server in "),
@@ -88,10 +77,10 @@ fn nightly_compare_reads_the_link_file_and_the_capture() {
     let scratch = Scratch::new();
     let [pcap, log] = download(&scratch);
     let (link, page) = (scratch.text("link.toml"), scratch.text("page.html"));
-    let ran = carob(&format!(
+    carob(&format!(
         "analyze {pcap} --link-file {link} --report {page}"
-    ));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ))
+    .ended(0);
     let text = fs::read_to_string(&link).expect("the link");
     assert!(
         text.starts_with("# Fitted to 1024 round trips of "),
@@ -104,9 +93,8 @@ fn nightly_compare_reads_the_link_file_and_the_capture() {
     assert!(html.contains("<svg") && html.contains("linux-rto-kernel"));
     let mut answers = Vec::new();
     for link in [&link, &pcap, &log] {
-        let ran = carob(&format!("lab compare --link {link} --size 2048 --json"));
-        assert_eq!(ran.code, Some(0), "{ran:?}");
-        let answer: Value = serde_json::from_str(ran.stdout()).expect("an object");
+        let ran = carob(&format!("lab compare --link {link} --size 2048 --json")).ended(0);
+        let answer: Value = ran.json().remove(0);
         assert_eq!(answer["link"]["name"], link.as_str());
         answers.push(answer["link"]["rtt_us"].clone());
     }
@@ -117,30 +105,25 @@ fn nightly_compare_reads_the_link_file_and_the_capture() {
 fn files_other_than_captures_are_refused_with_the_next_step() {
     let scratch = Scratch::new();
     let text = scratch.with("notes.txt", "no capture\n");
-    let ran = carob(&format!("analyze '{text}'"));
-    assert_eq!(ran.code, Some(1));
+    let ran = carob(&format!("analyze '{text}'")).ended(1);
     ran.stderr
         .has(&["not a capture: it begins with 6e 6f 20 63", "tcpdump -w"]);
-    let ran = carob(&["analyze", &scratch.text("none.pcap")]);
-    assert_eq!(ran.code, Some(1));
+    let ran = carob(&["analyze", &scratch.text("none.pcap")]).ended(1);
     ran.stderr.has(&["cannot read"]);
-    let ran = carob(&format!("lab compare --link '{text}'"));
-    assert_eq!(ran.code, Some(2));
+    let ran = carob(&format!("lab compare --link '{text}'")).ended(2);
     ran.stderr.has(&["unknown link"]);
     // A pcap file header without packets.
     let empty = scratch.text("empty.pcap");
     let mut header = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
     header.extend([0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 101, 0, 0, 0]);
     fs::write(&empty, header).expect("a file");
-    let ran = carob(&format!("analyze {empty}"));
-    assert_eq!(ran.code, Some(1));
+    let ran = carob(&format!("analyze {empty}")).ended(1);
     assert!(
         ran.stdout().starts_with("No CoAP messages"),
         "{}",
         ran.stdout()
     );
-    let ran = carob(&format!("lab compare --link {empty}"));
-    assert_eq!(ran.code, Some(1));
+    let ran = carob(&format!("lab compare --link {empty}")).ended(1);
     ran.stderr.has(&["too few round trips for a link"]);
 }
 
@@ -151,10 +134,10 @@ fn captures_of_dtls_clients_are_analysed_decrypted() {
     let server = Server::with(&format!("--dtls 127.0.0.1:0 --psk-file {keys}"));
     let pcap = scratch.text("secured.pcapng");
     let hello = server.over("coaps", "hello");
-    let ran = carob(&format!(
+    carob(&format!(
         "get {hello} --psk-file {keys} --psk-identity device --pcap {pcap}"
-    ));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ))
+    .ended(0);
     let found = json(&[&pcap]);
     assert_eq!(
         found["contents"]["decrypted"],

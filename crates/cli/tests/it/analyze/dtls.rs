@@ -18,18 +18,17 @@ fn shape(loss_ppm: u32) -> Shape {
     Shape {
         delay: Duration::from_millis(10),
         jitter: Duration::from_millis(2),
-        rates: [0, 0],
         losses: [loss_ppm; 2],
-        slow: (0, Duration::ZERO),
+        ..Shape::default()
     }
 }
 
 /// The address of the server's DTLS socket.
 fn secured(server: &Server) -> SocketAddr {
-    let uri = server.over("coaps", "");
-    let port = uri.trim_end_matches('/').rsplit(':').next();
-    let port = port.and_then(|port| port.parse().ok()).expect("a port");
-    SocketAddr::from(([127, 0, 0, 1], port))
+    let address = server.secured().strip_prefix("coaps://");
+    address
+        .and_then(|text| text.parse().ok())
+        .expect("an address")
 }
 
 fn of(file: &[u8], secrets: DtlsSecrets) -> Analysis {
@@ -48,6 +47,11 @@ fn serving(scratch: &Scratch) -> (Server, String, String) {
         "--dir {folder} --dtls 127.0.0.1:0 --psk-file {keys} --cert {cert} --key {key}"
     ));
     (server, keys, cert)
+}
+
+/// Options of a download with the key.
+fn by_key(file: &str) -> String {
+    format!("--psk-file {file} --psk-identity device --block-size 64")
 }
 
 fn keys() -> DtlsSecrets {
@@ -75,11 +79,8 @@ fn pre_shared_key_decrypts_a_lossy_session() {
     let relay = Relay::start(secured(&server), shape(40_000), 4);
     let uri = format!("coaps://{}/body.bin", relay.address);
     let body = scratch.text("body.bin");
-    let arguments = ["get", &uri, "-o", &body, "--psk-file", &file];
-    let more = ["--psk-identity", "device", "--block-size", "64"];
-    let timers = ["--ack-timeout", "200ms", "--max-retransmit", "8"];
-    let ran = carob(&[&arguments[..], &more, &timers].concat());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let timers = "--ack-timeout 200ms --max-retransmit 8";
+    carob(&format!("get {uri} -o {body} {timers} {}", by_key(&file))).ended(0);
     let capture = relay.capture(true);
     let found = of(&capture, keys());
     check(&found);
@@ -103,7 +104,7 @@ fn pre_shared_key_decrypts_a_lossy_session() {
     assert!(dtls.without_key > BLOCKS && dtls.decrypted == 0, "{dtls:?}");
     let capture = scratch.with("capture.pcapng", capture);
     let ran = carob(&format!("analyze {capture} --psk-file {file} --json"));
-    let found: serde_json::Value = serde_json::from_str(ran.quiet()).expect("an object");
+    let found: serde_json::Value = ran.json().remove(0);
     assert_eq!(found["contents"]["dtls"]["failed"], 0);
     assert!(found["requests"]["answered"].as_u64() >= Some(BLOCKS));
 }
@@ -124,10 +125,7 @@ fn handshake_captured_out_of_order_is_decrypted() {
     let relay = Relay::start(secured(&server), shape(0), 4);
     let uri = format!("coaps://{}/body.bin", relay.address);
     let body = scratch.text("body.bin");
-    let arguments = ["get", &uri, "-o", &body, "--psk-file", &file];
-    let more = ["--psk-identity", "device", "--block-size", "64"];
-    let ran = carob(&[&arguments[..], &more].concat());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    carob(&format!("get {uri} -o {body} {}", by_key(&file))).ended(0);
     // ClientKeyExchange (16) before ServerHello (2), then ServerHello before the ClientHello with the cookie.
     for (later, is_next) in [(16, false), (2, true)] {
         let capture = relay.capture_in_order(true, |packets| {
@@ -153,8 +151,7 @@ fn key_log_decrypts_a_session_with_certificates() {
     let uri = format!("coaps://localhost:{}/body.bin", relay.address.port());
     let (body, log) = (scratch.text("body.bin"), scratch.text("keys.log"));
     let arguments = ["get", &uri, "-o", &body, "--ca", &ca, "--block-size", "64"];
-    let ran = carob_with(&arguments, &[("SSLKEYLOGFILE", &log)]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    carob_with(&arguments, &[("SSLKEYLOGFILE", &log)]).ended(0);
     let text = fs::read_to_string(&log).expect("a key log");
     let secrets = DtlsSecrets::default().key_log(&text).expect("a key log");
     let capture = relay.capture(true);
@@ -162,8 +159,7 @@ fn key_log_decrypts_a_session_with_certificates() {
     let dtls = of(&capture, keys()).contents.dtls;
     assert!(dtls.without_key > BLOCKS && dtls.decrypted == 0, "{dtls:?}");
     let capture = scratch.with("capture.pcapng", capture);
-    let ran = carob(&format!("analyze {capture} --keylog {log}"));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    carob(&format!("analyze {capture} --keylog {log}")).ended(0);
     let empty = scratch.with("empty.log", "# nothing\n");
     let ran = carob(&format!("analyze {capture} --keylog {empty}"));
     ran.stderr.has(&["no line begins with CLIENT_RANDOM"]);

@@ -2,7 +2,7 @@
 
 mod commands;
 mod dtls;
-mod namespaces;
+pub(crate) mod namespaces;
 mod predictions;
 mod relay;
 mod shaped;

@@ -228,7 +228,7 @@ pub(super) fn start(emulator: &Emulator, side: Side, command: &mut Command) -> P
 }
 
 /// Ends the emulation. A late delivery is late in the capture and in the ground truth alike.
-pub(super) fn finish(emulator: Emulator) {
+pub(crate) fn finish(emulator: Emulator) {
     match emulator.finish() {
         Ok(_) | Err(carob_emu::Error::Refused(carob_emu::Refusal::Late { .. })) => {}
         Err(error) => panic!("{error}"),

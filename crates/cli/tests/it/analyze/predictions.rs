@@ -16,8 +16,9 @@ use carob_sim::link::{DirectionSpec, ExtraDelay, LinkSpec, LossSpec};
 use carob_sim::random::Probability;
 use serde_json::Value;
 
-use super::namespaces::{PORT, Program, capture, packets, start, wait_for_server};
+use super::namespaces::{PORT, Program, capture, finish, packets, start, wait_for_server};
 use crate::process::Scratch;
+use crate::program::command;
 use crate::skipped;
 
 /// Bytes uploaded per session.
@@ -136,17 +137,10 @@ fn emulator(links: Vec<LinkConfig>, file: Option<std::path::PathBuf>) -> Emulato
     Emulator::start(&config).expect("links")
 }
 
-fn finish(emulator: Emulator) {
-    match emulator.finish() {
-        Ok(_) | Err(carob_emu::Error::Refused(carob_emu::Refusal::Late { .. })) => {}
-        Err(error) => panic!("{error}"),
-    }
-}
-
 /// Runs `carob` in the client's namespace and returns its stdout.
-fn client(emulator: &Emulator, arguments: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_carob"));
-    command.args(arguments).stdin(Stdio::null());
+fn client(emulator: &Emulator, line: &str) -> String {
+    let mut command = command(line);
+    command.stdin(Stdio::null());
     let spawned = emulator.namespace(Side::Client).enter(|| {
         let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         piped.spawn()
@@ -154,7 +148,7 @@ fn client(emulator: &Emulator, arguments: &[&str]) -> String {
     let child = spawned.expect("a namespace").expect("a program");
     let output = child.wait_with_output().expect("its output");
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}");
+    assert!(output.status.success(), "{line}: {errors}");
     String::from_utf8(output.stdout).expect("text")
 }
 
@@ -185,19 +179,13 @@ fn sessions(emulator: &Emulator, index: usize, count: usize, scratch: &Scratch) 
     let down = uri(&format!("{SESSION_BYTES}.bin"));
     let short = uri("16.bin");
     let body = scratch.text(&format!("body-{index}"));
+    let requests = [short.as_str(); SHORT_REQUESTS].join(" ");
     for _ in 0..count {
-        let deadline = ["--deadline", "1h"];
+        client(emulator, &format!("get {requests} --deadline 1h"));
+        client(emulator, &format!("get {down} -o {body} --deadline 1h"));
         client(
             emulator,
-            &[&["get"][..], &[short.as_str(); SHORT_REQUESTS], &deadline].concat(),
-        );
-        client(
-            emulator,
-            &[&["get", &down, "-o", &body][..], &deadline].concat(),
-        );
-        client(
-            emulator,
-            &[&["put", &target, "--file", &upload][..], &deadline].concat(),
+            &format!("put {target} --file {upload} --deadline 1h"),
         );
     }
 }
@@ -275,19 +263,9 @@ fn downloads(
         let address = IpAddr::from(emulator.link(lane).address(Side::Server));
         let uri = format!("coap://{address}/{}.bin", case.bytes);
         let body = scratch.text(&format!("lane-{lane}"));
-        let mut arguments = vec![
-            "get",
-            &uri,
-            "-o",
-            &body,
-            "--json",
-            "--timing",
-            "--deadline",
-            "1h",
-        ];
-        arguments.extend(options.iter().map(String::as_str));
-        let printed: Value =
-            serde_json::from_str(&client(emulator, &arguments)).expect("an object");
+        let get = format!("get {uri} -o {body} --json --timing --deadline 1h");
+        let printed = client(emulator, &format!("{get} {}", options.join(" ")));
+        let printed: Value = serde_json::from_str(&printed).expect("an object");
         assert_eq!(
             printed["bytes"].as_u64(),
             Some(case.bytes as u64),

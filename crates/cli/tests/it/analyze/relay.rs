@@ -1,4 +1,4 @@
-//! A UDP relay with delay, rate, jitter and loss that records the fate of each packet.
+//! A UDP relay with delay, jitter and loss that records the fate of each packet.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -12,19 +12,15 @@ use carob_analyze::synthetic::{CaptureFile, FileLayout, Flag, udp_packet};
 
 use crate::interop::path::Draws;
 
-/// Bytes of IPv4 and UDP headers.
-const HEADER_BYTES: u64 = 28;
 /// Poll interval for the stop flag.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Path parameters; arrays are indexed by direction: to the server, to the client.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shape {
     /// One-way delay, and the largest jitter added to it.
     pub(super) delay: Duration,
     pub(super) jitter: Duration,
-    /// Rates in bit/s; 0 for no limit.
-    pub(super) rates: [u64; 2],
     /// Losses in parts per million.
     pub(super) losses: [u32; 2],
     /// Share of delayed packets in parts per million, and their extra delay.
@@ -61,45 +57,29 @@ pub(super) struct Relay {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The bottleneck of one direction: when it is idle again, and when its last packet departs.
-#[derive(Clone, Copy, Debug, Default)]
-struct Queue {
-    free: Duration,
-    last: Duration,
-}
-
 fn micros(time: Duration) -> u64 {
     time.as_micros() as u64
 }
 
 impl Shape {
-    /// Departure time of a packet; none if it is lost. The order of packets is kept (FIFO).
+    /// Departure time of a packet; none if it is lost. The order of packets is kept (FIFO): `last` are the departures of
+    /// the last packets.
     fn departure(
         &self,
         way: usize,
         at: Duration,
-        bytes: usize,
-        queues: &mut [Queue; 2],
+        last: &mut [Duration; 2],
         draws: &mut Draws,
     ) -> Option<Duration> {
         let jitter = Duration::from_micros(draws.below(micros(self.jitter) + 1));
         let is_lost = draws.below(1_000_000) < u64::from(self.losses[way]);
         let is_slow = draws.below(1_000_000) < u64::from(self.slow.0);
-        let queue = &mut queues[way];
-        let bits = (bytes as u64 + HEADER_BYTES) * 8_000_000;
-        let sent = match bits.checked_div(self.rates[way]) {
-            None => at,
-            Some(took) => {
-                queue.free = queue.free.max(at) + Duration::from_micros(took);
-                queue.free
-            }
-        };
         if is_lost {
             return None;
         }
         let slow = if is_slow { self.slow.1 } else { Duration::ZERO };
-        queue.last = queue.last.max(sent + self.delay + jitter + slow);
-        Some(queue.last)
+        last[way] = last[way].max(at + self.delay + jitter + slow);
+        Some(last[way])
     }
 }
 
@@ -140,7 +120,7 @@ impl Relay {
         let (log, stopped) = (Arc::clone(&passed), Arc::clone(&stop));
         threads.push(thread::spawn(move || {
             let (began, mut draws) = (Instant::now(), Draws(seed));
-            let mut queues = [Queue::default(); 2];
+            let mut last = [Duration::ZERO; 2];
             let mut client = None;
             // Packets in flight, by departure time and index in the log.
             let mut waiting: BTreeMap<(Duration, usize), (SocketAddr, Vec<u8>)> = BTreeMap::new();
@@ -152,8 +132,7 @@ impl Relay {
                     if way == 0 {
                         client = Some(from);
                     }
-                    let left =
-                        shape.departure(way, arrived, payload.len(), &mut queues, &mut draws);
+                    let left = shape.departure(way, arrived, &mut last, &mut draws);
                     let mut log = log.lock().expect("the log");
                     if let (Some(left), Some(client)) = (left, client) {
                         let to = if way == 0 { server } else { client };

@@ -18,11 +18,6 @@ const DATA: [&str; 8] = [
     "plausible",
 ];
 
-fn documentation() -> String {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/json.md");
-    std::fs::read_to_string(page).expect("the page is there")
-}
-
 /// Collects member names recursively.
 fn members(value: &Value, found: &mut BTreeSet<String>) {
     match value {
@@ -39,54 +34,41 @@ fn members(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-fn undocumented(arguments: &[&str], page: &str) -> Vec<String> {
-    let mut found = BTreeSet::new();
-    for value in carob(arguments).json() {
-        members(&value, &mut found);
+/// Checks the documentation of the members in the output of these commands.
+fn check(commands: &[&str]) {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/json.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let mut missing = BTreeSet::new();
+    for command in commands {
+        let mut found = BTreeSet::new();
+        for value in carob(*command).json() {
+            members(&value, &mut found);
+        }
+        assert!(!found.is_empty(), "{command} printed no object");
+        let names = found.into_iter();
+        let names = names.filter(|name| !page.contains(&format!("`{name}`")));
+        missing.extend(names.map(|name| format!("{command}: {name}")));
     }
-    assert!(!found.is_empty(), "{arguments:?} printed no object");
-    let names = found.into_iter();
-    names
-        .filter(|name| !page.contains(&format!("`{name}`")))
-        .map(|name| format!("{}: {name}", arguments[0]))
-        .collect()
+    assert_eq!(missing, BTreeSet::new());
 }
 
 #[test]
 fn members_of_responses_and_events_are_documented() {
-    let page = documentation();
     let server = Server::start();
-    let (hello, time, count) = (
-        server.path("hello"),
-        server.path("time"),
-        server.path("count"),
-    );
-    let (none, up) = (server.path("none"), server.path(""));
-    let commands: [&[&str]; 8] = [
-        &["get", &hello, "--json", "--timing"],
-        &["get", &none, "--json"],
-        &["get", "coap://localhost:1/x", "--json", "--deadline", "1s"],
-        &["post", &count, "1", "--no-response", "--json"],
-        &["observe", &time, "--count", "1", "--json"],
-        &["discover", &up, "--json"],
-        &["ping", &up, "--json"],
-        &["bench", &hello, "--requests", "10", "--json"],
-    ];
-    let missing: Vec<_> = (commands.iter())
-        .flat_map(|arguments| undocumented(arguments, &page))
-        .collect();
-    assert_eq!(missing, Vec::<String>::new());
+    let uri = &server.uri;
+    check(&[
+        &format!("get {uri}/hello --json --timing"),
+        &format!("get {uri}/none --json"),
+        "get coap://localhost:1/x --json --deadline 1s",
+        &format!("post {uri}/count 1 --no-response --json"),
+        &format!("observe {uri}/time --count 1 --json"),
+        &format!("discover {uri}/ --json"),
+        &format!("ping {uri}/ --json"),
+        &format!("bench {uri}/hello --requests 10 --json"),
+    ]);
 }
 
 #[test]
 fn members_of_the_lab_and_of_controllers_are_documented() {
-    let page = documentation();
-    let commands: [&[&str]; 2] = [
-        &["cc", "list", "--json"],
-        &["lab", "run", "carob/default", "--seeds", "1", "--json"],
-    ];
-    let missing: Vec<_> = (commands.iter())
-        .flat_map(|arguments| undocumented(arguments, &page))
-        .collect();
-    assert_eq!(missing, Vec::<String>::new());
+    check(&["cc list --json", "lab run carob/default --seeds 1 --json"]);
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 pub(crate) use crate::process::{LIMIT, Running};
 use crate::program::Scratch;
-pub(crate) use crate::program::{Parts, Ran, Words, command, on_terminal, plain};
+pub(crate) use crate::program::{Members, Parts, Ran, Words, command, on_terminal, plain};
 
 /// Runs `carob` to completion.
 #[track_caller]

@@ -13,6 +13,7 @@ mod secured;
 mod serving;
 mod terminal;
 mod usage;
+mod usage_errors;
 mod watching;
 #[cfg(unix)]
 mod width;

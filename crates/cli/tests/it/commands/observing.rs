@@ -1,22 +1,18 @@
 //! `carob observe`: notifications and termination.
 
-use std::thread::sleep;
-use std::time::Duration;
+use serde_json::{Value, json};
 
-use serde_json::Value;
-
-use crate::commands::harness::{Parts as _, Running, Server, carob};
-use crate::process::Scratch;
+use crate::commands::harness::{LIMIT, Members as _, Parts as _, Running, Server, carob};
+use crate::process::{Scratch, until};
 
 fn event(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-/// Event names in a log.
-fn events(log: &[u8]) -> Vec<String> {
-    let text = core::str::from_utf8(log).unwrap();
-    let name = |line| event(line)["event"].as_str().unwrap().to_owned();
-    text.lines().map(name).collect()
+/// Number of events with this name in the server's log.
+fn logged(scratch: &Scratch, name: &str) -> usize {
+    let events = scratch.json_lines("log");
+    events.iter().filter(|event| event["event"] == name).count()
 }
 
 #[test]
@@ -39,9 +35,8 @@ fn duration_option_cancels_the_observation() {
     let ran = carob(&["observe", &server.path("count"), "--for", "300ms"]);
     assert_eq!(ran.quiet(), "0\n");
     server.stop();
-    let events = events(&scratch.read("log"));
-    let of = |name: &str| events.iter().filter(|event| *event == name).count();
-    assert_eq!((of("observed"), of("unobserved")), (1, 1), "{events:?}");
+    let of = |name| logged(&scratch, name);
+    assert_eq!((of("observed"), of("unobserved")), (1, 1));
 }
 
 #[test]
@@ -56,16 +51,9 @@ fn sigint_cancels_the_observation() {
         let ran = running.finish();
         assert_eq!((ran.code, &*ran.stderr), (Some(130), ""), "{signal}");
         let last = ran.json().pop().unwrap();
-        assert_eq!(
-            (&last["event"], &last["by"]),
-            (&"ended".into(), &"client".into())
-        );
+        last.includes(json!({"event": "ended", "by": "client"}));
         server.stop();
-        assert!(
-            events(&scratch.read("log"))
-                .iter()
-                .any(|event| event == "unobserved")
-        );
+        assert!(logged(&scratch, "unobserved") > 0, "{signal}");
     }
 }
 
@@ -82,21 +70,14 @@ fn json_events_are_objects() {
         panic!("{ran:?}")
     };
     for (state, payload) in [(&first, "0"), (second, "1")] {
-        assert_eq!(state["event"], "state");
-        assert_eq!(
-            (&state["code"], &state["payload"]),
-            (&"2.05".into(), &payload.into())
-        );
-        assert_eq!(state["uri"], *count);
+        let code = "2.05";
+        state.includes(json!({"event": "state", "code": code, "payload": payload, "uri": count}));
         assert!(state["rtt_ms"].as_f64().unwrap() > 0.0);
         assert!(state["options"].is_array() && state["time"].as_str().unwrap().ends_with('Z'));
     }
     let number = |state: &Value| state["observe"].as_u64().unwrap();
     assert!(number(second) > number(&first), "RFC 7641 3.4");
-    assert_eq!(
-        (&ended["event"], &ended["by"]),
-        (&"ended".into(), &"client".into())
-    );
+    ended.includes(json!({"event": "ended", "by": "client"}));
 }
 
 #[test]
@@ -122,34 +103,23 @@ fn unobservable_resource_is_printed_and_reported() {
 #[test]
 fn file_observation_ends_when_the_file_is_deleted() {
     let scratch = Scratch::new();
-    let folder = scratch.text("");
     scratch.with("file.txt", "one");
-    let server = Server::with(&format!("--dir {folder} --writable"));
+    let server = Server::serving(&scratch);
     let file = server.path("file.txt");
     let mut listing = Running::start(&["observe", &server.path(""), "--json"]);
     let mut running = Running::start(&format!("observe {file}"));
     assert_eq!(running.line(), "one");
-    assert!(
-        event(&listing.line())["payload"]
-            .as_str()
-            .unwrap()
-            .contains("file.txt")
-    );
+    let listed = |listing: &mut Running| event(&listing.line())["payload"].to_string();
+    listed(&mut listing).has(&["file.txt"]);
     // Larger than the read buffer and than a notification.
     let large = "x".repeat(100_000);
     carob(&["put", &server.path("other.txt"), "nothing to do with it"]);
-    assert!(
-        event(&listing.line())["payload"]
-            .as_str()
-            .unwrap()
-            .contains("other.txt")
-    );
+    listed(&mut listing).has(&["other.txt"]);
     let source = scratch.with("source", &large);
     carob(&format!("put {file} --file {source}"));
     assert_eq!(running.line(), large);
     carob(&format!("delete {file}"));
-    let ran = running.finish();
-    assert_eq!(ran.code, Some(1));
+    let ran = running.finish().ended(1);
     ran.stderr.has(&["4.04 Not Found"]);
 }
 
@@ -189,14 +159,7 @@ fn closed_pipe_ends_the_observation() {
         .unwrap();
     assert_eq!(output.stderr, b"");
     assert_eq!(output.stdout.len(), "2026-11-21T21:04:51Z\n".len());
-    for _ in 0..100 {
-        if events(&scratch.read("log"))
-            .iter()
-            .any(|event| event == "unobserved")
-        {
-            return;
-        }
-        sleep(Duration::from_millis(50));
-    }
-    panic!("the server received no cancellation");
+    until(LIMIT, "cancellation in the log", || {
+        (logged(&scratch, "unobserved") > 0).then_some(())
+    });
 }

@@ -5,21 +5,11 @@ use std::net::{TcpListener, UdpSocket};
 
 use crate::commands::harness::{Parts as _, Server, carob, carob_with};
 use crate::process::Scratch;
+use crate::responder::Responder;
 
-/// Starts a server that piggybacks this code and body on each ACK; returns its URI.
-fn responder(code: u8, rest: Vec<u8>) -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let uri = format!("coap://{}", socket.local_addr().unwrap());
-    // The thread ends with the process.
-    std::thread::spawn(move || {
-        let mut buffer = [0; 2_048];
-        while let Ok((_, from)) = socket.recv_from(&mut buffer) {
-            let token = usize::from(buffer[0] & 15);
-            let head = [&[0x60 | buffer[0] & 15, code], &buffer[2..4 + token]].concat();
-            let _ = socket.send_to(&[head, rest.clone()].concat(), from);
-        }
-    });
-    uri
+/// Starts a server that responds with this code, and options and payload as encoded.
+fn responder(code: u8, rest: Vec<u8>) -> Responder {
+    Responder::start(move |request| vec![request.answer_with(code, &rest)])
 }
 
 #[test]
@@ -30,8 +20,8 @@ fn diagnostic_text_is_shown_with_escapes() {
         (b"Gr\xf6\xdfe", r"Gr\xf6\xdfe"),
         (b"one\ntwo\n", r"one\ntwo"),
     ] {
-        let uri = responder(0x80, [&[0xff], text].concat());
-        let ran = carob(&format!("get {uri}"));
+        let server = responder(0x80, [&[0xff], text].concat());
+        let ran = carob(&["get", &server.uri()]);
         let expected = format!("answered 4.00 Bad Request: {shown}\n");
         assert!(ran.refused(1).ends_with(&expected), "{ran:?}");
     }
@@ -47,8 +37,8 @@ fn rejected_replies_are_named() {
             "the block of 64 bytes at byte 0 has 50 bytes",
         ),
     ] {
-        let uri = responder(0x45, rest);
-        let ran = carob(&format!("get {uri} --deadline 500ms"));
+        let server = responder(0x45, rest);
+        let ran = carob(&format!("get {} --deadline 500ms", server.uri()));
         let error = ran.refused(4);
         error.has(&[problem]);
         assert!(!error.contains("did not respond"), "{error}");
@@ -91,8 +81,8 @@ fn diagnostic_payload_of_abort_is_shown() {
 #[test]
 fn list_of_links_may_end_with_a_comma() {
     let list = b"</a>;rt=x,</b>,";
-    let uri = responder(0x45, [&[0xc1, 40, 0xff], &list[..]].concat());
-    let ran = carob(&format!("discover {uri} --raw"));
+    let server = responder(0x45, [&[0xc1, 40, 0xff], &list[..]].concat());
+    let ran = carob(&format!("discover {} --raw", server.uri()));
     assert_eq!(ran.stdout(), "</a>;rt=x,\n</b>\n");
     ran.stderr.has(&["ends with a comma"]);
 }
@@ -184,23 +174,16 @@ fn server_shows_failed_handshakes() {
         "of identity \"sensor\" failed: wrong key",
         "of identity \"nobody\" failed: unknown identity",
     ]);
-    let log = std::fs::read_to_string(log).unwrap();
-    let events = log
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
-    let failed: Vec<_> = events
-        .filter(|event| event["event"] == "handshake_failed")
-        .collect();
-    let known = |index: usize, identity: &str, reason: &str| {
-        let event: &serde_json::Value = &failed[index];
+    let mut failed = scratch.json_lines("log.jsonl");
+    failed.retain(|event| event["event"] == "handshake_failed");
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    let expected = [("sensor", "wrong key"), ("nobody", "unknown identity")];
+    for (event, (identity, reason)) in failed.iter().zip(expected) {
         assert!(event["at_us"].is_u64() && event["peer"].is_string());
         assert_eq!(event["scheme"], "coaps");
         assert_eq!(event["identity"], identity);
         assert_eq!(event["reason"], reason);
-    };
-    assert_eq!(failed.len(), 2, "{log}");
-    known(0, "sensor", "wrong key");
-    known(1, "nobody", "unknown identity");
+    }
 }
 
 #[test]
@@ -215,10 +198,11 @@ fn server_shows_failed_tls_handshakes() {
     carob(&["get", &server.over("coaps+tcp", "hello")]).refused(4);
     let ran = server.stop();
     ran.stderr.has(&["carob: handshake with "]);
-    let log = std::fs::read_to_string(log).unwrap();
-    let failed = log.lines().find(|line| line.contains("handshake_failed"));
-    let failed = failed.expect("a line");
-    failed.has(&["\"scheme\":\"coaps+tcp\""]);
+    let log = scratch.json_lines("log.jsonl");
+    let failed = log
+        .iter()
+        .find(|event| event["event"] == "handshake_failed");
+    assert_eq!(failed.expect("a line")["scheme"], "coaps+tcp");
 }
 
 #[test]

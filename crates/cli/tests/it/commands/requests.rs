@@ -3,13 +3,16 @@
 use std::io::Read as _;
 use std::net::UdpSocket;
 use std::process::Stdio;
-use std::thread;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::commands::harness::{LIMIT, Parts as _, Ran, Server, carob, carob_reading, command};
+use crate::commands::harness::{
+    Members as _, Parts as _, Ran, Server, carob, carob_reading, command,
+};
 use crate::process::Scratch;
+use crate::responder::Responder;
 
 /// The value of an option in a response.
 fn option<'a>(answer: &'a Value, name: &str) -> Option<&'a Value> {
@@ -33,17 +36,12 @@ fn every_method_with_a_body_is_echoed() {
             carob(&format!("{method} {echo} 'some text'")).quiet(),
             "some text"
         );
-        let ran = carob(&[method, &echo, "{}", "--format", "json", "--json"]);
-        assert_eq!(ran.code, Some(0));
+        let ran = carob(&[method, &echo, "{}", "--format", "json", "--json"]).ended(0);
         let [answer] = &ran.json()[..] else {
             panic!("{ran:?}")
         };
-        assert_eq!(
-            (&answer["code"], &answer["payload"]),
-            (&code.into(), &"{}".into())
-        );
+        answer.includes(json!({"code": code, "payload": "{}", "uri": echo}));
         assert_eq!(option(answer, "Content-Format"), Some(&50.into()));
-        assert_eq!(answer["uri"], *echo);
     }
 }
 
@@ -78,13 +76,6 @@ fn body_from_stdin_or_from_file_with_format_by_extension() {
 }
 
 #[test]
-fn unknown_content_format_error_lists_known_formats() {
-    let ran = carob("get coap://127.0.0.1 --accept jsno");
-    let error = ran.refused(2);
-    error.has(&["did you mean \"json\"", "senml+cbor"]);
-}
-
-#[test]
 fn token_length_option_sets_the_token_length() {
     let server = Server::start();
     let hello = server.path("hello");
@@ -103,8 +94,6 @@ fn token_length_option_sets_the_token_length() {
         );
         assert_eq!(ran.code, Some(code), "{ran:?}");
     }
-    let wrong = carob(&format!("get {hello} --token-length 1025"));
-    wrong.refused(2).has(&["0 to 1024"]);
 }
 
 #[test]
@@ -118,10 +107,6 @@ fn option_values_are_sent_unchanged() {
     sent.has(&["NON GET"]);
     let options = "Uri-Path=hello Hop-Limit=16 Accept=text/plain 65000=00ff 65002=612062";
     assert!(sent.ends_with(options), "{sent}");
-    let misplaced = carob(&format!("get {hello} --option Max-Age=60"));
-    misplaced
-        .refused(2)
-        .has(&["Max-Age is not allowed in this message"]);
     // An unknown critical option is refused by the server (RFC 7252 5.4.1).
     let critical = carob(&format!("get {hello} --option 65001=x"));
     critical.refused(1).has(&["4.02 Bad Option"]);
@@ -130,46 +115,35 @@ fn option_values_are_sent_unchanged() {
 #[test]
 fn q_block_carries_downloads_files_and_stdin() {
     let scratch = Scratch::new();
-    let server = Server::with(&["--dir", &scratch.text(""), "--writable"]);
+    let server = Server::serving(&scratch);
     let body: Vec<u8> = (0..5_000_u32).map(|n| (n % 251) as u8).collect();
     let file = scratch.with("body.bin", &body);
     let carries = |ran: &Ran, option: &str| {
         assert_eq!(ran.code, Some(0), "{ran:?}");
         ran.stderr.has(&[option]);
     };
-    let put = [
-        "put",
-        &server.path("a.bin"),
-        "--q-block",
-        "on",
-        "-v",
-        "--file",
-        &file,
-    ];
-    carries(&carob(&put), "Q-Block1");
+    let (a, b, copy) = (
+        server.path("a.bin"),
+        server.path("b.bin"),
+        scratch.text("copy.bin"),
+    );
+    let put = carob(&format!("put {a} --q-block on -v --file {file}"));
+    carries(&put, "Q-Block1");
     assert_eq!(scratch.read("a.bin"), body);
-    let put = ["put", &server.path("b.bin"), "-", "--q-block", "on", "-v"];
-    carries(&carob_reading(&put, &body), "Q-Block1");
+    let put = carob_reading(&format!("put {b} - --q-block on -v"), &body);
+    carries(&put, "Q-Block1");
     assert_eq!(scratch.read("b.bin"), body);
-    let copy = scratch.text("copy.bin");
-    let get = [
-        "get",
-        &server.path("a.bin"),
-        "--q-block",
-        "on",
-        "-v",
-        "-o",
-        &copy,
-    ];
-    carries(&carob(&get), "Q-Block2");
+    carries(
+        &carob(&format!("get {a} --q-block on -v -o {copy}")),
+        "Q-Block2",
+    );
     assert_eq!(scratch.read("copy.bin"), body);
 }
 
 #[test]
 fn if_match_if_none_match_and_etag_are_sent() {
     let scratch = Scratch::new();
-    let folder = scratch.text("");
-    let server = Server::with(&format!("--dir {folder} --writable"));
+    let server = Server::serving(&scratch);
     let file = server.path("file.txt");
     let put =
         |text: &str, condition: &[&str]| carob(&[&["put", &file, text], condition].concat()).code;
@@ -215,8 +189,7 @@ fn several_uris_run_in_order_and_worst_exit_code_wins() {
         "hello, this is 32 bytes of text\n0",
         "bodies and nothing else"
     );
-    let ran = carob(&format!("get {hello} {missing} {count}"));
-    assert_eq!(ran.code, Some(1));
+    let ran = carob(&format!("get {hello} {missing} {count}")).ended(1);
     assert_eq!(
         ran.stdout(),
         "hello, this is 32 bytes of text\n0",
@@ -228,8 +201,7 @@ fn several_uris_run_in_order_and_worst_exit_code_wins() {
         "{}",
         ran.stderr
     );
-    let ran = carob(&format!("get {missing} {hello} {count} --json"));
-    assert_eq!(ran.code, Some(1));
+    let ran = carob(&format!("get {missing} {hello} {count} --json")).ended(1);
     let answers = ran.json();
     let codes: Vec<_> = answers
         .iter()
@@ -251,11 +223,6 @@ fn invalid_uri_is_found_before_the_first_request() {
     let count = server.path("count");
     let ran = carob(&format!("delete {count} coap:/nonsense"));
     ran.refused(2).has(&["bad URI"]);
-    let ran = carob("get localhost/hello");
-    let hint = "did you mean coap://localhost/hello?";
-    ran.refused(2).has(&[hint]);
-    let ran = carob(&format!("get {count} {count} -o file"));
-    ran.refused(2).has(&["-o takes the body of one URI"]);
 }
 
 #[test]
@@ -265,8 +232,7 @@ fn json_reports_unreachable_servers() {
     drop(unused);
     let uri = format!("coap://{address}");
     for command in ["get", "ping"] {
-        let ran = carob(&format!("{command} {uri} --json --timing"));
-        assert_eq!(ran.code, Some(4), "{ran:?}");
+        let ran = carob(&format!("{command} {uri} --json --timing")).ended(4);
         let answer = &ran.json()[0];
         assert_eq!(answer["uri"], *uri);
         assert!(
@@ -309,10 +275,7 @@ fn output_file_is_replaced_only_on_success() {
     assert_eq!(scratch.read("large.bin"), bytes);
     let ran = carob(&["get", &server.path("hello"), "-o", &file, "--json"]);
     let answer = &ran.json()[0];
-    assert_eq!(
-        (&answer["file"], &answer["bytes"]),
-        (&Value::from(file), &Value::from(32))
-    );
+    answer.includes(json!({"file": file, "bytes": 32}));
     assert_eq!(answer.get("payload"), None);
 }
 
@@ -324,8 +287,7 @@ fn partial_files_of_killed_processes_are_removed() {
     }
     let running = std::fs::File::create(scratch.path("out.2.part")).unwrap();
     running.try_lock().unwrap();
-    let ran = carob(&["get", &server.path("hello"), "-o", &scratch.text("out")]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    carob(&["get", &server.path("hello"), "-o", &scratch.text("out")]).ended(0);
     assert_eq!(scratch.read("out").len(), 32);
     assert!(!scratch.path("out.1.part").exists());
     for stays in ["out.2.part", "out.x.part", "other.1.part"] {
@@ -351,8 +313,7 @@ fn closed_pipe_is_not_an_error() {
 #[test]
 fn created_response_shows_its_code() {
     let scratch = Scratch::new();
-    let folder = scratch.text("");
-    let server = Server::with(&format!("--dir {folder} --writable"));
+    let server = Server::serving(&scratch);
     let ran = carob(&["put", &server.path("new"), "x"]);
     assert_eq!(
         (ran.code, ran.stdout(), &*ran.stderr),
@@ -368,51 +329,35 @@ fn slow_no_response_request_ends_with_its_ack() {
     for message in [&[][..], &["--non"]] {
         let mut arguments = vec!["put", &echo, "some text", "--no-response", "--json"];
         arguments.extend(message);
-        let ran = carob(&arguments);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let ran = carob(&arguments).ended(0);
         let [answer] = &ran.json()[..] else {
             panic!("{ran:?}")
         };
-        assert_eq!(answer["unanswered"], true);
-        assert_eq!(answer["attempts"], 1);
+        answer.includes(json!({"unanswered": true, "attempts": 1}));
     }
     let ran = carob(&format!("put {echo} 'some text' --no-response"));
     ran.stderr.has(&["as No-Response requested"]);
     // Errors are still reported, and so are responses that arrive anyway.
-    let ran = carob(&format!("get {nothing} --no-response=2xx"));
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    carob(&format!("get {nothing} --no-response=2xx")).ended(1);
     let ran = carob(&format!("get {nothing} --no-response=4xx,5xx --json"));
     assert_eq!(
         (ran.code, &ran.json()[0]["unanswered"]),
         (Some(0), &true.into())
     );
-    let ran = carob(&format!("get {echo} --no-response=3xx"));
-    assert_eq!(ran.code, Some(2), "{ran:?}");
 }
 
 /// Sends a request to a silent host; returns the arrival times of its datagrams.
 fn arrivals(verb: &str, others: &str) -> Vec<Instant> {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap();
-    socket.set_read_timeout(Some(LIMIT)).unwrap();
-    let listener = thread::spawn(move || {
-        let mut arrivals = Vec::new();
-        let mut buffer = [0; 1_500];
-        loop {
-            match socket.recv_from(&mut buffer) {
-                // An empty datagram from the test marks the end.
-                Ok((0, _)) => return arrivals,
-                Ok(_) => arrivals.push(Instant::now()),
-                Err(error) => panic!("{error}"),
-            }
-        }
+    let arrivals = Arc::new(Mutex::new(Vec::new()));
+    let shared = Arc::clone(&arrivals);
+    let silent = Responder::start(move |_| {
+        shared.lock().unwrap().push(Instant::now());
+        vec![]
     });
-    let uri = format!("coap://{address}/");
-    let ran = carob(&format!("{verb} {uri} {others}"));
-    assert_eq!(ran.code, Some(3), "{ran:?}");
-    let end = UdpSocket::bind("127.0.0.1:0").unwrap();
-    end.send_to(&[], address).unwrap();
-    listener.join().unwrap()
+    carob(&format!("{verb} {} {others}", silent.uri())).ended(3);
+    // Stops the host, after it has received all.
+    drop(silent);
+    core::mem::take(&mut *arrivals.lock().unwrap())
 }
 
 #[test]
@@ -449,15 +394,11 @@ fn explicit_options_override_the_controller_and_are_shown() {
         ran.json().remove(0)["timing"]["parameters"].clone()
     };
     let default = parameters("");
-    assert_eq!(default["nstart"], 1);
-    assert_eq!(default["ack_timeout_ms"], 2_000.0);
-    assert_eq!(default["max_retransmit"], 4);
+    default.includes(json!({"nstart": 1, "ack_timeout_ms": 2_000.0, "max_retransmit": 4}));
     let changed = parameters("--ack-timeout 9s --max-retransmit 5 --rto-max 32s --nstart 4");
     assert!(default["rto_max_ms"].is_null(), "RFC 7252 has no limit");
-    assert_eq!(changed["nstart"], 4);
-    assert_eq!(changed["ack_timeout_ms"], 9_000.0);
-    assert_eq!(changed["max_retransmit"], 5);
-    assert_eq!(changed["rto_max_ms"], 32_000.0);
+    changed.includes(json!({"nstart": 4, "max_retransmit": 5}));
+    changed.includes(json!({"ack_timeout_ms": 9_000.0, "rto_max_ms": 32_000.0}));
     let line = "NSTART 4, ACK_TIMEOUT 500 ms, MAX_RETRANSMIT 4";
     for shown in ["-v", "--timing"] {
         let ran = carob(&format!(
@@ -466,17 +407,5 @@ fn explicit_options_override_the_controller_and_are_shown() {
         assert!(ran.stderr.contains(line), "{shown}: {ran:?}");
         let ran = carob(&format!("get {hello} {shown}"));
         assert!(!ran.stderr.contains("NSTART"), "{shown}: {ran:?}");
-    }
-}
-
-#[test]
-fn parameters_out_of_range_are_refused() {
-    for wrong in [
-        ["--nstart", "0"],
-        ["--max-retransmit", "31"],
-        ["--ack-timeout", "5"],
-    ] {
-        let ran = carob(&[&["get", "coap://[::1]/"][..], &wrong].concat());
-        assert!(ran.refused(2).contains(wrong[0]), "{ran:?}");
     }
 }

@@ -42,8 +42,6 @@ fn retransmission_count_option_needs_support_on_both_sides() {
         assert!(request.contains(&option), "{request}");
         assert_eq!(answer.contains(&option), echoed, "{answer}");
     }
-    let wrong = carob("get coap://[::1] --count-option 65000");
-    wrong.refused(2).has(&["such as 65052"]);
 }
 
 #[test]
@@ -124,8 +122,7 @@ fn slow_unvalidated_source_is_challenged_then_served() {
         "{}",
         ran.stderr
     );
-    let bench = carob(&["bench", &server.path("large"), "--requests", "20", "--json"]);
-    assert_eq!(bench.code, Some(0), "{bench:?}");
+    let bench = carob(&["bench", &server.path("large"), "--requests", "20", "--json"]).ended(0);
     let report = &bench.json()[0];
     assert_eq!(
         report["settings"]["amplification_limit"], "off",
@@ -139,8 +136,6 @@ fn slow_unvalidated_source_is_challenged_then_served() {
     let bench = carob(&["bench", &server.path("hello"), "--requests", "20"]);
     let said = bench.stdout();
     said.has(&["off by default for 127.0.0.1; 0 challenged"]);
-    let wrong = carob("serve --amplification-limit 127.0.0.0/40=on");
-    assert_eq!(wrong.code, Some(2), "{wrong:?}");
 }
 
 #[test]
@@ -159,26 +154,6 @@ fn limits_are_set_by_their_names() {
     assert_eq!(carob(&format!("get {hello}")).code, Some(0));
     let refused = carob(&format!("get {hello}"));
     refused.refused(1).has(&["4.29"]);
-}
-
-#[test]
-fn invalid_limit_error_names_accepted_values() {
-    for verb in [&["serve"][..], &["proxy", "--route", "/=coap://localhost"]] {
-        for (given, said) in [
-            (
-                "observer=1",
-                "unknown limit \"observer\"; did you mean \"observers\"",
-            ),
-            ("zzzzzzzzzzzzzzz=1", "`carob serve --limits` lists all"),
-            ("observers=10MiB", "observers is not in bytes"),
-            ("request_rate=1000001", "expected at most 1000000"),
-            ("observers=many", "observers is a number"),
-            ("observers", "expected NAME=VALUE"),
-        ] {
-            let wrong = carob(&[verb, &["--limit", given]].concat());
-            wrong.refused(2).has(&[said]);
-        }
-    }
 }
 
 #[test]
@@ -202,9 +177,6 @@ fn aggregate_option_accepts_all_or_a_prefix() {
         let ran = carob(&["get", &server.path("hello")]);
         assert_eq!(ran.code, Some(0), "{given}: {ran:?}");
     }
-    let wrong = carob("serve --aggregate=everywhere");
-    assert_eq!(wrong.code, Some(2), "{wrong:?}");
-    wrong.stderr.has(&["192.0.2.0/24"]);
 }
 
 #[cfg(target_os = "linux")]
@@ -226,13 +198,10 @@ fn several_sockets_share_one_port_and_state() {
 
 #[test]
 fn sockets_option_is_validated() {
-    let bind = ["serve", "--bind", "127.0.0.1:0"];
-    let none = carob(&[&bind[..], &["--sockets", "0"]].concat());
-    none.stderr
-        .has(&["0 sockets at one port: there are 1 to 256"]);
-    let both = carob(&[&bind[..], &["--sockets", "2", "--aggregate"]].concat());
-    both.stderr
-        .has(&["a bottleneck group needs", "use one socket"]);
+    let none = carob("serve --bind 127.0.0.1:0 --sockets 0").stderr;
+    none.has(&["0 sockets at one port: there are 1 to 256"]);
+    let both = carob("serve --bind 127.0.0.1:0 --sockets 2 --aggregate").stderr;
+    both.has(&["a bottleneck group needs", "use one socket"]);
 }
 
 #[test]

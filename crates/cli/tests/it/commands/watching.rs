@@ -1,40 +1,26 @@
 //! Diagnostics: `-v`, `--timing`, event logs and captures.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::thread;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use carob_proto::codec::{Code, MessageView, OptionNumber};
 use pcap_file::DataLink;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::commands::harness::{LIMIT, Parts as _, Running, Server, carob};
+use crate::commands::harness::{Members as _, Parts as _, Running, Server, carob};
 use crate::process::Scratch;
+use crate::responder::Responder;
 
 /// A server that drops the first transmission and answers all later ones with 2.05.
-fn deaf_at_first() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(LIMIT)).unwrap();
-    let address = socket.local_addr().unwrap();
-    thread::spawn(move || {
-        let mut buffer = [0; 1_500];
-        let mut copies = 0;
-        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            copies += 1;
-            if copies == 1 {
-                continue;
-            }
-            // ACK with code 2.05, the same Message ID and token, and a payload.
-            let token = usize::from(buffer[0] & 0xf);
-            let mut answer = vec![0x60 | buffer[0] & 0xf, 0x45];
-            answer.extend_from_slice(&buffer[2..length.min(4 + token)]);
-            answer.extend_from_slice(b"\xffheard");
-            let _ = socket.send_to(&answer, from);
-        }
-    });
-    address
+fn deaf_at_first() -> Responder {
+    let mut copies = 0;
+    Responder::start(move |request| {
+        copies += 1;
+        let answer = (copies > 1).then(|| request.answer_with(0x45, b"\xffheard"));
+        answer.into_iter().collect()
+    })
 }
 
 #[test]
@@ -42,8 +28,7 @@ fn event_logs_and_captures_are_readable_by_the_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let (server, scratch) = (Server::start(), Scratch::new());
     let (log, pcap) = (scratch.text("log"), scratch.text("pcap"));
-    let ran = carob(&["get", &server.path("hello"), "--log", &log, "--pcap", &pcap]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    carob(&["get", &server.path("hello"), "--log", &log, "--pcap", &pcap]).ended(0);
     for name in ["log", "pcap"] {
         let metadata = std::fs::metadata(scratch.path(name)).unwrap();
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{name}");
@@ -52,8 +37,8 @@ fn event_logs_and_captures_are_readable_by_the_owner_only() {
 
 #[test]
 fn slow_retransmission_is_shown_in_every_view() {
-    let (address, scratch) = (deaf_at_first(), Scratch::new());
-    let (uri, log) = (format!("coap://{address}"), scratch.text("log"));
+    let (server, scratch) = (deaf_at_first(), Scratch::new());
+    let (uri, address, log) = (server.uri(), server.address, scratch.text("log"));
     let ran = carob(&format!("get {uri} -v --timing --log {log} --cc cocoa-03"));
     assert_eq!((ran.code, ran.stdout()), (Some(0), "heard"));
     let lines: Vec<_> = ran.stderr.lines().collect();
@@ -73,19 +58,15 @@ fn slow_retransmission_is_shown_in_every_view() {
     timing.has(&["1 exchange, 1 retransmission, first RTO "]);
     assert!(peer.starts_with(&format!("{address} now: ")), "{peer}");
 
-    let log = scratch.read("log");
-    let lines: Vec<Value> = (core::str::from_utf8(&log).unwrap().lines())
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines = scratch.json_lines("log");
     let names: Vec<_> = lines
         .iter()
         .map(|line| line["event"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["sent", "sent", "received", "answered"]);
-    assert_eq!(
-        (&lines[0]["retransmissions"], &lines[1]["retransmissions"]),
-        (&0.into(), &1.into())
-    );
+    for (line, count) in lines[..2].iter().zip([0, 1]) {
+        assert_eq!(line["retransmissions"], count);
+    }
     // The first timeout is the delay between the two transmissions.
     let micros = |n: usize, key: &str| lines[n][key].as_u64().unwrap();
     let waited = micros(1, "at_us") - micros(0, "at_us");
@@ -94,19 +75,13 @@ fn slow_retransmission_is_shown_in_every_view() {
 
 #[test]
 fn slow_json_timing_is_in_milliseconds() {
-    let address = deaf_at_first();
-    let uri = format!("coap://{address}");
+    let server = deaf_at_first();
+    let (uri, address) = (server.uri(), server.address);
     let ran = carob(&format!("get {uri} --json --timing --cc cocoa-03"));
     let answer = &ran.json()[0];
-    assert_eq!(
-        (&answer["attempts"], &answer["retransmissions"]),
-        (&2.into(), &1.into())
-    );
     let timing = &answer["timing"];
-    assert_eq!(
-        (&timing["exchanges"], &timing["retransmissions"]),
-        (&1.into(), &1.into())
-    );
+    answer.includes(json!({"attempts": 2, "retransmissions": 1}));
+    timing.includes(json!({"exchanges": 1, "retransmissions": 1}));
     let millis = |value: &Value| value.as_f64().unwrap();
     // RFC 7252 4.8: ACK_TIMEOUT to ACK_TIMEOUT * ACK_RANDOM_FACTOR.
     let first = millis(&timing["first_rto_ms"]);
@@ -278,7 +253,7 @@ fn an_event_log_can_be_read_while_it_grows() {
     let log = scratch.text("log");
     let mut running = Running::start(&["observe", &server.path("count"), "--log", &log]);
     running.line();
-    let text = String::from_utf8(scratch.read("log")).unwrap();
+    let text = scratch.read_text("log");
     assert!(
         text.ends_with("}\n") && text.contains(r#""event":"answered""#),
         "{text}"

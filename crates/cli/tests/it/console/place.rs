@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::page::Page;
+use crate::program::Scratch;
 
 /// Time limit of a command in seconds.
 const LIMIT: u32 = 120;
@@ -26,12 +27,11 @@ pub(super) fn is_possible() -> bool {
 
 /// Runs the commands of a page in order; returns the lines printed by each.
 pub(super) fn run(page: &Page) -> Vec<Vec<String>> {
-    let folder = tempfile_folder();
+    let folder = Scratch::new();
     for (name, text) in &page.files {
-        fs::write(folder.join(name), text).expect("the folder is writable");
+        folder.with(name, text);
     }
-    let records = folder.join(".records");
-    fs::create_dir_all(&records).expect("the folder is writable");
+    let records = folder.folder(".records");
     let programs = Path::new(crate::PROGRAM).parent();
     let mut path = vec![programs.expect("a program is in a folder").to_path_buf()];
     path.extend(std::env::split_paths(
@@ -40,12 +40,12 @@ pub(super) fn run(page: &Page) -> Vec<Vec<String>> {
     let status = Command::new("unshare")
         .args(["--net", "--pid", "--fork", "--mount-proc", "--kill-child"])
         .args(["bash", "-c", &script(page)])
-        .current_dir(&folder)
+        .current_dir(folder.path(""))
         .env("PATH", std::env::join_paths(path).expect("paths of before"))
         .status()
         .expect("unshare starts");
     assert!(status.success(), "{status}");
-    let outputs = (0..page.examples().count())
+    (0..page.examples().count())
         .map(|index| {
             let text = fs::read_to_string(records.join(index.to_string()));
             let text = text.unwrap_or_default();
@@ -53,20 +53,7 @@ pub(super) fn run(page: &Page) -> Vec<Vec<String>> {
                 .map(|line| line.trim_end().to_owned())
                 .collect()
         })
-        .collect();
-    // Best effort: a left-over temporary folder is harmless.
-    let _ = fs::remove_dir_all(&folder);
-    outputs
-}
-
-fn tempfile_folder() -> std::path::PathBuf {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("page-{}-{number}", std::process::id());
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&folder).expect("the build directory is writable");
-    folder
+        .collect()
 }
 
 /// A script that writes the output of command N to `.records/N`. Commands that end in `&` are servers: the next command

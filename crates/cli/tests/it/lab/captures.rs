@@ -1,7 +1,5 @@
 //! Captures of simulated runs.
 
-use crate::commands::harness::Parts as _;
-use crate::lab::STREAM;
 use crate::process::Scratch;
 
 /// Packets of a pcapng file: time in microseconds, and bytes from the IP header.
@@ -53,8 +51,4 @@ fn capture_of_run_has_whole_packets_at_virtual_times() {
             "{algorithm}: {span} {fct}"
         );
     }
-    let error = folder.usage_error("lab run thesis/long-1c-low-2500 --seed 1 --pcap all.pcapng");
-    error.has(&["a capture is of one run"]);
-    // --seed selects one run.
-    folder.usage_error(&format!("lab run {STREAM} --pcap all.pcapng"));
 }

@@ -1,8 +1,8 @@
 //! `carob lab compare`, and `carob` without arguments.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::commands::harness::Parts as _;
+use crate::commands::harness::{Members as _, Parts as _};
 use crate::process::Scratch;
 
 fn json(folder: &Scratch, arguments: &str) -> Value {
@@ -63,9 +63,8 @@ fn json_has_the_link_the_ranking_and_the_recommendation() {
     let numbers =
         "--down 60kbit/s --up '20 kbit/s' --rtt 0.3s --loss 5% --buffer 14kB --traffic command";
     let answer = json(&folder, numbers);
-    assert_eq!(answer["link"]["down_bps"], 60_000);
-    assert_eq!(answer["link"]["rtt_us"], 300_000);
-    assert_eq!(answer["link"]["loss_ppm"], 50_000);
+    let link = &answer["link"];
+    link.includes(json!({"down_bps": 60_000, "rtt_us": 300_000, "loss_ppm": 50_000}));
     let ranked = answer["ranked"].as_array().expect("a list");
     assert_eq!(ranked[0]["configuration"]["controller"], "default");
     let place = answer["recommended"].as_u64().expect("a place") as usize;
@@ -78,7 +77,7 @@ fn json_has_the_link_the_ranking_and_the_recommendation() {
     // The same link from a file.
     let file = "[link]\ndown = \"60 kbit/s\"\nup = \"20 kbit/s\"\nrtt = \"300 ms\"\n\
                 loss = \"5 %\"\nbuffer = \"14000 B\"\n";
-    std::fs::write(folder.path("my.toml"), file).expect("a file");
+    folder.with("my.toml", file);
     let from_file = "--link my.toml --traffic command --clients 20000 --cell 1";
     let from_file = json(&folder, from_file);
     assert_eq!(from_file["ranked"], answer["ranked"]);
@@ -90,27 +89,24 @@ fn nightly_options_override_the_values_of_a_named_link() {
     let folder = Scratch::new();
     let command = "--traffic command --loss 5%";
     let named = json(&folder, &format!("--link umts {command}"));
-    assert_eq!(named["link"]["name"], "umts, changed");
-    assert_eq!(named["link"]["loss_ppm"], 50_000);
-    assert_eq!(named["link"]["down_bps"], 348_000);
+    let expected = json!({"name": "umts, changed", "loss_ppm": 50_000, "down_bps": 348_000});
+    named["link"].includes(expected);
     // Without a named link they override the default one.
     let unnamed = json(&folder, command);
-    assert_eq!(unnamed["link"]["loss_ppm"], 50_000);
-    assert_eq!(unnamed["link"]["rtt_us"], 630_000);
+    unnamed["link"].includes(json!({"loss_ppm": 50_000, "rtt_us": 630_000}));
     let text = "[link]\ndown = \"1 Mbit/s\"\nup = \"1 Mbit/s\"\nloss = \"1 %\"\n";
-    std::fs::write(folder.path("my.toml"), text).expect("a file");
+    folder.with("my.toml", text);
     let file = "--link my.toml --rtt 1s --buffer 9kB --traffic command";
     let own = json(&folder, file);
-    assert_eq!(own["link"]["rtt_us"], 1_000_000);
-    assert_eq!(own["link"]["buffer_bytes"], 9_000);
-    assert_eq!(own["link"]["loss_ppm"], 10_000);
+    let expected = json!({"rtt_us": 1_000_000, "buffer_bytes": 9_000, "loss_ppm": 10_000});
+    own["link"].includes(expected);
 }
 
 #[test]
 fn scenario_runs_over_a_link_file_and_a_built_in_link() {
     let folder = Scratch::new();
     let text = "# Fitted.\n[link]\ndown = \"90000 bit/s\"\nup = \"40000 bit/s\"\nrtt = \"70000 us\"\njitter = \"5000 us\"\nloss = \"2.5 %\"\nloss_burst = \"1.20\"\nmtu = \"1280 B\"\n";
-    std::fs::write(folder.path("fitted.toml"), text).expect("a file");
+    folder.with("fitted.toml", text);
     let run = |more: &str| {
         folder.lines(&format!(
             "lab run carob/default --seeds 3 --json --link {more}"
@@ -124,17 +120,13 @@ fn scenario_runs_over_a_link_file_and_a_built_in_link() {
     assert!(time(&slow) > time(&fitted), "{slow:?} {fitted:?}");
     let faster = run("gprs --set 'link.down.rate=800 kbit/s'");
     assert!(time(&faster) < time(&slow), "{faster:?} {slow:?}");
-    let error = folder.usage_error("lab run carob/default --link thread");
-    error.has(&["thread is a mesh"]);
-    let error = folder.usage_error("lab run carob/default --link 5g");
-    error.has(&["unknown link", "gprs"]);
 }
 
 #[test]
 fn nightly_custom_weights_and_traffic_change_the_costs() {
     let folder = Scratch::new();
     let traffic = "[workload]\nkind = \"exchanges\"\nrequests = 5\nresponse = \"100 B\"\n";
-    std::fs::write(folder.path("poll.toml"), traffic).expect("a file");
+    folder.with("poll.toml", traffic);
     let own = json(&folder, "--link umts --traffic poll.toml --clients 3");
     assert_eq!(own["traffic"]["clients"], 3);
     let time = json(&folder, "--link umts --traffic poll.toml --weight time=500");
@@ -142,47 +134,4 @@ fn nightly_custom_weights_and_traffic_change_the_costs() {
     let answer = json(&folder, "--traffic command --sleepy 20s --link lte-m");
     let default = &answer["ranked"][0]["measured"];
     assert!(default["time_s"].as_f64() > Some(5.0), "{default}");
-}
-
-#[test]
-fn invalid_arguments_error_has_position_and_remedy() {
-    let folder = Scratch::new();
-    std::fs::write(folder.path("bad.toml"), "[link]\nspeed = 3\n").expect("a file");
-    for (arguments, parts) in [
-        (
-            "--link 5g",
-            &[
-                "unknown link \"5g\"",
-                "nb-iot, nb-iot-connected",
-                "not validated are lte-m",
-            ][..],
-        ),
-        (
-            "--traffic video",
-            &["unknown traffic \"video\"", "firmware, command"],
-        ),
-        ("--down 60kbit/s", &["up is missing", "both rates"]),
-        ("--down 60 --up 1kbit/s", &["down is \"60\"", "kbit/s"]),
-        ("--weight speed=3", &["time, tail, undelivered"]),
-        ("--weight time=-3", &["expected a name and percent"]),
-        (
-            "--link bad.toml",
-            &["bad.toml", "unknown key speed", "loss_burst"],
-        ),
-        (
-            "--clients 5000",
-            &["--clients 5000 is more than 1000", "such as --cell 200"],
-        ),
-        ("--cell 2000", &["2000 is not in 1..=1000"]),
-        (
-            "--link thread --loss 3%",
-            &["thread is a mesh, which has no loss", "a link with rates"],
-        ),
-        ("--loss 3", &["loss is \"3\"", "2 %"]),
-    ] {
-        let error = folder.usage_error(&format!("lab compare {arguments}"));
-        for part in parts {
-            assert!(error.contains(part), "{part} in {error}");
-        }
-    }
 }

@@ -11,7 +11,6 @@ mod show;
 mod sweep;
 mod tcp;
 mod wireless;
-mod wrong;
 
 use serde_json::Value;
 

@@ -1,7 +1,5 @@
 //! `carob lab new`.
 
-use std::fs;
-
 use crate::commands::harness::Parts as _;
 use crate::process::Scratch;
 
@@ -21,7 +19,7 @@ fn a_new_scenario_runs_at_once() {
 fn copied_scenario_has_no_published_values() {
     let folder = Scratch::new();
     folder.stdout_of("lab new mine --from thesis/long");
-    let text = fs::read_to_string(folder.path("mine.toml")).expect("the copy");
+    let text = folder.read_text("mine.toml");
     assert!(text.starts_with("# A copy of thesis/long.\n"), "{text}");
     let said = folder.stdout_of("lab run mine.toml --seeds 1 --no-report --algorithm default");
     assert!(

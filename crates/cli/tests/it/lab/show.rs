@@ -1,8 +1,8 @@
 //! `carob lab list` and `show`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::commands::harness::Parts as _;
+use crate::commands::harness::{Members as _, Parts as _};
 use crate::lab::NONE;
 use crate::process::Scratch;
 
@@ -18,16 +18,10 @@ fn slow_list_groups_scenarios_by_study_and_names_the_studies() {
     let studies = ["Betzler", "Pesola", "Lee, ", "Vallati"];
     assert!(studies.iter().all(|author| text.contains(author)), "{text}");
     let all: Value = serde_json::from_str(&folder.stdout_of("lab list --json")).expect("JSON");
-    let long = all
-        .as_array()
-        .expect("an array")
-        .iter()
-        .find(|s| s["name"] == "thesis/long");
+    let mut all = all.as_array().expect("an array").iter();
+    let long = all.find(|one| one["name"] == "thesis/long");
     let long = long.expect("thesis/long");
-    assert_eq!(
-        (&long["year"], &long["study"]),
-        (&2020.into(), &"thesis".into())
-    );
+    long.includes(json!({"year": 2020, "study": "thesis"}));
     assert_eq!(long["cells"].as_array().map(Vec::len), Some(32));
     assert_eq!(long["algorithms"][0], "default");
 }
@@ -61,12 +55,8 @@ fn show_marks_changed_constants_for_programs_too() {
     let show = "lab show thesis/long --json --set cc.k_weak=4";
     let shown: Value = serde_json::from_str(&folder.stdout_of(show)).expect("JSON");
     assert_eq!(shown["cells"].as_array().map(Vec::len), Some(32));
-    let cocoa = &shown["algorithms"][1];
-    let k_weak = &cocoa["constants"]["k_weak"];
-    assert_eq!(
-        (&k_weak["value"], &k_weak["changed"]),
-        (&"4".into(), &true.into())
-    );
-    assert_eq!(cocoa["constants"]["k_strong"]["changed"], false);
-    assert_eq!(cocoa["transmission"]["rto_max"]["value"], "32 s");
+    shown["algorithms"][1].includes(json!({
+        "constants": {"k_weak": {"value": "4", "changed": true}, "k_strong": {"changed": false}},
+        "transmission": {"rto_max": {"value": "32 s"}},
+    }));
 }

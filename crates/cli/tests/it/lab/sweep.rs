@@ -1,7 +1,5 @@
 //! Sweep files, and batches in parts.
 
-use std::fs;
-
 use crate::commands::harness::Parts as _;
 use crate::process::Scratch;
 
@@ -33,7 +31,7 @@ decimals = 1
 
 fn folder() -> Scratch {
     let folder = Scratch::new();
-    fs::write(folder.path("rates.toml"), SWEEP).expect("a file");
+    folder.with("rates.toml", SWEEP);
     folder
 }
 
@@ -85,7 +83,7 @@ fn invalid_sweep_is_refused_with_line_and_remedy() {
             "`carob lab list`",
         ),
     ] {
-        fs::write(folder.path("wrong.toml"), SWEEP.replace(from, to)).expect("a file");
+        folder.with("wrong.toml", SWEEP.replace(from, to));
         let error = folder.usage_error("lab sweep wrong.toml");
         error.has(&["wrong.toml: ", place, remedy]);
     }

@@ -30,14 +30,19 @@ impl Message {
 
     /// A correct response: 2.05, piggybacked on a CON, NON to a NON.
     pub(crate) fn answer(&self) -> Self {
+        self.answer_with(0x45, &[])
+    }
+
+    /// The same with another code, and options and payload as encoded.
+    pub(crate) fn answer_with(&self, code: u8, rest: &[u8]) -> Self {
         let kind = if self.bytes[0] & 0x30 == 0 {
             0x60
         } else {
             0x50
         };
         let token = self.token();
-        let head = [kind | token.len() as u8, 0x45, self.bytes[2], self.bytes[3]];
-        self.reply([&head, token].concat())
+        let head = [kind | token.len() as u8, code, self.bytes[2], self.bytes[3]];
+        self.reply([&head, token, rest].concat())
     }
 
     /// A Reset for this message.
@@ -71,7 +76,7 @@ impl Message {
 
 /// A running responder, stopped on drop.
 pub(crate) struct Responder {
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -104,6 +109,11 @@ impl Responder {
             end,
             thread: Some(thread),
         }
+    }
+
+    /// A host that never replies.
+    pub(crate) fn silent() -> Self {
+        Self::start(|_| vec![])
     }
 
     pub(crate) fn uri(&self) -> String {
