@@ -240,7 +240,7 @@ pub enum Delivery {
 }
 
 /// External interference, such as Wi-Fi: an independent on/off process in each region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interference {
     /// Mean on time, exponentially distributed.
     pub on: Duration,

@@ -197,8 +197,7 @@ impl Outcome<'_> {
 
 fn timed(cell: &Cell) -> Timed {
     let is = |key: &str, value: &str| cell.setting(key).as_deref() == Some(value);
-    let is_periodic =
-        matches!(cell.time("workload.request_period"), Ok(period) if !period.is_zero());
+    let is_periodic = matches!(cell.get::<carob_cc::time::Duration>("workload.request_period"), Ok(period) if !period.is_zero());
     if is_periodic || is("run.network", "mesh") && is("workload.kind", "exchanges") {
         Timed::Responses
     } else {

@@ -129,11 +129,8 @@ fn all_constants_are_used(
     settings: &Settings,
     registry: Registry,
 ) -> Result<(), ScenarioError> {
-    let second = match settings.get("mix.second").map(|setting| &setting.value) {
-        Some(Value::Text(name)) => Some(name),
-        _ => None,
-    };
-    let names: Vec<&str> = names.iter().chain(second).map(String::as_str).collect();
+    let second = settings.word("mix.second");
+    let names: Vec<&str> = names.iter().map(String::as_str).chain(second).collect();
     for (path, setting) in settings.below("cc.") {
         let constant = path.trim_start_matches("cc.");
         let value = setting.value.to_string();

@@ -144,17 +144,21 @@ impl Change {
     /// Returns whether results no longer compare with those published for the scenario: a setting of the
     /// network, the workload or the length of a run.
     pub fn is_of_network_or_workload(&self) -> bool {
-        let table = self.path.split('.').next().unwrap_or_default();
-        !self.selects
-            && (matches!(table, "link" | "workload" | "mix" | "server" | "faults")
-                || mesh::is_key(&self.path)
-                || matches!(&*self.path, "run.until" | "run.time_limit"))
+        !self.selects && is_of_network_or_workload(&self.path)
     }
 
     /// `down.rate 60 kbit/s`.
     pub fn text(&self) -> String {
         format!("{} {}", self.key, shown(&self.value.to_string()))
     }
+}
+
+/// Returns true for keys of the network, the workload or the length of a run.
+pub(super) fn is_of_network_or_workload(path: &str) -> bool {
+    let table = path.split('.').next().unwrap_or_default();
+    matches!(table, "link" | "workload" | "mix" | "server" | "faults")
+        || mesh::is_key(path)
+        || matches!(path, "run.until" | "run.time_limit")
 }
 
 /// A value for a sentence: of a text of several lines the file that it is from, or their number.

@@ -5,7 +5,7 @@ use carob_sim::spec::Transport;
 
 use super::algorithm::Protocol;
 use super::error::Place;
-use super::keys::{self, KEYS};
+use super::keys;
 use super::mesh;
 use super::tcp::{self, TcpSetting};
 use super::value::Value;
@@ -90,7 +90,7 @@ impl Scenario {
     pub fn describe(&self, cell: Option<&Cell>) -> Vec<Described> {
         let settings = cell.map_or(&self.settings, |cell| &cell.settings);
         let applicable = mesh::Applicability::of(settings);
-        let concerned = KEYS.iter().filter(|key| applicable.covers(key.path));
+        let concerned = keys::all().filter(|key| applicable.covers(key.path));
         let fixed = concerned.filter_map(|key| {
             let varying = self.varying(key.path);
             // Only cells know a swept key's value.

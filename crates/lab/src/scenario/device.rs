@@ -1,5 +1,6 @@
 //! Radios of devices on a link, from keys of the `link` table.
 
+use carob_cc::time::Duration;
 use carob_sim::link::{
     DeviceSpec, FragmentSpec, IdleSetup, PowerSaving, PowerSpec, RadioSpec, SessionSpec, SleepSpec,
 };
@@ -8,47 +9,115 @@ use carob_sim::spec::{LinkNetworkSpec, NetworkSpec, RunSpec};
 use super::cell::Cell;
 use super::error::ScenarioError;
 use super::impossible;
+use super::link::own_rate;
 
 /// Rates of a device's radio.
 const RATES: [&str; 2] = ["link.down.device_rate", "link.up.device_rate"];
+
+keys! {
+    /// Keys of the radios of devices.
+    pub(super) KEYS;
+
+    IdleSetup {
+        takes: "link.idle_setup", Distribution, -,
+            "Set-up of a device's connection, which its first packet after idle waits for, in either direction. Without it, there is none.";
+        after: "link.idle_after", Time, "20 s", needs "link.idle_setup",
+            "Time without a packet of the device after which it is idle, with `link.idle_setup`.";
+    }
+
+    SleepSpec {
+        cycle: "link.paging_cycle", Time, -, needs "link.idle_setup",
+            "Time between the paging occasions of an idle device (DRX, eDRX), at which a packet to it begins the set-up of its connection; with `link.idle_setup`. Without it, idle devices can be reached at once.";
+        window: "link.paging_window", Time, "10 ms", needs "link.paging_cycle",
+            "Time for which the device listens at each.";
+    }
+
+    PowerSaving {
+        active: "link.psm_active", Time, -, needs "link.idle_setup",
+            "Time that an idle device can be reached before power saving mode (T3324): then packets to it wait for its next periodic wake-up. Without it, there is no such mode.";
+        interval: "link.psm_interval", Time, "1 h", needs "link.psm_active",
+            "Time between periodic wake-ups (T3412), with `link.psm_active`.";
+    }
+
+    PowerSpec {
+        send: "link.power_send", Power, -,
+            "Power of a device's radio while it sends. With it, the energy of devices is measured, from their times in each state. 545 mW in 3GPP TR 45.820.";
+        receive: "link.power_receive", Power, "90 mW", needs "link.power_send",
+            "Power while it receives (3GPP TR 45.820, as those that follow).";
+        listen: "link.power_listen", Power, "90 mW", needs "link.power_send",
+            "Power while it is connected and waits, without `link.idle_setup` always, and in paging windows.";
+        idle: "link.power_idle", Power, "3 mW", needs "link.power_send",
+            "Power while it is idle.";
+        sleep: "link.power_sleep", Power, "15 uW", needs "link.power_send",
+            "Power in power saving mode.";
+    }
+
+    RadioSpec {
+        is_half_duplex: "link.duplex", Word { "full" => false, "half" => true }, "full", needs "link.up.device_rate",
+            "Whether the radio of a device with `device_rate` sends and receives at the same time, or in turn (NB-IoT).";
+        turnaround: "link.duplex_turnaround", Time, "0 s", needs "link.up.device_rate",
+            "Time from sending to receiving and back, with `link.duplex` = `half`.";
+        _: "link.down.device_rate", Rate, -, needs "link.up.device_rate",
+            "Rate at which the radio of each device receives, besides the shared link, which stands for the cell. Without it, devices receive at the rate of the link.";
+        down_repetitions: "link.down.repetitions", Whole(1, 2048), "1", needs "link.up.device_rate",
+            "Transmissions of each packet towards the constrained side at that rate, by the coverage class of a device (3GPP TS 36.211).";
+        _: "link.up.device_rate", Rate, -, needs "link.down.device_rate",
+            "Rate at which the radio of each device sends, besides the shared link, which stands for the cell. Without it, devices send at the rate of the link.";
+        up_repetitions: "link.up.repetitions", Whole(1, 128), "1", needs "link.up.device_rate",
+            "Transmissions of each packet from the constrained side at that rate, by the coverage class of a device (3GPP TS 36.211).";
+    }
+
+    FragmentSpec {
+        bytes: "link.fragment", Bytes(1, 65_535), -, needs "link.up.device_rate",
+            "Bytes of a packet that a frame of a device with `device_rate` carries: SCHC fragments, as over LoRaWAN (RFC 9011). Without it, packets are whole.";
+        header_bytes: "link.fragment_header", Bytes(0, 255), "15 B", needs "link.fragment",
+            "Headers of each frame: 13 B of LoRaWAN and 2 B of SCHC.";
+        loss: "link.fragment_loss", Percent, "0 %", needs "link.fragment",
+            "Share of frames lost, each by itself, besides loss of packets.";
+        _: "link.fragment_mode", Word(&["no-ack", "ack-on-error"]), "no-ack", needs "link.fragment",
+            "A lost frame loses the packet, or costs a round: `link.fragment_ack` until the acknowledgement, then the frames that were lost, in 8 rounds at most.";
+        _: "link.fragment_ack", Time, "2 s", needs "link.fragment",
+            "Time from the last frame of a round to its acknowledgement, with `ack-on-error`.";
+        receive_delay: "link.receive_delay", Time, -, needs "link.fragment",
+            "Time from the end of a frame of the device to its first receive window; the second is 1 s later. Packets to it wait for them (LoRaWAN class A: 1 s; over UDP). Without it, the device always receives.";
+        duty_ppm: "link.duty_cycle", Percent, "100 %", needs "link.fragment",
+            "Share of time that a device with fragments may send; it is silent in proportion after each frame.";
+    }
+
+    SessionSpec {
+        window_bytes: "link.fragment_window", Bytes(1, 65_535), -, needs "link.fragment",
+            "Bytes of a window, with `ack-on-error`: packets from the device that need several frames are acknowledged window by window (RFC 9011: 630 B, 63 tiles of 10 B). Shorter ones are not fragments. Without it, one acknowledgement is of the packet and none is lost.";
+        ack_loss: "link.fragment_ack_loss", Percent, "0 %", needs "link.fragment_window",
+            "Share of acknowledgements of windows lost.";
+        timer: "link.fragment_timer", Time, "10 s", needs "link.fragment_window",
+            "Time without the acknowledgement of a window after which the device requests it again, 8 times in all (Retransmission Timer).";
+    }
+}
+
 /// The radios of a cell.
 pub(super) fn of(cell: &Cell) -> Result<DeviceSpec, ScenarioError> {
     Ok(DeviceSpec {
-        setup: idle_setup(cell)?,
+        setup: cell.fields_if("link.idle_setup")?,
         sleep: sleep(cell)?,
         radio: radio(cell)?,
         fragments: fragments(cell)?,
-        power: power(cell)?,
+        power: cell.fields_if("link.power_send")?,
     })
 }
 
-fn idle_setup(cell: &Cell) -> Result<Option<IdleSetup>, ScenarioError> {
-    let after = "link.idle_after";
-    let Some(takes) = cell.if_set("link.idle_setup", Cell::distribution)? else {
-        return Ok(None);
-    };
-    let after = cell.time(after)?;
-    Ok(Some(IdleSetup { takes, after }))
-}
-
 fn sleep(cell: &Cell) -> Result<Option<SleepSpec>, ScenarioError> {
-    let [cycle, active, interval] = ["link.paging_cycle", "link.psm_active", "link.psm_interval"];
-    let saving = cell.if_set(active, Cell::time)?.map(|active| {
-        let interval = cell.time(interval)?;
-        Ok(PowerSaving { active, interval })
-    });
-    let cycle_time = cell.if_set(cycle, Cell::time)?;
-    if cycle_time.is_none() && saving.is_none() {
-        return Ok(None);
-    }
-    let window = cycle_time.map(|_| cell.time("link.paging_window"));
-    let sleep = SleepSpec {
-        cycle: cycle_time.unwrap_or_default(),
-        window: window.transpose()?.unwrap_or_default(),
-        saving: saving.transpose()?,
+    let mut sleep = SleepSpec {
+        saving: cell.fields_if("link.psm_active")?,
+        ..cell.fields()?
     };
+    if !cell.has("link.paging_cycle") {
+        sleep.window = Duration::ZERO;
+        if sleep.saving.is_none() {
+            return Ok(None);
+        }
+    }
     let path = if sleep.saving.is_some() {
-        interval
+        "link.psm_interval"
     } else {
         "link.paging_window"
     };
@@ -82,80 +151,52 @@ pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
 const ROUNDS: u32 = 8;
 
 fn fragments(cell: &Cell) -> Result<Option<FragmentSpec>, ScenarioError> {
-    let size = "link.fragment";
-    if !cell.has(size) {
+    let Some(frames) = cell.fields_if::<FragmentSpec>("link.fragment")? else {
         return Ok(None);
-    }
-    let duty_ppm = cell.ppm("link.duty_cycle")?;
-    if duty_ppm == 0 {
+    };
+    if frames.duty_ppm == 0 {
         let why = "link.duty_cycle is 0 %, so nothing would ever be sent";
         return Err(impossible(cell.place("link.duty_cycle"), why));
     }
-    let bytes = cell.bytes(size)? as u32;
     let acknowledged = match cell.text("link.fragment_mode")? {
-        "ack-on-error" => Some(cell.time("link.fragment_ack")?),
+        "ack-on-error" => Some(cell.get("link.fragment_ack")?),
         _ => None,
     };
     let window = "link.fragment_window";
-    let session = cell.if_set(window, Cell::bytes)?.map(|window_bytes| {
-        let why = if acknowledged.is_none() {
-            "needs link.fragment_mode = \"ack-on-error\""
-        } else if window_bytes < u64::from(bytes) {
+    let session = cell.fields_if::<SessionSpec>(window)?;
+    let why = match session {
+        Some(_) if acknowledged.is_none() => "needs link.fragment_mode = \"ack-on-error\"",
+        Some(session) if session.window_bytes < frames.bytes => {
             "is at least a frame of link.fragment"
-        } else {
-            return Ok(SessionSpec {
-                window_bytes: window_bytes as u32,
-                ack_loss: cell.share("link.fragment_ack_loss")?,
-                timer: cell.time("link.fragment_timer")?,
-            });
-        };
-        Err(impossible(cell.place(window), format!("{window} {why}")))
-    });
-    Ok(Some(FragmentSpec {
-        bytes,
-        header_bytes: cell.bytes("link.fragment_header")? as u32,
-        loss: cell.share("link.fragment_loss")?,
-        acknowledged,
-        session: session.transpose()?,
-        rounds: ROUNDS,
-        duty_ppm,
-        receive_delay: cell.if_set("link.receive_delay", Cell::time)?,
-    }))
-}
-
-fn power(cell: &Cell) -> Result<Option<PowerSpec>, ScenarioError> {
-    let send = "link.power_send";
-    if !cell.has(send) {
-        return Ok(None);
+        }
+        _ => "",
+    };
+    if !why.is_empty() {
+        return Err(impossible(cell.place(window), format!("{window} {why}")));
     }
-    Ok(Some(PowerSpec {
-        send: cell.microwatts(send)?,
-        receive: cell.microwatts("link.power_receive")?,
-        listen: cell.microwatts("link.power_listen")?,
-        idle: cell.microwatts("link.power_idle")?,
-        sleep: cell.microwatts("link.power_sleep")?,
+    Ok(Some(FragmentSpec {
+        acknowledged,
+        session,
+        rounds: ROUNDS,
+        ..frames
     }))
 }
 
 fn radio(cell: &Cell) -> Result<Option<RadioSpec>, ScenarioError> {
-    let [down, up] = RATES.map(|path| cell.if_set(path, Cell::own_rate));
-    // Each needs the other.
-    let (Some(down_bps), Some(up_bps)) = (down?, up?) else {
+    // Each rate needs the other.
+    if !RATES.iter().all(|path| cell.has(path)) {
         return Ok(None);
-    };
+    }
+    let [down, up] = RATES.map(|path| own_rate(cell, path));
     Ok(Some(RadioSpec {
-        down_bps,
-        up_bps,
-        down_repetitions: cell.whole("link.down.repetitions")? as u32,
-        up_repetitions: cell.whole("link.up.repetitions")? as u32,
-        is_half_duplex: cell.text("link.duplex")? == "half",
-        turnaround: cell.time("link.duplex_turnaround")?,
+        down_bps: down?,
+        up_bps: up?,
+        ..cell.fields()?
     }))
 }
 
 #[cfg(test)]
 mod tests {
-    use carob_cc::time::Duration;
     use carob_sim::link::{LinkSpec, LossSpec};
     use carob_sim::random::Probability;
 

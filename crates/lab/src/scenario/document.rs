@@ -128,6 +128,24 @@ fn place(name: &str, text: &str, offset: usize) -> Place {
     }
 }
 
+keys! {
+    /// Names of a scenario and its cells, and text about it.
+    pub(super) KEYS;
+
+    "about", Text, -,
+        "Question of the scenario, in a sentence; `{key}` in it is the value of that key; by default the file's name.";
+    "study", Text, -,
+        "Short name of the study that it reproduces; by default `own`.";
+    "family", Text, -,
+        "Name of the scenario within its study; by default the file's name.";
+    "cell", Text, -,
+        "Name of a cell, with sweep keys in braces; by default `family` and all sweep keys.";
+    "compare_with", Text, -,
+        "Cell of a study whose published values are compared with, as `<study>/<cell>` with sweep keys in braces; without it, the cell itself. A change of the link or the workload on the command line rules the comparison out.";
+    "variant", Text, -,
+        "A name of a variant. Sweep it, and let `where` tables set the keys of each variant, where variants differ in several keys.";
+}
+
 /// Keys of every scenario.
 const REQUIRED: [&str; 2] = ["run.algorithms", "workload.kind"];
 

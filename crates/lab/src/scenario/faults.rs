@@ -6,37 +6,53 @@ use super::cell::Cell;
 use super::error::ScenarioError;
 use super::impossible;
 
+keys! {
+    /// Keys of faults.
+    pub(super) KEYS;
+
+    ClientRestarts {
+        first: "faults.client_restart", Span, -,
+            "When each client restarts, drawn uniformly: it loses its state, takes another port and sends outstanding requests again. Without it, no client restarts. Over UDP.";
+        interval: "faults.client_restart_interval", Time, "0 s", needs "faults.client_restart",
+            "Time from one restart of a client to its next; with 0 s there is one.";
+        down: "faults.client_down", Time, "0 s", needs "faults.client_restart",
+            "How long a restart of a client takes; datagrams that arrive meanwhile are lost.";
+    }
+
+    ServerRestarts {
+        first: "faults.server_restart", Time, -,
+            "When the server restarts and loses its state: remembered duplicates, unfinished bodies, its receive queue. Without it, it does not restart. Over UDP.";
+        interval: "faults.server_restart_interval", Time, "0 s", needs "faults.server_restart",
+            "Time from one restart of the server to the next; with 0 s there is one.";
+        down: "faults.server_down", Time, "0 s", needs "faults.server_restart",
+            "How long a restart of the server takes; datagrams that arrive meanwhile are lost.";
+    }
+
+    Rebindings {
+        first: "faults.rebinding", Span, -,
+            "When network address translation gives each client another port, drawn uniformly; a single time is the same for all. What the server sends to the old port is lost. Without it, ports stay. Over UDP.";
+        interval: "faults.rebinding_interval", Time, "0 s", needs "faults.rebinding",
+            "Time from one rebinding of a client to its next; with 0 s there is one.";
+    }
+
+    Outages {
+        first: "faults.outage", Time, -,
+            "When an outage of the link begins; packets sent during it are lost in both directions. Without it, there is none.";
+        interval: "faults.outage_interval", Time, "0 s", needs "faults.outage",
+            "Time from the beginning of one outage to that of the next; with 0 s there is one.";
+        duration: "faults.outage_duration", Time, "0 s", needs "faults.outage",
+            "How long an outage lasts; above 0 s where there is one.";
+    }
+}
+
 /// The faults of a cell.
 pub(super) fn of(cell: &Cell) -> Result<Faults, ScenarioError> {
-    let mut faults = Faults::default();
-    if let Some(first) = cell.if_set("faults.client_restart", Cell::span)? {
-        faults.client_restarts = Some(ClientRestarts {
-            first,
-            interval: cell.time("faults.client_restart_interval")?,
-            down: cell.time("faults.client_down")?,
-        });
-    }
-    if let Some(first) = cell.if_set("faults.server_restart", Cell::time)? {
-        faults.server_restarts = Some(ServerRestarts {
-            first,
-            interval: cell.time("faults.server_restart_interval")?,
-            down: cell.time("faults.server_down")?,
-        });
-    }
-    if let Some(first) = cell.if_set("faults.rebinding", Cell::span)? {
-        faults.rebindings = Some(Rebindings {
-            first,
-            interval: cell.time("faults.rebinding_interval")?,
-        });
-    }
-    if let Some(first) = cell.if_set("faults.outage", Cell::time)? {
-        faults.outages = Some(Outages {
-            first,
-            interval: cell.time("faults.outage_interval")?,
-            duration: cell.time("faults.outage_duration")?,
-        });
-    }
-    Ok(faults)
+    Ok(Faults {
+        client_restarts: cell.fields_if("faults.client_restart")?,
+        server_restarts: cell.fields_if("faults.server_restart")?,
+        rebindings: cell.fields_if("faults.rebinding")?,
+        outages: cell.fields_if("faults.outage")?,
+    })
 }
 
 /// Checks that the faults of a run are possible.

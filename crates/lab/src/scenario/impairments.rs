@@ -7,30 +7,52 @@ use carob_sim::random::Probability;
 use super::cell::Cell;
 use super::error::ScenarioError;
 use super::impossible;
+use super::link::own_rate;
+
+keys! {
+    /// Keys of impairments.
+    pub(super) KEYS;
+
+    "link.policer", Rate, -,
+        "Rate of a token bucket before each buffer, which drops what exceeds it. Without it, there is none.";
+    "link.policer_burst", Bytes(68, 1 << 40), "10 kB",
+        "Size of that bucket, full at the beginning: at least `link.mtu`.";
+
+    Impairments {
+        _: "link.bit_errors", Number, "0",
+            "Bit error rate, as in `1/100000`: a packet of n bytes is lost with probability 1 - (1 - rate)^(8 n), besides other loss.";
+        corruption: "link.corruption", Percent, "0 %",
+            "Share of packets that arrive damaged, so that a checksum discards them; not counted as lost.";
+        duplication: "link.duplication", Percent, "0 %",
+            "Share of packets that arrive twice; the copy uses no capacity.";
+    }
+
+    Reordering {
+        share: "link.reordering", Percent, "0 %",
+            "Share of packets that arrive later by `link.reordering_delay`, so that later ones overtake them.";
+        delay: "link.reordering_delay", Distribution, "100 ms",
+            "Additional delay of these packets.";
+    }
+}
 
 /// The impairments of a direction. Those after the bottleneck are of lossy directions.
 pub(super) fn of(cell: &Cell, is_lossy: bool, mtu: u64) -> Result<Impairments, ScenarioError> {
-    let mut impairments = Impairments {
-        policer: policer(cell, mtu)?,
-        ..Impairments::NONE
-    };
+    let mut impairments = Impairments::NONE;
     if is_lossy {
-        let share = cell.share("link.reordering")?;
-        let delay = cell.distribution("link.reordering_delay")?;
-        let is_reordered = share != Probability::NEVER && !delay.is_zero();
-        let rate = cell.number("link.bit_errors")?;
+        let reordering: Reordering = cell.fields()?;
+        let is_reordered = reordering.share != Probability::NEVER && !reordering.delay.is_zero();
+        let rate: Ratio = cell.get("link.bit_errors")?;
         impairments = Impairments {
             bit_errors: if rate.of(u64::from(u32::MAX)) == 0 {
                 Ratio::new(0, 1)
             } else {
                 rate
             },
-            corruption: cell.share("link.corruption")?,
-            reordering: is_reordered.then_some(Reordering { share, delay }),
-            duplication: cell.share("link.duplication")?,
-            ..impairments
+            reordering: is_reordered.then_some(reordering),
+            ..cell.fields()?
         };
     }
+    impairments.policer = policer(cell, mtu)?;
     impairments.check().map_err(|why| {
         let path = "link.bit_errors";
         let value = cell.setting(path).unwrap_or_default();
@@ -44,9 +66,9 @@ fn policer(cell: &Cell, mtu: u64) -> Result<Option<Policer>, ScenarioError> {
     if !cell.has(path) {
         return Ok(None);
     }
-    let rate_bps = cell.own_rate(path)?;
+    let rate_bps = own_rate(cell, path)?;
     let path = "link.policer_burst";
-    let burst_bytes = cell.bytes(path)?;
+    let burst_bytes: u64 = cell.get(path)?;
     if burst_bytes < mtu {
         let why =
             format!("{path} is {burst_bytes} B, too small for a packet of link.mtu ({mtu} B)");

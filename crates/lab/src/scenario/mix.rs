@@ -10,6 +10,30 @@ use super::settings::Settings;
 use super::value::Value;
 use super::{Setting, impossible};
 
+keys! {
+    /// Keys of the other clients.
+    pub(super) KEYS;
+
+    "mix.first", Text, -,
+        "Where set, the only one of `run.algorithms` that runs in the cell.";
+    "mix.second", Text, -,
+        "Algorithm of other clients on the same network, which do the same but for the keys below; without it there are none.";
+    "mix.second_kind", Word(&["blockwise-get", "exchanges"]), -, needs "mix.second",
+        "`workload.kind` of the other clients; without it, the same.";
+    "mix.second_requests", Whole(1, 1_000_000), -, needs "mix.second",
+        "`workload.requests` of the other clients; without it, the same.";
+    "mix.second_request", Bytes(0, 1 << 20), -, needs "mix.second",
+        "`workload.request` of the other clients; without it, the same.";
+    "mix.second_response", Bytes(0, 1 << 20), -, needs "mix.second",
+        "`workload.response` of the other clients; without it, the same.";
+    "mix.second_clients", Whole(1, CLIENTS_MAX as u64), -, needs "mix.second",
+        "How many other clients; without it, as many as `workload.clients`.";
+    "mix.second_nstart", Whole(1, u16::MAX as u64), -, needs "mix.second",
+        "NSTART of the other clients; without it, that of their algorithm.";
+    "mix.second_parallel", Whole(1, 1_024), -, needs "mix.second",
+        "Requests at once of the other clients; without it, `workload.parallel`.";
+}
+
 /// The algorithm of the other clients, if there are any.
 pub(super) fn second(
     settings: &Settings,
@@ -39,21 +63,21 @@ pub(super) fn others(cell: &Cell) -> Result<Vec<ClientGroup>, ScenarioError> {
     let mut group = of_second(cell).group(second)?;
     let path = "mix.second_clients";
     if cell.has(path) {
-        let (own, others) = (group.clients, cell.whole(path)?);
-        if u64::from(own) + others > u64::from(CLIENTS_MAX) {
+        let (own, others) = (group.clients, cell.get::<u32>(path)?);
+        if u64::from(own) + u64::from(others) > u64::from(CLIENTS_MAX) {
             let why =
                 format!("{own} clients and {others} others; a link has at most {CLIENTS_MAX}");
             return Err(impossible(cell.place(path), why));
         }
-        group.clients = others as u32;
+        group.clients = others;
     }
     if cell.has("mix.second_nstart") {
-        group.transmission.nstart = cell.whole("mix.second_nstart")? as u16;
+        group.transmission.nstart = cell.get("mix.second_nstart")?;
     }
     if cell.has("mix.second_parallel")
         && let Workload::Requests(requests) = &mut group.workload
     {
-        requests.parallel = cell.whole("mix.second_parallel")? as u32;
+        requests.parallel = cell.get("mix.second_parallel")?;
     }
     Ok(vec![group])
 }

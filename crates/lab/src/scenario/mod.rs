@@ -7,6 +7,7 @@
 
 pub mod builtin;
 pub mod error;
+#[macro_use]
 pub mod keys;
 pub mod value;
 
@@ -17,7 +18,9 @@ mod describe;
 mod device;
 mod document;
 mod faults;
+mod fields;
 mod impairments;
+mod link;
 mod mesh;
 mod mix;
 mod network;
@@ -51,6 +54,7 @@ pub use tcp::TcpSetting;
 use algorithm::{Only, algorithms_of};
 use cases::{Cases, Condition};
 use document::{Raw, Written};
+use fields::Field;
 use keys::NotFound;
 use settings::{Settings, defaults};
 use value::{Kind, Value, Values};
@@ -397,23 +401,14 @@ impl Scenario {
     }
 
     fn text(&self, path: &str) -> &str {
-        match self.settings.get(path) {
-            Some(Setting {
-                value: Value::Text(text),
-                ..
-            }) => text,
-            _ => "",
-        }
+        self.settings.word(path).unwrap_or_default()
     }
 
     fn whole(&self, path: &str) -> u64 {
-        match self.settings.get(path) {
-            Some(Setting {
-                value: Value::Whole(n),
-                ..
-            }) => *n,
-            _ => 0,
-        }
+        let setting = self.settings.get(path);
+        setting
+            .and_then(|s| Field::of(&s.value))
+            .unwrap_or_default()
     }
 }
 

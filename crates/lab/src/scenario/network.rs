@@ -3,7 +3,7 @@
 use carob_sim::link::LinkSpec;
 use carob_sim::spec::NetworkSpec;
 
-use super::keys::KEYS;
+use super::keys;
 use super::settings::default_of;
 use super::{Cell, Scenario, mesh};
 use crate::text::distinct;
@@ -12,17 +12,6 @@ use crate::text::distinct;
 const LISTED_MAX: usize = 6;
 /// The longest value that is shown whole, in characters.
 const SHOWN_MAX: usize = 60;
-
-/// Tables of wireless networks, in the order of the description, each with its subject.
-const MESH_TABLES: [(&str, &str); 7] = [
-    ("mesh", "Wireless network"),
-    ("radio", "Radio"),
-    ("mac", "MAC"),
-    ("lowpan", "6LoWPAN"),
-    ("rpl", "RPL"),
-    ("node", "Nodes"),
-    ("traffic", "Traffic"),
-];
 
 /// Impairments of the link, which a description names if they are set.
 const IMPAIRMENTS: [&str; 30] = [
@@ -68,7 +57,7 @@ impl Scenario {
         let mut facts = if mesh::is_one(&first.settings) {
             let told =
                 |(table, name): (&str, &str)| (name.to_owned(), changed(cells, table).join(", "));
-            MESH_TABLES.map(told).into()
+            mesh::TABLES.map(told).into()
         } else {
             self.link(cells)
         };
@@ -185,7 +174,7 @@ fn has_kind(cells: &[&Cell], kind: &str) -> bool {
 /// The keys of a table that are not at their defaults, with their values.
 fn changed(cells: &[&Cell], table: &str) -> Vec<String> {
     let of_table = |path: &&str| path.split('.').next() == Some(table);
-    let paths = KEYS.iter().map(|key| key.path).filter(of_table);
+    let paths = keys::all().map(|key| key.path).filter(of_table);
     changed_keys(cells, &paths.collect::<Vec<_>>())
 }
 

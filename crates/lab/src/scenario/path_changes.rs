@@ -17,6 +17,18 @@ use super::error::ScenarioError;
 use super::impossible;
 use super::value::{Kind, Value, read_distribution};
 
+keys! {
+    /// Keys of changes of the path.
+    pub(super) KEYS;
+
+    "link.changes", Text, -,
+        "Changes of rate, delay and loss over time, in both directions, in statements separated by `;`: `rate`, `delay`, `loss` or `outage`, then `from`, `to` or `for`, `every` and `over` with times, as in `rate / 10 from 6 s to 60 s` (docs/link-physics.md).";
+    "link.down.changes", Text, -,
+        "The same towards the constrained side alone, after those of `link.changes`.";
+    "link.up.changes", Text, -,
+        "The same from the constrained side alone, after those of `link.changes`.";
+}
+
 /// The most statements of a text.
 const STATEMENTS_MAX: usize = 64;
 

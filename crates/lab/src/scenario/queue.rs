@@ -11,6 +11,20 @@ use super::impossible;
 /// RFC 8289 4.3.
 const CODEL_TARGET: Duration = Duration::from_millis(5);
 
+keys! {
+    /// Keys of queue disciplines.
+    pub(super) KEYS;
+
+    "link.queue", Word(&["drop-tail", "codel", "fq-codel"]), "drop-tail",
+        "What is dropped or marked before the buffers are full: nothing, as CoDel (RFC 8289) says, or CoDel with a queue for each client (FQ-CoDel, RFC 8290; over UDP).";
+    "link.ecn", Word(&["off", "on"]), "off",
+        "Whether `codel` marks packets of connections that agreed on it (`tcp.ecn`) instead of dropping them (RFC 3168).";
+    "link.codel_target", Time, -,
+        "Standing wait that is too long for CoDel; by default 5 ms, or the time of a packet of `link.mtu` on the line if that is longer (RFC 8289 4.4).";
+    "link.codel_interval", Time, "100 ms",
+        "How long it must have been so; a typical round-trip time (RFC 8289 4.3).";
+}
+
 /// Checks that the queues of a run are possible.
 pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
     let is_fair = cell.text("link.queue")? == "fq-codel";
@@ -25,7 +39,7 @@ pub(super) fn check(cell: &Cell, spec: &RunSpec) -> Result<(), ScenarioError> {
 impl Cell {
     /// Queue discipline of a buffer before a line of `rate_bps`.
     pub(super) fn discipline(&self, mtu: u64, rate_bps: u64) -> Result<Discipline, ScenarioError> {
-        let ecn = self.text("link.ecn")? == "on";
+        let ecn = self.get("link.ecn")?;
         Ok(match self.text("link.queue")? {
             "codel" => Discipline::CoDel(self.codel(mtu, rate_bps, ecn)?),
             "fq-codel" => Discipline::FqCoDel(self.codel(mtu, rate_bps, false)?),
@@ -36,14 +50,14 @@ impl Cell {
     fn codel(&self, mtu: u64, rate_bps: u64, ecn: bool) -> Result<CoDelSpec, ScenarioError> {
         let path = "link.codel_target";
         let target = if self.has(path) {
-            self.time(path)?
+            self.get(path)?
         } else {
             let packet = u128::from(mtu) * 8_000_000 / u128::from(rate_bps.max(1));
             let micros = u64::try_from(packet).unwrap_or(u64::MAX);
             CODEL_TARGET.max(Duration::from_micros(micros))
         };
         let path = "link.codel_interval";
-        let interval = self.time(path)?;
+        let interval: Duration = self.get(path)?;
         if interval.is_zero() {
             let why = "link.codel_interval is 0, so nothing would ever stand long enough";
             return Err(impossible(self.place(path), why));

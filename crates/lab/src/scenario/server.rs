@@ -1,26 +1,41 @@
 //! Costs of requests at the server, from the keys of the `server` table.
 
-use carob_sim::spec::{Copies, PauseSchedule, ServerSpec, Transport, Works};
+use carob_sim::spec::{Copies, PauseSchedule, SERVER_QUEUE_MAX, ServerSpec, Transport, Works};
 
 use super::cell::Cell;
 use super::error::ScenarioError;
 use super::impossible;
 
+keys! {
+    /// Keys of the server.
+    pub(super) KEYS;
+
+    ServerSpec {
+        service: "server.service", Distribution, "0 s",
+            "How long the server works on each datagram, one at a time, while others wait. A range is drawn uniformly. Over UDP.";
+        works: "server.separate", Word { "off" => Works::Endpoint, "on" => Works::Application }, "off",
+            "Separate responses (RFC 7252 5.2.2): with `on` the endpoint acknowledges a request whose response takes longer than 100 ms, and the application takes `server.service` for it, one request at a time.";
+        queue: "server.receive_queue", Whole(1, SERVER_QUEUE_MAX as u64), "50",
+            "Datagrams that may wait for the server, the one it works on apart; more are dropped. With `server.separate` requests; more are answered with 5.03. Where `server.service` is not 0 or there are pauses.";
+        copies: "server.copies", Word { "cost" => Copies::Cost, "free" => Copies::Free }, "cost",
+            "Whether a retransmission of a request that the server has worked on takes it as long as the request, or no time.";
+    }
+
+    PauseSchedule {
+        first: "server.pause", Time, -,
+            "When a pause of the server begins, in which it does no work, as in garbage collection. Without it, there is none. Over UDP.";
+        interval: "server.pause_interval", Time, "0 s", needs "server.pause",
+            "Time from the beginning of one pause to that of the next; with 0 s there is one.";
+        lasts: "server.pause_duration", Time, "0 s", needs "server.pause",
+            "How long a pause lasts; above 0 s where there is one.";
+    }
+}
+
 /// The server of a cell.
 pub(super) fn of(cell: &Cell, transport: Transport) -> Result<ServerSpec, ScenarioError> {
     let spec = ServerSpec {
-        service: cell.distribution("server.service")?,
-        queue: cell.whole("server.receive_queue")? as u32,
-        copies: match cell.text("server.copies")? {
-            "free" => Copies::Free,
-            _ => Copies::Cost,
-        },
-        works: if cell.is_on("server.separate")? {
-            Works::Application
-        } else {
-            Works::Endpoint
-        },
         pauses: pauses(cell)?,
+        ..cell.fields()?
     };
     if spec.is_used() && transport != Transport::Datagrams {
         let path = match spec.pauses {
@@ -36,11 +51,10 @@ pub(super) fn of(cell: &Cell, transport: Transport) -> Result<ServerSpec, Scenar
 }
 
 fn pauses(cell: &Cell) -> Result<Option<PauseSchedule>, ScenarioError> {
-    let Some(first) = cell.if_set("server.pause", Cell::time)? else {
+    let Some(pauses) = cell.fields_if::<PauseSchedule>("server.pause")? else {
         return Ok(None);
     };
-    let interval = cell.time("server.pause_interval")?;
-    let lasts = cell.time("server.pause_duration")?;
+    let (interval, lasts) = (pauses.interval, pauses.lasts);
     if lasts.is_zero() {
         let why = "server.pause needs server.pause_duration, above 0 s";
         return Err(impossible(cell.place("server.pause"), why));
@@ -49,11 +63,7 @@ fn pauses(cell: &Cell) -> Result<Option<PauseSchedule>, ScenarioError> {
         let why = format!("server.pause_interval {interval} is no longer than a pause ({lasts})");
         return Err(impossible(cell.place("server.pause_interval"), why));
     }
-    Ok(Some(PauseSchedule {
-        first,
-        interval,
-        lasts,
-    }))
+    Ok(Some(pauses))
 }
 
 #[cfg(test)]

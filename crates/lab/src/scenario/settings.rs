@@ -42,6 +42,11 @@ impl Settings {
         own.or_else(|| Some(&self.shared.get(path)?.setting))
     }
 
+    /// The text or word of a key.
+    pub(super) fn word(&self, path: &str) -> Option<&str> {
+        self.get(path)?.value.word()
+    }
+
     pub(super) fn contains_key(&self, path: &str) -> bool {
         self.get(path).is_some()
     }
@@ -124,7 +129,7 @@ fn line(path: &str, setting: &Setting) -> String {
 pub(super) fn defaults() -> &'static BTreeMap<&'static str, Value> {
     static DEFAULTS: LazyLock<BTreeMap<&str, Value>> = LazyLock::new(|| {
         let read = |key: &keys::Key| Some((key.path, Value::read(key.kind, key.default?)?));
-        keys::KEYS.iter().filter_map(read).collect()
+        keys::all().filter_map(read).collect()
     });
     &DEFAULTS
 }

@@ -12,6 +12,14 @@ use super::settings::Settings;
 use super::value::{Kind, Value};
 use super::{Setting, impossible};
 
+keys! {
+    /// Keys of TCP besides its settings.
+    pub(super) KEYS;
+
+    "tcp.profile", Word(&["thesis", "kernel", "rfc", "modern"]), "modern",
+        "Whose TCP the algorithms over TCP (`tcp-newreno`, `tcp-cubic`, `tcp-bbr1`, `tcp-bbr3`) are, where no setting says more.";
+}
+
 /// Settings without a key: the algorithm's name selects them.
 const OF_THE_NAME: &str = "congestion";
 
@@ -118,10 +126,7 @@ pub(super) fn settings_of(
     mtu: u64,
 ) -> Result<TcpSettings, ScenarioError> {
     let whole = Place::Scenario(String::new());
-    let profile = match settings.get("tcp.profile").map(|s| &s.value) {
-        Some(Value::Text(name)) => settings::profile(name),
-        _ => None,
-    };
+    let profile = settings.word("tcp.profile").and_then(settings::profile);
     let Some(profile) = profile else {
         return Err(impossible(&whole, "there is no such TCP profile"));
     };

@@ -11,6 +11,22 @@ use super::error::{Place, ScenarioError};
 use super::impossible;
 use crate::link_trace::{Source, read_value};
 
+keys! {
+    /// Keys of traces.
+    pub(super) KEYS;
+
+    Replay {
+        end: "link.trace_end", Word { "loop" => TraceEnd::Loop, "cut" => TraceEnd::Cut }, "loop",
+            "What follows the end of `link.down.trace` and `link.up.trace`: the trace again, or the direction's own rate, delay and loss.";
+        start: "link.trace_start", Word { "first" => TraceStart::First, "drawn" => TraceStart::Drawn }, "first",
+            "Where a trace begins: at its first row, or at a time that the seed draws, the same for traces of equal length.";
+        _: "link.down.trace", Text, -,
+            "File with a series of rate, delay and loss towards the constrained side, relative to the scenario: CSV or Mahimahi's format (docs/traces.md).";
+        _: "link.up.trace", Text, -,
+            "File with a series of rate, delay and loss from the constrained side, relative to the scenario: CSV or Mahimahi's format (docs/traces.md).";
+    }
+}
+
 /// Traces of a scenario by the folder of their path and their value, each read once.
 #[derive(Debug, Default)]
 pub(super) struct TraceFiles(BTreeMap<(String, String), Source>);
@@ -56,17 +72,12 @@ pub(super) fn replay(cell: &Cell, direction: &str) -> Result<Option<Replay>, Sce
     let Some(trace) = cell.traces.get(direction) else {
         return Ok(None);
     };
-    Ok(Some(Replay {
+    let replay = Replay {
         trace: trace.clone(),
-        end: match cell.text("link.trace_end")? {
-            "cut" => TraceEnd::Cut,
-            _ => TraceEnd::Loop,
-        },
-        start: match cell.text("link.trace_start")? {
-            "drawn" => TraceStart::Drawn,
-            _ => TraceStart::First,
-        },
-    }))
+        end: TraceEnd::Loop,
+        start: TraceStart::First,
+    };
+    cell.fields_over(replay).map(Some)
 }
 
 #[cfg(test)]

@@ -214,6 +214,14 @@ impl Value {
         })
     }
 
+    /// A text or a word.
+    pub(super) fn word(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// As in names of cells: without spaces and, where it is clear, without units.
     pub fn bare(&self) -> String {
         match self {

@@ -1,6 +1,8 @@
 //! Workload of clients, from the keys of the `workload` table.
 
-use carob_sim::spec::{AfterFailure, Batches, Periodic, QBlock, Reconnect, Requests, Workload};
+use carob_sim::spec::{
+    AfterFailure, Batches, CLIENTS_MAX, Periodic, QBlock, Reconnect, Requests, Workload,
+};
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
@@ -17,6 +19,67 @@ const HEADER: u64 = 4;
 /// The payload marker.
 const MARKER: u64 = 1;
 
+keys! {
+    /// Keys of clients that send requests. Some are of other workloads, too.
+    pub(super) KEYS;
+
+    "workload.kind", Word(&["blockwise-get", "exchanges", "notifications", "mesh"]), -,
+        "What clients do: get something large, in blocks over UDP; make requests of one exchange each; observe a server on the constrained side of the link, which notifies them in rounds; or, without a link, send messages over a wireless network of many hops to its sinks.";
+    "workload.clients", Whole(1, CLIENTS_MAX as u64), "1",
+        "Clients behind the link, each with its own flow.";
+
+    Requests {
+        count: "workload.requests", Whole(1, 1_000_000), "1",
+            "Requests of each client, one after the other.";
+        _: "workload.request", Bytes(0, 1 << 20), "0 B",
+            "Size of each request: of its payload, which makes it a POST, or of the message (`workload.size_of`).";
+        _: "workload.response", Bytes(0, 1 << 30), -,
+            "Size of each response: of its whole payload, or of the message (`workload.size_of`); must be set.";
+        _: "workload.size_of", Word(&["payload", "message"]), "payload",
+            "What `workload.request` and `workload.response` measure: payloads, or CoAP messages as they are over UDP.";
+        block_bytes: "workload.block", Bytes(16, 1_024), "256 B",
+            "Size of a block, a power of two (RFC 7959).";
+        path: "workload.path", Text, "hello",
+            "Uri-Path of the request, one segment.";
+        token_bytes: "workload.token_bytes", Whole(0, 8), "0",
+            "Length of the token; at least 1 in a `mesh`.";
+        _: "workload.start_spread", Span, "0-1 s",
+            "When clients begin, drawn uniformly.";
+        after_failure: "workload.after_failure", Word { "stop" => AfterFailure::Stop, "next" => AfterFailure::Next }, "stop",
+            "What a client does after a request that was given up: nothing more, or it makes the next. With `workload.request_period` the clock decides: requests go on under both, and `stop` only ends the client's flow, which counts as failed; the run ends with the last flow.";
+        poll: "workload.poll", Time, "0 s",
+            "Interval at which a sleepy client polls: datagrams for it wait until then. With 0 s it always receives.";
+        parallel: "workload.parallel", Whole(1, 1_024), "1",
+            "Requests that a client makes at once, the next when one was answered; how many are on their way is up to NSTART.";
+        q_block: "workload.q_block", Word { "off" => QBlock::Off, "con" => QBlock::Confirmable, "non" => QBlock::NonConfirmable }, "off",
+            "Bodies larger than a block over UDP by Q-Block1 and Q-Block2 (RFC 9177), in CON or NON requests.";
+    }
+
+    Batches {
+        _: "workload.client", Word(&["continuous", "random"]), "continuous",
+            "Whether clients stay, or make their requests in batches of random length and forget everything after each: they start anew from another port, over TCP with another connection.";
+        least: "workload.batch_least", Whole(1, 1_000_000), "1",
+            "The fewest requests in a batch of a random client; each is drawn uniformly.";
+        most: "workload.batch_most", Whole(1, 1_000_000), "10",
+            "The most requests in a batch of a random client.";
+        pause: "workload.batch_pause", Span, "0 s",
+            "Time between the batches of a random client, drawn uniformly.";
+        reconnect: "workload.reconnect", Word { "at-once" => Reconnect::AtOnce, "closed" => Reconnect::Closed, "closed-by-both" => Reconnect::ClosedByBoth }, "at-once",
+            "When a random client over TCP makes its next connection: at once, when it has the server's FIN of the last one, or when the server has its last ACK, too.";
+    }
+
+    Periodic {
+        period: "workload.request_period", Time, "0 s",
+            "Time from one request of a client to its next, whatever became of earlier ones and whatever `workload.after_failure` says; with 0 s each follows the response to the one before.";
+        jitter: "workload.request_jitter", Time, "0 s",
+            "The most that a periodic request comes late, drawn for each.";
+        burst: "workload.request_burst", Whole(1, 1_000), "1",
+            "Periodic requests at once in a burst.";
+        burst_probability: "workload.burst_probability", Percent, "0 %",
+            "Share of periods that bring a burst instead of one request.";
+    }
+}
+
 /// The key with the number of clients.
 pub(super) fn clients(cell: &Cell) -> Result<&'static str, ScenarioError> {
     Ok(match cell.text("workload.kind")? {
@@ -29,11 +92,12 @@ pub(super) fn clients(cell: &Cell) -> Result<&'static str, ScenarioError> {
 pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload, ScenarioError> {
     match cell.text("workload.kind")? {
         "notifications" => return notifications::of(cell).map(Workload::Notifications),
-        "mesh" => return mesh::traffic(cell).map(Workload::MeshTraffic),
+        "mesh" => return mesh::traffic::of(cell).map(Workload::MeshTraffic),
         _ => {}
     }
-    let block = cell.bytes("workload.block")?;
-    let token = cell.whole("workload.token_bytes")?;
+    let requests: Requests = cell.fields()?;
+    let block = u64::from(requests.block_bytes);
+    let token = u64::from(requests.token_bytes);
     let place = cell.place("workload.block");
     if !block.is_power_of_two() {
         let why = format!("workload.block is {block} B; a block is a power of two (RFC 7959)");
@@ -52,15 +116,10 @@ pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload,
             return Err(impossible(cell.place(&path), why));
         }
     }
-    let q_block = match cell.text("workload.q_block")? {
-        "con" => QBlock::Confirmable,
-        "non" => QBlock::NonConfirmable,
-        _ => QBlock::Off,
-    };
     let largest = if in_one { request.max(response) } else { block };
-    let around = match q_block {
+    let around = match requests.q_block {
         QBlock::Off => AROUND_A_BLOCK,
-        _ => AROUND_A_Q_BLOCK + cell.text("workload.path")?.len() as u64,
+        _ => AROUND_A_Q_BLOCK + requests.path.len() as u64,
     };
     if let Some((mtu, header)) = in_blocks
         && let packet = largest + token + around + header
@@ -71,28 +130,27 @@ pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload,
         );
         return Err(impossible(place, why));
     }
+    if requests.parallel > 1 && token == 0 {
+        let path = "workload.parallel";
+        let why = format!(
+            "{path} is {}, and answers to several requests are distinguished by their \
+             tokens; set workload.token_bytes",
+            requests.parallel
+        );
+        return Err(impossible(cell.place(path), why));
+    }
     Ok(Workload::Requests(Requests {
-        count: cell.whole("workload.requests")? as u32,
         request_bytes: request as u32,
         response_bytes: response as u32,
-        block_bytes: block as u16,
-        path: cell.text("workload.path")?.to_owned(),
-        token_bytes: token as u8,
-        parallel: parallel(cell, token)?,
         batches: batches(cell)?,
         periodic: periodic(cell)?,
-        poll: cell.time("workload.poll")?,
-        q_block,
-        after_failure: match cell.text("workload.after_failure")? {
-            "next" => AfterFailure::Next,
-            _ => AfterFailure::Stop,
-        },
+        ..requests
     }))
 }
 
 /// The bytes of a body: as configured, or the rest of a message of that size over UDP.
 fn body(cell: &Cell, path: &str) -> Result<u64, ScenarioError> {
-    let bytes = cell.bytes(path)?;
+    let bytes: u64 = cell.get(path)?;
     if cell.text("workload.size_of")? != "message" {
         return Ok(bytes);
     }
@@ -105,7 +163,7 @@ fn body(cell: &Cell, path: &str) -> Result<u64, ScenarioError> {
         }
         _ => 0,
     };
-    let bare = HEADER + cell.whole("workload.token_bytes")? + options;
+    let bare = HEADER + cell.get::<u64>("workload.token_bytes")? + options;
     match bytes.checked_sub(bare) {
         Some(0) => Ok(0),
         Some(MARKER) | None => {
@@ -120,23 +178,9 @@ fn body(cell: &Cell, path: &str) -> Result<u64, ScenarioError> {
     }
 }
 
-/// Requests in parallel; tokens distinguish the requests of a client.
-fn parallel(cell: &Cell, token: u64) -> Result<u32, ScenarioError> {
-    let path = "workload.parallel";
-    let parallel = cell.whole(path)?;
-    if parallel > 1 && token == 0 {
-        let why = format!(
-            "{path} is {parallel}, and answers to several requests are distinguished by their \
-             tokens; set workload.token_bytes"
-        );
-        return Err(impossible(cell.place(path), why));
-    }
-    Ok(parallel as u32)
-}
-
 fn periodic(cell: &Cell) -> Result<Option<Periodic>, ScenarioError> {
-    let period = cell.time("workload.request_period")?;
-    if period.is_zero() {
+    let periodic: Periodic = cell.fields()?;
+    if periodic.period.is_zero() {
         let keys = ["request_jitter", "request_burst", "burst_probability"]
             .map(|key| format!("workload.{key}"));
         let is_set = |key: &&String| !matches!(cell.place(key), Place::Scenario(_));
@@ -148,33 +192,19 @@ fn periodic(cell: &Cell) -> Result<Option<Periodic>, ScenarioError> {
             None => Ok(None),
         };
     }
-    Ok(Some(Periodic {
-        period,
-        jitter: cell.time("workload.request_jitter")?,
-        burst: cell.whole("workload.request_burst")? as u32,
-        burst_probability: cell.share("workload.burst_probability")?,
-    }))
+    Ok(Some(periodic))
 }
 
 fn batches(cell: &Cell) -> Result<Option<Batches>, ScenarioError> {
     if cell.text("workload.client")? != "random" {
         return Ok(None);
     }
-    let [least, most] = ["workload.batch_least", "workload.batch_most"];
-    let (fewest, path) = (cell.whole(least)?, most);
-    let most = cell.whole(path)?;
-    if fewest > most {
-        let why = format!("{least} is {fewest} and {path} is {most}");
+    let batches: Batches = cell.fields()?;
+    if batches.least > batches.most {
+        let path = "workload.batch_most";
+        let (least, most) = (batches.least, batches.most);
+        let why = format!("workload.batch_least is {least} and {path} is {most}");
         return Err(impossible(cell.place(path), why));
     }
-    Ok(Some(Batches {
-        least: fewest as u32,
-        most: most as u32,
-        pause: cell.span("workload.batch_pause")?,
-        reconnect: match cell.text("workload.reconnect")? {
-            "closed" => Reconnect::Closed,
-            "closed-by-both" => Reconnect::ClosedByBoth,
-            _ => Reconnect::AtOnce,
-        },
-    }))
+    Ok(Some(batches))
 }

@@ -10,7 +10,7 @@ use carob_cc::time::{Duration, Instant};
 use super::direction::{DOWN, UP};
 
 /// Rates and duplex mode of a device's radio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RadioSpec {
     /// Bits per second that the device receives; above 0.
     pub down_bps: u64,

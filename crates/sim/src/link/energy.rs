@@ -5,7 +5,7 @@ use carob_cc::time::{Duration, Instant};
 use super::sleep::SleepSpec;
 
 /// Power of a radio by state, in microwatts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PowerSpec {
     /// While it sends.
     pub send: u64,

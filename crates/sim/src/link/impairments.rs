@@ -34,7 +34,7 @@ pub struct Policer {
 }
 
 /// Packets that arrive late, so that later ones overtake them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reordering {
     /// Share of packets that are late.
     pub share: Probability,

@@ -9,7 +9,7 @@ use super::direction::UP;
 use crate::random::{Probability, Stream};
 
 /// Fragments of a device's packets. Frames take turns on its one radio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FragmentSpec {
     /// Bytes of a packet that a frame carries at most; above 0.
     pub bytes: u32,
@@ -37,7 +37,7 @@ pub const RX2_AFTER: Duration = Duration::from_secs(1);
 
 /// Acknowledged fragments of packets that need several frames (RFC 8724 8.4.3, RFC 9011 5.6.2). Shorter packets are not
 /// fragments and have no acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionSpec {
     /// Bytes of a window, after which the device waits for an acknowledgement; at least a frame.
     pub window_bytes: u32,

@@ -9,7 +9,7 @@ use crate::distribution::TimeDistribution;
 use crate::random::Stream;
 
 /// Times at which an idle device can be reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SleepSpec {
     /// Time from one paging occasion to the next; 0 if the device always listens.
     pub cycle: Duration,
@@ -20,7 +20,7 @@ pub struct SleepSpec {
 }
 
 /// Power saving mode: nothing reaches the device, until it sends or wakes up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PowerSaving {
     /// Time after the release of a connection, and after each wake-up, before it begins (T3324).
     pub active: Duration,
@@ -93,7 +93,7 @@ impl SleepSpec {
 
 /// Set-up of a device's connection after idle time. A packet waits for it besides its time on the link;
 /// packets of other devices do not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleSetup {
     /// Time that a set-up takes, drawn on the stream (`"link/idle-setup"`, host).
     pub takes: TimeDistribution,

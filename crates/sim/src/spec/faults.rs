@@ -45,7 +45,7 @@ impl std::error::Error for FaultError {}
 ///
 /// A client loses its endpoint with all exchanges, controllers and transfers, and sends from another
 /// port. When it is up again it sends its outstanding requests again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientRestarts {
     /// Time of a client's first restart, drawn uniformly (stream `"fault/client_restart"`, client).
     pub first: Span,
@@ -72,7 +72,7 @@ impl ClientRestarts {
 /// A server loses its endpoint: the duplicates it remembers, its observers, the bodies it puts
 /// together, its receive queue. Its address stays. So it executes a request again whose response was
 /// lost, and does not know the blocks that came before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerRestarts {
     /// Time of the first restart.
     pub first: Duration,
@@ -95,7 +95,7 @@ impl ServerRestarts {
 /// datagrams come from another port, and datagrams to the previous port are lost. The client does not
 /// notice. To the server the address is a new peer, without the duplicates, controllers and transfers of
 /// the previous address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rebindings {
     /// Time of a client's first rebinding, drawn uniformly (stream `"fault/rebinding"`, client). With
     /// equal bounds all clients are rebound at once, as by the restart of a shared translator.
@@ -120,7 +120,7 @@ impl Rebindings {
 ///
 /// Packets that are sent during an outage are lost before they use the link. Those that are on the link
 /// or in its buffer already arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outages {
     /// Beginning of the first outage.
     pub first: Duration,

@@ -109,7 +109,7 @@ pub enum Sink {
 }
 
 /// Bursts of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bursts {
     /// Time of the first burst after the warm-up. A node's own offset, drawn uniformly from this
     /// span (stream `"mesh/burst"`, node), is the same for all of its bursts.
@@ -162,7 +162,7 @@ impl Bursts {
 }
 
 /// Clients that stop for good after a response that follows another one soon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientStops {
     /// Probability that a response which follows another one soon is a client's last (stream
     /// `"mesh/stop"`, node).

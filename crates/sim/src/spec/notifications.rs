@@ -22,7 +22,7 @@ pub const DURATION_MAX: Duration = Duration::from_secs(24 * 3_600);
 pub const LAG: Duration = Duration::from_secs(3);
 
 /// The workload: rounds of notifications.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notifications {
     /// Whether each client observes a device of its own, with its own radio or node, instead of one device
     /// that all observe. Not with [`aggregate`](Self::aggregate), which one server has.

@@ -38,7 +38,7 @@ pub enum Works {
 }
 
 /// Pauses of a server. Work that meets one continues after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseSchedule {
     /// Beginning of the first.
     pub first: Duration,

@@ -94,7 +94,7 @@ pub enum QBlock {
 
 /// Periodic requests of a client that keeps its state, as of a device that reports: whatever became
 /// of earlier requests, the next ones are due by the clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Periodic {
     /// Time from one nominal time to the next, the first being the client's start; above zero.
     pub period: Duration,
@@ -146,7 +146,7 @@ pub enum AfterFailure {
 /// Requests in batches with a restart of the client after each, as of a device that sleeps or
 /// reboots. It returns from another port without any state: its controller is new, and a connection
 /// is closed and another one made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
     /// Minimum requests of a batch, at least 1. Each batch draws its number uniformly, on the
     /// stream (`"client/batch"`, client).

@@ -64,7 +64,7 @@ pub(super) fn scenario_keys(markdown: bool) -> Outcome {
         ));
         return Outcome::Done;
     }
-    for key in keys::KEYS {
+    for key in keys::all() {
         let default = key
             .default
             .map_or(String::new(), |d| format!(" (default {d})"));

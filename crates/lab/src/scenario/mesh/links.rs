@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use carob_sim::mesh::Node;
 use carob_sim::mesh::spec::LinkGraph;
 use carob_sim::mesh::topology::TableLink;
+use carob_sim::mesh::{NODES_MAX, Node};
 use carob_sim::random::Probability;
 
 use crate::csv::Table;
@@ -44,6 +44,20 @@ const MEASURED: [(&str, &str); 4] = [
         include_str!("../../../links/mesh-marina.csv"),
     ),
 ];
+
+keys! {
+    /// Keys of measured links, and of the node that is traced.
+    pub(in crate::scenario) KEYS;
+
+    "mesh.links", Text, -,
+        "Links of the topology `links`: a CSV, or the path of one (from the scenario file's folder) that ends in `.csv`. Columns `a,b` for links in both directions or `from,to` for one, and `delivery` (a ratio) or `etx`. The first node of the first row is the root. Lines that begin with `#` are comments.";
+    "mesh.etx_share", Percent, "100 %",
+        "Of links with an ETX below 1.4, the share of its excess over 1 that is loss of the link itself; the rest are collisions during the measurement. The delivery ratio each way is 1 / sqrt(ETX), at most 99.8 %.";
+    "mesh.regions", Text, -,
+        "Regions of noise in a topology of links: node numbers as in its CSV, regions separated by `/`, as in `1 5 15/4 9 13`; nodes that are not named form the last. Without it there is one.";
+    "mesh.traced", Whole(0, NODES_MAX as u64 - 1), -,
+        "Node whose rank, ETX and RTO are traced; without it, of those with descendants the one with most neighbours.";
+}
 
 /// Beginning of the first line of a text in the place of a path, which has that path.
 pub(in crate::scenario) const OF_FILE: &str = "# file: ";
@@ -119,7 +133,7 @@ pub(super) fn of(cell: &Cell) -> Result<Option<MeasuredLinks>, ScenarioError> {
             return Err(impossible(cell.place("mesh.topology"), why));
         }
     };
-    let share = cell.ppm("mesh.etx_share")?;
+    let share: u32 = cell.get("mesh.etx_share")?;
     let read = read(csv, f64::from(share) / 1e6);
     let mut measured =
         read.map_err(|why| impossible(cell.place("mesh.links"), format!("mesh.links: {why}")))?;
@@ -251,10 +265,10 @@ pub(super) fn node(measured: Option<&MeasuredLinks>, text: &str) -> Option<Node>
 }
 
 /// The node that `mesh.traced` names.
-pub(super) fn traced(cell: &Cell, number: u64) -> Result<Node, ScenarioError> {
-    let measured = of(cell)?;
-    node(measured.as_ref(), &number.to_string()).ok_or_else(|| {
-        let why = format!("mesh.traced: there is no node {number}");
-        impossible(cell.place("mesh.traced"), why)
+pub(super) fn traced(cell: &Cell, path: &str) -> Result<Node, ScenarioError> {
+    let number: u64 = cell.get(path)?;
+    node(of(cell)?.as_ref(), &number.to_string()).ok_or_else(|| {
+        let why = format!("{path}: there is no node {number}");
+        impossible(cell.place(path), why)
     })
 }

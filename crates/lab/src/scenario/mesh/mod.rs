@@ -1,29 +1,36 @@
 //! Wireless networks, from the keys of the tables `mesh`, `radio`, `mac`, `lowpan`, `rpl`, `node` and
 //! `traffic`.
 //!
-//! Layers ([`layers`]) take the values of a version of Contiki, overridden by single keys.
+//! Layers take the values of a version of Contiki, overridden by single keys.
 
-mod layers;
 pub(crate) mod links;
-pub(super) use links::OF_FILE;
-mod topology;
+pub(super) mod lowpan;
+pub(super) mod mac;
+pub(super) mod radio;
+pub(super) mod rpl;
+pub(super) mod topology;
+pub(super) mod traffic;
 
+pub(super) use links::OF_FILE;
+
+use carob_cc::time::Duration;
 use carob_sim::mesh::ConfigError;
 use carob_sim::mesh::lowpan::LowpanError;
-use carob_sim::mesh::spec::{Delivery, MeshSpec, NodeSpec, Routing};
-use carob_sim::mesh_traffic::{
-    self, BurstKind, Bursts, ClientStops, Constant, DelayBins, Gaps, MeshTraffic, Period, Sink,
-};
-use carob_sim::random::Probability;
+use carob_sim::mesh::spec::{Delivery, MeshSpec, NodeSpec};
+use carob_sim::mesh_traffic;
 use carob_sim::spec::RunError;
 use carob_sim::spec::RunSpec;
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};
-use super::keys::{KEYS, is_of_mesh};
+use super::keys;
 use super::settings::Settings;
-use super::value::Value;
 use super::{Setting, impossible};
+
+/// On or off.
+const SWITCH: &[&str] = &["on", "off"];
+/// Versions of Contiki whose RPL and 6LoWPAN are known.
+const VERSIONS: &[&str] = &["contiki27", "contiki30", "contiki3x"];
 
 /// Keys of `workload` that a network has, too.
 const SHARED: [&str; 6] = [
@@ -35,26 +42,31 @@ const SHARED: [&str; 6] = [
     "workload.bin",
 ];
 
-fn is_set_to(settings: &Settings, path: &str, word: &str) -> bool {
-    matches!(
-        settings.get(path).map(|s| &s.value),
-        Some(Value::Text(text)) if text == word
-    )
-}
-
 /// Returns true for a cell of a wireless network, with its own traffic or with other clients.
 pub(super) fn is_one(settings: &Settings) -> bool {
-    has_traffic(settings) || is_set_to(settings, "run.network", "mesh")
+    has_traffic(settings) || settings.word("run.network") == Some("mesh")
 }
 
 /// Returns true for a wireless network with its own traffic.
 fn has_traffic(settings: &Settings) -> bool {
-    is_set_to(settings, "workload.kind", "mesh")
+    settings.word("workload.kind") == Some("mesh")
 }
+
+/// Tables of keys that are of wireless networks alone, in the order of descriptions, each with its subject.
+pub(super) const TABLES: [(&str, &str); 7] = [
+    ("mesh", "Wireless network"),
+    ("radio", "Radio"),
+    ("mac", "MAC"),
+    ("lowpan", "6LoWPAN"),
+    ("rpl", "RPL"),
+    ("node", "Nodes"),
+    ("traffic", "Traffic"),
+];
 
 /// Returns whether a key is of wireless networks alone.
 pub(super) fn is_key(path: &str) -> bool {
-    is_of_mesh(path)
+    let table = path.split_once('.').map(|(table, _)| table);
+    TABLES.iter().any(|(known, _)| Some(*known) == table)
 }
 
 /// The network and traffic of a cell, which decide the keys that apply to it.
@@ -77,7 +89,7 @@ impl Applicability {
         let table = path.split('.').next().unwrap_or_default();
         match table {
             "traffic" => self.traffic,
-            _ if is_of_mesh(path) => self.mesh,
+            _ if is_key(path) => self.mesh,
             "link" | "tcp" => !self.mesh,
             "mix" | "server" | "faults" => !self.traffic,
             "workload" => !self.traffic || SHARED.contains(&path),
@@ -88,139 +100,45 @@ impl Applicability {
 
 /// Link model of `radio.link = "lossy"` without other settings.
 pub fn lossy() -> Option<Delivery> {
-    let key = KEYS.iter().find(|key| key.path == "radio.ratios")?;
-    layers::points(key.default?).map(Delivery::Drawn)
+    let key = keys::all().find(|key| key.path == "radio.ratios")?;
+    radio::points(key.default?).map(Delivery::Drawn)
+}
+
+keys! {
+    /// Keys of nodes.
+    pub(super) NODE_KEYS;
+
+    NodeSpec {
+        processing: "node.processing", Time, "5 ms",
+            "Time between the arrival of a message and what its receiver does about it.";
+        forwarding: "node.forwarding", Time, "5 ms",
+            "Time between the arrival of a packet at a node that sends it on and when its MAC has it.";
+        tick: "node.tick", Time, "0 s",
+            "Timers of endpoints run out at multiples of this; 0 s for exactly.";
+    }
 }
 
 /// The network of a cell.
 pub(super) fn of(cell: &Cell) -> Result<MeshSpec, ScenarioError> {
     Ok(MeshSpec {
         topology: topology::of(cell)?,
-        radio: layers::radio(cell)?,
-        mac: layers::mac(cell)?,
-        lowpan: layers::lowpan(cell)?,
-        routing: match cell.text("rpl.routing")? {
-            "static" => Routing::Static(cell.time("rpl.settled_after")?),
-            _ => Routing::Rpl,
-        },
-        rpl: layers::rpl(cell)?,
-        node: NodeSpec {
-            processing: cell.time("node.processing")?,
-            forwarding: cell.time("node.forwarding")?,
-            tick: cell.time("node.tick")?,
-        },
-        warm_up: cell.time("workload.warm_up")?,
+        radio: radio::of(cell)?,
+        mac: mac::of(cell)?,
+        lowpan: lowpan::of(cell)?,
+        routing: rpl::routing(cell)?,
+        rpl: rpl::of(cell)?,
+        node: cell.fields()?,
+        warm_up: cell.get("workload.warm_up")?,
         duration: if has_traffic(&cell.settings) {
-            cell.time("workload.duration")?
+            cell.get("workload.duration")?
         } else {
             // Flows end by themselves, at the time limit at the latest.
-            let limit = cell.time("run.time_limit")?;
-            limit.saturating_sub(cell.time("workload.warm_up")?)
+            let limit: Duration = cell.get("run.time_limit")?;
+            limit.saturating_sub(cell.get("workload.warm_up")?)
         },
-        bin: cell.time("workload.bin")?,
-        traced: match cell.if_set("mesh.traced", Cell::whole)? {
-            Some(number) => Some(links::traced(cell, number)?),
-            None => None,
-        },
+        bin: cell.get("workload.bin")?,
+        traced: cell.if_set("mesh.traced", links::traced)?,
     })
-}
-
-/// The traffic of nodes.
-pub(super) fn traffic(cell: &Cell) -> Result<MeshTraffic, ScenarioError> {
-    let [load, each] = ["traffic.load", "traffic.period"];
-    let start = cell.if_set("traffic.start", Cell::span)?;
-    let period = match (cell.has(load), cell.has(each)) {
-        (true, true) => {
-            let why = format!("{load} and {each} are two ways to say how often nodes speak");
-            return Err(impossible(cell.place(each), why));
-        }
-        (true, false) => {
-            let bps = cell.rate(load)?;
-            Some(Period::Load(u32::try_from(bps).unwrap_or(u32::MAX)))
-        }
-        (false, true) => Some(Period::Each(cell.time(each)?)),
-        (false, false) => None,
-    };
-    if let (None, Some(_)) = (period, start) {
-        let why = format!("traffic.start is of constant traffic; set {load} or {each}");
-        return Err(impossible(cell.place("traffic.start"), why));
-    }
-    let gaps = gaps(cell)?;
-    if period.is_none() && gaps != Gaps::Fixed {
-        let why = format!("traffic.gaps is of constant traffic; set {load} or {each}");
-        return Err(impossible(cell.place("traffic.gaps"), why));
-    }
-    let message = cell.bytes("workload.message")?;
-    let counted = cell.if_set("traffic.counted", Cell::bytes)?;
-    Ok(MeshTraffic {
-        constant: period.map(|period| Constant {
-            period,
-            start,
-            gaps,
-        }),
-        bursts: bursts(cell)?,
-        counted_bytes: counted.unwrap_or(message) as u16,
-        message_bytes: message as u16,
-        token_bytes: cell.whole("workload.token_bytes")? as u8,
-        queue: cell.whole("node.coap_buffer")? as u16,
-        gives_up_at_last_copy: cell.is_on("node.gives_up_at_last_copy")?,
-        delay_bins: match cell.text("traffic.delay_bins")? {
-            "reception" => DelayBins::Reception,
-            _ => DelayBins::Generation,
-        },
-        stops: stops(cell)?,
-    })
-}
-
-/// Clients that stop for good.
-fn stops(cell: &Cell) -> Result<Option<ClientStops>, ScenarioError> {
-    let probability = cell.share("traffic.stop")?;
-    Ok((probability != Probability::ppm(0)).then_some(ClientStops {
-        probability,
-        within: cell.time("traffic.stop_within")?,
-    }))
-}
-
-/// The distribution of the time between messages.
-fn gaps(cell: &Cell) -> Result<Gaps, ScenarioError> {
-    Ok(match cell.text("traffic.gaps")? {
-        "uniform" => Gaps::Uniform(cell.ppm("traffic.gap_spread")?),
-        "exponential" => Gaps::Exponential,
-        _ => Gaps::Fixed,
-    })
-}
-
-fn bursts(cell: &Cell) -> Result<Option<Bursts>, ScenarioError> {
-    let messages = cell.whole("traffic.burst")? as u16;
-    if messages == 0 {
-        return Ok(None);
-    }
-    let kind = match cell.text("traffic.burst_kind")? {
-        "notifications" => BurstKind::Notifications,
-        _ => BurstKind::Posts,
-    };
-    let queue = cell.if_set("traffic.burst_buffer", Cell::whole)?;
-    if queue.is_some() && kind == BurstKind::Notifications {
-        let why =
-            "traffic.burst_buffer is of bursts of POSTs; notifications wait in node.coap_buffer";
-        return Err(impossible(
-            cell.place("traffic.burst_buffer"),
-            why.to_owned(),
-        ));
-    }
-    Ok(Some(Bursts {
-        first: cell.span("traffic.burst_first")?,
-        spread: cell.time("traffic.burst_spread")?,
-        every: cell.time_or_none("traffic.burst_every")?,
-        messages,
-        to: match cell.text("traffic.burst_to")? {
-            "secondary" => Sink::Secondary,
-            _ => Sink::Primary,
-        },
-        kind,
-        queue: queue.map(|queue| queue as u16),
-        registers_again: cell.time_or_none("traffic.registers_again")?,
-    }))
 }
 
 /// Checks that all settings apply to the kind of run.
@@ -293,7 +211,7 @@ fn of_traffic(cell: &Cell, why: mesh_traffic::ConfigError) -> &'static str {
 
 /// The key of the longest message of requests.
 fn longest_message(cell: &Cell) -> &'static str {
-    let bytes = |path: &str| cell.bytes(path).unwrap_or_default();
+    let bytes = |path: &str| cell.get::<u64>(path).unwrap_or_default();
     if cell
         .text("workload.kind")
         .is_ok_and(|kind| kind == "blockwise-get")

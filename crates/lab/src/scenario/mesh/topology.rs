@@ -10,6 +10,30 @@ use crate::scenario::impossible;
 /// Nodes of the shape `chain` (Betzler et al. 2015, section 4.1).
 const CHAIN: u16 = 17;
 
+keys! {
+    /// Keys of topologies.
+    pub(in crate::scenario) KEYS;
+
+    TopologySpec {
+        _: "mesh.topology", Text, "6x6",
+            "Shape of the network: `chain` (17 nodes) or `chain-<n>`, `dumbbell` (two grids of 3x3, joined by 3 nodes), `<columns>x<rows>`, look-alikes of testbeds: `pint` (22 nodes), `wilab` (26), `iotlab` (60), and the first two with the hops and links of the measured ones, `pint-by-data` and `wilab-by-data`; their measured links: `pint-measured`, `wilab-measured`; those of an office (34) and a marina (23): `evalab-measured`, `marina-measured`; or `links`, those of `mesh.links`.";
+        _: "mesh.root", Text, "usual",
+            "Where RPL's root is: the shape's `usual` place, `corner`, `opposite-corner`, `centre`, or a node's number.";
+        _: "mesh.sink", Text, "usual",
+            "Node of the primary sink, or `root`.";
+        _: "mesh.second_sink", Text, "usual",
+            "Node of the secondary sink.";
+        outside: "mesh.outside", TimeOrNone, "none",
+            "If set, the sink is a host beyond the root, with this delay each way.";
+        _: "mesh.root_deaf", TimeOrNone, "none",
+            "Time for which the root receives nothing after each frame addressed to it, as a border router does while it writes the packet to a serial line.";
+        edge_mm: "mesh.edge", Length, "10 m",
+            "Distance between neighbours in regular shapes.";
+        layout_seed: "mesh.layout_seed", Whole(0, u64::MAX >> 1), "0",
+            "Seed of generated shapes, which are the same in every run.";
+    }
+}
+
 pub(super) fn of(cell: &Cell) -> Result<TopologySpec, ScenarioError> {
     let path = "mesh.topology";
     let text = cell.text(path)?;
@@ -29,10 +53,8 @@ pub(super) fn of(cell: &Cell) -> Result<TopologySpec, ScenarioError> {
         root: position(cell, "mesh.root", measured)?,
         sink: position(cell, "mesh.sink", measured)?,
         second_sink: position(cell, "mesh.second_sink", measured)?,
-        outside: cell.time_or_none("mesh.outside")?,
-        root_deaf: cell.time_or_none("mesh.root_deaf")?.unwrap_or_default(),
-        edge_mm: cell.millimetres("mesh.edge")?,
-        layout_seed: cell.whole("mesh.layout_seed")?,
+        root_deaf: cell.get::<Option<_>>("mesh.root_deaf")?.unwrap_or_default(),
+        ..cell.fields()?
     })
 }
 

@@ -1,39 +1,122 @@
-//! All keys of scenarios: values, defaults, meanings.
+//! Keys of scenarios: their declaration, their list, hints and the reference.
 //!
-//! Parser, `--set`, hints and the reference in the guide read this one table.
+//! Each file of this module declares its keys with `keys!`, in front of the code that reads them. Parser,
+//! `--set`, hints, the reference page and the Python package read the one list of all groups.
 
 use std::fmt::Write as _;
 
-use super::tcp;
+use super::cases::is_of_network_or_workload;
 use super::value::Kind;
+use super::{
+    cell, device, document, faults, impairments, link, mesh, mix, notifications, path_changes,
+    queue, server, tcp, trace, workload,
+};
 
-/// Declares keys: path, values, default or `-`, the key that it needs if any, meaning.
+pub use super::cell::TRANSMISSION_KEYS;
+
+/// Declares a group of keys: path, values, default or `-`, the key that it needs if any, meaning.
+///
+/// Keys in the braces of a specification set the field in front of their path, and those with `_` do not:
+/// other code reads their values. `Word` has the words with what they set the field to.
+///
+/// ```text
+/// keys! {
+///     /// Keys of the server.
+///     pub(super) KEYS;
+///
+///     ServerSpec {
+///         queue: "server.receive_queue", Whole(1, 65_536), "50",
+///             "Datagrams that may wait for the server.";
+///         copies: "server.copies", Word { "cost" => Copies::Cost, "free" => Copies::Free }, "cost",
+///             "Service time of retransmissions.";
+///     }
+/// }
+/// ```
+///
+/// `cell.fields()` then returns a `ServerSpec` with both fields set, and its defaults elsewhere.
 macro_rules! keys {
+    (@key $path:literal, $kind:ident $(($($of:tt)*))? $({$($word:literal => $meaning:expr),+})?, $default:tt, $(needs $needs:literal,)? $about:literal) => {
+        $crate::scenario::keys::Key {
+            path: $path,
+            kind: keys!(@kind $kind $(($($of)*))? $({$($word),+})?),
+            default: keys!(@optional $default),
+            needs: keys!(@optional $($needs)?),
+            about: $about,
+        }
+    };
+    (@kind Word {$($word:literal),+}) => { $crate::scenario::value::Kind::Word(&[$($word),+]) };
+    (@kind $kind:ident $(($($of:tt)*))?) => { $crate::scenario::value::Kind::$kind $(($($of)*))? };
+    (@optional $(-)?) => { None };
+    (@optional $text:literal) => { Some($text) };
+    (@set _ $($ignored:tt)*) => {};
+    (@set $field:ident, $spec:ident, $get:ident, $path:literal) => {
+        if let Some(value) = $get($path) {
+            $spec.$field = $crate::scenario::fields::Field::of(value).ok_or($path)?;
+        }
+    };
+    (@set $field:ident, $spec:ident, $get:ident, $path:literal, $($word:literal => $meaning:expr),+) => {
+        if let Some(value) = $get($path) {
+            $spec.$field = match value.word() {
+                $(Some($word) => $meaning,)+
+                _ => return Err($path),
+            };
+        }
+    };
     (
         $(#[$doc:meta])* $visible:vis $table:ident;
-        $($path:literal, $kind:ident $(($($of:tt)*))?, $default:tt, $(needs $needs:literal,)? $about:literal;)+
+        $($path:literal, $kind:ident $(($($of:tt)*))?, $default:tt, $(needs $needs:literal,)? $about:literal;)*
+        $($spec:ident {$(
+            $field:tt: $own:literal, $own_kind:ident $(($($own_of:tt)*))? $({$($word:literal => $meaning:expr),+})?, $own_default:tt, $(needs $own_needs:literal,)? $own_about:literal;
+        )+})*
     ) => {
         $(#[$doc])*
-        $visible const $table: &[$crate::scenario::keys::Key] = &[$($crate::scenario::keys::Key {
-            path: $path,
-            kind: $crate::scenario::value::Kind::$kind $(($($of)*))?,
-            default: keys!(@default $default),
-            needs: keys!(@needs $($needs)?),
-            about: $about,
-        }),+];
+        $visible const $table: &[$crate::scenario::keys::Key] = &[
+            $(keys!(@key $path, $kind $(($($of)*))?, $default, $(needs $needs,)? $about),)*
+            $($(keys!(@key $own, $own_kind $(($($own_of)*))? $({$($word => $meaning),+})?, $own_default, $(needs $own_needs,)? $own_about),)+)*
+        ];
+        $(impl $crate::scenario::fields::Fields for $spec {
+            fn set<'a>(
+                &mut self,
+                get: impl Fn(&str) -> Option<&'a $crate::scenario::value::Value>,
+            ) -> Result<(), &'static str> {
+                let spec = self;
+                $(keys!(@set $field, spec, get, $own $($(, $word => $meaning)+)?);)+
+                Ok(())
+            }
+        })*
     };
-    (@default -) => { None };
-    (@default $default:literal) => { Some($default) };
-    (@needs) => { None };
-    (@needs $needs:literal) => { Some($needs) };
 }
 
-mod link;
-mod mesh;
-mod table;
+/// Groups of keys with fixed paths, in the order of the reference.
+const GROUPS: &[&[Key]] = &[
+    document::KEYS,
+    cell::RUN_KEYS,
+    workload::KEYS,
+    server::KEYS,
+    faults::KEYS,
+    mix::KEYS,
+    notifications::KEYS,
+    link::KEYS,
+    queue::KEYS,
+    device::KEYS,
+    impairments::KEYS,
+    path_changes::KEYS,
+    trace::KEYS,
+    tcp::KEYS,
+    mesh::topology::KEYS,
+    mesh::links::KEYS,
+    mesh::radio::KEYS,
+    mesh::mac::KEYS,
+    mesh::lowpan::KEYS,
+    mesh::rpl::KEYS,
+    mesh::NODE_KEYS,
+    mesh::traffic::KEYS,
+];
 
-pub(super) use mesh::is_of_mesh;
-pub use table::{KEYS, TRANSMISSION_KEYS};
+/// Every key with a fixed path.
+pub fn all() -> impl Iterator<Item = &'static Key> {
+    GROUPS.iter().copied().flatten()
+}
 
 /// A key of scenario files and `--set`.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +136,7 @@ pub struct Key {
 /// The reference of all keys as a Markdown table, for the guide.
 pub fn reference() -> String {
     let mut text = String::from("| key | takes | default | meaning |\n|---|---|---|---|\n");
-    let fixed = KEYS.iter().map(|k| (k.path.to_owned(), k));
+    let fixed = all().map(|k| (k.path.to_owned(), k));
     let transmission = TRANSMISSION_KEYS
         .iter()
         .map(|k| (format!("transmission.{}", k.path), k));
@@ -70,60 +153,21 @@ pub fn reference() -> String {
         let (name, takes, about) = (setting.name, setting.kind, tcp::about(setting));
         let _ = writeln!(text, "| `tcp.{name}` | {takes} | by profile | {about} |");
     }
-    for (path, takes, about) in OPEN_TABLES {
-        let _ = writeln!(text, "| `{path}` | {takes} | | {about} |");
-    }
-    text
+    text + OPEN_TABLES
 }
 
-/// Tables whose keys depend on the scenario: (path, values, meaning).
-const OPEN_TABLES: [(&str, &str, &str); 9] = [
-    (
-        "sweep.<key>",
-        "a list of values",
-        "Values to try, in every combination.",
-    ),
-    (
-        "grid.<name>.<sweep key>",
-        "a list of values",
-        "Cells that run by default: those that fit one of these tables. Without them, all.",
-    ),
-    (
-        "where.<name>.if.<sweep key>",
-        "a list of values",
-        "Cells in which the other keys of `where.<name>` hold.",
-    ),
-    (
-        "where.<name>.<key>",
-        "as the key",
-        "A setting of `link`, `workload`, `mix`, `server`, `faults`, `transmission`, `cc`, `tcp` or of wireless networks, `run.until` or `run.time_limit` in those cells.",
-    ),
-    (
-        "algorithm.<name>.<transmission key>",
-        "as under `transmission`",
-        "For one algorithm only.",
-    ),
-    (
-        "algorithm.<name>.only.<sweep key>",
-        "a list of values",
-        "Cells it runs in by default.",
-    ),
-    (
-        "algorithm.<name>.cc.<constant>",
-        "as the constant",
-        "A constant of one controller.",
-    ),
-    (
-        "algorithm.<name>.tcp.<setting>",
-        "as under `tcp`",
-        "A setting of one algorithm over TCP.",
-    ),
-    (
-        "cc.<constant>",
-        "as the constant",
-        "A constant of every controller that has it.",
-    ),
-];
+/// Rows of the reference for tables whose keys depend on the scenario.
+const OPEN_TABLES: &str = "\
+| `sweep.<key>` | a list of values | | Values to try, in every combination. |
+| `grid.<name>.<sweep key>` | a list of values | | Cells that run by default: those that fit one of these tables. Without them, all. |
+| `where.<name>.if.<sweep key>` | a list of values | | Cells in which the other keys of `where.<name>` hold. |
+| `where.<name>.<key>` | as the key | | A setting of `link`, `workload`, `mix`, `server`, `faults`, `transmission`, `cc`, `tcp` or of wireless networks, `run.until` or `run.time_limit` in those cells. |
+| `algorithm.<name>.<transmission key>` | as under `transmission` | | For one algorithm only. |
+| `algorithm.<name>.only.<sweep key>` | a list of values | | Cells it runs in by default. |
+| `algorithm.<name>.cc.<constant>` | as the constant | | A constant of one controller. |
+| `algorithm.<name>.tcp.<setting>` | as under `tcp` | | A setting of one algorithm over TCP. |
+| `cc.<constant>` | as the constant | | A constant of every controller that has it. |
+";
 
 /// A resolved key: its values, and its full path.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,7 +195,7 @@ pub fn exact(path: &str) -> Option<Found> {
             kind,
         })
     };
-    if let Some(key) = KEYS.iter().find(|k| k.path == path) {
+    if let Some(key) = all().find(|k| k.path == path) {
         return found(key.kind);
     }
     let segments: Vec<&str> = path.split('.').collect();
@@ -175,11 +219,7 @@ pub fn exact(path: &str) -> Option<Found> {
 /// Returns true if a key may differ from cell to cell without being swept.
 fn is_of_cells(path: &str) -> bool {
     let table = path.split('.').next().unwrap_or_default();
-    matches!(
-        table,
-        "link" | "workload" | "mix" | "server" | "faults" | "transmission" | "cc" | "tcp"
-    ) || is_of_mesh(path)
-        || matches!(path, "run.until" | "run.time_limit")
+    is_of_network_or_workload(path) || matches!(table, "transmission" | "cc" | "tcp")
 }
 
 /// The key of this path, or the one that ends like this; of several the one nearest the root.
@@ -187,7 +227,7 @@ fn is_of_cells(path: &str) -> bool {
 /// So `buffer` is `link.buffer`, not `link.down.buffer`, and `rate` is ambiguous.
 pub fn resolve(path: &str) -> Result<Found, NotFound> {
     let direct = !path.starts_with("sweep.") && path.contains('.');
-    if (direct || KEYS.iter().any(|k| k.path == path))
+    if (direct || all().any(|k| k.path == path))
         && let Some(found) = exact(path)
     {
         return Ok(found);
@@ -215,7 +255,7 @@ pub fn resolve(path: &str) -> Result<Found, NotFound> {
 
 /// Paths that do not depend on the scenario, with their values.
 fn fixed_paths() -> impl Iterator<Item = (String, Kind)> {
-    KEYS.iter().map(|k| (k.path.to_owned(), k.kind)).chain(
+    all().map(|k| (k.path.to_owned(), k.kind)).chain(
         TRANSMISSION_KEYS
             .iter()
             .map(|k| (format!("transmission.{}", k.path), k.kind)),
@@ -356,7 +396,7 @@ mod tests {
 
     #[test]
     fn every_default_is_of_its_kind_and_every_needed_key_exists() {
-        for key in KEYS {
+        for key in all() {
             if let Some(default) = key.default {
                 assert!(Value::read(key.kind, default).is_some(), "{}", key.path);
             }
@@ -371,7 +411,10 @@ mod tests {
         let rows = reference.lines().count();
         assert_eq!(
             rows,
-            2 + KEYS.len() + TRANSMISSION_KEYS.len() + tcp::keys().count() + OPEN_TABLES.len()
+            2 + all().count()
+                + TRANSMISSION_KEYS.len()
+                + tcp::keys().count()
+                + OPEN_TABLES.lines().count()
         );
         assert!(
             reference.lines().all(|line| line.matches('|').count() == 5),
