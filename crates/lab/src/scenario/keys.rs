@@ -254,7 +254,7 @@ pub fn resolve(path: &str) -> Result<Found, NotFound> {
 }
 
 /// Paths that do not depend on the scenario, with their values.
-fn fixed_paths() -> impl Iterator<Item = (String, Kind)> {
+pub(super) fn fixed_paths() -> impl Iterator<Item = (String, Kind)> {
     all().map(|k| (k.path.to_owned(), k.kind)).chain(
         TRANSMISSION_KEYS
             .iter()
