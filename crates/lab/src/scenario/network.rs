@@ -3,49 +3,15 @@
 use carob_sim::link::LinkSpec;
 use carob_sim::spec::NetworkSpec;
 
-use super::keys;
+use super::keys::{self, Key};
 use super::settings::default_of;
-use super::{Cell, Scenario, mesh};
+use super::{Cell, Scenario, device, impairments, mesh};
 use crate::text::distinct;
 
 /// The most values of a swept key that are listed one by one.
 const LISTED_MAX: usize = 6;
 /// The longest value that is shown whole, in characters.
 const SHOWN_MAX: usize = 60;
-
-/// Impairments of the link, which a description names if they are set.
-const IMPAIRMENTS: [&str; 30] = [
-    "link.policer",
-    "link.policer_burst",
-    "link.bit_errors",
-    "link.corruption",
-    "link.reordering",
-    "link.reordering_delay",
-    "link.duplication",
-    "link.idle_setup",
-    "link.idle_after",
-    "link.paging_cycle",
-    "link.paging_window",
-    "link.psm_active",
-    "link.psm_interval",
-    "link.power_send",
-    "link.power_receive",
-    "link.power_listen",
-    "link.power_idle",
-    "link.power_sleep",
-    "link.fragment",
-    "link.fragment_header",
-    "link.fragment_loss",
-    "link.fragment_mode",
-    "link.fragment_ack",
-    "link.duty_cycle",
-    "link.duplex",
-    "link.duplex_turnaround",
-    "link.down.device_rate",
-    "link.up.device_rate",
-    "link.down.repetitions",
-    "link.up.repetitions",
-];
 
 impl Scenario {
     /// The simulated network of these cells, as (name, value): the link or the wireless network, and the
@@ -92,6 +58,8 @@ impl Scenario {
                 format!("down {}, up {}", or_shared[0], or_shared[1])
             }
         };
+        let impairments = impairments::KEYS.iter().chain(device::KEYS);
+        let impairments = changed_keys(cells, impairments);
         let mtu = format!("{}, headers {}", of("link.mtu"), of("link.header"));
         vec![
             ("Link".to_owned(), link + &extra),
@@ -99,10 +67,7 @@ impl Scenario {
             ("MTU".to_owned(), mtu),
             ("Packet loss".to_owned(), self.loss(cells)),
             ("Changes".to_owned(), changes_of_path(cells)),
-            (
-                "Impairments".to_owned(),
-                changed_keys(cells, &IMPAIRMENTS).join(", "),
-            ),
+            ("Impairments".to_owned(), impairments.join(", ")),
         ]
     }
 
@@ -173,14 +138,13 @@ fn has_kind(cells: &[&Cell], kind: &str) -> bool {
 
 /// The keys of a table that are not at their defaults, with their values.
 fn changed(cells: &[&Cell], table: &str) -> Vec<String> {
-    let of_table = |path: &&str| path.split('.').next() == Some(table);
-    let paths = keys::all().map(|key| key.path).filter(of_table);
-    changed_keys(cells, &paths.collect::<Vec<_>>())
+    let of_table = |key: &&Key| key.path.split('.').next() == Some(table);
+    changed_keys(cells, keys::all().filter(of_table))
 }
 
 /// The keys that differ from their defaults, with their values.
-fn changed_keys(cells: &[&Cell], paths: &[&str]) -> Vec<String> {
-    (paths.iter().copied())
+fn changed_keys(cells: &[&Cell], keys: impl Iterator<Item = &'static Key>) -> Vec<String> {
+    keys.map(|key| key.path)
         .filter_map(|path| {
             let is_default = |cell: &&&Cell| {
                 let own = cell.settings.get(path).map(|s| &s.value);
