@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::Raw;
 use super::error::{Place, ScenarioError};
-use super::settings::{Settings, default_of};
+use super::settings::{OF_NO_OUTCOME, Settings, default_of};
 use super::value::Value;
 use super::{Axis, Setting, Settled, impossible, keys, mesh, settle};
 
@@ -187,7 +187,7 @@ pub(super) fn of(own: &Settled, settings: &Settings, axes: &[Axis]) -> Vec<Chang
     let typed = |place: &Place| matches!(place, Place::CommandLine(_));
     let fixed = settings
         .iter()
-        .filter(|(path, setting)| typed(&setting.place) && !is_about(path))
+        .filter(|(path, setting)| typed(&setting.place) && !OF_NO_OUTCOME.contains(path))
         .filter_map(|(path, setting)| {
             let before = own.settings.get(path).map(|s| s.value.clone());
             let before = before.or_else(|| default_of(path).cloned());
@@ -215,14 +215,6 @@ pub(super) fn of(own: &Settled, settings: &Settings, axes: &[Axis]) -> Vec<Chang
             })
         });
     fixed.chain(swept).collect()
-}
-
-/// Keys that decide no outcome.
-fn is_about(path: &str) -> bool {
-    matches!(
-        path,
-        "about" | "compare_with" | "run.algorithms" | "run.seeds" | "run.first_seed"
-    )
 }
 
 /// The shortest end of a path that resolves to it.

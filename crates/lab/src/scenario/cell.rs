@@ -12,8 +12,7 @@ use carob_sim::spec::{
 };
 
 use super::algorithm::{Algorithm, Protocol};
-use super::cases::Cases;
-use super::cases::Change;
+use super::cases::{Cases, Change};
 use super::error::{Place, ScenarioError};
 use super::fields::Fields as _;
 use super::settings::Settings;

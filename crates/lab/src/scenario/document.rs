@@ -164,10 +164,8 @@ pub(super) fn name_by_file(
 ) {
     let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
     let file = file.strip_suffix(".toml").unwrap_or(file);
-    let family = match settings.get("family").map(|setting| &setting.value) {
-        Some(Value::Text(family)) => family.clone(),
-        _ => file.to_owned(),
-    };
+    let family = settings.get("family").and_then(|s| s.value.word());
+    let family = family.unwrap_or(file).to_owned();
     let cell = axes
         .iter()
         .fold(family, |cell, axis| format!("{cell}-{{{}}}", axis.short));

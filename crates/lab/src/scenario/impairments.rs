@@ -42,12 +42,9 @@ pub(super) fn of(cell: &Cell, is_lossy: bool, mtu: u64) -> Result<Impairments, S
         let reordering: Reordering = cell.fields()?;
         let is_reordered = reordering.share != Probability::NEVER && !reordering.delay.is_zero();
         let rate: Ratio = cell.get("link.bit_errors")?;
+        let is_some = rate.of(u64::from(u32::MAX)) > 0;
         impairments = Impairments {
-            bit_errors: if rate.of(u64::from(u32::MAX)) == 0 {
-                Ratio::new(0, 1)
-            } else {
-                rate
-            },
+            bit_errors: if is_some { rate } else { Ratio::new(0, 1) },
             reordering: is_reordered.then_some(reordering),
             ..cell.fields()?
         };

@@ -83,10 +83,8 @@ pub(super) fn of(cell: &Cell) -> Result<LinkNetworkSpec, ScenarioError> {
 
 fn direction(cell: &Cell, name: &str, mtu: u64) -> Result<DirectionSpec, ScenarioError> {
     let rate_path = format!("link.{name}.rate");
-    let of_trace = cell
-        .traces
-        .get(name)
-        .and_then(|trace| trace.mean_rate_bps());
+    let trace = cell.traces.get(name);
+    let of_trace = trace.and_then(|trace| trace.mean_rate_bps());
     let rate_bps = match (of_trace, cell.settings.get(&rate_path)) {
         (Some(mean), None) => mean,
         _ => own_rate(cell, &rate_path)?,

@@ -458,15 +458,8 @@ fn about(settings: &Settings, cells: &[Cell]) -> Result<String, ScenarioError> {
 /// Drops the scenario's class of errors where the command line states the loss: both set the loss.
 /// A swept class stays, since it names cells.
 fn prefer_typed_loss(raw: &mut BTreeMap<String, Raw>) {
-    let is_typed = |path: &str| {
-        matches!(
-            raw.get(path),
-            Some(Raw {
-                place: Place::CommandLine(_),
-                ..
-            })
-        )
-    };
+    let typed = |raw: &Raw| matches!(raw.place, Place::CommandLine(_));
+    let is_typed = |path: &str| raw.get(path).is_some_and(typed);
     let losses = ["link.loss", "link.down.loss", "link.up.loss"];
     if losses.into_iter().any(is_typed) && !is_typed("link.error") {
         raw.remove("link.error");

@@ -104,21 +104,23 @@ impl Settings {
     }
 }
 
+/// Keys that decide no outcome.
+pub(super) const OF_NO_OUTCOME: [&str; 5] = [
+    "about",
+    "compare_with",
+    "run.algorithms",
+    "run.seeds",
+    "run.first_seed",
+];
+
 /// The line of a setting in the text that is hashed. It is empty if the setting decides no outcome or
 /// has its default, so that a new key leaves the hashes of scenarios without it as they were. Nor do
 /// published rules have one: results of the studies were kept before there were safeguards.
 fn line(path: &str, setting: &Setting) -> String {
-    const TEXT: [&str; 5] = [
-        "about",
-        "compare_with",
-        "run.algorithms",
-        "run.seeds",
-        "run.first_seed",
-    ];
     let mut line = String::new();
     let is_published =
         path == "transmission.safeguards" && setting.value == Value::Text("off".to_owned());
-    if !TEXT.contains(&path) && !is_published && default_of(path) != Some(&setting.value) {
+    if !OF_NO_OUTCOME.contains(&path) && !is_published && default_of(path) != Some(&setting.value) {
         // Writing to a String cannot fail.
         let _ = writeln!(line, "{path}={}", setting.value);
     }

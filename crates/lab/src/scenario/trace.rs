@@ -36,7 +36,7 @@ impl TraceFiles {
     /// scenario file, or on the command line to the working directory.
     pub(super) fn load(&mut self, cell: &mut Cell) -> Result<(), ScenarioError> {
         for direction in ["down", "up"] {
-            let path = key(direction);
+            let path = format!("link.{direction}.trace");
             if !cell.has(&path) {
                 continue;
             }
@@ -61,10 +61,6 @@ impl TraceFiles {
         }
         Ok(())
     }
-}
-
-fn key(direction: &str) -> String {
-    format!("link.{direction}.trace")
 }
 
 /// The replay of a direction, if it has a trace.

@@ -131,11 +131,10 @@ pub(super) fn of(cell: &Cell, in_blocks: Option<(u64, u64)>) -> Result<Workload,
         return Err(impossible(place, why));
     }
     if requests.parallel > 1 && token == 0 {
-        let path = "workload.parallel";
+        let (path, parallel) = ("workload.parallel", requests.parallel);
         let why = format!(
-            "{path} is {}, and answers to several requests are distinguished by their \
-             tokens; set workload.token_bytes",
-            requests.parallel
+            "{path} is {parallel}, and answers to several requests are distinguished by their \
+             tokens; set workload.token_bytes"
         );
         return Err(impossible(cell.place(path), why));
     }

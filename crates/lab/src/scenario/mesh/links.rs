@@ -137,8 +137,7 @@ pub(super) fn of(cell: &Cell) -> Result<Option<MeasuredLinks>, ScenarioError> {
     let read = read(csv, f64::from(share) / 1e6);
     let mut measured =
         read.map_err(|why| impossible(cell.place("mesh.links"), format!("mesh.links: {why}")))?;
-    if cell.has("mesh.regions") {
-        let text = cell.text("mesh.regions")?;
+    if let Some(text) = cell.settings.word("mesh.regions") {
         measured.graph.regions = regions(&measured.numbers, text).ok_or_else(|| {
             let why = format!(
                 "mesh.regions = \"{text}\": expected numbers of nodes, each once, and at most 255 regions separated by \"/\""

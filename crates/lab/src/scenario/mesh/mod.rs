@@ -18,8 +18,7 @@ use carob_sim::mesh::ConfigError;
 use carob_sim::mesh::lowpan::LowpanError;
 use carob_sim::mesh::spec::{Delivery, MeshSpec, NodeSpec};
 use carob_sim::mesh_traffic;
-use carob_sim::spec::RunError;
-use carob_sim::spec::RunSpec;
+use carob_sim::spec::{RunError, RunSpec};
 
 use super::cell::Cell;
 use super::error::{Place, ScenarioError};

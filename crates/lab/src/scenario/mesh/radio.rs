@@ -80,20 +80,20 @@ pub(super) fn of(cell: &Cell) -> Result<RadioSpec, ScenarioError> {
 
 fn delivery(cell: &Cell) -> Result<Delivery, ScenarioError> {
     let path = "radio.delivery";
-    let word = match cell.if_set(path, |cell, path| cell.text(path).map(str::to_owned))? {
-        Some(word) => word,
-        None if links::is_measured(cell.text("mesh.topology")?) => "table".to_owned(),
-        None if cell.text("radio.link")? == "lossy" => "drawn".to_owned(),
-        None => "perfect".to_owned(),
-    };
     let topology = cell.text("mesh.topology")?;
+    let word = match cell.settings.word(path) {
+        Some(word) => word,
+        None if links::is_measured(topology) => "table",
+        None if cell.text("radio.link")? == "lossy" => "drawn",
+        None => "perfect",
+    };
     if word != "table" && links::is_measured(topology) {
         let why = format!(
             "{path}: the links of mesh.topology = \"{topology}\" have delivery ratios of their own; leave {path} out"
         );
         return Err(impossible(cell.place(path), why));
     }
-    Ok(match word.as_str() {
+    Ok(match word {
         "fixed" => Delivery::Fixed(cell.get("radio.ratio")?),
         "drawn" => Delivery::Drawn(ratios(cell)?),
         "by-distance" => Delivery::ByDistance(cell.get("radio.ratio")?),

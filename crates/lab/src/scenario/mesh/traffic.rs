@@ -67,17 +67,14 @@ keys! {
 pub(in crate::scenario) fn of(cell: &Cell) -> Result<MeshTraffic, ScenarioError> {
     let [load, each] = ["traffic.load", "traffic.period"];
     let start = cell.if_set("traffic.start", Cell::get)?;
-    let period = match (cell.has(load), cell.has(each)) {
-        (true, true) => {
+    let own_load: Option<u64> = cell.if_set(load, Cell::get)?;
+    let period = match (own_load, cell.if_set(each, Cell::get)?) {
+        (Some(_), Some(_)) => {
             let why = format!("{load} and {each} are two ways to say how often nodes speak");
             return Err(impossible(cell.place(each), why));
         }
-        (true, false) => {
-            let bps: u64 = cell.get(load)?;
-            Some(Period::Load(u32::try_from(bps).unwrap_or(u32::MAX)))
-        }
-        (false, true) => Some(Period::Each(cell.get(each)?)),
-        (false, false) => None,
+        (Some(bps), None) => Some(Period::Load(u32::try_from(bps).unwrap_or(u32::MAX))),
+        (None, period) => period.map(Period::Each),
     };
     if let (None, Some(_)) = (period, start) {
         let why = format!("traffic.start is of constant traffic; set {load} or {each}");
