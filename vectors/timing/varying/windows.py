@@ -452,7 +452,9 @@ class Carob:
         share = 255 * lost // judged
         if judged >= 16 * m and not self.reports:
             varies = self.srtt // 2 > self.base and self.top // 4 > self.base
-            self.contention = min(self.contention + 1 + (share > 51), 4) if share > 26 and varies else 0
+            own = max(self.w, m) * SECOND // self.c if self.c else 0
+            most = 4 if self.srtt > self.base + own else 3
+            self.contention = min(self.contention + 1 + (share > 51), most) if share > 26 and varies else 0
             if self.contention == 4:
                 self.w, self.phase = m, DELAY
                 return

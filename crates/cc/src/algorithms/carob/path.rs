@@ -175,6 +175,11 @@ impl Trips {
         self.smoothed / 2 > self.base && self.greatest / u32::from(steady.max(1)) > self.base
     }
 
+    /// Returns whether they are longer than the path's and a queue of so many microseconds.
+    pub(super) fn are_longer_than(self, queue: u32) -> bool {
+        self.smoothed > self.base.saturating_add(queue)
+    }
+
     /// Returns whether the smoothed round trip is above so many eighths of the way from least to greatest,
     /// if these show a queue: they are further apart than half the target.
     pub(super) fn exceed(self, eighths: u32, target: u32) -> bool {

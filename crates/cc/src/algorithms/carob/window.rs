@@ -677,10 +677,16 @@ impl Transfer {
             let signs =
                 SIGNS.map(|least| u8::from(share > least && trips.is_contended(constants.steady)));
             let [tenth, fifth] = signs;
+            // Through the capacity, this window alone takes so long: a queue of its own varies round trips, too.
+            let own = match self.capacity() {
+                0 => 0,
+                capacity => scaled(self.window.max(self.unit), SECOND, capacity),
+            };
+            let most = CONTENDED - u8::from(!trips.are_longer_than(own));
             self.contention = if tenth == 0 {
                 0
             } else {
-                (self.contention + tenth + fifth).min(CONTENDED)
+                (self.contention + tenth + fifth).min(most)
             };
             if self.contention == CONTENDED {
                 self.window = self.unit;
