@@ -9,6 +9,7 @@
 //! `path` has the round trips, `timers` the timers of exchanges, `window` the window and its phases.
 //! Rules, constants and their evidence: `docs/algorithms.md#carob`.
 
+mod contention;
 mod path;
 mod timers;
 mod window;

@@ -160,6 +160,16 @@ impl Trips {
         }
     }
 
+    #[cfg(test)]
+    pub(super) const fn new(base: u32, smoothed: u32, greatest: u32) -> Self {
+        Self {
+            base,
+            smoothed,
+            deviation: 0,
+            greatest,
+        }
+    }
+
     fn range(self) -> u32 {
         self.greatest.saturating_sub(self.base)
     }
@@ -171,16 +181,16 @@ impl Trips {
 
     /// Returns whether round trips vary as over a radio that many share: the back-off of its nodes delays packets by
     /// multiples of the least round trip, while some still take that.
-    pub(super) fn is_contended(self, steady: u8) -> bool {
+    pub(super) fn vary(self, steady: u8) -> bool {
         self.smoothed / 2 > self.base && self.greatest / u32::from(steady.max(1)) > self.base
     }
 
-    /// Returns whether they are longer than the path's and a queue of so many microseconds.
-    pub(super) fn are_longer_than(self, queue: u32) -> bool {
+    /// Returns whether the smoothed one is longer than the path without a queue and `queue` together.
+    pub(super) fn are_beyond(self, queue: u32) -> bool {
         self.smoothed > self.base.saturating_add(queue)
     }
 
-    /// Returns whether the smoothed round trip is above so many eighths of the way from least to greatest,
+    /// Returns whether the smoothed round trip is above a number of eighths of the way from least to greatest,
     /// if these show a queue: they are further apart than half the target.
     pub(super) fn exceed(self, eighths: u32, target: u32) -> bool {
         let range = self.range();

@@ -92,7 +92,7 @@ pub(super) fn in_window(
     capped(doubled(rto, doublings), parameters)
 }
 
-/// A timeout doubled so often, within limits.
+/// A timeout after these doublings, within limits.
 pub(super) fn doubled(rto: Duration, doublings: u8) -> Duration {
     rto.times(1 << doublings.min(12)).min(rto.max(BACKOFF_MAX))
 }

@@ -4,6 +4,7 @@
 //! bytes of the larger direction (a block's request or its response), rates bytes/s, times
 //! microseconds. Rules with numbers: `docs/algorithms.md#carob`.
 
+use super::contention::Contention;
 use super::path::{NEAR, Path, Trips, is_near_default_timers};
 use super::timers::BACKOFF_MAX;
 use super::{CarobConstants, low_half, micros};
@@ -31,11 +32,6 @@ const LEARNING: u32 = 16;
 
 /// Losses beyond twice the usual share that show a full queue, of 255.
 const EXCESS: u8 = 16;
-
-/// Losses of a period, of 255, that are signs of a contended radio: a tenth is one sign, a fifth two.
-const SIGNS: [u8; 2] = [26, 51];
-/// Signs in periods in a row that show a contended radio. A period with a fifth follows each fall of a wired path's rate.
-const CONTENDED: u8 = 4;
 
 /// The relation of a reply to its transfer.
 #[derive(Clone, Copy, Debug)]
@@ -175,8 +171,7 @@ pub(super) struct Transfer {
     judged_lost: u32,
     /// Rounds left in which the queue is kept short, after losses while it was long.
     cautious: u8,
-    /// Signs of a contended radio in the latest loss periods, at most [`CONTENDED`].
-    contention: u8,
+    contention: Contention,
     last_sent: Instant,
     last_answered: Instant,
     silent_at: Clock,
@@ -260,7 +255,7 @@ impl Transfer {
     /// Returns whether a message has the timers of the window. Over a contended radio it has those of a single exchange: a
     /// copy sent early is one more packet that collides.
     pub(super) fn has_window_timers(&self) -> bool {
-        self.windowed && self.contention < CONTENDED
+        self.windowed && !self.contention.is_shown()
     }
 
     /// Returns whether departures are paced: from the third round of a transfer on, or from the first
@@ -309,7 +304,7 @@ impl Transfer {
         // A window of one message is in use as long as its transfer makes no pause.
         self.windowed &= !pause && self.window < self.unit.saturating_mul(2);
         if pause {
-            self.contention = 0;
+            self.contention = Contention::default();
         }
         if pause && self.slow_start_over {
             self.threshold = self.window;
@@ -520,7 +515,7 @@ impl Transfer {
             } else {
                 0
             };
-            if self.contention == CONTENDED {
+            if self.contention.is_shown() {
                 self.window = self.unit;
             } else {
                 self.detect_competitor(base, few, constants);
@@ -530,7 +525,7 @@ impl Transfer {
                 self.obey_losses(delivered, trips, constants);
                 self.bound(constants);
             }
-        } else if round.lost >= self.unit.saturating_mul(2) && self.contention < CONTENDED {
+        } else if round.lost >= self.unit.saturating_mul(2) && !self.contention.is_shown() {
             self.obey_losses(delivered, trips, constants);
         }
         self.round = Round {
@@ -674,21 +669,13 @@ impl Transfer {
         let share = u8::try_from(scaled(lost, 255, all)).unwrap_or(u8::MAX);
         // Reports come late, so their round trips tell nothing of a radio.
         if all >= self.loss_period(constants) && self.reporting == Reporting::Single {
-            let signs =
-                SIGNS.map(|least| u8::from(share > least && trips.is_contended(constants.steady)));
-            let [tenth, fifth] = signs;
-            // Through the capacity, this window alone takes so long: a queue of its own varies round trips, too.
-            let own = match self.capacity() {
+            let own_queue = match self.capacity() {
                 0 => 0,
                 capacity => scaled(self.window.max(self.unit), SECOND, capacity),
             };
-            let most = CONTENDED - u8::from(!trips.are_longer_than(own));
-            self.contention = if tenth == 0 {
-                0
-            } else {
-                (self.contention + tenth + fifth).min(most)
-            };
-            if self.contention == CONTENDED {
+            self.contention
+                .judge(share, trips, constants.steady, own_queue);
+            if self.contention.is_shown() {
                 self.window = self.unit;
                 self.slow_start_over = true;
                 self.competing = false;
